@@ -1,0 +1,85 @@
+"""Writing files so that they appear whole or not at all."""
+
+import hashlib
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+# Every temporary name carries this mark and the writer's process id, so that what a killed process
+# left behind is known as such.
+TEMPORARY_MARK = ".partial-"
+_TEMPORARY_NAME = re.compile(re.escape(TEMPORARY_MARK) + r"\d+$")
+
+
+def sync(path: Path) -> None:
+    """Bring a file's bytes, or a directory's list of names, safely to disk."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[Path]:
+    """Give a temporary path to write to; it becomes ``path`` when the block ends well.
+
+    If the block raises, nothing is left behind and an older ``path`` is as it was.
+
+    Args:
+        path: the final name; its directory must exist.
+    """
+    temporary = path.with_name(f"{path.name}{TEMPORARY_MARK}{os.getpid()}")
+    try:
+        yield temporary
+        sync(temporary)
+        temporary.replace(path)
+        sync(path.parent)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def whole_directory(path: Path) -> Iterator[Path]:
+    """Give a temporary directory to fill; it becomes ``path`` when the block ends well.
+
+    Args:
+        path: the final name, which must not exist yet; its parent must exist.
+    """
+    temporary = path.with_name(f"{path.name}{TEMPORARY_MARK}{os.getpid()}")
+    shutil.rmtree(temporary, ignore_errors=True)
+    temporary.mkdir()
+    try:
+        yield temporary
+        for file in temporary.iterdir():
+            sync(file)
+        sync(temporary)
+        temporary.rename(path)
+        sync(path.parent)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write UTF-8 text whole, with line ends as they are."""
+    with whole_file(path) as temporary:
+        temporary.write_text(text, encoding="utf-8", newline="")
+
+
+def remove_leftovers(directory: Path) -> None:
+    """Delete what killed writers left in ``directory`` (not below it)."""
+    for entry in directory.iterdir():
+        if _TEMPORARY_NAME.search(entry.name):
+            if entry.is_dir():
+                shutil.rmtree(entry, ignore_errors=True)
+            else:
+                entry.unlink(missing_ok=True)
+
+
+def sha256(path: Path) -> str:
+    """The SHA-256 of a file's bytes, in hexadecimal."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,55 @@
+"""Which settings two configurations do not agree on."""
+
+from typing import Any
+
+from transformer_cli.config.differences import Difference, differences
+from transformer_cli.config.schema import Config
+
+
+def _config(**sections: Any) -> Config:
+    required = {"data": {"kind": "copy"}, "tokenizer": {"kind": "words"}}
+    return Config.model_validate({**required, **sections})
+
+
+def test_equal_configurations_have_none() -> None:
+    assert differences(_config(), _config(seed=1)) == []
+
+
+def test_leaves_are_named_in_the_schemas_order() -> None:
+    new = _config(
+        decoding={"beam_size": 4},
+        training={"betas": (0.9, 0.99), "patience": 3},
+        model={"d_model": 64},
+        seed=2,
+    )
+    assert differences(_config(), new) == [
+        Difference("seed", 1, 2),
+        Difference("model.d_model", 256, 64),
+        Difference("training.betas", [0.9, 0.98], [0.9, 0.99]),
+        Difference("training.patience", None, 3),
+        Difference("decoding.beam_size", 1, 4),
+    ]
+
+
+def test_keys_that_only_one_kind_has_are_none_on_the_other_side() -> None:
+    old = _config(training={"schedule": {"kind": "noam", "factor": 2.0, "warmup": 400}})
+    new = _config(training={"schedule": {"kind": "cosine", "peak": 1e-3, "warmup": 400}})
+    assert differences(old, new) == [
+        Difference("training.schedule.kind", "noam", "cosine"),
+        Difference("training.schedule.factor", 2.0, None),
+        Difference("training.schedule.peak", None, 1e-3),
+    ]
+
+
+def test_sections_that_only_one_kind_has_are_told_leaf_by_leaf() -> None:
+    pair = {"src": "a", "tgt": "b"}
+    files = {"kind": "files", "src_lang": "de", "tgt_lang": "en", "train": pair, "val": pair}
+    old = _config(data=files)
+    new = _config(data={**files, "test": {"2016": pair, "a.b": pair}})
+    assert differences(old, new) == [
+        Difference("data.test.2016.src", None, "a"),
+        Difference("data.test.2016.tgt", None, "b"),
+        Difference("data.test.'a.b'.src", None, "a"),
+        Difference("data.test.'a.b'.tgt", None, "b"),
+    ]
+    assert Difference("data.train.src", "a", None) in differences(old, _config())

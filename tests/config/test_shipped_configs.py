@@ -1,0 +1,23 @@
+"""Every configuration file in the repository loads and says what it is for."""
+
+from pathlib import Path
+
+import pytest
+
+from transformer_cli.config.yaml import dump_config, load_config
+
+_DIRECTORY = Path(__file__).parents[2] / "configs"
+_SHIPPED = sorted(_DIRECTORY.glob("*.yaml"))
+
+
+def test_there_are_some() -> None:
+    assert _SHIPPED
+
+
+@pytest.mark.parametrize("path", _SHIPPED, ids=lambda path: path.name)
+def test_it_loads_and_its_first_line_is_a_comment(path: Path, tmp_path: Path) -> None:
+    config = load_config(path)
+    assert path.read_text(encoding="utf-8").startswith("# ")
+    resolved = tmp_path / "resolved.yaml"
+    resolved.write_text(dump_config(config), encoding="utf-8")
+    assert load_config(resolved) == config

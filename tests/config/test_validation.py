@@ -1,0 +1,231 @@
+"""Breaches of the schema as one line that names key, place, what was found and what is wanted."""
+
+import pytest
+
+from transformer_cli.config.parsing import parse
+from transformer_cli.config.schema import Config
+from transformer_cli.config.tree import Place
+from transformer_cli.config.validation import validate
+from transformer_cli.errors import ConfigError
+
+_REQUIRED = "data: {kind: copy}\ntokenizer: {kind: words}\n"
+
+
+def _validate(text: str) -> Config:
+    return validate(parse(text, lambda line: Place("x.yaml", line)))
+
+
+def _refusal(text: str) -> str:
+    with pytest.raises(ConfigError) as refusal:
+        _validate(text)
+    return str(refusal.value)
+
+
+def test_numbers_fit_where_their_value_does() -> None:
+    config = _validate(
+        _REQUIRED + "training:\n  schedule: {kind: noam, warmup: 4e3, factor: 2}\n  eps: 1e-9\n"
+        "  batch_tokens: 4000.0\n  betas: [0, 0.98]\n  clip_norm: null\n"
+    )
+    assert config.training.schedule.warmup == 4000
+    assert isinstance(config.training.schedule.warmup, int)
+    assert config.training.batch_tokens == 4000
+    assert config.training.eps == 1e-9
+    assert config.training.betas == (0.0, 0.98)
+    assert isinstance(config.training.betas[0], float)
+    assert config.training.clip_norm is None
+
+
+def test_norwegian_is_a_language() -> None:
+    config = _validate(
+        "data: {kind: files, src_lang: no, tgt_lang: en,\n"
+        "  train: {src: a, tgt: 12:30}, val: {src: c, tgt: d}}\n"
+        "tokenizer: {kind: words}\n"
+    )
+    assert config.data.src_lang == "no"
+    assert config.data.kind == "files"
+    assert str(config.data.train.tgt) == "12:30"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "model:\n  num_head: 3\n",
+            "x.yaml:4: model.num_head: unknown key; did you mean 'num_heads'?",
+        ),
+        ("trainin: {}\n", "x.yaml:3: trainin: unknown key; did you mean 'training'?"),
+        (
+            "decoding:\n  q: 3\n",
+            "x.yaml:4: decoding.q: unknown key; "
+            "the keys are beam_size, length_penalty, batch_tokens, max_length_ratio",
+        ),
+        ("training:\n  q: 3\n", "x.yaml:4: training.q: unknown key"),
+        (
+            "training:\n  schedule:\n    kind: noam\n    warm_up: 3\n",
+            "x.yaml:6: training.schedule.warm_up: unknown key for kind 'noam'; "
+            "did you mean 'warmup'?",
+        ),
+        (
+            "training:\n  schedule:\n    kind: noam\n    noam: 3\n",
+            "x.yaml:6: training.schedule.noam: unknown key for kind 'noam'; "
+            "the keys are kind, factor, warmup",
+        ),
+        (
+            "'a.b': 3\n",
+            "x.yaml:3: 'a.b': unknown key; "
+            "the keys are seed, data, tokenizer, model, training, decoding",
+        ),
+    ],
+)
+def test_unknown_keys(text: str, message: str) -> None:
+    assert _refusal(_REQUIRED + text) == message
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("seed: '3'", "seed: expected a whole number, found the text '3'"),
+        ("seed: 1_000", "seed: expected a whole number, found the text '1_000'"),
+        ("seed: 1.5", "seed: expected a whole number, found 1.5"),
+        ("seed: true", "seed: expected a whole number, found true"),
+        ("seed:", "seed: expected a whole number, found nothing (null)"),
+        ("seed: [1]", "seed: expected a whole number, found a list of 1"),
+        ("seed: {a: 1}", "seed: expected a whole number, found keys and values"),
+        ("seed: -1", "seed: expected at least 0, found -1"),
+        (f"seed: {2**63}", f"seed: expected less than {2**63}, found {2**63}"),
+        ("model:", "model: expected keys and values, found nothing (null)"),
+        ("model: {d_model: 0}", "model.d_model: expected more than 0, found 0"),
+        ("model: {dropout: 1}", "model.dropout: expected less than 1.0, found 1"),
+        ("model: {dropout: '0.1'}", "model.dropout: expected a number, found the text '0.1'"),
+        ("model: {norm: Pre}", "model.norm: expected 'pre' or 'post', found the text 'Pre'"),
+        ("training: {eps: 1e999}", "training.eps: expected a finite number, found inf"),
+        ("training: {eps: .nan}", "training.eps: expected a number, found the text '.nan'"),
+        ("training: {betas: 1}", "training.betas: expected a list, found 1"),
+        ("training: {betas: [0.9]}", "training.betas[1]: missing"),
+        ("training: {betas: [0, 0, 0]}", "training.betas: expected a list of 2, found a list of 3"),
+        ("training: {betas: [0, x]}", "training.betas[1]: expected a number, found the text 'x'"),
+        ("training: {schedule: 3}", "training.schedule: expected keys and values, found 3"),
+        (
+            "training: {schedule: {kind: noam, warmup: x}}",
+            "training.schedule.warmup: expected a whole number, found the text 'x'",
+        ),
+    ],
+)
+def test_wrong_values(text: str, message: str) -> None:
+    assert _refusal(_REQUIRED + text) == f"x.yaml:3: {message}"
+
+
+@pytest.mark.parametrize(
+    ("tokenizer", "message"),
+    [
+        ("lowercase: no", "lowercase: expected true or false, found the text 'no'"),
+        ("src_rules: German", "src_rules: expected a language code such as 'de' or 'pt-BR', "),
+        ("src_rules: DE", "src_rules: expected a language code such as 'de' or 'pt-BR', "),
+        ("src_rules: 3", "src_rules: expected text, found 3"),
+        ("max_size: 4", "max_size: expected at least 5, found 4"),
+    ],
+)
+def test_wrong_values_in_a_section_with_kinds(tokenizer: str, message: str) -> None:
+    text = f"data: {{kind: copy}}\ntokenizer:\n  kind: words\n  {tokenizer}\n"
+    assert _refusal(text).startswith(f"x.yaml:4: tokenizer.{message}")
+
+
+def test_long_values_are_cut() -> None:
+    assert len(_refusal(f"{_REQUIRED}seed: {'x' * 10_000}")) < 200
+
+
+def test_wrong_values_inside_files_data() -> None:
+    text = (
+        "data:\n  kind: files\n  src_lang: de\n  tgt_lang: en\n"
+        "  train: {src: a, tgt: b}\n  val: {src: a, tgt: b}\n  test:\n    files:\n      src: 3\n"
+        "      tgt: b\ntokenizer: {kind: words}\n"
+    )
+    assert _refusal(text) == "x.yaml:9: data.test.files.src: expected a path, found 3"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "data: {kind: multi30}\ntokenizer: {kind: words}\n",
+            "x.yaml:1: data.kind: expected 'multi30k', 'toy', 'copy' or 'files', "
+            "found the text 'multi30'; did you mean 'multi30k'?",
+        ),
+        (
+            "data: {kind: copy}\ntokenizer:\n  kind: [1]\n",
+            "x.yaml:3: tokenizer.kind: expected 'words' or 'sentencepiece', found a list of 1",
+        ),
+        (
+            "data: {kind: copy}\ntokenizer:\n  lowercase: true\n",
+            "x.yaml:2: tokenizer.kind: missing; it is 'words' or 'sentencepiece'",
+        ),
+        (
+            "tokenizer: {kind: words}\n",
+            "x.yaml: data: missing; give it a kind: 'multi30k', 'toy', 'copy' or 'files'",
+        ),
+        (
+            "data: {kind: copy}\ntokenizer: {kind: words}\n"
+            "training:\n  schedule:\n    kind: constant\n",
+            "x.yaml:4: training.schedule.peak: missing (highest learning rate)",
+        ),
+    ],
+)
+def test_kinds_and_what_is_missing(text: str, message: str) -> None:
+    assert _refusal(text) == message
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "model:\n  d_model: 250\n  num_heads: 4\n",
+            "x.yaml:5: model.num_heads: 4 heads do not divide d_model 250",
+        ),
+        (
+            "model:\n  d_model: 9\n  num_heads: 3\n",
+            "x.yaml:4: model.d_model: sinusoidal positions need an even d_model, not 9",
+        ),
+        (
+            "model:\n  tying: all\n",
+            "x.yaml:4: model.tying: 'all' needs one vocabulary for both sides "
+            "(tokenizer.kind sentencepiece with joint: true); use 'output'",
+        ),
+        (
+            "model:\n  positions: learned\n  max_positions: 100\n",
+            "x.yaml:5: model.max_positions: 100 must be more than training.max_length 256 "
+            "(one position is the end mark)",
+        ),
+        (
+            "training: {max_length: 1000}\nmodel:\n  positions: learned\n",
+            "x.yaml:4: model.max_positions: 512 must be more than training.max_length 1000 "
+            "(one position is the end mark)",
+        ),
+    ],
+)
+def test_keys_that_do_not_fit_each_other(text: str, message: str) -> None:
+    assert _refusal(_REQUIRED + text) == message
+
+
+def test_keys_of_a_kind_that_do_not_fit_each_other() -> None:
+    text = "data:\n  kind: toy\n  tgt_lang: de\ntokenizer: {kind: words}\n"
+    assert _refusal(text) == "x.yaml:3: data.tgt_lang: 'de' is src_lang too; they must differ"
+    text = (
+        "data:\n  kind: files\n  src_lang: de\n  tgt_lang: en\n  train: {src: a, tgt: b}\n"
+        "  val: {src: a, tgt: b}\n  test:\n    val: {src: a, tgt: b}\ntokenizer: {kind: words}\n"
+    )
+    assert _refusal(text) == (
+        "x.yaml:8: data.test.val: the name 'val' is taken; call it something else"
+    )
+
+
+def test_the_first_line_is_told_and_the_others_are_counted() -> None:
+    text = _REQUIRED + "training:\n  epochs: 0\nmodel:\n  d_modl: 3\nseed: x\n"
+    assert _refusal(text) == (
+        "x.yaml:4: training.epochs: expected more than 0, found 0 (and 2 more)"
+    )
+
+
+def test_a_misspelt_key_comes_before_the_key_that_is_missing_for_it() -> None:
+    assert _refusal("dta: {kind: copy}\ntokenizer: {kind: words}\n") == (
+        "x.yaml:1: dta: unknown key; did you mean 'data'? (and 1 more)"
+    )

@@ -1,0 +1,1 @@
+"""What a YAML file may say, and reading it strictly."""

@@ -1,0 +1,336 @@
+"""The settings of an experiment: every key that a YAML file may have, with its unit and default.
+
+Where a default is a number from the literature, its source is "Attention Is All You Need"
+(Vaswani et al. 2017) unless the field says otherwise.
+"""
+
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    NonNegativeInt,
+    PositiveFloat,
+    PositiveInt,
+    model_validator,
+)
+
+Probability = Annotated[float, Field(ge=0.0, lt=1.0)]
+Language = Annotated[str, Field(min_length=2, max_length=8, pattern=r"^[a-z]{2,3}(-[A-Za-z]+)?$")]
+
+
+class Section(BaseModel):
+    """A part of the configuration: unknown keys are refused, values do not change once read."""
+
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, validate_default=True, strict=True, allow_inf_nan=False
+    )
+
+
+# --- data -----------------------------------------------------------------------------------------
+
+
+class Multi30kData(Section):
+    """The Multi30k captions (task 1), fetched and verified when they are not on disk."""
+
+    kind: Literal["multi30k"]
+    src_lang: Literal["de", "en"] = Field("de", description="source language")
+    tgt_lang: Literal["de", "en"] = Field("en", description="target language")
+
+    @model_validator(mode="after")
+    def _two_languages(self) -> Self:
+        if self.src_lang == self.tgt_lang:
+            raise ValueError(f"tgt_lang: '{self.tgt_lang}' is src_lang too; they must differ")
+        return self
+
+
+class ToyData(Section):
+    """The toy captions under data/toy: made by a grammar, for trying things out in minutes."""
+
+    kind: Literal["toy"]
+    src_lang: Literal["de", "en"] = Field("de", description="source language")
+    tgt_lang: Literal["de", "en"] = Field("en", description="target language")
+
+    @model_validator(mode="after")
+    def _two_languages(self) -> Self:
+        if self.src_lang == self.tgt_lang:
+            raise ValueError(f"tgt_lang: '{self.tgt_lang}' is src_lang too; they must differ")
+        return self
+
+
+class CopyData(Section):
+    """The copy task: lines of random symbols that are their own translation."""
+
+    kind: Literal["copy"]
+    symbols: Annotated[int, Field(ge=2)] = Field(10, description="number of different symbols")
+    length: PositiveInt = Field(10, description="symbols in a line")
+    train_lines: PositiveInt = Field(4000, description="lines in the training split")
+    test_lines: PositiveInt = Field(200, description="lines in val and in test")
+    src_lang: Literal["xx"] = Field("xx", description="no language")
+    tgt_lang: Literal["xx"] = Field("xx", description="no language")
+
+
+# A run remembers where its files lie, whatever directory it is used from.
+FilePath = Annotated[
+    Path, Field(strict=False), AfterValidator(lambda path: path.expanduser().absolute())
+]
+
+
+class FilePair(Section):
+    """Two aligned text files: line n of one translates line n of the other; .gz is read too.
+
+    Relative paths start from the directory that the command is run in.
+    """
+
+    src: FilePath = Field(description="path of the source side")
+    tgt: FilePath = Field(description="path of the target side")
+
+
+class FilesData(Section):
+    """Any parallel text, as pairs of files."""
+
+    kind: Literal["files"]
+    src_lang: Language = Field(description="source language, as in 'de'")
+    tgt_lang: Language = Field(description="target language, as in 'en'")
+    train: FilePair = Field(description="pairs to learn from")
+    val: FilePair = Field(description="pairs to validate on while training")
+    test: dict[str, FilePair] = Field({}, description="further splits to evaluate on, by name")
+
+    @model_validator(mode="after")
+    def _split_names_are_free(self) -> Self:
+        for name in ("train", "val"):
+            if name in self.test:
+                raise ValueError(f"test.{name}: the name '{name}' is taken; call it something else")
+        return self
+
+
+DataConfig = Annotated[Multi30kData | ToyData | CopyData | FilesData, Field(discriminator="kind")]
+
+# --- tokenizer ------------------------------------------------------------------------------------
+
+
+class WordsTokenizer(Section):
+    """Words by spaCy's rules, with one vocabulary a side; output is put together by sacremoses."""
+
+    kind: Literal["words"]
+    lowercase: bool = Field(False, description="lowercase text on both sides, output too")
+    min_freq: PositiveInt = Field(
+        2, description="a word seen fewer times than this in training text is unknown"
+    )
+    max_size: Annotated[int, Field(ge=5)] | None = Field(
+        None, description="most entries of a vocabulary, the four specials included"
+    )
+    order: Literal["frequency", "appearance"] = Field(
+        "frequency", description="order of ids: falling frequency, or first appearance"
+    )
+    src_rules: Language | None = Field(
+        None, description="language whose spaCy rules split the source; its own if not given"
+    )
+    tgt_rules: Language | None = Field(
+        None, description="language whose spaCy rules split the target; its own if not given"
+    )
+
+
+class SentencePieceTokenizer(Section):
+    """Subwords by SentencePiece, learned from the training text."""
+
+    kind: Literal["sentencepiece"]
+    model_type: Literal["bpe", "unigram"] = Field("bpe", description="kind of subwords")
+    vocab_size: Annotated[int, Field(ge=8)] = Field(
+        8000, description="entries of a vocabulary, the four specials included"
+    )
+    joint: bool = Field(True, description="one vocabulary for both sides")
+    lowercase: bool = Field(False, description="lowercase text on both sides, output too")
+    byte_fallback: bool = Field(True, description="spell characters never seen as bytes")
+    character_coverage: Annotated[float, Field(gt=0.9, le=1.0)] = Field(
+        1.0, description="share of the training text's characters that get an entry"
+    )
+
+
+TokenizerConfig = Annotated[WordsTokenizer | SentencePieceTokenizer, Field(discriminator="kind")]
+
+# --- model ----------------------------------------------------------------------------------------
+
+
+class ModelConfig(Section):
+    """The Transformer's size and form. The defaults are a small model for small data."""
+
+    d_model: PositiveInt = Field(256, description="width of every layer's input and output")
+    num_heads: PositiveInt = Field(4, description="attention heads; must divide d_model")
+    d_ff: PositiveInt = Field(1024, description="inner width of the feed-forward layers")
+    num_encoder_layers: PositiveInt = Field(3, description="encoder layers")
+    num_decoder_layers: PositiveInt = Field(3, description="decoder layers")
+    dropout: Probability = Field(
+        0.1, description="dropout of embeddings and of each sublayer's output"
+    )
+    attention_dropout: Probability = Field(0.0, description="dropout of attention weights")
+    activation_dropout: Probability = Field(
+        0.0, description="dropout after the feed-forward activation"
+    )
+    norm: Literal["pre", "post"] = Field(
+        "pre", description="layer normalisation before each sublayer, or after it as in the paper"
+    )
+    positions: Literal["sinusoidal", "learned"] = Field(
+        "sinusoidal", description="position encoding; a learned one has a longest input"
+    )
+    max_positions: PositiveInt = Field(
+        512, description="longest input, in tokens, of learned positions"
+    )
+    activation: Literal["relu", "gelu", "swiglu"] = Field(
+        "relu", description="feed-forward activation; swiglu has a third matrix (Shazeer 2020)"
+    )
+    tying: Literal["none", "output", "all"] = Field(
+        "output",
+        description="shared weights: none; target embedding and output; source embedding too, "
+        "which needs a joint vocabulary",
+    )
+
+    @model_validator(mode="after")
+    def _heads_divide_width(self) -> Self:
+        if self.d_model % self.num_heads:
+            raise ValueError(
+                f"num_heads: {self.num_heads} heads do not divide d_model {self.d_model}"
+            )
+        if self.positions == "sinusoidal" and self.d_model % 2:
+            raise ValueError(
+                f"d_model: sinusoidal positions need an even d_model, not {self.d_model}"
+            )
+        return self
+
+
+# --- training -------------------------------------------------------------------------------------
+
+
+class NoamSchedule(Section):
+    """factor * d_model^-0.5 * min(step^-0.5, step * warmup^-1.5), the paper's schedule."""
+
+    kind: Literal["noam"]
+    factor: PositiveFloat = Field(2.0, description="multiplies the whole schedule")
+    warmup: PositiveInt = Field(4000, description="optimizer steps of linear rise")
+
+
+class ConstantSchedule(Section):
+    """A linear rise over the warm-up, then ``peak`` for ever."""
+
+    kind: Literal["constant"]
+    peak: PositiveFloat = Field(description="highest learning rate")
+    warmup: NonNegativeInt = Field(0, description="optimizer steps of linear rise")
+
+
+class InverseSqrtSchedule(Section):
+    """A linear rise to ``peak``, then peak * sqrt(warmup / step): Noam by its highest rate."""
+
+    kind: Literal["inverse_sqrt"]
+    peak: PositiveFloat = Field(description="highest learning rate")
+    warmup: PositiveInt = Field(description="optimizer steps of linear rise")
+
+
+class LinearSchedule(Section):
+    """A linear rise to ``peak``, then a straight line to zero at the last step."""
+
+    kind: Literal["linear"]
+    peak: PositiveFloat = Field(description="highest learning rate")
+    warmup: NonNegativeInt = Field(description="optimizer steps of linear rise")
+
+
+class CosineSchedule(Section):
+    """A linear rise to ``peak``, then half a cosine to zero at the last step."""
+
+    kind: Literal["cosine"]
+    peak: PositiveFloat = Field(description="highest learning rate")
+    warmup: NonNegativeInt = Field(description="optimizer steps of linear rise")
+
+
+ScheduleConfig = Annotated[
+    NoamSchedule | ConstantSchedule | InverseSqrtSchedule | LinearSchedule | CosineSchedule,
+    Field(discriminator="kind"),
+]
+
+
+class TrainingConfig(Section):
+    """How weights are learned, and how often progress is looked at and kept."""
+
+    epochs: PositiveInt = Field(10, description="passes over the training text")
+    max_steps: PositiveInt | None = Field(
+        None, description="optimizer steps to stop after, if the epochs have not ended by then"
+    )
+    batch_tokens: PositiveInt = Field(
+        4096, description="tokens a side in a batch, padding included"
+    )
+    accumulate: PositiveInt = Field(1, description="batches summed into one optimizer step")
+    max_length: PositiveInt = Field(
+        256, description="training pairs with more tokens than this on a side are left out"
+    )
+    label_smoothing: Probability = Field(
+        0.1, description="probability spread over the wrong target tokens"
+    )
+    schedule: ScheduleConfig = Field(
+        NoamSchedule(kind="noam"), description="learning rate by optimizer step"
+    )
+    betas: Annotated[tuple[Probability, Probability], Field(strict=False)] = Field(
+        (0.9, 0.98), description="Adam's decay rates of the two moments"
+    )
+    eps: PositiveFloat = Field(1e-9, description="Adam's epsilon")
+    clip_norm: PositiveFloat | None = Field(
+        1.0, description="gradients are scaled down to this norm; null leaves them"
+    )
+    validate_every: PositiveInt | None = Field(
+        None, description="optimizer steps between validations; null: once an epoch"
+    )
+    save_every: PositiveInt | None = Field(
+        None, description="optimizer steps between checkpoints; null: at validations only"
+    )
+    keep: PositiveInt = Field(2, description="newest checkpoints kept, beside the best one")
+    patience: PositiveInt | None = Field(
+        None, description="stop after this many validations without a better BLEU; null: never"
+    )
+
+
+class DecodingConfig(Section):
+    """How translations are searched for, unless the command line says otherwise."""
+
+    beam_size: PositiveInt = Field(1, description="hypotheses kept; 1 is greedy search")
+    length_penalty: Annotated[float, Field(ge=0.0)] = Field(
+        0.6, description="alpha of Wu et al. 2016 (GNMT), equation 14; beam search only"
+    )
+    batch_tokens: PositiveInt = Field(
+        8192, description="source tokens in a batch, padding included"
+    )
+    max_length_ratio: PositiveFloat = Field(
+        2.0, description="longest output as a multiple of the source's tokens, plus 10"
+    )
+
+
+class Config(Section):
+    """A whole experiment."""
+
+    seed: Annotated[int, Field(ge=0, lt=2**31)] = Field(
+        1, description="decides weights, batches and dropout"
+    )
+    data: DataConfig
+    tokenizer: TokenizerConfig
+    model: ModelConfig = ModelConfig()
+    training: TrainingConfig = TrainingConfig()
+    decoding: DecodingConfig = DecodingConfig()
+
+    @model_validator(mode="after")
+    def _sections_agree(self) -> Self:
+        if self.model.tying == "all" and not (
+            isinstance(self.tokenizer, SentencePieceTokenizer) and self.tokenizer.joint
+        ):
+            raise ValueError(
+                "model.tying: 'all' needs one vocabulary for both sides "
+                "(tokenizer.kind sentencepiece with joint: true); use 'output'"
+            )
+        if (
+            self.model.positions == "learned"
+            and self.training.max_length >= self.model.max_positions
+        ):
+            raise ValueError(
+                f"model.max_positions: {self.model.max_positions} must be more than "
+                f"training.max_length {self.training.max_length} (one position is the end mark)"
+            )
+        return self

@@ -1,0 +1,103 @@
+"""A configuration as a tree of values that know where they were written, and how errors say so."""
+
+import json
+import re
+from dataclasses import dataclass
+
+from transformer_cli.errors import ConfigError
+
+Scalar = str | int | float | bool | None
+Keys = tuple[str | int, ...]
+
+_BARE_KEY = re.compile(r"[\w-]+")
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where something was written; line 0 means that there is no line to name."""
+
+    source: str
+    line: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.source}:{self.line}" if self.line else self.source
+
+
+@dataclass
+class Node:
+    """A value and the place of its key (of itself, in a list)."""
+
+    value: "Value"
+    place: Place
+
+
+Value = Scalar | list[Node] | dict[str, Node]
+
+
+def values(node: Node) -> object:
+    """A tree's values without their places, as the schema takes them.
+
+    Whole numbers are ints however they were written (``4000.0``, ``1e4``): the schema takes an int
+    for a float, and not the other way round.
+    """
+    match node.value:
+        case dict() as entries:
+            return {key: values(below) for key, below in entries.items()}
+        case list() as items:
+            return [values(item) for item in items]
+        case float() as number if number.is_integer():
+            return int(number)
+        case scalar:
+            return scalar
+
+
+def place_at(root: Node, keys: Keys) -> Place:
+    """The place of the setting at ``keys``, or of the innermost section around it that is there."""
+    node = root
+    for key in keys:
+        match node.value, key:
+            case dict() as entries, str() if key in entries:
+                node = entries[key]
+            case list() as items, int() if key < len(items):
+                node = items[key]
+            case _:
+                break
+    return node.place
+
+
+def complaint(place: Place, keys: Keys, problem: str) -> ConfigError:
+    """The error that something is wrong with the setting at ``keys``, written at ``place``."""
+    return ConfigError(f"{place}: {dotted(keys)}: {problem}" if keys else f"{place}: {problem}")
+
+
+def dotted(keys: Keys) -> str:
+    """The path to a setting as one writes it: ``training.betas[1]``."""
+    return "".join(map(_step, keys)).removeprefix(".")
+
+
+def _step(key: str | int) -> str:
+    if isinstance(key, int):
+        return f"[{key}]"
+    return f".{key}" if _BARE_KEY.fullmatch(key) else f".{key!r}"
+
+
+def shown(value: object) -> str:
+    """A value as an error message names it, in a few words."""
+    match value:
+        case str():
+            return f"the text {shortened(repr(value))}"
+        case None:
+            return "nothing (null)"
+        case bool():
+            return json.dumps(value)
+        case list():
+            return f"a list of {len(value)}"
+        case dict():
+            return "keys and values"
+        case _:
+            return shortened(str(value))
+
+
+def shortened(text: str, most: int = 60) -> str:
+    """At most so many characters of ``text``, and a sign where some are missing."""
+    return text if len(text) <= most else f"{text[:most]}…"

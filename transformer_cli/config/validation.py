@@ -1,0 +1,178 @@
+"""A tree of values as a Config, and pydantic's errors as one line that names key and place."""
+
+import re
+from collections.abc import Collection
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any, get_args
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from transformer_cli.config.schema import Config, Section
+from transformer_cli.config.tree import Keys, Node, complaint, place_at, shown, values
+from transformer_cli.errors import ConfigError
+
+_MOST_KEYS_LISTED = 8
+
+# What the schema wants, by pydantic's name of the error. Language is the schema's one pattern.
+_LANGUAGE = "a language code such as 'de' or 'pt-BR'"
+_SECTION = "keys and values"
+_EXPECTED = {
+    "int_type": "a whole number",
+    "float_type": "a number",
+    "finite_number": "a finite number",
+    "bool_type": "true or false",
+    "string_type": "text",
+    "string_too_short": _LANGUAGE,
+    "string_too_long": _LANGUAGE,
+    "string_pattern_mismatch": _LANGUAGE,
+    "path_type": "a path",
+    "greater_than": "more than {gt}",
+    "greater_than_equal": "at least {ge}",
+    "less_than": "less than {lt}",
+    "less_than_equal": "at most {le}",
+    "literal_error": "{expected}",
+    "tuple_type": "a list",
+    "too_long": "a list of {max_length}",
+    "dict_type": _SECTION,
+    "model_type": _SECTION,
+    "model_attributes_type": _SECTION,
+}
+_VALIDATORS_MESSAGE = re.compile(r"([a-z_]+(?:\.\w+)*): (.*)")
+
+
+@dataclass(frozen=True)
+class _Problem:
+    keys: Keys
+    text: str
+    is_missing: bool = False
+
+
+def validate(root: Node) -> Config:
+    """Check a tree against the schema.
+
+    Args:
+        root: the whole configuration, a mapping.
+
+    Raises:
+        ConfigError: it breaks the schema; the message tells the first problem in order of lines,
+            missing keys last, and how many more there are.
+    """
+    try:
+        return Config.model_validate(values(root))
+    except ValidationError as error:
+        problems = [_problem(details) for details in error.errors(include_url=False)]
+        raise _first_of(problems, root) from error
+
+
+def _first_of(problems: list[_Problem], root: Node) -> ConfigError:
+    first = min(problems, key=lambda it: (it.is_missing, place_at(root, it.keys).line))
+    more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+    return complaint(place_at(root, first.keys), first.keys, first.text + more)
+
+
+def _problem(error: ErrorDetails) -> _Problem:
+    keys, wanted = _follow(error["loc"])
+    found = error["input"]
+    context = error.get("ctx", {})
+    match error["type"]:
+        case "extra_forbidden":
+            return _Problem(keys, _unknown_key(error["loc"]))
+        case "missing":
+            return _Problem(keys, _missing(error["loc"]), is_missing=True)
+        case "union_tag_not_found":
+            text = f"missing; it is {_either(_kinds(wanted))}"
+            return _Problem((*keys, "kind"), text, is_missing=True)
+        case "union_tag_invalid":
+            kinds, kind = _kinds(wanted), found["kind"]
+            text = f"expected {_either(kinds)}, found {shown(kind)}{_did_you_mean(kind, kinds)}"
+            return _Problem((*keys, "kind"), text)
+        case "value_error":
+            return _validators_problem(keys, str(context["error"]))
+        case name if name in _EXPECTED:
+            return _Problem(
+                keys, f"expected {_EXPECTED[name].format(**context)}, found {shown(found)}"
+            )
+        case _:
+            return _Problem(keys, f"{error['msg']}, found {shown(found)}")
+
+
+def _unknown_key(loc: Keys) -> str:
+    _, section = _follow(loc[:-1])
+    allowed = section.model_fields
+    text = "unknown key"
+    if "kind" in allowed:
+        text += f" for kind {_either(get_args(allowed['kind'].annotation))}"
+    if hint := _did_you_mean(loc[-1], allowed):
+        return text + hint
+    return (
+        f"{text}; the keys are {', '.join(allowed)}" if len(allowed) <= _MOST_KEYS_LISTED else text
+    )
+
+
+def _missing(loc: Keys) -> str:
+    _, section = _follow(loc[:-1])
+    if not _is_section(section):  # an item of a list
+        return "missing"
+    field = section.model_fields[loc[-1]]
+    if kinds := _kinds(field.annotation):
+        return f"missing; give it a kind: {_either(kinds)}"
+    return f"missing ({field.description})"
+
+
+def _validators_problem(section: Keys, message: str) -> _Problem:
+    """A problem raised by one of the schema's own validators, as 'key: what is wrong'."""
+    match = _VALIDATORS_MESSAGE.fullmatch(message)
+    assert match, f"the schema's validators begin their messages with a key: {message}"
+    return _Problem((*section, *match[1].split(".")), match[2])
+
+
+def _did_you_mean(found: object, allowed: Collection[str]) -> str:
+    close = get_close_matches(str(found), allowed, n=1)
+    return f"; did you mean '{close[0]}'?" if close else ""
+
+
+def _either(choices: Collection[str]) -> str:
+    *others, last = (f"'{choice}'" for choice in choices)
+    return f"{', '.join(others)} or {last}" if others else last
+
+
+# --- the schema's types --------------------------------------------------------------------------
+
+
+def _follow(loc: Keys) -> tuple[Keys, Any]:
+    """The path of settings that pydantic's ``loc`` means, and the schema's type there.
+
+    The two paths differ below a union of sections: pydantic names the chosen kind as well.
+    """
+    keys: list[str | int] = []
+    wanted: Any = Config
+    for part in loc:
+        kinds = _kinds(wanted)
+        if isinstance(part, str) and part in kinds:
+            wanted = kinds[part]
+        else:
+            keys.append(part)
+            wanted = _below(wanted, part)
+    return tuple(keys), wanted
+
+
+def _below(wanted: Any, key: str | int) -> Any:
+    """The type of a section's field (None if unknown), a mapping's values or a list's items."""
+    if _is_section(wanted):
+        field = wanted.model_fields.get(key)
+        return field.annotation if field else None
+    return get_args(wanted)[-1]
+
+
+def _kinds(wanted: Any) -> dict[str, type[Section]]:
+    """The sections of a union by their kind; empty for other types."""
+    members = get_args(wanted)
+    if not members or not all(_is_section(member) for member in members):
+        return {}
+    return {get_args(member.model_fields["kind"].annotation)[0]: member for member in members}
+
+
+def _is_section(wanted: Any) -> bool:
+    return isinstance(wanted, type) and issubclass(wanted, Section)

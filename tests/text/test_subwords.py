@@ -1,0 +1,165 @@
+import io
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sentencepiece
+from hypothesis import given
+from hypothesis import strategies as st
+
+from transformer_cli.config.schema import SentencePieceTokenizer
+from transformer_cli.errors import TokenizerError
+from transformer_cli.text.subwords import SubwordTokenizer, learn_model
+from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, SPECIALS, UNK_ID
+
+NOUNS = ["dog", "man", "boy", "girl", "ball", "woman", "horse", "street", "Hund", "Straße", "Bär"]
+VERBS = ["sees", "holds", "follows", "paints", "wants", "sieht", "hält", "läuft"]
+LINES = [f"A {a} {verb} the {b}, isn't it?" for a in NOUNS for verb in VERBS for b in NOUNS]
+
+
+def settings(**changes: Any) -> SentencePieceTokenizer:
+    return SentencePieceTokenizer(**{"kind": "sentencepiece", "vocab_size": 304, **changes})
+
+
+def learn(config: SentencePieceTokenizer, lines: Sequence[str] = LINES) -> SubwordTokenizer:
+    model = learn_model(config, lines, "training text")
+    return SubwordTokenizer(model, config.lowercase, Path("joint.model"))
+
+
+BPE = learn(settings())
+UNIGRAM = learn(settings(model_type="unigram"))
+NO_BYTES = learn(settings(byte_fallback=False, vocab_size=60))
+BOTH = [BPE, UNIGRAM]
+
+
+def test_specials_are_the_first_pieces() -> None:
+    model = learn_model(settings(), LINES, "training text")
+    processor: Any = sentencepiece.SentencePieceProcessor(model_proto=model)
+    assert tuple(processor.id_to_piece(list(range(4)))) == SPECIALS
+    assert processor.unk_id() == UNK_ID
+    assert (processor.bos_id(), processor.eos_id(), processor.pad_id()) == (BOS_ID, EOS_ID, PAD_ID)
+    assert all(processor.is_control(number) for number in (BOS_ID, EOS_ID, PAD_ID))
+
+
+@pytest.mark.parametrize("model_type", ["bpe", "unigram"])
+def test_learning_twice_gives_the_same_bytes(model_type: str) -> None:
+    config = settings(model_type=model_type)
+    assert learn_model(config, LINES, "text") == learn_model(config, list(LINES), "text")
+
+
+@pytest.mark.parametrize("tokenizer", BOTH)
+def test_size_is_the_one_asked_for(tokenizer: SubwordTokenizer) -> None:
+    assert tokenizer.size == 304
+
+
+@pytest.mark.parametrize("tokenizer", BOTH)
+@given(
+    words=st.lists(st.sampled_from([*NOUNS, *VERBS, "Ärger,", "don't", "T-Shirt", "„ja“", "5!"]))
+)
+def test_ordinary_sentences_come_back(tokenizer: SubwordTokenizer, words: list[str]) -> None:
+    line = " ".join(words)
+    assert tokenizer.decode(tokenizer.encode(line)) == line
+
+
+@pytest.mark.parametrize("tokenizer", [*BOTH, NO_BYTES])
+@given(line=st.text(st.characters(exclude_characters="\n", codec="utf-8")))
+def test_any_line_goes_through(tokenizer: SubwordTokenizer, line: str) -> None:
+    ids = tokenizer.encode(line)
+    assert all(0 <= number < tokenizer.size for number in ids)
+    assert not {BOS_ID, EOS_ID, PAD_ID} & set(ids)
+    assert "\n" not in tokenizer.decode(ids)
+
+
+@pytest.mark.parametrize("tokenizer", [*BOTH, NO_BYTES])
+@given(ids=st.lists(st.integers(0, 303)))
+def test_any_output_of_a_model_is_one_line(tokenizer: SubwordTokenizer, ids: list[int]) -> None:
+    assert "\n" not in tokenizer.decode([number % tokenizer.size for number in ids])
+
+
+@pytest.mark.parametrize("line", ["a\tb", "a\x00b", "▁", "a ▁ b", "▁▁a", "", "   ", "日本 😀"])
+@pytest.mark.parametrize("tokenizer", BOTH)
+def test_awkward_lines(tokenizer: SubwordTokenizer, line: str) -> None:
+    decoded = tokenizer.decode(tokenizer.encode(line))
+    expected = line.replace("\t", " ").replace("▁", " ")
+    assert "".join(decoded.split()) == "".join(expected.split())
+
+
+@pytest.mark.parametrize("typed", [*SPECIALS, "<0x41>", "</s>", "<s>"])
+@pytest.mark.parametrize("tokenizer", BOTH)
+def test_specials_typed_in_text_stay_text(tokenizer: SubwordTokenizer, typed: str) -> None:
+    for line in (typed, f"the {typed}{typed} dog"):
+        ids = tokenizer.encode(line)
+        assert not {UNK_ID, BOS_ID, EOS_ID, PAD_ID} & set(ids)
+        assert tokenizer.decode(ids) == line
+
+
+def test_specials_learned_from_stay_text() -> None:
+    lines = [f"{line} <PAD> <EOS>" for line in LINES]
+    tokenizer = learn(settings(), lines)
+    ids = tokenizer.encode("dog <PAD> <EOS>")
+    assert min(ids) > PAD_ID
+    assert tokenizer.decode(ids) == "dog <PAD> <EOS>"
+
+
+def test_marks_of_sentences_are_not_written() -> None:
+    ids = BPE.encode("A dog sees the ball")
+    assert BPE.decode([BOS_ID, *ids, EOS_ID, PAD_ID, PAD_ID]) == "A dog sees the ball"
+    assert BPE.decode([BOS_ID, EOS_ID, PAD_ID]) == ""
+
+
+def test_unknown_characters_are_written_as_such_without_bytes() -> None:
+    ids = NO_BYTES.encode("the 日 dog")
+    assert UNK_ID in ids
+    assert NO_BYTES.decode(ids) == "the <unk> dog"
+
+
+def test_lowercase_is_for_encoding_and_so_for_decoding() -> None:
+    model = learn_model(settings(), [line.lower() for line in LINES], "training text")
+    tokenizer = SubwordTokenizer(model, lowercase=True, source=Path("joint.model"))
+    assert tokenizer.encode("A DOG sees") == tokenizer.encode("a dog sees")
+    assert tokenizer.decode(tokenizer.encode("A Bär SIEHT")) == "a bär sieht"
+
+
+@pytest.mark.parametrize("model_type", ["bpe", "unigram"])
+def test_a_vocabulary_too_big_says_what_is_possible(model_type: str) -> None:
+    with pytest.raises(TokenizerError) as caught:
+        learn_model(settings(model_type=model_type, vocab_size=90000), LINES, "source text")
+    message = str(caught.value)
+    assert message.startswith("tokenizer.vocab_size: ")
+    assert "90000" in message
+    assert "source text" in message
+    assert "\n" not in message
+    possible = int(message.rsplit("at most ", 1)[1])
+    assert learn(settings(model_type=model_type, vocab_size=possible)).size == possible
+
+
+@pytest.mark.parametrize("model_type", ["bpe", "unigram"])
+def test_a_vocabulary_too_small_says_what_is_possible(model_type: str) -> None:
+    with pytest.raises(TokenizerError) as caught:
+        learn_model(settings(model_type=model_type, vocab_size=100), LINES, "source text")
+    message = str(caught.value)
+    assert message.startswith("tokenizer.vocab_size: 100 ")
+    assert "\n" not in message
+    possible = int(message.split("at least ", 1)[1].split(",")[0])
+    assert learn(settings(model_type=model_type, vocab_size=possible)).size == possible
+
+
+def test_text_without_characters_is_an_error() -> None:
+    with pytest.raises(TokenizerError, match="target text") as caught:
+        learn_model(settings(), ["   ", ""], "target text")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("data", [b"", b"x", bytes(range(256)), b"\x00" * 50])
+def test_bytes_that_are_no_model_are_refused(data: bytes) -> None:
+    with pytest.raises(TokenizerError, match=r"joint\.model"):
+        SubwordTokenizer(data, lowercase=False, source=Path("joint.model"))
+
+
+def test_a_model_with_other_specials_is_refused() -> None:
+    model = io.BytesIO()
+    trainer: Any = sentencepiece.SentencePieceTrainer
+    trainer.train(sentence_iterator=iter(LINES), model_writer=model, vocab_size=45, minloglevel=2)
+    with pytest.raises(TokenizerError, match=r"joint\.model"):
+        SubwordTokenizer(model.getvalue(), lowercase=False, source=Path("joint.model"))

@@ -1,0 +1,194 @@
+import hashlib
+import json
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+from transformer_cli.config.schema import SentencePieceTokenizer, TokenizerConfig, WordsTokenizer
+from transformer_cli.errors import ConfigError, TokenizerError
+from transformer_cli.text.tokenizer import (
+    Tokenizers,
+    fingerprint,
+    learn_tokenizers,
+    load_tokenizers,
+)
+
+GERMAN = [
+    "Ein Hund läuft über die Straße.",
+    "Ein Mann im T-Shirt sieht einen Hund.",
+    "Zwei Männer laufen.",
+] * 20
+ENGLISH = [
+    "A dog runs across the street.",
+    "A man in a T-shirt sees a dog.",
+    "Two men don't run.",
+] * 20
+WORDS = WordsTokenizer(kind="words", min_freq=1)
+JOINT = SentencePieceTokenizer(kind="sentencepiece", vocab_size=310)
+SEPARATE = SentencePieceTokenizer(kind="sentencepiece", vocab_size=300, joint=False)
+KINDS: list[TokenizerConfig] = [WORDS, JOINT, SEPARATE]
+
+
+def learn(config: TokenizerConfig, directory: Path) -> Tokenizers:
+    def progress(lines: Iterable[str], label: str) -> Iterable[str]:
+        assert label
+        return lines
+
+    return learn_tokenizers(config, "de", "en", GERMAN, ENGLISH, directory, progress)
+
+
+@pytest.mark.parametrize("config", KINDS, ids=["words", "joint", "separate"])
+def test_what_is_learned_loads_from_its_directory(config: TokenizerConfig, tmp_path: Path) -> None:
+    learned = learn(config, tmp_path)
+    loaded = load_tokenizers(tmp_path)
+    assert (learned.src.size, learned.tgt.size) == (loaded.src.size, loaded.tgt.size)
+    assert learned.types == loaded.types
+    for line in ("Ein Hund sieht die Straße.", "Ein Mann im T-Shirt sieht einen Hund."):
+        assert loaded.src.encode(line) == learned.src.encode(line)
+        assert loaded.src.decode(loaded.src.encode(line)) == line
+    assert loaded.tgt.decode(loaded.tgt.encode("A man in a T-shirt.")) == "A man in a T-shirt."
+
+
+@pytest.mark.parametrize("config", KINDS, ids=["words", "joint", "separate"])
+def test_a_directory_holds_its_files_and_no_more(config: TokenizerConfig, tmp_path: Path) -> None:
+    learn(config, tmp_path)
+    expected = {
+        "words": {"src.vocab.txt", "tgt.vocab.txt"},
+        "joint": {"joint.model"},
+        "separate": {"src.model", "tgt.model"},
+    }["words" if config is WORDS else "joint" if config is JOINT else "separate"]
+    assert {path.name for path in tmp_path.iterdir()} == expected | {"tokenizer.json"}
+    description = json.loads((tmp_path / "tokenizer.json").read_text(encoding="utf-8"))
+    assert description["format"] == 1
+    assert description["kind"] == config.kind
+    assert description["sha256"] == {
+        name: hashlib.sha256((tmp_path / name).read_bytes()).hexdigest() for name in expected
+    }
+
+
+def test_joint_is_one_object(tmp_path: Path) -> None:
+    learned = learn(JOINT, tmp_path)
+    assert learned.src is learned.tgt
+    loaded = load_tokenizers(tmp_path)
+    assert loaded.src is loaded.tgt
+
+
+def test_types_are_counted_before_any_are_cut_off(tmp_path: Path) -> None:
+    tokenizers = learn(WordsTokenizer(kind="words", min_freq=1, max_size=6), tmp_path)
+    # . A dog runs across the street man in a T - shirt sees Two men do n't run
+    assert tokenizers.types is not None
+    assert tokenizers.types[1] == 19
+    assert tokenizers.tgt.size == 6
+
+
+def test_rules_are_apart_from_the_language(tmp_path: Path) -> None:
+    learn(WordsTokenizer(kind="words", tgt_rules="xx"), tmp_path)
+    tokenizers = load_tokenizers(tmp_path)
+    # The general rules leave "don't" whole.
+    assert len(tokenizers.tgt.encode("Two men don't run.")) == 5
+    assert (
+        tokenizers.tgt.decode(tokenizers.tgt.encode("Two men don't run.")) == "Two men don't run."
+    )
+
+
+@pytest.mark.parametrize("kind", ["words", "sentencepiece"])
+def test_lowercase_text_comes_out(kind: str, tmp_path: Path) -> None:
+    config: TokenizerConfig = (
+        WordsTokenizer(kind="words", lowercase=True)
+        if kind == "words"
+        else SentencePieceTokenizer(kind="sentencepiece", vocab_size=300, lowercase=True)
+    )
+    learn(config, tmp_path)
+    src = load_tokenizers(tmp_path).src
+    assert src.decode(src.encode("Ein Mann im T-Shirt")) == "ein mann im t-shirt"
+
+
+@pytest.mark.parametrize("config", KINDS, ids=["words", "joint", "separate"])
+def test_learning_twice_gives_the_same_files(config: TokenizerConfig, tmp_path: Path) -> None:
+    prints = []
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        learn(config, tmp_path / name)
+        prints.append(fingerprint(tmp_path / name))
+    assert prints[0] == prints[1]
+
+
+def test_a_fingerprint_tells_tokenizers_apart(tmp_path: Path) -> None:
+    prints = set()
+    configs: list[TokenizerConfig] = [WORDS, WordsTokenizer(kind="words", max_size=9), JOINT]
+    for number, config in enumerate(configs):
+        directory = tmp_path / str(number)
+        directory.mkdir()
+        learn(config, directory)
+        prints.add(fingerprint(directory))
+        assert fingerprint(directory) == (
+            hashlib.sha256((directory / "tokenizer.json").read_bytes()).hexdigest()
+        )
+    assert len(prints) == 3
+
+
+@pytest.mark.parametrize("config", KINDS, ids=["words", "joint", "separate"])
+def test_a_damaged_or_missing_file_is_named(config: TokenizerConfig, tmp_path: Path) -> None:
+    learn(config, tmp_path)
+    for path in sorted(tmp_path.iterdir()):
+        whole = path.read_bytes()
+        for damaged in (whole[: len(whole) // 2], whole + b"x", b"", b"\xff" * 40):
+            path.write_bytes(damaged)
+            with pytest.raises(TokenizerError, match=path.name) as caught:
+                load_tokenizers(tmp_path)
+            assert "\n" not in str(caught.value)
+        path.unlink()
+        with pytest.raises(TokenizerError, match=path.name):
+            load_tokenizers(tmp_path)
+        path.write_bytes(whole)
+    load_tokenizers(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("format", 2), ("kind", "bytes"), ("lowercase", "no"), ("surprise", 1), ("sha256", {})],
+)
+def test_a_description_is_read_strictly(key: str, value: object, tmp_path: Path) -> None:
+    learn(WORDS, tmp_path)
+    path = tmp_path / "tokenizer.json"
+    description = json.loads(path.read_text(encoding="utf-8"))
+    path.write_text(json.dumps({**description, key: value}), encoding="utf-8")
+    with pytest.raises(TokenizerError) as caught:
+        load_tokenizers(tmp_path)
+    assert "\n" not in str(caught.value)
+
+
+def test_no_fingerprint_without_a_tokenizer(tmp_path: Path) -> None:
+    with pytest.raises(TokenizerError, match=r"tokenizer\.json"):
+        fingerprint(tmp_path)
+
+
+@pytest.mark.parametrize("lines", [[], [""], ["", "  \t"]])
+@pytest.mark.parametrize("config", [WORDS, JOINT], ids=["words", "joint"])
+def test_empty_text_is_refused(config: TokenizerConfig, lines: list[str], tmp_path: Path) -> None:
+    with pytest.raises(TokenizerError, match="target side"):
+        learn_tokenizers(config, "de", "en", GERMAN, lines, tmp_path, lambda seen, _: seen)
+    assert not (tmp_path / "tokenizer.json").exists()
+
+
+def test_a_min_freq_that_leaves_no_word_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(TokenizerError, match=r"tokenizer\.min_freq"):
+        learn(WordsTokenizer(kind="words", min_freq=1000), tmp_path)
+
+
+def test_a_language_without_rules_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="'ja'"):
+        learn(WordsTokenizer(kind="words", tgt_rules="ja"), tmp_path)
+
+
+def test_progress_sees_every_line(tmp_path: Path) -> None:
+    passes: list[tuple[str, list[str]]] = []
+
+    def progress(lines: Iterable[str], label: str) -> Iterable[str]:
+        seen = list(lines)
+        passes.append((label, seen))
+        return seen
+
+    learn_tokenizers(WORDS, "de", "en", GERMAN, ENGLISH, tmp_path, progress)
+    assert passes == [("source words", GERMAN), ("target words", ENGLISH)]

@@ -1,0 +1,1 @@
+"""Text to ids and back: words or subwords, learned from training text."""

@@ -1,0 +1,121 @@
+"""Subwords by SentencePiece, learned from training text."""
+
+import io
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from transformer_cli.config.schema import SentencePieceTokenizer
+from transformer_cli.errors import TokenizerError
+from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, SPECIALS, UNK_ID
+
+# Part of what is learned, as the unigram sums depend on how they were cut up: never the machine's
+# own number of cores.
+_NUM_THREADS = 4
+# Longer lines are not learned from, in bytes. SentencePiece's own limit, 4192, is a long paragraph.
+_LONGEST_LINE = 1 << 16
+_ERRORS_ONLY = 2
+_TOO_MANY = re.compile(r"Vocabulary size too high \(\d+\)\. .*<= (\d+)")
+_TOO_FEW = re.compile(r"Vocabulary size is smaller than required_chars\. \d+ vs (\d+)")
+
+
+class SubwordTokenizer:
+    """Lines as ids of subwords.
+
+    Args:
+        model: the bytes of a SentencePiece model that ``learn_model`` made. SentencePiece trusts
+            them, so they must be known to be whole.
+        lowercase: whether lines are lowercased first.
+        source: the file that ``model`` came from, for messages.
+
+    Raises:
+        TokenizerError: SentencePiece cannot read the model, or its specials are not ours.
+    """
+
+    def __init__(self, model: bytes, lowercase: bool, source: Path) -> None:
+        import sentencepiece
+
+        self._processor: Any = sentencepiece.SentencePieceProcessor()
+        try:
+            self._processor.LoadFromSerializedProto(model)
+        except RuntimeError as error:
+            raise TokenizerError(f"{source}: not a SentencePiece model; learn it again") from error
+        pieces = tuple(self._processor.id_to_piece(list(range(min(len(SPECIALS), self.size)))))
+        if pieces != SPECIALS:
+            raise TokenizerError(
+                f"{source}: starts with the pieces {pieces}, not {SPECIALS}; learn it again"
+            )
+        self._lowercase = lowercase
+
+    @property
+    def size(self) -> int:
+        """Entries of the vocabulary, the four specials included."""
+        return int(self._processor.get_piece_size())
+
+    def encode(self, line: str) -> list[int]:
+        """A line's ids, without BOS and EOS."""
+        ids: list[int] = self._processor.encode(line.lower() if self._lowercase else line)
+        return ids
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """The text of ids, without BOS, EOS and PAD; an unknown character is written '<unk>'."""
+        shown = [int(number) for number in ids if number not in (BOS_ID, EOS_ID, PAD_ID)]
+        # A model may spell a line end by its byte, and what it says is to stay one line.
+        return str(self._processor.decode(shown)).replace("\n", " ")
+
+
+def learn_model(config: SentencePieceTokenizer, lines: Sequence[str], label: str) -> bytes:
+    """Learn subwords; the same lines and settings always give the same bytes.
+
+    Args:
+        config: the kind of subwords and how many.
+        lines: training text, lowercased already if it is to be.
+        label: the text's name in messages, as in 'source text'.
+
+    Raises:
+        TokenizerError: ``tokenizer.vocab_size`` is too big or too small for this text.
+    """
+    import sentencepiece
+
+    model = io.BytesIO()
+    try:
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=iter(lines),
+            model_writer=model,
+            model_type=config.model_type,
+            vocab_size=config.vocab_size,
+            byte_fallback=config.byte_fallback,
+            character_coverage=config.character_coverage,
+            unk_id=UNK_ID,
+            bos_id=BOS_ID,
+            eos_id=EOS_ID,
+            pad_id=PAD_ID,
+            unk_piece=SPECIALS[UNK_ID],
+            bos_piece=SPECIALS[BOS_ID],
+            eos_piece=SPECIALS[EOS_ID],
+            pad_piece=SPECIALS[PAD_ID],
+            unk_surface=SPECIALS[UNK_ID],
+            max_sentence_length=_LONGEST_LINE,
+            num_threads=_NUM_THREADS,
+            minloglevel=_ERRORS_ONLY,
+        )
+    except RuntimeError as error:
+        raise TokenizerError(_explain(str(error), config.vocab_size, label)) from error
+    return model.getvalue()
+
+
+def _explain(reason: str, vocab_size: int, label: str) -> str:
+    """One line about why SentencePiece cannot learn, with what would be possible."""
+    if found := _TOO_MANY.search(reason):
+        return (
+            f"tokenizer.vocab_size: the {label} is too little for {vocab_size} subwords; "
+            f"set at most {found[1]}"
+        )
+    if found := _TOO_FEW.search(reason):
+        return (
+            f"tokenizer.vocab_size: {vocab_size} entries are too few for the specials, bytes and "
+            f"characters of the {label}; set at least {found[1]}, or a lower "
+            "tokenizer.character_coverage"
+        )
+    return f"tokenizer: SentencePiece cannot learn from the {label} ({' '.join(reason.split())})"

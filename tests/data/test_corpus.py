@@ -1,0 +1,137 @@
+import gzip
+from pathlib import Path
+
+import pytest
+
+from transformer_cli.data.corpus import (
+    ParallelText,
+    read_lines,
+    read_parallel,
+    without_blank_pairs,
+)
+from transformer_cli.errors import CorpusError
+
+
+def written(path: Path, data: bytes) -> Path:
+    path.write_bytes(data)
+    return path
+
+
+@pytest.mark.parametrize("inside", ["\u2028", "\u2029", "\x85", "\x0b", "\x0c", "\x1c", "\r"])
+def test_only_a_line_feed_ends_a_line(tmp_path: Path, inside: str) -> None:
+    path = written(tmp_path / "text", f"ein{inside}Hund\nzwei\n".encode())
+    assert read_lines(path) == [f"ein{inside}Hund", "zwei"]
+
+
+@pytest.mark.parametrize(
+    ("data", "lines"),
+    [
+        (b"", []),
+        (b"\n", [""]),
+        (b"a\nb", ["a", "b"]),
+        (b"a\n\nb\n", ["a", "", "b"]),
+        (b"a\r\nb\r\n", ["a", "b"]),
+        (b"a\r\nb\r", ["a", "b"]),
+        (b"a\r\r\nb\n", ["a\r", "b"]),
+        (b" a \nb\t\n", [" a ", "b\t"]),
+        (b"\xef\xbb\xbfa\nb\n", ["a", "b"]),
+        (b"a\n\xef\xbb\xbfb\n", ["a", "\ufeffb"]),
+        ("Mädchen 🐕\n".encode(), ["Mädchen 🐕"]),
+    ],
+)
+def test_line_ends_and_byte_order_mark(tmp_path: Path, data: bytes, lines: list[str]) -> None:
+    assert read_lines(written(tmp_path / "text", data)) == lines
+    assert read_lines(written(tmp_path / "text.gz", gzip.compress(data))) == lines
+
+
+def test_joined_gzip_members_are_all_read(tmp_path: Path) -> None:
+    data = gzip.compress(b"a\n") + gzip.compress(b"b\n")
+    assert read_lines(written(tmp_path / "text.gz", data)) == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("data", "place"),
+    [
+        (b"\xff", ":1: not UTF-8 (byte 0xff at column 1 "),
+        ("für\n".encode("latin-1"), ":1: not UTF-8 (byte 0xfc at column 2 "),
+        ("ok\nfür ".encode() + b"\xe4\n", ":2: not UTF-8 (byte 0xe4 at column 5 "),
+        (b"\xef\xbb\xbfab\xff\n", ":1: not UTF-8 (byte 0xff at column 3 "),
+        (b"a\nb\nc\xe2\x82", ":3: not UTF-8 (byte 0xe2 at column 2 "),
+        (b"\xed\xa0\x80\n", ":1: not UTF-8 (byte 0xed at column 1 "),
+    ],
+)
+def test_bytes_that_are_not_utf8_are_located(tmp_path: Path, data: bytes, place: str) -> None:
+    path = written(tmp_path / "text.de", data)
+    with pytest.raises(CorpusError) as error:
+        read_lines(path)
+    assert str(error.value) == (
+        f"{path}{place}of the line); convert the file to UTF-8, for example with iconv"
+    )
+
+
+def test_a_missing_file_and_a_directory_are_named(tmp_path: Path) -> None:
+    missing = tmp_path / "text.de"
+    with pytest.raises(CorpusError) as error:
+        read_lines(missing)
+    assert str(error.value) == f"{missing}: there is no such file; check the path"
+    with pytest.raises(CorpusError) as error:
+        read_lines(tmp_path)
+    assert str(error.value).startswith(f"{tmp_path}: this is a directory")
+
+
+def test_a_path_through_a_file_is_one_line(tmp_path: Path) -> None:
+    path = written(tmp_path / "file", b"a\n") / "text.de"
+    with pytest.raises(CorpusError) as error:
+        read_lines(path)
+    assert str(error.value).startswith(f"{path}: cannot be read (Not a directory)")
+
+
+def test_a_damaged_gzip_file_is_refused(tmp_path: Path) -> None:
+    whole = gzip.compress(b"ein Hund\n" * 50, mtime=0)
+    flipped = bytes([*whole[:-8], whole[-8] ^ 1, *whole[-7:]])  # in the stored CRC
+    bad_block = bytes([*whole[:10], 0xFF, *whole[11:]])  # no such kind of deflate block
+    for data in (whole[:-9], whole[:5], flipped, bad_block, b"plain text\n"):
+        path = written(tmp_path / "text.gz", data)
+        with pytest.raises(CorpusError) as error:
+            read_lines(path)
+        assert str(error.value).startswith(f"{path}: damaged or cut-off gzip file (")
+        assert "\n" not in str(error.value)
+
+
+def test_parallel_sides_stay_aligned(tmp_path: Path) -> None:
+    src = written(tmp_path / "src.gz", gzip.compress("ein\u2028Hund\n\n".encode()))
+    tgt = written(tmp_path / "tgt", b"a dog\r\nnothing")
+    text = read_parallel(src, tgt)
+    assert text == ParallelText(["ein\u2028Hund", ""], ["a dog", "nothing"])
+    assert len(text) == 2
+
+
+def test_unequal_line_counts_name_both_files(tmp_path: Path) -> None:
+    src = written(tmp_path / "src", b"a\nb\nc\n")
+    tgt = written(tmp_path / "tgt", b"a\nb\n")
+    with pytest.raises(CorpusError) as error:
+        read_parallel(src, tgt)
+    assert str(error.value).startswith(f"{src} has 3 lines but {tgt} has 2; ")
+
+
+def test_an_empty_corpus_is_refused(tmp_path: Path) -> None:
+    src = written(tmp_path / "src", b"")
+    tgt = written(tmp_path / "tgt.gz", gzip.compress(b""))
+    with pytest.raises(CorpusError) as error:
+        read_parallel(src, tgt)
+    assert str(error.value).startswith(f"{src} and {tgt} are empty; ")
+
+
+def test_blank_lines_go_as_pairs() -> None:
+    text = ParallelText(
+        ["eins", "", "drei", " \t\u00a0\u2028", "fünf", "  "],
+        ["one", "two", "   ", "four", "five", ""],
+    )
+    kept, left_out = without_blank_pairs(text)
+    assert kept == ParallelText(["eins", "fünf"], ["one", "five"])
+    assert left_out == 4
+
+
+def test_text_without_blanks_stays_as_it_is() -> None:
+    text = ParallelText([" a ", "b"], ["a", " b"])
+    assert without_blank_pairs(text) == (text, 0)

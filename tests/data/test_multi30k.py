@@ -1,0 +1,274 @@
+import gzip
+import hashlib
+import os
+import re
+import socket
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+
+import pytest
+
+from transformer_cli.data import multi30k
+from transformer_cli.data.corpus import read_parallel
+from transformer_cli.errors import CorpusError
+
+FILES = {
+    f"{split}.{lang}.gz": gzip.compress(f"{split} {lang}\n".encode() * 20, mtime=0)
+    for split in ("train", "val")
+    for lang in ("de", "en")
+}
+DIRECTORY = Path("data/multi30k")
+
+# Taken before empty_project, below, hides them from every test.
+PUBLISHED_SHA256 = multi30k.SHA256
+PUBLISHED_URL = multi30k.BASE_URL
+PUBLISHED_DIRECTORIES = [
+    Path(name).absolute() for name in (DIRECTORY, os.environ.get("MULTI30K_DIR")) if name
+]
+
+
+@dataclass
+class Server:
+    """What a loopback server sends, and what it was asked for."""
+
+    bodies: dict[str, bytes] = field(default_factory=lambda: dict(FILES))
+    missing_bytes: int = 0  # announced in Content-Length but never sent
+    requests: list[str] = field(default_factory=list)
+
+
+@pytest.fixture(autouse=True)
+def empty_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An empty current directory, tiny published files, and no way to any host but loopback."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("MULTI30K_DIR", raising=False)
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    sums = {name: hashlib.sha256(data).hexdigest() for name, data in FILES.items()}
+    monkeypatch.setattr(multi30k, "SHA256", sums)
+    monkeypatch.setattr(multi30k, "BASE_URL", f"http://127.0.0.1:{closed_port()}/")
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+    state = Server()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            name = self.path.removeprefix("/raw/")
+            state.requests.append(name)
+            if name not in state.bodies:
+                self.send_error(404)
+                return
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(state.bodies[name]) + state.missing_bytes))
+            self.end_headers()
+            self.wfile.write(state.bodies[name])
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as http:
+        thread = Thread(target=http.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        monkeypatch.setattr(multi30k, "BASE_URL", f"http://127.0.0.1:{http.server_port}/raw/")
+        yield state
+        http.shutdown()
+        thread.join()
+
+
+def closed_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port: int = listener.getsockname()[1]
+    return port
+
+
+def put(directory: Path, *names: str) -> None:
+    directory.mkdir(parents=True, exist_ok=True)
+    for name in names:
+        (directory / name).write_bytes(FILES[name])
+
+
+def files_here() -> list[str]:
+    """Every file below the current directory, by its path."""
+    return sorted(str(path) for path in Path().rglob("*") if path.is_file())
+
+
+def failure() -> str:
+    """The message of a fetch that fails, which is one line and leaves no file behind."""
+    with pytest.raises(CorpusError) as error:
+        multi30k.fetch("train", "de", "en")
+    assert files_here() == []
+    assert "\n" not in str(error.value)
+    return str(error.value)
+
+
+def test_a_split_is_downloaded_and_then_kept(server: Server) -> None:
+    paths = multi30k.fetch("train", "de", "en")
+    assert paths == (DIRECTORY / "train.de.gz", DIRECTORY / "train.en.gz")
+    assert [path.read_bytes() for path in paths] == [FILES["train.de.gz"], FILES["train.en.gz"]]
+    assert multi30k.fetch("train", "de", "en") == paths
+    assert server.requests == ["train.de.gz", "train.en.gz"]  # no other split, nothing twice
+    assert files_here() == ["data/multi30k/train.de.gz", "data/multi30k/train.en.gz"]
+
+
+def test_sides_are_in_the_order_asked_for(server: Server) -> None:
+    src, tgt = multi30k.fetch("val", "en", "de")
+    assert (src.name, tgt.name) == ("val.en.gz", "val.de.gz")
+
+
+def test_a_downloaded_file_has_the_permissions_of_any_new_file(server: Server) -> None:
+    src, _ = multi30k.fetch("train", "de", "en")
+    other = Path("other")
+    other.write_bytes(b"")
+    assert stat.S_IMODE(src.stat().st_mode) == stat.S_IMODE(other.stat().st_mode)
+
+
+def test_downloading_prints_nothing(server: Server, capfd: pytest.CaptureFixture[str]) -> None:
+    multi30k.fetch("train", "de", "en")
+    assert capfd.readouterr() == ("", "")
+
+
+def test_only_the_missing_side_is_downloaded(server: Server) -> None:
+    put(DIRECTORY, "train.de.gz")
+    multi30k.fetch("train", "de", "en")
+    assert server.requests == ["train.en.gz"]
+
+
+def test_the_project_is_looked_in_before_the_users_directory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    put(DIRECTORY, "train.de.gz")
+    put(Path("mine"), "train.de.gz", "train.en.gz")
+    monkeypatch.setenv("MULTI30K_DIR", "mine")
+    assert multi30k.fetch("train", "de", "en") == (
+        DIRECTORY / "train.de.gz",
+        Path("mine/train.en.gz"),
+    )
+
+
+@pytest.mark.parametrize("value", ["", "nowhere"])
+def test_a_users_directory_that_lacks_files_is_passed_over(
+    server: Server, monkeypatch: pytest.MonkeyPatch, value: str
+) -> None:
+    put(Path(), "train.de.gz")  # an empty $MULTI30K_DIR does not mean the current directory
+    monkeypatch.setenv("MULTI30K_DIR", value)
+    src, tgt = multi30k.fetch("train", "de", "en")
+    assert (src.parent, tgt.parent) == (DIRECTORY, DIRECTORY)
+
+
+@pytest.mark.parametrize("directory", ["data/multi30k", "mine"])
+def test_an_altered_file_on_disk_is_named_and_left_alone(
+    server: Server, monkeypatch: pytest.MonkeyPatch, directory: str
+) -> None:
+    monkeypatch.setenv("MULTI30K_DIR", "mine")
+    put(Path(directory), "train.de.gz", "train.en.gz")
+    altered = Path(directory) / "train.en.gz"
+    altered.write_bytes(FILES["val.en.gz"])
+    with pytest.raises(CorpusError, match=f"^{altered}: not the published file .*; delete it "):
+        multi30k.fetch("train", "de", "en")
+    assert altered.read_bytes() == FILES["val.en.gz"]
+    assert server.requests == []
+
+
+def test_an_unreadable_file_on_disk_is_named() -> None:
+    (DIRECTORY / "train.de.gz").mkdir(parents=True)
+    assert failure().startswith("data/multi30k/train.de.gz: cannot be read (Is a directory)")
+
+
+def test_a_cut_off_download_is_refused(server: Server) -> None:
+    server.missing_bytes = 100
+    assert "no connection, or it broke off (" in failure()
+
+
+def test_an_altered_download_is_refused(server: Server) -> None:
+    server.bodies["train.de.gz"] = FILES["val.de.gz"]
+    assert "what came is not the published file" in failure()
+
+
+def test_a_file_missing_on_the_server_is_refused(server: Server) -> None:
+    del server.bodies["train.de.gz"]
+    assert "the server answered 404" in failure()
+
+
+def test_a_server_that_is_down_is_an_error() -> None:
+    assert "no connection, or it broke off (ConnectionError)" in failure()
+
+
+def test_a_server_that_never_answers_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        monkeypatch.setattr(multi30k, "BASE_URL", f"http://127.0.0.1:{silent.getsockname()[1]}/")
+        monkeypatch.setattr(multi30k, "TIMEOUT", (5.0, 0.05))
+        assert "no connection, or it broke off (ReadTimeout)" in failure()
+
+
+def test_a_directory_that_cannot_be_made_is_an_error(server: Server) -> None:
+    Path("data").write_text("in the way", encoding="utf-8")
+    with pytest.raises(CorpusError, match="Not a directory"):
+        multi30k.fetch("train", "de", "en")
+    assert files_here() == ["data"]
+
+
+def test_a_failed_second_side_leaves_a_whole_first_one(server: Server) -> None:
+    server.bodies["train.en.gz"] = b""
+    with pytest.raises(CorpusError):
+        multi30k.fetch("train", "de", "en")
+    assert files_here() == ["data/multi30k/train.de.gz"]
+    server.bodies["train.en.gz"] = FILES["train.en.gz"]
+    multi30k.fetch("train", "de", "en")
+    assert server.requests == ["train.de.gz", "train.en.gz", "train.en.gz"]
+
+
+def test_a_failed_download_says_how_to_do_it_by_hand() -> None:
+    message = failure()
+    assert message.startswith(f"{multi30k.BASE_URL}train.de.gz: could not be downloaded ")
+    for part in (
+        "train.de.gz and train.en.gz",
+        "https://github.com/multi30k/dataset/tree/a3d2e0d26b56f3846f66a952536ffed4e401d05a",
+        "into data/multi30k by hand",
+        "$MULTI30K_DIR",
+    ):
+        assert part in message
+
+
+# --- the published corpus -------------------------------------------------------------------------
+
+
+def test_every_file_of_every_split_has_a_sum() -> None:
+    names = {f"{split}.{lang}.gz" for split in multi30k.SPLITS for lang in ("de", "en")}
+    assert set(PUBLISHED_SHA256) == names
+    assert len(set(PUBLISHED_SHA256.values())) == len(names)
+    assert all(re.fullmatch("[0-9a-f]{64}", digest) for digest in PUBLISHED_SHA256.values())
+
+
+def test_files_come_from_the_pinned_commit() -> None:
+    assert PUBLISHED_URL == (
+        "https://raw.githubusercontent.com/multi30k/dataset/"
+        "a3d2e0d26b56f3846f66a952536ffed4e401d05a/data/task1/raw/"
+    )
+
+
+@pytest.mark.multi30k
+@pytest.mark.parametrize(
+    ("split", "lines"),
+    [
+        ("train", 29000),
+        ("val", 1014),
+        ("test_2016_flickr", 1000),
+        ("test_2017_flickr", 1000),
+        ("test_2017_mscoco", 461),
+    ],
+)
+def test_published_line_counts(monkeypatch: pytest.MonkeyPatch, split: str, lines: int) -> None:
+    for directory in PUBLISHED_DIRECTORIES:
+        if all((directory / f"{split}.{lang}.gz").is_file() for lang in ("de", "en")):
+            monkeypatch.setenv("MULTI30K_DIR", str(directory))
+            break
+    else:
+        pytest.skip("no Multi30k files in $MULTI30K_DIR or data/multi30k")
+    monkeypatch.setattr(multi30k, "SHA256", PUBLISHED_SHA256)
+    assert len(read_parallel(*multi30k.fetch(split, "de", "en"))) == lines

@@ -1,0 +1,1 @@
+"""Parallel text from its four sources, and the batches made of it."""

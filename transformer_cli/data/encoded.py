@@ -1,0 +1,84 @@
+"""Text as token ids, kept in flat arrays."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from transformer_cli.data.corpus import ParallelText
+from transformer_cli.text.tokenizer import Progress, Tokenizers
+
+
+@dataclass(frozen=True)
+class TokenStore:
+    """Many sentences of token ids in one flat array.
+
+    Attributes:
+        ids: all tokens, sentence after sentence, without begin and end marks.
+        offsets: where each sentence starts, and at the end the number of tokens.
+    """
+
+    ids: np.ndarray
+    offsets: np.ndarray
+
+    @classmethod
+    def of(cls, sentences: Iterable[list[int]]) -> "TokenStore":
+        """Store ``sentences``, read once."""
+        ids: list[np.ndarray] = [np.asarray(sentence, dtype=np.int32) for sentence in sentences]
+        lengths = np.fromiter(map(len, ids), dtype=np.int64, count=len(ids))
+        flat = np.concatenate(ids) if ids else np.zeros(0, dtype=np.int32)
+        return cls(flat, np.concatenate((np.zeros(1, dtype=np.int64), np.cumsum(lengths))))
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __getitem__(self, index: int) -> np.ndarray:
+        return self.ids[self.offsets[index] : self.offsets[index + 1]]
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """Tokens of each sentence, without begin and end marks."""
+        return np.diff(self.offsets)
+
+    def select(self, indices: np.ndarray) -> "TokenStore":
+        """Some of the sentences, in the order of ``indices``."""
+        return TokenStore.of(self[index].tolist() for index in indices)
+
+
+@dataclass(frozen=True)
+class EncodedText:
+    """Parallel text as token ids: sentence n of one side translates sentence n of the other."""
+
+    src: TokenStore
+    tgt: TokenStore
+
+    def __len__(self) -> int:
+        return len(self.src)
+
+    def without_longer_than(self, max_length: int) -> "EncodedText":
+        """Only the pairs with at most ``max_length`` tokens on either side."""
+        longest = np.maximum(self.src.lengths, self.tgt.lengths)
+        kept = np.flatnonzero(longest <= max_length)
+        if len(kept) == len(self):
+            return self
+        return EncodedText(self.src.select(kept), self.tgt.select(kept))
+
+
+def encode_text(
+    text: ParallelText,
+    tokenizers: Tokenizers,
+    progress: Progress,
+) -> EncodedText:
+    """Tokenise both sides of ``text``.
+
+    Args:
+        text: lines of both sides.
+        tokenizers: one a side.
+        progress: wraps the lines of a side, given what is done with them, to draw a bar.
+    """
+    src_lines = progress(text.src, "encoding source")
+    tgt_lines = progress(text.tgt, "encoding target")
+    return EncodedText(
+        TokenStore.of(map(tokenizers.src.encode, src_lines)),
+        TokenStore.of(map(tokenizers.tgt.encode, tgt_lines)),
+    )

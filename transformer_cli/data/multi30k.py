@@ -1,0 +1,120 @@
+"""Multi30k, task 1 (Elliott et al. 2016): found on disk or downloaded, and verified either way."""
+
+import os
+from pathlib import Path
+
+from transformer_cli.errors import CorpusError
+from transformer_cli.files import sha256, whole_file
+
+SPLITS = (
+    "train",
+    "val",
+    "test_2016_flickr",
+    "test_2017_flickr",
+    "test_2017_mscoco",
+    "test_2018_flickr",
+)
+
+# The SHA-256 of every packed file, as it stands at the commit below.
+SHA256 = {
+    "train.de.gz": "726e39b2fa9eb9ffb6dc763fb35a179f80fae06ffc5d28b6ace5faa883de28a6",
+    "train.en.gz": "d79cfa999dd4c51d2cb42499b6796d5a882c3a8a961923c25a898c90f8bbd56f",
+    "val.de.gz": "f0cba2f995189cf5770f29a8a9a537a3ad3f51657ad873405082ff6863a5e75a",
+    "val.en.gz": "14f7d25ddd868909a9213e361768460edcacdd6ab9d1e77b92560dc10c10dc28",
+    "test_2016_flickr.de.gz": "9204244e408ccb38d2a55cfcd344df15005fc42a07a6e55ca6c52b6ababb8cc8",
+    "test_2016_flickr.en.gz": "611d361c6334bc7246101d48097c13cf5c4413c5befc793cc629934359d532d9",
+    "test_2017_flickr.de.gz": "a2c89666db00c495cd8513b9d708d5a3acc205d7de312ef2bf5fb7ebc1540aee",
+    "test_2017_flickr.en.gz": "76a444ee25172e72695cddb13ae4a3bda59430617be88e0bb46b60504f054074",
+    "test_2017_mscoco.de.gz": "799e4854c25d601cb6cb6be29eabe5667734c61ace2f495e03e429031a0bc338",
+    "test_2017_mscoco.en.gz": "aab300bfb4427697987e02cd0aacd44bfe8aa50456231b6474c08038bbed2b58",
+    "test_2018_flickr.de.gz": "ddd0130c7d97482dc5197a02141dae8dd79f20f03586c480d675c09a32daf608",
+    "test_2018_flickr.en.gz": "ef4f4844037d4c5dea75c9a8ed5fd78905967a26f67c255e230cc9780032654d",
+}
+
+DIRECTORY = Path("data/multi30k")  # below the current directory
+
+_COMMIT = "a3d2e0d26b56f3846f66a952536ffed4e401d05a"
+_WEB_PAGE = f"https://github.com/multi30k/dataset/tree/{_COMMIT}/data/task1/raw"
+BASE_URL = f"https://raw.githubusercontent.com/multi30k/dataset/{_COMMIT}/data/task1/raw/"
+
+# Seconds to connect to one address, and to wait for the next bytes. The server has eight
+# addresses, tried in turn: a short first number lets a machine without a network fail soon.
+TIMEOUT = (5.0, 30.0)
+
+
+def fetch(split: str, src_lang: str, tgt_lang: str) -> tuple[Path, Path]:
+    """Find a split's two files on disk, or download them into ``./data/multi30k``.
+
+    A file is looked for in ``./data/multi30k``, then in the directory that ``$MULTI30K_DIR`` names.
+
+    Args:
+        split: one of ``SPLITS``.
+        src_lang: ``de`` or ``en``.
+        tgt_lang: the other one.
+
+    Returns:
+        Paths of the source and the target side, both packed and of the published SHA-256.
+
+    Raises:
+        CorpusError: a file on disk is not the published one, or a download failed.
+    """
+    src, tgt = (
+        _find_on_disk(f"{split}.{lang}.gz") or _download(split, lang)
+        for lang in (src_lang, tgt_lang)
+    )
+    return src, tgt
+
+
+def _find_on_disk(name: str) -> Path | None:
+    directories = [DIRECTORY]
+    if from_user := os.environ.get("MULTI30K_DIR"):
+        directories.append(Path(from_user))
+    for path in (directory / name for directory in directories):
+        try:
+            found = sha256(path)
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            raise CorpusError(
+                f"{path}: cannot be read ({error.strerror}); check its permissions, or delete it "
+                "and it is downloaded"
+            ) from error
+        if found != SHA256[name]:
+            raise CorpusError(
+                f"{path}: not the published file (its SHA-256 begins {found[:12]}, not "
+                f"{SHA256[name][:12]}); delete it and it is downloaded anew"
+            )
+        return path
+    return None
+
+
+def _download(split: str, lang: str) -> Path:
+    import pooch
+
+    name = f"{split}.{lang}.gz"
+    path = DIRECTORY / name
+    try:
+        DIRECTORY.mkdir(parents=True, exist_ok=True)
+        # pooch.retrieve would do, but leaves a file that only its owner may read.
+        with whole_file(path) as temporary:
+            pooch.HTTPDownloader(timeout=TIMEOUT)(BASE_URL + name, str(temporary), None)
+            if sha256(temporary) != SHA256[name]:
+                raise OSError("what came is not the published file, by its SHA-256")
+    except OSError as error:
+        raise CorpusError(
+            f"{BASE_URL}{name}: could not be downloaded to {DIRECTORY}: {_reason(error)}; try "
+            f"again, or put {split}.de.gz and {split}.en.gz from {_WEB_PAGE} into {DIRECTORY} by "
+            "hand, or into the directory that $MULTI30K_DIR names"
+        ) from error
+    return path
+
+
+def _reason(error: OSError) -> str:
+    """What went wrong, in few words: requests' own messages repeat the whole address."""
+    import requests  # pooch's own, whose errors are OSErrors
+
+    if isinstance(error, requests.HTTPError) and error.response is not None:
+        return f"the server answered {error.response.status_code}"
+    if isinstance(error, requests.RequestException):
+        return f"no connection, or it broke off ({type(error).__name__})"
+    return error.strerror or str(error)

@@ -1,0 +1,69 @@
+"""Where a configuration's parallel text comes from."""
+
+import difflib
+from pathlib import Path
+
+from transformer_cli.config.schema import CopyData, DataConfig, FilesData, Multi30kData, ToyData
+from transformer_cli.data import multi30k
+from transformer_cli.data.copy_task import copy_lines
+from transformer_cli.data.corpus import ParallelText, read_parallel
+from transformer_cli.errors import CorpusError
+
+# The toy corpus is part of the project's checkout and of no installed package.
+_TOY_DIRECTORIES = (Path("data/toy"), Path(__file__).parents[2] / "data" / "toy")
+
+
+def split_names(data: DataConfig) -> list[str]:
+    """The splits that can be loaded: ``train``, ``val``, then those to evaluate on."""
+    match data:
+        case Multi30kData():
+            return list(multi30k.SPLITS)
+        case ToyData() | CopyData():
+            return ["train", "val", "test"]
+        case FilesData():
+            return ["train", "val", *data.test]
+
+
+def load_split(data: DataConfig, split: str) -> ParallelText:
+    """Read, fetch or make the text of a split, blank lines included.
+
+    Args:
+        data: the configuration's ``data`` section.
+        split: one of ``split_names(data)``.
+
+    Raises:
+        CorpusError: there is no such split, or its text is missing, misaligned or damaged.
+    """
+    _check_split(data, split)
+    match data:
+        case Multi30kData():
+            return read_parallel(*multi30k.fetch(split, data.src_lang, data.tgt_lang))
+        case ToyData():
+            return read_parallel(
+                *_toy_files(f"{split}.{data.src_lang}", f"{split}.{data.tgt_lang}")
+            )
+        case CopyData():
+            return copy_lines(data, split)
+        case FilesData():
+            pair = {"train": data.train, "val": data.val, **data.test}[split]
+            return read_parallel(pair.src, pair.tgt)
+
+
+def _check_split(data: DataConfig, split: str) -> None:
+    names = split_names(data)
+    if split not in names:
+        close = difflib.get_close_matches(split, names, n=1)
+        hint = f"; did you mean '{close[0]}'?" if close else ""
+        raise CorpusError(
+            f"data.kind {data.kind} has no split '{split}'{hint}; choose from {', '.join(names)}"
+        )
+
+
+def _toy_files(src: str, tgt: str) -> tuple[Path, Path]:
+    for directory in _TOY_DIRECTORIES:
+        if (directory / src).is_file() and (directory / tgt).is_file():
+            return directory / src, directory / tgt
+    raise CorpusError(
+        f"{_TOY_DIRECTORIES[0]}: {src} and {tgt} are not there; the toy data come with a checkout "
+        "of the project, so work inside one"
+    )

@@ -1,0 +1,1 @@
+"""The encoder-decoder Transformer. It knows integers and tensors only."""

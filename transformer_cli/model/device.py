@@ -1,0 +1,32 @@
+"""Where the model computes, and in what precision."""
+
+import torch
+
+from transformer_cli.config.choices import DeviceName, PrecisionName
+from transformer_cli.errors import UsageError
+
+
+def choose_device(name: DeviceName) -> torch.device:
+    """The device called ``name``; 'auto' is the GPU if there is one.
+
+    Raises:
+        UsageError: 'cuda' is asked for where there is none.
+    """
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    if name == "cuda" and not torch.cuda.is_available():
+        raise UsageError("--device cuda: torch sees no CUDA device here; use --device cpu")
+    return torch.device(name)
+
+
+def choose_precision(name: PrecisionName, device: torch.device) -> torch.dtype:
+    """The type of matrix products; 'auto' is bfloat16 on a GPU that has it, else float32."""
+    if name == "auto":
+        on_gpu = device.type == "cuda" and torch.cuda.is_bf16_supported()
+        name = "bfloat16" if on_gpu else "float32"
+    return torch.bfloat16 if name == "bfloat16" else torch.float32
+
+
+def autocast(device: torch.device, precision: torch.dtype) -> torch.autocast:
+    """A context in which matrix products run in ``precision``; weights stay float32."""
+    return torch.autocast(device.type, torch.bfloat16, enabled=precision == torch.bfloat16)

@@ -1,0 +1,87 @@
+"""Token and position embeddings (Vaswani et al. 2017, sections 3.4 and 3.5)."""
+
+import math
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from transformer_cli.config.schema import ModelConfig
+from transformer_cli.model.dropout import Dropout
+
+
+def sinusoids(length: int, d_model: int) -> Float[Tensor, "length d_model"]:
+    """PE(pos, 2i) = sin(pos / 10000^(2i / d_model)), PE(pos, 2i + 1) = cos(the same)."""
+    positions = torch.arange(length, dtype=torch.float64)[:, None]
+    rates = 10000.0 ** (-torch.arange(0, d_model, 2, dtype=torch.float64) / d_model)
+    angles = positions * rates
+    # (length, d_model / 2, 2) flattened: sine and cosine alternate.
+    return torch.stack((angles.sin(), angles.cos()), dim=2).flatten(1).float()
+
+
+class SinusoidalPositions(nn.Module):
+    """A table of sinusoids that grows with the longest input seen; nothing is learned."""
+
+    table: Tensor
+
+    def __init__(self, d_model: int) -> None:
+        super().__init__()
+        self.d_model = d_model
+        self.register_buffer("table", sinusoids(256, d_model), persistent=False)
+
+    def forward(self, start: int, length: int) -> Float[Tensor, "length d_model"]:
+        """The encodings of positions ``start`` to ``start + length - 1``."""
+        end = start + length
+        if end > self.table.size(0):
+            # Twice as much as needed, so that decoding does not grow it every step.
+            self.table = sinusoids(2 * end, self.d_model).to(self.table.device)
+        return self.table[start:end]
+
+
+class LearnedPositions(nn.Module):
+    """One learned vector a position, up to a longest input that callers must respect."""
+
+    def __init__(self, max_positions: int, d_model: int) -> None:
+        super().__init__()
+        self.table = nn.Parameter(torch.empty(max_positions, d_model))
+        nn.init.normal_(self.table, std=d_model**-0.5)
+
+    def forward(self, start: int, length: int) -> Float[Tensor, "length d_model"]:
+        """The vectors of positions ``start`` to ``start + length - 1``.
+
+        Raises:
+            ValueError: the table ends before that.
+        """
+        if start + length > self.table.size(0):
+            raise ValueError(
+                f"{start + length} positions, but learned positions end at {self.table.size(0)}"
+            )
+        return self.table[start : start + length]
+
+
+class Embedding(nn.Module):
+    """Token vectors times sqrt(d_model), plus positions, with dropout.
+
+    Args:
+        config: sizes, kind of positions, dropout.
+        vocab_size: number of token ids.
+    """
+
+    def __init__(self, config: ModelConfig, vocab_size: int) -> None:
+        super().__init__()
+        self.scale = math.sqrt(config.d_model)
+        self.tokens = nn.Embedding(vocab_size, config.d_model)
+        self.positions: SinusoidalPositions | LearnedPositions = (
+            SinusoidalPositions(config.d_model)
+            if config.positions == "sinusoidal"
+            else LearnedPositions(config.max_positions, config.d_model)
+        )
+        self.dropout = Dropout(config.dropout)
+
+    def forward(
+        self, ids: Int[Tensor, "batch position"], start: int = 0
+    ) -> Float[Tensor, "batch position d_model"]:
+        """Embed ``ids``, the first of which stands at position ``start``."""
+        embedded = self.tokens(ids) * self.scale + self.positions(start, ids.size(1))
+        dropped: Tensor = self.dropout(embedded)
+        return dropped

@@ -1,0 +1,168 @@
+"""The layers of encoder and decoder (Vaswani et al. 2017, sections 3.1 and 3.3)."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from transformer_cli.config.schema import ModelConfig
+from transformer_cli.model.attention import MultiHeadAttention
+from transformer_cli.model.dropout import Dropout
+
+_ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "relu": F.relu,
+    "gelu": F.gelu,
+    "swiglu": F.silu,
+}
+
+
+class FeedForward(nn.Module):
+    """max(0, x W1 + b1) W2 + b2 at every position; SwiGLU gates with a third matrix."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.activation = _ACTIVATIONS[config.activation]
+        self.inner = nn.Linear(config.d_model, config.d_ff)
+        self.gate = (
+            nn.Linear(config.d_model, config.d_ff) if config.activation == "swiglu" else None
+        )
+        self.dropout = Dropout(config.activation_dropout)
+        self.outer = nn.Linear(config.d_ff, config.d_model)
+
+    def forward(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch d_model"]:
+        """Widen, activate, narrow."""
+        if self.gate is None:
+            inner = self.activation(self.inner(x))
+        else:
+            inner = self.activation(self.gate(x)) * self.inner(x)
+        outer: Tensor = self.outer(self.dropout(inner))
+        return outer
+
+
+class Residual(nn.Module):
+    """x + Dropout(Sublayer(LayerNorm(x))), or LayerNorm(x + Dropout(Sublayer(x))) for post-norm."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.pre_norm = config.norm == "pre"
+        self.norm = nn.LayerNorm(config.d_model)
+        self.dropout = Dropout(config.dropout)
+
+    def forward(
+        self, x: Float[Tensor, "*batch d_model"], sublayer: Callable[[Tensor], Tensor]
+    ) -> Float[Tensor, "*batch d_model"]:
+        """Add what ``sublayer`` makes of ``x`` to ``x``."""
+        if self.pre_norm:
+            x = x + self.dropout(sublayer(self.norm(x)))
+        else:
+            x = self.norm(x + self.dropout(sublayer(x)))
+        return x
+
+
+class EncoderLayer(nn.Module):
+    """Self-attention, then feed-forward."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.self_attention = MultiHeadAttention(
+            config.d_model, config.num_heads, config.attention_dropout
+        )
+        self.feed_forward = FeedForward(config)
+        self.around_self_attention = Residual(config)
+        self.around_feed_forward = Residual(config)
+
+    def forward(
+        self, x: Float[Tensor, "batch src d_model"], src_mask: Bool[Tensor, "batch 1 1 src"]
+    ) -> Float[Tensor, "batch src d_model"]:
+        """Let source positions look at each other, padding aside."""
+        x = self.around_self_attention(x, lambda y: self.self_attention(y, y, src_mask))
+        x = self.around_feed_forward(x, self.feed_forward)
+        return x
+
+
+@dataclass
+class LayerCache:
+    """What one decoder layer keeps between steps: projected keys and values.
+
+    The memory's are made once; the target's grow by one position a step.
+    """
+
+    memory_keys: Float[Tensor, "batch heads src d_head"]
+    memory_values: Float[Tensor, "batch heads src d_head"]
+    keys: Float[Tensor, "batch heads tgt d_head"] | None = None
+    values: Float[Tensor, "batch heads tgt d_head"] | None = None
+
+    def extend(
+        self,
+        keys: Float[Tensor, "batch heads 1 d_head"],
+        values: Float[Tensor, "batch heads 1 d_head"],
+    ) -> tuple[Float[Tensor, "batch heads tgt d_head"], Float[Tensor, "batch heads tgt d_head"]]:
+        """Append one position; give all positions up to it."""
+        if self.keys is not None and self.values is not None:
+            keys = torch.cat((self.keys, keys), dim=2)
+            values = torch.cat((self.values, values), dim=2)
+        self.keys, self.values = keys, values
+        return keys, values
+
+    def select(self, rows: Tensor) -> None:
+        """Keep ``rows`` of the batch, in that order; a row may be named twice."""
+        self.memory_keys = self.memory_keys[rows]
+        self.memory_values = self.memory_values[rows]
+        if self.keys is not None and self.values is not None:
+            self.keys, self.values = self.keys[rows], self.values[rows]
+
+
+class DecoderLayer(nn.Module):
+    """Self-attention over what is written so far, attention over the memory, feed-forward."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        attention = (config.d_model, config.num_heads, config.attention_dropout)
+        self.self_attention = MultiHeadAttention(*attention)
+        self.cross_attention = MultiHeadAttention(*attention)
+        self.feed_forward = FeedForward(config)
+        self.around_self_attention = Residual(config)
+        self.around_cross_attention = Residual(config)
+        self.around_feed_forward = Residual(config)
+
+    def forward(
+        self,
+        x: Float[Tensor, "batch tgt d_model"],
+        memory: Float[Tensor, "batch src d_model"],
+        src_mask: Bool[Tensor, "batch 1 1 src"],
+    ) -> Float[Tensor, "batch tgt d_model"]:
+        """All target positions at once, each seeing those up to itself.
+
+        Padding stands at the end of a target, where no real position looks: it needs no mask.
+        """
+        x = self.around_self_attention(x, lambda y: self.self_attention(y, y, causal=True))
+        x = self.around_cross_attention(x, lambda y: self.cross_attention(y, memory, src_mask))
+        x = self.around_feed_forward(x, self.feed_forward)
+        return x
+
+    def start(self, memory: Float[Tensor, "batch src d_model"]) -> LayerCache:
+        """The cache before the first step."""
+        return LayerCache(*self.cross_attention.keys_values(memory))
+
+    def step(
+        self,
+        x: Float[Tensor, "batch 1 d_model"],
+        cache: LayerCache,
+        src_mask: Bool[Tensor, "batch 1 1 src"],
+    ) -> Float[Tensor, "batch 1 d_model"]:
+        """One more target position; ``cache`` holds the earlier ones and is extended."""
+
+        def attend_written(y: Tensor) -> Tensor:
+            written = cache.extend(*self.self_attention.keys_values(y))
+            return self.self_attention.attend(y, *written)
+
+        def attend_memory(y: Tensor) -> Tensor:
+            return self.cross_attention.attend(y, cache.memory_keys, cache.memory_values, src_mask)
+
+        x = self.around_self_attention(x, attend_written)
+        x = self.around_cross_attention(x, attend_memory)
+        x = self.around_feed_forward(x, self.feed_forward)
+        return x

@@ -1,0 +1,33 @@
+"""A model's weights by name, each tied one once."""
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor, nn
+
+from transformer_cli.errors import CheckpointError
+
+
+def weights_of(model: nn.Module) -> dict[str, Tensor]:
+    """The weights as they are now, sharing memory with the model."""
+    return {name: weight.detach() for name, weight in model.named_parameters()}
+
+
+def load_weights(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
+    """Copy ``weights`` into ``model``.
+
+    Raises:
+        CheckpointError: names or shapes are not the model's.
+    """
+    own = weights_of(model)
+    for name in sorted(own.keys() ^ weights.keys()):
+        where = "the checkpoint" if name in own else "the model"
+        raise CheckpointError(f"the checkpoint does not fit the model: {where} has no '{name}'")
+    with torch.no_grad():
+        for name, weight in own.items():
+            if weight.shape != weights[name].shape:
+                raise CheckpointError(
+                    f"the checkpoint does not fit the model: '{name}' is "
+                    f"{tuple(weights[name].shape)}, the model's is {tuple(weight.shape)}"
+                )
+            weight.copy_(weights[name])

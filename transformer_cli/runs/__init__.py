@@ -1,0 +1,1 @@
+"""A run directory: one experiment's settings, tokenizers, checkpoints and metrics."""

@@ -1,0 +1,182 @@
+"""Saving weights and state so that a crash at any moment loses no older checkpoint.
+
+A checkpoint is a directory ``step-00001200`` that holds
+
+- ``model.safetensors``: the weights,
+- ``optimizer.safetensors``: Adam's two moments of each weight,
+- ``state.json``: where training stood,
+- ``manifest.json``: the format's version, the tokenizer's fingerprint, the others' SHA-256.
+
+It appears by one rename, complete. Which checkpoint is the last follows from the names; which is
+the best stands in the last one's state. No other file has to agree with them.
+"""
+
+import json
+import re
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from transformer_cli.errors import CheckpointError
+from transformer_cli.files import sha256, whole_directory
+
+FORMAT = 1
+MODEL, OPTIMIZER, STATE, MANIFEST = (
+    "model.safetensors",
+    "optimizer.safetensors",
+    "state.json",
+    "manifest.json",
+)
+_NAME = re.compile(r"step-(\d{8,})")
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A checkpoint on disk, its manifest read; the files are verified when they are loaded."""
+
+    path: Path
+    files: Mapping[str, str]
+    """SHA-256 by file name."""
+
+    @classmethod
+    def open(cls, path: Path, tokenizer: str) -> "Checkpoint":
+        """Read the manifest of the checkpoint in the directory ``path``.
+
+        Args:
+            path: the checkpoint's directory.
+            tokenizer: fingerprint of the tokenizer it is to be used with.
+
+        Raises:
+            CheckpointError: it is missing, damaged, of an unknown format, or was trained with
+                another tokenizer.
+        """
+        manifest = _read_json(path / MANIFEST)
+        if manifest.get("format") != FORMAT:
+            raise CheckpointError(
+                f"{path / MANIFEST}: format {manifest.get('format')!r}, "
+                f"but this version of transformer-cli reads format {FORMAT}"
+            )
+        if manifest.get("tokenizer") != tokenizer:
+            raise CheckpointError(
+                f"{path}: trained with another tokenizer than the run's; "
+                "use a checkpoint of this run"
+            )
+        files = manifest.get("files")
+        if not isinstance(files, dict):
+            raise CheckpointError(f"{path / MANIFEST}: damaged, it lists no files")
+        return cls(path, files)
+
+    def load_weights(self) -> dict[str, Tensor]:
+        """The model's weights by name, on the CPU."""
+        return self._load_tensors(MODEL)
+
+    def load_optimizer(self) -> dict[str, Tensor]:
+        """The optimizer's moments by name, on the CPU."""
+        return self._load_tensors(OPTIMIZER)
+
+    def load_state(self) -> dict[str, Any]:
+        """Where training stood."""
+        return _read_json(self._verified(STATE))
+
+    def _load_tensors(self, name: str) -> dict[str, Tensor]:
+        path = self._verified(name)
+        try:
+            return load_file(path)
+        except SafetensorError as error:
+            raise CheckpointError(f"{path}: not a safetensors file ({error})") from error
+
+    def _verified(self, name: str) -> Path:
+        path = self.path / name
+        if not path.is_file():
+            raise CheckpointError(f"{path}: missing; use another checkpoint")
+        if sha256(path) != self.files.get(name):
+            raise CheckpointError(
+                f"{path}: damaged, its SHA-256 is not the manifest's; use another checkpoint"
+            )
+        return path
+
+
+def save_checkpoint(
+    directory: Path,
+    weights: Mapping[str, Tensor],
+    moments: Mapping[str, Tensor],
+    state: Mapping[str, Any],
+    tokenizer: str,
+) -> Path:
+    """Write the checkpoint of step ``state["step"]`` into ``directory``; give its path.
+
+    Raises:
+        CheckpointError: it cannot be written; older checkpoints are as they were.
+    """
+    path = directory / f"step-{state['step']:08d}"
+    try:
+        shutil.rmtree(path, ignore_errors=True)  # left of a session that went on differently
+        with whole_directory(path) as temporary:
+            save_file(dict(weights), temporary / MODEL)
+            save_file(dict(moments), temporary / OPTIMIZER)
+            _write_json(temporary / STATE, state)
+            files = {name: sha256(temporary / name) for name in (MODEL, OPTIMIZER, STATE)}
+            manifest = {"format": FORMAT, "tokenizer": tokenizer, "files": files}
+            _write_json(temporary / MANIFEST, manifest)
+    except (OSError, SafetensorError) as error:
+        raise CheckpointError(
+            f"{path}: cannot be written: {error}; older checkpoints are untouched"
+        ) from error
+    return path
+
+
+def list_checkpoints(directory: Path) -> list[Path]:
+    """The checkpoints in ``directory``, oldest first."""
+    if not directory.is_dir():
+        return []
+    numbered = [(int(m[1]), p) for p in directory.iterdir() if (m := _NAME.fullmatch(p.name))]
+    return [path for _, path in sorted(numbered)]
+
+
+def find_checkpoint(directory: Path, which: str) -> Path:
+    """The directory of the checkpoint called 'best' or 'last', or at the path ``which``.
+
+    Raises:
+        CheckpointError: there is none.
+    """
+    if which not in ("best", "last"):
+        return Path(which)
+    checkpoints = list_checkpoints(directory)
+    if not checkpoints:
+        raise CheckpointError(f"{directory}: no checkpoint yet; train first: transformer-cli train")
+    last = checkpoints[-1]
+    if which == "last":
+        return last
+    best_step = _read_json(last / STATE).get("best_step")
+    # A run that has not been validated yet has no best.
+    return last if best_step is None else directory / f"step-{best_step:08d}"
+
+
+def prune_checkpoints(directory: Path, keep: int) -> None:
+    """Delete all but the newest ``keep`` checkpoints and the best one."""
+    best = find_checkpoint(directory, "best")
+    for path in list_checkpoints(directory)[:-keep]:
+        if path != best:
+            shutil.rmtree(path)
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise CheckpointError(f"{path}: missing; is this a checkpoint's directory?") from None
+    except (OSError, ValueError) as error:
+        raise CheckpointError(f"{path}: cannot be read: {error}") from error
+    if not isinstance(content, dict):
+        raise CheckpointError(f"{path}: damaged, not a JSON object")
+    return content
+
+
+def _write_json(path: Path, content: Mapping[str, Any]) -> None:
+    path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")

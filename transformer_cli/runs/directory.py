@@ -1,0 +1,113 @@
+"""What lies where in a run directory, and when it may be written to."""
+
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from transformer_cli.config.differences import differences
+from transformer_cli.config.schema import Config
+from transformer_cli.config.yaml import dump_config, load_config
+from transformer_cli.errors import RunError
+from transformer_cli.files import remove_leftovers, write_text
+
+# What a run may change its mind about once it has begun: nothing that weights depend on, apart
+# from how long to go on.
+_MAY_CHANGE = ("decoding.", "training.epochs", "training.max_steps", "training.patience",
+               "training.keep", "training.save_every")  # fmt: skip
+_SHAPES_TOKENIZER = ("data.", "tokenizer.")
+
+
+@dataclass(frozen=True)
+class RunDirectory:
+    """The paths of one run; making one touches nothing."""
+
+    path: Path
+
+    @property
+    def config(self) -> Path:
+        """The resolved settings, as YAML."""
+        return self.path / "config.yaml"
+
+    @property
+    def tokenizer(self) -> Path:
+        """The directory of the tokenizer's files."""
+        return self.path / "tokenizer"
+
+    @property
+    def checkpoints(self) -> Path:
+        """The directory that holds one directory a checkpoint."""
+        return self.path / "checkpoints"
+
+    @property
+    def metrics(self) -> Path:
+        """What was measured while training, one JSON object a line."""
+        return self.path / "metrics.jsonl"
+
+    def load_config(self) -> Config:
+        """The run's settings.
+
+        Raises:
+            RunError: this is not a run directory.
+        """
+        if not self.config.is_file():
+            raise RunError(
+                f"{self.path}: not a run directory, it has no config.yaml; "
+                "make one with: transformer-cli train CONFIG"
+            )
+        return load_config(self.config)
+
+    def prepare(self, config: Config, overwrite: bool = False) -> None:
+        """Make the directory ready for ``config``, keeping what an earlier session left.
+
+        Args:
+            config: the settings to run with.
+            overwrite: start anew, whatever the directory holds of an earlier run.
+
+        Raises:
+            RunError: it cannot be written, holds something else, or holds a run whose settings
+                differ in a way that cannot go on.
+        """
+        try:
+            self._prepare(config, overwrite)
+        except OSError as error:
+            raise RunError(f"{self.path}: cannot be written: {error.strerror or error}") from error
+
+    def _prepare(self, config: Config, overwrite: bool) -> None:
+        if self.config.is_file():
+            if overwrite:
+                self._clear()
+            else:
+                self._refuse_changes(config)
+        elif self.path.is_dir() and any(self.path.iterdir()):
+            raise RunError(
+                f"{self.path}: holds files but no run (there is no config.yaml); "
+                "choose another directory with --run-dir"
+            )
+        self.checkpoints.mkdir(parents=True, exist_ok=True)
+        remove_leftovers(self.path)
+        remove_leftovers(self.checkpoints)
+        write_text(self.config, dump_config(config))
+
+    def _clear(self) -> None:
+        # The settings go last: as long as they are there, the directory is known as a run.
+        shutil.rmtree(self.checkpoints, ignore_errors=True)
+        shutil.rmtree(self.tokenizer, ignore_errors=True)
+        self.metrics.unlink(missing_ok=True)
+        self.config.unlink()
+
+    def _refuse_changes(self, config: Config) -> None:
+        changed = [
+            difference
+            for difference in differences(self.load_config(), config)
+            if not difference.key.startswith(_MAY_CHANGE)
+        ]
+        if not self.checkpoints.is_dir() or not any(self.checkpoints.iterdir()):
+            # Nothing is trained yet, and a tokenizer is made again in seconds.
+            if any(difference.key.startswith(_SHAPES_TOKENIZER) for difference in changed):
+                shutil.rmtree(self.tokenizer, ignore_errors=True)
+        elif changed:
+            listed = "; ".join(f"{each.key} was {each.old}, now {each.new}" for each in changed)
+            raise RunError(
+                f"{self.path}: trained with other settings ({listed}); "
+                "go on with the old ones, choose another --run-dir, or start anew with --overwrite"
+            )

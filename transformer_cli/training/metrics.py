@@ -1,0 +1,78 @@
+"""The run's measurements: one JSON object a line, and the sums they are made from."""
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from transformer_cli.files import write_text
+from transformer_cli.training.trainer import Progress
+
+
+class MetricsLog:
+    """Appends to ``metrics.jsonl``; on resuming, forgets what was measured after the checkpoint.
+
+    Args:
+        path: the file, made if it is missing.
+        last_step: records of later steps are dropped: they will be measured again.
+    """
+
+    def __init__(self, path: Path, last_step: int) -> None:
+        self.path = path
+        lines = path.read_text(encoding="utf-8").splitlines(keepends=True) if path.exists() else []
+        kept = [line for line in lines if _step_of(line) <= last_step]
+        write_text(path, "".join(kept))
+
+    def append(self, record: Mapping[str, Any]) -> None:
+        """Write one record."""
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(record) + "\n")
+
+
+def _step_of(line: str) -> float:
+    try:
+        return float(json.loads(line)["step"])
+    except (ValueError, KeyError, TypeError):
+        return math.inf  # cut short when a process was killed
+
+
+@dataclass
+class Window:
+    """Sums over the steps since the last record, on the device they were made on."""
+
+    smoothed: Tensor
+    unsmoothed: Tensor
+    tgt_tokens: int
+
+    @classmethod
+    def restored(cls, sums: Mapping[str, Any], device: torch.device) -> "Window":
+        """The window with the sums that ``state`` gave."""
+        return cls(
+            torch.tensor(sums["smoothed"], dtype=torch.float64, device=device),
+            torch.tensor(sums["unsmoothed"], dtype=torch.float64, device=device),
+            sums["tgt_tokens"],
+        )
+
+    @classmethod
+    def empty(cls, device: torch.device) -> "Window":
+        """The window before its first step."""
+        return cls.restored({"smoothed": 0.0, "unsmoothed": 0.0, "tgt_tokens": 0}, device)
+
+    def add(self, progress: Progress) -> None:
+        """Count one more step."""
+        self.smoothed += progress.smoothed
+        self.unsmoothed += progress.unsmoothed
+        self.tgt_tokens += progress.tgt_tokens
+
+    def state(self) -> dict[str, Any]:
+        """The sums, for a checkpoint."""
+        return {
+            "smoothed": self.smoothed.item(),
+            "unsmoothed": self.unsmoothed.item(),
+            "tgt_tokens": self.tgt_tokens,
+        }

@@ -1,0 +1,219 @@
+"""A training session: steps, records, validations and checkpoints of one run, in their order."""
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from transformer_cli.config.schema import Config
+from transformer_cli.errors import TrainingError
+from transformer_cli.files import sync
+from transformer_cli.model.perplexity import perplexity
+from transformer_cli.model.transformer import Transformer
+from transformer_cli.model.weights import load_weights, weights_of
+from transformer_cli.runs.checkpoint import (
+    Checkpoint,
+    list_checkpoints,
+    prune_checkpoints,
+    save_checkpoint,
+)
+from transformer_cli.runs.directory import RunDirectory
+from transformer_cli.training.metrics import MetricsLog, Window
+from transformer_cli.training.trainer import Progress, Trainer
+
+LOG_EVERY = 50
+"""Optimizer steps between two training records."""
+
+
+class Validation(NamedTuple):
+    """How good the model is on the validation split."""
+
+    loss: float
+    """Mean negative log-likelihood of a target token."""
+    bleu: float
+    """Greedy translation's BLEU, 0 to 100."""
+    bleu_lc: float
+    """The same on lowercased text."""
+
+
+@dataclass(frozen=True)
+class Record:
+    """One line of metrics.jsonl."""
+
+    kind: str
+    values: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Saved:
+    """A checkpoint was written."""
+
+    path: Path
+
+
+Event = Progress | Record | Saved
+
+
+@dataclass
+class Standing:
+    """What the run has achieved so far."""
+
+    best_step: int | None = None
+    best_bleu: float = -math.inf
+    best_loss: float = math.inf
+    bad_validations: int = 0
+    """Validations since the best one."""
+    seconds: float = 0.0
+    """Time spent training, in all sessions."""
+
+    def judge(self, step: int, bleu: float, loss: float) -> bool:
+        """Take a validation's result in; tell whether it is the best one yet."""
+        is_best = (bleu, -loss) > (self.best_bleu, -self.best_loss)
+        if is_best:
+            self.best_step, self.best_bleu, self.best_loss = step, bleu, loss
+            self.bad_validations = 0
+        else:
+            self.bad_validations += 1
+        return is_best
+
+
+@dataclass
+class Session:
+    """One run's training, from where its last checkpoint stands to its end.
+
+    Args:
+        config: the run's settings.
+        run: where checkpoints and metrics go; prepared.
+        trainer: set up for ``config``, at step 0.
+        tokenizer: fingerprint of the run's tokenizer.
+        validate: measures the model on the validation split.
+    """
+
+    config: Config
+    run: RunDirectory
+    trainer: Trainer
+    tokenizer: str
+    validate: Callable[[Transformer], Validation]
+    standing: Standing = field(default_factory=Standing)
+
+    def __post_init__(self) -> None:
+        self._window = Window.empty(self.trainer.device)
+        self._resume()
+        self._metrics = MetricsLog(self.run.metrics, self.trainer.step)
+        self._started = time.monotonic() - self.standing.seconds
+
+    @property
+    def finished(self) -> bool:
+        """Whether there is nothing left to do."""
+        return self.trainer.step >= self.trainer.total_steps or self._out_of_patience
+
+    def events(self, stop_requested: Callable[[], bool]) -> Iterator[Event]:
+        """Train, giving each thing that happens.
+
+        Args:
+            stop_requested: asked after each step; when true, a checkpoint is written and the
+                iteration ends.
+
+        Raises:
+            TrainingError: the loss is no longer a number.
+            CheckpointError: a checkpoint cannot be written.
+        """
+        if self.finished:
+            return
+        for progress in self.trainer.steps():
+            self._window.add(progress)
+            yield progress
+            if progress.step % LOG_EVERY == 0:
+                yield self._record_training(progress)
+            validating = self._validation_is_due(progress)
+            if validating:
+                yield self._record_validation(progress)
+            stopping = stop_requested()
+            if validating or stopping or self._is_due(self.config.training.save_every):
+                yield self._save()
+            if stopping or self._out_of_patience:
+                return
+
+    @property
+    def _out_of_patience(self) -> bool:
+        patience = self.config.training.patience
+        return patience is not None and self.standing.bad_validations >= patience
+
+    def _is_due(self, every: int | None) -> bool:
+        return every is not None and self.trainer.step % every == 0
+
+    def _validation_is_due(self, progress: Progress) -> bool:
+        every = self.config.training.validate_every
+        regular = progress.ends_epoch if every is None else self._is_due(every)
+        return regular or progress.step == self.trainer.total_steps
+
+    def _record_training(self, progress: Progress) -> Record:
+        tgt_tokens = self._window.tgt_tokens
+        loss = self._window.smoothed.item() / tgt_tokens
+        if not math.isfinite(loss):
+            raise TrainingError(
+                f"step {progress.step}: the loss is {loss}; lower the learning rate "
+                "(training.schedule) or training.clip_norm and start again with --overwrite"
+            )
+        unsmoothed = self._window.unsmoothed.item() / tgt_tokens
+        self._window = Window.empty(self.trainer.device)
+        return self._record(
+            "train",
+            loss=loss,
+            perplexity=perplexity(unsmoothed),
+            learning_rate=progress.learning_rate,
+            tgt_tokens=tgt_tokens,
+        )
+
+    def _record_validation(self, progress: Progress) -> Record:
+        validation = self.validate(self.trainer.model)
+        # A model that writes lower case only is judged without regard to case.
+        bleu = validation.bleu_lc if self.config.tokenizer.lowercase else validation.bleu
+        best = self.standing.judge(progress.step, bleu, validation.loss)
+        return self._record(
+            "validation",
+            loss=validation.loss,
+            perplexity=perplexity(validation.loss),
+            bleu=validation.bleu,
+            bleu_lc=validation.bleu_lc,
+            best=best,
+        )
+
+    def _record(self, kind: str, **values: Any) -> Record:
+        self.standing.seconds = time.monotonic() - self._started
+        where = {"kind": kind, "step": self.trainer.step, "epoch": self.trainer.epoch}
+        record = Record(kind, {**where, **values, "seconds": round(self.standing.seconds, 3)})
+        self._metrics.append(record.values)
+        return record
+
+    def _save(self) -> Saved:
+        self.standing.seconds = time.monotonic() - self._started
+        state = {
+            **self.trainer.state(),
+            **asdict(self.standing),
+            "window": self._window.state(),
+        }
+        # The checkpoint vouches for the records up to its step: they must be on disk first.
+        sync(self.run.metrics)
+        path = save_checkpoint(
+            self.run.checkpoints,
+            weights_of(self.trainer.model),
+            self.trainer.moments(),
+            state,
+            self.tokenizer,
+        )
+        prune_checkpoints(self.run.checkpoints, self.config.training.keep)
+        return Saved(path)
+
+    def _resume(self) -> None:
+        checkpoints = list_checkpoints(self.run.checkpoints)
+        if not checkpoints:
+            return
+        checkpoint = Checkpoint.open(checkpoints[-1], self.tokenizer)
+        state = checkpoint.load_state()
+        load_weights(self.trainer.model, checkpoint.load_weights())
+        self.trainer.restore(state, checkpoint.load_optimizer())
+        self._window = Window.restored(state["window"], self.trainer.device)
+        self.standing = Standing(**{key: state[key] for key in asdict(self.standing)})

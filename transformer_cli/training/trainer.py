@@ -1,0 +1,145 @@
+"""The training loop, as a generator of optimizer steps. It prints nothing and owns no files."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from transformer_cli.config.schema import Config
+from transformer_cli.data.batches import Batch, collate, plan_epoch
+from transformer_cli.data.encoded import EncodedText
+from transformer_cli.model.device import autocast
+from transformer_cli.model.transformer import Transformer
+from transformer_cli.training.loss import label_smoothed_loss
+from transformer_cli.training.schedule import learning_rate
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What one optimizer step did. The sums stay on the device until somebody asks for them."""
+
+    step: int
+    """Counted from 1."""
+    epoch: int
+    """Epochs completed when the step was done."""
+    learning_rate: float
+    smoothed: Tensor
+    """Label-smoothed loss, summed over target tokens."""
+    unsmoothed: Tensor
+    """Negative log-likelihood, summed over target tokens."""
+    tgt_tokens: int
+    """Target tokens of the step."""
+    ends_epoch: bool
+
+
+class Trainer:
+    """Takes a model from step to step.
+
+    Where training stands is three numbers (step, epoch, batch of the epoch) beside weights and
+    moments: batches and dropout are functions of them and of the seed, so that a resumed run and an
+    uninterrupted one are the same.
+
+    Args:
+        model: the model to train, on its device.
+        text: what to train on.
+        config: the experiment's settings.
+        precision: type of the matrix products.
+    """
+
+    def __init__(
+        self, model: Transformer, text: EncodedText, config: Config, precision: torch.dtype
+    ) -> None:
+        self.model = model
+        self.text = text
+        self.seed = config.seed
+        self.config = config.training
+        self.d_model = config.model.d_model
+        self.precision = precision
+        self.device = next(model.parameters()).device
+        self.optimizer = torch.optim.Adam(
+            model.parameters(), lr=0.0, betas=self.config.betas, eps=self.config.eps, fused=True
+        )
+        self.step = 0
+        self.epoch = 0
+        self.batch = 0
+        self._plan = self._plan_epoch()
+        # Sorted by length, every epoch has the same number of batches.
+        self.steps_per_epoch = -(-len(self._plan) // self.config.accumulate)
+        epochs_steps = self.config.epochs * self.steps_per_epoch
+        self.total_steps = min(epochs_steps, self.config.max_steps or epochs_steps)
+
+    def steps(self) -> Iterator[Progress]:
+        """Train to the end, giving one value an optimizer step.
+
+        Between two values the trainer's state is that of the step just done: the caller may save
+        it, or validate the model.
+        """
+        while self.step < self.total_steps:
+            indices = self._plan[self.batch : self.batch + self.config.accumulate]
+            batches = [collate(self.text, each).to(self.device) for each in indices]
+            self.step += 1
+            self.batch += len(indices)
+            ends_epoch = self.batch >= len(self._plan)
+            if ends_epoch:
+                self.epoch, self.batch = self.epoch + 1, 0
+            yield self._update(batches, ends_epoch)
+            if ends_epoch:
+                self._plan = self._plan_epoch()
+
+    def state(self) -> dict[str, Any]:
+        """Where training stands, beside weights and moments."""
+        return {"step": self.step, "epoch": self.epoch, "batch": self.batch}
+
+    def moments(self) -> dict[str, Tensor]:
+        """Adam's running averages, by their kind and their weight's name."""
+        return {
+            f"{kind}.{name}": self.optimizer.state[weight][kind]
+            for kind in ("exp_avg", "exp_avg_sq")
+            for name, weight in self.model.named_parameters()
+        }
+
+    def restore(self, state: dict[str, Any], moments: dict[str, Tensor]) -> None:
+        """Go on from where ``state`` and ``moments`` were taken; the caller loads the weights."""
+        self.step, self.epoch, self.batch = state["step"], state["epoch"], state["batch"]
+        self._plan = self._plan_epoch()
+        for name, weight in self.model.named_parameters():
+            self.optimizer.state[weight] = {
+                "step": torch.tensor(float(self.step), device=self.device),
+                "exp_avg": moments[f"exp_avg.{name}"].to(self.device),
+                "exp_avg_sq": moments[f"exp_avg_sq.{name}"].to(self.device),
+            }
+
+    def _plan_epoch(self) -> list[np.ndarray]:
+        return plan_epoch(self.text, self.config.batch_tokens, self.seed, self.epoch)
+
+    def _update(self, batches: list[Batch], ends_epoch: bool) -> Progress:
+        # Dropout's draws depend on the seed and the step alone, not on what happened before.
+        torch.manual_seed((self.seed << 32) + self.step)
+        self.model.train()
+        # Of the whole step, however it is cut up: gradients do not depend on the cut.
+        tgt_tokens = sum(batch.tgt_tokens for batch in batches)
+        smoothed = torch.zeros((), device=self.device)
+        unsmoothed = torch.zeros((), device=self.device)
+        for batch in batches:
+            with autocast(self.device, self.precision):
+                logits = self.model(batch.src, batch.tgt_in)
+            losses = label_smoothed_loss(
+                logits, batch.tgt_out, self.model.pad_id, self.config.label_smoothing
+            )
+            (losses.smoothed / tgt_tokens).backward()  # type: ignore[no-untyped-call]
+            smoothed += losses.smoothed.detach()
+            unsmoothed += losses.unsmoothed
+        rate = learning_rate(self.config.schedule, self.d_model, self.step, self.total_steps)
+        self._apply_gradients(rate)
+        return Progress(self.step, self.epoch, rate, smoothed, unsmoothed, tgt_tokens, ends_epoch)
+
+    def _apply_gradients(self, rate: float) -> None:
+        if self.config.clip_norm is not None:
+            nn.utils.clip_grad_norm_(self.model.parameters(), self.config.clip_norm)
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+        self.optimizer.step()
+        self.optimizer.zero_grad()

@@ -1,0 +1,1 @@
+"""From weights to text and scores."""

@@ -1,0 +1,111 @@
+"""How good translations are: sacreBLEU's scores, and perplexity."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch.nn import functional as F
+
+from transformer_cli.data.batches import collate, cut_by_tokens
+from transformer_cli.data.corpus import ParallelText
+from transformer_cli.data.encoded import EncodedText, encode_text
+from transformer_cli.inference.translator import Translator, ignore
+from transformer_cli.model.device import autocast
+from transformer_cli.model.transformer import Transformer
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Scores from 0 to 100 of detokenised text against raw references, with their signatures."""
+
+    bleu: float
+    bleu_lc: float
+    chrf: float
+    signature: str
+    signature_lc: str
+    signature_chrf: str
+
+
+def score(hypotheses: Sequence[str], references: Sequence[str]) -> Scores:
+    """BLEU (Post 2018), cased and lowercased, and chrF (Popović 2015).
+
+    Args:
+        hypotheses: one translation a sentence, as a person would write it.
+        references: as many raw reference lines.
+    """
+    from sacrebleu.metrics.bleu import BLEU
+    from sacrebleu.metrics.chrf import CHRF
+
+    references_of_corpus = [list(references)]
+    bleu, bleu_lc, chrf = BLEU(), BLEU(lowercase=True), CHRF()
+    return Scores(
+        bleu=bleu.corpus_score(hypotheses, references_of_corpus).score,
+        bleu_lc=bleu_lc.corpus_score(hypotheses, references_of_corpus).score,
+        chrf=chrf.corpus_score(hypotheses, references_of_corpus).score,
+        signature=str(bleu.get_signature()),
+        signature_lc=str(bleu_lc.get_signature()),
+        signature_chrf=str(chrf.get_signature()),
+    )
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What a model makes of a split."""
+
+    hypotheses: list[str]
+    scores: Scores
+    loss: float
+    """Mean negative log-likelihood of a target token, end marks included, without smoothing."""
+
+
+def evaluate(
+    translator: Translator, text: ParallelText, progress: Callable[[int], object] = ignore
+) -> Evaluation:
+    """Translate the source side and compare with the target side.
+
+    Args:
+        translator: model, tokenizers and search.
+        text: at least one pair of lines; blank source lines have empty translations.
+        progress: told how many sentences were translated each time some are.
+
+    Raises:
+        InputError: a line has more tokens than the model has positions for.
+    """
+    encoded = encode_text(text, translator.tokenizers, lambda lines, _: lines)
+    translator.refuse_too_long(encoded.tgt.lengths, "reference line")
+    hypotheses = translator.translate(text.src, progress=progress)
+    loss = mean_loss(
+        translator.model, encoded, translator.decoding.batch_tokens, translator.precision
+    )
+    return Evaluation(hypotheses, score(hypotheses, text.tgt), loss)
+
+
+@torch.inference_mode()
+def mean_loss(
+    model: Transformer, text: EncodedText, batch_tokens: int, precision: torch.dtype
+) -> float:
+    """Mean negative log-likelihood of a target token, end marks included, without smoothing.
+
+    Args:
+        model: in evaluation mode.
+        text: at least one sentence pair.
+        batch_tokens: most tokens of a side of a batch, padding included.
+        precision: type of the matrix products.
+    """
+    device = next(model.parameters()).device
+    lengths = np.maximum(text.src.lengths, text.tgt.lengths) + 1
+    total = torch.zeros((), dtype=torch.float64, device=device)
+    tgt_tokens = 0
+    for indices in cut_by_tokens(np.argsort(lengths, kind="stable"), lengths, batch_tokens):
+        batch = collate(text, indices).to(device)
+        with autocast(device, precision):
+            logits = model(batch.src, batch.tgt_in)
+        total += F.cross_entropy(
+            logits.float().flatten(0, 1),
+            batch.tgt_out.flatten(),
+            ignore_index=model.pad_id,
+            reduction="sum",
+        )
+        tgt_tokens += batch.tgt_tokens
+    return total.item() / tgt_tokens

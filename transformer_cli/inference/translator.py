@@ -1,0 +1,178 @@
+"""Text in, text out."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from transformer_cli.config.schema import Config, DecodingConfig
+from transformer_cli.data.batches import cut_by_tokens, pad_rows
+from transformer_cli.errors import InputError
+from transformer_cli.inference.search import SearchOptions, search
+from transformer_cli.model.device import autocast
+from transformer_cli.model.transformer import Transformer, build_model
+from transformer_cli.model.weights import load_weights
+from transformer_cli.runs.checkpoint import Checkpoint, find_checkpoint
+from transformer_cli.runs.directory import RunDirectory
+from transformer_cli.text.tokenizer import Tokenizers, fingerprint, load_tokenizers
+from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, UNK_ID
+
+CHUNK_LINES = 4096
+"""Lines read, sorted by length and translated together when translating a stream."""
+
+
+def ignore(sentences: int) -> None:
+    """Take no notice of progress."""
+
+
+@dataclass
+class Translator:
+    """A model, its tokenizers and how to search.
+
+    Attributes:
+        model: on its device.
+        tokenizers: the run's.
+        config: the run's settings.
+        decoding: how to search; the run's settings unless the caller wants otherwise.
+        precision: type of the matrix products.
+        max_length: most tokens of an output, whatever its source; None: no such limit.
+    """
+
+    model: Transformer
+    tokenizers: Tokenizers
+    config: Config
+    decoding: DecodingConfig
+    precision: torch.dtype
+    max_length: int | None = None
+
+    @classmethod
+    def load(
+        cls, run: RunDirectory, checkpoint: str, device: torch.device, precision: torch.dtype
+    ) -> "Translator":
+        """The translator of a trained run.
+
+        Args:
+            run: the run's directory.
+            checkpoint: 'best', 'last' or a checkpoint's path.
+            device: where to compute.
+            precision: type of the matrix products.
+
+        Raises:
+            RunError, TokenizerError, CheckpointError: something is missing or damaged.
+        """
+        config = run.load_config()
+        tokenizers = load_tokenizers(run.tokenizer)
+        path: Path = find_checkpoint(run.checkpoints, checkpoint)
+        weights = Checkpoint.open(path, fingerprint(run.tokenizer)).load_weights()
+        model = build_model(
+            config.model, tokenizers.src.size, tokenizers.tgt.size, PAD_ID, config.seed
+        )
+        load_weights(model, weights)
+        return cls(model.to(device).eval(), tokenizers, config, config.decoding, precision)
+
+    def searching(
+        self,
+        beam_size: int | None = None,
+        batch_tokens: int | None = None,
+        max_length: int | None = None,
+    ) -> "Translator":
+        """The same translator with another search; None keeps what it has."""
+        asked = {"beam_size": beam_size, "batch_tokens": batch_tokens}
+        changes = {key: value for key, value in asked.items() if value is not None}
+        return replace(
+            self,
+            decoding=self.decoding.model_copy(update=changes),
+            max_length=max_length or self.max_length,
+        )
+
+    def translate_stream(
+        self, lines: Iterable[str], chunk_lines: int = CHUNK_LINES
+    ) -> Iterator[str]:
+        """One translation a line, in order, holding ``chunk_lines`` of them at a time."""
+        remaining = iter(lines)
+        first_line = 1
+        while chunk := list(islice(remaining, chunk_lines)):
+            yield from self.translate(chunk, first_line=first_line)
+            first_line += len(chunk)
+
+    def translate(
+        self,
+        lines: Sequence[str],
+        first_line: int = 1,
+        progress: Callable[[int], object] = ignore,
+    ) -> list[str]:
+        """One translation a line; a blank line's is empty.
+
+        Args:
+            lines: text without line ends.
+            first_line: the number of the first line, for messages.
+            progress: told how many sentences were finished each time some are.
+
+        Raises:
+            InputError: a line has more tokens than the model has positions for.
+        """
+        translations = [""] * len(lines)
+        sources = [self._encode(line) for line in lines]
+        lengths = np.array([len(ids) for ids in sources])
+        self.refuse_too_long(lengths - 1, "line", first_line)
+        # Longest first: what does not fit into memory fails at once. Blank lines are left out.
+        order = np.argsort(-lengths, kind="stable")[: np.count_nonzero(lengths)]
+        for batch in cut_by_tokens(order, lengths, self.decoding.batch_tokens):
+            outputs = self._search([sources[index] for index in batch])
+            for index, ids in zip(batch, outputs, strict=True):
+                translations[index] = self.tokenizers.tgt.decode(ids)
+            progress(len(batch))
+        return translations
+
+    def refuse_too_long(self, lengths: np.ndarray, what: str, first: int = 1) -> None:
+        """Make sure that the model has positions enough.
+
+        Args:
+            lengths: tokens of each line, without begin and end marks.
+            what: what a line is called in the message.
+            first: the number of the first line.
+
+        Raises:
+            InputError: a line has more tokens than learned positions take.
+        """
+        limit = self._positions
+        if limit is None or not (lengths >= limit).any():
+            return
+        index = int(np.argmax(lengths >= limit))
+        raise InputError(
+            f"{what} {first + index}: {lengths[index]} tokens, but this model's learned positions "
+            f"take {limit - 1} (model.max_positions); split the line"
+        )
+
+    def _encode(self, line: str) -> list[int]:
+        return [*self.tokenizers.src.encode(line), EOS_ID] if line.strip() else []
+
+    @property
+    def _positions(self) -> int | None:
+        model = self.config.model
+        return model.max_positions if model.positions == "learned" else None
+
+    def _search(self, sources: list[list[int]]) -> list[list[int]]:
+        device = next(self.model.parameters()).device
+        options = SearchOptions(
+            bos_id=BOS_ID,
+            eos_id=EOS_ID,
+            banned_ids=(UNK_ID, BOS_ID, PAD_ID),
+            beam_size=self.decoding.beam_size,
+            length_penalty=self.decoding.length_penalty,
+        )
+        max_lengths = torch.tensor([self._longest_output(len(ids) - 1) for ids in sources])
+        with autocast(device, self.precision):
+            found = search(
+                self.model, pad_rows(sources).to(device), max_lengths.to(device), options
+            )
+        return [hypothesis.ids for hypothesis in found]
+
+    def _longest_output(self, src_tokens: int) -> int:
+        # A half-trained model repeats itself for ever; a translation is seldom twice its source.
+        limits = [int(src_tokens * self.decoding.max_length_ratio) + 10]
+        limits += [limit for limit in (self.max_length, self._positions) if limit is not None]
+        return min(limits)

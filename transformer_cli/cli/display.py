@@ -1,0 +1,40 @@
+"""What commands show while they work: on stderr, with bars only where a person sees them."""
+
+import sys
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tqdm import tqdm
+
+
+def log(message: str) -> None:
+    """Write one line to stderr, above a bar that may be there."""
+    from tqdm import tqdm
+
+    tqdm.write(message, file=sys.stderr)
+
+
+def bar(total: int | None, label: str, unit: str, initial: int = 0) -> "tqdm[Any]":
+    """A progress bar, silent where stderr is no terminal."""
+    from tqdm import tqdm
+
+    return tqdm(
+        total=total,
+        initial=initial,
+        desc=label,
+        unit=unit,
+        leave=False,
+        dynamic_ncols=True,
+        disable=None,
+        file=sys.stderr,
+    )
+
+
+def line_bar(lines: Iterable[str], label: str) -> Iterable[str]:
+    """Go through ``lines`` with a bar."""
+    from tqdm import tqdm
+
+    return tqdm(
+        lines, label, unit=" lines", leave=False, dynamic_ncols=True, disable=None, file=sys.stderr
+    )

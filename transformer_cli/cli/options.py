@@ -1,0 +1,58 @@
+"""Options that several commands share."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from transformer_cli import __version__
+from transformer_cli.config.choices import DeviceName, PrecisionName
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        print(f"transformer-cli {__version__}")
+        raise typer.Exit()
+
+
+Version = Annotated[
+    bool,
+    typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True),
+]
+Config = Annotated[
+    Path, typer.Argument(metavar="CONFIG", help="YAML file of the experiment.", show_default=False)
+]
+Run = Annotated[
+    Path, typer.Argument(metavar="RUN", help="Run directory of a training.", show_default=False)
+]
+RunDir = Annotated[
+    Path | None,
+    typer.Option(metavar="DIR", help="Run directory.  [default: runs/<config name>]"),
+]
+Set = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set", metavar="KEY=VALUE", help="Change a setting, as in training.epochs=3; repeatable."
+    ),
+]
+Overwrite = Annotated[
+    bool, typer.Option("--overwrite", help="Discard what the run directory holds of a run.")
+]
+Checkpoint = Annotated[
+    str, typer.Option(metavar="best|last|PATH", help="Which weights.", show_default=True)
+]
+BeamSize = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N", min=1, help="Hypotheses kept; 1 is greedy.  [default: the run's setting]"
+    ),
+]
+Device = Annotated[DeviceName, typer.Option(help="Where to compute; auto takes a GPU if any.")]
+Precision = Annotated[
+    PrecisionName, typer.Option(help="Of matrix products; auto is bfloat16 on a GPU.")
+]
+
+
+def run_directory(config: Path, run_dir: Path | None) -> Path:
+    """The run directory asked for, or the one named after the configuration file."""
+    return run_dir or Path("runs") / config.stem

@@ -1,0 +1,40 @@
+"""Stopping long work in good order."""
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+from transformer_cli.cli.display import log
+
+
+class StopRequest:
+    """Whether a signal has asked for an end, and which."""
+
+    def __init__(self) -> None:
+        self.signal: int | None = None
+
+    def __call__(self) -> bool:
+        """Whether to stop."""
+        return self.signal is not None
+
+    def handle(self, number: int, frame: FrameType | None) -> None:
+        """Take the first signal as a wish, the second as an order."""
+        if self.signal is not None:
+            os._exit(128 + number)
+        self.signal = number
+        log("stopping after this step with a checkpoint; once more stops at once")
+
+
+@contextmanager
+def stop_requests() -> Iterator[StopRequest]:
+    """Turn SIGINT and SIGTERM into a request for the block to end."""
+    request = StopRequest()
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    before = [signal.signal(number, request.handle) for number in numbers]
+    try:
+        yield request
+    finally:
+        for number, handler in zip(numbers, before, strict=True):
+            signal.signal(number, handler)

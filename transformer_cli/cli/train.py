@@ -1,0 +1,119 @@
+"""``transformer-cli train``."""
+
+from typing import TYPE_CHECKING
+
+import typer
+
+from transformer_cli.cli import options
+from transformer_cli.cli.display import line_bar, log
+from transformer_cli.cli.signals import StopRequest, stop_requests
+from transformer_cli.cli.training_display import TrainingDisplay
+
+if TYPE_CHECKING:
+    import torch
+
+    from transformer_cli.config.schema import Config
+    from transformer_cli.runs.directory import RunDirectory
+    from transformer_cli.training.session import Session
+
+
+def train(
+    config: options.Config,
+    run_dir: options.RunDir = None,
+    set_: options.Set = None,
+    overwrite: options.Overwrite = False,
+    device: options.Device = "auto",
+    precision: options.Precision = "auto",
+    version: options.Version = False,
+) -> None:
+    """Train a model, or go on where an earlier training stopped.
+
+    Builds the vocabularies where they are missing, validates as it goes, and keeps the best and
+    the last checkpoint in the run directory. Ctrl-C stops with a checkpoint.
+
+    \b
+    Example:
+      transformer-cli train configs/multi30k_de_en.yaml --set training.epochs=12
+    """
+    from transformer_cli.config.yaml import load_config
+    from transformer_cli.model.device import choose_device, choose_precision
+    from transformer_cli.runs.directory import RunDirectory
+
+    settings = load_config(config, set_ or [])
+    torch_device = choose_device(device)
+    run = RunDirectory(options.run_directory(config, run_dir))
+    run.prepare(settings, overwrite)
+    session = _open_session(settings, run, torch_device, choose_precision(precision, torch_device))
+    with stop_requests() as stop_requested:
+        _follow(session, stop_requested)
+    standing = session.standing
+    if stop_requested.signal is not None:
+        log(f"stopped at step {session.trainer.step}; the same command goes on from there")
+        raise typer.Exit(128 + stop_requested.signal)
+    typer.echo(
+        f"{run.path}: trained {session.trainer.step} steps in {standing.seconds:.0f} s; best "
+        f"validation BLEU {standing.best_bleu:.2f} at step {standing.best_step}"
+    )
+
+
+def _open_session(
+    settings: "Config", run: "RunDirectory", device: "torch.device", precision: "torch.dtype"
+) -> "Session":
+    """Everything made ready, and said in a few lines."""
+    from transformer_cli.inference.evaluation import evaluate
+    from transformer_cli.inference.translator import Translator
+    from transformer_cli.model.transformer import Transformer, build_model, count_parameters
+    from transformer_cli.text.tokenizer import fingerprint
+    from transformer_cli.text.vocabulary import PAD_ID
+    from transformer_cli.training.preparation import prepare, text_to_train_on
+    from transformer_cli.training.session import Session, Validation
+    from transformer_cli.training.trainer import Trainer
+
+    prepared = prepare(settings, run, line_bar)
+    text = text_to_train_on(settings, prepared.train)
+    tokenizers = prepared.tokenizers
+    model = build_model(
+        settings.model, tokenizers.src.size, tokenizers.tgt.size, PAD_ID, settings.seed
+    ).to(device)
+    translator = Translator(model, tokenizers, settings, settings.decoding, precision).searching(
+        beam_size=1
+    )
+    translator.refuse_too_long(prepared.val.src.lengths, "validation source line")
+    translator.refuse_too_long(prepared.val.tgt.lengths, "validation target line")
+
+    def validate(model: Transformer) -> Validation:
+        model.eval()
+        evaluation = evaluate(translator, prepared.val_text)
+        return Validation(evaluation.loss, evaluation.scores.bleu, evaluation.scores.bleu_lc)
+
+    trainer = Trainer(model, text, settings, precision)
+    left_out = len(prepared.train) - len(text)
+    log(
+        f"{len(text):,} pairs to train on ({prepared.blank_pairs} with a blank side and {left_out} "
+        f"over {settings.training.max_length} tokens left out), {len(prepared.val):,} to validate"
+    )
+    log(
+        f"{count_parameters(model):,} parameters, vocabularies {tokenizers.src.size:,} and "
+        f"{tokenizers.tgt.size:,}, on {device} in {str(precision).removeprefix('torch.')}; "
+        f"{trainer.total_steps:,} steps, {trainer.steps_per_epoch:,} an epoch, into {run.path}"
+    )
+    return Session(settings, run, trainer, fingerprint(run.tokenizer), validate)
+
+
+def _follow(session: "Session", stop_requested: StopRequest) -> None:
+    """Train, showing a bar where there is a terminal and a line for each record."""
+    from transformer_cli.training.session import Record
+    from transformer_cli.training.trainer import Progress
+
+    step = session.trainer.step
+    if session.finished:
+        log(f"nothing left to train: {step} steps are done")
+    elif step:
+        log(f"going on from step {step}")
+    with TrainingDisplay(session.trainer.total_steps, step) as display:
+        for event in session.events(stop_requested):
+            match event:
+                case Progress():
+                    display.step(event)
+                case Record():
+                    display.record(event)

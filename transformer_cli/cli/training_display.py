@@ -1,0 +1,73 @@
+"""What ``train`` shows: a bar where a person watches, lines where a file is written."""
+
+import math
+import sys
+import time
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from transformer_cli.cli.display import bar, log
+
+if TYPE_CHECKING:
+    from transformer_cli.training.session import Record
+    from transformer_cli.training.trainer import Progress
+
+_REFRESH_SECONDS = 0.5
+
+
+class TrainingDisplay:
+    """Follows a training on stderr.
+
+    Args:
+        total_steps: the last optimizer step.
+        step: the step that training goes on from.
+    """
+
+    def __init__(self, total_steps: int, step: int) -> None:
+        self._total_steps = total_steps
+        self._bar = bar(total_steps, "training", " steps", initial=step)
+        self._tgt_tokens = 0
+        self._refreshed = time.monotonic()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._bar.close()
+
+    def step(self, progress: "Progress") -> None:
+        """Move the bar; look at the loss now and then, since looking waits for a GPU."""
+        self._bar.update()
+        self._tgt_tokens += progress.tgt_tokens
+        elapsed = time.monotonic() - self._refreshed
+        if self._bar.disable or elapsed < _REFRESH_SECONDS:
+            return
+        self._bar.set_postfix_str(
+            f"loss {progress.smoothed.item() / progress.tgt_tokens:.3f}, "
+            f"ppl {math.exp(min(99.0, progress.unsmoothed.item() / progress.tgt_tokens)):.2f}, "
+            f"lr {progress.learning_rate:.2e}, {self._tgt_tokens / elapsed:,.0f} tokens/s",
+            refresh=False,
+        )
+        self._tgt_tokens, self._refreshed = 0, time.monotonic()
+
+    def record(self, record: "Record") -> None:
+        """Write a line for a validation, and in a log file for a training record too."""
+        values = record.values
+        where = f"step {values['step']}/{self._total_steps}, epoch {values['epoch']}"
+        if record.kind == "validation":
+            mark = " (best)" if values["best"] else ""
+            log(
+                f"{where}: validation loss {values['loss']:.4f}, "
+                f"perplexity {values['perplexity']:.3f}, BLEU {values['bleu']:.2f}, "
+                f"lowercased {values['bleu_lc']:.2f}{mark}, {values['seconds']:.0f} s"
+            )
+        elif not sys.stderr.isatty():
+            log(
+                f"{where}: loss {values['loss']:.4f}, perplexity {values['perplexity']:.3f}, "
+                f"rate {values['learning_rate']:.3e}, {values['seconds']:.0f} s"
+            )

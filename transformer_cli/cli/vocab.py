@@ -1,0 +1,69 @@
+"""``transformer-cli vocab``."""
+
+from typing import TYPE_CHECKING
+
+import typer
+
+from transformer_cli.cli import options
+from transformer_cli.cli.display import line_bar
+
+if TYPE_CHECKING:
+    from transformer_cli.config.schema import Config
+    from transformer_cli.training.preparation import SideSummary
+
+
+def vocab(
+    config: options.Config,
+    run_dir: options.RunDir = None,
+    set_: options.Set = None,
+    overwrite: options.Overwrite = False,
+    device: options.Device = "auto",
+    precision: options.Precision = "auto",
+    version: options.Version = False,
+) -> None:
+    """Build the vocabularies or subword models of an experiment.
+
+    Finds or fetches the corpus, learns from its training side, writes the tokenizer into the run
+    directory and prints a summary. `train` does this by itself where it is missing. --device and
+    --precision are taken so that all commands take the same flags; nothing here needs them.
+
+    \b
+    Example:
+      transformer-cli vocab configs/toy.yaml
+    """
+    from transformer_cli.config.yaml import load_config
+    from transformer_cli.runs.directory import RunDirectory
+    from transformer_cli.training.preparation import prepare, summarise
+
+    settings = load_config(config, set_ or [])
+    run = RunDirectory(options.run_directory(config, run_dir))
+    run.prepare(settings, overwrite)
+    prepared = prepare(settings, run, line_bar)
+    _print_summary(settings, *summarise(prepared))
+    if prepared.blank_pairs:
+        typer.echo(f"left out     {prepared.blank_pairs} pairs with a blank side")
+    typer.echo(f"written to   {run.tokenizer}")
+
+
+def _print_summary(settings: "Config", src: "SideSummary", tgt: "SideSummary") -> None:
+    from transformer_cli.training.preparation import PERCENTILES
+
+    percentiles = "/".join(f"{each}" for each in PERCENTILES)
+    tokenizer = settings.tokenizer
+    cut_off = (
+        f"min_freq {tokenizer.min_freq}" if tokenizer.kind == "words" else tokenizer.model_type
+    )
+    rows = [
+        ("", f"source ({settings.data.src_lang})", f"target ({settings.data.tgt_lang})"),
+        ("lines", *(f"{side.lines:,}" for side in (src, tgt))),
+        ("tokens", *(f"{side.tokens:,}" for side in (src, tgt))),
+        ("types", *("-" if side.types is None else f"{side.types:,}" for side in (src, tgt))),
+        ("vocabulary", *(f"{side.size:,} ({cut_off})" for side in (src, tgt))),
+        ("unknown in val", *(f"{side.unknown_in_val:.2%}" for side in (src, tgt))),
+        (
+            f"tokens a line, percentiles {percentiles}",
+            *("/".join(map(str, side.lengths)) for side in (src, tgt)),
+        ),
+    ]
+    for label, *cells in rows:
+        typer.echo(f"{label:<40}" + "".join(f"{cell:<26}" for cell in cells).rstrip())

@@ -35,15 +35,14 @@ def label_smoothed_loss(
         pad_id: the padding token.
         smoothing: probability given to wrong tokens, in [0, 1).
     """
-    real = tgt_out != pad_id
     divergence = _SmoothedDivergence.apply(  # type: ignore[no-untyped-call]
-        logits[real], tgt_out[real], pad_id, smoothing
+        logits.flatten(0, -2), tgt_out.flatten(), pad_id, smoothing
     )
     return Losses(*divergence)
 
 
 class _SmoothedDivergence(torch.autograd.Function):
-    """The divergence with a gradient of one V-wide tensor: softmax(logits) minus the target."""
+    """The divergence, with the one V-wide gradient that it needs: the softmax minus the target."""
 
     @staticmethod
     def forward(
@@ -53,22 +52,18 @@ class _SmoothedDivergence(torch.autograd.Function):
         pad_id: int,
         smoothing: float,
     ) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
-        num_tokens, tgt_size = logits.shape
-        dtype = logits.dtype
-        logits = logits.float()
-        share = smoothing / (tgt_size - 2)
-        log_normaliser = logits.logsumexp(dim=1)
-        true_logits = logits.gather(1, targets[:, None])[:, 0]
-        unsmoothed = (log_normaliser - true_logits).sum()
-        # Sum over all tokens but padding of log softmax, without making the log softmax.
-        real_log_probabilities = (
-            logits.sum(dim=1) - logits[:, pad_id] - (tgt_size - 1) * log_normaliser
-        ).sum()
-        cross_entropy = (1.0 - smoothing - share) * unsmoothed - share * real_log_probabilities
-        smoothed = cross_entropy - num_tokens * _target_entropy(smoothing, tgt_size)
+        share = smoothing / (logits.size(1) - 2)
+        log_probabilities = logits.log_softmax(dim=1, dtype=torch.float32)
+        of_true = log_probabilities.gather(1, targets[:, None])[:, 0]
+        of_all = log_probabilities.sum(dim=1) - log_probabilities[:, pad_id]
+        real = targets != pad_id
+        cross_entropy = -(1.0 - smoothing - share) * of_true - share * of_all
+        least = _target_entropy(smoothing, logits.size(1))
+        smoothed = ((cross_entropy - least) * real).sum()
+        unsmoothed = -(of_true * real).sum()
 
-        ctx.save_for_backward(logits, log_normaliser, targets)
-        ctx.pad_id, ctx.smoothing, ctx.share, ctx.dtype = pad_id, smoothing, share, dtype
+        ctx.save_for_backward(log_probabilities, targets, real)
+        ctx.pad_id, ctx.smoothing, ctx.share, ctx.dtype = pad_id, smoothing, share, logits.dtype
         ctx.mark_non_differentiable(unsmoothed)
         return smoothed, unsmoothed
 
@@ -76,12 +71,13 @@ class _SmoothedDivergence(torch.autograd.Function):
     def backward(
         ctx: Any, grad_smoothed: Float[Tensor, ""], grad_unsmoothed: Float[Tensor, ""]
     ) -> tuple[Float[Tensor, "token tgt_size"], None, None, None]:
-        logits, log_normaliser, targets = ctx.saved_tensors
-        gradient = (logits - log_normaliser[:, None]).exp_().sub_(ctx.share)
+        log_probabilities, targets, real = ctx.saved_tensors
+        gradient = log_probabilities.exp().sub_(ctx.share)
         gradient[:, ctx.pad_id] += ctx.share
-        true_share = torch.full_like(log_normaliser[:, None], ctx.share + ctx.smoothing - 1.0)
-        gradient.scatter_add_(1, targets[:, None], true_share)
-        return gradient.mul_(grad_smoothed).to(ctx.dtype), None, None, None
+        rest_of_true = torch.full_like(gradient[:, :1], ctx.share + ctx.smoothing - 1.0)
+        gradient.scatter_add_(1, targets[:, None], rest_of_true)
+        gradient.mul_((real * grad_smoothed)[:, None])
+        return gradient.to(ctx.dtype), None, None, None
 
 
 def _target_entropy(smoothing: float, tgt_size: int) -> float:

@@ -1,0 +1,48 @@
+"""What all tests share: checked shapes, few threads, fixed seeds, and marks that skip."""
+
+import os
+from pathlib import Path
+
+import pytest
+import torch
+from jaxtyping import install_import_hook
+
+# Before any test imports these modules: their shape annotations are checked from here on.
+install_import_hook(
+    [
+        "transformer_cli.model",
+        "transformer_cli.training.loss",
+        "transformer_cli.inference.search",
+    ],
+    "beartype.beartype",
+)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if not torch.cuda.is_available():
+        _skip(items, "gpu", "no CUDA device")
+    if not _multi30k_is_here(config.rootpath):
+        _skip(items, "multi30k", "no Multi30k files in $MULTI30K_DIR or data/multi30k")
+
+
+def _skip(items: list[pytest.Item], mark: str, reason: str) -> None:
+    for item in items:
+        if item.get_closest_marker(mark):
+            item.add_marker(pytest.mark.skip(reason=reason))
+
+
+def _multi30k_is_here(root: Path) -> bool:
+    directories = [root / "data/multi30k"]
+    if from_user := os.environ.get("MULTI30K_DIR"):
+        directories.append(Path(from_user))
+    return any((directory / "train.de.gz").is_file() for directory in directories)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _two_threads() -> None:
+    torch.set_num_threads(2)
+
+
+@pytest.fixture(autouse=True)
+def _fixed_seed() -> None:
+    torch.manual_seed(1)

@@ -71,7 +71,7 @@ def test_a_table_that_grew_in_inference_serves_training() -> None:
     torch.testing.assert_close(gradient[0], torch.full((4,), 600.0))
 
 
-def test_bug_a_table_that_grows_keeps_its_dtype() -> None:
+def test_a_table_that_grows_keeps_its_dtype() -> None:
     positions = SinusoidalPositions(4).to(torch.bfloat16)
     assert positions(0, 10).dtype == torch.bfloat16
     assert positions(0, 1000).dtype == torch.bfloat16

@@ -19,6 +19,7 @@ from pydantic import (
 )
 
 Probability = Annotated[float, Field(ge=0.0, lt=1.0)]
+DropoutRate = Annotated[float, Field(ge=0.0, le=0.9)]
 Language = Annotated[str, Field(min_length=2, max_length=8, pattern=r"^[a-z]{2,3}(-[A-Za-z]+)?$")]
 
 
@@ -163,11 +164,11 @@ class ModelConfig(Section):
     d_ff: PositiveInt = Field(1024, description="inner width of the feed-forward layers")
     num_encoder_layers: PositiveInt = Field(3, description="encoder layers")
     num_decoder_layers: PositiveInt = Field(3, description="decoder layers")
-    dropout: Probability = Field(
+    dropout: DropoutRate = Field(
         0.1, description="dropout of embeddings and of each sublayer's output"
     )
-    attention_dropout: Probability = Field(0.0, description="dropout of attention weights")
-    activation_dropout: Probability = Field(
+    attention_dropout: DropoutRate = Field(0.0, description="dropout of attention weights")
+    activation_dropout: DropoutRate = Field(
         0.0, description="dropout after the feed-forward activation"
     )
     norm: Literal["pre", "post"] = Field(

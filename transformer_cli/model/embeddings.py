@@ -34,7 +34,7 @@ class SinusoidalPositions(nn.Module):
         end = start + length
         if end > self.table.size(0):
             # Twice as much as needed, so that decoding does not grow it every step.
-            self.table = sinusoids(2 * end, self.d_model).to(self.table.device)
+            self.table = sinusoids(2 * end, self.d_model).to(self.table)
         return self.table[start:end]
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from hypothesis import settings
 from jaxtyping import install_import_hook
 
 # Before any test imports these modules: their shape annotations are checked from here on.
@@ -16,6 +17,10 @@ install_import_hook(
     ],
     "beartype.beartype",
 )
+
+# No test fails for being slow on a busy machine.
+settings.register_profile("no deadline", deadline=None)
+settings.load_profile("no deadline")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

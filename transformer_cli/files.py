@@ -14,6 +14,10 @@ TEMPORARY_MARK = ".partial-"
 _TEMPORARY_NAME = re.compile(re.escape(TEMPORARY_MARK) + r"\d+$")
 
 
+def _temporary(path: Path) -> Path:
+    return path.with_name(f"{path.name}{TEMPORARY_MARK}{os.getpid()}")
+
+
 def sync(path: Path) -> None:
     """Bring a file's bytes, or a directory's list of names, safely to disk."""
     handle = os.open(path, os.O_RDONLY)
@@ -32,7 +36,7 @@ def whole_file(path: Path) -> Iterator[Path]:
     Args:
         path: the final name; its directory must exist.
     """
-    temporary = path.with_name(f"{path.name}{TEMPORARY_MARK}{os.getpid()}")
+    temporary = _temporary(path)
     try:
         yield temporary
         sync(temporary)
@@ -49,7 +53,7 @@ def whole_directory(path: Path) -> Iterator[Path]:
     Args:
         path: the final name, which must not exist yet; its parent must exist.
     """
-    temporary = path.with_name(f"{path.name}{TEMPORARY_MARK}{os.getpid()}")
+    temporary = _temporary(path)
     shutil.rmtree(temporary, ignore_errors=True)
     temporary.mkdir()
     try:
@@ -67,6 +71,13 @@ def write_text(path: Path, text: str) -> None:
     """Write UTF-8 text whole, with line ends as they are."""
     with whole_file(path) as temporary:
         temporary.write_text(text, encoding="utf-8", newline="")
+
+
+def remove_directory(path: Path) -> None:
+    """Delete a directory, which is gone as a whole or still whole if the process dies midway."""
+    doomed = _temporary(path)
+    path.rename(doomed)
+    shutil.rmtree(doomed)
 
 
 def remove_leftovers(directory: Path) -> None:

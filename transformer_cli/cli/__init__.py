@@ -61,6 +61,10 @@ def _run() -> int:
         return 0
     except (OSError, MemoryError) as error:
         return _complain(str(error) or "out of memory", 1)
+    except RuntimeError as error:
+        if type(error).__name__ != "OutOfMemoryError":  # torch's, which may not be imported
+            raise
+        return _complain("out of GPU memory; lower batch_tokens, of training or of decoding", 1)
     return code if isinstance(code, int) else 0
 
 

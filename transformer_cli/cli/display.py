@@ -15,8 +15,10 @@ def log(message: str) -> None:
     tqdm.write(message, file=sys.stderr)
 
 
-def bar(total: int | None, label: str, unit: str, initial: int = 0) -> "tqdm[Any]":
-    """A progress bar, silent where stderr is no terminal."""
+def bar(
+    total: int | None, label: str, unit: str, initial: int = 0, hidden: bool = False
+) -> "tqdm[Any]":
+    """A progress bar, silent if ``hidden`` or where stderr is no terminal."""
     from tqdm import tqdm
 
     return tqdm(
@@ -26,7 +28,7 @@ def bar(total: int | None, label: str, unit: str, initial: int = 0) -> "tqdm[Any
         unit=unit,
         leave=False,
         dynamic_ncols=True,
-        disable=None,
+        disable=hidden or None,
         file=sys.stderr,
     )
 

@@ -54,6 +54,8 @@ def evaluate(
     from transformer_cli.model.perplexity import perplexity
     from transformer_cli.runs.directory import RunDirectory
 
+    if output is not None:
+        options.check_output(output)
     directory = RunDirectory(run)
     name, text = _text(directory.load_config(), split, src, ref)
     torch_device = choose_device(device)

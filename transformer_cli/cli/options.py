@@ -7,6 +7,7 @@ import typer
 
 from transformer_cli import __version__
 from transformer_cli.config.choices import DeviceName, PrecisionName
+from transformer_cli.errors import UsageError
 
 
 def _print_version(asked: bool) -> None:
@@ -51,6 +52,18 @@ Device = Annotated[DeviceName, typer.Option(help="Where to compute; auto takes a
 Precision = Annotated[
     PrecisionName, typer.Option(help="Of matrix products; auto is bfloat16 on a GPU.")
 ]
+
+
+def check_output(path: Path) -> None:
+    """Make sure, before long work, that a file can be made at ``path``.
+
+    Raises:
+        UsageError: it cannot.
+    """
+    if path.is_dir():
+        raise UsageError(f"-o {path}: is a directory; give the name of a file")
+    if not path.parent.is_dir():
+        raise UsageError(f"-o {path}: there is no directory {path.parent}; make it first")
 
 
 def run_directory(config: Path, run_dir: Path | None) -> Path:

@@ -53,6 +53,8 @@ def translate(
     from transformer_cli.model.device import choose_device, choose_precision
     from transformer_cli.runs.directory import RunDirectory
 
+    if str(output) != "-":
+        options.check_output(output)
     torch_device = choose_device(device)
     with _opened(input_) as source:
         translator = Translator.load(
@@ -61,7 +63,11 @@ def translate(
         interactive = source.isatty()
         lines = decode_lines(_prompted(source) if interactive else source, str(input_))
         chunk_lines = 1 if interactive else CHUNK_LINES
-        with _written(output) as target, bar(None, "translating", " lines") as lines_bar:
+        with (
+            _written(output) as target,
+            # A bar and translations on one terminal would get in each other's way.
+            bar(None, "translating", " lines", hidden=target.isatty()) as lines_bar,
+        ):
             for translation in translator.translate_stream(lines, chunk_lines):
                 target.write(translation + "\n")
                 lines_bar.update()

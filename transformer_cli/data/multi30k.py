@@ -37,7 +37,7 @@ _COMMIT = "a3d2e0d26b56f3846f66a952536ffed4e401d05a"
 _WEB_PAGE = f"https://github.com/multi30k/dataset/tree/{_COMMIT}/data/task1/raw"
 BASE_URL = f"https://raw.githubusercontent.com/multi30k/dataset/{_COMMIT}/data/task1/raw/"
 
-# Seconds to connect to one address, and to wait for the next bytes. The server has eight
+# Seconds to connect to one address, and to wait for the next bytes. A server may have several
 # addresses, tried in turn: a short first number lets a machine without a network fail soon.
 TIMEOUT = (5.0, 30.0)
 

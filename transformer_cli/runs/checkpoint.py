@@ -13,7 +13,6 @@ the best stands in the last one's state. No other file has to agree with them.
 
 import json
 import re
-import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +23,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from transformer_cli.errors import CheckpointError
-from transformer_cli.files import sha256, whole_directory
+from transformer_cli.files import remove_directory, sha256, whole_directory
 
 FORMAT = 1
 MODEL, OPTIMIZER, STATE, MANIFEST = (
@@ -116,7 +115,6 @@ def save_checkpoint(
     """
     path = directory / f"step-{state['step']:08d}"
     try:
-        shutil.rmtree(path, ignore_errors=True)  # left of a session that went on differently
         with whole_directory(path) as temporary:
             save_file(dict(weights), temporary / MODEL)
             save_file(dict(moments), temporary / OPTIMIZER)
@@ -163,7 +161,7 @@ def prune_checkpoints(directory: Path, keep: int) -> None:
     best = find_checkpoint(directory, "best")
     for path in list_checkpoints(directory)[:-keep]:
         if path != best:
-            shutil.rmtree(path)
+            remove_directory(path)
 
 
 def _read_json(path: Path) -> dict[str, Any]:

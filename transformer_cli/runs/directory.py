@@ -1,14 +1,14 @@
 """What lies where in a run directory, and when it may be written to."""
 
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
 from transformer_cli.config.differences import differences
 from transformer_cli.config.schema import Config
 from transformer_cli.config.yaml import dump_config, load_config
-from transformer_cli.errors import RunError
-from transformer_cli.files import remove_leftovers, write_text
+from transformer_cli.errors import ConfigError, RunError
+from transformer_cli.files import remove_directory, remove_leftovers, write_text
+from transformer_cli.runs.checkpoint import list_checkpoints
 
 # What a run may change its mind about once it has begun: nothing that weights depend on, apart
 # from how long to go on.
@@ -64,8 +64,8 @@ class RunDirectory:
             overwrite: start anew, whatever the directory holds of an earlier run.
 
         Raises:
-            RunError: it cannot be written, holds something else, or holds a run whose settings
-                differ in a way that cannot go on.
+            RunError: it cannot be written, or holds something else.
+            ConfigError: it holds a run whose settings differ in a way that cannot go on.
         """
         try:
             self._prepare(config, overwrite)
@@ -90,8 +90,9 @@ class RunDirectory:
 
     def _clear(self) -> None:
         # The settings go last: as long as they are there, the directory is known as a run.
-        shutil.rmtree(self.checkpoints, ignore_errors=True)
-        shutil.rmtree(self.tokenizer, ignore_errors=True)
+        for directory in (self.checkpoints, self.tokenizer):
+            if directory.is_dir():
+                remove_directory(directory)
         self.metrics.unlink(missing_ok=True)
         self.config.unlink()
 
@@ -101,13 +102,14 @@ class RunDirectory:
             for difference in differences(self.load_config(), config)
             if not difference.key.startswith(_MAY_CHANGE)
         ]
-        if not self.checkpoints.is_dir() or not any(self.checkpoints.iterdir()):
+        if not list_checkpoints(self.checkpoints):
             # Nothing is trained yet, and a tokenizer is made again in seconds.
-            if any(difference.key.startswith(_SHAPES_TOKENIZER) for difference in changed):
-                shutil.rmtree(self.tokenizer, ignore_errors=True)
+            stale = any(difference.key.startswith(_SHAPES_TOKENIZER) for difference in changed)
+            if stale and self.tokenizer.is_dir():
+                remove_directory(self.tokenizer)
         elif changed:
             listed = "; ".join(f"{each.key} was {each.old}, now {each.new}" for each in changed)
-            raise RunError(
+            raise ConfigError(
                 f"{self.path}: trained with other settings ({listed}); "
                 "go on with the old ones, choose another --run-dir, or start anew with --overwrite"
             )

@@ -31,11 +31,17 @@ def sync(path: Path) -> None:
 def whole_file(path: Path) -> Iterator[Path]:
     """Give a temporary path to write to; it becomes ``path`` when the block ends well.
 
-    If the block raises, nothing is left behind and an older ``path`` is as it was.
+    If the block raises, nothing is left behind and an older ``path`` is as it was. What a link
+    points to is replaced, not the link; a device or a pipe, such as /dev/null, is written to as it
+    is.
 
     Args:
         path: the final name; its directory must exist.
     """
+    if path.exists() and not path.is_file():
+        yield path
+        return
+    path = path.resolve()
     temporary = _temporary(path)
     try:
         yield temporary

@@ -46,14 +46,14 @@ def train(
     session = _open_session(settings, run, torch_device, choose_precision(precision, torch_device))
     with stop_requests() as stop_requested:
         _follow(session, stop_requested)
-    standing = session.standing
-    if stop_requested.signal is not None:
+    if stop_requested.signal is not None and not session.finished:
         log(f"stopped at step {session.trainer.step}; the same command goes on from there")
         raise typer.Exit(128 + stop_requested.signal)
-    typer.echo(
-        f"{run.path}: trained {session.trainer.step} steps in {standing.seconds:.0f} s; best "
-        f"validation BLEU {standing.best_bleu:.2f} at step {standing.best_step}"
-    )
+    standing = session.standing
+    done = f"{run.path}: trained {session.trainer.step} steps in {standing.seconds:.0f} s"
+    if standing.best_step is not None:
+        done += f"; best validation BLEU {standing.best_bleu:.2f} at step {standing.best_step}"
+    typer.echo(done)
 
 
 def _open_session(

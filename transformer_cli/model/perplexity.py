@@ -5,4 +5,4 @@ import math
 
 def perplexity(loss: float) -> float:
     """The exponential of a mean negative log-likelihood; infinite where floats end."""
-    return math.exp(loss) if loss < 700.0 else math.inf
+    return math.inf if loss >= 700.0 else math.exp(loss)

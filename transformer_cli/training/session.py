@@ -4,7 +4,6 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from transformer_cli.config.schema import Config
@@ -46,14 +45,7 @@ class Record:
     values: dict[str, Any]
 
 
-@dataclass(frozen=True)
-class Saved:
-    """A checkpoint was written."""
-
-    path: Path
-
-
-Event = Progress | Record | Saved
+Event = Progress | Record
 
 
 @dataclass
@@ -61,8 +53,8 @@ class Standing:
     """What the run has achieved so far."""
 
     best_step: int | None = None
-    best_bleu: float = -math.inf
-    best_loss: float = math.inf
+    best_bleu: float = -1.0
+    best_loss: float = 0.0
     bad_validations: int = 0
     """Validations since the best one."""
     seconds: float = 0.0
@@ -125,14 +117,19 @@ class Session:
         for progress in self.trainer.steps():
             self._window.add(progress)
             yield progress
-            if progress.step % LOG_EVERY == 0:
+            is_last = progress.step == self.trainer.total_steps
+            recording = is_last or self._is_due(LOG_EVERY)
+            validating = is_last or self._validation_is_due(progress)
+            stopping = stop_requested()
+            saving = validating or stopping or self._is_due(self.config.training.save_every)
+            if recording or saving:
+                self._refuse_nan()
+            if recording:
                 yield self._record_training(progress)
-            validating = self._validation_is_due(progress)
             if validating:
                 yield self._record_validation(progress)
-            stopping = stop_requested()
-            if validating or stopping or self._is_due(self.config.training.save_every):
-                yield self._save()
+            if saving:
+                self._save()
             if stopping or self._out_of_patience:
                 return
 
@@ -146,17 +143,20 @@ class Session:
 
     def _validation_is_due(self, progress: Progress) -> bool:
         every = self.config.training.validate_every
-        regular = progress.ends_epoch if every is None else self._is_due(every)
-        return regular or progress.step == self.trainer.total_steps
+        return progress.ends_epoch if every is None else self._is_due(every)
+
+    def _refuse_nan(self) -> None:
+        # Before anything is judged or saved: a checkpoint of such weights is worth nothing.
+        loss = self._window.smoothed.item()
+        if not math.isfinite(loss):
+            raise TrainingError(
+                f"step {self.trainer.step}: the loss is {loss}; lower the learning rate "
+                "(training.schedule) and start again with --overwrite"
+            )
 
     def _record_training(self, progress: Progress) -> Record:
         tgt_tokens = self._window.tgt_tokens
         loss = self._window.smoothed.item() / tgt_tokens
-        if not math.isfinite(loss):
-            raise TrainingError(
-                f"step {progress.step}: the loss is {loss}; lower the learning rate "
-                "(training.schedule) or training.clip_norm and start again with --overwrite"
-            )
         unsmoothed = self._window.unsmoothed.item() / tgt_tokens
         self._window = Window.empty(self.trainer.device)
         return self._record(
@@ -188,7 +188,7 @@ class Session:
         self._metrics.append(record.values)
         return record
 
-    def _save(self) -> Saved:
+    def _save(self) -> None:
         self.standing.seconds = time.monotonic() - self._started
         state = {
             **self.trainer.state(),
@@ -197,7 +197,7 @@ class Session:
         }
         # The checkpoint vouches for the records up to its step: they must be on disk first.
         sync(self.run.metrics)
-        path = save_checkpoint(
+        save_checkpoint(
             self.run.checkpoints,
             weights_of(self.trainer.model),
             self.trainer.moments(),
@@ -205,7 +205,6 @@ class Session:
             self.tokenizer,
         )
         prune_checkpoints(self.run.checkpoints, self.config.training.keep)
-        return Saved(path)
 
     def _resume(self) -> None:
         checkpoints = list_checkpoints(self.run.checkpoints)

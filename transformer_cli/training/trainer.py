@@ -116,8 +116,9 @@ class Trainer:
         return plan_epoch(self.text, self.config.batch_tokens, self.seed, self.epoch)
 
     def _update(self, batches: list[Batch], ends_epoch: bool) -> Progress:
-        # Dropout's draws depend on the seed and the step alone, not on what happened before.
-        torch.manual_seed((self.seed << 32) + self.step)
+        # Dropout's draws depend on the seed and the step alone, not on what happened before. They
+        # are mixed into 32 bits, as torch's CPU generator takes no notice of the others.
+        torch.manual_seed(int(np.random.SeedSequence([self.seed, self.step]).generate_state(1)[0]))
         self.model.train()
         # Of the whole step, however it is cut up: gradients do not depend on the cut.
         tgt_tokens = sum(batch.tgt_tokens for batch in batches)

@@ -38,10 +38,10 @@ def evaluate(
     precision: options.Precision = "auto",
     version: options.Version = False,
 ) -> None:
-    """Score a trained model: BLEU cased and lowercased, chrF (by sacreBLEU), perplexity.
+    """Score a trained model: BLEU, chrF and perplexity.
 
-    Translations are detokenised and compared with the raw references; the signatures printed with
-    the scores say how.
+    BLEU is cased and lowercased, of detokenised translations against raw references, by sacreBLEU;
+    the signatures printed with the scores say exactly how.
 
     \b
     Example:

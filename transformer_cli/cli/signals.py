@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-from transformer_cli.cli.display import log
-
 
 class StopRequest:
     """Whether a signal has asked for an end, and which."""
@@ -24,7 +22,8 @@ class StopRequest:
         if self.signal is not None:
             os._exit(128 + number)
         self.signal = number
-        log("stopping after this step with a checkpoint; once more stops at once")
+        # Not by print: a signal may come while something is being printed.
+        os.write(2, b"\nstopping after this step with a checkpoint; once more stops at once\n")
 
 
 @contextmanager

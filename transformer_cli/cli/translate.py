@@ -1,5 +1,6 @@
 """``transformer-cli translate``."""
 
+import os
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -94,8 +95,13 @@ def _written(path: Path) -> Iterator[TextIO]:
 
     if str(path) == "-":
         sys.stdout.reconfigure(encoding="utf-8", newline="\n")  # type: ignore[union-attr]
-        yield sys.stdout
-        sys.stdout.flush()
+        try:
+            yield sys.stdout
+            sys.stdout.flush()
+        except BrokenPipeError:
+            # Whoever read the output has had enough, as in `translate … | head -1`. What is still
+            # buffered goes nowhere, or Python would complain when it ends.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return
     with whole_file(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
         yield file

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from transformer_cli.config.schema import Config
     from transformer_cli.runs.directory import RunDirectory
+    from transformer_cli.training.preparation import Texts
     from transformer_cli.training.session import Session
 
 
@@ -38,14 +39,19 @@ def train(
     from transformer_cli.config.yaml import load_config
     from transformer_cli.model.device import choose_device, choose_precision
     from transformer_cli.runs.directory import RunDirectory
+    from transformer_cli.runs.lock import locked
+    from transformer_cli.training.preparation import read_texts
 
     settings = load_config(config, set_ or [])
     torch_device = choose_device(device)
+    torch_precision = choose_precision(precision, torch_device)
+    texts = read_texts(settings.data)
     run = RunDirectory(options.run_directory(config, run_dir))
-    run.prepare(settings, overwrite)
-    session = _open_session(settings, run, torch_device, choose_precision(precision, torch_device))
-    with stop_requests() as stop_requested:
-        _follow(session, stop_requested)
+    with locked(run):
+        run.prepare(settings, overwrite)
+        session = _open_session(settings, texts, run, torch_device, torch_precision)
+        with stop_requests() as stop_requested:
+            _follow(session, stop_requested)
     if stop_requested.signal is not None and not session.finished:
         log(f"stopped at step {session.trainer.step}; the same command goes on from there")
         raise typer.Exit(128 + stop_requested.signal)
@@ -57,19 +63,23 @@ def train(
 
 
 def _open_session(
-    settings: "Config", run: "RunDirectory", device: "torch.device", precision: "torch.dtype"
+    settings: "Config",
+    texts: "Texts",
+    run: "RunDirectory",
+    device: "torch.device",
+    precision: "torch.dtype",
 ) -> "Session":
-    """Everything made ready, and said in a few lines."""
+    """Everything made ready, and said in two lines."""
     from transformer_cli.inference.evaluation import evaluate
     from transformer_cli.inference.translator import Translator
-    from transformer_cli.model.transformer import Transformer, build_model, count_parameters
+    from transformer_cli.model.transformer import build_model, count_parameters
     from transformer_cli.text.tokenizer import fingerprint
     from transformer_cli.text.vocabulary import PAD_ID
     from transformer_cli.training.preparation import prepare, text_to_train_on
     from transformer_cli.training.session import Session, Validation
     from transformer_cli.training.trainer import Trainer
 
-    prepared = prepare(settings, run, line_bar)
+    prepared = prepare(settings, texts, run, line_bar)
     text = text_to_train_on(settings, prepared.train)
     tokenizers = prepared.tokenizers
     model = build_model(
@@ -81,16 +91,16 @@ def _open_session(
     translator.refuse_too_long(prepared.val.src.lengths, "validation source line")
     translator.refuse_too_long(prepared.val.tgt.lengths, "validation target line")
 
-    def validate(model: Transformer) -> Validation:
+    def validate() -> Validation:
         model.eval()
-        evaluation = evaluate(translator, prepared.val_text)
+        evaluation = evaluate(translator, texts.val)
         return Validation(evaluation.loss, evaluation.scores.bleu, evaluation.scores.bleu_lc)
 
     trainer = Trainer(model, text, settings, precision)
-    left_out = len(prepared.train) - len(text)
     log(
-        f"{len(text):,} pairs to train on ({prepared.blank_pairs} with a blank side and {left_out} "
-        f"over {settings.training.max_length} tokens left out), {len(prepared.val):,} to validate"
+        f"{len(text):,} pairs to train on (left out: {texts.blank_in_train} with a blank side, "
+        f"{len(prepared.train) - len(text)} over {settings.training.max_length} tokens), "
+        f"{len(prepared.val):,} to validate on (left out: {texts.blank_in_val} with a blank side)"
     )
     log(
         f"{count_parameters(model):,} parameters, vocabularies {tokenizers.src.size:,} and "

@@ -61,6 +61,7 @@ class TrainingDisplay:
         where = f"step {values['step']}/{self._total_steps}, epoch {values['epoch']}"
         if record.kind == "validation":
             mark = " (best)" if values["best"] else ""
+            self._tgt_tokens, self._refreshed = 0, time.monotonic()  # its time is not training's
             log(
                 f"{where}: validation loss {values['loss']:.4f}, "
                 f"perplexity {values['perplexity']:.3f}, BLEU {values['bleu']:.2f}, "

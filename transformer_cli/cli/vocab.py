@@ -33,16 +33,21 @@ def vocab(
     """
     from transformer_cli.config.yaml import load_config
     from transformer_cli.runs.directory import RunDirectory
-    from transformer_cli.training.preparation import prepare, summarise
+    from transformer_cli.runs.lock import locked
+    from transformer_cli.training.preparation import prepare, read_texts, summarise
 
     settings = load_config(config, set_ or [])
+    texts = read_texts(settings.data)
     run = RunDirectory(options.run_directory(config, run_dir))
-    run.prepare(settings, overwrite)
-    prepared = prepare(settings, run, line_bar)
+    with locked(run):
+        run.prepare(settings, overwrite)
+        prepared = prepare(settings, texts, run, line_bar)
     _print_summary(settings, *summarise(prepared))
-    if prepared.blank_pairs:
-        typer.echo(f"left out     {prepared.blank_pairs} pairs with a blank side")
-    typer.echo(f"written to   {run.tokenizer}")
+    typer.echo(
+        f"pairs with a blank side, left out: {texts.blank_in_train} of train, "
+        f"{texts.blank_in_val} of val"
+    )
+    typer.echo(f"written to {run.tokenizer}")
 
 
 def _print_summary(settings: "Config", src: "SideSummary", tgt: "SideSummary") -> None:

@@ -4,6 +4,7 @@ Where a default is a number from the literature, its source is "Attention Is All
 (Vaswani et al. 2017) unless the field says otherwise.
 """
 
+import os.path
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
@@ -34,32 +35,29 @@ class Section(BaseModel):
 # --- data -----------------------------------------------------------------------------------------
 
 
-class Multi30kData(Section):
+class GermanEnglish(Section):
+    """A corpus that has German and English, in either direction."""
+
+    src_lang: Literal["de", "en"] = Field("de", description="source language")
+    tgt_lang: Literal["de", "en"] = Field("en", description="target language")
+
+    @model_validator(mode="after")
+    def _two_languages(self) -> Self:
+        if self.src_lang == self.tgt_lang:
+            raise ValueError(f"tgt_lang: '{self.tgt_lang}' is src_lang too; they must differ")
+        return self
+
+
+class Multi30kData(GermanEnglish):
     """The Multi30k captions (task 1), fetched and verified when they are not on disk."""
 
     kind: Literal["multi30k"]
-    src_lang: Literal["de", "en"] = Field("de", description="source language")
-    tgt_lang: Literal["de", "en"] = Field("en", description="target language")
-
-    @model_validator(mode="after")
-    def _two_languages(self) -> Self:
-        if self.src_lang == self.tgt_lang:
-            raise ValueError(f"tgt_lang: '{self.tgt_lang}' is src_lang too; they must differ")
-        return self
 
 
-class ToyData(Section):
+class ToyData(GermanEnglish):
     """The toy captions under data/toy: made by a grammar, for trying things out in minutes."""
 
     kind: Literal["toy"]
-    src_lang: Literal["de", "en"] = Field("de", description="source language")
-    tgt_lang: Literal["de", "en"] = Field("en", description="target language")
-
-    @model_validator(mode="after")
-    def _two_languages(self) -> Self:
-        if self.src_lang == self.tgt_lang:
-            raise ValueError(f"tgt_lang: '{self.tgt_lang}' is src_lang too; they must differ")
-        return self
 
 
 class CopyData(Section):
@@ -76,7 +74,10 @@ class CopyData(Section):
 
 # A run remembers where its files lie, whatever directory it is used from.
 FilePath = Annotated[
-    Path, Field(strict=False), AfterValidator(lambda path: path.expanduser().absolute())
+    Path,
+    Field(strict=False),
+    # Not Path.expanduser, which raises where there is no such user.
+    AfterValidator(lambda path: Path(os.path.expanduser(path)).absolute()),  # noqa: PTH111
 ]
 
 
@@ -298,7 +299,8 @@ class DecodingConfig(Section):
         0.6, description="alpha of Wu et al. 2016 (GNMT), equation 14; beam search only"
     )
     batch_tokens: PositiveInt = Field(
-        8192, description="source tokens in a batch, padding included"
+        8192,
+        description="source tokens in a batch, padding included, for every hypothesis of the beam",
     )
     max_length_ratio: PositiveFloat = Field(
         2.0, description="longest output as a multiple of the source's tokens, plus 10"

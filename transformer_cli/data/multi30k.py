@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 from transformer_cli.errors import CorpusError
-from transformer_cli.files import sha256, whole_file
+from transformer_cli.files import remove_leftovers, sha256, whole_file
 
 SPLITS = (
     "train",
@@ -95,6 +95,7 @@ def _download(split: str, lang: str) -> Path:
     path = DIRECTORY / name
     try:
         DIRECTORY.mkdir(parents=True, exist_ok=True)
+        remove_leftovers(DIRECTORY)
         # pooch.retrieve would do, but leaves a file that only its owner may read.
         with whole_file(path) as temporary:
             pooch.HTTPDownloader(timeout=TIMEOUT)(BASE_URL + name, str(temporary), None)

@@ -75,9 +75,8 @@ def evaluate(
     encoded = encode_text(text, translator.tokenizers, lambda lines, _: lines)
     translator.refuse_too_long(encoded.tgt.lengths, "reference line")
     hypotheses = translator.translate(text.src, progress=progress)
-    loss = mean_loss(
-        translator.model, encoded, translator.decoding.batch_tokens, translator.precision
-    )
+    batch_tokens = translator.config.training.batch_tokens
+    loss = mean_loss(translator.model, encoded, batch_tokens, translator.precision)
     return Evaluation(hypotheses, score(hypotheses, text.tgt), loss)
 
 

@@ -120,7 +120,9 @@ class Translator:
         self.refuse_too_long(lengths - 1, "line", first_line)
         # Longest first: what does not fit into memory fails at once. Blank lines are left out.
         order = np.argsort(-lengths, kind="stable")[: np.count_nonzero(lengths)]
-        for batch in cut_by_tokens(order, lengths, self.decoding.batch_tokens):
+        # Each hypothesis of a beam takes as much memory as a sentence.
+        batch_tokens = self.decoding.batch_tokens // self.decoding.beam_size
+        for batch in cut_by_tokens(order, lengths, batch_tokens):
             outputs = self._search([sources[index] for index in batch])
             for index, ids in zip(batch, outputs, strict=True):
                 translations[index] = self.tokenizers.tgt.decode(ids)

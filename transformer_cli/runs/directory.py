@@ -39,6 +39,11 @@ class RunDirectory:
         return self.path / "checkpoints"
 
     @property
+    def lock(self) -> Path:
+        """What a writing process holds on to; see ``locked``."""
+        return self.path / ".lock"
+
+    @property
     def metrics(self) -> Path:
         """What was measured while training, one JSON object a line."""
         return self.path / "metrics.jsonl"
@@ -73,28 +78,30 @@ class RunDirectory:
             raise RunError(f"{self.path}: cannot be written: {error.strerror or error}") from error
 
     def _prepare(self, config: Config, overwrite: bool) -> None:
+        for directory in (self.path, self.checkpoints):
+            if directory.is_dir():
+                remove_leftovers(directory)
         if self.config.is_file():
             if overwrite:
                 self._clear()
             else:
                 self._refuse_changes(config)
-        elif self.path.is_dir() and any(self.path.iterdir()):
+        elif self.path.is_dir() and any(path != self.lock for path in self.path.iterdir()):
             raise RunError(
                 f"{self.path}: holds files but no run (there is no config.yaml); "
                 "choose another directory with --run-dir"
             )
-        self.checkpoints.mkdir(parents=True, exist_ok=True)
-        remove_leftovers(self.path)
-        remove_leftovers(self.checkpoints)
+        # The settings come first, and stay when the rest is cleared: by them the directory is known
+        # as a run, whenever the process dies.
+        self.path.mkdir(parents=True, exist_ok=True)
         write_text(self.config, dump_config(config))
+        self.checkpoints.mkdir(exist_ok=True)
 
     def _clear(self) -> None:
-        # The settings go last: as long as they are there, the directory is known as a run.
         for directory in (self.checkpoints, self.tokenizer):
             if directory.is_dir():
                 remove_directory(directory)
         self.metrics.unlink(missing_ok=True)
-        self.config.unlink()
 
     def _refuse_changes(self, config: Config) -> None:
         changed = [

@@ -59,6 +59,8 @@ class _Description(BaseModel):
 
     format: Literal[1] = 1
     lowercase: bool
+    learned_from: str
+    """``text_sum`` of the training text."""
     sha256: dict[str, str]
 
 
@@ -127,6 +129,7 @@ def learn_tokenizers(
         )
         description = _WordsDescription(
             lowercase=config.lowercase,
+            learned_from=text_sum(src_lines, tgt_lines),
             src=_learn_words(config, src_rules, src_lang, src_seen, directory / _SRC_VOCAB),
             tgt=_learn_words(config, tgt_rules, tgt_lang, tgt_seen, directory / _TGT_VOCAB),
             sha256=_sums(directory, (_SRC_VOCAB, _TGT_VOCAB)),
@@ -141,7 +144,10 @@ def learn_tokenizers(
         for name, (lines, label) in texts.items():
             _learn_subwords(config, progress(lines, label), label, directory / name)
         description = _SentencePieceDescription(
-            lowercase=config.lowercase, joint=config.joint, sha256=_sums(directory, texts)
+            lowercase=config.lowercase,
+            learned_from=text_sum(src_lines, tgt_lines),
+            joint=config.joint,
+            sha256=_sums(directory, texts),
         )
     # Last, so that a directory with it is complete.
     write_text(directory / _DESCRIPTION, description.model_dump_json(indent=2) + "\n")
@@ -169,6 +175,23 @@ def load_tokenizers(directory: Path) -> Tokenizers:
         src=_load_subwords(description, directory / _SRC_MODEL),
         tgt=_load_subwords(description, directory / _TGT_MODEL),
     )
+
+
+def learned_from(directory: Path) -> str:
+    """The ``text_sum`` of the text that the tokenizers in ``directory`` were learned from.
+
+    Raises:
+        TokenizerError: the file that says so is missing or damaged.
+    """
+    return _read_description(directory / _DESCRIPTION).learned_from
+
+
+def text_sum(src_lines: Iterable[str], tgt_lines: Iterable[str]) -> str:
+    """The SHA-256 of a parallel text, in hexadecimal."""
+    digest = hashlib.sha256()
+    for line in (*src_lines, *tgt_lines):
+        digest.update(line.encode() + b"\n")
+    return digest.hexdigest()
 
 
 def fingerprint(directory: Path) -> str:

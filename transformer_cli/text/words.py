@@ -1,11 +1,18 @@
 """Words by spaCy's rules, and their ids."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from transformer_cli.errors import ConfigError
 from transformer_cli.text.joining import Joiner
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, Vocabulary
+
+if TYPE_CHECKING:
+    from spacy.language import Language
+
+# About 300 bytes each; Multi30k's training text has 20,000 different ones a side.
+_MOST_STRINGS = 200_000
 
 
 class Words:
@@ -24,7 +31,7 @@ class Words:
     """
 
     def __init__(self, rules: str, language: str, lowercase: bool) -> None:
-        self._cut = _spacy_cutter(rules)
+        self._cut = _Rules(rules)
         self._joiner = Joiner(self._cut, language)
         self._lowercase = lowercase
 
@@ -72,17 +79,32 @@ class WordTokenizer:
         return self._words.join([self._vocabulary.token(number) for number in shown])
 
 
-def _spacy_cutter(rules: str) -> Callable[[str], list[str]]:
+class _Rules:
+    """A language's rules for cutting text, by spaCy.
+
+    spaCy keeps every string that it has seen for ever; a pipeline that has seen many is replaced,
+    so that a file of any length is cut in constant memory.
+    """
+
+    def __init__(self, language: str) -> None:
+        self._language = language
+        self._pipeline = _blank_pipeline(language)
+
+    def __call__(self, text: str) -> list[str]:
+        if len(self._pipeline.vocab.strings) > _MOST_STRINGS:
+            self._pipeline = _blank_pipeline(self._language)
+        return [token.text for token in self._pipeline.tokenizer(text)]
+
+
+def _blank_pipeline(language: str) -> "Language":
     import spacy
 
     try:
-        tokenizer = spacy.blank(rules).tokenizer
+        return spacy.blank(language)
     except (ImportError, ValueError) as error:
         reason = " ".join(str(error).split())
         raise ConfigError(
-            f"tokenizer: spaCy cannot cut words by the rules of '{rules}' here; set "
+            f"tokenizer: spaCy cannot cut words by the rules of '{language}' here; set "
             "tokenizer.src_rules or tokenizer.tgt_rules to another language ('xx': general rules), "
             f"or tokenizer.kind to sentencepiece (spaCy: {reason})"
         ) from error
-
-    return lambda text: [token.text for token in tokenizer(text)]

@@ -5,68 +5,96 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from transformer_cli.config.schema import Config
+from transformer_cli.config.schema import Config, DataConfig
 from transformer_cli.data.corpus import ParallelText, without_blank_pairs
 from transformer_cli.data.encoded import EncodedText, TokenStore, encode_text
 from transformer_cli.data.sources import load_split
-from transformer_cli.errors import CorpusError
-from transformer_cli.files import whole_directory
+from transformer_cli.errors import CorpusError, RunError
+from transformer_cli.files import remove_directory, whole_directory
+from transformer_cli.runs.checkpoint import list_checkpoints
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.text.tokenizer import (
     Progress,
     Tokenizers,
     learn_tokenizers,
+    learned_from,
     load_tokenizers,
+    text_sum,
 )
 from transformer_cli.text.vocabulary import UNK_ID
 
 
 @dataclass(frozen=True)
+class Texts:
+    """What to train and to validate on; pairs with a blank side are dropped and counted."""
+
+    train: ParallelText
+    val: ParallelText
+    blank_in_train: int
+    blank_in_val: int
+
+
+@dataclass(frozen=True)
 class Prepared:
-    """A run's texts and tokenizers, ready for training."""
+    """A run's tokenizers, and its texts as token ids."""
 
     tokenizers: Tokenizers
     train: EncodedText
     val: EncodedText
-    val_text: ParallelText
-    blank_pairs: int
-    """Training pairs dropped because a side was blank."""
 
 
-def prepare(config: Config, run: RunDirectory, progress: Progress) -> Prepared:
-    """Read the corpus, learn the tokenizers unless the run has them, encode train and val.
+def read_texts(data: DataConfig) -> Texts:
+    """Read what to train and to validate on.
+
+    Raises:
+        CorpusError: it is missing, misaligned, damaged or blank.
+    """
+    train, blank_in_train = without_blank_pairs(load_split(data, "train"))
+    val, blank_in_val = without_blank_pairs(load_split(data, "val"))
+    for name, text in (("train", train), ("val", val)):
+        if not len(text):
+            raise CorpusError(f"split '{name}': every pair has a blank side; nothing is left of it")
+    return Texts(train, val, blank_in_train, blank_in_val)
+
+
+def prepare(config: Config, texts: Texts, run: RunDirectory, progress: Progress) -> Prepared:
+    """Learn the tokenizers, unless the run has them, and encode both texts.
 
     Args:
         config: the experiment's settings.
+        texts: what ``read_texts`` gave.
         run: a prepared run directory.
         progress: draws a bar.
 
     Raises:
-        CorpusError, TokenizerError: the corpus or the tokenizer's files will not do.
+        RunError: the run was trained on another text.
+        TokenizerError: tokenizers cannot be learned, or their files are damaged.
     """
-    train_text, blank_pairs = without_blank_pairs(load_split(config.data, "train"))
-    val_text, _ = without_blank_pairs(load_split(config.data, "val"))
-    for name, text in (("train", train_text), ("val", val_text)):
-        if not len(text):
-            raise CorpusError(f"split '{name}': every pair has a blank side; nothing is left of it")
-    tokenizers = _tokenizers(config, run, train_text, progress)
+    tokenizers = _tokenizers(config, run, texts.train, progress)
     return Prepared(
         tokenizers=tokenizers,
-        train=encode_text(train_text, tokenizers, progress),
-        val=encode_text(val_text, tokenizers, progress),
-        val_text=val_text,
-        blank_pairs=blank_pairs,
+        train=encode_text(texts.train, tokenizers, progress),
+        val=encode_text(texts.val, tokenizers, progress),
     )
 
 
 def _tokenizers(
     config: Config, run: RunDirectory, text: ParallelText, progress: Progress
 ) -> Tokenizers:
-    if not run.tokenizer.is_dir():
-        languages = (config.data.src_lang, config.data.tgt_lang)
-        with whole_directory(run.tokenizer) as directory:
-            learn_tokenizers(config.tokenizer, *languages, text.src, text.tgt, directory, progress)
-    return load_tokenizers(run.tokenizer)
+    if run.tokenizer.is_dir():
+        if learned_from(run.tokenizer) == text_sum(text.src, text.tgt):
+            return load_tokenizers(run.tokenizer)
+        if list_checkpoints(run.checkpoints):
+            raise RunError(
+                f"{run.path}: the training text has changed since this run began; choose another "
+                "--run-dir, or start anew with --overwrite"
+            )
+        remove_directory(run.tokenizer)
+    languages = (config.data.src_lang, config.data.tgt_lang)
+    with whole_directory(run.tokenizer) as directory:
+        return learn_tokenizers(
+            config.tokenizer, *languages, text.src, text.tgt, directory, progress
+        )
 
 
 def text_to_train_on(config: Config, text: EncodedText) -> EncodedText:

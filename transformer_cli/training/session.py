@@ -10,7 +10,6 @@ from transformer_cli.config.schema import Config
 from transformer_cli.errors import TrainingError
 from transformer_cli.files import sync
 from transformer_cli.model.perplexity import perplexity
-from transformer_cli.model.transformer import Transformer
 from transformer_cli.model.weights import load_weights, weights_of
 from transformer_cli.runs.checkpoint import (
     Checkpoint,
@@ -80,14 +79,14 @@ class Session:
         run: where checkpoints and metrics go; prepared.
         trainer: set up for ``config``, at step 0.
         tokenizer: fingerprint of the run's tokenizer.
-        validate: measures the model on the validation split.
+        validate: measures the trainer's model on the validation split.
     """
 
     config: Config
     run: RunDirectory
     trainer: Trainer
     tokenizer: str
-    validate: Callable[[Transformer], Validation]
+    validate: Callable[[], Validation]
     standing: Standing = field(default_factory=Standing)
 
     def __post_init__(self) -> None:
@@ -168,7 +167,7 @@ class Session:
         )
 
     def _record_validation(self, progress: Progress) -> Record:
-        validation = self.validate(self.trainer.model)
+        validation = self.validate()
         # A model that writes lower case only is judged without regard to case.
         bleu = validation.bleu_lc if self.config.tokenizer.lowercase else validation.bleu
         best = self.standing.judge(progress.step, bleu, validation.loss)

@@ -88,8 +88,8 @@ def _open_session(
     translator = Translator(model, tokenizers, settings, settings.decoding, precision).searching(
         beam_size=1
     )
-    translator.refuse_too_long(prepared.val.src.lengths, "validation source line")
-    translator.refuse_too_long(prepared.val.tgt.lengths, "validation target line")
+    translator.refuse_too_long(prepared.val.src.lengths, "validation source sentence")
+    translator.refuse_too_long(prepared.val.tgt.lengths, "validation target sentence")
 
     def validate() -> Validation:
         model.eval()

@@ -150,7 +150,9 @@ class Translator:
         )
 
     def _encode(self, line: str) -> list[int]:
-        return [*self.tokenizers.src.encode(line), EOS_ID] if line.strip() else []
+        # Nothing, for a line of nothing but white space or of characters that are none to see.
+        ids = self.tokenizers.src.encode(line)
+        return [*ids, EOS_ID] if ids else []
 
     @property
     def _positions(self) -> int | None:

@@ -1,0 +1,191 @@
+"""Scores against sacreBLEU's own functions and by hand, perplexity against a sum one by one."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pytest
+import sacrebleu
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from transformer_cli.config.schema import (
+    Config,
+    CopyData,
+    DecodingConfig,
+    ModelConfig,
+    TrainingConfig,
+    WordsTokenizer,
+)
+from transformer_cli.data.corpus import ParallelText
+from transformer_cli.data.encoded import EncodedText, TokenStore
+from transformer_cli.errors import InputError
+from transformer_cli.inference.evaluation import evaluate, mean_loss, score
+from transformer_cli.inference.translator import Translator
+from transformer_cli.model.perplexity import perplexity
+from transformer_cli.model.transformer import Transformer
+from transformer_cli.text.tokenizer import Tokenizers
+from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID
+
+REFERENCES = [
+    "A black dog runs through the tall grass.",
+    "Two men, both in hats, sit on a bench.",
+    "A girl doesn't like the cold water.",
+]
+HYPOTHESES = [
+    "a black dog is running through tall grass.",
+    "Two men in hats sit on a bench.",
+    "A Girl does not like the cold water.",
+]
+
+# --- scores ---------------------------------------------------------------------------------------
+
+
+def test_scores_are_sacrebleus() -> None:
+    scores = score(HYPOTHESES, REFERENCES)
+    assert scores.bleu == sacrebleu.corpus_bleu(HYPOTHESES, [REFERENCES]).score
+    lowercased = sacrebleu.corpus_bleu(HYPOTHESES, [REFERENCES], lowercase=True)
+    assert scores.bleu_lc == lowercased.score
+    assert scores.chrf == sacrebleu.corpus_chrf(HYPOTHESES, [REFERENCES]).score
+    assert 0 < scores.bleu < scores.bleu_lc < 100
+    assert 0 < scores.chrf < 100
+
+
+def test_bleu_by_hand() -> None:
+    # 1- to 4-grams are all right, so the brevity penalty exp(1 - 6/5) is all that counts.
+    scores = score(["a b c d e"], ["a b c d e f"])
+    assert scores.bleu == pytest.approx(100 * math.exp(1 - 6 / 5))
+
+
+def test_perfect_hypotheses_have_all_points() -> None:
+    scores = score(REFERENCES, REFERENCES)
+    assert (scores.bleu, scores.bleu_lc, scores.chrf) == pytest.approx((100, 100, 100))
+
+
+def test_lowercased_bleu_ignores_case() -> None:
+    scores = score([line.upper() for line in REFERENCES], REFERENCES)
+    assert scores.bleu_lc == pytest.approx(100)
+    assert scores.bleu < 20
+
+
+def test_signatures_say_how() -> None:
+    scores = score(HYPOTHESES, REFERENCES)
+    assert {"case:mixed", "tok:13a", "nrefs:1"} <= set(scores.signature.split("|"))
+    assert {"case:lc", "tok:13a", "nrefs:1"} <= set(scores.signature_lc.split("|"))
+    assert {"case:mixed", "nw:0", "nc:6"} <= set(scores.signature_chrf.split("|"))
+
+
+# --- perplexity -----------------------------------------------------------------------------------
+
+SRC_SIZE, TGT_SIZE = 14, 12
+MAX_POSITIONS = 10
+MODEL = ModelConfig(
+    d_model=16,
+    num_heads=2,
+    d_ff=24,
+    num_encoder_layers=1,
+    num_decoder_layers=1,
+    tying="none",
+    positions="learned",
+    max_positions=MAX_POSITIONS,
+)
+# An empty side is what a blank line becomes.
+SRC = [[5, 6, 7], [13], [], [4, 4, 8, 10, 9], [6, 6], [12, 11]]
+TGT = [[7, 6], [4, 4, 9, 11, 8, 10], [5, 5], [], [11], [8, 6, 7]]
+TEXT = EncodedText(TokenStore.of(SRC), TokenStore.of(TGT))
+
+
+def random_model() -> Transformer:
+    model = Transformer(MODEL, SRC_SIZE, TGT_SIZE, PAD_ID)
+    with torch.no_grad():
+        for weight in model.parameters():
+            if weight.dim() == 2:
+                nn.init.normal_(weight, std=0.5)
+    return model.eval()
+
+
+@torch.no_grad()
+def slow_mean_loss(model: Transformer) -> float:
+    """Sentence by sentence, without padding."""
+    total, tgt_tokens = 0.0, 0
+    for src, tgt in zip(SRC, TGT, strict=True):
+        logits = model(torch.tensor([[*src, EOS_ID]]), torch.tensor([[BOS_ID, *tgt]]))
+        total += F.cross_entropy(logits[0], torch.tensor([*tgt, EOS_ID]), reduction="sum").item()
+        tgt_tokens += len(tgt) + 1
+    return total / tgt_tokens
+
+
+@pytest.mark.parametrize("batch_tokens", [1, 8, 14, 4096])
+def test_mean_loss_equals_one_by_one(batch_tokens: int) -> None:
+    model = random_model()
+    loss = mean_loss(model, TEXT, batch_tokens, torch.float32)
+    assert loss == pytest.approx(slow_mean_loss(model), rel=1e-5)
+    assert loss > 1
+
+
+def test_a_model_that_knows_nothing_is_as_perplexed_as_its_vocabulary_is_large() -> None:
+    model = random_model()
+    nn.init.zeros_(model.output.weight)
+    assert perplexity(mean_loss(model, TEXT, 10, torch.float32)) == pytest.approx(TGT_SIZE)
+
+
+def test_mean_loss_leaves_no_gradients() -> None:
+    model = random_model()
+    mean_loss(model, TEXT, 10, torch.float32)
+    assert all(weight.grad is None for weight in model.parameters())
+
+
+# --- both -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class NumberTokenizer:
+    """Lines are ids already."""
+
+    size: int
+
+    def encode(self, line: str) -> list[int]:
+        return [int(word) for word in line.split()]
+
+    def decode(self, ids: Sequence[int]) -> str:
+        return " ".join(map(str, ids))
+
+
+def random_translator() -> Translator:
+    config = Config(
+        data=CopyData(kind="copy"),
+        tokenizer=WordsTokenizer(kind="words"),
+        model=MODEL,
+        training=TrainingConfig(max_length=MAX_POSITIONS - 1),
+    )
+    tokenizers = Tokenizers(NumberTokenizer(SRC_SIZE), NumberTokenizer(TGT_SIZE))
+    decoding = DecodingConfig(batch_tokens=14)
+    return Translator(random_model(), tokenizers, config, decoding, torch.float32)
+
+
+def as_lines(sentences: Sequence[Sequence[int]]) -> list[str]:
+    return [" ".join(map(str, ids)) for ids in sentences]
+
+
+def test_evaluate_translates_scores_and_measures() -> None:
+    translator = random_translator()
+    finished: list[int] = []
+    result = evaluate(translator, ParallelText(as_lines(SRC), as_lines(TGT)), finished.append)
+    assert result.hypotheses == translator.translate(as_lines(SRC))
+    assert result.hypotheses[2] == ""
+    assert result.scores == score(result.hypotheses, as_lines(TGT))
+    assert result.loss == pytest.approx(slow_mean_loss(translator.model), rel=1e-5)
+    assert sum(finished) == len(SRC) - 1  # the blank line is not searched
+
+
+def test_references_too_long_for_learned_positions_are_named() -> None:
+    long = " ".join(["5"] * MAX_POSITIONS)
+    with pytest.raises(InputError, match=r"^reference line 2: 10 tokens.* take 9 "):
+        evaluate(random_translator(), ParallelText(["5", "5", "5"], ["5", long, "5"]))
+
+
+def test_source_lines_too_long_for_learned_positions_are_named() -> None:
+    long = " ".join(["5"] * MAX_POSITIONS)
+    with pytest.raises(InputError, match=r"^line 3: 10 tokens.* take 9 "):
+        evaluate(random_translator(), ParallelText(["5", "5", long], ["5", "5", "5"]))

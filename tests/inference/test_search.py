@@ -1,0 +1,382 @@
+"""Both searches against slow oracles: a loop without a cache, every sequence there is, scripts."""
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from transformer_cli.config.schema import ModelConfig
+from transformer_cli.inference.search import Hypothesis, SearchOptions, _beam, search
+from transformer_cli.model.transformer import DecoderState, Transformer
+
+UNK, BOS, EOS, PAD = 0, 1, 2, 3
+BANNED = (UNK, BOS, PAD)
+GREEDY = SearchOptions(bos_id=BOS, eos_id=EOS, banned_ids=BANNED)
+
+SRC_SIZE, TGT_SIZE = 14, 12
+SRC = torch.tensor(
+    [
+        [5, 9, 4, 10, 13, 2],
+        [7, 8, 2, PAD, PAD, PAD],
+        [6, 2, PAD, PAD, PAD, PAD],
+        [4, 4, 8, 12, 2, PAD],
+        [2, PAD, PAD, PAD, PAD, PAD],
+        [11, 5, 11, 2, PAD, PAD],
+        [13, 12, 9, 6, 5, 2],
+        [10, 7, 2, PAD, PAD, PAD],
+    ]
+)
+LIMITS = torch.tensor([9, 4, 1, 12, 7, 2, 12, 10])
+
+
+class CountingTransformer(Transformer):
+    """Remembers how many rows each decoding step had."""
+
+    rows: list[int]
+
+    def step(self, tokens: Tensor, state: DecoderState) -> Tensor:
+        self.rows = [*getattr(self, "rows", []), len(tokens)]
+        return super().step(tokens, state)
+
+
+def random_model(
+    end_bias: float = 0.0, tgt_size: int = TGT_SIZE, **settings: Any
+) -> CountingTransformer:
+    """A model that is sure of what it says, and says something else at each position.
+
+    Args:
+        end_bias: added to the end mark's logit.
+        tgt_size: number of target ids.
+        settings: of the model's config.
+    """
+    sizes: dict[str, Any] = {"d_model": 16, "num_heads": 2, "d_ff": 24}
+    layers = {"num_encoder_layers": 1, "num_decoder_layers": 2}
+    config = ModelConfig(**sizes | layers | {"tying": "none"} | settings)
+    model = CountingTransformer(config, SRC_SIZE, tgt_size, PAD)
+    deviations = {"tokens": 0.5, "positions": 2.0, "output.weight": 0.7}
+    with torch.no_grad():
+        for name, weight in model.named_parameters():
+            if weight.dim() == 2:
+                nn.init.normal_(weight, std=0.3)
+            for part, deviation in deviations.items():
+                if part in name and "attention" not in name:
+                    nn.init.normal_(weight, std=deviation)
+        model.output.bias[EOS] += end_bias
+    return model.eval()
+
+
+def without_padding(row: Tensor) -> Tensor:
+    return row[row != PAD][None]
+
+
+def one_by_one(
+    model: Transformer, src: Tensor, limits: Tensor, options: SearchOptions
+) -> list[Hypothesis]:
+    """Each sentence searched alone, without padding."""
+    return [
+        hypothesis
+        for row, limit in zip(src, limits, strict=True)
+        for hypothesis in search(model, without_padding(row), limit[None], options)
+    ]
+
+
+def assert_equal(found: Sequence[Hypothesis], expected: Sequence[Hypothesis]) -> None:
+    assert [each.ids for each in found] == [each.ids for each in expected]
+    assert [each.log_probability for each in found] == pytest.approx(
+        [each.log_probability for each in expected], abs=1e-5
+    )
+
+
+@torch.no_grad()
+def next_log_probabilities(model: Transformer, row: Tensor, written: Sequence[int]) -> Tensor:
+    """What may follow ``written``, by a pass of the whole model over the whole prefix."""
+    logits: Tensor = model(without_padding(row), torch.tensor([[BOS, *written]]))
+    return logits[0, -1].double().log_softmax(dim=0)
+
+
+def log_probability(model: Transformer, row: Tensor, written: Sequence[int]) -> float:
+    """Of the tokens of ``written``, which holds the end mark if there is to be one."""
+    return sum(
+        next_log_probabilities(model, row, written[:position])[token].item()
+        for position, token in enumerate(written)
+    )
+
+
+def with_end_mark(hypothesis: Hypothesis, limit: int) -> list[int]:
+    """What was written: only an output as long as its limit has no end mark."""
+    return hypothesis.ids if len(hypothesis.ids) == limit else [*hypothesis.ids, EOS]
+
+
+def slow_greedy(model: Transformer, row: Tensor, limit: int) -> Hypothesis:
+    """The most likely token again and again, without cache or batch."""
+    written: list[int] = []
+    total = 0.0
+    while len(written) < limit:
+        candidates = next_log_probabilities(model, row, written)
+        candidates[list(BANNED)] = -math.inf
+        best = int(candidates.argmax())
+        total += candidates[best].item()
+        if best == EOS:
+            break
+        written.append(best)
+    return Hypothesis(written, total)
+
+
+# --- greedy ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("norm", ["pre", "post"])
+@pytest.mark.parametrize("positions", ["sinusoidal", "learned"])
+def test_greedy_equals_a_loop_without_cache(positions: str, norm: str) -> None:
+    model = random_model(positions=positions, norm=norm, max_positions=12)
+    found = search(model, SRC, LIMITS, GREEDY)
+    rows_and_limits = zip(SRC, LIMITS.tolist(), strict=True)
+    assert_equal(found, [slow_greedy(model, row, limit) for row, limit in rows_and_limits])
+
+
+def test_the_random_model_is_no_easy_case() -> None:
+    found = search(random_model(), SRC, LIMITS, GREEDY)
+    at_limit = [len(each.ids) == limit for each, limit in zip(found, LIMITS.tolist(), strict=True)]
+    assert set(at_limit) == {True, False}
+    assert len({tuple(each.ids) for each in found}) >= 6
+    assert max(len(set(each.ids)) for each in found) >= 2
+
+
+def test_greedy_batch_equals_one_by_one() -> None:
+    model = random_model()
+    assert_equal(search(model, SRC, LIMITS, GREEDY), one_by_one(model, SRC, LIMITS, GREEDY))
+
+
+def test_finished_rows_leave_the_batch() -> None:
+    model = random_model()
+    found = search(model, SRC, LIMITS, GREEDY)
+    lengths = [
+        len(with_end_mark(each, limit)) for each, limit in zip(found, LIMITS.tolist(), strict=True)
+    ]
+    expected = [sum(length > step for length in lengths) for step in range(max(lengths))]
+    assert model.rows == expected
+
+
+def test_a_limit_cuts_and_changes_nothing_before_it() -> None:
+    model = random_model(end_bias=-1e4)
+    whole = search(model, SRC, torch.full_like(LIMITS, 12), GREEDY)
+    assert {len(each.ids) for each in whole} == {12}
+    cut = search(model, SRC, LIMITS, GREEDY)
+    expected = [each.ids[:limit] for each, limit in zip(whole, LIMITS.tolist(), strict=True)]
+    assert [each.ids for each in cut] == expected
+
+
+# --- both searches --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("beam_size", [1, 2, 5])
+def test_an_end_that_is_sure_gives_an_empty_output(beam_size: int) -> None:
+    model = random_model(end_bias=1e3)
+    found = search(model, SRC, LIMITS, replace(GREEDY, beam_size=beam_size))
+    assert found == [Hypothesis([], 0.0)] * len(SRC)
+
+
+@pytest.mark.parametrize("beam_size", [1, 3])
+def test_banned_ids_are_never_written(beam_size: int) -> None:
+    model = random_model()
+    options = replace(GREEDY, beam_size=beam_size, banned_ids=(*BANNED, 6, 7))
+    with torch.no_grad():
+        model.output.bias[[*options.banned_ids]] += 20.0
+    found = search(model, SRC, LIMITS, options)
+    assert any(each.ids for each in found)
+    assert not {token for each in found for token in each.ids} & {*options.banned_ids, EOS}
+
+
+@pytest.mark.parametrize("beam_size", [1, 2])
+def test_no_ids_need_be_banned(beam_size: int) -> None:
+    model = random_model()
+    with torch.no_grad():
+        model.output.bias[UNK] += 1e3
+    options = replace(GREEDY, banned_ids=(), beam_size=beam_size)
+    found = search(model, SRC[:1], torch.tensor([2]), options)
+    assert found[0].ids == [UNK, UNK]
+
+
+@pytest.mark.parametrize("beam_size", [1, 2, 4, 7])
+def test_log_probability_is_that_of_a_full_pass(beam_size: int) -> None:
+    model = random_model()
+    options = replace(GREEDY, beam_size=beam_size, length_penalty=0.6)
+    found = search(model, SRC, LIMITS, options)
+    expected = [
+        log_probability(model, row, with_end_mark(each, limit))
+        for row, each, limit in zip(SRC, found, LIMITS.tolist(), strict=True)
+    ]
+    assert [each.log_probability for each in found] == pytest.approx(expected, rel=1e-5, abs=1e-5)
+
+
+# --- beam -----------------------------------------------------------------------------------------
+
+
+def test_a_beam_of_one_is_greedy() -> None:
+    model = random_model()
+    with torch.inference_mode():
+        found = _beam(model, SRC, LIMITS, GREEDY)
+    assert_equal(found, search(model, SRC, LIMITS, GREEDY))
+
+
+@pytest.mark.parametrize("beam_size", [2, 5, 9])
+def test_beam_batch_equals_one_by_one(beam_size: int) -> None:
+    model = random_model()
+    options = replace(GREEDY, beam_size=beam_size, length_penalty=0.6)
+    assert_equal(search(model, SRC, LIMITS, options), one_by_one(model, SRC, LIMITS, options))
+
+
+def test_finished_sentences_leave_the_beam() -> None:
+    model = random_model()
+    search(model, SRC, LIMITS, replace(GREEDY, beam_size=3))
+    assert model.rows[0] == 3 * len(SRC)
+    assert all(rows % 3 == 0 for rows in model.rows)
+    assert model.rows == sorted(model.rows, reverse=True)
+    for steps_before, rows in enumerate(model.rows):
+        within_limit = LIMITS.greater(steps_before)
+        assert rows <= 3 * int(within_limit.sum())
+
+
+def every_ending(model: Transformer, row: Tensor, length: int) -> dict[tuple[int, ...], float]:
+    """Log-probabilities of all outputs of up to ``length`` tokens, end mark included."""
+    tokens = [each for each in range(model.output.out_features) if each not in (*BANNED, EOS)]
+    outputs = list(itertools.product(tokens, repeat=length))
+    tgt_in = torch.tensor([[BOS, *output] for output in outputs])
+    src = without_padding(row).expand(len(outputs), -1)
+    with torch.no_grad():
+        log_probabilities = model(src, tgt_in).double().log_softmax(dim=2).tolist()
+    return {
+        output[:end]: sum(steps[place][output[place]] for place in range(end)) + steps[end][EOS]
+        for output, steps in zip(outputs, log_probabilities, strict=True)
+        for end in range(length + 1)
+    }
+
+
+@pytest.mark.parametrize("length_penalty", [0.0, 0.6, 2.0])
+def test_a_beam_of_everything_is_exhaustive(length_penalty: float) -> None:
+    # Three tokens and the end mark may follow each other: at most 27 * 4 candidates at the fourth
+    # step, and 40 outputs that end by then. A beam of 120 loses none and does not stop early.
+    model = random_model(tgt_size=7)
+    options = replace(GREEDY, beam_size=120, length_penalty=length_penalty)
+    found = search(model, SRC, torch.full_like(LIMITS, 4), options)
+    for row, hypothesis in zip(SRC, found, strict=True):
+        endings = every_ending(model, row, length=3)
+        assert len(endings) == 40
+        best = max(
+            endings, key=lambda ids: endings[ids] / ((5 + len(ids) + 1) / 6) ** length_penalty
+        )
+        assert tuple(hypothesis.ids) == best
+        assert hypothesis.log_probability == pytest.approx(endings[best], rel=1e-5, abs=1e-5)
+
+
+# --- beam, by a script ----------------------------------------------------------------------------
+
+A, B, C = 4, 5, 6
+Script = Mapping[tuple[int, ...], Mapping[int, float]]
+ONE_SRC = torch.tensor([[5, EOS]])
+
+
+@dataclass
+class WrittenState(DecoderState):
+    """Knows what each row has written, begin mark aside."""
+
+    written: list[tuple[int, ...]] = field(default_factory=list)
+
+    def select(self, rows: Tensor) -> None:
+        super().select(rows)
+        self.written = [self.written[row] for row in rows.tolist()]
+
+
+class ScriptedTransformer(Transformer):
+    """Looks up the probabilities of what comes next; what is not in the script ends at once."""
+
+    def __init__(self, script: Script) -> None:
+        super().__init__(ModelConfig(d_model=2, num_heads=1, d_ff=1), SRC_SIZE, TGT_SIZE, PAD)
+        self.script = script
+        self.steps = 0
+
+    def start(self, src: Tensor) -> WrittenState:
+        return WrittenState((src != PAD)[:, None, None, :], [], written=[()] * len(src))
+
+    def step(self, tokens: Tensor, state: DecoderState) -> Tensor:
+        assert isinstance(state, WrittenState)
+        if self.steps:
+            longer = zip(state.written, tokens.tolist(), strict=True)
+            state.written = [(*written, token) for written, token in longer]
+        self.steps += 1
+        logits = torch.full((len(tokens), TGT_SIZE), -math.inf)
+        for row, written in enumerate(state.written):
+            for token, probability in self.script.get(written, {EOS: 1.0}).items():
+                logits[row, token] = math.log(probability)
+        return logits
+
+
+def search_script(
+    script: Script, beam_size: int, limit: int = 9, length_penalty: float = 0.0
+) -> tuple[list[int], float, int]:
+    """The best output's ids, its probability to 6 places, and the number of steps it took."""
+    model = ScriptedTransformer(script).eval()
+    options = replace(GREEDY, beam_size=beam_size, length_penalty=length_penalty)
+    (found,) = search(model, ONE_SRC, torch.tensor([limit]), options)
+    return found.ids, round(math.exp(found.log_probability), 6), model.steps
+
+
+def test_a_beam_sees_past_a_first_token_that_misleads() -> None:
+    script = {(): {A: 0.6, B: 0.4}, (A,): {EOS: 0.52, C: 0.48}, (B,): {EOS: 0.9, C: 0.1}}
+    assert search_script(script, beam_size=1) == ([A], 0.312, 2)
+    assert search_script(script, beam_size=2) == ([B], 0.36, 2)
+
+
+@pytest.mark.parametrize(
+    ("length_penalty", "ids", "probability"),
+    [(0.0, [], 0.4), (0.46, [], 0.4), (0.47, [A, B], 0.351), (0.6, [A, B], 0.351)],
+)
+def test_length_penalty_by_hand(length_penalty: float, ids: list[int], probability: float) -> None:
+    # With the end mark, the outputs have lengths 1 and 3: they are equal where
+    # ln 0.4 / (6/6)^alpha = ln 0.351 / (8/6)^alpha, which is at alpha = 0.4634.
+    script = {
+        (): {A: 0.6, EOS: 0.4},
+        (A,): {B: 0.9, C: 0.08, EOS: 0.02},
+        (A, B): {EOS: 0.65, B: 0.35},
+    }
+    found = search_script(script, beam_size=2, length_penalty=length_penalty)
+    assert found == (ids, probability, 3)
+
+
+def test_search_stops_when_as_many_have_ended_as_the_beam_is_wide() -> None:
+    # [A, B] would win by far with this penalty, but both places are taken after two steps.
+    script = {(): {A: 0.6, EOS: 0.4}, (A,): {B: 0.9, EOS: 0.1}}
+    found = search_script(script, beam_size=2, length_penalty=5.0)
+    assert found == ([], 0.4, 2)
+
+
+def test_an_end_outside_the_beam_is_none() -> None:
+    script = {(): {A: 1.0}, (A,): {B: 0.5, C: 0.3, EOS: 0.2}}
+    assert search_script(script, beam_size=2, limit=2) == ([A, B], 0.5, 2)
+    assert search_script(script, beam_size=3, limit=2) == ([A], 0.2, 2)
+
+
+def test_what_ended_is_preferred_to_what_was_cut() -> None:
+    script = {(): {A: 0.9, EOS: 0.1}, (A,): {A: 1.0}, (A, A): {A: 1.0}}
+    assert search_script(script, beam_size=1, limit=3) == ([A, A, A], 0.9, 3)
+    assert search_script(script, beam_size=2, limit=3) == ([], 0.1, 3)
+
+
+@pytest.mark.parametrize("beam_size", [1, 2, 8])
+def test_impossible_continuations_do_no_harm(beam_size: int) -> None:
+    script = {(): {A: 1.0}, (A,): {B: 1.0}}
+    ids, probability, _ = search_script(script, beam_size, limit=6)
+    assert (ids, probability) == ([A, B], 1.0)
+
+
+@pytest.mark.parametrize("beam_size", [1, 4])
+def test_an_output_may_end_at_its_limit(beam_size: int) -> None:
+    script = {(): {A: 0.9, B: 0.1}, (A,): {B: 0.8, C: 0.2}}
+    assert search_script(script, beam_size, limit=3)[:2] == ([A, B], 0.72)
+    cut = {**script, (B,): {C: 1.0}}
+    assert search_script(cut, beam_size, limit=2)[:2] == ([A, B], 0.72)

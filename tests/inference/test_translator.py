@@ -1,0 +1,321 @@
+"""Text in, text out: order, blank lines, streams, limits, and runs read from disk."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from transformer_cli.config.schema import (
+    Config,
+    CopyData,
+    DecodingConfig,
+    ModelConfig,
+    TrainingConfig,
+    WordsTokenizer,
+)
+from transformer_cli.errors import CheckpointError, InputError, RunError, TokenizerError
+from transformer_cli.inference.translator import Translator
+from transformer_cli.model.transformer import DecoderState, Transformer, build_model
+from transformer_cli.model.weights import weights_of
+from transformer_cli.runs.checkpoint import save_checkpoint
+from transformer_cli.runs.directory import RunDirectory
+from transformer_cli.text.tokenizer import Tokenizers, fingerprint
+from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, UNK_ID
+from transformer_cli.training.preparation import prepare, read_texts
+
+SIZE = 14
+MAX_POSITIONS = 12
+
+
+@dataclass(frozen=True)
+class NumberTokenizer:
+    """Lines are ids already: the specials would be seen in the output."""
+
+    size: int = SIZE
+
+    def encode(self, line: str) -> list[int]:
+        return [int(word) for word in line.split()]
+
+    def decode(self, ids: Sequence[int]) -> str:
+        return " ".join(map(str, ids))
+
+
+class CountingTransformer(Transformer):
+    """Counts the sentences that are searched for a translation."""
+
+    searched = 0
+
+    def start(self, src: Tensor) -> DecoderState:
+        self.searched += len(src)
+        return super().start(src)
+
+
+def random_translator(
+    favoured: Sequence[int] = (), end_bias: float = 0.0, positions: Any = "sinusoidal"
+) -> Translator:
+    """A translator that writes something else for each source.
+
+    Args:
+        favoured: ids that the model would write above all others.
+        end_bias: added to the end mark's logit.
+        positions: kind of position encoding.
+    """
+    config = Config(
+        data=CopyData(kind="copy"),
+        tokenizer=WordsTokenizer(kind="words"),
+        model=ModelConfig(
+            d_model=16,
+            num_heads=2,
+            d_ff=24,
+            num_encoder_layers=1,
+            num_decoder_layers=1,
+            tying="none",
+            positions=positions,
+            max_positions=MAX_POSITIONS,
+        ),
+        training=TrainingConfig(max_length=MAX_POSITIONS - 1),
+    )
+    model = CountingTransformer(config.model, SIZE, SIZE, PAD_ID)
+    with torch.no_grad():
+        for weight in model.parameters():
+            if weight.dim() == 2:
+                nn.init.normal_(weight, std=0.5)
+        model.output.bias[EOS_ID] += end_bias
+        model.output.bias[list(favoured)] += 50.0
+    tokenizers = Tokenizers(NumberTokenizer(), NumberTokenizer())
+    return Translator(model.eval(), tokenizers, config, DecodingConfig(), torch.float32)
+
+
+def searched(translator: Translator) -> int:
+    assert isinstance(translator.model, CountingTransformer)
+    return translator.model.searched
+
+
+LINES = ["5 6 7", "9", "13 4 4 8 10", "6 6", "12 11 10 9 8 7 6", "5", "8 13"]
+
+# --- lines ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("beam_size", [1, 3])
+def test_batches_change_nothing(beam_size: int) -> None:
+    translator = random_translator().searching(beam_size=beam_size, max_length=6)
+    alone = [translator.translate([line])[0] for line in LINES]
+    assert len(set(alone)) >= 4, "the case is too easy"
+    for batch_tokens in (1, 9, 8192):
+        assert translator.searching(batch_tokens=batch_tokens).translate(LINES) == alone
+
+
+def test_blank_lines_are_empty_and_not_searched() -> None:
+    translator = random_translator(end_bias=-1e4)
+    lines = ["", "5 6", "  ", "\t", "7", "\u3000", ""]
+    translations = translator.translate(lines)
+    assert [bool(each) for each in translations] == [bool(line.strip()) for line in lines]
+    assert searched(translator) == 2
+
+
+@pytest.mark.parametrize("lines", [[], [""], ["", " "]], ids=repr)
+def test_nothing_to_search(lines: list[str]) -> None:
+    translator = random_translator()
+    assert translator.translate(lines) == [""] * len(lines)
+    assert searched(translator) == 0
+
+
+def test_progress_counts_what_is_searched() -> None:
+    finished: list[int] = []
+    translator = random_translator().searching(batch_tokens=8)
+    translator.translate(["", *LINES, ""], progress=finished.append)
+    assert sum(finished) == len(LINES)
+    assert len(finished) > 1
+
+
+@pytest.mark.parametrize(("beam_size", "sentences"), [(1, [4, 4]), (2, [2] * 4), (99, [1] * 8)])
+def test_batches_count_every_row_of_a_beam(beam_size: int, sentences: list[int]) -> None:
+    finished: list[int] = []
+    translator = random_translator().searching(beam_size, batch_tokens=16, max_length=1)
+    translator.translate(["5 6 7"] * 8, progress=finished.append)
+    assert finished == sentences
+
+
+# --- streams --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 3, 4, 6, 7])
+def test_a_stream_gives_a_line_for_a_line(count: int) -> None:
+    translator = random_translator().searching(max_length=4)
+    lines = LINES[:count]
+    expected = translator.translate(lines)
+    assert list(translator.translate_stream(iter(lines), chunk_lines=3)) == expected
+
+
+def test_a_stream_reads_no_further_than_its_chunk() -> None:
+    read: list[str] = []
+
+    def reading() -> Iterator[str]:
+        for line in LINES:
+            read.append(line)
+            yield line
+
+    translations = random_translator().searching(max_length=4).translate_stream(reading(), 3)
+    assert len(read) == 0
+    reads_before_each = []
+    for _ in translations:
+        reads_before_each.append(len(read))
+    assert reads_before_each == [3, 3, 3, 6, 6, 6, 7]
+
+
+# --- limits ---------------------------------------------------------------------------------------
+
+
+def numbers(count: int) -> str:
+    return " ".join(["5"] * count)
+
+
+def test_a_line_too_long_for_learned_positions_is_named_by_its_place_in_the_stream() -> None:
+    translator = random_translator(positions="learned")
+    lines = ["5", "", numbers(11), "6", "7", numbers(12), "8", numbers(30)]
+    translations = translator.translate_stream(lines, chunk_lines=4)
+    assert list(islice(translations, 4)) == translator.translate(lines[:4])
+    with pytest.raises(InputError, match=r"^line 6: 12 tokens.* take 11 .*; split the line$"):
+        next(translations)
+
+
+def test_outputs_end_where_learned_positions_do() -> None:
+    translator = random_translator(end_bias=-1e4, positions="learned")
+    translations = translator.translate([numbers(11), "5"])
+    assert [len(each.split()) for each in translations] == [MAX_POSITIONS, MAX_POSITIONS]
+
+
+def test_sinusoidal_positions_take_any_line() -> None:
+    translator = random_translator(end_bias=-1e4).searching(max_length=3)
+    assert len(translator.translate([numbers(700)])[0].split()) == 3
+
+
+@pytest.mark.parametrize("beam_size", [1, 2])
+def test_an_output_that_does_not_end_is_cut(beam_size: int) -> None:
+    translator = random_translator(end_bias=-1e4).searching(beam_size=beam_size)
+    translator = replace(
+        translator, decoding=translator.decoding.model_copy(update={"max_length_ratio": 1.5})
+    )
+    lines = ["5", numbers(3), numbers(8)]
+    assert [len(each.split()) for each in translator.translate(lines)] == [11, 14, 22]
+    shorter = translator.searching(max_length=12).translate(lines)
+    assert [len(each.split()) for each in shorter] == [11, 12, 12]
+
+
+@pytest.mark.parametrize("beam_size", [1, 3])
+def test_specials_are_never_written(beam_size: int) -> None:
+    translator = random_translator(favoured=(UNK_ID, BOS_ID, PAD_ID), end_bias=-2.0)
+    outputs = translator.searching(beam_size=beam_size).translate(LINES)
+    written = {int(word) for line in outputs for word in line.split()}
+    assert written
+    assert min(written) > PAD_ID
+
+
+def test_searching_changes_what_it_is_told() -> None:
+    before = random_translator()
+    after = before.searching(beam_size=7, batch_tokens=99, max_length=5)
+    assert (after.decoding.beam_size, after.decoding.batch_tokens, after.max_length) == (7, 99, 5)
+    assert after.decoding.length_penalty == before.decoding.length_penalty
+    assert after.searching() == after
+    assert (before.decoding, before.max_length) == (DecodingConfig(), None)
+
+
+# --- runs -----------------------------------------------------------------------------------------
+
+CPU = torch.device("cpu")
+RUN_CONFIG = Config(
+    data=CopyData(kind="copy", symbols=5, length=4, train_lines=30, test_lines=4),
+    tokenizer=WordsTokenizer(kind="words", min_freq=1),
+    model=ModelConfig(d_model=8, num_heads=2, d_ff=8, num_encoder_layers=1, num_decoder_layers=1),
+    decoding=DecodingConfig(beam_size=2),
+)
+
+
+def prepared_run(path: Path) -> RunDirectory:
+    run = RunDirectory(path)
+    run.prepare(RUN_CONFIG)
+    prepare(RUN_CONFIG, read_texts(RUN_CONFIG.data), run, lambda lines, _: lines)
+    return run
+
+
+def model_of_step(step: int) -> Transformer:
+    return build_model(RUN_CONFIG.model, 9, 9, PAD_ID, seed=100 + step)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> RunDirectory:
+    """A run with checkpoints of steps 1, 2 and 3, of which the second is the best."""
+    run = prepared_run(tmp_path_factory.mktemp("runs") / "copy")
+    for step in (1, 2, 3):
+        state = {"step": step, "best_step": 2}
+        tokenizer = fingerprint(run.tokenizer)
+        save_checkpoint(run.checkpoints, weights_of(model_of_step(step)), {}, state, tokenizer)
+    return run
+
+
+@pytest.mark.parametrize(
+    ("checkpoint", "step"), [("best", 2), ("last", 3), ("{}/step-00000001", 1)]
+)
+def test_a_checkpoint_is_found_and_loaded(run: RunDirectory, checkpoint: str, step: int) -> None:
+    where = checkpoint.format(run.checkpoints)
+    translator = Translator.load(run, where, CPU, torch.float32)
+    assert not translator.model.training
+    assert translator.decoding == RUN_CONFIG.decoding
+    expected = weights_of(model_of_step(step))
+    loaded = weights_of(translator.model)
+    assert loaded.keys() == expected.keys()
+    assert all(torch.equal(loaded[name], expected[name]) for name in expected)
+
+
+def test_a_loaded_run_translates(run: RunDirectory) -> None:
+    translator = Translator.load(run, "best", CPU, torch.float32).searching(max_length=5)
+    translations = translator.translate(["1 2 3 4", "", "5 5 unseen 1"])
+    assert len(translations) == 3
+    assert translations[1] == ""
+    assert {word for line in translations for word in line.split()} <= set("12345")
+
+
+def test_no_run_is_an_error_of_one_line(tmp_path: Path) -> None:
+    with pytest.raises(RunError, match=r"^.*/none: not a run directory.*make one with.*$") as error:
+        Translator.load(RunDirectory(tmp_path / "none"), "best", CPU, torch.float32)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("checkpoint", "message"),
+    [
+        ("best", r"checkpoints: no checkpoint yet; train first"),
+        ("last", r"checkpoints: no checkpoint yet; train first"),
+        ("nowhere/step-00000001", r"^nowhere/step-00000001/manifest\.json: missing"),
+    ],
+)
+def test_no_checkpoint_is_an_error_of_one_line(
+    tmp_path: Path, checkpoint: str, message: str, run: RunDirectory
+) -> None:
+    untrained = RunDirectory(tmp_path)
+    untrained.prepare(RUN_CONFIG)
+    untrained.tokenizer.symlink_to(run.tokenizer)
+    with pytest.raises(CheckpointError, match=message) as error:
+        Translator.load(untrained, checkpoint, CPU, torch.float32)
+    assert "\n" not in str(error.value)
+
+
+def test_no_tokenizer_is_an_error_of_one_line(tmp_path: Path) -> None:
+    untrained = RunDirectory(tmp_path)
+    untrained.prepare(RUN_CONFIG)
+    with pytest.raises(TokenizerError, match=r"tokenizer\.json") as error:
+        Translator.load(untrained, "best", CPU, torch.float32)
+    assert "\n" not in str(error.value)
+
+
+def test_a_checkpoint_of_another_tokenizer_is_refused(run: RunDirectory) -> None:
+    foreign = save_checkpoint(
+        run.path, weights_of(model_of_step(9)), {}, {"step": 9}, "another fingerprint"
+    )
+    with pytest.raises(CheckpointError, match=r"step-00000009: trained with another tokenizer"):
+        Translator.load(run, str(foreign), CPU, torch.float32)

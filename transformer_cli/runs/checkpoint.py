@@ -55,21 +55,13 @@ class Checkpoint:
             CheckpointError: it is missing, damaged, of an unknown format, or was trained with
                 another tokenizer.
         """
-        manifest = _read_json(path / MANIFEST)
-        if manifest.get("format") != FORMAT:
-            raise CheckpointError(
-                f"{path / MANIFEST}: format {manifest.get('format')!r}, "
-                f"but this version of transformer-cli reads format {FORMAT}"
-            )
+        manifest = _read_manifest(path)
         if manifest.get("tokenizer") != tokenizer:
             raise CheckpointError(
                 f"{path}: trained with another tokenizer than the run's; "
                 "use a checkpoint of this run"
             )
-        files = manifest.get("files")
-        if not isinstance(files, dict):
-            raise CheckpointError(f"{path / MANIFEST}: damaged, it lists no files")
-        return cls(path, files)
+        return cls(path, manifest["files"])
 
     def load_weights(self) -> dict[str, Tensor]:
         """The model's weights by name, on the CPU."""
@@ -93,10 +85,11 @@ class Checkpoint:
     def _verified(self, name: str) -> Path:
         path = self.path / name
         if not path.is_file():
-            raise CheckpointError(f"{path}: missing; use another checkpoint")
+            raise CheckpointError(f"{path}: missing; use another checkpoint, or delete this one")
         if sha256(path) != self.files.get(name):
             raise CheckpointError(
-                f"{path}: damaged, its SHA-256 is not the manifest's; use another checkpoint"
+                f"{path}: damaged, its SHA-256 is not the manifest's; use another checkpoint, "
+                "or delete this one"
             )
         return path
 
@@ -151,7 +144,7 @@ def find_checkpoint(directory: Path, which: str) -> Path:
     last = checkpoints[-1]
     if which == "last":
         return last
-    best_step = _read_json(last / STATE).get("best_step")
+    best_step = Checkpoint(last, _read_manifest(last)["files"]).load_state().get("best_step")
     # A run that has not been validated yet has no best.
     return last if best_step is None else directory / f"step-{best_step:08d}"
 
@@ -162,6 +155,18 @@ def prune_checkpoints(directory: Path, keep: int) -> None:
     for path in list_checkpoints(directory)[:-keep]:
         if path != best:
             remove_directory(path)
+
+
+def _read_manifest(path: Path) -> dict[str, Any]:
+    manifest = _read_json(path / MANIFEST)
+    if manifest.get("format") != FORMAT:
+        raise CheckpointError(
+            f"{path / MANIFEST}: format {manifest.get('format')!r}, "
+            f"but this version of transformer-cli reads format {FORMAT}"
+        )
+    if not isinstance(manifest.get("files"), dict):
+        raise CheckpointError(f"{path / MANIFEST}: damaged, it lists no files")
+    return manifest
 
 
 def _read_json(path: Path) -> dict[str, Any]:

@@ -36,7 +36,7 @@ class MetricsLog:
 
 def _step_of(line: str) -> float:
     try:
-        return float(json.loads(line)["step"])
+        return float(json.loads(line)["step"]) if line.endswith("\n") else math.inf
     except (ValueError, KeyError, TypeError):
         return math.inf  # cut short when a process was killed
 

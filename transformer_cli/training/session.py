@@ -122,7 +122,7 @@ class Session:
             stopping = stop_requested()
             saving = validating or stopping or self._is_due(self.config.training.save_every)
             if recording or saving:
-                self._refuse_nan()
+                self._refuse_nan(self._window.smoothed.item())
             if recording:
                 yield self._record_training(progress)
             if validating:
@@ -144,9 +144,8 @@ class Session:
         every = self.config.training.validate_every
         return progress.ends_epoch if every is None else self._is_due(every)
 
-    def _refuse_nan(self) -> None:
+    def _refuse_nan(self, loss: float) -> None:
         # Before anything is judged or saved: a checkpoint of such weights is worth nothing.
-        loss = self._window.smoothed.item()
         if not math.isfinite(loss):
             raise TrainingError(
                 f"step {self.trainer.step}: the loss is {loss}; lower the learning rate "
@@ -168,6 +167,7 @@ class Session:
 
     def _record_validation(self, progress: Progress) -> Record:
         validation = self.validate()
+        self._refuse_nan(validation.loss)
         # A model that writes lower case only is judged without regard to case.
         bleu = validation.bleu_lc if self.config.tokenizer.lowercase else validation.bleu
         best = self.standing.judge(progress.step, bleu, validation.loss)

@@ -85,9 +85,8 @@ class Trainer:
             ends_epoch = self.batch >= len(self._plan)
             if ends_epoch:
                 self.epoch, self.batch = self.epoch + 1, 0
-            yield self._update(batches, ends_epoch)
-            if ends_epoch:
                 self._plan = self._plan_epoch()
+            yield self._update(batches, ends_epoch)
 
     def state(self) -> dict[str, Any]:
         """Where training stands, beside weights and moments."""

@@ -1,0 +1,101 @@
+"""Sentences go into flat arrays and come out the same."""
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from transformer_cli.data.corpus import ParallelText
+from transformer_cli.data.encoded import EncodedText, TokenStore, encode_text
+from transformer_cli.text.tokenizer import Tokenizers
+
+SENTENCES = st.lists(st.lists(st.integers(0, 2**31 - 1), max_size=5), max_size=8)
+
+
+def contents(store: TokenStore) -> list[list[int]]:
+    return [store[index].tolist() for index in range(len(store))]
+
+
+def encoded(src_lengths: list[int], tgt_lengths: list[int]) -> EncodedText:
+    """Sentence n holds nothing but the id n + 4."""
+    sides = (
+        TokenStore.of([number] * length for number, length in enumerate(lengths, start=4))
+        for lengths in (src_lengths, tgt_lengths)
+    )
+    return EncodedText(*sides)
+
+
+@settings(deadline=None)
+@given(SENTENCES)
+def test_a_store_gives_back_what_was_put_in(sentences: list[list[int]]) -> None:
+    store = TokenStore.of(iter(sentences))
+    assert len(store) == len(sentences)
+    assert contents(store) == sentences
+    assert store.lengths.tolist() == [len(sentence) for sentence in sentences]
+    assert len(store.ids) == sum(map(len, sentences))
+
+
+@pytest.mark.parametrize("sentences", [[], [[]], [[], [], []], [[], [7], []]])
+def test_empty_sentences_are_sentences(sentences: list[list[int]]) -> None:
+    store = TokenStore.of(sentences)
+    assert len(store) == len(sentences)
+    assert contents(store) == sentences
+
+
+@settings(deadline=None)
+@given(SENTENCES.filter(len), st.data())
+def test_a_selection_has_its_own_order(sentences: list[list[int]], data: st.DataObject) -> None:
+    indices = data.draw(st.lists(st.integers(0, len(sentences) - 1), max_size=10))
+    selected = TokenStore.of(sentences).select(np.array(indices, dtype=np.int64))
+    assert contents(selected) == [sentences[index] for index in indices]
+
+
+def test_pairs_stay_if_neither_side_is_too_long() -> None:
+    text = encoded([3, 4, 3, 0, 9, 3], [3, 3, 4, 3, 9, 2]).without_longer_than(3)
+    assert len(text) == 3
+    assert contents(text.src) == [[4, 4, 4], [], [9, 9, 9]]
+    assert contents(text.tgt) == [[4, 4, 4], [7, 7, 7], [9, 9]]
+
+
+def test_nothing_is_left_out_of_short_text() -> None:
+    text = encoded([1, 3], [3, 2]).without_longer_than(3)
+    assert (contents(text.src), contents(text.tgt)) == ([[4], [5, 5, 5]], [[4, 4, 4], [5, 5]])
+
+
+def test_all_may_be_too_long() -> None:
+    assert len(encoded([2, 1], [1, 2]).without_longer_than(1)) == 0
+
+
+class LettersFrom:
+    """A tokenizer of letters, numbered from a first one."""
+
+    size = 26
+
+    def __init__(self, first: str) -> None:
+        self.first = first
+
+    def encode(self, line: str) -> list[int]:
+        return [ord(letter) - ord(self.first) for letter in line]
+
+    def decode(self, ids: Sequence[int]) -> str:
+        return "".join(chr(number + ord(self.first)) for number in ids)
+
+
+def test_each_side_is_encoded_by_its_own_tokenizer() -> None:
+    seen: list[tuple[list[str], str]] = []
+
+    def progress(lines: Iterable[str], label: str) -> Iterable[str]:
+        seen.append((list(lines), label))
+        return seen[-1][0]
+
+    text = encode_text(
+        ParallelText(["ab", "b", ""], ["ba", "", "c"]),
+        Tokenizers(src=LettersFrom("a"), tgt=LettersFrom("A")),
+        progress,
+    )
+    assert contents(text.src) == [[0, 1], [1], []]
+    assert contents(text.tgt) == [[33, 32], [], [34]]
+    assert [lines for lines, _ in seen] == [["ab", "b", ""], ["ba", "", "c"]]
+    assert len({label for _, label in seen}) == 2

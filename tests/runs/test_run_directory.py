@@ -1,0 +1,239 @@
+"""When a run directory may be written to, and what is kept of an earlier run."""
+
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from transformer_cli.config.schema import Config
+from transformer_cli.errors import ConfigError, RunError
+from transformer_cli.runs.directory import RunDirectory
+
+
+def settings(**sections: Any) -> Config:
+    required = {"data": {"kind": "copy"}, "tokenizer": {"kind": "words"}}
+    return Config.model_validate({**required, **sections})
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunDirectory:
+    """A run with a tokenizer, that has not begun to train."""
+    run = RunDirectory(tmp_path / "runs" / "mine")
+    run.prepare(settings())
+    run.tokenizer.mkdir()
+    (run.tokenizer / "tokenizer.json").write_text("learned")
+    return run
+
+
+@pytest.fixture
+def trained(run: RunDirectory) -> RunDirectory:
+    """A run with a checkpoint and metrics too."""
+    (run.checkpoints / "step-00000001").mkdir()
+    (run.checkpoints / "step-00000001" / "state.json").write_text("{}")
+    run.metrics.write_text('{"step": 1}\n')
+    return run
+
+
+def contents(run: RunDirectory) -> dict[str, str]:
+    files = (path for path in run.path.rglob("*") if path.is_file())
+    return {str(path.relative_to(run.path)): path.read_text() for path in files}
+
+
+def test_a_description_touches_nothing(tmp_path: Path) -> None:
+    run = RunDirectory(tmp_path / "new")
+    paths = (run.config, run.tokenizer, run.checkpoints, run.metrics)
+    assert {path.parent for path in paths} == {run.path}
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("exists", [False, True])
+def test_a_new_run_is_made(tmp_path: Path, exists: bool) -> None:
+    run = RunDirectory(tmp_path / "deep" / "new")
+    if exists:
+        run.path.mkdir(parents=True)
+    run.prepare(settings(seed=5))
+    assert sorted(path.name for path in run.path.iterdir()) == ["checkpoints", "config.yaml"]
+    assert run.load_config() == settings(seed=5)
+    # Every setting is written out: other defaults, one day, do not change this run.
+    assert "label_smoothing: 0.1" in run.config.read_text()
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_a_directory_of_something_else_is_refused(tmp_path: Path, overwrite: bool) -> None:
+    (tmp_path / "thesis.tex").write_text("years of work")
+    (tmp_path / "tokenizer").mkdir()
+    run = RunDirectory(tmp_path)
+    with pytest.raises(RunError, match=rf"^{tmp_path}: [^\n]*no config\.yaml[^\n]*--run-dir$"):
+        run.prepare(settings(), overwrite)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["thesis.tex", "tokenizer"]
+
+
+def test_what_is_no_run_has_no_settings(tmp_path: Path) -> None:
+    with pytest.raises(RunError, match=f"^{tmp_path}: not a run directory"):
+        RunDirectory(tmp_path).load_config()
+
+
+def test_the_same_settings_go_on(trained: RunDirectory) -> None:
+    before = contents(trained)
+    trained.prepare(settings())
+    assert contents(trained) == before
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+@pytest.mark.parametrize("below", ["", "deeper/run"])
+def test_a_file_in_its_place_is_a_run_error(tmp_path: Path, overwrite: bool, below: str) -> None:
+    (tmp_path / "file").write_text("text")
+    run = RunDirectory(tmp_path / "file" / below)
+    with pytest.raises(RunError, match=f"^{run.path}: cannot be written: [^\n]+$"):
+        run.prepare(settings(), overwrite)
+    assert (tmp_path / "file").read_text() == "text"
+
+
+def test_a_full_disk_is_a_run_error(trained: RunDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = contents(trained)
+
+    def no_room(*arguments: object, **options: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_text", no_room)
+    with pytest.raises(RunError, match="cannot be written: No space left on device"):
+        trained.prepare(settings(decoding={"beam_size": 4}))
+    assert contents(trained) == before
+
+
+# --- changed settings -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"seed": 2}, "seed was 1, now 2"),
+        ({"model": {"d_model": 64}}, "model.d_model was 256, now 64"),
+        ({"training": {"accumulate": 3}}, "training.accumulate was 1, now 3"),
+        ({"training": {"validate_every": 9}}, "training.validate_every was None, now 9"),
+        ({"training": {"schedule": {"kind": "noam", "warmup": 7}}}, "warmup was 4000, now 7"),
+        ({"tokenizer": {"kind": "words", "min_freq": 1}}, "tokenizer.min_freq was 2, now 1"),
+        ({"data": {"kind": "copy", "length": 3}}, "data.length was 10, now 3"),
+        ({"seed": 2, "training": {"epochs": 11, "eps": 1.0}}, "1, now 2; training.eps was 1e-09"),
+    ],
+)
+def test_a_trained_run_refuses_other_settings(
+    trained: RunDirectory, changes: dict[str, Any], said: str
+) -> None:
+    before = contents(trained)
+    with pytest.raises(ConfigError) as caught:
+        trained.prepare(settings(**changes))
+    message = str(caught.value)
+    assert message.startswith(f"{trained.path}: ")
+    assert said in message
+    assert "--overwrite" in message
+    assert "epochs" not in message
+    assert "\n" not in message
+    assert contents(trained) == before
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"decoding": {"beam_size": 4, "length_penalty": 1.0, "max_length_ratio": 3.0}},
+        {"training": {"epochs": 11}},
+        {"training": {"max_steps": 7, "patience": 2, "keep": 1, "save_every": 5}},
+    ],
+)
+def test_a_trained_run_may_change_its_end(trained: RunDirectory, changes: dict[str, Any]) -> None:
+    before = contents(trained)
+    trained.prepare(settings(**changes))
+    assert trained.load_config() == settings(**changes)
+    after = contents(trained)
+    assert after.pop("config.yaml") != before.pop("config.yaml")
+    assert after == before
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"data": {"kind": "copy", "train_lines": 5}},
+        {"data": {"kind": "toy"}},
+        {"tokenizer": {"kind": "words", "lowercase": True}},
+        {"tokenizer": {"kind": "sentencepiece"}, "seed": 3},
+    ],
+)
+def test_before_training_the_tokenizer_follows_its_settings(
+    run: RunDirectory, changes: dict[str, Any]
+) -> None:
+    run.prepare(settings(**changes))
+    assert not run.tokenizer.exists()
+    assert run.load_config() == settings(**changes)
+
+
+@pytest.mark.parametrize(
+    "changes", [{}, {"seed": 9}, {"model": {"d_ff": 8}}, {"training": {"batch_tokens": 100}}]
+)
+def test_before_training_other_settings_keep_the_tokenizer(
+    run: RunDirectory, changes: dict[str, Any]
+) -> None:
+    run.prepare(settings(**changes))
+    assert (run.tokenizer / "tokenizer.json").read_text() == "learned"
+    assert run.load_config() == settings(**changes)
+
+
+# --- killed writers -------------------------------------------------------------------------------
+
+
+def test_leftovers_of_killed_writers_are_removed(trained: RunDirectory) -> None:
+    before = contents(trained)
+    (trained.path / "config.yaml.partial-1234").write_text("half")
+    for directory in ("tokenizer.partial-1234", "checkpoints/step-00000002.partial-1234"):
+        (trained.path / directory).mkdir()
+        (trained.path / directory / "half").write_text("half")
+    trained.prepare(settings())
+    assert contents(trained) == before
+    assert not list(trained.path.rglob("*.partial-*"))
+
+
+def test_a_checkpoint_half_written_is_none(run: RunDirectory) -> None:
+    (run.checkpoints / "step-00000001.partial-1234").mkdir()
+    run.prepare(settings(seed=2))
+    assert run.load_config().seed == 2
+
+
+def test_a_run_killed_while_it_was_made_is_no_hindrance(tmp_path: Path) -> None:
+    run = RunDirectory(tmp_path)
+    run.lock.touch()
+    (tmp_path / "config.yaml.partial-1234").write_text("half")
+    run.prepare(settings())
+    assert run.load_config() == settings()
+    assert not list(tmp_path.glob("*.partial-*"))
+
+
+# --- overwriting ----------------------------------------------------------------------------------
+
+
+def test_overwriting_clears_what_is_the_runs(trained: RunDirectory) -> None:
+    (trained.path / "notes.txt").write_text("mine")
+    (trained.path / "plots").mkdir()
+    (trained.path / "plots" / "loss.svg").write_text("mine")
+    trained.prepare(settings(seed=2), overwrite=True)
+    after = contents(trained)
+    assert set(after) == {"config.yaml", "notes.txt", "plots/loss.svg"}
+    assert trained.load_config() == settings(seed=2)
+    assert list(trained.checkpoints.iterdir()) == []
+
+
+def test_overwriting_does_not_need_the_old_settings(trained: RunDirectory) -> None:
+    trained.config.write_text("from: another version\n")
+    trained.prepare(settings(), overwrite=True)
+    assert trained.load_config() == settings()
+    assert not trained.tokenizer.exists()
+
+
+@pytest.mark.parametrize("name", ["checkpoints", "tokenizer"])
+def test_overwriting_keeps_nothing_silently(trained: RunDirectory, name: str) -> None:
+    """A directory moved to a larger disk, with a link in its place, is not to be trained on."""
+    elsewhere = trained.path.parent / "larger-disk"
+    (trained.path / name).rename(elsewhere)
+    (trained.path / name).symlink_to(elsewhere)
+    with suppress(RunError):  # it may refuse
+        trained.prepare(settings(seed=2), overwrite=True)
+    assert not (trained.path / name).exists() or not any((trained.path / name).iterdir())

@@ -1,0 +1,233 @@
+"""Files and directories appear whole or not at all, whatever happens while they are written."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from transformer_cli import files
+from transformer_cli.files import (
+    remove_directory,
+    remove_leftovers,
+    sha256,
+    sync,
+    whole_directory,
+    whole_file,
+    write_text,
+)
+
+
+def names(directory: Path) -> list[str]:
+    return sorted(entry.name for entry in directory.iterdir())
+
+
+class CrashError(Exception):
+    """Something goes wrong half way."""
+
+
+def write_half_a_file(path: Path) -> None:
+    with whole_file(path) as temporary:
+        temporary.write_text("half")
+        raise CrashError
+
+
+def write_half_a_directory(path: Path) -> None:
+    with whole_directory(path) as temporary:
+        (temporary / "a").write_text("half")
+        (temporary / "below").mkdir()
+        raise CrashError
+
+
+@pytest.fixture
+def synced(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, bool]]:
+    """What was brought to disk, and whether 'final' had its new content by then."""
+    calls: list[tuple[str, bool]] = []
+
+    def recording_sync(path: Path) -> None:
+        directory = next(parent for parent in [path, *path.parents] if parent.name == "place")
+        calls.append((path.name.partition(".partial-")[0], names(directory) == ["final"]))
+        sync(path)
+
+    monkeypatch.setattr(files, "sync", recording_sync)
+    return calls
+
+
+@pytest.mark.parametrize("old", [None, "old"])
+def test_a_file_is_not_there_before_it_is_whole(tmp_path: Path, old: str | None) -> None:
+    path = tmp_path / "final"
+    if old is not None:
+        path.write_text(old)
+    with whole_file(path) as temporary:
+        temporary.write_text("new")
+        assert temporary.parent == tmp_path  # a rename to another disk would not be one step
+        assert (path.read_text() if path.exists() else None) == old
+    assert path.read_text() == "new"
+    assert names(tmp_path) == ["final"]
+
+
+@pytest.mark.parametrize("old", [[], ["final"]])
+def test_a_crash_leaves_the_old_file_and_nothing_else(tmp_path: Path, old: list[str]) -> None:
+    path = tmp_path / "final"
+    for name in old:
+        (tmp_path / name).write_text("old")
+    with pytest.raises(CrashError):
+        write_half_a_file(path)
+    assert names(tmp_path) == old
+    assert all((tmp_path / name).read_text() == "old" for name in old)
+
+
+def test_a_file_that_cannot_take_its_place_leaves_nothing(tmp_path: Path) -> None:
+    (tmp_path / "final" / "below").mkdir(parents=True)
+    with pytest.raises(OSError, match="final"):
+        write_text(tmp_path / "final", "text")
+    assert names(tmp_path) == ["final"]
+
+
+def test_a_file_in_no_directory_is_an_os_error(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        write_text(tmp_path / "nowhere" / "final", "text")
+
+
+def test_a_link_stays_and_what_it_points_to_is_replaced(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "target").write_text("old")
+    (tmp_path / "final").symlink_to(tmp_path / "elsewhere" / "target")
+    write_text(tmp_path / "final", "new")
+    assert (tmp_path / "final").is_symlink()
+    assert (tmp_path / "elsewhere" / "target").read_text() == "new"
+    assert names(tmp_path) == ["elsewhere", "final"]
+    assert names(tmp_path / "elsewhere") == ["target"]
+
+
+def test_a_device_stays_a_device() -> None:
+    write_text(Path("/dev/null"), "text")
+    assert Path("/dev/null").is_char_device()
+
+
+def test_a_file_is_on_disk_before_its_name_is(
+    tmp_path: Path, synced: list[tuple[str, bool]]
+) -> None:
+    place = tmp_path / "place"
+    place.mkdir()
+    write_text(place / "final", "text")
+    assert synced == [("final", False), ("place", True)]
+
+
+def test_a_directory_is_on_disk_before_its_name_is(
+    tmp_path: Path, synced: list[tuple[str, bool]]
+) -> None:
+    place = tmp_path / "place"
+    place.mkdir()
+    with whole_directory(place / "final") as temporary:
+        (temporary / "a").write_text("a")
+        (temporary / "b").write_text("b")
+    assert sorted(synced[:2]) == [("a", False), ("b", False)]
+    assert synced[2:] == [("final", False), ("place", True)]
+
+
+def test_text_is_written_as_it_is(tmp_path: Path) -> None:
+    text = "ein Ä\r\n\x85\u2028ohne Ende\n\n"
+    write_text(tmp_path / "final", text)
+    assert (tmp_path / "final").read_bytes() == text.encode("utf-8")
+
+
+def test_a_directory_is_not_there_before_it_is_whole(tmp_path: Path) -> None:
+    path = tmp_path / "final"
+    with whole_directory(path) as temporary:
+        (temporary / "a").write_text("a")
+        assert temporary.parent == tmp_path
+        assert not path.exists()
+    assert names(tmp_path) == ["final"]
+    assert names(path) == ["a"]
+
+
+def test_a_crash_leaves_no_directory(tmp_path: Path) -> None:
+    with pytest.raises(CrashError):
+        write_half_a_directory(tmp_path / "final")
+    assert names(tmp_path) == []
+
+
+def test_a_directory_does_not_replace_another(tmp_path: Path) -> None:
+    (tmp_path / "final").mkdir()
+    (tmp_path / "final" / "old").touch()
+    with pytest.raises(OSError, match="final"), whole_directory(tmp_path / "final") as temporary:
+        (temporary / "new").touch()
+    assert names(tmp_path) == ["final"]
+    assert names(tmp_path / "final") == ["old"]
+
+
+def test_what_a_killed_process_of_the_same_number_left_is_no_hindrance(tmp_path: Path) -> None:
+    with whole_directory(tmp_path / "final") as temporary:
+        name = temporary.name
+    (tmp_path / "final").rmdir()
+    (tmp_path / name).mkdir()
+    (tmp_path / name / "stale").touch()
+    with whole_directory(tmp_path / "final") as temporary:
+        (temporary / "new").touch()
+    assert names(tmp_path / "final") == ["new"]
+    assert names(tmp_path) == ["final"]
+
+
+def test_a_removed_directory_is_gone(tmp_path: Path) -> None:
+    (tmp_path / "final" / "below").mkdir(parents=True)
+    (tmp_path / "final" / "below" / "a").touch()
+    remove_directory(tmp_path / "final")
+    assert names(tmp_path) == []
+
+
+def test_a_directory_half_removed_is_a_leftover(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "final" / "below").mkdir(parents=True)
+
+    def killed(path: Path) -> None:
+        assert names(tmp_path) == [path.name]
+        raise CrashError
+
+    with monkeypatch.context() as patches:
+        patches.setattr(shutil, "rmtree", killed)
+        with pytest.raises(CrashError):
+            remove_directory(tmp_path / "final")
+    assert not (tmp_path / "final").exists()
+    remove_leftovers(tmp_path)
+    assert names(tmp_path) == []
+
+
+def test_leftovers_of_a_killed_process_are_removed(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("old")
+    killed = """
+import os, pathlib
+from transformer_cli.files import whole_directory, whole_file
+with whole_file(pathlib.Path("file")) as file, whole_directory(pathlib.Path("dir")) as directory:
+    file.write_text("half")
+    (directory / "half").write_text("half")
+    os._exit(9)
+"""
+    done = subprocess.run([sys.executable, "-c", killed], cwd=tmp_path, check=False)
+    assert done.returncode == 9
+    assert len(names(tmp_path)) == 3
+    assert (tmp_path / "file").read_text() == "old"
+    remove_leftovers(tmp_path)
+    assert names(tmp_path) == ["file"]
+
+
+def test_only_our_leftovers_are_removed(tmp_path: Path) -> None:
+    theirs = ["a", "a.partial", "a.partial-", "a.partial-x", "a.partial-12.txt", "partial-12"]
+    for name in theirs:
+        (tmp_path / name).touch()
+    below = tmp_path / "below"
+    below.mkdir()
+    (below / "a.partial-12").touch()
+    (tmp_path / "a.partial-12").touch()
+    remove_leftovers(tmp_path)
+    assert names(tmp_path) == sorted([*theirs, "below"])
+    assert names(below) == ["a.partial-12"]
+
+
+def test_sha256_is_the_published_one(tmp_path: Path) -> None:
+    (tmp_path / "abc").write_bytes(b"abc")  # FIPS 180-2, appendix B.1
+    assert sha256(tmp_path / "abc") == (
+        "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+    )

@@ -1,0 +1,179 @@
+"""The corpus and its tokenizers made ready, with numbers worked out by hand."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from transformer_cli.config.schema import Config
+from transformer_cli.data.encoded import EncodedText, TokenStore
+from transformer_cli.errors import CorpusError, RunError, TokenizerError
+from transformer_cli.runs.directory import RunDirectory
+from transformer_cli.text.tokenizer import fingerprint
+from transformer_cli.training.preparation import (
+    Prepared,
+    Texts,
+    prepare,
+    read_texts,
+    summarise,
+    text_to_train_on,
+)
+
+WORDS = {"kind": "words", "min_freq": 2}
+SUBWORDS = {"kind": "sentencepiece", "vocab_size": 20, "joint": False, "byte_fallback": False}
+
+Pairs = list[tuple[str, str]]
+
+# Pairs 3 and 4 have a blank side, and so has the second of val.
+TRAIN = [("a b c", "x y"), ("a b", "x"), ("", "z"), ("e", " \t "), ("a d", "x y z w v")]
+VAL = [("a e", "x q r"), ("b", ""), ("b", "y")]
+
+
+def quiet(lines: Iterable[str], label: str) -> Iterable[str]:
+    return lines
+
+
+def write(directory: Path, name: str, pairs: Pairs) -> dict[str, str]:
+    paths = {side: directory / f"{name}.{side}" for side in ("src", "tgt")}
+    for number, path in enumerate(paths.values()):
+        path.write_text("".join(f"{pair[number]}\n" for pair in pairs), encoding="utf-8")
+    return {side: str(path) for side, path in paths.items()}
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunDirectory:
+    return RunDirectory(tmp_path / "run")
+
+
+def prepared(
+    run: RunDirectory,
+    train: Pairs = TRAIN,
+    val: Pairs = VAL,
+    tokenizer: dict[str, Any] = WORDS,
+) -> tuple[Texts, Prepared]:
+    corpus = run.path.parent
+    data = {"kind": "files", "src_lang": "xx", "tgt_lang": "xx"}
+    files = {"train": write(corpus, "train", train), "val": write(corpus, "val", val)}
+    config = Config.model_validate({"data": data | files, "tokenizer": tokenizer})
+    texts = read_texts(config.data)
+    run.prepare(config)
+    return texts, prepare(config, texts, run, quiet)
+
+
+def files_of(directory: Path) -> dict[str, tuple[int, int]]:
+    """Each file, known again if it is written anew."""
+    stats = ((path.name, path.stat()) for path in directory.iterdir())
+    return {name: (stat.st_ino, stat.st_mtime_ns) for name, stat in stats}
+
+
+def ids(store: TokenStore) -> list[list[int]]:
+    return [store[index].tolist() for index in range(len(store))]
+
+
+def test_blank_pairs_are_counted_and_dropped(run: RunDirectory) -> None:
+    texts, result = prepared(run)
+    assert (texts.blank_in_train, texts.blank_in_val) == (2, 1)
+    assert texts.train.src == ["a b c", "a b", "a d"]
+    assert texts.train.tgt == ["x y", "x", "x y z w v"]
+    assert texts.val.src == ["a e", "b"]
+    assert texts.val.tgt == ["x q r", "y"]
+    assert (len(result.train), len(result.val)) == (3, 2)
+    # Seen twice in training: a 3 times, b 2 times; x 3 times, y 2 times.
+    assert ids(result.train.src) == [[4, 5, 0], [4, 5], [4, 0]]
+    assert ids(result.train.tgt) == [[4, 5], [4], [4, 5, 0, 0, 0]]
+    assert ids(result.val.src) == [[4, 0], [5]]
+    assert ids(result.val.tgt) == [[4, 0, 0], [5]]
+
+
+def test_the_summary_by_hand(run: RunDirectory) -> None:
+    src, tgt = summarise(prepared(run)[1])
+    assert (src.lines, tgt.lines) == (3, 3)
+    assert (src.tokens, tgt.tokens) == (3 + 2 + 2, 2 + 1 + 5)
+    assert (src.types, tgt.types) == (4, 5)  # a b c d; x y z w v
+    assert (src.size, tgt.size) == (4 + 2, 4 + 2)
+    assert src.unknown_in_val == pytest.approx(1 / 3)  # a *e* b
+    assert tgt.unknown_in_val == pytest.approx(2 / 4)  # x *q* *r* y
+    # Of lengths 2, 2, 3 and 1, 2, 5: half of the lines have at most 2 tokens, nine in ten do not.
+    assert list(src.lengths) == [2, 3, 3, 3]
+    assert list(tgt.lengths) == [2, 5, 5, 5]
+
+
+def test_subwords_have_a_size_and_no_types(run: RunDirectory) -> None:
+    lines = ["der alte mann", "die alte frau", "das kleine kind", "ein hund und ein mann"]
+    pairs = [(line, line[::-1]) for line in lines]
+    src, tgt = summarise(prepared(run, pairs, pairs[:1], SUBWORDS)[1])
+    assert (src.types, tgt.types) == (None, None)
+    assert (src.size, tgt.size) == (20, 20)
+    assert (src.unknown_in_val, tgt.unknown_in_val) == (0.0, 0.0)
+
+
+def test_tokenizers_are_learned_once(run: RunDirectory) -> None:
+    _, first = prepared(run)
+    files = files_of(run.tokenizer)
+    known = fingerprint(run.tokenizer)
+    _, second = prepared(run, val=[("b c", "y")])
+    assert files_of(run.tokenizer) == files
+    assert fingerprint(run.tokenizer) == known
+    assert second.tokenizers.types == first.tokenizers.types == (4, 5)
+    assert ids(second.train.src) == ids(first.train.src)
+    assert ids(second.val.src) == [[5, 0]]
+
+
+OTHER_TEXT = [("q", "q"), ("q b", "q y")]
+
+
+def test_before_training_another_text_has_other_tokenizers(run: RunDirectory) -> None:
+    prepared(run)
+    _, result = prepared(run, train=OTHER_TEXT)
+    assert result.tokenizers.types == (2, 2)
+    assert ids(result.train.src) == [[4], [4, 0]]
+    _, again = prepared(run)
+    assert again.tokenizers.types == (4, 5)
+
+
+def test_a_trained_run_refuses_another_text(run: RunDirectory) -> None:
+    prepared(run)
+    (run.checkpoints / "step-00000001").mkdir()
+    files = files_of(run.tokenizer)
+    with pytest.raises(RunError, match=f"^{run.path}: [^\n]*text has changed[^\n]*--overwrite$"):
+        prepared(run, train=OTHER_TEXT)
+    assert files_of(run.tokenizer) == files
+    prepared(run, val=OTHER_TEXT)  # what weights do not depend on may change
+
+
+def test_a_tokenizer_that_cannot_be_learned_leaves_none(run: RunDirectory) -> None:
+    with pytest.raises(TokenizerError, match=r"tokenizer\.min_freq"):
+        prepared(run, tokenizer=WORDS | {"min_freq": 9})
+    assert not run.tokenizer.exists()
+    assert not list(run.path.glob("*.partial-*"))
+
+
+@pytest.mark.parametrize("split", ["train", "val"])
+def test_a_split_of_blank_pairs_is_refused(run: RunDirectory, split: str) -> None:
+    blank: Any = {split: [("a", ""), (" ", "x")]}
+    with pytest.raises(CorpusError, match=f"^split '{split}': [^\n]*blank"):
+        prepared(run, **blank)
+    assert not run.tokenizer.exists()
+
+
+def lengths(*pairs: tuple[int, int]) -> EncodedText:
+    return EncodedText(
+        TokenStore.of([4] * src for src, _ in pairs), TokenStore.of([5] * tgt for _, tgt in pairs)
+    )
+
+
+def config(max_length: int) -> Config:
+    required = {"data": {"kind": "copy"}, "tokenizer": WORDS}
+    return Config.model_validate({**required, "training": {"max_length": max_length}})
+
+
+def test_long_pairs_are_left_out_of_training() -> None:
+    text = text_to_train_on(config(3), lengths((3, 3), (4, 1), (1, 4), (2, 1)))
+    assert ids(text.src) == [[4, 4, 4], [4, 4]]
+    assert ids(text.tgt) == [[5, 5, 5], [5]]
+
+
+def test_text_of_long_pairs_alone_is_refused() -> None:
+    with pytest.raises(CorpusError, match=r"training\.max_length 3[^\n]*raise it"):
+        text_to_train_on(config(3), lengths((4, 1), (1, 4)))

@@ -1,0 +1,442 @@
+"""A run's records, validations and checkpoints, each at its step, however often it is stopped."""
+
+import json
+import math
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from transformer_cli.config.schema import Config
+from transformer_cli.data.encoded import EncodedText, TokenStore
+from transformer_cli.errors import CheckpointError, TrainingError
+from transformer_cli.model.transformer import build_model
+from transformer_cli.model.weights import weights_of
+from transformer_cli.runs.checkpoint import Checkpoint, find_checkpoint, list_checkpoints
+from transformer_cli.runs.directory import RunDirectory
+from transformer_cli.text.vocabulary import PAD_ID
+from transformer_cli.training import session as session_module
+from transformer_cli.training.session import LOG_EVERY, Event, Record, Session, Validation
+from transformer_cli.training.trainer import Progress, Trainer
+
+TOKENIZER = "fingerprint"
+STEPS_PER_EPOCH = 6
+
+
+def text() -> EncodedText:
+    """Twelve pairs, two to a batch of 12 tokens."""
+    sentences = [[4 + (number + place) % 8 for place in range(5)] for number in range(12)]
+    return EncodedText(TokenStore.of(sentences), TokenStore.of(sentences[::-1]))
+
+
+def config(tokenizer: dict[str, Any] | None = None, **training: Any) -> Config:
+    sizes = {"d_model": 16, "num_heads": 2, "d_ff": 24, "dropout": 0.2}
+    layers = {"num_encoder_layers": 1, "num_decoder_layers": 1}
+    settings = {
+        "batch_tokens": 12,
+        "epochs": 4,
+        "keep": 99,
+        "schedule": {"kind": "constant", "peak": 0.001},
+    }
+    return Config.model_validate(
+        {
+            "data": {"kind": "copy"},
+            "tokenizer": tokenizer or {"kind": "words"},
+            "model": sizes | layers,
+            "training": settings | training,
+        }
+    )
+
+
+def validation(bleu: float, loss: float = 2.0, bleu_lc: float | None = None) -> Validation:
+    return Validation(loss=loss, bleu=bleu, bleu_lc=bleu if bleu_lc is None else bleu_lc)
+
+
+def open_session(
+    run: RunDirectory, settings: Config, results: Sequence[Validation] | None = None
+) -> Session:
+    """A session that validates as ``results`` say, or else by what its weights are."""
+    run.prepare(settings)
+    model = build_model(settings.model, 12, 12, PAD_ID, settings.seed)
+    trainer = Trainer(model, text(), settings, torch.float32)
+    assert trainer.steps_per_epoch == STEPS_PER_EPOCH
+    script = iter(results or ())
+
+    def by_weights() -> Validation:
+        model.eval()
+        torch.rand(5)
+        total = sum(weight.double().abs().sum().item() for weight in model.parameters())
+        return Validation(loss=total / 1000.0, bleu=total % 10.0, bleu_lc=total % 7.0)
+
+    validate = by_weights if results is None else lambda: next(script)
+    return Session(settings, run, trainer, TOKENIZER, validate)
+
+
+def never() -> bool:
+    return False
+
+
+def after(steps: int) -> Callable[[], bool]:
+    """Ask to stop after so many steps of a session."""
+    asked = count(1)
+    return lambda: next(asked) >= steps
+
+
+def metrics(run: RunDirectory) -> list[dict[str, Any]]:
+    """The records, apart from their seconds."""
+    found = [json.loads(line) for line in run.metrics.read_text().splitlines()]
+    assert all(record.pop("seconds") >= 0.0 for record in found)
+    return found
+
+
+def steps_of(run: RunDirectory, kind: str) -> list[int]:
+    return [record["step"] for record in metrics(run) if record["kind"] == kind]
+
+
+def saved_steps(run: RunDirectory) -> list[int]:
+    return [int(path.name.removeprefix("step-")) for path in list_checkpoints(run.checkpoints)]
+
+
+def state_of(run: RunDirectory, which: str = "last") -> dict[str, Any]:
+    path = find_checkpoint(run.checkpoints, which)
+    return Checkpoint.open(path, TOKENIZER).load_state()
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunDirectory:
+    return RunDirectory(tmp_path / "run")
+
+
+# --- what happens when ----------------------------------------------------------------------------
+
+
+def test_a_training_record_every_fifty_steps_and_at_the_end(run: RunDirectory) -> None:
+    assert LOG_EVERY == 50
+    session = open_session(run, config(epochs=99, max_steps=105, validate_every=99))
+    progress = [event for event in session.events(never) if isinstance(event, Progress)]
+    found = [record for record in metrics(run) if record["kind"] == "train"]
+    assert [record["step"] for record in found] == [50, 100, 105]
+    for record, steps in zip(found, (progress[:50], progress[50:100], progress[100:]), strict=True):
+        tokens = sum(each.tgt_tokens for each in steps)
+        smoothed = sum(each.smoothed.item() for each in steps)
+        unsmoothed = sum(each.unsmoothed.item() for each in steps)
+        assert record["tgt_tokens"] == tokens
+        assert record["loss"] == pytest.approx(smoothed / tokens, rel=1e-6)
+        assert record["perplexity"] == pytest.approx(math.exp(unsmoothed / tokens), rel=1e-6)
+        assert record["learning_rate"] == steps[-1].learning_rate
+        assert record["epoch"] == record["step"] // STEPS_PER_EPOCH
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({"epochs": 3}, [6, 12, 18]),
+        ({"epochs": 3, "max_steps": 14}, [6, 12, 14]),
+        ({"epochs": 3, "validate_every": 4}, [4, 8, 12, 16, 18]),
+        ({"epochs": 2, "validate_every": 6}, [6, 12]),
+        ({"epochs": 2, "validate_every": 99}, [12]),
+    ],
+)
+def test_validations_come_when_they_are_due(
+    run: RunDirectory, settings: dict[str, Any], expected: list[int]
+) -> None:
+    list(open_session(run, config(**settings)).events(never))
+    assert steps_of(run, "validation") == expected
+    assert saved_steps(run) == expected
+
+
+def test_checkpoints_come_in_between_if_asked_for(run: RunDirectory) -> None:
+    list(open_session(run, config(epochs=2, save_every=4)).events(never))
+    assert saved_steps(run) == [4, 6, 8, 12]
+    assert steps_of(run, "validation") == [6, 12]
+
+
+def test_events_come_in_the_order_of_things(
+    run: RunDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session_module, "LOG_EVERY", 3)
+    session = open_session(run, config(epochs=1), [validation(7.0)])
+    names = [
+        event.kind if isinstance(event, Record) else event.step for event in session.events(never)
+    ]
+    assert names == [1, 2, 3, "train", 4, 5, 6, "train", "validation"]
+
+
+def test_what_an_event_tells_is_already_in_the_file(run: RunDirectory) -> None:
+    session = open_session(run, config(epochs=1), [validation(7.0)])
+    records = [event for event in session.events(never) if isinstance(event, Record)]
+    lines = run.metrics.read_text().splitlines()
+    assert [json.loads(line) for line in lines] == [record.values for record in records]
+
+
+def test_a_validation_is_recorded_with_all_its_numbers(run: RunDirectory) -> None:
+    result = Validation(loss=2.0, bleu=10.0, bleu_lc=12.0)
+    list(open_session(run, config(epochs=1), [result]).events(never))
+    assert metrics(run)[-1] == {
+        "kind": "validation",
+        "step": 6,
+        "epoch": 1,
+        "loss": 2.0,
+        "perplexity": pytest.approx(7.3890561),  # e^2
+        "bleu": 10.0,
+        "bleu_lc": 12.0,
+        "best": True,
+    }
+
+
+# --- the best one ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("results", "best", "best_step"),
+    [
+        ([validation(1.0), validation(3.0), validation(2.0)], [True, True, False], 12),
+        ([validation(0.0), validation(0.0), validation(0.0)], [True, False, False], 6),
+        ([validation(5.0, 2.0), validation(5.0, 1.9), validation(5.0, 2.0)], [1, 1, 0], 12),
+        ([validation(5.0, 2.0), validation(4.9, 0.1), validation(5.1, 9.0)], [1, 0, 1], 18),
+        # Case counts for a tokenizer that keeps it.
+        ([validation(2.0, bleu_lc=3.0), validation(1.0, bleu_lc=9.0)], [True, False], 6),
+    ],
+)
+def test_the_best_has_the_highest_bleu_then_the_lowest_loss(
+    run: RunDirectory, results: list[Validation], best: list[bool], best_step: int
+) -> None:
+    session = open_session(run, config(epochs=len(results)), results)
+    list(session.events(never))
+    found = [record for record in metrics(run) if record["kind"] == "validation"]
+    assert [record["best"] for record in found] == best
+    assert session.standing.best_step == best_step
+    assert state_of(run, "best")["step"] == best_step
+
+
+@pytest.mark.parametrize("kind", ["words", "sentencepiece"])
+def test_a_lowercase_tokenizer_is_judged_without_case(run: RunDirectory, kind: str) -> None:
+    results = [validation(2.0, bleu_lc=3.0), validation(1.0, bleu_lc=9.0)]
+    settings = config({"kind": kind, "lowercase": True}, epochs=2)
+    session = open_session(run, settings, results)
+    list(session.events(never))
+    assert (session.standing.best_step, session.standing.best_bleu) == (12, 9.0)
+
+
+@pytest.mark.parametrize(
+    ("keep", "scores", "left"),
+    [
+        (1, [1.0, 9.0, 2.0, 3.0], [12, 24]),
+        (1, [1.0, 2.0, 3.0, 4.0], [24]),
+        (2, [9.0, 1.0, 2.0, 3.0], [6, 18, 24]),
+        (2, [1.0, 2.0, 9.0, 3.0], [18, 24]),
+        (9, [1.0, 2.0, 9.0, 3.0], [6, 12, 18, 24]),
+    ],
+)
+def test_the_newest_and_the_best_are_kept(
+    run: RunDirectory, keep: int, scores: list[float], left: list[int]
+) -> None:
+    session = open_session(run, config(keep=keep), [validation(score) for score in scores])
+    list(session.events(never))
+    assert saved_steps(run) == left
+
+
+def test_patience_runs_out(run: RunDirectory) -> None:
+    scores = [3.0, 2.0, 4.0, 4.0, 1.0, 9.0]
+    settings = config(epochs=6, patience=2)
+    session = open_session(run, settings, [validation(score) for score in scores])
+    list(session.events(never))
+    assert session.finished
+    assert session.trainer.step == 5 * STEPS_PER_EPOCH
+    assert state_of(run)["bad_validations"] == 2
+
+    again = open_session(run, settings, [])
+    assert again.finished
+    assert list(again.events(never)) == []
+
+    more_patient = open_session(run, config(epochs=6, patience=3), [validation(9.0)])
+    assert not more_patient.finished
+    list(more_patient.events(never))
+    assert more_patient.standing.best_step == 6 * STEPS_PER_EPOCH
+
+
+# --- stopping and going on ------------------------------------------------------------------------
+
+
+def test_a_request_to_stop_saves_and_ends(run: RunDirectory) -> None:
+    session = open_session(run, config())
+    events = list(session.events(after(8)))
+    assert [event.step for event in events if isinstance(event, Progress)][-1] == 8
+    assert saved_steps(run) == [6, 8]
+    assert steps_of(run, "validation") == [6]
+    assert not session.finished
+
+
+def test_a_request_to_stop_where_it_saves_anyway(run: RunDirectory) -> None:
+    list(open_session(run, config(save_every=3)).events(after(6)))
+    assert saved_steps(run) == [3, 6]
+    assert steps_of(run, "validation") == [6]
+
+
+def assert_same_run(run: RunDirectory, other: RunDirectory) -> None:
+    assert metrics(run) == metrics(other)
+    states = [state_of(each) for each in (run, other)]
+    for state in states:
+        assert state.pop("seconds") > 0.0
+    assert states[0] == states[1]
+    last, other_last = (
+        Checkpoint.open(find_checkpoint(each.checkpoints, "last"), TOKENIZER)
+        for each in (run, other)
+    )
+    for tensors, others in (
+        (last.load_weights(), other_last.load_weights()),
+        (last.load_optimizer(), other_last.load_optimizer()),
+    ):
+        assert tensors.keys() == others.keys()
+        assert all(torch.equal(tensors[name], others[name]) for name in tensors)
+
+
+SETTINGS = config(epochs=3, save_every=4, keep=2)
+
+
+@pytest.fixture
+def frequent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A training record every 5 steps."""
+    monkeypatch.setattr(session_module, "LOG_EVERY", 5)
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> RunDirectory:
+    """A whole run of 18 steps: records every 5, checkpoints every 4, validations every 6."""
+    run = RunDirectory(tmp_path_factory.mktemp("uninterrupted"))
+    with pytest.MonkeyPatch.context() as patches:
+        patches.setattr(session_module, "LOG_EVERY", 5)
+        list(open_session(run, SETTINGS).events(never))
+    assert steps_of(run, "train") == [5, 10, 15, 18]
+    return run
+
+
+@pytest.mark.usefixtures("frequent")
+@pytest.mark.parametrize("every", [1, 5, 6, 7])
+def test_stopping_changes_nothing(
+    run: RunDirectory, uninterrupted: RunDirectory, every: int
+) -> None:
+    session = open_session(run, SETTINGS)
+    while not session.finished:
+        list(session.events(after(every)))
+        session = open_session(run, SETTINGS)
+    assert_same_run(run, uninterrupted)
+
+
+@pytest.mark.usefixtures("frequent")
+@pytest.mark.parametrize("events", [1, 7, 9, 11, 12, 16])
+def test_being_killed_changes_nothing(
+    run: RunDirectory, uninterrupted: RunDirectory, events: int
+) -> None:
+    for _, _ in zip(range(events), open_session(run, SETTINGS).events(never), strict=False):
+        pass
+    (run.checkpoints / "step-00000099.partial-1").mkdir()
+    with run.metrics.open("a") as file:
+        file.write('{"kind": "train", "st')
+    list(open_session(run, SETTINGS).events(never))
+    assert_same_run(run, uninterrupted)
+
+
+def test_a_finished_session_does_nothing(run: RunDirectory, uninterrupted: RunDirectory) -> None:
+    shutil.copytree(uninterrupted.path, run.path)
+    before = {path: path.read_bytes() for path in run.path.rglob("*") if path.is_file()}
+    session = open_session(run, SETTINGS, [])
+    assert session.finished
+    assert list(session.events(never)) == []
+    assert {path: path.read_bytes() for path in run.path.rglob("*") if path.is_file()} == before
+
+
+def test_more_epochs_go_on_from_the_end(run: RunDirectory) -> None:
+    list(open_session(run, config(epochs=1)).events(never))
+    session = open_session(run, config(epochs=2))
+    assert (session.trainer.step, session.finished) == (6, False)
+    list(session.events(never))
+    assert steps_of(run, "validation") == [6, 12]
+
+
+def test_time_adds_up_over_sessions(run: RunDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = count(1000.0, 10.0)
+    monkeypatch.setattr("time.monotonic", lambda: next(clock))
+    list(open_session(run, config()).events(after(1)))
+    first = state_of(run)["seconds"]
+    assert first >= 10.0
+    next(clock)  # time between the sessions is nobody's
+    again = open_session(run, config())
+    list(again.events(after(1)))
+    assert state_of(run)["seconds"] == 2 * first
+
+
+def test_a_damaged_checkpoint_is_not_passed_over(run: RunDirectory) -> None:
+    list(open_session(run, config(epochs=2)).events(never))
+    damaged = find_checkpoint(run.checkpoints, "last") / "optimizer.safetensors"
+    damaged.write_bytes(damaged.read_bytes()[:-1])
+    with pytest.raises(CheckpointError, match=str(damaged)):
+        open_session(run, config(epochs=3))
+
+
+def test_a_checkpoint_that_cannot_be_written_ends_it(run: RunDirectory) -> None:
+    events = open_session(run, config()).events(never)
+    for event in events:
+        if isinstance(event, Record):  # the first validation, just before its checkpoint
+            break
+    shutil.rmtree(run.checkpoints)
+    run.checkpoints.touch()
+    with pytest.raises(CheckpointError, match=str(run.checkpoints)):
+        list(events)
+
+
+# --- losses that are no numbers -------------------------------------------------------------------
+
+
+def poison(session: Session, step: int, value: float) -> Iterator[Event]:
+    """Give a session's events; from ``step`` on its weights are spoilt."""
+    for event in session.events(never):
+        if isinstance(event, Progress) and event.step == step:
+            with torch.no_grad():
+                session.trainer.model.output.bias[5] = value
+        yield event
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+@pytest.mark.parametrize(
+    ("settings", "noticed"),
+    [
+        ({"validate_every": 4}, 4),
+        ({}, 6),
+        ({"validate_every": 99, "max_steps": 9}, 9),
+        ({"validate_every": 99, "save_every": 5}, 5),
+        ({"validate_every": 99, "epochs": 20}, 50),
+    ],
+)
+def test_a_loss_that_is_no_number_ends_training_unsaved(
+    run: RunDirectory, value: float, settings: dict[str, Any], noticed: int
+) -> None:
+    session = open_session(run, config(**settings))
+    with pytest.raises(TrainingError, match=f"^step {noticed}: the loss is [^\n]*--overwrite$"):
+        list(poison(session, 2, value))
+    assert saved_steps(run) == []
+    assert metrics(run) == []
+
+
+def test_a_request_to_stop_saves_no_spoilt_weights(run: RunDirectory) -> None:
+    session = open_session(run, config())
+    events = session.events(after(3))
+    next(events)
+    with torch.no_grad():
+        session.trainer.model.output.bias[5] = math.nan
+    with pytest.raises(TrainingError, match="step 3"):
+        list(events)
+    assert saved_steps(run) == []
+
+
+def test_saved_weights_are_those_of_the_step(run: RunDirectory) -> None:
+    session = open_session(run, config())
+    list(session.events(after(2)))
+    saved = Checkpoint.open(find_checkpoint(run.checkpoints, "last"), TOKENIZER).load_weights()
+    ours = weights_of(session.trainer.model)
+    assert saved.keys() == ours.keys()
+    assert all(torch.equal(saved[name], ours[name]) for name in ours)

@@ -1,0 +1,346 @@
+"""Steps that can be stopped and resumed anywhere, cut up in any way, and are the same."""
+
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from transformer_cli.config.schema import Config
+from transformer_cli.data.batches import collate, plan_epoch
+from transformer_cli.data.encoded import EncodedText, TokenStore
+from transformer_cli.model.transformer import build_model
+from transformer_cli.model.weights import load_weights, weights_of
+from transformer_cli.runs.checkpoint import Checkpoint, save_checkpoint
+from transformer_cli.text.vocabulary import PAD_ID
+from transformer_cli.training.schedule import learning_rate
+from transformer_cli.training.trainer import Progress, Trainer
+
+TOKENS = 12
+BETA1 = 0.9
+
+Tensors = dict[str, Tensor]
+
+
+def text_of(*lengths: tuple[int, int]) -> EncodedText:
+    """Sentences of these lengths, each different."""
+
+    def ids(number: int, length: int) -> list[int]:
+        return [4 + (number * 5 + place * 3) % (TOKENS - 4) for place in range(length)]
+
+    return EncodedText(
+        TokenStore.of(ids(number, src) for number, (src, _) in enumerate(lengths)),
+        TokenStore.of(ids(number + 1, tgt) for number, (_, tgt) in enumerate(lengths)),
+    )
+
+
+# Two to a batch of 12 tokens: five batches an epoch.
+TEXT = text_of((3, 5), (4, 5), (5, 5), (2, 5), (5, 4), (1, 5), (5, 3), (5, 2), (4, 5), (5, 5))
+
+
+def config(dropout: float = 0.0, seed: int = 1, **training: Any) -> Config:
+    sizes = {"d_model": 16, "num_heads": 2, "d_ff": 24, "dropout": dropout}
+    layers = {"num_encoder_layers": 1, "num_decoder_layers": 1}
+    settings = {
+        "batch_tokens": 12,
+        "epochs": 3,
+        "betas": (BETA1, 0.98),
+        "schedule": {"kind": "cosine", "peak": 0.01, "warmup": 4},
+    }
+    return Config.model_validate(
+        {
+            "seed": seed,
+            "data": {"kind": "copy"},
+            "tokenizer": {"kind": "words"},
+            "model": sizes | layers,
+            "training": settings | training,
+        }
+    )
+
+
+def trainer_of(settings: Config, text: EncodedText = TEXT, weights: int = 1) -> Trainer:
+    """A trainer of a new model, with its weights drawn by the seed ``weights``."""
+    model = build_model(settings.model, TOKENS, TOKENS, PAD_ID, weights)
+    return Trainer(model, text, settings, torch.float32)
+
+
+def take(trainer: Trainer, steps: int) -> list[Progress]:
+    taken = list(islice(trainer.steps(), steps))
+    assert len(taken) == steps
+    return taken
+
+
+def weights(trainer: Trainer) -> Tensors:
+    return {name: weight.clone() for name, weight in weights_of(trainer.model).items()}
+
+
+def assert_same_bits(tensors: Tensors, others: Tensors) -> None:
+    assert tensors.keys() == others.keys()
+    different = [name for name in tensors if not torch.equal(tensors[name], others[name])]
+    assert different == []
+
+
+def assert_same(trainer: Trainer, other: Trainer) -> None:
+    assert trainer.state() == other.state()
+    assert_same_bits(weights(trainer), weights(other))
+    assert_same_bits(trainer.moments(), other.moments())
+
+
+def numbers(progress: Progress) -> tuple[Any, ...]:
+    sums = (progress.smoothed.item(), progress.unsmoothed.item(), progress.tgt_tokens)
+    return (progress.step, progress.epoch, progress.ends_epoch, progress.learning_rate, *sums)
+
+
+def first_gradient(settings: Config, text: EncodedText = TEXT) -> Tensors:
+    """The gradient of the first step: Adam's first moment is then 1 - beta1 of it."""
+    trainer = trainer_of(settings, text)
+    take(trainer, 1)
+    prefix = "exp_avg."
+    return {
+        name.removeprefix(prefix): moment / (1.0 - BETA1)
+        for name, moment in trainer.moments().items()
+        if name.startswith(prefix)
+    }
+
+
+def norm(gradient: Tensors) -> float:
+    return float(torch.stack([each.norm() for each in gradient.values()]).norm())
+
+
+# --- resuming -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("accumulate", [1, 2])
+@pytest.mark.parametrize("where", ["first step", "mid-epoch", "epoch's end", "last but one"])
+def test_a_resumed_run_is_the_uninterrupted_one(
+    tmp_path: Path, accumulate: int, where: str
+) -> None:
+    settings = config(dropout=0.3, accumulate=accumulate)
+    straight = trainer_of(settings)
+    per_epoch = straight.steps_per_epoch
+    assert per_epoch == {1: 5, 2: 3}[accumulate]  # the last of 3 has one batch to accumulate
+    stop = {
+        "first step": 1,
+        "mid-epoch": per_epoch + 2,
+        "epoch's end": per_epoch,
+        "last but one": 3 * per_epoch - 1,
+    }[where]
+    progress = [numbers(each) for each in straight.steps()]
+
+    interrupted = trainer_of(settings)
+    before = [numbers(each) for each in take(interrupted, stop)]
+    path = save_checkpoint(
+        tmp_path,
+        weights_of(interrupted.model),
+        interrupted.moments(),
+        interrupted.state(),
+        tokenizer="",
+    )
+
+    torch.rand(13)
+    checkpoint = Checkpoint.open(path, tokenizer="")
+    resumed = trainer_of(settings, weights=2)
+    load_weights(resumed.model, checkpoint.load_weights())
+    resumed.restore(checkpoint.load_state(), checkpoint.load_optimizer())
+    assert_same(resumed, interrupted)
+    after = [numbers(each) for each in resumed.steps()]
+
+    assert before + after == progress
+    assert_same(resumed, straight)
+
+
+def test_the_same_trainer_goes_on_where_its_caller_left_off() -> None:
+    straight, paused = trainer_of(config(dropout=0.3)), trainer_of(config(dropout=0.3))
+    take(straight, 8)
+    for steps in (4, 1, 3):  # within the epoch, to its end, into the next
+        take(paused, steps)
+    assert_same(paused, straight)
+
+
+def test_nothing_but_its_state_decides_a_step() -> None:
+    alone, disturbed = trainer_of(config(dropout=0.3)), trainer_of(config(dropout=0.3))
+    take(alone, 7)
+    for number, _ in enumerate(islice(disturbed.steps(), 7)):
+        torch.manual_seed(number)
+        torch.rand(number)
+        disturbed.model.eval()  # as validation does
+        with torch.no_grad():
+            disturbed.model(torch.tensor([[4, 2]]), torch.tensor([[1, 5]]))
+    assert_same(disturbed, alone)
+
+
+# With a rate too small to change a weight, losses differ by what dropout drew.
+STILL = {"kind": "constant", "peak": 1e-30}
+ONE_PAIR = text_of((5, 5))
+
+
+def first_losses(seed: int) -> list[float]:
+    trainer = trainer_of(config(dropout=0.3, seed=seed, schedule=STILL), ONE_PAIR)
+    return [each.smoothed.item() for each in trainer.steps()]
+
+
+def test_each_step_drops_out_anew() -> None:
+    losses = first_losses(seed=1)
+    assert len(set(losses)) == len(losses) == 3
+    assert losses == first_losses(seed=1)
+
+
+def test_each_seed_drops_out_otherwise() -> None:
+    assert not set(first_losses(seed=1)) & set(first_losses(seed=2))
+
+
+# --- gradients ------------------------------------------------------------------------------------
+
+# Four pairs of 3 tokens a side with their marks, and four of 7: 40 target tokens.
+UNEVEN = text_of(*[(2, 2)] * 4, *[(6, 6)] * 4)
+WHOLE: dict[str, Any] = {"batch_tokens": 56, "clip_norm": None}
+HALVES: dict[str, Any] = {"batch_tokens": 28, "accumulate": 2, "clip_norm": None}
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_two_half_batches_give_the_gradient_of_the_whole(smoothing: float) -> None:
+    assert len(plan_epoch(UNEVEN, 56, seed=1, epoch=0)) == 1
+    assert len(plan_epoch(UNEVEN, 28, seed=1, epoch=0)) == 2
+    whole = first_gradient(config(**WHOLE, label_smoothing=smoothing), UNEVEN)
+    halves = first_gradient(config(**HALVES, label_smoothing=smoothing), UNEVEN)
+    torch.testing.assert_close(halves, whole, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("cut", [WHOLE, HALVES])
+def test_the_loss_is_a_mean_over_the_target_tokens_of_the_step(cut: dict[str, Any]) -> None:
+    settings = config(**cut, label_smoothing=0.0)
+    found = first_gradient(settings, UNEVEN)
+    (progress,) = take(trainer_of(settings, UNEVEN), 1)
+
+    model = trainer_of(settings, UNEVEN).model
+    (all_pairs,) = plan_epoch(UNEVEN, 56, seed=1, epoch=0)
+    batch = collate(UNEVEN, all_pairs)
+    logits = model(batch.src, batch.tgt_in).flatten(0, 1)
+    loss = F.cross_entropy(logits, batch.tgt_out.flatten(), ignore_index=PAD_ID)
+    loss.backward()  # type: ignore[no-untyped-call]
+    expected = {name: each.grad for name, each in model.named_parameters() if each.grad is not None}
+
+    assert progress.tgt_tokens == 4 * 3 + 4 * 7
+    for found_sum in (progress.smoothed, progress.unsmoothed):
+        assert found_sum.item() / 40 == pytest.approx(loss.item(), rel=1e-5)
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-6)
+
+
+def test_gradients_are_clipped_to_the_norm() -> None:
+    free = first_gradient(config(clip_norm=None))
+    length = norm(free)
+    assert length > 0.1
+    clipped = first_gradient(config(clip_norm=length / 2))
+    assert norm(clipped) == pytest.approx(length / 2, rel=1e-4)
+    halved = {name: each / 2 for name, each in free.items()}
+    torch.testing.assert_close(clipped, halved, rtol=1e-3, atol=1e-7)
+    assert_same_bits(first_gradient(config(clip_norm=length * 2)), free)
+
+
+def test_the_whole_step_is_clipped_and_not_its_parts() -> None:
+    length = norm(first_gradient(config(**WHOLE), UNEVEN))
+    clipped = first_gradient(config(**HALVES | {"clip_norm": length / 3}), UNEVEN)
+    assert norm(clipped) == pytest.approx(length / 3, rel=1e-4)
+
+
+# --- rates and counts -----------------------------------------------------------------------------
+
+SCHEDULES = [
+    {"kind": "noam", "factor": 0.5, "warmup": 3},
+    {"kind": "constant", "peak": 0.01, "warmup": 2},
+    {"kind": "linear", "peak": 0.01, "warmup": 2},
+]
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES, ids=lambda each: str(each["kind"]))
+def test_each_step_has_its_rate(schedule: dict[str, Any]) -> None:
+    settings = config(schedule=schedule, max_steps=7)
+    trainer = trainer_of(settings)
+    for progress in trainer.steps():
+        expected = learning_rate(settings.training.schedule, 16, progress.step, total_steps=7)
+        assert progress.learning_rate == expected
+        assert {group["lr"] for group in trainer.optimizer.param_groups} == {expected}
+    assert trainer.step == 7
+
+
+def test_the_first_step_moves_weights_by_the_rate() -> None:
+    # Adam's first step is rate * g / (|g| + eps): the rate, wherever there is some gradient.
+    trainer = trainer_of(config(schedule={"kind": "constant", "peak": 0.01}))
+    before = weights(trainer)
+    take(trainer, 1)
+    after = weights(trainer)
+    moved = torch.cat([(after[name] - before[name]).abs().flatten() for name in before])
+    assert moved.max().item() == pytest.approx(0.01, rel=1e-3)
+    assert moved.median().item() == pytest.approx(0.01, rel=1e-2)
+
+
+@pytest.mark.parametrize(
+    ("limits", "total"),
+    [
+        ({"epochs": 3}, 15),
+        ({"epochs": 3, "max_steps": 7}, 7),
+        ({"epochs": 3, "max_steps": 99}, 15),
+        ({"epochs": 3, "accumulate": 2}, 9),
+        ({"epochs": 2, "accumulate": 9}, 2),
+    ],
+)
+def test_training_ends_by_epochs_or_steps(limits: dict[str, Any], total: int) -> None:
+    trainer = trainer_of(config(**limits))
+    assert trainer.total_steps == total
+    assert [progress.step for progress in trainer.steps()] == list(range(1, total + 1))
+    assert list(trainer.steps()) == []
+
+
+@pytest.mark.parametrize("accumulate", [1, 2])
+def test_an_epoch_has_all_target_tokens(accumulate: int) -> None:
+    trainer = trainer_of(config(accumulate=accumulate, epochs=2))
+    steps = list(trainer.steps())
+    for epoch in range(2):
+        of_epoch = steps[epoch * len(steps) // 2 :][: len(steps) // 2]
+        assert sum(each.tgt_tokens for each in of_epoch) == len(TEXT.tgt.ids) + len(TEXT)
+        assert [each.ends_epoch for each in of_epoch] == [False] * (len(of_epoch) - 1) + [True]
+        assert [each.epoch for each in of_epoch] == [epoch] * (len(of_epoch) - 1) + [epoch + 1]
+
+
+def batches_seen(trainer: Trainer) -> Iterator[list[list[int]]]:
+    """The source rows of each step's batch."""
+    seen: list[list[list[int]]] = []
+    trainer.model.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0].tolist()))
+    for _ in trainer.steps():
+        yield seen.pop()
+
+
+def test_batches_are_those_of_the_plan() -> None:
+    settings = config(seed=6, epochs=2)
+    planned = [
+        collate(TEXT, indices).src.tolist()
+        for epoch in range(2)
+        for indices in plan_epoch(TEXT, settings.training.batch_tokens, 6, epoch)
+    ]
+    assert list(batches_seen(trainer_of(settings))) == planned
+
+
+def test_the_state_is_three_numbers() -> None:
+    trainer = trainer_of(config(accumulate=2))
+    states = [(trainer.step, trainer.epoch, trainer.batch)]
+    for _ in trainer.steps():
+        state = trainer.state()
+        states.append((state["step"], state["epoch"], state["batch"]))
+    assert states[:5] == [(0, 0, 0), (1, 0, 2), (2, 0, 4), (3, 1, 0), (4, 1, 2)]
+    assert states[-1] == (9, 3, 0)
+
+
+def test_a_model_learns_to_copy_its_few_pairs() -> None:
+    pairs = [[4 + (number + place) % 8 for place in range(4)] for number in range(8)]
+    store = TokenStore.of(pairs)
+    settings = config(
+        batch_tokens=40, epochs=120, schedule={"kind": "linear", "peak": 0.01, "warmup": 10}
+    )
+    steps = list(trainer_of(settings, EncodedText(store, store)).steps())
+    losses = [(each.unsmoothed / each.tgt_tokens).item() for each in steps]
+    assert losses[0] > 1.5
+    assert losses[-1] < 0.2

@@ -42,14 +42,14 @@ def test_keys_that_only_one_kind_has_are_none_on_the_other_side() -> None:
 
 
 def test_sections_that_only_one_kind_has_are_told_leaf_by_leaf() -> None:
-    pair = {"src": "a", "tgt": "b"}
+    pair = {"src": "/a", "tgt": "/b"}
     files = {"kind": "files", "src_lang": "de", "tgt_lang": "en", "train": pair, "val": pair}
     old = _config(data=files)
     new = _config(data={**files, "test": {"2016": pair, "a.b": pair}})
     assert differences(old, new) == [
-        Difference("data.test.2016.src", None, "a"),
-        Difference("data.test.2016.tgt", None, "b"),
-        Difference("data.test.'a.b'.src", None, "a"),
-        Difference("data.test.'a.b'.tgt", None, "b"),
+        Difference("data.test.2016.src", None, "/a"),
+        Difference("data.test.2016.tgt", None, "/b"),
+        Difference("data.test.'a.b'.src", None, "/a"),
+        Difference("data.test.'a.b'.tgt", None, "/b"),
     ]
-    assert Difference("data.train.src", "a", None) in differences(old, _config())
+    assert Difference("data.train.src", "/a", None) in differences(old, _config())

@@ -156,3 +156,17 @@ def test_multi30k_comes_back_as_it_was_written(language: str) -> None:
     tokenizer = tokenizer_for(lines, language, language, False)
     exact = sum(tokenizer.decode(tokenizer.encode(line)) == line for line in lines)
     assert exact / len(lines) > 0.99
+
+
+def test_memory_does_not_grow_with_the_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    words = Words("de", "de", lowercase=False)
+    strings = words._cut._pipeline.vocab.strings
+    fresh = len(strings)
+    monkeypatch.setattr("transformer_cli.text.words._MOST_STRINGS", fresh + 50)
+    most = 0
+    for number in range(300):
+        line = f"Wort{number:x}a und Wort{number:x}b"
+        assert words.join(words.split(line)) == line
+        most = max(most, len(words._cut._pipeline.vocab.strings))
+    # The limit is looked at before a line, which may add a few.
+    assert most <= fresh + 60

@@ -98,10 +98,12 @@ def _written(path: Path) -> Iterator[TextIO]:
         try:
             yield sys.stdout
             sys.stdout.flush()
-        except BrokenPipeError:
-            # Whoever read the output has had enough, as in `translate … | head -1`. What is still
-            # buffered goes nowhere, or Python would complain when it ends.
+        except OSError as error:
+            # What is still buffered goes nowhere, or Python would complain when it ends.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            # Whoever read the output may have had enough, as in `translate … | head -1`.
+            if not isinstance(error, BrokenPipeError):
+                raise
         return
     with whole_file(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
         yield file

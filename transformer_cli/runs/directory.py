@@ -7,7 +7,7 @@ from transformer_cli.config.differences import differences
 from transformer_cli.config.schema import Config
 from transformer_cli.config.yaml import dump_config, load_config
 from transformer_cli.errors import ConfigError, RunError
-from transformer_cli.files import remove_directory, remove_leftovers, write_text
+from transformer_cli.files import TEMPORARY_MARK, remove_directory, remove_leftovers, write_text
 from transformer_cli.runs.checkpoint import list_checkpoints
 
 # What a run may change its mind about once it has begun: nothing that weights depend on, apart
@@ -78,6 +78,7 @@ class RunDirectory:
             raise RunError(f"{self.path}: cannot be written: {error.strerror or error}") from error
 
     def _prepare(self, config: Config, overwrite: bool) -> None:
+        self.refuse_other_content()
         for directory in (self.path, self.checkpoints):
             if directory.is_dir():
                 remove_leftovers(directory)
@@ -86,16 +87,27 @@ class RunDirectory:
                 self._clear()
             else:
                 self._refuse_changes(config)
-        elif self.path.is_dir() and any(path != self.lock for path in self.path.iterdir()):
-            raise RunError(
-                f"{self.path}: holds files but no run (there is no config.yaml); "
-                "choose another directory with --run-dir"
-            )
         # The settings come first, and stay when the rest is cleared: by them the directory is known
         # as a run, whenever the process dies.
         self.path.mkdir(parents=True, exist_ok=True)
         write_text(self.config, dump_config(config))
         self.checkpoints.mkdir(exist_ok=True)
+
+    def refuse_other_content(self) -> None:
+        """Make sure that nothing but a run, or nothing at all, is in the directory.
+
+        Raises:
+            RunError: there are files that are not a run's.
+        """
+        if self.config.is_file() or not self.path.is_dir():
+            return
+        # A process that died before the settings were there may have left these.
+        begun = (self.lock.name, self.config.name + TEMPORARY_MARK)
+        if not all(path.name.startswith(begun) for path in self.path.iterdir()):
+            raise RunError(
+                f"{self.path}: holds files but no run (there is no config.yaml); "
+                "choose another directory with --run-dir"
+            )
 
     def _clear(self) -> None:
         for directory in (self.checkpoints, self.tokenizer):

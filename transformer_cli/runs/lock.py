@@ -18,8 +18,10 @@ def locked(run: RunDirectory) -> Iterator[None]:
     stays, and says who had it last.
 
     Raises:
-        RunError: another process has the lock, or the directory cannot be written.
+        RunError: another process has the lock, or the directory holds something else or cannot be
+            written.
     """
+    run.refuse_other_content()
     try:
         run.path.mkdir(parents=True, exist_ok=True)
         file = run.lock.open("a+", encoding="utf-8")

@@ -1,0 +1,60 @@
+"""A tiny experiment, and one training of it that all tests of the command line share."""
+
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from cli import process
+
+# 200 lines of 5 tokens, 40 lines a batch: 5 steps an epoch, 60 in all.
+TINY = """\
+data: {kind: copy, symbols: 6, length: 4, train_lines: 200, test_lines: 20}
+tokenizer: {kind: words, min_freq: 1}
+model: {d_model: 16, num_heads: 2, d_ff: 32, num_encoder_layers: 1, num_decoder_layers: 1}
+training:
+  epochs: 12
+  batch_tokens: 200
+  validate_every: 20
+  save_every: 10
+  schedule: {kind: constant, peak: 1e-2, warmup: 10}
+"""
+
+
+@dataclass(frozen=True)
+class Training:
+    """A training that was left alone."""
+
+    run: Path
+    config: Path
+    finished: process.Finished
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _server() -> None:
+    process.start_server()
+
+
+@pytest.fixture(scope="session")
+def training(tmp_path_factory: pytest.TempPathFactory) -> Training:
+    """Look at it, and change nothing."""
+    directory = tmp_path_factory.mktemp("training")
+    config = directory / "tiny.yaml"
+    config.write_text(TINY)
+    finished = process.run_anew("train", config, cwd=directory)
+    assert finished.code == 0, finished.err
+    return Training(directory / "runs" / "tiny", config, finished)
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    path = tmp_path / "tiny.yaml"
+    path.write_text(TINY)
+    return path
+
+
+@pytest.fixture
+def own_run(training: Training, tmp_path: Path) -> Path:
+    """A copy of the trained run, to do with as a test likes."""
+    return shutil.copytree(training.run, tmp_path / "run")

@@ -1,0 +1,165 @@
+"""Running the program for the tests, each time as a process of its own.
+
+To import torch and spaCy takes seconds. Most runs are therefore forked from a server that has
+imported all modules and computed nothing; those where the start of the interpreter, its end or a
+terminal matters start a new interpreter, as a user's shell does.
+"""
+
+import multiprocessing
+import multiprocessing.forkserver
+import os
+import pkgutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+PATIENCE = 600.0
+"""Seconds after which a process is taken to hang."""
+
+_ENVIRONMENT = {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
+_PRELOADED = [
+    "pytest",
+    "sacrebleu.metrics",
+    "spacy.lang.xx",
+    "transformer_cli.cli",
+    "transformer_cli.config.yaml",
+    "transformer_cli.inference.evaluation",
+    "transformer_cli.training.preparation",
+    "transformer_cli.training.session",
+]
+_forks = multiprocessing.get_context("forkserver")
+
+
+@dataclass(frozen=True)
+class Finished:
+    """What a process left behind; a negative code is the signal that ended it."""
+
+    code: int
+    out: str
+    err: str
+
+
+def start_server() -> None:
+    """Start what runs are forked from; it keeps the environment that it is started in."""
+    _forks.set_forkserver_preload(_PRELOADED)
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in _ENVIRONMENT.items():
+            patch.setenv(name, value)
+        multiprocessing.forkserver.ensure_running()
+
+
+def run(
+    *arguments: str | Path,
+    cwd: Path | None = None,
+    stdin: bytes = b"",
+    before: Callable[[], None] | None = None,
+) -> Finished:
+    """Run the program to its end in a fork.
+
+    Args:
+        arguments: the command line after the program's name.
+        cwd: the current directory.
+        stdin: what it reads.
+        before: called in the new process first.
+    """
+    with tempfile.TemporaryDirectory() as directory:
+        files = [Path(directory) / name for name in ("stdin", "stdout", "stderr")]
+        for file in files:
+            file.write_bytes(stdin if file.name == "stdin" else b"")
+        command_line = [str(each) for each in arguments]
+        process = _forks.Process(target=_be_the_program, args=(command_line, cwd, files, before))
+        process.start()
+        process.join(PATIENCE)
+        if process.exitcode is None:
+            process.kill()
+            process.join()
+        assert process.exitcode is not None
+        out, err = (file.read_bytes().decode() for file in files[1:])
+        return Finished(process.exitcode, out, err)
+
+
+def _be_the_program(
+    arguments: list[str], cwd: Path | None, files: list[Path], before: Callable[[], None] | None
+) -> None:
+    from transformer_cli.cli import main
+
+    for descriptor, (file, mode) in enumerate(zip(files, ("rb", "wb", "wb"), strict=True)):
+        with file.open(mode) as opened:
+            os.dup2(opened.fileno(), descriptor)
+    sys.stdin = os.fdopen(0, encoding="utf-8")
+    sys.stdout = os.fdopen(1, "w", encoding="utf-8")
+    sys.stderr = os.fdopen(2, "w", buffering=1, encoding="utf-8")
+    sys.argv = ["transformer-cli", *arguments]
+    if cwd is not None:
+        os.chdir(cwd)
+    if before is not None:
+        before()
+    main()
+
+
+def start(*arguments: str | Path, **options: Any) -> subprocess.Popen[bytes]:
+    """Start ``python -m transformer_cli`` as ``subprocess.Popen`` does, given its options."""
+    environment = {**os.environ, **_ENVIRONMENT}
+    environment.pop("PYTHONUNBUFFERED", None)
+    command = [sys.executable, "-m", "transformer_cli", *arguments]
+    return subprocess.Popen(command, env=environment, **options)
+
+
+def run_anew(*arguments: str | Path, cwd: Path, stdin: bytes = b"") -> Finished:
+    """Run ``python -m transformer_cli`` to its end."""
+    process = start(
+        *arguments,
+        cwd=cwd,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    try:
+        out, err = process.communicate(stdin, timeout=PATIENCE)
+    finally:
+        process.kill()
+    return Finished(process.returncode, out.decode(), err.decode())
+
+
+def signal_at(
+    where: str, attribute: str, call: int, number: int = signal.SIGKILL, times: int = 1
+) -> None:
+    """Have the process send itself a signal right before the n-th call of a function.
+
+    Args:
+        where: module or ``module:Class`` that holds the function.
+        attribute: the function's name there.
+        call: which call, from 1.
+        number: which signal.
+        times: how often it is sent.
+    """
+    owner = pkgutil.resolve_name(where)
+    function = getattr(owner, attribute)
+    calls = count(1)
+
+    def signalling(*args: Any, **kwargs: Any) -> Any:
+        if next(calls) == call:
+            for _ in range(times):
+                os.kill(os.getpid(), number)
+        return function(*args, **kwargs)
+
+    setattr(owner, attribute, signalling)
+
+
+def assert_refused(finished: Finished, code: int, *fragments: str) -> None:
+    """One line on stderr that says what is wrong, nothing on stdout, and the right code."""
+    assert finished.err.startswith("transformer-cli: error: ")
+    assert finished.err.count("\n") == 1
+    assert finished.err.endswith("\n")
+    assert finished.out == ""
+    for fragment in fragments:
+        assert fragment in finished.err
+    assert finished.code == code

@@ -1,0 +1,147 @@
+import os
+import subprocess
+import sys
+from functools import partial
+
+import pytest
+import typer
+from typer.core import TyperGroup
+
+from cli import process
+from transformer_cli import __version__
+from transformer_cli.cli import app
+
+COMMANDS = ("vocab", "train", "evaluate", "translate")
+
+# A change here is a change for users: it belongs in the changelog.
+SHARED = ["--device", "--precision", "--version"]
+OPTIONS = {
+    "vocab": ["CONFIG", "--run-dir", "--set", "--overwrite", *SHARED],
+    "train": ["CONFIG", "--run-dir", "--set", "--overwrite", *SHARED],
+    "evaluate": [
+        "RUN",
+        "--split",
+        "--src",
+        "--ref",
+        "--checkpoint",
+        "--beam-size",
+        "--json",
+        "--output -o",
+        *SHARED,
+    ],
+    "translate": [
+        "RUN",
+        "--input -i",
+        "--output -o",
+        "--checkpoint",
+        "--beam-size",
+        "--batch-tokens",
+        "--max-length",
+        *SHARED,
+    ],
+}
+HEAVY = {"numpy", "pydantic", "sacrebleu", "sacremoses", "sentencepiece", "spacy", "torch"}
+
+
+def help_of(*command: str, option: str = "--help") -> str:
+    """The help on a terminal that is wider than any text should be."""
+    wide = partial(_set_environment, {"COLUMNS": "300"})
+    finished = process.run(*command, option, before=wide)
+    assert finished.code == 0
+    assert finished.err == ""
+    return finished.out
+
+
+@pytest.mark.parametrize("command", [(), *((name,) for name in COMMANDS)])
+def test_help_says_what_it_is_for_gives_an_example_and_fits_a_screen(
+    command: tuple[str, ...],
+) -> None:
+    text = help_of(*command)
+    usage, blank, purpose, *rest = text.splitlines()
+    assert usage.startswith("Usage: ")
+    assert blank == ""
+    assert purpose.startswith("  ")
+    assert purpose.endswith(".")
+    assert "  Example:" in rest
+    assert rest[rest.index("  Example:") + 1].startswith("    transformer-cli ")
+    assert max(map(len, text.splitlines())) <= 100
+    assert len(text.splitlines()) <= 45
+
+
+def test_short_help_is_the_same() -> None:
+    assert help_of("train", option="-h") == help_of("train")
+
+
+def test_program_names_its_commands_in_the_order_of_use() -> None:
+    listed = help_of().partition("Commands:\n")[2].splitlines()
+    assert [line.split()[0] for line in listed] == list(COMMANDS)
+
+
+def test_options_are_as_published() -> None:
+    group = typer.main.get_command(app)
+    assert isinstance(group, TyperGroup)
+    found = {
+        name: [
+            " ".join(parameter.opts)
+            if parameter.param_type_name == "option"
+            else str(parameter.metavar)
+            for parameter in command.params
+        ]
+        for name, command in group.commands.items()
+    }
+    assert found == OPTIONS
+
+
+def test_every_option_has_help() -> None:
+    group = typer.main.get_command(app)
+    assert isinstance(group, TyperGroup)
+    for command in group.commands.values():
+        for parameter in command.params:
+            assert getattr(parameter, "help", None), f"{command.name} {parameter.name}"
+
+
+def test_help_imports_nothing_heavy() -> None:
+    driver = f"""
+import sys
+from transformer_cli.cli import main
+
+print("at first", *({HEAVY!r} & sys.modules.keys()), file=sys.stderr)
+for command in [[], *([name] for name in {COMMANDS!r})]:
+    sys.argv = ["transformer-cli", *command, "--help"]
+    try:
+        main()
+    except SystemExit as end:
+        assert end.code == 0
+# Typer itself reads options by pydantic.
+print("at last", *({HEAVY!r} & sys.modules.keys() - {{"pydantic"}}), file=sys.stderr)
+"""
+    done = subprocess.run([sys.executable, "-c", driver], capture_output=True, check=True)
+    assert done.stderr.decode() == "at first\nat last\n"
+    assert done.stdout.count(b"Usage: ") == 1 + len(COMMANDS)
+
+
+@pytest.mark.parametrize("command", [(), *((name,) for name in COMMANDS)])
+def test_version(command: tuple[str, ...]) -> None:
+    finished = process.run(*command, "--version")
+    assert finished == process.Finished(0, f"transformer-cli {__version__}\n", "")
+
+
+def test_completion_can_be_had() -> None:
+    for option in ("--install-completion", "--show-completion"):
+        assert f"  {option} " in help_of()
+
+
+def test_completion_knows_the_commands() -> None:
+    asked = {
+        "_TRANSFORMER_CLI_COMPLETE": "complete_bash",
+        "COMP_WORDS": "transformer-cli tra",
+        "COMP_CWORD": "1",
+    }
+    finished = process.run(before=partial(_set_environment, asked))
+    assert finished.out.split() == ["train", "translate"]
+    assert finished.err == ""
+    assert finished.code == 0
+
+
+def _set_environment(variables: dict[str, str]) -> None:
+    os.environ.update(variables)

@@ -1,0 +1,127 @@
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from cli.conftest import Training
+from cli.process import assert_refused, run
+
+CHECKPOINT_FILES = {"model.safetensors", "optimizer.safetensors", "state.json", "manifest.json"}
+
+
+def records_of(run_dir: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (run_dir / "metrics.jsonl").read_text().splitlines()]
+
+
+def contents(directory: Path) -> dict[str, bytes]:
+    """Every file below, by its path; not the lock, which tells who was there last."""
+    return {
+        str(path.relative_to(directory)): path.read_bytes()
+        for path in directory.rglob("*")
+        if path.is_file() and path.name != ".lock"
+    }
+
+
+def test_run_directory_holds_all_that_a_model_needs(training: Training) -> None:
+    names = {path.name for path in training.run.iterdir()}
+    assert names == {"config.yaml", "tokenizer", "checkpoints", "metrics.jsonl", ".lock"}
+    checkpoints = sorted((training.run / "checkpoints").iterdir())
+    assert [path.name for path in checkpoints][-2:] == ["step-00000050", "step-00000060"]
+    assert len(checkpoints) <= 3
+    for checkpoint in checkpoints:
+        assert {path.name for path in checkpoint.iterdir()} == CHECKPOINT_FILES
+    best_step = json.loads((checkpoints[-1] / "state.json").read_text())["best_step"]
+    assert training.run / "checkpoints" / f"step-{best_step:08d}" in checkpoints
+
+
+def test_metrics_are_the_records_shown(training: Training) -> None:
+    records = records_of(training.run)
+    shown = [(each["kind"], each["step"], each["epoch"]) for each in records]
+    assert shown == [
+        ("validation", 20, 4),
+        ("validation", 40, 8),
+        ("train", 50, 10),
+        ("train", 60, 12),
+        ("validation", 60, 12),
+    ]
+    # steps of 40 lines of 4 symbols and an end mark
+    assert records[2]["tgt_tokens"] == 50 * 40 * 5
+    assert records[3]["tgt_tokens"] == 10 * 40 * 5
+    lines = [line for line in training.finished.err.splitlines() if line.startswith("step ")]
+    assert [line.partition(":")[0] for line in lines] == [
+        f"step {each['step']}/60, epoch {each['epoch']}" for each in records
+    ]
+    best = [bool(each.get("best")) for each in records]
+    assert ["(best)" in line for line in lines] == best
+
+
+def test_result_is_the_only_line_on_stdout(training: Training) -> None:
+    best = max(
+        (each for each in records_of(training.run) if each["kind"] == "validation"),
+        key=lambda each: (each["bleu"], -each["loss"]),
+    )
+    expected = (
+        r"runs/tiny: trained 60 steps in \d+ s; best validation BLEU "
+        rf"{best['bleu']:.2f} at step {best['step']}\n"
+    )
+    assert re.fullmatch(expected, training.finished.out)
+
+
+def test_log_files_hold_no_bars(training: Training) -> None:
+    assert "\r" not in training.finished.err
+    assert "\x1b" not in training.finished.err
+
+
+def test_the_same_command_again_has_nothing_to_do(training: Training, own_run: Path) -> None:
+    before = contents(own_run)
+    finished = run("train", training.config, "--run-dir", own_run)
+    assert "nothing left to train: 60 steps are done\n" in finished.err
+    assert finished.out.startswith(f"{own_run}: trained 60 steps in ")
+    assert finished.code == 0
+    assert contents(own_run) == before
+
+
+def test_more_epochs_go_on_where_it_stopped(training: Training, own_run: Path) -> None:
+    before = records_of(own_run)
+    finished = run("train", training.config, "--run-dir", own_run, "--set", "training.epochs=14")
+    assert "going on from step 60\n" in finished.err
+    assert finished.out.startswith(f"{own_run}: trained 70 steps in ")
+    assert finished.code == 0
+    after = records_of(own_run)
+    assert after[: len(before)] == before
+    assert [each["step"] for each in after[len(before) :]] == [70, 70]
+    assert (own_run / "checkpoints" / "step-00000070").is_dir()
+
+
+def test_other_settings_are_refused_by_name(training: Training, own_run: Path) -> None:
+    before = contents(own_run)
+    changes = ("--set", "model.d_ff=64", "--set", "training.schedule.peak=0.02")
+    refused = run("train", training.config, "--run-dir", own_run, *changes)
+    assert_refused(
+        refused,
+        2,
+        "model.d_ff was 32, now 64",
+        "training.schedule.peak was 0.01, now 0.02",
+        "--overwrite",
+    )
+    assert contents(own_run) == before
+
+
+def test_overwrite_starts_anew(training: Training, own_run: Path) -> None:
+    changes = ("--set", "model.d_ff=64", "--set", "training.max_steps=5", "--overwrite")
+    finished = run("train", training.config, "--run-dir", own_run, *changes)
+    assert finished.code == 0
+    assert "going on" not in finished.err
+    assert [each["step"] for each in records_of(own_run)] == [5, 5]
+    assert [path.name for path in (own_run / "checkpoints").iterdir()] == ["step-00000005"]
+    assert "d_ff: 64" in (own_run / "config.yaml").read_text()
+
+
+def test_patience_ends_the_training_for_good(config: Path) -> None:
+    # Without learning no validation is better than the first.
+    still = ("--set", "training.schedule.peak=1e-30", "--set", "training.patience=1")
+    command = ("train", config, "--run-dir", config.parent / "run", *still)
+    assert run(*command).out.startswith(f"{config.parent / 'run'}: trained 40 steps in ")
+    again = run(*command)
+    assert "nothing left to train: 40 steps are done\n" in again.err
+    assert again.code == 0

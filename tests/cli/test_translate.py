@@ -1,0 +1,193 @@
+import os
+import pty
+import shutil
+import signal
+import subprocess
+import threading
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from cli.conftest import Training
+from cli.process import PATIENCE, assert_refused, run, run_anew, signal_at, start
+
+# Blank lines cost nothing, so that a text of more lines than are read at a time is soon translated.
+LONG = b"1 2 3 4\n" + b"\n" * 4998
+
+
+def translate(training: Training, text: str | bytes, *options: str | Path) -> str:
+    stdin = text.encode() if isinstance(text, str) else text
+    finished = run("translate", training.run, *options, stdin=stdin)
+    assert finished.code == 0
+    assert finished.err == ""
+    return finished.out
+
+
+def test_line_n_in_is_line_n_out(training: Training) -> None:
+    finished = run_anew("translate", training.run, cwd=training.run, stdin=b"1 2\n\n3 4 5\n")
+    assert finished.code == 0
+    assert finished.err == ""
+    first, second, third, end = finished.out.split("\n")
+    assert first
+    assert second == ""
+    assert third
+    assert end == ""
+
+
+def test_nothing_in_is_nothing_out(training: Training) -> None:
+    assert translate(training, "") == ""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [b"1 2 3 4\n\n4 3 2 1", b"1 2 3 4\r\n\r\n4 3 2 1\r\n", b"\xef\xbb\xbf1 2 3 4\n \t\n4 3 2 1\n"],
+    ids=["no last line end", "CRLF", "byte order mark"],
+)
+def test_forms_of_the_same_text_translate_alike(training: Training, text: bytes) -> None:
+    assert translate(training, text) == translate(training, "1 2 3 4\n\n4 3 2 1\n")
+
+
+def test_files_and_streams_are_the_same(training: Training, tmp_path: Path) -> None:
+    text = "1 2 3 4\n\n4 3 2 1\n"
+    source, target = tmp_path / "in.txt", tmp_path / "out.txt"
+    source.write_text(text)
+    assert translate(training, "", "-i", source, "-o", target) == ""
+    expected = translate(training, text, "-i", "-", "-o", "-")
+    assert target.read_text() == expected
+    assert sorted(tmp_path.iterdir()) == [source, target]
+    # into itself, too
+    translate(training, "", "-i", source, "-o", source)
+    assert source.read_text() == expected
+
+
+def test_a_run_can_be_moved_and_used_from_anywhere(training: Training, tmp_path: Path) -> None:
+    moved = shutil.copytree(training.run, tmp_path / "elsewhere")
+    finished = run("translate", "elsewhere", cwd=moved.parent, stdin=b"1 2 3 4\n")
+    assert finished.out == translate(training, "1 2 3 4\n")
+
+
+def test_batches_change_nothing(training: Training) -> None:
+    text = "".join(f"{' '.join('123456'[: 1 + n % 6])}\n" for n in range(40))
+    small = translate(training, text, "--batch-tokens", "50")
+    assert small == translate(training, text, "--batch-tokens", "8000")
+    assert small.count("\n") == 40
+
+
+def test_max_length_is_obeyed(training: Training) -> None:
+    lines = translate(training, "1 2 3 4\n4 3 2 1\n", "--max-length", "2").splitlines()
+    assert len(lines) == 2
+    assert all(len(line.split()) <= 2 for line in lines)
+    longer = translate(training, "1 2 3 4\n4 3 2 1\n").splitlines()
+    assert [line.split()[:2] for line in longer] == [line.split() for line in lines]
+
+
+def test_beam_search(training: Training) -> None:
+    assert translate(training, "1 2 3 4\n\n", "--beam-size", "3").count("\n") == 2
+
+
+def test_an_error_midway_leaves_no_output(training: Training, tmp_path: Path) -> None:
+    target = tmp_path / "out.txt"
+    refused = run("translate", training.run, "-o", target, stdin=LONG + b"\xff\n")
+    assert_refused(refused, 1, ":5000: not UTF-8")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [(signal.SIGKILL, -signal.SIGKILL), (signal.SIGTERM, 143), (signal.SIGINT, 130)],
+)
+def test_a_signal_midway_leaves_no_output(
+    training: Training, tmp_path: Path, number: int, code: int
+) -> None:
+    target = tmp_path / "out.txt"
+    translator = "transformer_cli.inference.translator:Translator"
+    end = partial(signal_at, translator, "translate", 2, number)
+    finished = run("translate", training.run, "-o", target, stdin=LONG, before=end)
+    assert finished.code == code
+    assert finished.out == ""
+    assert finished.err.strip() == ""
+    left = [path.name for path in tmp_path.iterdir()]
+    # What is killed cannot tidy up, but the name tells that it is a part.
+    assert all(name.startswith("out.txt.partial-") for name in left)
+    assert not left or number == signal.SIGKILL
+
+
+def test_an_older_output_stays_until_the_new_one_is_whole(
+    training: Training, tmp_path: Path
+) -> None:
+    target = tmp_path / "out.txt"
+    target.write_text("older\n")
+    assert run("translate", training.run, "-o", target, stdin=LONG + b"\xff\n").code == 1
+    assert target.read_text() == "older\n"
+
+
+def test_a_reader_that_stops_early_is_no_error(training: Training, tmp_path: Path) -> None:
+    source = tmp_path / "in.txt"
+    source.write_bytes(b"1 2 3 4\n" + b"\n" * 200_000)  # more than a pipe holds
+    process = start(
+        "translate",
+        training.run,
+        "-i",
+        source,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    try:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline().count(b"\n") == 1
+        process.stdout.close()
+        assert process.stderr.read() == b""
+        assert process.wait(PATIENCE) == 0
+    finally:
+        process.kill()
+
+
+def test_a_full_disk_is_said_in_one_line(training: Training) -> None:
+    with Path("/dev/full").open("wb") as full:
+        process = start(
+            "translate",
+            training.run,
+            stdin=subprocess.PIPE,
+            stdout=full,
+            stderr=subprocess.PIPE,
+        )
+        _, err = process.communicate(b"1 2 3 4\n", PATIENCE)
+    assert err.startswith(b"transformer-cli: error: ")
+    assert err.count(b"\n") == 1
+    assert process.returncode == 1
+
+
+def test_a_person_is_prompted_and_answered_line_by_line(training: Training) -> None:
+    expected = translate(training, "1 2 3 4\n4 3 2 1\n").splitlines(keepends=True)
+    keyboard, terminal = pty.openpty()
+    process = start(
+        "translate",
+        training.run,
+        stdin=terminal,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    os.close(terminal)
+    watchdog = threading.Timer(PATIENCE, process.kill)  # reads below would wait for ever
+    watchdog.start()
+    try:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stderr.readline() == b"one sentence a line; Ctrl-D ends\n"
+        for typed, answer in zip((b"1 2 3 4\n", b"4 3 2 1\n"), expected, strict=True):
+            assert process.stderr.read(2) == b"> "
+            os.write(keyboard, typed)
+            assert process.stdout.readline().decode() == answer
+        assert process.stderr.read(2) == b"> "
+        os.write(keyboard, b"\x04")
+        assert process.stdout.read() == b""
+        assert process.stderr.read() == b"\n"
+        assert process.wait() == 0
+    finally:
+        watchdog.cancel()
+        process.kill()
+        process.stdout and process.stdout.close()
+        process.stderr and process.stderr.close()
+        os.close(keyboard)

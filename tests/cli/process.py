@@ -28,7 +28,9 @@ _ENVIRONMENT = {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
 _PRELOADED = [
     "pytest",
     "sacrebleu.metrics",
+    "sacremoses",
     "spacy.lang.xx",
+    "torch._dynamo",  # which optimizers import when they are made
     "transformer_cli.cli",
     "transformer_cli.config.yaml",
     "transformer_cli.inference.evaluation",

@@ -62,7 +62,8 @@ def translate(
             RunDirectory(run), checkpoint, torch_device, choose_precision(precision, torch_device)
         ).searching(beam_size, batch_tokens, max_length)
         interactive = source.isatty()
-        lines = decode_lines(_prompted(source) if interactive else source, str(input_))
+        name = "standard input" if str(input_) == "-" else str(input_)
+        lines = decode_lines(_prompted(source) if interactive else source, name)
         chunk_lines = 1 if interactive else CHUNK_LINES
         with (
             _written(output) as target,

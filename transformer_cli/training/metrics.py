@@ -24,8 +24,8 @@ class MetricsLog:
 
     def __init__(self, path: Path, last_step: int) -> None:
         self.path = path
-        lines = path.read_text(encoding="utf-8").splitlines(keepends=True) if path.exists() else []
-        kept = [line for line in lines if _step_of(line) <= last_step]
+        text = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
+        kept = [line for line in text.splitlines(keepends=True) if _step_of(line) <= last_step]
         write_text(path, "".join(kept))
 
     def append(self, record: Mapping[str, Any]) -> None:

@@ -12,8 +12,15 @@ from transformer_cli.runs.checkpoint import list_checkpoints
 
 # What a run may change its mind about once it has begun: nothing that weights depend on, apart
 # from how long to go on.
-_MAY_CHANGE = ("data.test.", "decoding.", "training.epochs", "training.max_steps", "training.patience",
-               "training.keep", "training.save_every")  # fmt: skip
+_MAY_CHANGE = (
+    "data.test.",
+    "decoding.",
+    "training.epochs",
+    "training.max_steps",
+    "training.patience",
+    "training.keep",
+    "training.save_every",
+)
 _SHAPES_TOKENIZER = ("data.", "tokenizer.")
 
 

@@ -219,11 +219,11 @@ def test_only_our_leftovers_are_removed(tmp_path: Path) -> None:
         (tmp_path / name).touch()
     below = tmp_path / "below"
     below.mkdir()
-    (below / "a.partial-12").touch()
-    (tmp_path / "a.partial-12").touch()
+    (below / "a.partial-99999999").touch()
+    (tmp_path / "a.partial-99999999").touch()
     remove_leftovers(tmp_path)
     assert names(tmp_path) == sorted([*theirs, "below"])
-    assert names(below) == ["a.partial-12"]
+    assert names(below) == ["a.partial-99999999"]
 
 
 def test_sha256_is_the_published_one(tmp_path: Path) -> None:

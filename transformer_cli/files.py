@@ -11,7 +11,7 @@ from pathlib import Path
 # Every temporary name carries this mark and the writer's process id, so that what a killed process
 # left behind is known as such.
 TEMPORARY_MARK = ".partial-"
-_TEMPORARY_NAME = re.compile(re.escape(TEMPORARY_MARK) + r"\d+$")
+_TEMPORARY_NAME = re.compile(re.escape(TEMPORARY_MARK) + r"(\d+)$")
 
 
 def _temporary(path: Path) -> Path:
@@ -38,7 +38,7 @@ def whole_file(path: Path) -> Iterator[Path]:
     Args:
         path: the final name; its directory must exist.
     """
-    if path.exists() and not path.is_file():
+    if path.absolute().parts[1] in ("dev", "proc") or (path.exists() and not path.is_file()):
         yield path
         return
     path = path.resolve()
@@ -89,11 +89,25 @@ def remove_directory(path: Path) -> None:
 def remove_leftovers(directory: Path) -> None:
     """Delete what killed writers left in ``directory`` (not below it)."""
     for entry in directory.iterdir():
-        if _TEMPORARY_NAME.search(entry.name):
+        temporary = _TEMPORARY_NAME.search(entry.name)
+        if temporary and not _is_writing(int(temporary[1])):
             if entry.is_dir():
                 shutil.rmtree(entry, ignore_errors=True)
             else:
                 entry.unlink(missing_ok=True)
+
+
+def _is_writing(process_id: int) -> bool:
+    # A process that had our number before us is gone.
+    if process_id == os.getpid():
+        return False
+    try:
+        os.kill(process_id, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        pass
+    return True
 
 
 def sha256(path: Path) -> str:

@@ -280,7 +280,7 @@ def test_where_nothing_is_nothing_is_listed(tmp_path: Path) -> None:
 
 def test_leftovers_of_killed_writers_are_no_checkpoints(tmp_path: Path) -> None:
     path = save(tmp_path, 1)
-    shutil.copytree(path, tmp_path / "step-00000002.partial-77")
+    shutil.copytree(path, tmp_path / "step-00000002.partial-99999999")
     (tmp_path / "step-3").mkdir()
     assert list_checkpoints(tmp_path) == [path]
     assert find_checkpoint(tmp_path, "last") == path

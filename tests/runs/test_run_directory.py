@@ -183,8 +183,8 @@ def test_before_training_other_settings_keep_the_tokenizer(
 
 def test_leftovers_of_killed_writers_are_removed(trained: RunDirectory) -> None:
     before = contents(trained)
-    (trained.path / "config.yaml.partial-1234").write_text("half")
-    for directory in ("tokenizer.partial-1234", "checkpoints/step-00000002.partial-1234"):
+    (trained.path / "config.yaml.partial-99999999").write_text("half")
+    for directory in ("tokenizer.partial-99999999", "checkpoints/step-00000002.partial-99999999"):
         (trained.path / directory).mkdir()
         (trained.path / directory / "half").write_text("half")
     trained.prepare(settings())
@@ -193,7 +193,7 @@ def test_leftovers_of_killed_writers_are_removed(trained: RunDirectory) -> None:
 
 
 def test_a_checkpoint_half_written_is_none(run: RunDirectory) -> None:
-    (run.checkpoints / "step-00000001.partial-1234").mkdir()
+    (run.checkpoints / "step-00000001.partial-99999999").mkdir()
     run.prepare(settings(seed=2))
     assert run.load_config().seed == 2
 
@@ -201,7 +201,7 @@ def test_a_checkpoint_half_written_is_none(run: RunDirectory) -> None:
 def test_a_run_killed_while_it_was_made_is_no_hindrance(tmp_path: Path) -> None:
     run = RunDirectory(tmp_path)
     run.lock.touch()
-    (tmp_path / "config.yaml.partial-1234").write_text("half")
+    (tmp_path / "config.yaml.partial-99999999").write_text("half")
     run.prepare(settings())
     assert run.load_config() == settings()
     assert not list(tmp_path.glob("*.partial-*"))

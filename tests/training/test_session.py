@@ -334,7 +334,7 @@ def test_being_killed_changes_nothing(
 ) -> None:
     for _, _ in zip(range(events), open_session(run, SETTINGS).events(never), strict=False):
         pass
-    (run.checkpoints / "step-00000099.partial-1").mkdir()
+    (run.checkpoints / "step-00000099.partial-99999999").mkdir()
     with run.metrics.open("a") as file:
         file.write('{"kind": "train", "st')
     list(open_session(run, SETTINGS).events(never))

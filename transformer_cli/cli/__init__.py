@@ -55,7 +55,7 @@ def _run() -> int:
     except (MemoryError, RuntimeError) as error:
         if not _is_out_of_memory(error):
             raise
-        return _complain("out of memory; lower batch_tokens, of training or of decoding", 1)
+        return _complain("out of memory; lower training.batch_tokens or --batch-tokens", 1)
     return code if isinstance(code, int) else 0
 
 

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -9,10 +10,11 @@ if TYPE_CHECKING:
 
 
 def log(message: str) -> None:
-    """Write one line to stderr, above a bar that may be there."""
+    """Write one line to stderr, above a bar that may be there; if nobody reads it, go on."""
     from tqdm import tqdm
 
-    tqdm.write(message, file=sys.stderr)
+    with suppress(BrokenPipeError):
+        tqdm.write(message, file=sys.stderr)
 
 
 def bar(

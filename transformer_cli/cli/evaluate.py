@@ -64,8 +64,6 @@ def evaluate(
     ).searching(beam_size)
     with bar(len(text), name, " sentences") as sentences:
         result = evaluation.evaluate(translator, text, sentences.update)
-    if output is not None:
-        write_text(output, "".join(f"{line}\n" for line in result.hypotheses))
     report = {
         "split": name,
         "sentences": len(text),
@@ -79,6 +77,8 @@ def evaluate(
         "signature_chrf": result.scores.signature_chrf,
     }
     typer.echo(json_format.dumps(report) if json else _table(report))
+    if output is not None:
+        write_text(output, "".join(f"{line}\n" for line in result.hypotheses))
 
 
 def _text(

@@ -3,7 +3,7 @@
 import os
 import signal
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 
 
@@ -23,7 +23,8 @@ class StopRequest:
             os._exit(128 + number)
         self.signal = number
         # Not by print: a signal may come while something is being printed.
-        os.write(2, b"\nstopping after this step with a checkpoint; once more stops at once\n")
+        with suppress(OSError):  # nobody may be reading, as after Ctrl-C with `2>&1 | tee`
+            os.write(2, b"\nstopping after this step with a checkpoint; once more stops at once\n")
 
 
 @contextmanager

@@ -27,7 +27,9 @@ def translate(
     batch_tokens: Annotated[
         int | None,
         typer.Option(
-            metavar="N", min=1, help="Source tokens in a batch.  [default: the run's setting]"
+            metavar="N",
+            min=1,
+            help="Source tokens in a batch, times the beam.  [default: the run's]",
         ),
     ] = None,
     max_length: Annotated[

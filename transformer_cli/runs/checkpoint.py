@@ -145,8 +145,12 @@ def find_checkpoint(directory: Path, which: str) -> Path:
     if which == "last":
         return last
     best_step = Checkpoint(last, _read_manifest(last)["files"]).load_state().get("best_step")
-    # A run that has not been validated yet has no best.
-    return last if best_step is None else directory / f"step-{best_step:08d}"
+    if best_step is None:
+        return last  # the run has not been validated yet
+    best = directory / f"step-{best_step:08d}"
+    if not best.is_dir():
+        raise CheckpointError(f"{best}: the best checkpoint is gone; use --checkpoint last")
+    return best
 
 
 def prune_checkpoints(directory: Path, keep: int) -> None:

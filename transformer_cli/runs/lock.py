@@ -36,6 +36,11 @@ def locked(run: RunDirectory) -> Iterator[None]:
             raise RunError(
                 f"{run.path}: in use by {holder}; wait for it, or choose another --run-dir"
             ) from None
+        except OSError as error:
+            raise RunError(
+                f"{run.path}: cannot be locked: {error.strerror}; "
+                "choose a --run-dir on a local disk"
+            ) from error
         file.truncate(0)
         file.write(f"process {os.getpid()} on {socket.gethostname()}\n")
         file.flush()

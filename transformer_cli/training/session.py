@@ -188,6 +188,9 @@ class Session:
         return record
 
     def _save(self) -> None:
+        weights = weights_of(self.trainer.model)
+        if not all(bool(weight.isfinite().all()) for weight in weights.values()):
+            self._refuse_nan(math.nan)  # by this very step's gradient
         self.standing.seconds = time.monotonic() - self._started
         state = {
             **self.trainer.state(),
@@ -198,7 +201,7 @@ class Session:
         sync(self.run.metrics)
         save_checkpoint(
             self.run.checkpoints,
-            weights_of(self.trainer.model),
+            weights,
             self.trainer.moments(),
             state,
             self.tokenizer,

@@ -21,7 +21,6 @@ tokenizer: {kind: words, min_freq: 1}
 @pytest.mark.parametrize(
     ("arguments", "fragments"),
     [
-        ([], ["command", "--help"]),
         (["trian"], ["trian", "--help"]),
         (["train"], ["CONFIG", "train --help"]),
         (["translate"], ["RUN", "translate --help"]),

@@ -68,6 +68,11 @@ def test_help_says_what_it_is_for_gives_an_example_and_fits_a_screen(
     assert len(text.splitlines()) <= 45
 
 
+def test_the_bare_program_shows_its_help() -> None:
+    finished = process.run()
+    assert finished == process.Finished(0, help_of(), "")
+
+
 def test_short_help_is_the_same() -> None:
     assert help_of("train", option="-h") == help_of("train")
 

@@ -43,7 +43,7 @@ def main() -> NoReturn:
 
 def _run() -> int:
     try:
-        code = app(standalone_mode=False)
+        code = app(sys.argv[1:] or ["--help"], standalone_mode=False)
     except TransformerCliError as error:
         return _complain(str(error), error.exit_code)
     except typer.TyperException as error:

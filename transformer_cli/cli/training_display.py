@@ -1,6 +1,5 @@
 """What ``train`` shows: a bar where a person watches, lines where a file is written."""
 
-import math
 import sys
 import time
 from types import TracebackType
@@ -25,7 +24,11 @@ class TrainingDisplay:
 
     def __init__(self, total_steps: int, step: int) -> None:
         self._total_steps = total_steps
-        self._bar = bar(total_steps, "training", " steps", initial=step)
+        self._bar = bar(total_steps, "", "step", initial=step)
+        # Without steps a second, which tokens a second make up for, it fits 80 columns.
+        self._bar.bar_format = (
+            "{percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} [{elapsed}<{remaining}{postfix}]"
+        )
         self._tgt_tokens = 0
         self._refreshed = time.monotonic()
 
@@ -42,15 +45,17 @@ class TrainingDisplay:
 
     def step(self, progress: "Progress") -> None:
         """Move the bar; look at the loss now and then, since looking waits for a GPU."""
+        from transformer_cli.model.perplexity import perplexity
+
         self._bar.update()
         self._tgt_tokens += progress.tgt_tokens
         elapsed = time.monotonic() - self._refreshed
         if self._bar.disable or elapsed < _REFRESH_SECONDS:
             return
         self._bar.set_postfix_str(
-            f"loss {progress.smoothed.item() / progress.tgt_tokens:.3f}, "
-            f"ppl {math.exp(min(99.0, progress.unsmoothed.item() / progress.tgt_tokens)):.2f}, "
-            f"lr {progress.learning_rate:.2e}, {self._tgt_tokens / elapsed:,.0f} tokens/s",
+            f"loss {progress.smoothed.item() / progress.tgt_tokens:.2f}, "
+            f"ppl {perplexity(progress.unsmoothed.item() / progress.tgt_tokens):.1f}, "
+            f"lr {progress.learning_rate:.1e}, {self._tgt_tokens / elapsed:.0f} tok/s",
             refresh=False,
         )
         self._tgt_tokens, self._refreshed = 0, time.monotonic()

@@ -146,7 +146,8 @@ class Translator:
         index = int(np.argmax(lengths >= limit))
         raise InputError(
             f"{what} {first + index}: {lengths[index]} tokens, but this model's learned positions "
-            f"take {limit - 1} (model.max_positions); split the line"
+            f"take {limit - 1} (model.max_positions); split it, "
+            "or train with more positions"
         )
 
     def _encode(self, line: str) -> list[int]:

@@ -140,7 +140,9 @@ def find_checkpoint(directory: Path, which: str) -> Path:
         return Path(which)
     checkpoints = list_checkpoints(directory)
     if not checkpoints:
-        raise CheckpointError(f"{directory}: no checkpoint yet; train first: transformer-cli train")
+        raise CheckpointError(
+            f"{directory}: no checkpoint yet; train first: transformer-cli train CONFIG"
+        )
     last = checkpoints[-1]
     if which == "last":
         return last

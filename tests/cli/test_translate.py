@@ -159,6 +159,26 @@ def test_a_full_disk_is_said_in_one_line(training: Training) -> None:
     assert process.returncode == 1
 
 
+@pytest.mark.parametrize(
+    ("descriptor", "message"),
+    [(0, b"standard input is closed; name a file with -i"), (1, b"standard output is closed")],
+)
+def test_a_closed_stream_is_said_in_one_line(
+    training: Training, descriptor: int, message: bytes
+) -> None:
+    process = start(
+        "translate",
+        training.run,
+        stdin=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        preexec_fn=partial(os.close, descriptor),
+    )
+    _, err = process.communicate(timeout=PATIENCE)
+    assert err.startswith(b"transformer-cli: error: " + message)
+    assert err.count(b"\n") == 1
+    assert process.returncode == 1
+
+
 def test_a_person_is_prompted_and_answered_line_by_line(training: Training) -> None:
     expected = translate(training, "1 2 3 4\n4 3 2 1\n").splitlines(keepends=True)
     keyboard, terminal = pty.openpty()

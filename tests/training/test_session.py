@@ -422,6 +422,13 @@ def test_a_loss_that_is_no_number_ends_training_unsaved(
     assert metrics(run) == []
 
 
+def test_weights_spoilt_by_the_very_step_that_is_saved_are_refused(run: RunDirectory) -> None:
+    session = open_session(run, config(validate_every=99, save_every=5))
+    with pytest.raises(TrainingError, match=r"^step 5: a weight is not a finite number; "):
+        list(poison(session, 5, math.nan))
+    assert saved_steps(run) == []
+
+
 def test_a_request_to_stop_saves_no_spoilt_weights(run: RunDirectory) -> None:
     session = open_session(run, config())
     events = session.events(after(3))

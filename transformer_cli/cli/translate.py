@@ -82,6 +82,8 @@ def translate(
 @contextmanager
 def _opened(path: Path) -> Iterator[BinaryIO]:
     if str(path) == "-":
+        if sys.stdin is None:  # as after `<&-` in a shell
+            raise InputError("standard input is closed; name a file with -i")
         yield sys.stdin.buffer
         return
     try:
@@ -97,6 +99,8 @@ def _written(path: Path) -> Iterator[TextIO]:
     from transformer_cli.files import whole_file
 
     if str(path) == "-":
+        if sys.stdout is None:
+            raise InputError("standard output is closed; name a file with -o")
         sys.stdout.reconfigure(encoding="utf-8", newline="\n")  # type: ignore[union-attr]
         try:
             yield sys.stdout

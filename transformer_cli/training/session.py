@@ -147,10 +147,13 @@ class Session:
     def _refuse_nan(self, loss: float) -> None:
         # Before anything is judged or saved: a checkpoint of such weights is worth nothing.
         if not math.isfinite(loss):
-            raise TrainingError(
-                f"step {self.trainer.step}: the loss is {loss}; lower the learning rate "
-                "(training.schedule) and start again with --overwrite"
-            )
+            raise self._diverged(f"the loss is {loss}")
+
+    def _diverged(self, what: str) -> TrainingError:
+        return TrainingError(
+            f"step {self.trainer.step}: {what}; lower the learning rate (training.schedule) and "
+            "start again with --overwrite"
+        )
 
     def _record_training(self, progress: Progress) -> Record:
         tgt_tokens = self._window.tgt_tokens
@@ -190,7 +193,8 @@ class Session:
     def _save(self) -> None:
         weights = weights_of(self.trainer.model)
         if not all(bool(weight.isfinite().all()) for weight in weights.values()):
-            self._refuse_nan(math.nan)  # by this very step's gradient
+            # By this very step's gradient: the loss was measured before it.
+            raise self._diverged("a weight is not a finite number")
         self.standing.seconds = time.monotonic() - self._started
         state = {
             **self.trainer.state(),

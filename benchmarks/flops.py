@@ -42,9 +42,7 @@ def _weights_of_a_token(config: ModelConfig, vocab: int) -> tuple[int, int]:
     return src, tgt
 
 
-def _attended(
-    config: ModelConfig, src_lengths: Sequence[int], tgt_lengths: Sequence[int]
-) -> int:
+def _attended(config: ModelConfig, src_lengths: Sequence[int], tgt_lengths: Sequence[int]) -> int:
     """Pairs of a query and a key that it may attend to, in all layers."""
     within_src = sum(src * src for src in src_lengths)
     within_tgt = sum(tgt * (tgt + 1) // 2 for tgt in tgt_lengths)  # up to itself

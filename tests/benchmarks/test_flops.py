@@ -11,9 +11,7 @@ from transformer_cli.model.transformer import build_model
 
 
 def test_a_small_model_by_hand() -> None:
-    config = ModelConfig(
-        d_model=2, num_heads=1, d_ff=3, num_encoder_layers=1, num_decoder_layers=1
-    )
+    config = ModelConfig(d_model=2, num_heads=1, d_ff=3, num_encoder_layers=1, num_decoder_layers=1)
     # A source token: 4 projections of 2 x 2 and 2 matrices of 2 x 3 in the encoder layer, 2
     # projections of 2 x 2 for the decoder's keys and values: 16 + 12 + 8 = 36 weights.
     # A target token: 4 + 2 projections, 2 feed-forward matrices, 2 x 5 for the output:

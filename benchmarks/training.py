@@ -35,7 +35,8 @@ What is not alike, as each is run as its users find it:
   uses the learning rate due one update earlier; none of them can be set.
 
 The share of the peak is what the matrix products of real tokens, forward and backward
-(`benchmarks/flops.py`), take of the fastest product of two square matrices of that type: {peaks}."""
+(`benchmarks/flops.py`), take of the fastest product of two square matrices of their type:
+{peaks}."""
 
 
 def main(arguments: Sequence[str] | None = None) -> str:

@@ -1,0 +1,63 @@
+"""Translates a job with this program: ``python -m benchmarks.ours_decode TYPE JOB OUTPUTS``."""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+
+from benchmarks.decoding_job import BEAM_SIZE, LENGTH_PENALTY, Ids, Job, fastest, report
+from benchmarks.rounds import THREADS
+from transformer_cli.inference.translator import Translator
+from transformer_cli.runs.directory import RunDirectory
+
+GREEDY_TOKENS = (4096, 8192, 16384)
+BEAM_TOKENS = (8192, 16384, 32768)
+"""Batch sizes to try; a hypothesis of a beam counts as a sentence."""
+
+
+def main(precision: torch.dtype, job_file: Path, outputs_file: Path) -> None:
+    """Time greedy and beam search over the job's sentences."""
+    torch.set_num_threads(THREADS)
+    job = Job.load(job_file)
+    translator = Translator.load(
+        RunDirectory(Path(job.run)), "best", torch.device("cpu"), precision
+    )
+    decoding = translator.decoding.model_copy(update={"length_penalty": LENGTH_PENALTY})
+    translator.decoding = decoding
+
+    def translate(sentences: Sequence[int], beam_size: int, batch_tokens: int) -> list[Ids]:
+        searching = translator.searching(beam_size=beam_size, batch_tokens=batch_tokens)
+        return translate_ids(searching, [job.sources[index] for index in sentences])
+
+    sentences = range(len(job.sources))
+    report(
+        fastest(lambda some, size: translate(some, 1, size), sentences, GREEDY_TOKENS, "tokens"),
+        fastest(
+            lambda some, size: translate(some, BEAM_SIZE, size), sentences, BEAM_TOKENS, "tokens"
+        ),
+        sentences,
+        outputs_file,
+    )
+
+
+def translate_ids(translator: Translator, sources: list[Ids]) -> list[Ids]:
+    """What ``Translator.translate_ids`` will do; a stand-in until it is there."""
+    import numpy as np
+
+    from transformer_cli.data.batches import cut_by_tokens
+
+    outputs: list[Ids] = [[] for _ in sources]
+    lengths = np.array([len(ids) for ids in sources])
+    order = np.argsort(-lengths, kind="stable")
+    batch_tokens = translator.decoding.batch_tokens // translator.decoding.beam_size
+    for batch in cut_by_tokens(order, lengths, batch_tokens):
+        for index, ids in zip(
+            batch, translator._search([sources[index] for index in batch]), strict=True
+        ):
+            outputs[index] = ids
+    return outputs
+
+
+if __name__ == "__main__":
+    main(getattr(torch, sys.argv[1]), Path(sys.argv[2]), Path(sys.argv[3]))

@@ -51,48 +51,60 @@ class Job:
         return sorted(range(len(self.sources)), key=lambda index: -len(self.sources[index]))
 
 
+Translate = Callable[[Sequence[int], int, int], list[Ids]]
+"""From sentence numbers, a beam size and a batch size to the outputs' ids, in that order."""
+
+
 @dataclass(frozen=True)
-class Speed:
-    """The fastest of several batch sizes, and what was translated with it."""
+class BatchSizes:
+    """Batch sizes that a contestant tries, and what they count."""
 
-    sentences_per_second: float
-    batch: str
-    outputs: list[Ids]
+    greedy: Sequence[int]
+    beam: Sequence[int]
+    unit: str
 
 
-def fastest(
-    translate: Callable[[Sequence[int], int], list[Ids]],
-    sentences: Sequence[int],
-    batch_sizes: Sequence[int],
-    unit: str,
-) -> Speed:
-    """Translate ``sentences`` once with each batch size, after a tenth of them to warm up.
+def compete(
+    translate: Translate, sentences: Sequence[int], sizes: BatchSizes, outputs_file: Path
+) -> None:
+    """Time greedy and beam search; print the figures as one line of JSON.
 
     Args:
-        translate: from sentence numbers and a batch size to their outputs' ids, in that order.
+        translate: the contestant.
         sentences: numbers of the sentences to translate.
-        batch_sizes: the sizes to try.
-        unit: what a batch size counts.
+        sizes: batch sizes to try; the fastest one counts.
+        outputs_file: where to write what was translated, as JSON.
     """
-    speeds = []
-    for batch_size in batch_sizes:
-        translate(sentences[::10], batch_size)
-        start = time.perf_counter()
-        outputs = translate(sentences, batch_size)
-        seconds = time.perf_counter() - start
-        speeds.append(Speed(len(sentences) / seconds, f"{batch_size} {unit}", outputs))
-    return max(speeds, key=lambda speed: speed.sentences_per_second)
-
-
-def report(greedy: Speed, beam: Speed, sentences: Sequence[int], outputs_file: Path) -> None:
-    """Write the outputs into a file and print the figures as one line of JSON."""
+    greedy = _fastest(translate, sentences, 1, sizes.greedy)
+    beam = _fastest(translate, sentences, BEAM_SIZE, sizes.beam)
     outputs = {"sentences": list(sentences), "greedy": greedy.outputs, "beam5": beam.outputs}
     outputs_file.write_text(json.dumps(outputs), encoding="utf-8")
     figures = {
         "greedy_sentences_per_second": greedy.sentences_per_second,
-        "greedy_batch": greedy.batch,
+        "greedy_batch": f"{greedy.batch_size} {sizes.unit}",
         "beam5_sentences_per_second": beam.sentences_per_second,
-        "beam5_batch": beam.batch,
+        "beam5_batch": f"{beam.batch_size} {sizes.unit}",
         "outputs_file": str(outputs_file),
     }
     print(json.dumps(figures))
+
+
+@dataclass(frozen=True)
+class _Speed:
+    sentences_per_second: float
+    batch_size: int
+    outputs: list[Ids]
+
+
+def _fastest(
+    translate: Translate, sentences: Sequence[int], beam_size: int, batch_sizes: Sequence[int]
+) -> _Speed:
+    """Translate all sentences once with each batch size, after a tenth of them to warm up."""
+    speeds = []
+    for batch_size in batch_sizes:
+        translate(sentences[::10], beam_size, batch_size)
+        start = time.perf_counter()
+        outputs = translate(sentences, beam_size, batch_size)
+        seconds = time.perf_counter() - start
+        speeds.append(_Speed(len(sentences) / seconds, batch_size, outputs))
+    return max(speeds, key=lambda speed: speed.sentences_per_second)

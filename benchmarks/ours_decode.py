@@ -2,18 +2,18 @@
 
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import torch
 
-from benchmarks.decoding_job import BEAM_SIZE, LENGTH_PENALTY, Ids, Job, fastest, report
+from benchmarks.decoding_job import LENGTH_PENALTY, BatchSizes, Ids, Job, compete
 from benchmarks.rounds import THREADS
 from transformer_cli.inference.translator import Translator
 from transformer_cli.runs.directory import RunDirectory
 
-GREEDY_TOKENS = (4096, 8192, 16384)
-BEAM_TOKENS = (8192, 16384, 32768)
-"""Batch sizes to try; a hypothesis of a beam counts as a sentence."""
+# A hypothesis of a beam takes as much of a batch as a sentence.
+SIZES = BatchSizes(greedy=(4096, 8192, 16384), beam=(8192, 16384, 32768), unit="tokens")
 
 
 def main(precision: torch.dtype, job_file: Path, outputs_file: Path) -> None:
@@ -23,22 +23,14 @@ def main(precision: torch.dtype, job_file: Path, outputs_file: Path) -> None:
     translator = Translator.load(
         RunDirectory(Path(job.run)), "best", torch.device("cpu"), precision
     )
-    decoding = translator.decoding.model_copy(update={"length_penalty": LENGTH_PENALTY})
-    translator.decoding = decoding
+    penalised = translator.decoding.model_copy(update={"length_penalty": LENGTH_PENALTY})
+    translator = replace(translator, decoding=penalised)
 
     def translate(sentences: Sequence[int], beam_size: int, batch_tokens: int) -> list[Ids]:
         searching = translator.searching(beam_size=beam_size, batch_tokens=batch_tokens)
         return translate_ids(searching, [job.sources[index] for index in sentences])
 
-    sentences = range(len(job.sources))
-    report(
-        fastest(lambda some, size: translate(some, 1, size), sentences, GREEDY_TOKENS, "tokens"),
-        fastest(
-            lambda some, size: translate(some, BEAM_SIZE, size), sentences, BEAM_TOKENS, "tokens"
-        ),
-        sentences,
-        outputs_file,
-    )
+    compete(translate, range(len(job.sources)), SIZES, outputs_file)
 
 
 def translate_ids(translator: Translator, sources: list[Ids]) -> list[Ids]:

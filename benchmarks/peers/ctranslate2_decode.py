@@ -10,13 +10,11 @@ from pathlib import Path
 
 import ctranslate2
 
-from benchmarks.decoding_job import BEAM_SIZE, LENGTH_PENALTY, Ids, Job, fastest, report
+from benchmarks.decoding_job import LENGTH_PENALTY, BatchSizes, Ids, Job, compete
 from benchmarks.peers.ctranslate2_weights import BOS, PAD, convert, token
 from benchmarks.rounds import THREADS
 
-GREEDY_SENTENCES = (32, 64, 128, 256, 512)
-BEAM_SENTENCES = (16, 32, 64, 128)
-"""Batch sizes to try."""
+SIZES = BatchSizes(greedy=(32, 64, 128, 256, 512), beam=(16, 32, 64, 128), unit="sentences")
 
 
 def main(compute_type: str, job_file: Path, outputs_file: Path) -> None:
@@ -44,20 +42,7 @@ def main(compute_type: str, job_file: Path, outputs_file: Path) -> None:
         )
         return [[ids[each] for each in result.hypotheses[0]] for result in results]
 
-    sentences = range(len(job.sources))
-    report(
-        fastest(
-            lambda some, size: translate(some, 1, size), sentences, GREEDY_SENTENCES, "sentences"
-        ),
-        fastest(
-            lambda some, size: translate(some, BEAM_SIZE, size),
-            sentences,
-            BEAM_SENTENCES,
-            "sentences",
-        ),
-        sentences,
-        outputs_file,
-    )
+    compete(translate, range(len(job.sources)), SIZES, outputs_file)
 
 
 if __name__ == "__main__":

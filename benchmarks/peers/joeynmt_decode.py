@@ -13,23 +13,20 @@ from joeynmt.search import search
 from torch.nn.utils.rnn import pad_sequence
 
 from benchmarks.decoding_job import (
-    BEAM_SIZE,
     EOS_ID,
     LENGTH_PENALTY,
     PAD_ID,
+    BatchSizes,
     Ids,
     Job,
-    fastest,
-    report,
+    compete,
 )
 from benchmarks.peers.joeynmt_weights import load_model
 from benchmarks.rounds import THREADS
 
 EVERY = 5
 """One sentence of so many is translated, in order of length: it takes its time."""
-GREEDY_SENTENCES = (25, 50, 100, 200)
-BEAM_SENTENCES = (10, 20, 40)
-"""Batch sizes to try."""
+SIZES = BatchSizes(greedy=(25, 50, 100, 200), beam=(10, 20, 40), unit="sentences")
 
 
 def main(job_file: Path, outputs_file: Path) -> None:
@@ -55,20 +52,7 @@ def main(job_file: Path, outputs_file: Path) -> None:
             outputs.extend(_up_to_end(row) for row in rows.tolist())
         return outputs
 
-    sentences = job.longest_first()[::EVERY]
-    report(
-        fastest(
-            lambda some, size: translate(some, 1, size), sentences, GREEDY_SENTENCES, "sentences"
-        ),
-        fastest(
-            lambda some, size: translate(some, BEAM_SIZE, size),
-            sentences,
-            BEAM_SENTENCES,
-            "sentences",
-        ),
-        sentences,
-        outputs_file,
-    )
+    compete(translate, job.longest_first()[::EVERY], SIZES, outputs_file)
 
 
 def _batch(sources: list[Ids]) -> Batch:

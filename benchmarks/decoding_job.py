@@ -65,19 +65,26 @@ class BatchSizes:
 
 
 def compete(
-    translate: Translate, sentences: Sequence[int], sizes: BatchSizes, outputs_file: Path
+    translate: Translate, job: Job, sentences: Sequence[int], sizes: BatchSizes, outputs_file: Path
 ) -> None:
     """Time greedy and beam search; print the figures as one line of JSON.
 
     Args:
-        translate: the contestant.
+        translate: the contestant; a program that knows one limit for a whole batch may write more
+            than a sentence's own, which is cut off here.
+        job: what it translates.
         sentences: numbers of the sentences to translate.
         sizes: batch sizes to try; the fastest one counts.
         outputs_file: where to write what was translated, as JSON.
     """
     greedy = _fastest(translate, sentences, 1, sizes.greedy)
     beam = _fastest(translate, sentences, BEAM_SIZE, sizes.beam)
-    outputs = {"sentences": list(sentences), "greedy": greedy.outputs, "beam5": beam.outputs}
+    limits = [job.limits[number] for number in sentences]
+    outputs = {
+        "sentences": list(sentences),
+        "greedy": [ids[:limit] for ids, limit in zip(greedy.outputs, limits, strict=True)],
+        "beam5": [ids[:limit] for ids, limit in zip(beam.outputs, limits, strict=True)],
+    }
     outputs_file.write_text(json.dumps(outputs), encoding="utf-8")
     figures = {
         "greedy_sentences_per_second": greedy.sentences_per_second,

@@ -30,7 +30,7 @@ def main(precision: torch.dtype, job_file: Path, outputs_file: Path) -> None:
         searching = translator.searching(beam_size=beam_size, batch_tokens=batch_tokens)
         return translate_ids(searching, [job.sources[index] for index in sentences])
 
-    compete(translate, range(len(job.sources)), SIZES, outputs_file)
+    compete(translate, job, range(len(job.sources)), SIZES, outputs_file)
 
 
 def translate_ids(translator: Translator, sources: list[Ids]) -> list[Ids]:

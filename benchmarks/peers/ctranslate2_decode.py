@@ -29,20 +29,22 @@ def main(compute_type: str, job_file: Path, outputs_file: Path) -> None:
     ids = {token(number): number for number in range(job.vocab_size)}
 
     def translate(sentences: Sequence[int], beam_size: int, batch_size: int) -> list[Ids]:
-        # Sorts by length and cuts into batches by itself.
-        results = translator.translate_batch(
-            [sources[index] for index in sentences],
-            max_batch_size=batch_size,
-            beam_size=beam_size,
-            length_penalty=LENGTH_PENALTY,
-            min_decoding_length=0,
-            max_decoding_length=max(job.limits),
-            disable_unk=True,
-            suppress_sequences=[[BOS], [PAD]],
-        )
-        return [[ids[each] for each in result.hypotheses[0]] for result in results]
+        outputs: list[Ids] = []
+        for start in range(0, len(sentences), batch_size):
+            numbers = sentences[start : start + batch_size]
+            results = translator.translate_batch(
+                [sources[number] for number in numbers],
+                beam_size=beam_size,
+                length_penalty=LENGTH_PENALTY,
+                min_decoding_length=0,
+                max_decoding_length=max(job.limits[number] for number in numbers),
+                disable_unk=True,
+                suppress_sequences=[[BOS], [PAD]],
+            )
+            outputs += [[ids[each] for each in result.hypotheses[0]] for result in results]
+        return outputs
 
-    compete(translate, range(len(job.sources)), SIZES, outputs_file)
+    compete(translate, job, job.longest_first(), SIZES, outputs_file)
 
 
 if __name__ == "__main__":

@@ -37,7 +37,6 @@ def main(job_file: Path, outputs_file: Path) -> None:
 
     def translate(sentences: Sequence[int], beam_size: int, batch_size: int) -> list[Ids]:
         outputs: list[Ids] = []
-        # They come sorted by length.
         for start in range(0, len(sentences), batch_size):
             numbers = sentences[start : start + batch_size]
             rows, _, _ = search(
@@ -52,7 +51,7 @@ def main(job_file: Path, outputs_file: Path) -> None:
             outputs.extend(_up_to_end(row) for row in rows.tolist())
         return outputs
 
-    compete(translate, job.longest_first()[::EVERY], SIZES, outputs_file)
+    compete(translate, job, job.longest_first()[::EVERY], SIZES, outputs_file)
 
 
 def _batch(sources: list[Ids]) -> Batch:

@@ -10,14 +10,15 @@ from safetensors.numpy import load_file
 
 from benchmarks.decoding_job import BOS_ID, EOS_ID, PAD_ID, UNK_ID, Job
 
-UNK, BOS, EOS, PAD = (f"<{number}>" for number in (UNK_ID, BOS_ID, EOS_ID, PAD_ID))
-
 Weights = Mapping[str, np.ndarray]
 
 
 def token(number: int) -> str:
     """The name under which CTranslate2 knows an id; its interface is made of strings."""
     return f"<{number}>"
+
+
+UNK, BOS, EOS, PAD = map(token, (UNK_ID, BOS_ID, EOS_ID, PAD_ID))
 
 
 def convert(job: Job, directory: Path) -> None:

@@ -22,9 +22,9 @@ def load_model(job: Job) -> Model:
     """
     vocabulary = _vocabulary(job.vocab_size)
     model = build_model(_settings(job), vocabulary, vocabulary)
-    bias = nn.Linear(job.model["d_model"], job.vocab_size)
-    bias.weight = model.decoder.output_layer.weight  # stays tied
-    model.decoder.output_layer = bias
+    with_bias = nn.Linear(job.model["d_model"], job.vocab_size)
+    with_bias.weight = model.decoder.output_layer.weight  # stays tied
+    model.decoder.output_layer = with_bias
     for module in model.modules():
         if isinstance(module, nn.LayerNorm):
             module.eps = EPSILON

@@ -1,5 +1,6 @@
 """The time of a training's updates. Any program's environment can import this file."""
 
+import argparse
 import time
 from typing import Any
 
@@ -52,7 +53,6 @@ class Stopwatch:
 
 def updates_argument(text: str) -> int:
     """The number of updates, from a command line."""
-    updates = int(text)
-    if updates <= WARM_UP:
-        raise ValueError(f"{updates} updates leave none to time after {WARM_UP} of warm-up")
-    return updates
+    if not text.isdecimal() or int(text) <= WARM_UP:
+        raise argparse.ArgumentTypeError(f"expected a number above {WARM_UP}, found '{text}'")
+    return int(text)

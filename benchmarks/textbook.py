@@ -81,9 +81,10 @@ class Transformer(nn.Module):
         self.output = nn.Linear(config.d_model, vocab)
         self.dropout = nn.Dropout(config.dropout)
         self.register_buffer("positions", sinusoids(512, config.d_model), persistent=False)
-        for parameter in self.parameters():
-            if parameter.dim() > 1:
-                nn.init.xavier_uniform_(parameter)
+        for module in self.modules():
+            if isinstance(module, nn.Linear):
+                nn.init.xavier_uniform_(module.weight)
+                nn.init.zeros_(module.bias)
         nn.init.normal_(self.embedding.weight, std=config.d_model**-0.5)
         self.output.weight = self.embedding.weight
 

@@ -18,12 +18,13 @@ German to English on Multi30k, one joint vocabulary of 8,000 subwords, all embed
 layers, d_model 256, d_ff 1024, 4 heads, pre-norm, dropout 0.3; at most 4,096 tokens a side in a
 batch, padding included; label smoothing 0.1, Adam (0.9, 0.98), Noam's schedule (factor 2, warm-up
 400), gradients clipped to 1.0, 2 threads. All train on the same token ids from weights of the same
-distributions (embeddings normal with d_model^-0.5, other matrices Xavier-uniform).
+distributions (embeddings normal with d_model^-0.5, other matrices Xavier-uniform, biases zero).
 
 {updates} updates from scratch; time and tokens are those of updates {first} to {updates}, making of
 batches included; tokens count end marks, never padding. The validation loss, taken after the last
-update, is the mean negative log-likelihood of a target token without smoothing, in float32. Medians
-over {rounds} rounds, in which the contestants take turns.
+update, is the mean negative log-likelihood of a target token without smoothing, in float32; so
+early, the draw of the first weights alone moves it by a tenth or two. Medians over {rounds} rounds,
+in which the contestants take turns.
 
 What is not alike, as each is run as its users find it:
 - Batches: ours are of sentences of like length, so that an update holds more tokens. JoeyNMT and

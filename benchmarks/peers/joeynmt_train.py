@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from joeynmt.batch import Batch
 from joeynmt.config import load_config, parse_global_args, set_validation_args
+from joeynmt.helpers import set_seed
 from joeynmt.prediction import prepare
 from joeynmt.training import TrainManager
 
@@ -56,6 +57,7 @@ def train(settings: dict[str, Any]) -> tuple[TimedTrainManager, Any]:
         the manager after its last update, and the validation data.
     """
     config = parse_global_args(settings, rank=0, mode="train")
+    set_seed(config.seed)  # JoeyNMT draws weights before it sets its seed
     model, train_data, dev_data, _ = prepare(config, rank=0, mode="train")
     trainer = TimedTrainManager(
         rank=0,

@@ -1,0 +1,55 @@
+"""Translates a job with this program: ``python -m benchmarks.ours_decode TYPE JOB OUTPUTS``."""
+
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+
+from benchmarks.decoding_job import LENGTH_PENALTY, BatchSizes, Ids, Job, compete
+from benchmarks.rounds import THREADS
+from transformer_cli.inference.translator import Translator
+from transformer_cli.runs.directory import RunDirectory
+
+# A hypothesis of a beam takes as much of a batch as a sentence.
+SIZES = BatchSizes(greedy=(4096, 8192, 16384), beam=(8192, 16384, 32768), unit="tokens")
+
+
+def main(precision: torch.dtype, job_file: Path, outputs_file: Path) -> None:
+    """Time greedy and beam search over the job's sentences."""
+    torch.set_num_threads(THREADS)
+    job = Job.load(job_file)
+    translator = Translator.load(
+        RunDirectory(Path(job.run)), "best", torch.device("cpu"), precision
+    )
+    penalised = translator.decoding.model_copy(update={"length_penalty": LENGTH_PENALTY})
+    translator = replace(translator, decoding=penalised)
+
+    def translate(sentences: Sequence[int], beam_size: int, batch_tokens: int) -> list[Ids]:
+        searching = translator.searching(beam_size=beam_size, batch_tokens=batch_tokens)
+        return translate_ids(searching, [job.sources[index] for index in sentences])
+
+    compete(translate, job, range(len(job.sources)), SIZES, outputs_file)
+
+
+def translate_ids(translator: Translator, sources: list[Ids]) -> list[Ids]:
+    """What ``Translator.translate_ids`` will do; a stand-in until it is there."""
+    import numpy as np
+
+    from transformer_cli.data.batches import cut_by_tokens
+
+    outputs: list[Ids] = [[] for _ in sources]
+    lengths = np.array([len(ids) for ids in sources])
+    order = np.argsort(-lengths, kind="stable")
+    batch_tokens = translator.decoding.batch_tokens // translator.decoding.beam_size
+    for batch in cut_by_tokens(order, lengths, batch_tokens):
+        for index, ids in zip(
+            batch, translator._search([sources[index] for index in batch]), strict=True
+        ):
+            outputs[index] = ids
+    return outputs
+
+
+if __name__ == "__main__":
+    main(getattr(torch, sys.argv[1]), Path(sys.argv[2]), Path(sys.argv[3]))

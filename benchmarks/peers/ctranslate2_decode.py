@@ -1,0 +1,51 @@
+"""Translates a job with CTranslate2.
+
+Run by its own Python: ``python -m benchmarks.peers.ctranslate2_decode TYPE JOB OUTPUTS``.
+"""
+
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import ctranslate2
+
+from benchmarks.decoding_job import LENGTH_PENALTY, BatchSizes, Ids, Job, compete
+from benchmarks.peers.ctranslate2_weights import BOS, PAD, convert, token
+from benchmarks.rounds import THREADS
+
+SIZES = BatchSizes(greedy=(32, 64, 128, 256, 512), beam=(16, 32, 64, 128), unit="sentences")
+
+
+def main(compute_type: str, job_file: Path, outputs_file: Path) -> None:
+    """Time greedy and beam search over the job's sentences."""
+    job = Job.load(job_file)
+    with tempfile.TemporaryDirectory() as directory:
+        convert(job, Path(directory))
+        translator = ctranslate2.Translator(
+            directory, compute_type=compute_type, inter_threads=1, intra_threads=THREADS
+        )
+    sources = [[token(number) for number in source] for source in job.sources]
+    ids = {token(number): number for number in range(job.vocab_size)}
+
+    def translate(sentences: Sequence[int], beam_size: int, batch_size: int) -> list[Ids]:
+        outputs: list[Ids] = []
+        for start in range(0, len(sentences), batch_size):
+            numbers = sentences[start : start + batch_size]
+            results = translator.translate_batch(
+                [sources[number] for number in numbers],
+                beam_size=beam_size,
+                length_penalty=LENGTH_PENALTY,
+                min_decoding_length=0,
+                max_decoding_length=max(job.limits[number] for number in numbers),
+                disable_unk=True,
+                suppress_sequences=[[BOS], [PAD]],
+            )
+            outputs += [[ids[each] for each in result.hypotheses[0]] for result in results]
+        return outputs
+
+    compete(translate, job, job.longest_first(), SIZES, outputs_file)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3]))

@@ -1,10 +1,11 @@
 """Finding a likely translation, over token ids: greedy and beam search."""
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from transformer_cli.model.transformer import DecoderState, Transformer
@@ -60,12 +61,29 @@ def search(
     return _beam(model, src, max_lengths, options)
 
 
-def _next_log_probabilities(
-    model: Transformer, tokens: Tensor, state: DecoderState, options: SearchOptions
-) -> Float[Tensor, "row tgt_size"]:
-    log_probabilities = model.step(tokens, state).float().log_softmax(dim=1)
-    log_probabilities[:, list(options.banned_ids)] = float("-inf")
-    return log_probabilities
+# Logits made at a time. Few enough on a CPU to be ranked before they leave its caches.
+_CHUNK_ELEMENTS = {"cpu": 1 << 21, "cuda": 1 << 28}
+# Sentences that are done leave the batch together: each time the others' caches are copied.
+_LIVE_SHARE = 0.8
+
+
+def _continuations(
+    model: Transformer, tokens: Tensor, state: DecoderState, options: SearchOptions, count: int
+) -> tuple[Float[Tensor, "batch beam count"], Int[Tensor, "batch beam count"]]:
+    """The ``count`` likeliest tokens after each hypothesis, with their log-probabilities."""
+    features = model.step(tokens, state).flatten(0, 1)
+    banned = torch.tensor(options.banned_ids, dtype=torch.int64, device=features.device)
+    rows = max(1, _CHUNK_ELEMENTS[features.device.type] // model.tgt_size)
+    best = []
+    for part in features.split(rows):
+        log_probabilities = model.logits(part).float().log_softmax(dim=1)
+        log_probabilities.index_fill_(1, banned, float("-inf"))
+        best.append(log_probabilities.topk(count, dim=1))
+    shape = (*tokens.shape, count)
+    return (
+        torch.cat([each.values for each in best]).view(shape),
+        torch.cat([each.indices for each in best]).view(shape),
+    )
 
 
 def _greedy(
@@ -74,23 +92,26 @@ def _greedy(
     max_lengths: Int[Tensor, " batch"],
     options: SearchOptions,
 ) -> list[Hypothesis]:
-    """The most likely token at each step, until the end mark; finished rows leave the batch."""
+    """The most likely token at each step, until the end mark."""
     state = model.start(src)
-    rows = torch.arange(src.size(0), device=src.device)  # which sentence each live row is
+    rows = torch.arange(src.size(0), device=src.device)  # which sentence each row is
+    live = torch.ones_like(rows, dtype=torch.bool)
     tokens = torch.full_like(rows, options.bos_id)
     written = torch.full((src.size(0), int(max_lengths.max())), options.eos_id, device=src.device)
     totals = torch.zeros(src.size(0), device=src.device)
     for position in range(written.size(1)):
-        best, tokens = _next_log_probabilities(model, tokens, state, options).max(dim=1)
+        best, found = _continuations(model, tokens[:, None], state, options, count=1)
+        tokens = found[:, 0, 0].where(live, options.eos_id)
         written[rows, position] = tokens
-        totals[rows] += best
-        live = (tokens != options.eos_id) & (max_lengths[rows] > position + 1)
-        kept = live.nonzero()[:, 0]
-        if len(kept) == 0:
+        totals[rows] += best[:, 0, 0].where(live, 0.0)
+        live &= (tokens != options.eos_id) & (max_lengths[rows] > position + 1)
+        number_live = int(live.sum())
+        if number_live == 0:
             break
-        if len(kept) < len(rows):
-            state.select(kept)
-            rows, tokens = rows[kept], tokens[kept]
+        if number_live <= _LIVE_SHARE * len(rows):
+            kept = live.nonzero()[:, 0]
+            state.keep(kept)
+            rows, live, tokens = rows[kept], live[kept], tokens[kept]
     return [
         Hypothesis(_up_to(ids, options.eos_id), total)
         for ids, total in zip(written.tolist(), totals.tolist(), strict=True)
@@ -107,48 +128,68 @@ def _beam(
     max_lengths: Int[Tensor, " batch"],
     options: SearchOptions,
 ) -> list[Hypothesis]:
-    """Beam search: ``beam_size`` live rows a sentence, until as many hypotheses have ended.
+    """Beam search: ``beam_size`` hypotheses a sentence, until as many have ended.
 
     A hypothesis ends when its end mark is among the ``beam_size`` best continuations of all.
     """
     size = options.beam_size
     ended: list[list[Hypothesis]] = [[] for _ in range(src.size(0))]
     limits = max_lengths.tolist()
-    state = model.start(src)
-    sentences = list(range(src.size(0)))  # those still searched, in the order of their rows
-    state.select(torch.arange(len(sentences), device=src.device).repeat_interleave(size))
-    written = torch.full((len(sentences) * size, 1), options.bos_id, device=src.device)
-    # All rows of a sentence begin alike: only the first may be continued.
-    totals = torch.full((len(sentences), size), float("-inf"), device=src.device)
+    state = model.start(src, size)
+    sentences = list(range(src.size(0)))  # which sentence each row of the batch is
+    written = torch.full((src.size(0), size, 1), options.bos_id, device=src.device)
+    # All hypotheses of a sentence begin alike: only the first may be continued.
+    totals = torch.full((src.size(0), size), float("-inf"), device=src.device)
     totals[:, 0] = 0.0
     for position in range(1, max(limits) + 1):
-        step = _next_log_probabilities(model, written[:, -1], state, options)
-        continued = (totals[:, :, None] + step.view(len(sentences), size, -1)).flatten(1)
-        # Twice the beam: at most half of these can be ends, one a row.
-        totals, flat = continued.topk(2 * size, dim=1)
-        tokens = flat % step.size(1)
-        first_rows = torch.arange(0, len(written), size, device=src.device)[:, None]
-        rows = first_rows + flat // step.size(1)
+        # Twice the beam: at most half of these can be ends, one a hypothesis.
+        step, found = _continuations(model, written[:, :, -1], state, options, 2 * size)
+        totals, flat = (totals[:, :, None] + step).flatten(1).topk(2 * size, dim=1)
+        tokens, parents = found.flatten(1).gather(1, flat), flat // (2 * size)
         ends = tokens == options.eos_id
-        for index, rank in (ends[:, :size] & totals[:, :size].isfinite()).nonzero().tolist():
-            ids = written[rows[index, rank], 1:].tolist()
-            ended[sentences[index]].append(Hypothesis(ids, float(totals[index, rank])))
+        among_best = ends[:, :size] & totals[:, :size].isfinite()
+        for row, hypothesis in _hypotheses(among_best, written, parents, totals):
+            if not _is_done(ended[sentences[row]], limits[sentences[row]], position - 1, size):
+                ended[sentences[row]].append(hypothesis)
 
         going_on = ends.int().argsort(dim=1, stable=True)[:, :size]
-        totals, rows, tokens = (each.gather(1, going_on) for each in (totals, rows, tokens))
-        _end_at_limit(ended, sentences, limits, position, written, totals, rows, tokens)
-        kept = [
-            index
-            for index, sentence in enumerate(sentences)
-            if len(ended[sentence]) < size and position < limits[sentence]
+        totals, parents, tokens = (each.gather(1, going_on) for each in (totals, parents, tokens))
+        state.reorder(parents)
+        written = torch.cat((_rows_of(written, parents), tokens[..., None]), dim=2)
+        _end_at_limit(ended, sentences, limits, position, written, totals)
+        live = [
+            row
+            for row, sentence in enumerate(sentences)
+            if not _is_done(ended[sentence], limits[sentence], position, size)
         ]
-        if not kept:
+        if not live:
             break
-        totals, rows, tokens = totals[kept], rows[kept].flatten(), tokens[kept].flatten()
-        sentences = [sentences[index] for index in kept]
-        state.select(rows)
-        written = torch.cat((written[rows], tokens[:, None]), dim=1)
+        if len(live) <= _LIVE_SHARE * len(sentences):
+            kept = torch.tensor(live, device=src.device)
+            state.keep(kept)
+            written, totals = written[kept], totals[kept]
+            sentences = [sentences[row] for row in live]
     return [max(each, key=lambda one: _penalised(one, options)) for each in ended]
+
+
+def _is_done(ended: list[Hypothesis], limit: int, position: int, size: int) -> bool:
+    return len(ended) >= size or position >= limit
+
+
+def _rows_of(written: Tensor, places: Tensor) -> Tensor:
+    return written.gather(1, places[..., None].expand(-1, -1, written.size(2)))
+
+
+def _hypotheses(
+    chosen: Bool[Tensor, "batch beam"], written: Tensor, parents: Tensor, totals: Tensor
+) -> Iterator[tuple[int, Hypothesis]]:
+    """The chosen continuations' rows of the batch, and what they continue, rank by rank."""
+    rows, ranks = chosen.nonzero().unbind(dim=1)
+    ids = written[rows, parents[rows, ranks], 1:]
+    for row, of_row, total in zip(
+        rows.tolist(), ids.tolist(), totals[rows, ranks].tolist(), strict=True
+    ):
+        yield row, Hypothesis(of_row, total)
 
 
 def _end_at_limit(
@@ -158,14 +199,12 @@ def _end_at_limit(
     position: int,
     written: Tensor,
     totals: Tensor,
-    rows: Tensor,
-    tokens: Tensor,
 ) -> None:
-    """Give sentences that reach their limit without any end their best live row, cut there."""
-    for index, sentence in enumerate(sentences):
+    """Give sentences that reach their limit without any end their best hypothesis, cut there."""
+    for row, sentence in enumerate(sentences):
         if position == limits[sentence] and not ended[sentence]:
-            ids = [*written[rows[index, 0], 1:].tolist(), int(tokens[index, 0])]
-            ended[sentence].append(Hypothesis(ids, float(totals[index, 0])))
+            hypothesis = Hypothesis(written[row, 0, 1:].tolist(), float(totals[row, 0]))
+            ended[sentence].append(hypothesis)
 
 
 def _penalised(hypothesis: Hypothesis, options: SearchOptions) -> float:

@@ -13,6 +13,7 @@ from transformer_cli.data.batches import cut_by_tokens, pad_rows
 from transformer_cli.errors import InputError
 from transformer_cli.inference.search import SearchOptions, search
 from transformer_cli.model.device import autocast
+from transformer_cli.model.products import packed_weights
 from transformer_cli.model.transformer import Transformer, build_model
 from transformer_cli.model.weights import load_weights
 from transformer_cli.runs.checkpoint import Checkpoint, find_checkpoint
@@ -114,20 +115,34 @@ class Translator:
         Raises:
             InputError: a line has more tokens than the model has positions for.
         """
-        translations = [""] * len(lines)
         sources = [self._encode(line) for line in lines]
         lengths = np.array([len(ids) for ids in sources])
         self.refuse_too_long(lengths - 1, "line", first_line)
-        # Longest first: what does not fit into memory fails at once. Blank lines are left out.
+        return [self.tokenizers.tgt.decode(ids) for ids in self.translate_ids(sources, progress)]
+
+    def translate_ids(
+        self, sources: Sequence[list[int]], progress: Callable[[int], object] = ignore
+    ) -> list[list[int]]:
+        """The translations of token ids, as token ids without begin and end marks.
+
+        Args:
+            sources: each with its end mark, or empty, which stays empty.
+            progress: told how many sentences were finished each time some are.
+        """
+        outputs: list[list[int]] = [[] for _ in sources]
+        lengths = np.array([len(ids) for ids in sources])
+        # Longest first: what does not fit into memory fails at once. Empty ones are left out.
         order = np.argsort(-lengths, kind="stable")[: np.count_nonzero(lengths)]
         # Each hypothesis of a beam takes as much memory as a sentence.
         batch_tokens = self.decoding.batch_tokens // self.decoding.beam_size
-        for batch in cut_by_tokens(order, lengths, batch_tokens):
-            outputs = self._search([sources[index] for index in batch])
-            for index, ids in zip(batch, outputs, strict=True):
-                translations[index] = self.tokenizers.tgt.decode(ids)
-            progress(len(batch))
-        return translations
+        device = next(self.model.parameters()).device
+        with autocast(device, self.precision), packed_weights(self.model):
+            for batch in cut_by_tokens(order, lengths, batch_tokens):
+                found = self._search([sources[index] for index in batch], device)
+                for index, ids in zip(batch, found, strict=True):
+                    outputs[index] = ids
+                progress(len(batch))
+        return outputs
 
     def refuse_too_long(self, lengths: np.ndarray, what: str, first: int = 1) -> None:
         """Make sure that the model has positions enough.
@@ -160,8 +175,7 @@ class Translator:
         model = self.config.model
         return model.max_positions if model.positions == "learned" else None
 
-    def _search(self, sources: list[list[int]]) -> list[list[int]]:
-        device = next(self.model.parameters()).device
+    def _search(self, sources: list[list[int]], device: torch.device) -> list[list[int]]:
         options = SearchOptions(
             bos_id=BOS_ID,
             eos_id=EOS_ID,
@@ -170,10 +184,7 @@ class Translator:
             length_penalty=self.decoding.length_penalty,
         )
         max_lengths = torch.tensor([self._longest_output(len(ids) - 1) for ids in sources])
-        with autocast(device, self.precision):
-            found = search(
-                self.model, pad_rows(sources).to(device), max_lengths.to(device), options
-            )
+        found = search(self.model, pad_rows(sources).to(device), max_lengths.to(device), options)
         return [hypothesis.ids for hypothesis in found]
 
     def _longest_output(self, src_tokens: int) -> int:

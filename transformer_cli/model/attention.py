@@ -13,6 +13,9 @@ from transformer_cli.model.dropout import Dropout
 from transformer_cli.model.products import Product
 
 
+_FEW_QUERIES = 16
+
+
 class MultiHeadAttention(nn.Module):
     """Attention(Q, K, V) = softmax(Q K^T / sqrt(d_head)) V in ``num_heads`` subspaces.
 
@@ -52,11 +55,10 @@ class MultiHeadAttention(nn.Module):
             causal: position i of ``x`` sees positions up to i of ``memory`` only; no mask then.
         """
         if x is memory:
-            queries, keys, values = self._split(self._to_all(x), 3)
+            queries, keys, values = self.queries_keys_values(x)
         else:
-            (queries,) = self._split(self._to_queries(x), 1)
-            keys, values = self._split(self._to_keys_values(memory), 2)
-        return self._attend(queries, keys, values, mask, causal)
+            queries, (keys, values) = self.queries(x), self.keys_values(memory)
+        return self.attend(queries, keys, values, mask, causal)
 
     def keys_values(
         self, memory: Float[Tensor, "batch key d_model"]
@@ -65,17 +67,18 @@ class MultiHeadAttention(nn.Module):
         keys, values = self._split(self._to_keys_values(memory), 2)
         return keys, values
 
-    def attend(
-        self,
-        x: Float[Tensor, "batch query d_model"],
-        keys: Float[Tensor, "batch heads key d_head"],
-        values: Float[Tensor, "batch heads key d_head"],
-        mask: Bool[Tensor, "batch 1 #query key"] | None = None,
-        causal: bool = False,
-    ) -> Float[Tensor, "batch query d_model"]:
-        """As ``forward``, over keys and values that are projected already."""
+    def queries(
+        self, x: Float[Tensor, "batch query d_model"]
+    ) -> Float[Tensor, "batch heads query d_head"]:
+        """The projected queries of ``x``."""
         (queries,) = self._split(self._to_queries(x), 1)
-        return self._attend(queries, keys, values, mask, causal)
+        return queries
+
+    def queries_keys_values(
+        self, x: Float[Tensor, "batch position d_model"]
+    ) -> tuple[Float[Tensor, "batch heads position d_head"], ...]:
+        """All three projections of ``x``, by one product."""
+        return self._split(self._to_all(x), 3)
 
     def _split(
         self, projected: Float[Tensor, "batch position width"], count: int
@@ -85,14 +88,15 @@ class MultiHeadAttention(nn.Module):
         split = projected.view(batch, position, count, self.num_heads, -1)
         return tuple(split.permute(2, 0, 3, 1, 4))
 
-    def _attend(
+    def attend(
         self,
         queries: Float[Tensor, "batch heads query d_head"],
         keys: Float[Tensor, "batch heads key d_head"],
         values: Float[Tensor, "batch heads key d_head"],
-        mask: Bool[Tensor, "batch 1 #query key"] | None,
-        causal: bool,
+        mask: Bool[Tensor, "batch 1 #query key"] | None = None,
+        causal: bool = False,
     ) -> Float[Tensor, "batch query d_model"]:
+        """As ``forward``, over what is projected already."""
         if self._recorded is None and not self._plain_is_faster(queries):
             dropout = self.dropout.p if self.training else 0.0
             attended = F.scaled_dot_product_attention(
@@ -107,12 +111,16 @@ class MultiHeadAttention(nn.Module):
         return self._to_output(merged)
 
     def _plain_is_faster(self, queries: Tensor) -> bool:
-        # On a CPU torch's fused attention has a slow backward in bfloat16 and no dropout at all.
-        return (
-            queries.device.type == "cpu"
-            and self.training
-            and (queries.dtype == torch.bfloat16 or self.dropout.p > 0.0)
-        )
+        """Whether weights had better be made than not.
+
+        On a CPU torch's fused attention has no dropout and a slow backward in bfloat16, and it is
+        slow for the few queries of a decoding step. It needs less memory for long sequences.
+        """
+        if queries.device.type != "cpu":
+            return False
+        if self.training:
+            return queries.dtype == torch.bfloat16 or self.dropout.p > 0.0
+        return queries.size(2) <= _FEW_QUERIES
 
 
 def attention_weights(

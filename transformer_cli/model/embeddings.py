@@ -79,9 +79,17 @@ class Embedding(nn.Module):
         self.dropout = Dropout(config.dropout)
 
     def forward(
-        self, ids: Int[Tensor, "batch position"], start: int = 0
+        self, ids: Int[Tensor, "batch position"]
     ) -> Float[Tensor, "batch position d_model"]:
-        """Embed ``ids``, the first of which stands at position ``start``."""
-        embedded = self.tokens(ids) * self.scale + self.positions(start, ids.size(1))
-        dropped: Tensor = self.dropout(embedded)
+        """Embed rows of ``ids``, each of which begins at position 0."""
+        return self._embed(ids, self.positions(0, ids.size(1)))
+
+    def at(
+        self, ids: Int[Tensor, "batch beam"], position: int
+    ) -> Float[Tensor, "batch beam d_model"]:
+        """Embed ``ids``, all of which stand at ``position``."""
+        return self._embed(ids, self.positions(position, 1))
+
+    def _embed(self, ids: Tensor, positions: Tensor) -> Tensor:
+        dropped: Tensor = self.dropout(self.tokens(ids) * self.scale + positions)
         return dropped

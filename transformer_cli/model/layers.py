@@ -87,36 +87,49 @@ class EncoderLayer(nn.Module):
         return x
 
 
+_FIRST_CAPACITY = 16
+
+
 @dataclass
 class LayerCache:
     """What one decoder layer keeps between steps: projected keys and values.
 
-    The memory's are made once; the target's grow by one position a step.
+    The memory's are made once a sentence. The target's are written once, hypothesis by hypothesis,
+    and never moved: which of them a hypothesis may look at is ``DecoderState``'s business.
     """
 
     memory_keys: Float[Tensor, "batch heads src d_head"]
     memory_values: Float[Tensor, "batch heads src d_head"]
-    keys: Float[Tensor, "batch heads tgt d_head"] | None = None
-    values: Float[Tensor, "batch heads tgt d_head"] | None = None
+    keys: Float[Tensor, "batch heads capacity beam d_head"]
+    values: Float[Tensor, "batch heads capacity beam d_head"]
 
-    def extend(
+    def write(
         self,
-        keys: Float[Tensor, "batch heads 1 d_head"],
-        values: Float[Tensor, "batch heads 1 d_head"],
-    ) -> tuple[Float[Tensor, "batch heads tgt d_head"], Float[Tensor, "batch heads tgt d_head"]]:
-        """Append one position; give all positions up to it."""
-        if self.keys is not None and self.values is not None:
-            keys = torch.cat((self.keys, keys), dim=2)
-            values = torch.cat((self.values, values), dim=2)
-        self.keys, self.values = keys, values
-        return keys, values
+        position: int,
+        keys: Float[Tensor, "batch heads beam d_head"],
+        values: Float[Tensor, "batch heads beam d_head"],
+    ) -> tuple[
+        Float[Tensor, "batch heads written d_head"], Float[Tensor, "batch heads written d_head"]
+    ]:
+        """Keep those of ``position``; give all up to it, position by position."""
+        if position == self.keys.size(2):
+            self.keys, self.values = _twice_as_long(self.keys), _twice_as_long(self.values)
+        self.keys[:, :, position] = keys
+        self.values[:, :, position] = values
+        end = position + 1
+        return self.keys[:, :, :end].flatten(2, 3), self.values[:, :, :end].flatten(2, 3)
 
-    def select(self, rows: Tensor) -> None:
-        """Keep ``rows`` of the batch, in that order; a row may be named twice."""
-        self.memory_keys = self.memory_keys[rows]
-        self.memory_values = self.memory_values[rows]
-        if self.keys is not None and self.values is not None:
-            self.keys, self.values = self.keys[rows], self.values[rows]
+    def keep(self, rows: Tensor) -> None:
+        """Keep ``rows`` of the batch, in that order."""
+        self.memory_keys, self.memory_values = self.memory_keys[rows], self.memory_values[rows]
+        self.keys, self.values = self.keys[rows], self.values[rows]
+
+
+def _twice_as_long(kept: Tensor) -> Tensor:
+    batch, heads, capacity, beam, d_head = kept.shape
+    longer = kept.new_empty(batch, heads, 2 * capacity, beam, d_head)
+    longer[:, :, :capacity] = kept
+    return longer
 
 
 class DecoderLayer(nn.Module):
@@ -147,24 +160,37 @@ class DecoderLayer(nn.Module):
         x = self.around_feed_forward(x, self.feed_forward)
         return x
 
-    def start(self, memory: Float[Tensor, "batch src d_model"]) -> LayerCache:
+    def start(self, memory: Float[Tensor, "batch src d_model"], beam_size: int) -> LayerCache:
         """The cache before the first step."""
-        return LayerCache(*self.cross_attention.keys_values(memory))
+        keys, values = self.cross_attention.keys_values(memory)
+        batch, heads, _, d_head = keys.shape
+        shape = (batch, heads, _FIRST_CAPACITY, beam_size, d_head)
+        # Contiguous: they are read at every step.
+        return LayerCache(
+            keys.contiguous(), values.contiguous(), keys.new_empty(shape), keys.new_empty(shape)
+        )
 
     def step(
         self,
-        x: Float[Tensor, "batch 1 d_model"],
+        x: Float[Tensor, "batch beam d_model"],
+        position: int,
         cache: LayerCache,
+        tgt_mask: Bool[Tensor, "batch 1 beam written"] | None,
         src_mask: Bool[Tensor, "batch 1 1 src"],
-    ) -> Float[Tensor, "batch 1 d_model"]:
-        """One more target position; ``cache`` holds the earlier ones and is extended."""
+    ) -> Float[Tensor, "batch beam d_model"]:
+        """One more target position of each hypothesis; ``cache`` holds the earlier ones."""
 
         def attend_written(y: Tensor) -> Tensor:
-            written = cache.extend(*self.self_attention.keys_values(y))
-            return self.self_attention.attend(y, *written)
+            queries, keys, values = self.self_attention.queries_keys_values(y)
+            return self.self_attention.attend(
+                queries, *cache.write(position, keys, values), tgt_mask
+            )
 
         def attend_memory(y: Tensor) -> Tensor:
-            return self.cross_attention.attend(y, cache.memory_keys, cache.memory_values, src_mask)
+            queries = self.cross_attention.queries(y)
+            return self.cross_attention.attend(
+                queries, cache.memory_keys, cache.memory_values, src_mask
+            )
 
         x = self.around_self_attention(x, attend_written)
         x = self.around_cross_attention(x, attend_memory)

@@ -26,6 +26,7 @@ class Transformer(nn.Module):
     def __init__(self, config: ModelConfig, src_size: int, tgt_size: int, pad_id: int) -> None:
         super().__init__()
         self.pad_id = pad_id
+        self.tgt_size = tgt_size
         self.src_embedding = Embedding(config, src_size)
         self.tgt_embedding = Embedding(config, tgt_size)
         self.encoder = nn.ModuleList(EncoderLayer(config) for _ in range(config.num_encoder_layers))
@@ -55,7 +56,7 @@ class Transformer(nn.Module):
         self, src: Int[Tensor, "batch src"], tgt_in: Int[Tensor, "batch tgt"]
     ) -> Float[Tensor, "batch tgt tgt_size"]:
         """Logits of the token after each position of ``tgt_in``."""
-        return self._to_logits(self.features(src, tgt_in))
+        return self.logits(self.features(src, tgt_in))
 
     def features(
         self, src: Int[Tensor, "batch src"], tgt_in: Int[Tensor, "batch tgt"]
@@ -88,20 +89,27 @@ class Transformer(nn.Module):
         features: Tensor = self.decoder_norm(x)
         return features
 
-    def start(self, src: Int[Tensor, "batch src"]) -> "DecoderState":
-        """Encode ``src`` and be ready to decode it token by token."""
+    def start(self, src: Int[Tensor, "batch src"], beam_size: int = 1) -> "DecoderState":
+        """Encode ``src`` and be ready to decode ``beam_size`` hypotheses of each row."""
         memory, src_mask = self.encode(src)
-        return DecoderState(src_mask, [layer.start(memory) for layer in self._decoder_layers()])
+        caches = [layer.start(memory, beam_size) for layer in self._decoder_layers()]
+        return DecoderState(src_mask, caches, beam_size)
 
     def step(
-        self, tokens: Int[Tensor, " batch"], state: "DecoderState"
-    ) -> Float[Tensor, "batch tgt_size"]:
-        """Logits of the token after ``tokens``, given all that ``state`` has seen before."""
-        x = self.tgt_embedding(tokens[:, None], start=state.position)
+        self, tokens: Int[Tensor, "batch beam"], state: "DecoderState"
+    ) -> Float[Tensor, "batch beam d_model"]:
+        """What becomes the logits of the token after ``tokens``, given all that went before."""
+        tgt_mask = state.written()
+        x = self.tgt_embedding.at(tokens, state.position)
         for layer, cache in zip(self._decoder_layers(), state.caches, strict=True):
-            x = layer.step(x, cache, state.src_mask)
+            x = layer.step(x, state.position, cache, tgt_mask, state.src_mask)
         state.position += 1
-        return self._to_logits(self.decoder_norm(x[:, 0]))
+        features: Tensor = self.decoder_norm(x)
+        return features
+
+    def logits(self, features: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch tgt_size"]:
+        """The output layer, on what ``features`` or ``step`` gave."""
+        return self._to_logits(features)
 
     def _decoder_layers(self) -> list[DecoderLayer]:
         return cast("list[DecoderLayer]", list(self.decoder))
@@ -109,17 +117,39 @@ class Transformer(nn.Module):
 
 @dataclass
 class DecoderState:
-    """Where a batch stands between two decoding steps."""
+    """Where a batch stands between two decoding steps.
+
+    Hypotheses change places without moving what they have cached: ``lineage`` tells in which place
+    each one's token of each position was written.
+    """
 
     src_mask: Bool[Tensor, "batch 1 1 src"]
     caches: list[LayerCache]
+    beam_size: int = 1
     position: int = 0
+    lineage: Int[Tensor, "batch beam position"] | None = None
 
-    def select(self, rows: Int[Tensor, " rows"]) -> None:
-        """Keep ``rows`` of the batch, in that order; a row may be named twice."""
+    def written(self) -> Bool[Tensor, "batch 1 beam written"] | None:
+        """Which keys each hypothesis may see, once those of ``position`` are written; None: all."""
+        if self.beam_size == 1:
+            return None
+        batch, places = self.src_mask.size(0), torch.arange(self.beam_size).to(self.src_mask.device)
+        here = places[None, :, None].expand(batch, -1, -1)
+        self.lineage = here if self.lineage is None else torch.cat((self.lineage, here), dim=2)
+        return (self.lineage[..., None] == places).flatten(2)[:, None]
+
+    def reorder(self, parents: Int[Tensor, "batch beam"]) -> None:
+        """Let each hypothesis go on from the one that stood in place ``parents``."""
+        if self.lineage is not None:
+            self.lineage = self.lineage.gather(1, parents[..., None].expand_as(self.lineage))
+
+    def keep(self, rows: Int[Tensor, " rows"]) -> None:
+        """Keep ``rows`` of the batch, in that order."""
         self.src_mask = self.src_mask[rows]
+        if self.lineage is not None:
+            self.lineage = self.lineage[rows]
         for cache in self.caches:
-            cache.select(rows)
+            cache.keep(rows)
 
 
 def count_parameters(model: nn.Module) -> int:

@@ -1,0 +1,104 @@
+"""Training text as a stream: never held, read from its files as often as it takes."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+from transformer_cli.errors import CorpusError
+
+
+class PairSource(Protocol):
+    """Parallel text that can be gone through several times."""
+
+    def pairs(self) -> Iterator[tuple[str, str]]:
+        """Each pair of lines, in order, blank ones included."""
+
+    def text_sum(self) -> str:
+        """A SHA-256 that tells this text from any other, in hexadecimal."""
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What one pass over a text finds out; the same for the same ``text_sum``."""
+
+    text_sum: str
+    pairs: int
+    """Pairs with text on both sides."""
+    blank: int
+    """Pairs of which a side is nothing but whitespace."""
+
+
+@dataclass(frozen=True)
+class StreamedText:
+    """The pairs of a source that have text on both sides, checked once and read on demand."""
+
+    source: PairSource
+    survey: Survey
+
+    @classmethod
+    def of(cls, source: PairSource, known: Survey | None = None) -> "StreamedText":
+        """Check ``source`` from one end to the other, unless that was done before.
+
+        Args:
+            source: the text, blank pairs included.
+            known: what an earlier session found out about its text, which may be another one.
+
+        Raises:
+            CorpusError: a side cannot be read or is not UTF-8, or the sides are not of one length.
+        """
+        text_sum = source.text_sum()
+        if known is not None and known.text_sum == text_sum:
+            return cls(source, known)
+        kept = total = 0
+        for src, tgt in source.pairs():
+            total += 1
+            kept += _has_text(src, tgt)
+        return cls(source, Survey(text_sum, kept, total - kept))
+
+    def __len__(self) -> int:
+        return self.survey.pairs
+
+    @property
+    def src(self) -> "StreamedLines":
+        """The source side."""
+        return StreamedLines(lambda: (src for src, _ in self._pairs()), len(self))
+
+    @property
+    def tgt(self) -> "StreamedLines":
+        """The target side."""
+        return StreamedLines(lambda: (tgt for _, tgt in self._pairs()), len(self))
+
+    def _pairs(self) -> Iterator[tuple[str, str]]:
+        count = 0
+        for src, tgt in self.source.pairs():
+            if _has_text(src, tgt):
+                count += 1
+                yield src, tgt
+        if count != len(self):
+            raise CorpusError(
+                f"split 'train': it had {len(self)} pairs and now has {count}; somebody changes "
+                "the files, so start again when they are done"
+            )
+
+
+@dataclass(frozen=True)
+class StreamedLines:
+    """Lines that are read anew each time that they are gone through.
+
+    Attributes:
+        read: starts from the first line.
+        count: the number of lines.
+    """
+
+    read: Callable[[], Iterator[str]]
+    count: int
+
+    def __iter__(self) -> Iterator[str]:
+        return self.read()
+
+    def __len__(self) -> int:
+        return self.count
+
+
+def _has_text(src: str, tgt: str) -> bool:
+    return bool(src.strip()) and bool(tgt.strip())

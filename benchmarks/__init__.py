@@ -1,0 +1,1 @@
+"""How fast training and decoding are beside other programs, on the same machine and data."""

@@ -35,6 +35,7 @@ class LettersFrom:
 
 TOKENIZERS = Tokenizers(src=LettersFrom("a"), tgt=LettersFrom("A"))
 TEXT = ParallelText([*"abcdefg", "ab" * 9], ["AAA", "B", "CB", "D", "E" * 30, "F", "GG", "H"])
+TEXT_SUM = StreamedText.of(TEXT).survey.text_sum
 NAMES = {"src.ids", "src.offsets", "tgt.ids", "tgt.offsets", "store.json"}
 
 
@@ -48,7 +49,7 @@ def contents(store: TokenStore) -> list[list[int]]:
 
 def stored(directory: Path, text: ParallelText = TEXT) -> EncodedStore:
     write_store(directory, StreamedText.of(text), TOKENIZERS, "print", quiet)
-    store = open_store(directory, text.text_sum(), "print")
+    store = open_store(directory, StreamedText.of(text).survey.text_sum, "print")
     assert store is not None
     return store
 
@@ -99,7 +100,7 @@ def test_blank_pairs_are_not_stored_but_known(tmp_path: Path) -> None:
 def test_another_text_or_tokenizer_does_not_fit(tmp_path: Path) -> None:
     stored(tmp_path / "encoded")
     assert open_store(tmp_path / "encoded", "another", "print") is None
-    assert open_store(tmp_path / "encoded", TEXT.text_sum(), "another") is None
+    assert open_store(tmp_path / "encoded", TEXT_SUM, "another") is None
 
 
 @pytest.mark.parametrize("name", sorted(NAMES))
@@ -122,9 +123,9 @@ def test_a_damaged_store_is_none(
     path.write_bytes(damage(whole))
     if name == "store.json" and damage(whole).strip() == whole.strip():
         return
-    assert open_store(tmp_path / "encoded", TEXT.text_sum(), "print") is None
+    assert open_store(tmp_path / "encoded", TEXT_SUM, "print") is None
     path.unlink()
-    assert open_store(tmp_path / "encoded", TEXT.text_sum(), "print") is None
+    assert open_store(tmp_path / "encoded", TEXT_SUM, "print") is None
 
 
 @pytest.mark.parametrize(
@@ -134,11 +135,11 @@ def test_a_description_is_read_strictly(tmp_path: Path, key: str, value: object)
     stored(tmp_path / "encoded")
     path = tmp_path / "encoded" / "store.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), key: value}))
-    assert open_store(tmp_path / "encoded", TEXT.text_sum(), "print") is None
+    assert open_store(tmp_path / "encoded", TEXT_SUM, "print") is None
 
 
 def test_no_store_is_none(tmp_path: Path) -> None:
-    assert open_store(tmp_path / "encoded", TEXT.text_sum(), "print") is None
+    assert open_store(tmp_path / "encoded", TEXT_SUM, "print") is None
     assert stored_survey(tmp_path / "encoded") is None
 
 

@@ -1,5 +1,6 @@
 """Training text is checked once, and read again as often as it takes."""
 
+import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,13 +28,14 @@ class Counted:
         self.passes.append(len(self.text))
         return self.text.pairs()
 
-    def text_sum(self) -> str:
-        return self.text.text_sum()
+    def source_sum(self) -> str:
+        return self.text.source_sum()
 
 
 def test_blank_pairs_are_counted_and_passed_over() -> None:
     text = StreamedText.of(TEXT)
-    assert text.survey == Survey(TEXT.text_sum(), pairs=2, blank=4)
+    text_sum = hashlib.sha256("eins\nfünf\none\nfive\n".encode()).hexdigest()
+    assert text.survey == Survey(TEXT.source_sum(), text_sum, pairs=2, blank=4)
     assert len(text) == len(text.src) == len(text.tgt) == 2
     for _ in range(2):
         assert list(text.src) == ["eins", "fünf"]
@@ -43,16 +45,29 @@ def test_blank_pairs_are_counted_and_passed_over() -> None:
 def test_a_known_text_is_not_looked_through_again() -> None:
     source = Counted(TEXT)
     survey = StreamedText.of(source).survey
-    assert len(source.passes) == 1
+    assert source.passes
+    source.passes.clear()
     assert StreamedText.of(source, survey).survey is survey
-    assert len(source.passes) == 1
+    assert not source.passes
 
 
 def test_another_text_is() -> None:
     known = StreamedText.of(TEXT).survey
     other = Counted(ParallelText(["a", "b"], ["c", "d"]))
     assert StreamedText.of(other, known).survey.pairs == 2
-    assert len(other.passes) == 1
+    assert other.passes
+
+
+def test_line_ends_and_blank_pairs_make_no_other_text(tmp_path: Path) -> None:
+    surveys = []
+    for number, (src, tgt) in enumerate([(b"a\nb", b"c\nd\n"), (b"a\r\n\nb\n", b"c\n\nd\n")]):
+        files = ParallelFiles(tmp_path / f"{number}.src", tmp_path / f"{number}.tgt")
+        files.src.write_bytes(src)
+        files.tgt.write_bytes(tgt)
+        surveys.append(StreamedText.of(files).survey)
+    first, second = surveys
+    assert first.text_sum == second.text_sum
+    assert first.source_sum != second.source_sum
 
 
 def test_trouble_is_found_before_anything_is_read_for_use(tmp_path: Path) -> None:

@@ -29,9 +29,9 @@ class ParallelText:
         """Each pair of lines, in order."""
         return zip(self.src, self.tgt, strict=True)
 
-    def text_sum(self) -> str:
-        """What the text is known by: a SHA-256 over both sides, in hexadecimal."""
-        return _text_sum(
+    def source_sum(self) -> str:
+        """A SHA-256 over both sides, in hexadecimal."""
+        return _sum_of_sides(
             *((f"{line}\n".encode() for line in side) for side in (self.src, self.tgt))
         )
 
@@ -65,13 +65,13 @@ class ParallelFiles:
                 f"{self.src} and {self.tgt} are empty; give files with at least one line"
             )
 
-    def text_sum(self) -> str:
-        """What the text is known by: a SHA-256 over the unpacked bytes of both sides.
+    def source_sum(self) -> str:
+        """A SHA-256 over the unpacked bytes of both sides, in hexadecimal.
 
         Raises:
             CorpusError: a side cannot be read, or cannot be read more than once.
         """
-        return _text_sum(*(_chunks(path) for path in (self.src, self.tgt)))
+        return _sum_of_sides(*(_chunks(path) for path in (self.src, self.tgt)))
 
     def _misaligned(self, src_lines: int, tgt_lines: int) -> CorpusError:
         return CorpusError(
@@ -104,7 +104,7 @@ def stream_lines(path: Path) -> Iterator[str]:
         yield from decode_lines(file, str(path))
 
 
-def _text_sum(*sides: Iterable[bytes]) -> str:
+def _sum_of_sides(*sides: Iterable[bytes]) -> str:
     """The sum of both sides' sums, so that no byte can change sides unnoticed."""
     both = hashlib.sha256()
     for chunks in sides:

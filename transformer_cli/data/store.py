@@ -36,6 +36,7 @@ class _Description(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
     format: Literal[1] = 1
+    source_sum: str
     text_sum: str
     pairs: int
     blank: int
@@ -136,6 +137,7 @@ def write_store(
         tgt_lines = progress(text.tgt, "encoding target")
         tgt_tokens = _write_side(temporary, "tgt", map(tokenizers.tgt.encode, tgt_lines))
         description = _Description(
+            source_sum=survey.source_sum,
             text_sum=survey.text_sum,
             pairs=survey.pairs,
             blank=survey.blank,
@@ -152,7 +154,7 @@ def open_store(directory: Path, text_sum: str, tokenizer: str) -> EncodedStore |
 
     Args:
         directory: where it is, if it is there.
-        text_sum: what the text is known by.
+        text_sum: the one of the text's survey.
         tokenizer: the fingerprint of the tokenizers.
     """
     description = _read_description(directory)
@@ -178,7 +180,12 @@ def stored_survey(directory: Path) -> Survey | None:
     description = _read_description(directory)
     if description is None:
         return None
-    return Survey(description.text_sum, description.pairs, description.blank)
+    return Survey(
+        source_sum=description.source_sum,
+        text_sum=description.text_sum,
+        pairs=description.pairs,
+        blank=description.blank,
+    )
 
 
 def _read_description(directory: Path) -> _Description | None:

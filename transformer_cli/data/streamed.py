@@ -1,5 +1,6 @@
 """Training text as a stream: never held, read from its files as often as it takes."""
 
+import hashlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
@@ -13,15 +14,18 @@ class PairSource(Protocol):
     def pairs(self) -> Iterator[tuple[str, str]]:
         """Each pair of lines, in order, blank ones included."""
 
-    def text_sum(self) -> str:
-        """A SHA-256 that tells this text from any other, in hexadecimal."""
+    def source_sum(self) -> str:
+        """A SHA-256 that is another one whenever any pair is, in hexadecimal; quick to get."""
 
 
 @dataclass(frozen=True)
 class Survey:
-    """What one pass over a text finds out; the same for the same ``text_sum``."""
+    """What is found out by going through a whole text."""
 
+    source_sum: str
+    """The source's, then."""
     text_sum: str
+    """SHA-256 of the pairs with text on both sides: all sources' lines, then all targets'."""
     pairs: int
     """Pairs with text on both sides."""
     blank: int
@@ -46,14 +50,10 @@ class StreamedText:
         Raises:
             CorpusError: a side cannot be read or is not UTF-8, or the sides are not of one length.
         """
-        text_sum = source.text_sum()
-        if known is not None and known.text_sum == text_sum:
+        source_sum = source.source_sum()
+        if known is not None and known.source_sum == source_sum:
             return cls(source, known)
-        kept = total = 0
-        for src, tgt in source.pairs():
-            total += 1
-            kept += _has_text(src, tgt)
-        return cls(source, Survey(text_sum, kept, total - kept))
+        return cls(source, _look_through(source, source_sum))
 
     def __len__(self) -> int:
         return self.survey.pairs
@@ -98,6 +98,20 @@ class StreamedLines:
 
     def __len__(self) -> int:
         return self.count
+
+
+def _look_through(source: PairSource, source_sum: str) -> Survey:
+    digest = hashlib.sha256()
+    kept = total = 0
+    for src, tgt in source.pairs():
+        total += 1
+        if _has_text(src, tgt):
+            kept += 1
+            digest.update(src.encode() + b"\n")
+    for src, tgt in source.pairs():
+        if _has_text(src, tgt):
+            digest.update(tgt.encode() + b"\n")
+    return Survey(source_sum, digest.hexdigest(), kept, total - kept)
 
 
 def _has_text(src: str, tgt: str) -> bool:

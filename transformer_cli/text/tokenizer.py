@@ -59,7 +59,7 @@ class _Description(BaseModel):
     format: Literal[1] = 1
     lowercase: bool
     learned_from: str
-    """What the training text is known by, as ``learn_tokenizers`` was told."""
+    """The ``text_sum`` of the training text."""
     sha256: dict[str, str]
 
 
@@ -107,7 +107,7 @@ def learn_tokenizers(
         tgt_lang: language of the target text.
         src_lines: the training text's source side.
         tgt_lines: its target side.
-        text_sum: what this text is known by, for ``learned_from``.
+        text_sum: their SHA-256, which ``learned_from`` tells later.
         directory: where the files go; it must exist. tokenizer.json is written last.
         progress: wraps each pass over the lines, given a label, as tqdm would.
 
@@ -181,7 +181,7 @@ def load_tokenizers(directory: Path) -> Tokenizers:
 
 
 def learned_from(directory: Path) -> str:
-    """The sum of the text that the tokenizers in ``directory`` were learned from.
+    """The ``text_sum`` of the text that the tokenizers in ``directory`` were learned from.
 
     Raises:
         TokenizerError: the file that says so is missing or damaged.

@@ -67,8 +67,6 @@ class Steps:
     start: Start
     ms_per_1000: float
     """Milliseconds for 1,000 target tokens, the median of all steps."""
-    worst_ms_per_1000: float
-    """The same of the slowest step; the first one loads and plans a window."""
     peak_mb: float
 
 
@@ -145,7 +143,7 @@ def take_steps(directory: Path, steps: int) -> Steps:
         before = now
         if progress.step == steps:
             break
-    return Steps(start, statistics.median(costs), max(costs), _peak_mb())
+    return Steps(start, statistics.median(costs), _peak_mb())
 
 
 def _start(directory: Path) -> "tuple[Trainer, Start]":
@@ -237,7 +235,7 @@ def draw(rows: Sequence[Row], path: Path) -> None:
     for axes in (cost, memory):
         axes.set_xscale("log")
         axes.set_xlabel("pairs")
-        axes.set_ylim(bottom=0)
+        axes.set_ylim(0, 1.1 * axes.get_ylim()[1])
     figure.savefig(path)
 
 

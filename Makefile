@@ -1,5 +1,6 @@
 # make demo: set-up and the main job on the toy corpus.   make test: set-up and all tests.
-# make lint: every linter.   PYTHON=python3.12 make …: with another interpreter.
+# make lint: every linter.   make bench: how fast we are beside other programs, into .bench.
+# PYTHON=python3.12 make …: with another interpreter.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -8,7 +9,7 @@ DEMO := runs/demo
 # Another interpreter, or other requirements, make the environment anew.
 INSTALLED := $(VENV)/.installed-$(shell $(PYTHON) -c 'import sys; print(sys.implementation.cache_tag)')
 
-.PHONY: setup demo test lint clean
+.PHONY: setup demo test lint bench clean
 
 setup: $(INSTALLED)
 
@@ -35,5 +36,8 @@ lint: setup
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+bench: setup
+	$(BIN)/python -m benchmarks
+
 clean:
-	rm -rf $(VENV) build *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .bench build *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

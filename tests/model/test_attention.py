@@ -97,6 +97,20 @@ def test_recorded_and_fused_paths_have_the_same_gradients() -> None:
     torch.testing.assert_close(slow, fused, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("which", MASKS)
+def test_training_in_bfloat16_on_a_cpu_stays_near_float32(which: str) -> None:
+    # It takes another path there.
+    ours, _ = pair()
+    ours.train()
+    x, memory = torch.randn(BATCH, QUERIES, D_MODEL), torch.randn(BATCH, KEYS, D_MODEL)
+    lengths, causal = MASKS[which]
+    exact = ours(x, memory, our_mask(lengths), causal)
+    with torch.autocast("cpu", torch.bfloat16):
+        rough = ours(x, memory, our_mask(lengths), causal)
+    assert rough.dtype == torch.bfloat16
+    assert (rough - exact).norm() < 0.03 * exact.norm()
+
+
 def test_a_mask_by_query_hides_keys_from_that_query_only() -> None:
     ours, _ = pair()
     x, memory = torch.randn(1, 2, D_MODEL), torch.randn(1, 3, D_MODEL)

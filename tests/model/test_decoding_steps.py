@@ -29,7 +29,7 @@ def random_model(**settings: Any) -> Transformer:
 @pytest.mark.parametrize("norm", ["pre", "post"])
 def test_steps_equal_decode(norm: str, positions: str) -> None:
     model = random_model(norm=norm, positions=positions)
-    at_once = model.decode(TGT, *model.encode(SRC))
+    at_once = model(SRC, TGT)
     state = model.start(SRC)
     for position in range(TGT.size(1)):
         logits = model.step(TGT[:, position], state)

@@ -3,6 +3,7 @@
 import pytest
 import torch
 from jaxtyping import TypeCheckError
+from torch import nn
 
 from transformer_cli.config.schema import ModelConfig
 from transformer_cli.model.attention import MultiHeadAttention
@@ -30,4 +31,6 @@ def test_fields_of_a_dataclass_are_checked() -> None:
 
 def test_a_loss_of_mismatched_targets_is_refused() -> None:
     with pytest.raises(TypeCheckError):
-        label_smoothed_loss(torch.zeros(2, 3, 5), torch.zeros(2, 4, dtype=torch.int64), 3, 0.1)
+        label_smoothed_loss(
+            torch.zeros(2, 3, 5), nn.Linear(5, 7), torch.zeros(2, 4, dtype=torch.int64), 3, 0.1
+        )

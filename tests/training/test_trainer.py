@@ -312,7 +312,8 @@ def test_an_epoch_has_all_target_tokens(accumulate: int) -> None:
 def batches_seen(trainer: Trainer) -> Iterator[list[list[int]]]:
     """The source rows of each step's batch."""
     seen: list[list[list[int]]] = []
-    trainer.model.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0].tolist()))
+    embedding = trainer.model.src_embedding
+    embedding.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0].tolist()))
     for _ in trainer.steps():
         yield seen.pop()
 

@@ -9,6 +9,9 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from transformer_cli.model.dropout import Dropout
+from transformer_cli.model.products import Product
+
 
 class MultiHeadAttention(nn.Module):
     """Attention(Q, K, V) = softmax(Q K^T / sqrt(d_head)) V in ``num_heads`` subspaces.
@@ -22,11 +25,15 @@ class MultiHeadAttention(nn.Module):
     def __init__(self, d_model: int, num_heads: int, dropout: float) -> None:
         super().__init__()
         self.num_heads = num_heads
-        self.dropout = dropout
+        self.dropout = Dropout(dropout)
         self.query = nn.Linear(d_model, d_model)
         self.key = nn.Linear(d_model, d_model)
         self.value = nn.Linear(d_model, d_model)
         self.output = nn.Linear(d_model, d_model)
+        self._to_all = Product(self.query, self.key, self.value)
+        self._to_queries = Product(self.query)
+        self._to_keys_values = Product(self.key, self.value)
+        self._to_output = Product(self.output)
         self._recorded: list[Tensor] | None = None
 
     def forward(
@@ -44,13 +51,19 @@ class MultiHeadAttention(nn.Module):
             mask: True means 'may attend'; None lets everything attend.
             causal: position i of ``x`` sees positions up to i of ``memory`` only; no mask then.
         """
-        return self.attend(x, *self.keys_values(memory), mask, causal)
+        if x is memory:
+            queries, keys, values = self._split(self._to_all(x), 3)
+        else:
+            (queries,) = self._split(self._to_queries(x), 1)
+            keys, values = self._split(self._to_keys_values(memory), 2)
+        return self._attend(queries, keys, values, mask, causal)
 
     def keys_values(
         self, memory: Float[Tensor, "batch key d_model"]
     ) -> tuple[Float[Tensor, "batch heads key d_head"], Float[Tensor, "batch heads key d_head"]]:
         """The projected keys and values of ``memory``, which a decoder keeps between steps."""
-        return self._split(self.key(memory)), self._split(self.value(memory))
+        keys, values = self._split(self._to_keys_values(memory), 2)
+        return keys, values
 
     def attend(
         self,
@@ -61,25 +74,45 @@ class MultiHeadAttention(nn.Module):
         causal: bool = False,
     ) -> Float[Tensor, "batch query d_model"]:
         """As ``forward``, over keys and values that are projected already."""
-        queries = self._split(self.query(x))
-        dropout = self.dropout if self.training else 0.0
-        if self._recorded is None:
+        (queries,) = self._split(self._to_queries(x), 1)
+        return self._attend(queries, keys, values, mask, causal)
+
+    def _split(
+        self, projected: Float[Tensor, "batch position width"], count: int
+    ) -> tuple[Float[Tensor, "batch heads position d_head"], ...]:
+        """The ``count`` projections that stand side by side in ``projected``, by head."""
+        batch, position, _ = projected.shape
+        split = projected.view(batch, position, count, self.num_heads, -1)
+        return tuple(split.permute(2, 0, 3, 1, 4))
+
+    def _attend(
+        self,
+        queries: Float[Tensor, "batch heads query d_head"],
+        keys: Float[Tensor, "batch heads key d_head"],
+        values: Float[Tensor, "batch heads key d_head"],
+        mask: Bool[Tensor, "batch 1 #query key"] | None,
+        causal: bool,
+    ) -> Float[Tensor, "batch query d_model"]:
+        if self._recorded is None and not self._plain_is_faster(queries):
+            dropout = self.dropout.p if self.training else 0.0
             attended = F.scaled_dot_product_attention(
                 queries, keys, values, attn_mask=mask, dropout_p=dropout, is_causal=causal
             )
         else:
             weights = attention_weights(queries, keys, mask, causal)
-            self._recorded.append(weights.detach())
-            attended = F.dropout(weights, dropout) @ values
+            if self._recorded is not None:
+                self._recorded.append(weights.detach())
+            attended = self.dropout(weights) @ values
         merged = attended.transpose(1, 2).flatten(2)  # heads side by side again
-        projected: Tensor = self.output(merged)
-        return projected
+        return self._to_output(merged)
 
-    def _split(
-        self, x: Float[Tensor, "batch position d_model"]
-    ) -> Float[Tensor, "batch heads position d_head"]:
-        batch, position, _ = x.shape
-        return x.view(batch, position, self.num_heads, -1).transpose(1, 2)
+    def _plain_is_faster(self, queries: Tensor) -> bool:
+        # On a CPU torch's fused attention has a slow backward in bfloat16 and no dropout at all.
+        return (
+            queries.device.type == "cpu"
+            and self.training
+            and (queries.dtype == torch.bfloat16 or self.dropout.p > 0.0)
+        )
 
 
 def attention_weights(
@@ -89,12 +122,14 @@ def attention_weights(
     causal: bool,
 ) -> Float[Tensor, "batch heads query key"]:
     """The weights that the fused path never makes: softmax(Q K^T / sqrt(d_head))."""
-    scores = queries @ keys.transpose(2, 3) / math.sqrt(queries.size(3))
+    scores = (queries / math.sqrt(queries.size(3))) @ keys.transpose(2, 3)
     if causal:
         mask = torch.ones(scores.shape[2:], dtype=torch.bool, device=scores.device).tril()
     if mask is not None:
         scores = scores.masked_fill(~mask, float("-inf"))
-    return scores.softmax(dim=3)
+    # Autocast would make the weights float32, just for the next product to make them short again.
+    with torch.autocast(scores.device.type, enabled=False):
+        return scores.softmax(dim=3)
 
 
 @contextmanager

@@ -29,7 +29,8 @@ class Dropout(nn.Module):
         dropped_levels = round(self.p * _LEVELS)
         draws = torch.empty((x.numel() + 3) // 4, dtype=torch.int64).random_(-(2**63), None)
         levels = draws.view(torch.int16)[: x.numel()].view(x.shape)
-        keep = levels >= dropped_levels - _LEVELS // 2
+        # Ones and zeros of the type of ``x``: torch multiplies by truth values slowly.
+        keep = torch.ge(levels, dropped_levels - _LEVELS // 2, out=torch.empty_like(x))
         return (x * keep).mul_(_LEVELS / (_LEVELS - dropped_levels))
 
     def extra_repr(self) -> str:

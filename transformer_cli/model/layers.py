@@ -11,6 +11,7 @@ from torch.nn import functional as F
 from transformer_cli.config.schema import ModelConfig
 from transformer_cli.model.attention import MultiHeadAttention
 from transformer_cli.model.dropout import Dropout
+from transformer_cli.model.products import Product
 
 _ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": F.relu,
@@ -31,15 +32,18 @@ class FeedForward(nn.Module):
         )
         self.dropout = Dropout(config.activation_dropout)
         self.outer = nn.Linear(config.d_ff, config.d_model)
+        self._widen = Product(self.inner)
+        self._narrow = Product(self.outer)
+        self._to_gate = Product(self.gate) if self.gate is not None else None
 
     def forward(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch d_model"]:
         """Widen, activate, narrow."""
-        if self.gate is None:
-            inner = self.activation(self.inner(x))
+        inner = self._widen(x)
+        if self._to_gate is None:
+            inner = self.activation(inner)
         else:
-            inner = self.activation(self.gate(x)) * self.inner(x)
-        outer: Tensor = self.outer(self.dropout(inner))
-        return outer
+            inner = self.activation(self._to_gate(x)) * inner
+        return self._narrow(self.dropout(inner))
 
 
 class Residual(nn.Module):

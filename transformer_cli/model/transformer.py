@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from transformer_cli.config.schema import ModelConfig
 from transformer_cli.model.embeddings import Embedding
 from transformer_cli.model.layers import DecoderLayer, EncoderLayer, LayerCache
+from transformer_cli.model.products import Product
 
 
 class Transformer(nn.Module):
@@ -34,6 +35,7 @@ class Transformer(nn.Module):
         self.encoder_norm = final_norm(config.d_model)
         self.decoder_norm = final_norm(config.d_model)
         self.output = nn.Linear(config.d_model, tgt_size)
+        self._to_logits = Product(self.output)
         self._initialise(config)
 
     def _initialise(self, config: ModelConfig) -> None:
@@ -53,6 +55,12 @@ class Transformer(nn.Module):
         self, src: Int[Tensor, "batch src"], tgt_in: Int[Tensor, "batch tgt"]
     ) -> Float[Tensor, "batch tgt tgt_size"]:
         """Logits of the token after each position of ``tgt_in``."""
+        return self._to_logits(self.features(src, tgt_in))
+
+    def features(
+        self, src: Int[Tensor, "batch src"], tgt_in: Int[Tensor, "batch tgt"]
+    ) -> Float[Tensor, "batch tgt d_model"]:
+        """What the output layer turns into the logits of ``forward``."""
         memory, src_mask = self.encode(src)
         return self.decode(tgt_in, memory, src_mask)
 
@@ -72,13 +80,13 @@ class Transformer(nn.Module):
         tgt_in: Int[Tensor, "batch tgt"],
         memory: Float[Tensor, "batch src d_model"],
         src_mask: Bool[Tensor, "batch 1 1 src"],
-    ) -> Float[Tensor, "batch tgt tgt_size"]:
-        """Logits of the token after each position of ``tgt_in``, which padding may follow."""
+    ) -> Float[Tensor, "batch tgt d_model"]:
+        """The decoder's result at each position of ``tgt_in``, which padding may follow."""
         x = self.tgt_embedding(tgt_in)
         for layer in self.decoder:
             x = layer(x, memory, src_mask)
-        logits: Tensor = self.output(self.decoder_norm(x))
-        return logits
+        features: Tensor = self.decoder_norm(x)
+        return features
 
     def start(self, src: Int[Tensor, "batch src"]) -> "DecoderState":
         """Encode ``src`` and be ready to decode it token by token."""
@@ -93,8 +101,7 @@ class Transformer(nn.Module):
         for layer, cache in zip(self._decoder_layers(), state.caches, strict=True):
             x = layer.step(x, cache, state.src_mask)
         state.position += 1
-        logits: Tensor = self.output(self.decoder_norm(x[:, 0]))
-        return logits
+        return self._to_logits(self.decoder_norm(x[:, 0]))
 
     def _decoder_layers(self) -> list[DecoderLayer]:
         return cast("list[DecoderLayer]", list(self.decoder))

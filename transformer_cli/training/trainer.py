@@ -123,10 +123,13 @@ class Trainer:
         unsmoothed = torch.zeros((), device=self.device)
         for batch in batches:
             with autocast(self.device, self.precision):
-                logits = self.model(batch.src, batch.tgt_in)
-            losses = label_smoothed_loss(
-                logits, batch.tgt_out, self.model.pad_id, self.config.label_smoothing
-            )
+                losses = label_smoothed_loss(
+                    self.model.features(batch.src, batch.tgt_in),
+                    self.model.output,
+                    batch.tgt_out,
+                    self.model.pad_id,
+                    self.config.label_smoothing,
+                )
             (losses.smoothed / tgt_tokens).backward()  # type: ignore[no-untyped-call]
             smoothed += losses.smoothed.detach()
             unsmoothed += losses.unsmoothed

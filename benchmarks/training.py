@@ -1,0 +1,112 @@
+"""How fast training is beside JoeyNMT and the textbook: ``python -m benchmarks.training``."""
+
+import argparse
+import sys
+from collections.abc import Mapping, Sequence
+
+from benchmarks.environments import environment
+from benchmarks.machine import report_head
+from benchmarks.rounds import Result, markdown_table, median_of, run_rounds
+from benchmarks.stopwatch import WARM_UP, updates_argument
+from benchmarks.task import prepare_data
+
+JOEYNMT, TEXTBOOK = "JoeyNMT 2.3.0, float32", "textbook, float32"
+OURS = {precision: f"ours, {precision}" for precision in ("float32", "bfloat16")}
+
+_CONDITIONS = """\
+German to English on Multi30k, one joint vocabulary of 8,000 subwords, all embeddings tied; 3 + 3
+layers, d_model 256, d_ff 1024, 4 heads, pre-norm, dropout 0.3; at most 4,096 tokens a side in a
+batch, padding included; label smoothing 0.1, Adam (0.9, 0.98), Noam's schedule (factor 2, warm-up
+400), gradients clipped to 1.0, 2 threads. All train on the same token ids from weights of the same
+distributions (embeddings normal with d_model^-0.5, other matrices Xavier-uniform, biases zero).
+
+{updates} updates from scratch; time and tokens are those of updates {first} to {updates}, making of
+batches included; tokens count end marks, never padding. The validation loss, taken after the last
+update, is the mean negative log-likelihood of a target token without smoothing, in float32; so
+early, the draw of the first weights alone moves it by a tenth or two. Medians over {rounds} rounds,
+in which the contestants take turns.
+
+What is not alike, as each is run as its users find it:
+- Batches: ours are of sentences of like length, so that an update holds more tokens. JoeyNMT and
+  the textbook take sentences at random; JoeyNMT closes a batch once its sentences times their
+  longest side reach 4,096, so it may pass that by one sentence.
+- Dropout: JoeyNMT and the textbook drop attention weights and inner feed-forward units, too
+  (JoeyNMT has one rate for all); our configuration drops embeddings and sublayer outputs.
+- JoeyNMT has no bias in the output layer, Adam's epsilon is 1e-8 rather than 1e-9, and each update
+  uses the learning rate due one update earlier; none of them can be set.
+
+The share of the peak is what the matrix products of real tokens, forward and backward
+(`benchmarks/flops.py`), take of the fastest product of two square matrices of their type:
+{peaks}."""
+
+
+def main(arguments: Sequence[str] | None = None) -> str:
+    """Measure, and give the report's section on training.
+
+    Args:
+        arguments: as on the command line; None takes those.
+    """
+    parser = argparse.ArgumentParser(prog="benchmarks.training", description=__doc__)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--updates", type=updates_argument, default=30)
+    options = parser.parse_args(arguments)
+
+    prepare_data()
+    peaks = run_rounds({"peak": [sys.executable, "-m", "benchmarks.peak"]}, 1)["peak"][0]
+    results = run_rounds(_contestants(options.updates), options.rounds)
+    conditions = _CONDITIONS.format(
+        updates=options.updates,
+        first=WARM_UP + 1,
+        rounds=options.rounds,
+        peaks=", ".join(f"{gflops:.0f} GFLOP/s in {dtype}" for dtype, gflops in peaks.items()),
+    )
+    return "\n\n".join(("## Training", conditions, _table(results, peaks)))
+
+
+def _contestants(updates: int) -> dict[str, list[str]]:
+    ours = [sys.executable, "-m", "benchmarks.ours_train"]
+    programs = {
+        JOEYNMT: [str(environment("joeynmt")), "-m", "benchmarks.peers.joeynmt_train"],
+        TEXTBOOK: [sys.executable, "-m", "benchmarks.textbook_train"],
+    }
+    programs |= {name: [*ours, precision] for precision, name in OURS.items()}
+    return {name: [*command, "--updates", str(updates)] for name, command in programs.items()}
+
+
+def _table(results: Mapping[str, Sequence[Result]], peaks: Mapping[str, float]) -> str:
+    header = (
+        "contestant",
+        "target tokens/s",
+        "source tokens/s",
+        "times JoeyNMT",
+        "times the textbook",
+        "target tokens an update",
+        "validation loss",
+        "share of the peak",
+    )
+    precisions = {name: precision for precision, name in OURS.items()}
+    rows = []
+    for name, rounds in results.items():
+        speed = median_of(rounds, "tgt_tokens_per_second")
+        share = "–"
+        if precision := precisions.get(name):
+            share = f"{median_of(rounds, 'useful_gflops_per_second') / peaks[precision]:.0%}"
+        rows.append(
+            (
+                name,
+                f"{speed:,.0f}",
+                f"{median_of(rounds, 'src_tokens_per_second'):,.0f}",
+                f"{speed / median_of(results[JOEYNMT], 'tgt_tokens_per_second'):.2f}",
+                f"{speed / median_of(results[TEXTBOOK], 'tgt_tokens_per_second'):.2f}",
+                f"{median_of(rounds, 'tgt_tokens_per_update'):,.0f}",
+                f"{median_of(rounds, 'validation_loss'):.3f}",
+                share,
+            )
+        )
+    return markdown_table(header, rows)
+
+
+if __name__ == "__main__":
+    section = main()
+    print(report_head(f"python -m benchmarks.training {' '.join(sys.argv[1:])}".strip()))
+    print(f"\n{section}")

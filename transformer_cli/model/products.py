@@ -1,0 +1,143 @@
+"""The products x W^T + b that nearly all arithmetic is spent in.
+
+torch sends float32 products on a CPU to MKL, which on an AMD processor leaves half of its vector
+units unused; oneDNN, which torch brings too, does not. Its calls used here are those that torch's
+own compiler and its autograd make. docs/benchmarks.md has the figures.
+"""
+
+import platform
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+
+class Product:
+    """Several linear layers applied to the same input, by one product.
+
+    Args:
+        layers: of equal input width, with biases. Their weights stay theirs.
+    """
+
+    def __init__(self, *layers: nn.Linear) -> None:
+        self._layers = layers
+        self._packed: tuple[Tensor, Tensor] | None = None
+
+    def __call__(self, x: Float[Tensor, "*batch d_in"]) -> Float[Tensor, "*batch d_out"]:
+        """The layers' outputs side by side, in autocast's type where that is on."""
+        if self._packed is not None:
+            weight, bias = self._packed
+            return _onednn_product(x.to(bias.dtype), weight, bias)
+        weight, bias = self._weights()
+        if _onednn_takes(x, product_type(x)) and product_type(x) == torch.float32:
+            product: Tensor = _DifferentiableProduct.apply(x, weight, bias)  # type: ignore[no-untyped-call]
+            return product
+        return F.linear(x, weight, bias)
+
+    def pack(self) -> None:
+        """Lay weights out as oneDNN reads them fastest; they must not change until ``unpack``."""
+        weight, bias = (each.detach().to(product_type(each)) for each in self._weights())
+        if _onednn_takes(weight, weight.dtype):
+            self._packed = torch.ops.mkldnn._reorder_linear_weight(weight, None), bias
+
+    def unpack(self) -> None:
+        """Use the layers' own weights again."""
+        self._packed = None
+
+    def _weights(self) -> tuple[Tensor, Tensor]:
+        if len(self._layers) == 1:
+            return self._layers[0].weight, self._layers[0].bias
+        return (
+            torch.cat([layer.weight for layer in self._layers]),
+            torch.cat([layer.bias for layer in self._layers]),
+        )
+
+
+@contextmanager
+def packed_weights(model: nn.Module) -> Iterator[None]:
+    """Make products faster inside the block, where the model's weights must not change.
+
+    They come in the type of the autocast that is on where the block begins.
+    """
+    products = [
+        value
+        for module in model.modules()
+        for value in vars(module).values()
+        if isinstance(value, Product)
+    ]
+    for product in products:
+        product.pack()
+    try:
+        yield
+    finally:
+        for product in products:
+            product.unpack()
+
+
+def product_type(x: Tensor) -> torch.dtype:
+    """The type in which a product of ``x`` is computed: autocast's, where that is on."""
+    device = x.device.type
+    return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else x.dtype
+
+
+def times_transposed(
+    x: Float[Tensor, "row inner"], y: Float[Tensor, "column inner"], bias: Tensor | None = None
+) -> Float[Tensor, "row column"]:
+    """The product x y^T + bias, without gradients. ``x`` and ``y`` may be transposed views."""
+    if _onednn_takes(x, x.dtype):
+        return _onednn_product(x, y, bias)
+    return F.linear(x, y, bias)
+
+
+class _DifferentiableProduct(torch.autograd.Function):
+    """F.linear in float32, by oneDNN forward and backward."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        x: Float[Tensor, "*batch d_in"],
+        weight: Float[Tensor, "d_out d_in"],
+        bias: Float[Tensor, " d_out"],
+    ) -> Float[Tensor, "*batch d_out"]:
+        ctx.save_for_backward(x, weight)
+        return _onednn_product(x, weight, bias)
+
+    @staticmethod
+    def backward(
+        ctx: Any, grad: Float[Tensor, "*batch d_out"]
+    ) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
+        x, weight = ctx.saved_tensors
+        grad = grad.flatten(0, -2).contiguous()
+        grad_x = grad_weight = grad_bias = None
+        if ctx.needs_input_grad[0]:
+            grad_x = _onednn_product(grad, weight.t(), None).view_as(x)
+        if ctx.needs_input_grad[1]:
+            grad_weight, grad_bias = torch.ops.aten.mkldnn_linear_backward_weights(
+                grad.to_mkldnn(), x.flatten(0, -2).contiguous().to_mkldnn(), weight, True
+            )
+        return grad_x, grad_weight, grad_bias
+
+
+def _onednn_product(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    product: Tensor = torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
+    return product
+
+
+def _onednn_takes(x: Tensor, dtype: torch.dtype) -> bool:
+    """Whether oneDNN can multiply ``x`` in type ``dtype``, and well."""
+    return x.device.type == "cpu" and dtype in _onednn_types()
+
+
+@cache
+def _onednn_types() -> tuple[torch.dtype, ...]:
+    # Elsewhere than on x86 torch's own choice is the better one.
+    if platform.machine() not in ("x86_64", "AMD64") or not torch._C._has_mkldnn:
+        return ()
+    if torch.ops.mkldnn._is_mkldnn_bf16_supported():
+        return torch.float32, torch.bfloat16
+    return (torch.float32,)

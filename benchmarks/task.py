@@ -6,6 +6,7 @@ from pathlib import Path
 from benchmarks.environments import ROOT, WORKSHOP
 from transformer_cli.config.schema import Config, SentencePieceTokenizer
 from transformer_cli.config.yaml import load_config
+from transformer_cli.data.corpus import ParallelText
 from transformer_cli.data.encoded import EncodedText, TokenStore, encode_text
 from transformer_cli.files import whole_directory
 from transformer_cli.text.tokenizer import learn_tokenizers
@@ -46,11 +47,12 @@ def prepare_data() -> None:
     WORKSHOP.mkdir(exist_ok=True)
     config = settings()
     texts = read_texts(config.data)
+    train = ParallelText(list(texts.train.src), list(texts.train.tgt))
+    text_sum = texts.train.survey.text_sum
     with whole_directory(DATA) as directory:
         languages = (config.data.src_lang, config.data.tgt_lang)
-        train = texts.train
         tokenizers = learn_tokenizers(
-            config.tokenizer, *languages, train.src, train.tgt, directory, _quietly
+            config.tokenizer, *languages, train.src, train.tgt, text_sum, directory, _quietly
         )
         for split, text in (("train", train), ("val", texts.val)):
             encoded = encode_text(text, tokenizers, _quietly)

@@ -15,7 +15,7 @@ from transformer_cli.model.transformer import build_model
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.text.tokenizer import fingerprint
 from transformer_cli.text.vocabulary import PAD_ID
-from transformer_cli.training.preparation import prepare, read_texts
+from transformer_cli.training.preparation import prepare, read_texts, text_to_train_on
 from transformer_cli.training.session import Session, Validation
 from transformer_cli.training.trainer import Trainer
 
@@ -43,7 +43,7 @@ def train(config: Config, run: RunDirectory) -> None:
     prepared = prepare(config, read_texts(config.data), run, lambda lines, _: lines)
     src_size, tgt_size = prepared.tokenizers.src.size, prepared.tokenizers.tgt.size
     model = build_model(config.model, src_size, tgt_size, PAD_ID, config.seed)
-    trainer = Trainer(model, prepared.train, config, torch.float32)
+    trainer = Trainer(model, text_to_train_on(config, prepared.train), config, torch.float32)
     session = Session(config, run, trainer, fingerprint(run.tokenizer), validate)
     for _ in session.events(lambda: False):
         pass

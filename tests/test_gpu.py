@@ -14,7 +14,7 @@ from transformer_cli.runs.checkpoint import Checkpoint, find_checkpoint, save_ch
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.text.tokenizer import fingerprint
 from transformer_cli.text.vocabulary import PAD_ID
-from transformer_cli.training.preparation import prepare, read_texts
+from transformer_cli.training.preparation import prepare, read_texts, text_to_train_on
 from transformer_cli.training.trainer import Trainer
 
 pytestmark = pytest.mark.gpu
@@ -41,7 +41,7 @@ def run_and_losses(tmp_path_factory: pytest.TempPathFactory) -> tuple[RunDirecto
     prepared = prepare(CONFIG, read_texts(CONFIG.data), run, lambda lines, _: lines)
     src_size, tgt_size = prepared.tokenizers.src.size, prepared.tokenizers.tgt.size
     model = build_model(CONFIG.model, src_size, tgt_size, PAD_ID, CONFIG.seed).to(CUDA)
-    trainer = Trainer(model, prepared.train, CONFIG, torch.bfloat16)
+    trainer = Trainer(model, text_to_train_on(CONFIG, prepared.train), CONFIG, torch.bfloat16)
     losses = [step.unsmoothed.item() / step.tgt_tokens for step in trainer.steps()]
     save_checkpoint(
         run.checkpoints,
@@ -85,7 +85,7 @@ def test_training_goes_on_from_a_gpus_checkpoint_on_the_cpu(
         update={"training": CONFIG.training.model_copy(update={"max_steps": 201})}
     )
     model = Translator.load(run, "last", CPU, torch.float32).model
-    trainer = Trainer(model, prepared.train, config, torch.float32)
+    trainer = Trainer(model, text_to_train_on(config, prepared.train), config, torch.float32)
     checkpoint = Checkpoint.open(
         find_checkpoint(run.checkpoints, "last"), fingerprint(run.tokenizer)
     )

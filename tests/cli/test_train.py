@@ -24,7 +24,14 @@ def contents(directory: Path) -> dict[str, bytes]:
 
 def test_run_directory_holds_all_that_a_model_needs(training: Training) -> None:
     names = {path.name for path in training.run.iterdir()}
-    assert names == {"config.yaml", "tokenizer", "checkpoints", "metrics.jsonl", ".lock"}
+    assert names == {
+        "config.yaml",
+        "tokenizer",
+        "encoded",
+        "checkpoints",
+        "metrics.jsonl",
+        ".lock",
+    }
     checkpoints = sorted((training.run / "checkpoints").iterdir())
     assert [path.name for path in checkpoints][-2:] == ["step-00000050", "step-00000060"]
     assert len(checkpoints) <= 3

@@ -1,15 +1,21 @@
 import gzip
+import os
 from pathlib import Path
 
 import pytest
 
 from transformer_cli.data.corpus import (
+    ParallelFiles,
     ParallelText,
-    read_lines,
     read_parallel,
+    stream_lines,
     without_blank_pairs,
 )
 from transformer_cli.errors import CorpusError
+
+
+def read_lines(path: Path) -> list[str]:
+    return list(stream_lines(path))
 
 
 def written(path: Path, data: bytes) -> Path:
@@ -106,12 +112,53 @@ def test_parallel_sides_stay_aligned(tmp_path: Path) -> None:
     assert len(text) == 2
 
 
-def test_unequal_line_counts_name_both_files(tmp_path: Path) -> None:
-    src = written(tmp_path / "src", b"a\nb\nc\n")
-    tgt = written(tmp_path / "tgt", b"a\nb\n")
+@pytest.mark.parametrize(("src_lines", "tgt_lines"), [(3, 2), (2, 3), (7, 1), (0, 2), (2, 0)])
+def test_unequal_line_counts_name_both_files(
+    tmp_path: Path, src_lines: int, tgt_lines: int
+) -> None:
+    src = written(tmp_path / "src", b"a\n" * src_lines)
+    tgt = written(tmp_path / "tgt", b"b\n" * tgt_lines)
     with pytest.raises(CorpusError) as error:
         read_parallel(src, tgt)
-    assert str(error.value).startswith(f"{src} has 3 lines but {tgt} has 2; ")
+    counts = f"{src} has {src_lines} lines but {tgt} has {tgt_lines}; "
+    assert str(error.value).startswith(counts)
+
+
+def test_pairs_are_streamed_as_often_as_one_likes(tmp_path: Path) -> None:
+    files = ParallelFiles(
+        written(tmp_path / "src", b"a\nb\n"), written(tmp_path / "tgt", b"c\nd\n")
+    )
+    first, second = files.pairs(), files.pairs()
+    assert next(first) == ("a", "c")
+    assert list(second) == [("a", "c"), ("b", "d")]
+    assert list(first) == [("b", "d")]
+
+
+def test_a_sum_is_of_the_bytes_however_packed(tmp_path: Path) -> None:
+    def source_sum(src: bytes, tgt: bytes, suffix: str = "") -> str:
+        pack = gzip.compress if suffix else bytes
+        paths = [
+            written(tmp_path / f"{side}{suffix}", pack(data))
+            for side, data in (("src", src), ("tgt", tgt))
+        ]
+        return ParallelFiles(*paths).source_sum()
+
+    known = source_sum(b"a\nb\n", b"c\n")
+    assert source_sum(b"a\nb\n", b"c\n", ".gz") == known
+    assert ParallelText(["a", "b"], ["c"]).source_sum() == known
+    others = [(b"a\n", b"b\nc\n"), (b"a\nb\nc\n", b""), (b"c\n", b"a\nb\n"), (b"a\nB\n", b"c\n")]
+    assert known not in {source_sum(*other) for other in others}
+
+
+def test_what_can_be_read_but_once_is_refused(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = os.open(pipe, os.O_RDWR)  # or opening it would wait for one
+    try:
+        with pytest.raises(CorpusError, match=f"^{pipe}: a pipe or a device [^\n]+ in a file$"):
+            ParallelFiles(pipe, pipe).source_sum()
+    finally:
+        os.close(writer)
 
 
 def test_an_empty_corpus_is_refused(tmp_path: Path) -> None:

@@ -44,12 +44,12 @@ def test_empty_sentences_are_sentences(sentences: list[list[int]]) -> None:
     assert contents(store) == sentences
 
 
-@settings(deadline=None)
-@given(SENTENCES.filter(len), st.data())
-def test_a_selection_has_its_own_order(sentences: list[list[int]], data: st.DataObject) -> None:
-    indices = data.draw(st.lists(st.integers(0, len(sentences) - 1), max_size=10))
-    selected = TokenStore.of(sentences).select(np.array(indices, dtype=np.int64))
-    assert contents(selected) == [sentences[index] for index in indices]
+@given(st.lists(st.tuples(st.lists(st.integers(0, 9), max_size=5), st.booleans()), max_size=8))
+def test_sentences_are_kept_where_it_says_so(sentences: list[tuple[list[int], bool]]) -> None:
+    store = TokenStore.of(sentence for sentence, _ in sentences)
+    kept = store.where(np.array([kept for _, kept in sentences], dtype=bool))
+    assert contents(kept) == [sentence for sentence, kept in sentences if kept]
+    assert len(kept.ids) == sum(len(sentence) for sentence, kept in sentences if kept)
 
 
 def test_pairs_stay_if_neither_side_is_too_long() -> None:

@@ -18,11 +18,13 @@ def settings(**sections: Any) -> Config:
 
 @pytest.fixture
 def run(tmp_path: Path) -> RunDirectory:
-    """A run with a tokenizer, that has not begun to train."""
+    """A run with a tokenizer and its text in tokens, that has not begun to train."""
     run = RunDirectory(tmp_path / "runs" / "mine")
     run.prepare(settings())
     run.tokenizer.mkdir()
     (run.tokenizer / "tokenizer.json").write_text("learned")
+    run.encoded.mkdir()
+    (run.encoded / "store.json").write_text("encoded")
     return run
 
 
@@ -42,7 +44,7 @@ def contents(run: RunDirectory) -> dict[str, str]:
 
 def test_a_description_touches_nothing(tmp_path: Path) -> None:
     run = RunDirectory(tmp_path / "new")
-    paths = (run.config, run.tokenizer, run.checkpoints, run.metrics)
+    paths = (run.config, run.tokenizer, run.encoded, run.checkpoints, run.metrics)
     assert {path.parent for path in paths} == {run.path}
     assert list(tmp_path.iterdir()) == []
 
@@ -164,6 +166,7 @@ def test_before_training_the_tokenizer_follows_its_settings(
 ) -> None:
     run.prepare(settings(**changes))
     assert not run.tokenizer.exists()
+    assert not run.encoded.exists()
     assert run.load_config() == settings(**changes)
 
 
@@ -175,6 +178,7 @@ def test_before_training_other_settings_keep_the_tokenizer(
 ) -> None:
     run.prepare(settings(**changes))
     assert (run.tokenizer / "tokenizer.json").read_text() == "learned"
+    assert (run.encoded / "store.json").read_text() == "encoded"
     assert run.load_config() == settings(**changes)
 
 
@@ -184,7 +188,11 @@ def test_before_training_other_settings_keep_the_tokenizer(
 def test_leftovers_of_killed_writers_are_removed(trained: RunDirectory) -> None:
     before = contents(trained)
     (trained.path / "config.yaml.partial-99999999").write_text("half")
-    for directory in ("tokenizer.partial-99999999", "checkpoints/step-00000002.partial-99999999"):
+    for directory in (
+        "tokenizer.partial-99999999",
+        "encoded.partial-99999999",
+        "checkpoints/step-00000002.partial-99999999",
+    ):
         (trained.path / directory).mkdir()
         (trained.path / directory / "half").write_text("half")
     trained.prepare(settings())
@@ -226,9 +234,10 @@ def test_overwriting_does_not_need_the_old_settings(trained: RunDirectory) -> No
     trained.prepare(settings(), overwrite=True)
     assert trained.load_config() == settings()
     assert not trained.tokenizer.exists()
+    assert not trained.encoded.exists()
 
 
-@pytest.mark.parametrize("name", ["checkpoints", "tokenizer"])
+@pytest.mark.parametrize("name", ["checkpoints", "tokenizer", "encoded"])
 def test_overwriting_keeps_nothing_silently(trained: RunDirectory, name: str) -> None:
     """A directory moved to a larger disk, with a link in its place, is not to be trained on."""
     elsewhere = trained.path.parent / "larger-disk"

@@ -1,5 +1,5 @@
 import io
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from transformer_cli.config.schema import SentencePieceTokenizer
-from transformer_cli.errors import TokenizerError
+from transformer_cli.errors import CorpusError, TokenizerError
+from transformer_cli.text import subwords
 from transformer_cli.text.subwords import SubwordTokenizer, learn_model
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, SPECIALS, UNK_ID
 
@@ -18,12 +19,16 @@ VERBS = ["sees", "holds", "follows", "paints", "wants", "sieht", "hält", "läuf
 LINES = [f"A {a} {verb} the {b}, isn't it?" for a in NOUNS for verb in VERBS for b in NOUNS]
 
 
+def quiet(lines: Iterable[str], label: str) -> Iterable[str]:
+    return lines
+
+
 def settings(**changes: Any) -> SentencePieceTokenizer:
     return SentencePieceTokenizer(**{"kind": "sentencepiece", "vocab_size": 304, **changes})
 
 
 def learn(config: SentencePieceTokenizer, lines: Sequence[str] = LINES) -> SubwordTokenizer:
-    model = learn_model(config, lines, "training text")
+    model = learn_model(config, lines, "training text", quiet)
     return SubwordTokenizer(model, config.lowercase, Path("joint.model"))
 
 
@@ -34,7 +39,7 @@ BOTH = [BPE, UNIGRAM]
 
 
 def test_specials_are_the_first_pieces() -> None:
-    model = learn_model(settings(), LINES, "training text")
+    model = learn_model(settings(), LINES, "training text", quiet)
     processor: Any = sentencepiece.SentencePieceProcessor(model_proto=model)
     assert tuple(processor.id_to_piece(list(range(4)))) == SPECIALS
     assert processor.unk_id() == UNK_ID
@@ -45,7 +50,9 @@ def test_specials_are_the_first_pieces() -> None:
 @pytest.mark.parametrize("model_type", ["bpe", "unigram"])
 def test_learning_twice_gives_the_same_bytes(model_type: str) -> None:
     config = settings(model_type=model_type)
-    assert learn_model(config, LINES, "text") == learn_model(config, list(LINES), "text")
+    assert learn_model(config, LINES, "text", quiet) == learn_model(
+        config, list(LINES), "text", quiet
+    )
 
 
 @pytest.mark.parametrize("tokenizer", BOTH)
@@ -115,7 +122,7 @@ def test_unknown_characters_are_written_as_such_without_bytes() -> None:
 
 
 def test_lowercase_is_for_encoding_and_so_for_decoding() -> None:
-    model = learn_model(settings(), [line.lower() for line in LINES], "training text")
+    model = learn_model(settings(), [line.lower() for line in LINES], "training text", quiet)
     tokenizer = SubwordTokenizer(model, lowercase=True, source=Path("joint.model"))
     assert tokenizer.encode("A DOG sees") == tokenizer.encode("a dog sees")
     assert tokenizer.decode(tokenizer.encode("A Bär SIEHT")) == "a bär sieht"
@@ -124,7 +131,7 @@ def test_lowercase_is_for_encoding_and_so_for_decoding() -> None:
 @pytest.mark.parametrize("model_type", ["bpe", "unigram"])
 def test_a_vocabulary_too_big_says_what_is_possible(model_type: str) -> None:
     with pytest.raises(TokenizerError) as caught:
-        learn_model(settings(model_type=model_type, vocab_size=90000), LINES, "source text")
+        learn_model(settings(model_type=model_type, vocab_size=90000), LINES, "source text", quiet)
     message = str(caught.value)
     assert message.startswith("tokenizer.vocab_size: ")
     assert "90000" in message
@@ -137,7 +144,7 @@ def test_a_vocabulary_too_big_says_what_is_possible(model_type: str) -> None:
 @pytest.mark.parametrize("model_type", ["bpe", "unigram"])
 def test_a_vocabulary_too_small_says_what_is_possible(model_type: str) -> None:
     with pytest.raises(TokenizerError) as caught:
-        learn_model(settings(model_type=model_type, vocab_size=100), LINES, "source text")
+        learn_model(settings(model_type=model_type, vocab_size=100), LINES, "source text", quiet)
     message = str(caught.value)
     assert message.startswith("tokenizer.vocab_size: 100 ")
     assert "\n" not in message
@@ -147,8 +154,51 @@ def test_a_vocabulary_too_small_says_what_is_possible(model_type: str) -> None:
 
 def test_text_without_characters_is_an_error() -> None:
     with pytest.raises(TokenizerError, match="target text") as caught:
-        learn_model(settings(), ["   ", ""], "target text")
+        learn_model(settings(), ["   ", ""], "target text", quiet)
     assert "\n" not in str(caught.value)
+
+
+class Unreadable:
+    """Lines of which reading fails in the middle."""
+
+    def __init__(self, failure: BaseException) -> None:
+        self.failure = failure
+
+    def __iter__(self) -> Iterator[str]:
+        yield from LINES[:5]
+        raise self.failure
+
+    def __len__(self) -> int:
+        return len(LINES)
+
+
+@pytest.mark.parametrize("failure", [CorpusError("text.de:6: not UTF-8"), KeyboardInterrupt()])
+def test_what_ends_the_reading_is_what_is_raised(failure: BaseException) -> None:
+    with pytest.raises(type(failure)) as caught:
+        learn_model(settings(), Unreadable(failure), "training text", quiet)
+    assert caught.value is failure
+
+
+def test_of_very_many_lines_some_are_learned_from(monkeypatch: pytest.MonkeyPatch) -> None:
+    def models(most: int) -> set[bytes]:
+        monkeypatch.setattr(subwords, "_MOST_LINES", most)
+        return {learn_model(settings(), LINES, "training text", quiet) for _ in range(2)}
+
+    everything, enough, half = models(10**6), models(len(LINES)), models(len(LINES) // 2)
+    assert enough == everything
+    assert len(half) == 1
+    assert half != everything
+
+
+def test_a_sample_is_even_and_of_its_size() -> None:
+    lines = [str(number) for number in range(10_000)]
+    sample = [int(line) for line in subwords._sample(lines, len(lines), 1000)]
+    assert len(set(sample)) == 1000
+    assert sample == sorted(sample)
+    # Of ten lines one is taken, 100 of each thousand, with a deviation of nine.
+    tenths = [sum(1 for each in sample if each // 1000 == tenth) for tenth in range(10)]
+    assert all(60 < tenth < 140 for tenth in tenths)
+    assert list(subwords._sample(lines, len(lines), len(lines))) == lines
 
 
 @pytest.mark.parametrize("data", [b"", b"x", bytes(range(256)), b"\x00" * 50])

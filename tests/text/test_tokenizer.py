@@ -11,6 +11,7 @@ from transformer_cli.text.tokenizer import (
     Tokenizers,
     fingerprint,
     learn_tokenizers,
+    learned_from,
     load_tokenizers,
 )
 
@@ -35,7 +36,7 @@ def learn(config: TokenizerConfig, directory: Path) -> Tokenizers:
         assert label
         return lines
 
-    return learn_tokenizers(config, "de", "en", GERMAN, ENGLISH, directory, progress)
+    return learn_tokenizers(config, "de", "en", GERMAN, ENGLISH, "a sum", directory, progress)
 
 
 @pytest.mark.parametrize("config", KINDS, ids=["words", "joint", "separate"])
@@ -164,11 +165,17 @@ def test_no_fingerprint_without_a_tokenizer(tmp_path: Path) -> None:
         fingerprint(tmp_path)
 
 
+@pytest.mark.parametrize("config", KINDS, ids=["words", "joint", "separate"])
+def test_the_text_learned_from_is_known(config: TokenizerConfig, tmp_path: Path) -> None:
+    learn(config, tmp_path)
+    assert learned_from(tmp_path) == "a sum"
+
+
 @pytest.mark.parametrize("lines", [[], [""], ["", "  \t"]])
 @pytest.mark.parametrize("config", [WORDS, JOINT], ids=["words", "joint"])
 def test_empty_text_is_refused(config: TokenizerConfig, lines: list[str], tmp_path: Path) -> None:
     with pytest.raises(TokenizerError, match="target side"):
-        learn_tokenizers(config, "de", "en", GERMAN, lines, tmp_path, lambda seen, _: seen)
+        learn_tokenizers(config, "de", "en", GERMAN, lines, "a sum", tmp_path, lambda seen, _: seen)
     assert not (tmp_path / "tokenizer.json").exists()
 
 
@@ -190,5 +197,5 @@ def test_progress_sees_every_line(tmp_path: Path) -> None:
         passes.append((label, seen))
         return seen
 
-    learn_tokenizers(WORDS, "de", "en", GERMAN, ENGLISH, tmp_path, progress)
+    learn_tokenizers(WORDS, "de", "en", GERMAN, ENGLISH, "a sum", tmp_path, progress)
     assert passes == [("source words", GERMAN), ("target words", ENGLISH)]

@@ -1,19 +1,28 @@
 """The corpus and its tokenizers made ready, with numbers worked out by hand."""
 
+import shutil
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from transformer_cli.config.schema import Config
-from transformer_cli.data.encoded import EncodedText, TokenStore
+from transformer_cli.data.encoded import TokenStore
+from transformer_cli.data.store import StoredSide, stored_survey
 from transformer_cli.errors import CorpusError, RunError, TokenizerError
 from transformer_cli.runs.directory import RunDirectory
+from transformer_cli.text.lines import Progress
 from transformer_cli.text.tokenizer import fingerprint
+from transformer_cli.training import preparation
 from transformer_cli.training.preparation import (
+    PERCENTILES,
     Prepared,
     Texts,
+    percentiles,
     prepare,
     read_texts,
     summarise,
@@ -51,14 +60,15 @@ def prepared(
     train: Pairs = TRAIN,
     val: Pairs = VAL,
     tokenizer: dict[str, Any] = WORDS,
+    progress: Progress = quiet,
 ) -> tuple[Texts, Prepared]:
     corpus = run.path.parent
     data = {"kind": "files", "src_lang": "xx", "tgt_lang": "xx"}
     files = {"train": write(corpus, "train", train), "val": write(corpus, "val", val)}
     config = Config.model_validate({"data": data | files, "tokenizer": tokenizer})
-    texts = read_texts(config.data)
+    texts = read_texts(config.data, stored_survey(run.encoded))
     run.prepare(config)
-    return texts, prepare(config, texts, run, quiet)
+    return texts, prepare(config, texts, run, progress)
 
 
 def files_of(directory: Path) -> dict[str, tuple[int, int]]:
@@ -67,15 +77,16 @@ def files_of(directory: Path) -> dict[str, tuple[int, int]]:
     return {name: (stat.st_ino, stat.st_mtime_ns) for name, stat in stats}
 
 
-def ids(store: TokenStore) -> list[list[int]]:
+def ids(side: StoredSide | TokenStore) -> list[list[int]]:
+    store = side.read([range(side.sentences)]) if isinstance(side, StoredSide) else side
     return [store[index].tolist() for index in range(len(store))]
 
 
 def test_blank_pairs_are_counted_and_dropped(run: RunDirectory) -> None:
     texts, result = prepared(run)
     assert (texts.blank_in_train, texts.blank_in_val) == (2, 1)
-    assert texts.train.src == ["a b c", "a b", "a d"]
-    assert texts.train.tgt == ["x y", "x", "x y z w v"]
+    assert list(texts.train.src) == ["a b c", "a b", "a d"]
+    assert list(texts.train.tgt) == ["x y", "x", "x y z w v"]
     assert texts.val.src == ["a e", "b"]
     assert texts.val.tgt == ["x q r", "y"]
     assert (len(result.train), len(result.val)) == (3, 2)
@@ -157,10 +168,72 @@ def test_a_split_of_blank_pairs_is_refused(run: RunDirectory, split: str) -> Non
     assert not run.tokenizer.exists()
 
 
-def lengths(*pairs: tuple[int, int]) -> EncodedText:
-    return EncodedText(
-        TokenStore.of([4] * src for src, _ in pairs), TokenStore.of([5] * tgt for _, tgt in pairs)
-    )
+# --- the store ------------------------------------------------------------------------------------
+
+
+def encoding(run: RunDirectory) -> list[str]:
+    """What is done with the training text's lines when the run is made ready once more."""
+    labels: list[str] = []
+
+    def watch(lines: Iterable[str], label: str) -> Iterable[str]:
+        labels.append(f"{label} of {len(list(lines))}")
+        return lines
+
+    prepared(run, progress=watch)
+    return labels
+
+
+ENCODING_VAL = ["encoding source of 2", "encoding target of 2"]
+ENCODING_BOTH = ["encoding source of 3", "encoding target of 3", *ENCODING_VAL]
+LEARNING = ["source words of 3", "target words of 3"]
+
+
+def test_the_training_text_is_encoded_once(run: RunDirectory) -> None:
+    assert encoding(run) == [*LEARNING, *ENCODING_BOTH]
+    files = files_of(run.encoded)
+    assert encoding(run) == ENCODING_VAL
+    assert files_of(run.encoded) == files
+    texts, result = prepared(run)
+    assert (texts.blank_in_train, len(texts.train)) == (2, 3)
+    assert ids(result.train.tgt) == [[4, 5], [4], [4, 5, 0, 0, 0]]
+
+
+def test_a_store_that_is_gone_or_damaged_is_made_anew(run: RunDirectory) -> None:
+    prepared(run)
+    whole = {path.name: path.read_bytes() for path in run.encoded.iterdir()}
+    for name in whole:
+        (run.encoded / name).write_bytes(b"not this")
+        assert encoding(run) == ENCODING_BOTH
+        assert {path.name: path.read_bytes() for path in run.encoded.iterdir()} == whole
+    shutil.rmtree(run.encoded)
+    assert encoding(run) == ENCODING_BOTH
+    assert {path.name: path.read_bytes() for path in run.encoded.iterdir()} == whole
+    assert not list(run.path.glob("*.partial-*"))
+
+
+def test_tokenizers_learned_anew_encode_anew(run: RunDirectory) -> None:
+    prepared(run)
+    shutil.rmtree(run.tokenizer)
+    _, result = prepared(run, tokenizer=WORDS | {"min_freq": 1})
+    assert ids(result.train.src) == [[4, 5, 6], [4, 5], [4, 7]]
+
+
+def test_a_store_that_cannot_be_written_is_one_line(
+    run: RunDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_room(*arguments: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(preparation, "write_store", no_room)
+    with pytest.raises(RunError, match=f"^{run.encoded}: cannot be written: No space left"):
+        prepared(run)
+
+
+# --- what is trained on ---------------------------------------------------------------------------
+
+
+def lengths(*pairs: tuple[int, int]) -> Pairs:
+    return [(" ".join("a" * src), " ".join("x" * tgt)) for src, tgt in pairs]
 
 
 def config(max_length: int) -> Config:
@@ -168,12 +241,25 @@ def config(max_length: int) -> Config:
     return Config.model_validate({**required, "training": {"max_length": max_length}})
 
 
-def test_long_pairs_are_left_out_of_training() -> None:
-    text = text_to_train_on(config(3), lengths((3, 3), (4, 1), (1, 4), (2, 1)))
-    assert ids(text.src) == [[4, 4, 4], [4, 4]]
-    assert ids(text.tgt) == [[5, 5, 5], [5]]
+def test_long_pairs_are_left_out_of_training(run: RunDirectory) -> None:
+    _, result = prepared(run, lengths((3, 3), (4, 1), (1, 4), (2, 1)))
+    windows = text_to_train_on(config(3), result.train)
+    assert (len(windows), windows.windows) == (2, 1)
+    assert ids(windows.window(0).src) == [[4, 4, 4], [4, 4]]
+    assert ids(windows.window(0).tgt) == [[4, 4, 4], [4]]
 
 
-def test_text_of_long_pairs_alone_is_refused() -> None:
+def test_text_of_long_pairs_alone_is_refused(run: RunDirectory) -> None:
+    _, result = prepared(run, lengths((4, 1), (1, 4)))
     with pytest.raises(CorpusError, match=r"training\.max_length 3[^\n]*raise it"):
-        text_to_train_on(config(3), lengths((4, 1), (1, 4)))
+        text_to_train_on(config(3), result.train)
+
+
+# --- percentiles ----------------------------------------------------------------------------------
+
+
+@given(st.lists(st.integers(0, 30), min_size=1, max_size=300), st.integers(0, 100))
+def test_percentiles_are_those_of_the_sorted_values(values: list[int], share: int) -> None:
+    shares = [share, *PERCENTILES]
+    expected = np.percentile(values, shares, method="inverted_cdf")
+    assert percentiles(np.bincount(values), shares) == expected.astype(int).tolist()

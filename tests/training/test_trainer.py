@@ -1,10 +1,12 @@
 """Steps that can be stopped and resumed anywhere, cut up in any way, and are the same."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -13,6 +15,7 @@ from torch.nn import functional as F
 from transformer_cli.config.schema import Config
 from transformer_cli.data.batches import collate, plan_epoch
 from transformer_cli.data.encoded import EncodedText, TokenStore
+from transformer_cli.data.windows import WindowedText
 from transformer_cli.model.transformer import build_model
 from transformer_cli.model.weights import load_weights, weights_of
 from transformer_cli.runs.checkpoint import Checkpoint, save_checkpoint
@@ -62,7 +65,7 @@ def config(dropout: float = 0.0, seed: int = 1, **training: Any) -> Config:
     )
 
 
-def trainer_of(settings: Config, text: EncodedText = TEXT, weights: int = 1) -> Trainer:
+def trainer_of(settings: Config, text: WindowedText = TEXT, weights: int = 1) -> Trainer:
     """A trainer of a new model, with its weights drawn by the seed ``weights``."""
     model = build_model(settings.model, TOKENS, TOKENS, PAD_ID, weights)
     return Trainer(model, text, settings, torch.float32)
@@ -345,3 +348,51 @@ def test_a_model_learns_to_copy_its_few_pairs() -> None:
     losses = [(each.unsmoothed / each.tgt_tokens).item() for each in steps]
     assert losses[0] > 1.5
     assert losses[-1] < 0.2
+
+
+# --- several windows ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class InWindows:
+    """A corpus in windows, as a store of many pairs is seen."""
+
+    parts: tuple[EncodedText, ...]
+
+    @property
+    def windows(self) -> int:
+        return len(self.parts)
+
+    def window(self, number: int) -> EncodedText:
+        return self.parts[number]
+
+    def window_lengths(self, number: int) -> tuple[np.ndarray, np.ndarray]:
+        return self.parts[number].window_lengths(number)
+
+
+# 5, 3 and 1 batches of 12 tokens: 9 an epoch, so that steps of two batches span windows.
+WINDOWS = InWindows((TEXT, text_of(*[(5, 5)] * 6), text_of((2, 3), (3, 2))))
+
+
+def test_steps_may_span_windows_and_an_epoch_has_all_of_them() -> None:
+    trainer = trainer_of(config(accumulate=2, epochs=2), WINDOWS)
+    assert (trainer.steps_per_epoch, trainer.total_steps) == (5, 10)
+    steps = list(trainer.steps())
+    tokens = sum(len(part.tgt.ids) + len(part) for part in WINDOWS.parts)
+    for of_epoch in (steps[:5], steps[5:]):
+        assert sum(each.tgt_tokens for each in of_epoch) == tokens
+        assert [each.ends_epoch for each in of_epoch] == [False] * 4 + [True]
+
+
+@pytest.mark.parametrize("stop", range(1, 10))
+def test_training_goes_on_from_within_any_window(stop: int) -> None:
+    settings = config(dropout=0.3, accumulate=2, epochs=2)
+    straight = trainer_of(settings, WINDOWS)
+    expected = [numbers(progress) for progress in straight.steps()]
+    first = trainer_of(settings, WINDOWS)
+    take(first, stop)
+    second = trainer_of(settings, WINDOWS, weights=2)
+    load_weights(second.model, weights(first))
+    second.restore(first.state(), first.moments())
+    assert [numbers(progress) for progress in second.steps()] == expected[stop:]
+    assert_same(second, straight)

@@ -37,6 +37,7 @@ def train(
       transformer-cli train configs/multi30k_de_en.yaml --set training.epochs=12
     """
     from transformer_cli.config.yaml import load_config
+    from transformer_cli.data.store import stored_survey
     from transformer_cli.model.device import choose_device, choose_precision
     from transformer_cli.runs.directory import RunDirectory
     from transformer_cli.runs.lock import locked
@@ -45,8 +46,8 @@ def train(
     settings = load_config(config, set_ or [])
     torch_device = choose_device(device)
     torch_precision = choose_precision(precision, torch_device)
-    texts = read_texts(settings.data)
     run = RunDirectory(options.run_directory(config, run_dir))
+    texts = read_texts(settings.data, stored_survey(run.encoded))
     with locked(run):
         run.prepare(settings, overwrite)
         session = _open_session(settings, texts, run, torch_device, torch_precision)

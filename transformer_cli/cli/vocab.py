@@ -32,13 +32,14 @@ def vocab(
       transformer-cli vocab configs/toy.yaml
     """
     from transformer_cli.config.yaml import load_config
+    from transformer_cli.data.store import stored_survey
     from transformer_cli.runs.directory import RunDirectory
     from transformer_cli.runs.lock import locked
     from transformer_cli.training.preparation import prepare, read_texts, summarise
 
     settings = load_config(config, set_ or [])
-    texts = read_texts(settings.data)
     run = RunDirectory(options.run_directory(config, run_dir))
+    texts = read_texts(settings.data, stored_survey(run.encoded))
     with locked(run):
         run.prepare(settings, overwrite)
         prepared = prepare(settings, texts, run, line_bar)

@@ -37,7 +37,9 @@ class Batch:
         return Batch(src, tgt_in, tgt_out, self.tgt_tokens)
 
 
-def plan_epoch(text: EncodedText, batch_tokens: int, seed: int, epoch: int) -> list[np.ndarray]:
+def plan_epoch(
+    text: EncodedText, batch_tokens: int, seed: int, epoch: int, window: int | None = None
+) -> list[np.ndarray]:
     """The batches of one epoch as arrays of sentence numbers: a function of its arguments alone.
 
     Sentences of like length on both sides go together; which ones of them do, and the order of the
@@ -49,15 +51,38 @@ def plan_epoch(text: EncodedText, batch_tokens: int, seed: int, epoch: int) -> l
             longer than that makes a batch of its own.
         seed: the experiment's seed.
         epoch: counted from 0.
+        window: which part of a corpus the text is, if it is one.
     """
-    random = np.random.Generator(np.random.PCG64([seed, epoch]))
-    src_lengths, tgt_lengths = text.src.lengths + 1, text.tgt.lengths + 1
-    # Source lengths rise where the target's is even and fall where it is odd, so that neighbours
-    # are alike at the seams too. A random last key mixes pairs of equal lengths.
-    winding = np.where(tgt_lengths % 2 == 0, src_lengths, -src_lengths)
-    order = np.lexsort((random.random(len(text)), winding, tgt_lengths))
-    batches = list(cut_by_tokens(order, np.maximum(src_lengths, tgt_lengths), batch_tokens))
+    key = [seed, epoch] if window is None else [seed, epoch, window]
+    random = np.random.Generator(np.random.PCG64(key))
+    # Pairs of equal lengths are mixed.
+    ties = random.random(len(text))
+    batches = list(_cut_sorted(text.src.lengths, text.tgt.lengths, ties, batch_tokens))
     return [batches[index] for index in random.permutation(len(batches))]
+
+
+def count_batches(src_lengths: np.ndarray, tgt_lengths: np.ndarray, batch_tokens: int) -> int:
+    """How many batches ``plan_epoch`` makes of sentences of these lengths, in every epoch alike.
+
+    Args:
+        src_lengths: tokens of each pair's source, without marks.
+        tgt_lengths: tokens of its target.
+        batch_tokens: as ``plan_epoch`` is given.
+    """
+    ties = np.zeros(len(src_lengths))
+    return sum(1 for _ in _cut_sorted(src_lengths, tgt_lengths, ties, batch_tokens))
+
+
+def _cut_sorted(
+    src_lengths: np.ndarray, tgt_lengths: np.ndarray, ties: np.ndarray, batch_tokens: int
+) -> Iterator[np.ndarray]:
+    """Batches by rising length; pairs of equal lengths are sorted by ``ties``."""
+    src_lengths, tgt_lengths = src_lengths + 1, tgt_lengths + 1
+    # Source lengths rise where the target's is even and fall where it is odd, so that neighbours
+    # are alike at the seams too.
+    winding = np.where(tgt_lengths % 2 == 0, src_lengths, -src_lengths)
+    order = np.lexsort((ties, winding, tgt_lengths))
+    return cut_by_tokens(order, np.maximum(src_lengths, tgt_lengths), batch_tokens)
 
 
 def cut_by_tokens(

@@ -2,12 +2,17 @@
 
 import codecs
 import gzip
+import hashlib
 import zlib
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from io import BufferedReader
 from pathlib import Path
 
 from transformer_cli.errors import CorpusError
+
+_CHUNK_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -20,6 +25,60 @@ class ParallelText:
     def __len__(self) -> int:
         return len(self.src)
 
+    def pairs(self) -> Iterator[tuple[str, str]]:
+        """Each pair of lines, in order."""
+        return zip(self.src, self.tgt, strict=True)
+
+    def source_sum(self) -> str:
+        """A SHA-256 over both sides, in hexadecimal."""
+        return _sum_of_sides(
+            *((f"{line}\n".encode() for line in side) for side in (self.src, self.tgt))
+        )
+
+
+@dataclass(frozen=True)
+class ParallelFiles:
+    """Aligned text in two files, plain UTF-8 or ``.gz``, read anew each time it is asked for."""
+
+    src: Path
+    tgt: Path
+
+    def pairs(self) -> Iterator[tuple[str, str]]:
+        """Each pair of lines, in order; at most a line a side is held.
+
+        Raises:
+            CorpusError: a side cannot be read, or at the end: the line counts differ, or there are
+                no lines at all.
+        """
+        src_lines, tgt_lines = stream_lines(self.src), stream_lines(self.tgt)
+        count = 0
+        for src in src_lines:
+            tgt = next(tgt_lines, None)
+            if tgt is None:
+                raise self._misaligned(count + 1 + sum(1 for _ in src_lines), count)
+            count += 1
+            yield src, tgt
+        if rest := sum(1 for _ in tgt_lines):
+            raise self._misaligned(count, count + rest)
+        if not count:
+            raise CorpusError(
+                f"{self.src} and {self.tgt} are empty; give files with at least one line"
+            )
+
+    def source_sum(self) -> str:
+        """A SHA-256 over the unpacked bytes of both sides, in hexadecimal.
+
+        Raises:
+            CorpusError: a side cannot be read, or cannot be read more than once.
+        """
+        return _sum_of_sides(*(_chunks(path) for path in (self.src, self.tgt)))
+
+    def _misaligned(self, src_lines: int, tgt_lines: int) -> CorpusError:
+        return CorpusError(
+            f"{self.src} has {src_lines} lines but {self.tgt} has {tgt_lines}; "
+            "line n of one must translate line n of the other, so make their numbers equal"
+        )
+
 
 def read_parallel(src: Path, tgt: Path) -> ParallelText:
     """Read two aligned files.
@@ -31,26 +90,48 @@ def read_parallel(src: Path, tgt: Path) -> ParallelText:
     Raises:
         CorpusError: a side cannot be read, the line counts differ, or there are no lines at all.
     """
-    text = ParallelText(read_lines(src), read_lines(tgt))
-    if len(text.src) != len(text.tgt):
-        raise CorpusError(
-            f"{src} has {len(text.src)} lines but {tgt} has {len(text.tgt)}; "
-            "line n of one must translate line n of the other, so make their numbers equal"
-        )
-    if not text.src:
-        raise CorpusError(f"{src} and {tgt} are empty; give files with at least one line")
-    return text
+    pairs = list(ParallelFiles(src, tgt).pairs())
+    return ParallelText([src for src, _ in pairs], [tgt for _, tgt in pairs])
 
 
-def read_lines(path: Path) -> list[str]:
-    """Read the lines of a UTF-8 file, as ``decode_lines`` cuts them; ``.gz`` is unpacked.
+def stream_lines(path: Path) -> Iterator[str]:
+    """The lines of a UTF-8 file one by one, as ``decode_lines`` cuts them; ``.gz`` is unpacked.
 
     Raises:
         CorpusError: the file is missing, a directory, damaged or not UTF-8.
     """
+    with _opened(path) as file:
+        yield from decode_lines(file, str(path))
+
+
+def _sum_of_sides(*sides: Iterable[bytes]) -> str:
+    """The sum of both sides' sums, so that no byte can change sides unnoticed."""
+    both = hashlib.sha256()
+    for chunks in sides:
+        side = hashlib.sha256()
+        for chunk in chunks:
+            side.update(chunk)
+        both.update(side.digest())
+    return both.hexdigest()
+
+
+def _chunks(path: Path) -> Iterator[bytes]:
+    with _opened(path) as file:
+        if path.exists() and not path.is_file():
+            raise CorpusError(
+                f"{path}: a pipe or a device can be read only once, but training reads its text "
+                "several times; save it in a file"
+            )
+        while chunk := file.read(_CHUNK_BYTES):
+            yield chunk
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[gzip.GzipFile | BufferedReader]:
+    """A file to read, its troubles said in one line."""
     try:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
-            return list(decode_lines(file, str(path)))
+            yield file
     except FileNotFoundError:
         raise CorpusError(f"{path}: there is no such file; check the path") from None
     except IsADirectoryError:

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from transformer_cli.data.corpus import ParallelText
-from transformer_cli.text.tokenizer import Progress, Tokenizers
+from transformer_cli.text.lines import Progress
+from transformer_cli.text.tokenizer import Tokenizers
 
 
 @dataclass(frozen=True)
@@ -40,9 +41,11 @@ class TokenStore:
         """Tokens of each sentence, without begin and end marks."""
         return np.diff(self.offsets)
 
-    def select(self, indices: np.ndarray) -> "TokenStore":
-        """Some of the sentences, in the order of ``indices``."""
-        return TokenStore.of(self[index].tolist() for index in indices)
+    def where(self, kept: np.ndarray) -> "TokenStore":
+        """The sentences for which the boolean array ``kept``, one a sentence, says so."""
+        lengths = self.lengths
+        ids = self.ids[np.repeat(kept, lengths)]
+        return TokenStore(ids, np.concatenate(([0], np.cumsum(lengths[kept]))))
 
 
 @dataclass(frozen=True)
@@ -58,10 +61,23 @@ class EncodedText:
     def without_longer_than(self, max_length: int) -> "EncodedText":
         """Only the pairs with at most ``max_length`` tokens on either side."""
         longest = np.maximum(self.src.lengths, self.tgt.lengths)
-        kept = np.flatnonzero(longest <= max_length)
-        if len(kept) == len(self):
+        kept = longest <= max_length
+        if kept.all():
             return self
-        return EncodedText(self.src.select(kept), self.tgt.select(kept))
+        return EncodedText(self.src.where(kept), self.tgt.where(kept))
+
+    @property
+    def windows(self) -> int:
+        """One: text that is in memory anyway is a single window of itself."""
+        return 1
+
+    def window(self, number: int) -> "EncodedText":
+        """The text itself."""
+        return self
+
+    def window_lengths(self, number: int) -> tuple[np.ndarray, np.ndarray]:
+        """Tokens of source and target of each pair."""
+        return self.src.lengths, self.tgt.lengths
 
 
 def encode_text(

@@ -6,7 +6,7 @@ from pathlib import Path
 from transformer_cli.config.schema import CopyData, DataConfig, FilesData, Multi30kData, ToyData
 from transformer_cli.data import multi30k
 from transformer_cli.data.copy_task import copy_lines
-from transformer_cli.data.corpus import ParallelText, read_parallel
+from transformer_cli.data.corpus import ParallelFiles, ParallelText, read_parallel
 from transformer_cli.errors import CorpusError
 
 # The toy corpus is part of the project's checkout and of no installed package.
@@ -34,19 +34,36 @@ def load_split(data: DataConfig, split: str) -> ParallelText:
     Raises:
         CorpusError: there is no such split, or its text is missing, misaligned or damaged.
     """
+    source = open_split(data, split)
+    if isinstance(source, ParallelText):
+        return source
+    return read_parallel(source.src, source.tgt)
+
+
+def open_split(data: DataConfig, split: str) -> ParallelFiles | ParallelText:
+    """Find, fetch or make the text of a split, to be read as a stream.
+
+    Args:
+        data: the configuration's ``data`` section.
+        split: one of ``split_names(data)``.
+
+    Raises:
+        CorpusError: there is no such split, or its files cannot be had. Files that a user names are
+            not looked at before they are read.
+    """
     _check_split(data, split)
     match data:
         case Multi30kData():
-            return read_parallel(*multi30k.fetch(split, data.src_lang, data.tgt_lang))
+            return ParallelFiles(*multi30k.fetch(split, data.src_lang, data.tgt_lang))
         case ToyData():
-            return read_parallel(
+            return ParallelFiles(
                 *_toy_files(f"{split}.{data.src_lang}", f"{split}.{data.tgt_lang}")
             )
         case CopyData():
             return copy_lines(data, split)
         case FilesData():
             pair = {"train": data.train, "val": data.val, **data.test}[split]
-            return read_parallel(pair.src, pair.tgt)
+            return ParallelFiles(pair.src, pair.tgt)
 
 
 def _check_split(data: DataConfig, split: str) -> None:

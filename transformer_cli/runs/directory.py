@@ -41,6 +41,11 @@ class RunDirectory:
         return self.path / "tokenizer"
 
     @property
+    def encoded(self) -> Path:
+        """The directory of the training text as token ids; see data/store.py."""
+        return self.path / "encoded"
+
+    @property
     def checkpoints(self) -> Path:
         """The directory that holds one directory a checkpoint."""
         return self.path / "checkpoints"
@@ -116,10 +121,16 @@ class RunDirectory:
                 "choose another directory with --run-dir"
             )
 
-    def _clear(self) -> None:
-        for directory in (self.checkpoints, self.tokenizer):
+    def forget_text(self) -> None:
+        """Remove what was made of the training text: tokenizers, and the text in their tokens."""
+        for directory in (self.tokenizer, self.encoded):
             if directory.is_dir():
                 remove_directory(directory)
+
+    def _clear(self) -> None:
+        if self.checkpoints.is_dir():
+            remove_directory(self.checkpoints)
+        self.forget_text()
         self.metrics.unlink(missing_ok=True)
 
     def _refuse_changes(self, config: Config) -> None:
@@ -131,8 +142,8 @@ class RunDirectory:
         if not list_checkpoints(self.checkpoints):
             # Nothing is trained yet, and a tokenizer is made again in seconds.
             stale = any(difference.key.startswith(_SHAPES_TOKENIZER) for difference in changed)
-            if stale and self.tokenizer.is_dir():
-                remove_directory(self.tokenizer)
+            if stale:
+                self.forget_text()
         elif changed:
             listed = "; ".join(f"{each.key} was {each.old}, now {each.new}" for each in changed)
             raise ConfigError(

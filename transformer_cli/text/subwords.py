@@ -1,13 +1,15 @@
 """Subwords by SentencePiece, learned from training text."""
 
 import io
+import random
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from transformer_cli.config.schema import SentencePieceTokenizer
 from transformer_cli.errors import TokenizerError
+from transformer_cli.text.lines import Lines, Progress
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, SPECIALS, UNK_ID
 
 # Part of what is learned, as the unigram sums depend on how they were cut up: never the machine's
@@ -16,6 +18,8 @@ _NUM_THREADS = 4
 # Longer lines are not learned from, in bytes. SentencePiece's own limit, 4192, is a long paragraph.
 _LONGEST_LINE = 1 << 16
 _ERRORS_ONLY = 2
+# SentencePiece holds the lines that it learns from. More of them than this teach it nothing new.
+_MOST_LINES = 1_000_000
 _TOO_MANY = re.compile(r"Vocabulary size too high \(\d+\)\. .*<= (\d+)")
 _TOO_FEW = re.compile(r"Vocabulary size is smaller than required_chars\. \d+ vs (\d+)")
 
@@ -65,13 +69,16 @@ class SubwordTokenizer:
         return str(self._processor.decode(shown)).replace("\n", " ")
 
 
-def learn_model(config: SentencePieceTokenizer, lines: Sequence[str], label: str) -> bytes:
+def learn_model(
+    config: SentencePieceTokenizer, lines: Lines, label: str, progress: Progress
+) -> bytes:
     """Learn subwords; the same lines and settings always give the same bytes.
 
     Args:
         config: the kind of subwords and how many.
-        lines: training text, lowercased already if it is to be.
+        lines: training text. Of very many lines a million are taken, evenly at random.
         label: the text's name in messages, as in 'source text'.
+        progress: wraps the lines, given the label, as tqdm would.
 
     Raises:
         TokenizerError: ``tokenizer.vocab_size`` is too big or too small for this text.
@@ -79,9 +86,10 @@ def learn_model(config: SentencePieceTokenizer, lines: Sequence[str], label: str
     import sentencepiece
 
     model = io.BytesIO()
+    text = _Text(progress(lines, label), len(lines), config.lowercase)
     try:
         sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=iter(lines),
+            sentence_iterator=iter(text),
             model_writer=model,
             model_type=config.model_type,
             vocab_size=config.vocab_size,
@@ -101,8 +109,48 @@ def learn_model(config: SentencePieceTokenizer, lines: Sequence[str], label: str
             minloglevel=_ERRORS_ONLY,
         )
     except RuntimeError as error:
+        if text.failure is not None:
+            raise text.failure from None
         raise TokenizerError(_explain(str(error), config.vocab_size, label)) from error
     return model.getvalue()
+
+
+class _Text:
+    """What SentencePiece is shown, read once.
+
+    Args:
+        lines: the training text.
+        count: the number of its lines.
+        lowercase: whether they are lowercased.
+    """
+
+    def __init__(self, lines: Iterable[str], count: int, lowercase: bool) -> None:
+        self._lines = lines if count <= _MOST_LINES else _sample(lines, count, _MOST_LINES)
+        self._lowercase = lowercase
+        self.failure: BaseException | None = None
+        """What ended the reading, if anything: SentencePiece makes its own error of it."""
+
+    def __iter__(self) -> Iterator[str]:
+        try:
+            for line in self._lines:
+                yield line.lower() if self._lowercase else line
+        except (Exception, KeyboardInterrupt, SystemExit) as error:
+            self.failure = error
+            raise
+
+
+def _sample(lines: Iterable[str], count: int, size: int) -> Iterator[str]:
+    """Choose ``size`` of ``count`` lines, the same ones every time, all equally likely.
+
+    This is selection sampling: Knuth, The Art of Computer Programming 2, 3.4.2, algorithm S.
+    SentencePiece's own sampling depends on the process that it happens in.
+    """
+    draws = random.Random(1)
+    wanted = size
+    for left, line in zip(range(count, 0, -1), lines, strict=True):
+        if draws.random() * left < wanted:
+            wanted -= 1
+            yield line
 
 
 def _explain(reason: str, vocab_size: int, label: str) -> str:

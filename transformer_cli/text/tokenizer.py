@@ -1,21 +1,20 @@
 """The tokenizers of an experiment: learned from training text, kept in a directory, read back."""
 
 import hashlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from transformer_cli.config.schema import SentencePieceTokenizer, TokenizerConfig, WordsTokenizer
+from transformer_cli.config.schema import TokenizerConfig, WordsTokenizer
 from transformer_cli.errors import TokenizerError
 from transformer_cli.files import sha256, whole_file, write_text
+from transformer_cli.text.lines import Lines, Progress
 from transformer_cli.text.subwords import SubwordTokenizer, learn_model
 from transformer_cli.text.vocabulary import SPECIALS, Vocabulary
 from transformer_cli.text.words import Words, WordTokenizer
-
-Progress = Callable[[Iterable[str], str], Iterable[str]]
 
 _DESCRIPTION = "tokenizer.json"
 _SRC_VOCAB, _TGT_VOCAB = "src.vocab.txt", "tgt.vocab.txt"
@@ -60,7 +59,7 @@ class _Description(BaseModel):
     format: Literal[1] = 1
     lowercase: bool
     learned_from: str
-    """``text_sum`` of the training text."""
+    """The ``text_sum`` of the training text."""
     sha256: dict[str, str]
 
 
@@ -94,8 +93,9 @@ def learn_tokenizers(
     config: TokenizerConfig,
     src_lang: str,
     tgt_lang: str,
-    src_lines: Sequence[str],
-    tgt_lines: Sequence[str],
+    src_lines: Lines,
+    tgt_lines: Lines,
+    text_sum: str,
     directory: Path,
     progress: Progress,
 ) -> Tokenizers:
@@ -107,6 +107,7 @@ def learn_tokenizers(
         tgt_lang: language of the target text.
         src_lines: the training text's source side.
         tgt_lines: its target side.
+        text_sum: their SHA-256, which ``learned_from`` tells later.
         directory: where the files go; it must exist. tokenizer.json is written last.
         progress: wraps each pass over the lines, given a label, as tqdm would.
 
@@ -129,23 +130,25 @@ def learn_tokenizers(
         )
         description = _WordsDescription(
             lowercase=config.lowercase,
-            learned_from=text_sum(src_lines, tgt_lines),
+            learned_from=text_sum,
             src=_learn_words(config, src_rules, src_lang, src_seen, directory / _SRC_VOCAB),
             tgt=_learn_words(config, tgt_rules, tgt_lang, tgt_seen, directory / _TGT_VOCAB),
             sha256=_sums(directory, (_SRC_VOCAB, _TGT_VOCAB)),
         )
     else:
-        texts: dict[str, tuple[Sequence[str], str]] = {
+        texts: dict[str, tuple[Lines, str]] = {
             _SRC_MODEL: (src_lines, "source text"),
             _TGT_MODEL: (tgt_lines, "target text"),
         }
         if config.joint:
-            texts = {_JOINT_MODEL: ([*src_lines, *tgt_lines], "training text")}
+            texts = {_JOINT_MODEL: (_Joined(src_lines, tgt_lines), "training text")}
         for name, (lines, label) in texts.items():
-            _learn_subwords(config, progress(lines, label), label, directory / name)
+            model = learn_model(config, lines, label, progress)
+            with whole_file(directory / name) as temporary:
+                temporary.write_bytes(model)
         description = _SentencePieceDescription(
             lowercase=config.lowercase,
-            learned_from=text_sum(src_lines, tgt_lines),
+            learned_from=text_sum,
             joint=config.joint,
             sha256=_sums(directory, texts),
         )
@@ -186,14 +189,6 @@ def learned_from(directory: Path) -> str:
     return _read_description(directory / _DESCRIPTION).learned_from
 
 
-def text_sum(src_lines: Iterable[str], tgt_lines: Iterable[str]) -> str:
-    """The SHA-256 of a parallel text, in hexadecimal."""
-    digest = hashlib.sha256()
-    for line in (*src_lines, *tgt_lines):
-        digest.update(line.encode() + b"\n")
-    return digest.hexdigest()
-
-
 def fingerprint(directory: Path) -> str:
     """What a checkpoint knows its tokenizers by: the SHA-256 of tokenizer.json, in hexadecimal.
 
@@ -223,14 +218,19 @@ def _learn_words(
     return _Side(rules=rules, language=language, types=len(counts))
 
 
-def _learn_subwords(
-    config: SentencePieceTokenizer, lines: Iterable[str], label: str, path: Path
-) -> None:
-    # A list, as an error raised within SentencePiece's own loop would lose its type.
-    seen = [line.lower() if config.lowercase else line for line in lines]
-    model = learn_model(config, seen, label)
-    with whole_file(path) as temporary:
-        temporary.write_bytes(model)
+@dataclass(frozen=True)
+class _Joined:
+    """The lines of one side, then those of the other."""
+
+    src: Lines
+    tgt: Lines
+
+    def __iter__(self) -> Iterator[str]:
+        yield from self.src
+        yield from self.tgt
+
+    def __len__(self) -> int:
+        return len(self.src) + len(self.tgt)
 
 
 def _load_words(description: _WordsDescription, side: _Side, path: Path) -> WordTokenizer:

@@ -8,18 +8,21 @@ import numpy as np
 from transformer_cli.config.schema import Config, DataConfig
 from transformer_cli.data.corpus import ParallelText, without_blank_pairs
 from transformer_cli.data.encoded import EncodedText, TokenStore, encode_text
-from transformer_cli.data.sources import load_split
+from transformer_cli.data.sources import load_split, open_split
+from transformer_cli.data.store import EncodedStore, StoredSide, open_store, write_store
+from transformer_cli.data.streamed import StreamedText, Survey
+from transformer_cli.data.windows import StoredWindows
 from transformer_cli.errors import CorpusError, RunError
 from transformer_cli.files import remove_directory, whole_directory
 from transformer_cli.runs.checkpoint import list_checkpoints
 from transformer_cli.runs.directory import RunDirectory
+from transformer_cli.text.lines import Progress
 from transformer_cli.text.tokenizer import (
-    Progress,
     Tokenizers,
+    fingerprint,
     learn_tokenizers,
     learned_from,
     load_tokenizers,
-    text_sum,
 )
 from transformer_cli.text.vocabulary import UNK_ID
 
@@ -28,10 +31,14 @@ from transformer_cli.text.vocabulary import UNK_ID
 class Texts:
     """What to train and to validate on; pairs with a blank side are dropped and counted."""
 
-    train: ParallelText
+    train: StreamedText
     val: ParallelText
-    blank_in_train: int
     blank_in_val: int
+
+    @property
+    def blank_in_train(self) -> int:
+        """Pairs of the training split with a blank side."""
+        return self.train.survey.blank
 
 
 @dataclass(frozen=True)
@@ -39,26 +46,31 @@ class Prepared:
     """A run's tokenizers, and its texts as token ids."""
 
     tokenizers: Tokenizers
-    train: EncodedText
+    train: EncodedStore
     val: EncodedText
 
 
-def read_texts(data: DataConfig) -> Texts:
-    """Read what to train and to validate on.
+def read_texts(data: DataConfig, known: Survey | None = None) -> Texts:
+    """Check what to train on, and read what to validate on.
+
+    Args:
+        data: where they come from.
+        known: what an earlier session found out about its training text: if it is still the same,
+            it need not be checked again.
 
     Raises:
-        CorpusError: it is missing, misaligned, damaged or blank.
+        CorpusError: one is missing, misaligned, damaged or blank.
     """
-    train, blank_in_train = without_blank_pairs(load_split(data, "train"))
+    train = StreamedText.of(open_split(data, "train"), known)
     val, blank_in_val = without_blank_pairs(load_split(data, "val"))
-    for name, text in (("train", train), ("val", val)):
-        if not len(text):
+    for name, pairs in (("train", len(train)), ("val", len(val))):
+        if not pairs:
             raise CorpusError(f"split '{name}': every pair has a blank side; nothing is left of it")
-    return Texts(train, val, blank_in_train, blank_in_val)
+    return Texts(train, val, blank_in_val)
 
 
 def prepare(config: Config, texts: Texts, run: RunDirectory, progress: Progress) -> Prepared:
-    """Learn the tokenizers, unless the run has them, and encode both texts.
+    """Learn the tokenizers and encode the training text, unless the run has them, and encode val.
 
     Args:
         config: the experiment's settings.
@@ -67,43 +79,64 @@ def prepare(config: Config, texts: Texts, run: RunDirectory, progress: Progress)
         progress: draws a bar.
 
     Raises:
-        RunError: the run was trained on another text.
+        CorpusError: the training text changes while it is read.
+        RunError: the run was trained on another text, or cannot be written.
         TokenizerError: tokenizers cannot be learned, or their files are damaged.
     """
     tokenizers = _tokenizers(config, run, texts.train, progress)
     return Prepared(
         tokenizers=tokenizers,
-        train=encode_text(texts.train, tokenizers, progress),
+        train=_encoded(run, texts.train, tokenizers, progress),
         val=encode_text(texts.val, tokenizers, progress),
     )
 
 
 def _tokenizers(
-    config: Config, run: RunDirectory, text: ParallelText, progress: Progress
+    config: Config, run: RunDirectory, text: StreamedText, progress: Progress
 ) -> Tokenizers:
+    text_sum = text.survey.text_sum
     if run.tokenizer.is_dir():
-        if learned_from(run.tokenizer) == text_sum(text.src, text.tgt):
+        if learned_from(run.tokenizer) == text_sum:
             return load_tokenizers(run.tokenizer)
         if list_checkpoints(run.checkpoints):
             raise RunError(
                 f"{run.path}: the training text has changed since this run began; choose another "
                 "--run-dir, or start anew with --overwrite"
             )
-        remove_directory(run.tokenizer)
+        run.forget_text()
     languages = (config.data.src_lang, config.data.tgt_lang)
     with whole_directory(run.tokenizer) as directory:
         return learn_tokenizers(
-            config.tokenizer, *languages, text.src, text.tgt, directory, progress
+            config.tokenizer, *languages, text.src, text.tgt, text_sum, directory, progress
         )
 
 
-def text_to_train_on(config: Config, text: EncodedText) -> EncodedText:
+def _encoded(
+    run: RunDirectory, text: StreamedText, tokenizers: Tokenizers, progress: Progress
+) -> EncodedStore:
+    expected = (text.survey.text_sum, fingerprint(run.tokenizer))
+    store = open_store(run.encoded, *expected)
+    if store is not None:
+        return store
+    try:
+        if run.encoded.exists():
+            remove_directory(run.encoded)
+        write_store(run.encoded, text, tokenizers, expected[1], progress)
+    except OSError as error:
+        raise RunError(f"{run.encoded}: cannot be written: {error.strerror or error}") from error
+    store = open_store(run.encoded, *expected)
+    if store is None:
+        raise RunError(f"{run.encoded}: not as it was just written; is the disk in order?")
+    return store
+
+
+def text_to_train_on(config: Config, text: EncodedStore) -> StoredWindows:
     """The pairs that are not too long to train on.
 
     Raises:
         CorpusError: all of them are.
     """
-    kept = text.without_longer_than(config.training.max_length)
+    kept = StoredWindows(text, config.training.max_length)
     if not len(kept):
         raise CorpusError(
             f"split 'train': every pair is longer than training.max_length "
@@ -141,14 +174,25 @@ def summarise(prepared: Prepared) -> tuple[SideSummary, SideSummary]:
 
 
 def _summarise_side(
-    train: TokenStore, val: TokenStore, types: int | None, size: int
+    train: StoredSide, val: TokenStore, types: int | None, size: int
 ) -> SideSummary:
-    percentiles = np.percentile(train.lengths, PERCENTILES, method="inverted_cdf")
     return SideSummary(
-        lines=len(train),
-        tokens=len(train.ids),
+        lines=train.sentences,
+        tokens=train.tokens,
         types=types,
         size=size,
         unknown_in_val=float((val.ids == UNK_ID).mean()) if len(val.ids) else 0.0,
-        lengths=[int(each) for each in percentiles],
+        lengths=percentiles(train.length_counts(), PERCENTILES),
     )
+
+
+def percentiles(counts: np.ndarray, shares: Sequence[float]) -> list[int]:
+    """The smallest values that so many per cent of all are not above.
+
+    Args:
+        counts: how many there are of 0, 1, 2, …; at least one in all.
+        shares: 0 to 100.
+    """
+    up_to = np.cumsum(counts)
+    below = np.ceil(up_to[-1] * (np.asarray(shares) / 100) - 1).clip(min=0)
+    return [int(each) for each in np.searchsorted(up_to, below, side="right")]

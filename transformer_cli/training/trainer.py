@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -9,8 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from transformer_cli.config.schema import Config
-from transformer_cli.data.batches import Batch, collate, plan_epoch
-from transformer_cli.data.encoded import EncodedText
+from transformer_cli.data.batches import Batch
+from transformer_cli.data.windows import EpochBatches, WindowedText
 from transformer_cli.model.device import autocast
 from transformer_cli.model.transformer import Transformer
 from transformer_cli.training.loss import label_smoothed_loss
@@ -50,10 +51,9 @@ class Trainer:
     """
 
     def __init__(
-        self, model: Transformer, text: EncodedText, config: Config, precision: torch.dtype
+        self, model: Transformer, text: WindowedText, config: Config, precision: torch.dtype
     ) -> None:
         self.model = model
-        self.text = text
         self.seed = config.seed
         self.config = config.training
         self.d_model = config.model.d_model
@@ -65,9 +65,9 @@ class Trainer:
         self.step = 0
         self.epoch = 0
         self.batch = 0
-        self._plan = self._plan_epoch()
-        # Sorted by length, every epoch has the same number of batches.
-        self.steps_per_epoch = -(-len(self._plan) // self.config.accumulate)
+        self._epochs = EpochBatches(text, self.config.batch_tokens, self.seed)
+        self._batches = self._epochs.of_epoch(self.epoch)
+        self.steps_per_epoch = -(-len(self._epochs) // self.config.accumulate)
         epochs_steps = self.config.epochs * self.steps_per_epoch
         self.total_steps = min(epochs_steps, self.config.max_steps or epochs_steps)
 
@@ -78,14 +78,15 @@ class Trainer:
         it, or validate the model.
         """
         while self.step < self.total_steps:
-            indices = self._plan[self.batch : self.batch + self.config.accumulate]
-            batches = [collate(self.text, each).to(self.device) for each in indices]
+            batches = [
+                batch.to(self.device) for batch in islice(self._batches, self.config.accumulate)
+            ]
             self.step += 1
-            self.batch += len(indices)
-            ends_epoch = self.batch >= len(self._plan)
+            self.batch += len(batches)
+            ends_epoch = self.batch >= len(self._epochs)
             if ends_epoch:
                 self.epoch, self.batch = self.epoch + 1, 0
-                self._plan = self._plan_epoch()
+                self._batches = self._epochs.of_epoch(self.epoch)
             yield self._update(batches, ends_epoch)
 
     def state(self) -> dict[str, Any]:
@@ -103,16 +104,13 @@ class Trainer:
     def restore(self, state: dict[str, Any], moments: dict[str, Tensor]) -> None:
         """Go on from where ``state`` and ``moments`` were taken; the caller loads the weights."""
         self.step, self.epoch, self.batch = state["step"], state["epoch"], state["batch"]
-        self._plan = self._plan_epoch()
+        self._batches = self._epochs.of_epoch(self.epoch, self.batch)
         for name, weight in self.model.named_parameters():
             self.optimizer.state[weight] = {
                 "step": torch.tensor(float(self.step), device=self.device),
                 "exp_avg": moments[f"exp_avg.{name}"].to(self.device),
                 "exp_avg_sq": moments[f"exp_avg_sq.{name}"].to(self.device),
             }
-
-    def _plan_epoch(self) -> list[np.ndarray]:
-        return plan_epoch(self.text, self.config.batch_tokens, self.seed, self.epoch)
 
     def _update(self, batches: list[Batch], ends_epoch: bool) -> Progress:
         # Dropout's draws depend on the seed and the step alone, not on what happened before. They

@@ -1,0 +1,76 @@
+"""What reading, encoding and batching hold at once does not grow with the corpus."""
+
+import tracemalloc
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from transformer_cli.data import store as store_module
+from transformer_cli.data.store import open_store, write_store
+from transformer_cli.data.streamed import StreamedText
+from transformer_cli.data.windows import EpochBatches, StoredWindows
+from transformer_cli.text.tokenizer import Tokenizers
+from transformer_cli.training.preparation import PERCENTILES, percentiles
+
+
+class Digits:
+    """A tokenizer of digits."""
+
+    size = 10
+
+    def encode(self, line: str) -> list[int]:
+        return [int(digit) for digit in line]
+
+    def decode(self, ids: Sequence[int]) -> str:
+        return "".join(map(str, ids))
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """So many pairs that are made as they are read."""
+
+    count: int
+
+    def pairs(self) -> Iterator[tuple[str, str]]:
+        random = np.random.default_rng(1)
+        for _ in range(self.count):
+            src, tgt = random.integers(1, 12, 2)
+            yield "7" * int(src), "8" * int(tgt)
+
+    def source_sum(self) -> str:
+        return str(self.count)
+
+
+def quiet(lines: Iterable[str], label: str) -> Iterable[str]:
+    return lines
+
+
+def peak_of_an_epoch(directory: Path, pairs: int) -> int:
+    """Most bytes held from the first look at the text to the end of an epoch."""
+    tokenizer = Digits()
+    tracemalloc.start()
+    try:
+        text = StreamedText.of(Numbers(pairs))
+        write_store(directory, text, Tokenizers(tokenizer, tokenizer), "print", quiet)
+        store = open_store(directory, text.survey.text_sum, "print")
+        assert store is not None
+        percentiles(store.src.length_counts(), PERCENTILES)
+        windows = StoredWindows(store, max_length=10, window_pairs=512, page_pairs=64)
+        batches = EpochBatches(windows, batch_tokens=500, seed=1)
+        assert sum(len(batch.src) for batch in batches.of_epoch(0)) == len(windows) > 0.7 * pairs
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def test_memory_does_not_grow_with_the_corpus(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store_module, "_CHUNK", 256)
+    peak_of_an_epoch(tmp_path / "first", 600)  # what is made once a process
+    small = peak_of_an_epoch(tmp_path / "small", 2_000)
+    large = peak_of_an_epoch(tmp_path / "large", 20_000)
+    assert large < 1.1 * small

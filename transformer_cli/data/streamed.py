@@ -1,0 +1,118 @@
+"""Training text as a stream: never held, read from its files as often as it takes."""
+
+import hashlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+from transformer_cli.errors import CorpusError
+
+
+class PairSource(Protocol):
+    """Parallel text that can be gone through several times."""
+
+    def pairs(self) -> Iterator[tuple[str, str]]:
+        """Each pair of lines, in order, blank ones included."""
+
+    def source_sum(self) -> str:
+        """A SHA-256 that is another one whenever any pair is, in hexadecimal; quick to get."""
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What is found out by going through a whole text."""
+
+    source_sum: str
+    """The source's, then."""
+    text_sum: str
+    """SHA-256 of the pairs with text on both sides: all sources' lines, then all targets'."""
+    pairs: int
+    """Pairs with text on both sides."""
+    blank: int
+    """Pairs of which a side is nothing but whitespace."""
+
+
+@dataclass(frozen=True)
+class StreamedText:
+    """The pairs of a source that have text on both sides, checked once and read on demand."""
+
+    source: PairSource
+    survey: Survey
+
+    @classmethod
+    def of(cls, source: PairSource, known: Survey | None = None) -> "StreamedText":
+        """Check ``source`` from one end to the other, unless that was done before.
+
+        Args:
+            source: the text, blank pairs included.
+            known: what an earlier session found out about its text, which may be another one.
+
+        Raises:
+            CorpusError: a side cannot be read or is not UTF-8, or the sides are not of one length.
+        """
+        source_sum = source.source_sum()
+        if known is not None and known.source_sum == source_sum:
+            return cls(source, known)
+        return cls(source, _look_through(source, source_sum))
+
+    def __len__(self) -> int:
+        return self.survey.pairs
+
+    @property
+    def src(self) -> "StreamedLines":
+        """The source side."""
+        return StreamedLines(lambda: (src for src, _ in self._pairs()), len(self))
+
+    @property
+    def tgt(self) -> "StreamedLines":
+        """The target side."""
+        return StreamedLines(lambda: (tgt for _, tgt in self._pairs()), len(self))
+
+    def _pairs(self) -> Iterator[tuple[str, str]]:
+        count = 0
+        for src, tgt in self.source.pairs():
+            if _has_text(src, tgt):
+                count += 1
+                yield src, tgt
+        if count != len(self):
+            raise CorpusError(
+                f"split 'train': it had {len(self)} pairs and now has {count}; somebody changes "
+                "the files, so start again when they are done"
+            )
+
+
+@dataclass(frozen=True)
+class StreamedLines:
+    """Lines that are read anew each time that they are gone through.
+
+    Attributes:
+        read: starts from the first line.
+        count: the number of lines.
+    """
+
+    read: Callable[[], Iterator[str]]
+    count: int
+
+    def __iter__(self) -> Iterator[str]:
+        return self.read()
+
+    def __len__(self) -> int:
+        return self.count
+
+
+def _look_through(source: PairSource, source_sum: str) -> Survey:
+    digest = hashlib.sha256()
+    kept = total = 0
+    for src, tgt in source.pairs():
+        total += 1
+        if _has_text(src, tgt):
+            kept += 1
+            digest.update(src.encode() + b"\n")
+    for src, tgt in source.pairs():
+        if _has_text(src, tgt):
+            digest.update(tgt.encode() + b"\n")
+    return Survey(source_sum, digest.hexdigest(), kept, total - kept)
+
+
+def _has_text(src: str, tgt: str) -> bool:
+    return bool(src.strip()) and bool(tgt.strip())

@@ -1,0 +1,132 @@
+"""A corpus of any size seen through windows, each an even sample of it that fits into memory."""
+
+from collections.abc import Iterator
+from typing import Protocol
+
+import numpy as np
+
+from transformer_cli.data.batches import Batch, collate, count_batches, plan_epoch
+from transformer_cli.data.encoded import EncodedText
+from transformer_cli.data.store import EncodedStore
+
+WINDOW_PAIRS = 131_072
+"""Most pairs of a window: some 15 MB, and enough for batches of like lengths."""
+PAGE_PAIRS = 256
+"""Neighbouring pairs that stay together, so that they are read in one go."""
+
+
+class WindowedText(Protocol):
+    """Text to train on, in windows whose pairs are always the same."""
+
+    @property
+    def windows(self) -> int:
+        """The number of windows."""
+
+    def window(self, number: int) -> EncodedText:
+        """The pairs of a window, counted from 0."""
+
+    def window_lengths(self, number: int) -> tuple[np.ndarray, np.ndarray]:
+        """Tokens of source and target of the window's pairs, in their order."""
+
+
+class StoredWindows:
+    """The pairs of a store that are not too long to train on; none of them is held.
+
+    Window k of K has the pages k, k + K, k + 2K, …, so each is an even sample of the corpus, in
+    whatever order that is. Where one window is enough, it is the corpus itself.
+
+    Args:
+        store: the whole text.
+        max_length: most tokens of a side of a pair that is trained on.
+        window_pairs: most pairs of a window, a multiple of ``page_pairs``.
+        page_pairs: neighbouring pairs of a page.
+    """
+
+    def __init__(
+        self,
+        store: EncodedStore,
+        max_length: int,
+        window_pairs: int = WINDOW_PAIRS,
+        page_pairs: int = PAGE_PAIRS,
+    ) -> None:
+        self._store = store
+        self._max_length = max_length
+        self._page_pairs = page_pairs
+        pages = -(-len(store) // page_pairs)
+        self._windows = -(-pages // (window_pairs // page_pairs))
+        self._pairs = sum(len(self.window_lengths(number)[0]) for number in range(self._windows))
+
+    def __len__(self) -> int:
+        return self._pairs
+
+    @property
+    def windows(self) -> int:
+        """The number of windows."""
+        return self._windows
+
+    def window(self, number: int) -> EncodedText:
+        """The pairs of a window, counted from 0, apart from those that are too long."""
+        text = self._store.read(self._pages(number))
+        return text.without_longer_than(self._max_length)
+
+    def window_lengths(self, number: int) -> tuple[np.ndarray, np.ndarray]:
+        """Tokens of source and target of the pairs of ``window(number)``."""
+        src, tgt = self._store.lengths(self._pages(number))
+        kept = np.maximum(src, tgt) <= self._max_length
+        return src[kept], tgt[kept]
+
+    def _pages(self, number: int) -> list[range]:
+        pairs, size = range(len(self._store)), self._page_pairs
+        return [
+            pairs[start : start + size] for start in pairs[number * size :: self._windows * size]
+        ]
+
+
+class EpochBatches:
+    """The batches of every epoch: all pairs once, window after window.
+
+    Batches are a function of (text, batch_tokens, seed, epoch): any of them can be gone on from.
+
+    Args:
+        text: what to train on.
+        batch_tokens: most tokens of a side of a batch, end mark and padding included.
+        seed: the experiment's seed.
+    """
+
+    def __init__(self, text: WindowedText, batch_tokens: int, seed: int) -> None:
+        self._text = text
+        self._batch_tokens = batch_tokens
+        self._seed = seed
+        # Sorted by length, a window has the same number of batches in every epoch.
+        self._counts = [
+            count_batches(*text.window_lengths(number), batch_tokens)
+            for number in range(text.windows)
+        ]
+
+    def __len__(self) -> int:
+        """Batches of an epoch."""
+        return sum(self._counts)
+
+    def of_epoch(self, epoch: int, first: int = 0) -> Iterator[Batch]:
+        """The batches of an epoch, counted from 0, from the one numbered ``first`` on.
+
+        One window at a time is in memory.
+        """
+        for number in self._order(epoch):
+            count = self._counts[number]
+            if first < count:
+                yield from self._of_window(number, epoch, first)
+            first = max(0, first - count)
+
+    def _of_window(self, number: int, epoch: int, first: int) -> Iterator[Batch]:
+        text = self._text.window(number)
+        # A corpus of one window is planned as if there were no windows.
+        window = None if self._text.windows == 1 else number
+        for indices in plan_epoch(text, self._batch_tokens, self._seed, epoch, window)[first:]:
+            yield collate(text, indices)
+
+    def _order(self, epoch: int) -> list[int]:
+        """The windows' numbers in the order of an epoch."""
+        random = np.random.Generator(np.random.PCG64([self._seed, epoch]))
+        order: list[int] = random.permutation(self._text.windows).tolist()
+        return order

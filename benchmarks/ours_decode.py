@@ -13,7 +13,7 @@ from transformer_cli.inference.translator import Translator
 from transformer_cli.runs.directory import RunDirectory
 
 # A hypothesis of a beam takes as much of a batch as a sentence.
-SIZES = BatchSizes(greedy=(4096, 8192, 16384), beam=(8192, 16384, 32768), unit="tokens")
+SIZES = BatchSizes(greedy=(2048, 4096, 8192), beam=(4096, 8192, 16384), unit="tokens")
 
 
 def main(precision: torch.dtype, job_file: Path, outputs_file: Path) -> None:
@@ -28,27 +28,9 @@ def main(precision: torch.dtype, job_file: Path, outputs_file: Path) -> None:
 
     def translate(sentences: Sequence[int], beam_size: int, batch_tokens: int) -> list[Ids]:
         searching = translator.searching(beam_size=beam_size, batch_tokens=batch_tokens)
-        return translate_ids(searching, [job.sources[index] for index in sentences])
+        return searching.translate_ids([job.sources[index] for index in sentences])
 
     compete(translate, job, range(len(job.sources)), SIZES, outputs_file)
-
-
-def translate_ids(translator: Translator, sources: list[Ids]) -> list[Ids]:
-    """What ``Translator.translate_ids`` will do; a stand-in until it is there."""
-    import numpy as np
-
-    from transformer_cli.data.batches import cut_by_tokens
-
-    outputs: list[Ids] = [[] for _ in sources]
-    lengths = np.array([len(ids) for ids in sources])
-    order = np.argsort(-lengths, kind="stable")
-    batch_tokens = translator.decoding.batch_tokens // translator.decoding.beam_size
-    for batch in cut_by_tokens(order, lengths, batch_tokens):
-        for index, ids in zip(
-            batch, translator._search([sources[index] for index in batch]), strict=True
-        ):
-            outputs[index] = ids
-    return outputs
 
 
 if __name__ == "__main__":

@@ -13,19 +13,12 @@ from transformer_cli.model.attention import MultiHeadAttention
 from transformer_cli.model.dropout import Dropout
 from transformer_cli.model.products import Product
 
-_ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
-    "relu": F.relu,
-    "gelu": F.gelu,
-    "swiglu": F.silu,
-}
-
-
 class FeedForward(nn.Module):
     """max(0, x W1 + b1) W2 + b2 at every position; SwiGLU gates with a third matrix."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
-        self.activation = _ACTIVATIONS[config.activation]
+        self.activation = config.activation
         self.inner = nn.Linear(config.d_model, config.d_ff)
         self.gate = (
             nn.Linear(config.d_model, config.d_ff) if config.activation == "swiglu" else None
@@ -38,11 +31,11 @@ class FeedForward(nn.Module):
 
     def forward(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch d_model"]:
         """Widen, activate, narrow."""
-        inner = self._widen(x)
-        if self._to_gate is None:
-            inner = self.activation(inner)
-        else:
-            inner = self.activation(self._to_gate(x)) * inner
+        inner = self._widen(x, relu=self.activation == "relu")
+        if self.activation == "gelu":
+            inner = F.gelu(inner)
+        elif self._to_gate is not None:
+            inner = F.silu(self._to_gate(x)) * inner
         return self._narrow(self.dropout(inner))
 
 

@@ -28,11 +28,22 @@ class Product:
         self._layers = layers
         self._packed: tuple[Tensor, Tensor] | None = None
 
-    def __call__(self, x: Float[Tensor, "*batch d_in"]) -> Float[Tensor, "*batch d_out"]:
-        """The layers' outputs side by side, in autocast's type where that is on."""
+    def __call__(
+        self, x: Float[Tensor, "*batch d_in"], relu: bool = False
+    ) -> Float[Tensor, "*batch d_out"]:
+        """The layers' outputs side by side, in autocast's type where that is on.
+
+        Args:
+            x: the layers' input.
+            relu: give nothing less than zero.
+        """
         if self._packed is not None:
             weight, bias = self._packed
-            return _onednn_product(x.to(bias.dtype), weight, bias)
+            return _onednn_product(x.to(bias.dtype), weight, bias, "relu" if relu else "none")
+        product = self._product(x)
+        return F.relu(product) if relu else product
+
+    def _product(self, x: Tensor) -> Tensor:
         weight, bias = self._weights()
         if _onednn_takes(x, product_type(x)) and product_type(x) == torch.float32:
             product: Tensor = _DifferentiableProduct.apply(x, weight, bias)  # type: ignore[no-untyped-call]
@@ -123,8 +134,10 @@ class _DifferentiableProduct(torch.autograd.Function):
         return grad_x, grad_weight, grad_bias
 
 
-def _onednn_product(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    product: Tensor = torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
+def _onednn_product(
+    x: Tensor, weight: Tensor, bias: Tensor | None, activation: str = "none"
+) -> Tensor:
+    product: Tensor = torch.ops.mkldnn._linear_pointwise(x, weight, bias, activation, [], "")
     return product
 
 

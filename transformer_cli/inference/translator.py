@@ -12,6 +12,7 @@ from transformer_cli.config.schema import Config, DecodingConfig
 from transformer_cli.data.batches import cut_by_tokens, pad_rows
 from transformer_cli.errors import InputError
 from transformer_cli.inference.search import SearchOptions, search
+from transformer_cli.inference.workers import map_on_cores
 from transformer_cli.model.device import autocast
 from transformer_cli.model.products import packed_weights
 from transformer_cli.model.transformer import Transformer, build_model
@@ -136,9 +137,16 @@ class Translator:
         # Each hypothesis of a beam takes as much memory as a sentence.
         batch_tokens = self.decoding.batch_tokens // self.decoding.beam_size
         device = next(self.model.parameters()).device
+        batches = list(cut_by_tokens(order, lengths, batch_tokens))
+
+        def search_batch(batch: np.ndarray) -> list[list[int]]:
+            with autocast(device, self.precision):
+                return self._search([sources[index] for index in batch], device)
+
         with autocast(device, self.precision), packed_weights(self.model):
-            for batch in cut_by_tokens(order, lengths, batch_tokens):
-                found = self._search([sources[index] for index in batch], device)
+            for batch, found in zip(
+                batches, map_on_cores(search_batch, batches, device), strict=True
+            ):
                 for index, ids in zip(batch, found, strict=True):
                     outputs[index] = ids
                 progress(len(batch))

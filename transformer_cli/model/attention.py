@@ -12,7 +12,6 @@ from torch.nn import functional as F
 from transformer_cli.model.dropout import Dropout
 from transformer_cli.model.products import Product
 
-
 _FEW_QUERIES = 16
 
 

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -12,6 +11,7 @@ from transformer_cli.config.schema import ModelConfig
 from transformer_cli.model.attention import MultiHeadAttention
 from transformer_cli.model.dropout import Dropout
 from transformer_cli.model.products import Product
+
 
 class FeedForward(nn.Module):
     """max(0, x W1 + b1) W2 + b2 at every position; SwiGLU gates with a third matrix."""

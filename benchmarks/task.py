@@ -17,6 +17,9 @@ DATA = WORKSHOP / "data"
 _SETTINGS = (
     "training.batch_tokens=4096",
     "training.schedule={kind: noam, factor: 2, warmup: 400}",
+    # As JoeyNMT has it, which knows one rate for everything.
+    "model.attention_dropout=0.3",
+    "model.activation_dropout=0.3",
 )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from benchmarks.environments import environment
 from benchmarks.machine import report_head
+from benchmarks.peak import WAYS
 from benchmarks.rounds import Result, markdown_table, median_of, run_rounds
 from benchmarks.stopwatch import WARM_UP, updates_argument
 from benchmarks.task import prepare_data
@@ -15,9 +16,10 @@ OURS = {precision: f"ours, {precision}" for precision in ("float32", "bfloat16")
 
 _CONDITIONS = """\
 German to English on Multi30k, one joint vocabulary of 8,000 subwords, all embeddings tied; 3 + 3
-layers, d_model 256, d_ff 1024, 4 heads, pre-norm, dropout 0.3; at most 4,096 tokens a side in a
-batch, padding included; label smoothing 0.1, Adam (0.9, 0.98), Noam's schedule (factor 2, warm-up
-400), gradients clipped to 1.0, 2 threads. All train on the same token ids from weights of the same
+layers, d_model 256, d_ff 1024, 4 heads, pre-norm, dropout 0.3 (of attention weights and inner
+feed-forward units, too, as JoeyNMT has one rate for all); at most 4,096 tokens a side in a batch,
+padding included; label smoothing 0.1, Adam (0.9, 0.98), Noam's schedule (factor 2, warm-up 400),
+gradients clipped to 1.0, 2 threads. All train on the same token ids from weights of the same
 distributions (embeddings normal with d_model^-0.5, other matrices Xavier-uniform, biases zero).
 
 {updates} updates from scratch; time and tokens are those of updates {first} to {updates}, making of
@@ -30,14 +32,12 @@ What is not alike, as each is run as its users find it:
 - Batches: ours are of sentences of like length, so that an update holds more tokens. JoeyNMT and
   the textbook take sentences at random; JoeyNMT closes a batch once its sentences times their
   longest side reach 4,096, so it may pass that by one sentence.
-- Dropout: JoeyNMT and the textbook drop attention weights and inner feed-forward units, too
-  (JoeyNMT has one rate for all); our configuration drops embeddings and sublayer outputs.
 - JoeyNMT has no bias in the output layer, Adam's epsilon is 1e-8 rather than 1e-9, and each update
   uses the learning rate due one update earlier; none of them can be set.
 
 The share of the peak is what the matrix products of real tokens, forward and backward
-(`benchmarks/flops.py`), take of the fastest product of two square matrices of their type:
-{peaks}."""
+(`benchmarks/flops.py`), take of the fastest product of two square matrices of their type, by
+torch.mm, which PyTorch programs use, and by oneDNN (`benchmarks/peak.py`): {peaks}."""
 
 
 def main(arguments: Sequence[str] | None = None) -> str:
@@ -58,7 +58,10 @@ def main(arguments: Sequence[str] | None = None) -> str:
         updates=options.updates,
         first=WARM_UP + 1,
         rounds=options.rounds,
-        peaks=", ".join(f"{gflops:.0f} GFLOP/s in {dtype}" for dtype, gflops in peaks.items()),
+        peaks="; ".join(
+            f"in {dtype} " + " and ".join(f"{gflops:.0f}" for gflops in ways.values()) + " GFLOP/s"
+            for dtype, ways in peaks.items()
+        ),
     )
     return "\n\n".join(("## Training", conditions, _table(results, peaks)))
 
@@ -73,7 +76,9 @@ def _contestants(updates: int) -> dict[str, list[str]]:
     return {name: [*command, "--updates", str(updates)] for name, command in programs.items()}
 
 
-def _table(results: Mapping[str, Sequence[Result]], peaks: Mapping[str, float]) -> str:
+def _table(
+    results: Mapping[str, Sequence[Result]], peaks: Mapping[str, Mapping[str, float]]
+) -> str:
     header = (
         "contestant",
         "target tokens/s",
@@ -82,15 +87,16 @@ def _table(results: Mapping[str, Sequence[Result]], peaks: Mapping[str, float]) 
         "times the textbook",
         "target tokens an update",
         "validation loss",
-        "share of the peak",
+        *(f"share of {way}'s peak" for way in WAYS),
     )
     precisions = {name: precision for precision, name in OURS.items()}
     rows = []
     for name, rounds in results.items():
         speed = median_of(rounds, "tgt_tokens_per_second")
-        share = "–"
+        shares = ["–"] * len(WAYS)
         if precision := precisions.get(name):
-            share = f"{median_of(rounds, 'useful_gflops_per_second') / peaks[precision]:.0%}"
+            useful = median_of(rounds, "useful_gflops_per_second")
+            shares = [f"{useful / peaks[precision][way]:.0%}" for way in WAYS]
         rows.append(
             (
                 name,
@@ -100,7 +106,7 @@ def _table(results: Mapping[str, Sequence[Result]], peaks: Mapping[str, float]) 
                 f"{speed / median_of(results[TEXTBOOK], 'tgt_tokens_per_second'):.2f}",
                 f"{median_of(rounds, 'tgt_tokens_per_update'):,.0f}",
                 f"{median_of(rounds, 'validation_loss'):.3f}",
-                share,
+                *shares,
             )
         )
     return markdown_table(header, rows)

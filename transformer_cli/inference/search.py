@@ -71,7 +71,7 @@ _LIVE_SHARE = 0.8
 
 def _continuations(
     model: Transformer, tokens: Tensor, state: DecoderState, options: SearchOptions, count: int
-) -> tuple[Float[Tensor, "batch beam count"], Int[Tensor, "batch beam count"]]:
+) -> tuple[Float[Tensor, "batch hypothesis count"], Int[Tensor, "batch hypothesis count"]]:
     """The ``count`` likeliest tokens after each hypothesis, with their log-probabilities."""
     features = model.step(tokens, state).flatten(0, 1)
     banned = torch.tensor(options.banned_ids, dtype=torch.int64, device=features.device)
@@ -159,15 +159,16 @@ def _beam(
     limits = max_lengths.tolist()
     state = model.start(src, size)
     sentences = list(range(src.size(0)))  # which sentence each row of the batch is
-    written = torch.full((src.size(0), size, 1), options.bos_id, device=src.device)
-    # All hypotheses of a sentence begin alike: only the first may be continued.
-    totals = torch.full((src.size(0), size), float("-inf"), device=src.device)
-    totals[:, 0] = 0.0
+    # All hypotheses of a sentence begin alike: one is enough until they differ.
+    written = torch.full((src.size(0), 1, 1), options.bos_id, device=src.device)
+    totals = torch.zeros((src.size(0), 1), device=src.device)
+    # Twice the beam: at most half of these can be ends, one a hypothesis.
+    count = min(2 * size, model.tgt_size)
     for position in range(1, max(limits) + 1):
-        # Twice the beam: at most half of these can be ends, one a hypothesis.
-        step, found = _continuations(model, written[:, :, -1], state, options, 2 * size)
-        totals, flat = (totals[:, :, None] + step).flatten(1).topk(2 * size, dim=1)
-        tokens, parents = found.flatten(1).gather(1, flat), flat // (2 * size)
+        step, found = _continuations(model, written[:, :, -1], state, options, count)
+        continued = (totals[:, :, None] + step).flatten(1)
+        totals, flat = continued.topk(min(2 * size, continued.size(1)), dim=1)
+        tokens, parents = found.flatten(1).gather(1, flat), flat // count
         ends = tokens == options.eos_id
         among_best = ends[:, :size] & totals[:, :size].isfinite()
         for row, hypothesis in _hypotheses(among_best, written, parents, totals):
@@ -203,7 +204,7 @@ def _rows_of(written: Tensor, places: Tensor) -> Tensor:
 
 
 def _hypotheses(
-    chosen: Bool[Tensor, "batch beam"], written: Tensor, parents: Tensor, totals: Tensor
+    chosen: Bool[Tensor, "batch hypothesis"], written: Tensor, parents: Tensor, totals: Tensor
 ) -> Iterator[tuple[int, Hypothesis]]:
     """The chosen continuations' rows of the batch, and what they continue, rank by rank."""
     rows, ranks = chosen.nonzero().unbind(dim=1)

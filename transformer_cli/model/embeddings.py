@@ -85,8 +85,8 @@ class Embedding(nn.Module):
         return self._embed(ids, self.positions(0, ids.size(1)))
 
     def at(
-        self, ids: Int[Tensor, "batch beam"], position: int
-    ) -> Float[Tensor, "batch beam d_model"]:
+        self, ids: Int[Tensor, "batch hypothesis"], position: int
+    ) -> Float[Tensor, "batch hypothesis d_model"]:
         """Embed ``ids``, all of which stand at ``position``."""
         return self._embed(ids, self.positions(position, 1))
 

@@ -99,16 +99,19 @@ class LayerCache:
     def write(
         self,
         position: int,
-        keys: Float[Tensor, "batch heads beam d_head"],
-        values: Float[Tensor, "batch heads beam d_head"],
+        keys: Float[Tensor, "batch heads hypothesis d_head"],
+        values: Float[Tensor, "batch heads hypothesis d_head"],
     ) -> tuple[
         Float[Tensor, "batch heads written d_head"], Float[Tensor, "batch heads written d_head"]
     ]:
-        """Keep those of ``position``; give all up to it, position by position."""
+        """Keep those of ``position``; give all up to it, position by position.
+
+        There may be fewer hypotheses than the beam has places.
+        """
         if position == self.keys.size(2):
             self.keys, self.values = _twice_as_long(self.keys), _twice_as_long(self.values)
-        self.keys[:, :, position] = keys
-        self.values[:, :, position] = values
+        self.keys[:, :, position, : keys.size(2)] = keys
+        self.values[:, :, position, : keys.size(2)] = values
         end = position + 1
         return self.keys[:, :, :end].flatten(2, 3), self.values[:, :, :end].flatten(2, 3)
 
@@ -120,7 +123,7 @@ class LayerCache:
 
 def _twice_as_long(kept: Tensor) -> Tensor:
     batch, heads, capacity, beam, d_head = kept.shape
-    longer = kept.new_empty(batch, heads, 2 * capacity, beam, d_head)
+    longer = kept.new_zeros(batch, heads, 2 * capacity, beam, d_head)
     longer[:, :, :capacity] = kept
     return longer
 
@@ -159,18 +162,19 @@ class DecoderLayer(nn.Module):
         batch, heads, _, d_head = keys.shape
         shape = (batch, heads, _FIRST_CAPACITY, beam_size, d_head)
         # Contiguous: they are read at every step.
+        # Zeros: a place that no hypothesis writes to is multiplied by a weight of zero.
         return LayerCache(
-            keys.contiguous(), values.contiguous(), keys.new_empty(shape), keys.new_empty(shape)
+            keys.contiguous(), values.contiguous(), keys.new_zeros(shape), keys.new_zeros(shape)
         )
 
     def step(
         self,
-        x: Float[Tensor, "batch beam d_model"],
+        x: Float[Tensor, "batch hypothesis d_model"],
         position: int,
         cache: LayerCache,
-        tgt_mask: Bool[Tensor, "batch 1 beam written"] | None,
+        tgt_mask: Bool[Tensor, "batch 1 hypothesis written"] | None,
         src_mask: Bool[Tensor, "batch 1 1 src"],
-    ) -> Float[Tensor, "batch beam d_model"]:
+    ) -> Float[Tensor, "batch hypothesis d_model"]:
         """One more target position of each hypothesis; ``cache`` holds the earlier ones."""
 
         def attend_written(y: Tensor) -> Tensor:

@@ -90,16 +90,16 @@ class Transformer(nn.Module):
         return features
 
     def start(self, src: Int[Tensor, "batch src"], beam_size: int = 1) -> "DecoderState":
-        """Encode ``src`` and be ready to decode ``beam_size`` hypotheses of each row."""
+        """Encode ``src`` and be ready to decode up to ``beam_size`` hypotheses of each row."""
         memory, src_mask = self.encode(src)
         caches = [layer.start(memory, beam_size) for layer in self._decoder_layers()]
         return DecoderState(src_mask, caches, beam_size)
 
     def step(
-        self, tokens: Int[Tensor, "batch beam"], state: "DecoderState"
-    ) -> Float[Tensor, "batch beam d_model"]:
+        self, tokens: Int[Tensor, "batch hypothesis"], state: "DecoderState"
+    ) -> Float[Tensor, "batch hypothesis d_model"]:
         """What becomes the logits of the token after ``tokens``, given all that went before."""
-        tgt_mask = state.written()
+        tgt_mask = state.written(tokens.size(1))
         x = self.tgt_embedding.at(tokens, state.position)
         for layer, cache in zip(self._decoder_layers(), state.caches, strict=True):
             x = layer.step(x, state.position, cache, tgt_mask, state.src_mask)
@@ -127,21 +127,22 @@ class DecoderState:
     caches: list[LayerCache]
     beam_size: int = 1
     position: int = 0
-    lineage: Int[Tensor, "batch beam position"] | None = None
+    lineage: Int[Tensor, "batch hypothesis position"] | None = None
 
-    def written(self) -> Bool[Tensor, "batch 1 beam written"] | None:
-        """Which keys each hypothesis may see, once those of ``position`` are written; None: all."""
+    def written(self, hypotheses: int) -> Bool[Tensor, "batch 1 hypothesis written"] | None:
+        """Which keys each hypothesis may see, once those of ``position`` are there; None: all."""
         if self.beam_size == 1:
             return None
-        batch, places = self.src_mask.size(0), torch.arange(self.beam_size).to(self.src_mask.device)
-        here = places[None, :, None].expand(batch, -1, -1)
+        places = torch.arange(self.beam_size, device=self.src_mask.device)
+        here = places[None, :hypotheses, None].expand(self.src_mask.size(0), -1, -1)
         self.lineage = here if self.lineage is None else torch.cat((self.lineage, here), dim=2)
         return (self.lineage[..., None] == places).flatten(2)[:, None]
 
-    def reorder(self, parents: Int[Tensor, "batch beam"]) -> None:
+    def reorder(self, parents: Int[Tensor, "batch hypothesis"]) -> None:
         """Let each hypothesis go on from the one that stood in place ``parents``."""
         if self.lineage is not None:
-            self.lineage = self.lineage.gather(1, parents[..., None].expand_as(self.lineage))
+            places = parents[..., None].expand(-1, -1, self.position)
+            self.lineage = self.lineage.gather(1, places)
 
     def keep(self, rows: Int[Tensor, " rows"]) -> None:
         """Keep ``rows`` of the batch, in that order."""

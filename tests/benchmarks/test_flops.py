@@ -37,8 +37,9 @@ def test_without_padding_it_is_what_torch_counts(activation: str) -> None:
         {"d_model": 16, "num_heads": 2, "d_ff": 24, "activation": activation, "dropout": 0.0}
     )
     rows, src, tgt, vocab = 3, 7, 5, 11
-    model = build_model(config, vocab, vocab, pad_id=3, seed=1)
-    # Recording keeps to attention's plain products: torch counts no fused ones on a CPU.
+    # Double precision keeps to torch's own products: torch counts none of oneDNN's. Recording keeps
+    # to attention's plain ones: torch counts no fused ones on a CPU.
+    model = build_model(config, vocab, vocab, pad_id=3, seed=1).double()
     with FlopCounterMode(display=False) as counter, recorded_attention(model):
         ids = torch.full((rows, max(src, tgt)), 4)
         model(ids[:, :src], ids[:, :tgt]).sum().backward()

@@ -11,7 +11,14 @@ import torch
 from torch import Tensor, nn
 
 from transformer_cli.config.schema import ModelConfig
-from transformer_cli.inference.search import Hypothesis, SearchOptions, _beam, search
+from transformer_cli.inference.search import (
+    _CHUNK_ELEMENTS,
+    Hypothesis,
+    SearchOptions,
+    _beam,
+    _top,
+    search,
+)
 from transformer_cli.model.transformer import DecoderState, Transformer
 
 UNK, BOS, EOS, PAD = 0, 1, 2, 3
@@ -35,12 +42,18 @@ LIMITS = torch.tensor([9, 4, 1, 12, 7, 2, 12, 10])
 
 
 class CountingTransformer(Transformer):
-    """Remembers how many rows each decoding step had."""
+    """Remembers how many sentences each decoding step had, and of how many hypotheses."""
 
-    rows: list[int]
+    sentences: list[int]
+    beam_sizes: set[int]
+
+    def start(self, src: Tensor, beam_size: int = 1) -> DecoderState:
+        self.sentences, self.beam_sizes = [], set()
+        return super().start(src, beam_size)
 
     def step(self, tokens: Tensor, state: DecoderState) -> Tensor:
-        self.rows = [*getattr(self, "rows", []), len(tokens)]
+        self.sentences.append(tokens.size(0))
+        self.beam_sizes.add(tokens.size(1))
         return super().step(tokens, state)
 
 
@@ -147,19 +160,47 @@ def test_the_random_model_is_no_easy_case() -> None:
     assert max(len(set(each.ids)) for each in found) >= 2
 
 
+def test_greedy_over_many_tokens_equals_a_loop_without_cache() -> None:
+    # So many tokens that they are ranked by groups; not all of them stand in one.
+    model = random_model(tgt_size=300)
+    found = search(model, SRC, LIMITS, GREEDY)
+    rows_and_limits = zip(SRC, LIMITS.tolist(), strict=True)
+    assert_equal(found, [slow_greedy(model, row, limit) for row, limit in rows_and_limits])
+    assert len({token for each in found for token in each.ids}) > 5
+
+
 def test_greedy_batch_equals_one_by_one() -> None:
     model = random_model()
     assert_equal(search(model, SRC, LIMITS, GREEDY), one_by_one(model, SRC, LIMITS, GREEDY))
 
 
-def test_finished_rows_leave_the_batch() -> None:
+def sentences_in_each_step(steps_needed: Sequence[int]) -> list[int]:
+    """How many sentences take part in each step: done ones leave once they are a fifth of all."""
+    taking_part, expected = len(steps_needed), []
+    for steps_done in range(max(steps_needed)):
+        live = sum(steps > steps_done for steps in steps_needed)
+        if 5 * live <= 4 * taking_part:
+            taking_part = live
+        expected.append(taking_part)
+    return expected
+
+
+def test_finished_rows_leave_the_batch_together() -> None:
     model = random_model()
     found = search(model, SRC, LIMITS, GREEDY)
     lengths = [
         len(with_end_mark(each, limit)) for each, limit in zip(found, LIMITS.tolist(), strict=True)
     ]
-    expected = [sum(length > step for length in lengths) for step in range(max(lengths))]
-    assert model.rows == expected
+    live = [sum(length > step for length in lengths) for step in range(max(lengths))]
+    assert model.sentences == sentences_in_each_step(lengths) != live
+    assert model.beam_sizes == {1}
+
+
+def test_one_done_sentence_of_many_stays() -> None:
+    model = random_model(end_bias=-1e4)
+    limits = torch.tensor([2, 5, 5, 5, 5, 5, 5, 3])
+    search(model, SRC, limits, GREEDY)
+    assert model.sentences == [8, 8, 8, 6, 6]
 
 
 def test_a_limit_cuts_and_changes_nothing_before_it() -> None:
@@ -202,6 +243,18 @@ def test_no_ids_need_be_banned(beam_size: int) -> None:
     assert found[0].ids == [UNK, UNK]
 
 
+@pytest.mark.parametrize("beam_size", [1, 3])
+@pytest.mark.parametrize("rows_at_a_time", [1, 5])
+def test_ranking_some_rows_at_a_time_changes_nothing(
+    rows_at_a_time: int, beam_size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = random_model()
+    options = replace(GREEDY, beam_size=beam_size)
+    expected = search(model, SRC, LIMITS, options)
+    monkeypatch.setitem(_CHUNK_ELEMENTS, "cpu", rows_at_a_time * TGT_SIZE)
+    assert_equal(search(model, SRC, LIMITS, options), expected)
+
+
 @pytest.mark.parametrize("beam_size", [1, 2, 4, 7])
 def test_log_probability_is_that_of_a_full_pass(beam_size: int) -> None:
     model = random_model()
@@ -231,15 +284,31 @@ def test_beam_batch_equals_one_by_one(beam_size: int) -> None:
     assert_equal(search(model, SRC, LIMITS, options), one_by_one(model, SRC, LIMITS, options))
 
 
-def test_finished_sentences_leave_the_beam() -> None:
+def test_beam_over_many_tokens_equals_one_by_one() -> None:
+    # Ranked by groups with a beam of two, as long rows are, and not with one of five.
+    model = random_model(tgt_size=300)
+    for beam_size in (2, 5):
+        options = replace(GREEDY, beam_size=beam_size)
+        found = search(model, SRC, LIMITS, options)
+        assert_equal(found, one_by_one(model, SRC, LIMITS, options))
+        expected = [
+            log_probability(model, row, with_end_mark(each, limit))
+            for row, each, limit in zip(SRC, found, LIMITS.tolist(), strict=True)
+        ]
+        assert [each.log_probability for each in found] == pytest.approx(expected, abs=1e-4)
+
+
+def test_finished_sentences_leave_the_beam_together() -> None:
     model = random_model()
-    search(model, SRC, LIMITS, replace(GREEDY, beam_size=3))
-    assert model.rows[0] == 3 * len(SRC)
-    assert all(rows % 3 == 0 for rows in model.rows)
-    assert model.rows == sorted(model.rows, reverse=True)
-    for steps_before, rows in enumerate(model.rows):
-        within_limit = LIMITS.greater(steps_before)
-        assert rows <= 3 * int(within_limit.sum())
+    options = replace(GREEDY, beam_size=3)
+    steps_needed = []
+    for row, limit in zip(SRC, LIMITS, strict=True):
+        search(model, without_padding(row), limit[None], options)
+        steps_needed.append(len(model.sentences))
+    assert len(set(steps_needed)) >= 4, "the case is too easy"
+    search(model, SRC, LIMITS, options)
+    assert model.sentences == sentences_in_each_step(steps_needed)
+    assert model.beam_sizes == {3}
 
 
 def every_ending(model: Transformer, row: Tensor, length: int) -> dict[tuple[int, ...], float]:
@@ -283,13 +352,20 @@ ONE_SRC = torch.tensor([[5, EOS]])
 
 @dataclass
 class WrittenState(DecoderState):
-    """Knows what each row has written, begin mark aside."""
+    """Knows what each hypothesis of each row has written, begin mark aside."""
 
-    written: list[tuple[int, ...]] = field(default_factory=list)
+    outputs: list[list[tuple[int, ...]]] = field(default_factory=list)
 
-    def select(self, rows: Tensor) -> None:
-        super().select(rows)
-        self.written = [self.written[row] for row in rows.tolist()]
+    def reorder(self, parents: Tensor) -> None:
+        super().reorder(parents)
+        self.outputs = [
+            [outputs[place] for place in places]
+            for outputs, places in zip(self.outputs, parents.tolist(), strict=True)
+        ]
+
+    def keep(self, rows: Tensor) -> None:
+        super().keep(rows)
+        self.outputs = [self.outputs[row] for row in rows.tolist()]
 
 
 class ScriptedTransformer(Transformer):
@@ -300,20 +376,27 @@ class ScriptedTransformer(Transformer):
         self.script = script
         self.steps = 0
 
-    def start(self, src: Tensor) -> WrittenState:
-        return WrittenState((src != PAD)[:, None, None, :], [], written=[()] * len(src))
+    def start(self, src: Tensor, beam_size: int = 1) -> WrittenState:
+        outputs: list[list[tuple[int, ...]]] = [[()] * beam_size for _ in src]
+        return WrittenState((src != PAD)[:, None, None, :], [], beam_size, outputs=outputs)
 
     def step(self, tokens: Tensor, state: DecoderState) -> Tensor:
         assert isinstance(state, WrittenState)
         if self.steps:
-            longer = zip(state.written, tokens.tolist(), strict=True)
-            state.written = [(*written, token) for written, token in longer]
+            state.outputs = [
+                [(*output, token) for output, token in zip(*row, strict=True)]
+                for row in zip(state.outputs, tokens.tolist(), strict=True)
+            ]
         self.steps += 1
-        logits = torch.full((len(tokens), TGT_SIZE), -math.inf)
-        for row, written in enumerate(state.written):
-            for token, probability in self.script.get(written, {EOS: 1.0}).items():
-                logits[row, token] = math.log(probability)
+        logits = torch.full((*tokens.shape, TGT_SIZE), -math.inf)
+        for row, outputs in enumerate(state.outputs):
+            for place, output in enumerate(outputs):
+                for token, probability in self.script.get(output, {EOS: 1.0}).items():
+                    logits[row, place, token] = math.log(probability)
         return logits
+
+    def logits(self, features: Tensor) -> Tensor:
+        return features
 
 
 def search_script(
@@ -380,3 +463,41 @@ def test_an_output_may_end_at_its_limit(beam_size: int) -> None:
     assert search_script(script, beam_size, limit=3)[:2] == ([A, B], 0.72)
     cut = {**script, (B,): {C: 1.0}}
     assert search_script(cut, beam_size, limit=2)[:2] == ([A, B], 0.72)
+
+
+# --- ranking --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("count", [1, 3, 10])
+@pytest.mark.parametrize("width", [12, 63, 64, 65, 129, 700, 8000])
+def test_the_best_of_a_row_are_those_that_torch_finds(width: int, count: int) -> None:
+    rows = 20
+    x = torch.randperm(rows * width).view(rows, width).float()
+    x[0, -1], x[1, 0] = x.max() + 1, x.max() + 2  # the best at either end
+    x[2, torch.randperm(width)[: width - count]] = -math.inf  # no more than are asked for
+    assert_top(x, count)
+
+
+def test_the_best_of_one_is_itself() -> None:
+    assert_top(torch.tensor([[3.0], [-math.inf]]), count=1)
+
+
+def assert_top(x: Tensor, count: int) -> None:
+    values, columns = _top(x, count)
+    expected = x.topk(count, dim=1)
+    assert torch.equal(values, expected.values)
+    assert torch.equal(columns, expected.indices)
+
+
+@pytest.mark.parametrize("count", [1, 3, 10])
+@pytest.mark.parametrize("width", [12, 65, 129, 700, 8000])
+def test_ties_are_told_apart(width: int, count: int) -> None:
+    x = torch.randint(3, (20, width)).float()
+    x[0] = -math.inf
+    x[1] = -math.inf
+    x[1, -1] = 0.0
+    x[2, ::2] = -math.inf
+    values, columns = _top(x, count)
+    assert torch.equal(values, x.topk(count, dim=1).values)
+    assert torch.equal(x.gather(1, columns), values)
+    assert all(len(set(row)) == count for row in columns.tolist())

@@ -1,6 +1,7 @@
 """Text in, text out: order, blank lines, streams, limits, and runs read from disk."""
 
-from collections.abc import Iterator, Sequence
+import copy
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -46,13 +47,15 @@ class NumberTokenizer:
 
 
 class CountingTransformer(Transformer):
-    """Counts the sentences that are searched for a translation."""
+    """Remembers how many sentences are searched for a translation, batch by batch."""
 
-    searched = 0
+    def __init__(self, *of_transformer: Any) -> None:
+        super().__init__(*of_transformer)
+        self.batches: list[int] = []
 
-    def start(self, src: Tensor) -> DecoderState:
-        self.searched += len(src)
-        return super().start(src)
+    def start(self, src: Tensor, beam_size: int = 1) -> DecoderState:
+        self.batches.append(len(src))
+        return super().start(src, beam_size)
 
 
 def random_translator(
@@ -93,7 +96,7 @@ def random_translator(
 
 def searched(translator: Translator) -> int:
     assert isinstance(translator.model, CountingTransformer)
-    return translator.model.searched
+    return sum(translator.model.batches)
 
 
 LINES = ["5 6 7", "9", "13 4 4 8 10", "6 6", "12 11 10 9 8 7 6", "5", "8 13"]
@@ -139,6 +142,93 @@ def test_batches_count_every_row_of_a_beam(beam_size: int, sentences: list[int])
     translator = random_translator().searching(beam_size, batch_tokens=16, max_length=1)
     translator.translate(["5 6 7"] * 8, progress=finished.append)
     assert finished == sentences
+
+
+@pytest.mark.parametrize("beam_size", [1, 3])
+def test_ids_keep_their_order(beam_size: int) -> None:
+    translator = random_translator().searching(beam_size, batch_tokens=12, max_length=6)
+    sources = [[*map(int, line.split()), EOS_ID] for line in LINES]
+    alone = [translator.translate_ids([source])[0] for source in sources]
+    assert len(set(map(tuple, alone))) >= 4, "the case is too easy"
+    assert translator.translate_ids(sources) == alone
+    assert [" ".join(map(str, ids)) for ids in alone] == translator.translate(LINES)
+
+
+def test_empty_ids_stay_empty() -> None:
+    finished: list[int] = []
+    translator = random_translator(end_bias=-1e4).searching(batch_tokens=8, max_length=3)
+    sources = [[], [5, EOS_ID], [], [6, 7, 8, 9, EOS_ID], [6, EOS_ID], []]
+    outputs = translator.translate_ids(sources, finished.append)
+    assert [len(ids) for ids in outputs] == [0, 3, 0, 3, 3, 0]
+    assert sum(finished) == searched(translator) == 3
+
+
+def test_progress_is_told_of_each_batch_in_order() -> None:
+    finished: list[int] = []
+    translator = random_translator().searching(batch_tokens=20, max_length=3)
+    # Longest first, as many to a batch as fill 20 places, padding included.
+    sources = [[5] * 4 + [EOS_ID]] * 10 + [[5] * 9 + [EOS_ID]] * 3 + [[5, EOS_ID]] * 12
+    translator.translate_ids(sources, finished.append)
+    assert finished == [2, 2, 4, 4, 4, 9]
+
+
+# --- workers --------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def threads() -> Iterator[Callable[[int], None]]:
+    """Sets torch's number of threads, for one test."""
+    before = torch.get_num_threads()
+    yield torch.set_num_threads
+    torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize("precision", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("beam_size", [1, 3])
+def test_several_workers_translate_as_one_does(
+    beam_size: int, precision: torch.dtype, threads: Callable[[int], None]
+) -> None:
+    translator = random_translator().searching(beam_size, batch_tokens=24, max_length=20)
+    translator = replace(translator, precision=precision)
+    sources = [[*torch.randint(4, SIZE, (length,)).tolist(), EOS_ID] for length in range(1, 12)] * 2
+    found = {}
+    for workers in (1, 2, 3):
+        threads(workers)
+        found[workers] = translator.translate_ids(sources)
+    assert len(set(map(tuple, found[1]))) >= 4, "the case is too easy"
+    assert found[2] == found[1]
+    assert found[3] == found[1]
+
+
+def test_several_workers_share_one_table_of_positions(threads: Callable[[int], None]) -> None:
+    # Sources beyond the 256 positions that a table begins with, for which workers make it longer.
+    translator = random_translator(end_bias=-1e4).searching(batch_tokens=8, max_length=3)
+    sources = [[*torch.randint(4, SIZE, (length,)).tolist(), EOS_ID] for length in (300, 700, 500)]
+    alone = [
+        replace(translator, model=copy.deepcopy(translator.model)).translate_ids([source])[0]
+        for source in sources
+    ]
+    threads(2)
+    assert translator.translate_ids(sources) == alone
+
+
+class WrongProgressError(Exception):
+    pass
+
+
+def test_a_caller_that_fails_gets_its_error_and_an_unpacked_model() -> None:
+    def fail(_: int) -> None:
+        raise WrongProgressError
+
+    translator = random_translator(end_bias=-1e4).searching(batch_tokens=8, max_length=3)
+    threads_before = torch.get_num_threads()
+    with pytest.raises(WrongProgressError):
+        translator.translate(LINES, progress=fail)
+    assert torch.get_num_threads() == threads_before
+    with torch.no_grad():
+        translator.model.output.bias[7] += 1e3
+    ids = torch.tensor([[5, EOS_ID]])
+    assert translator.model(ids, ids).argmax(dim=2).tolist() == [[7, 7]]
 
 
 # --- streams --------------------------------------------------------------------------------------

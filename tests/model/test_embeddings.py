@@ -1,6 +1,7 @@
 """Positions by hand-worked numbers, growth past the table, and the scale of token vectors."""
 
 import math
+from typing import Any
 
 import pytest
 import torch
@@ -56,6 +57,23 @@ def test_growing_leaves_earlier_positions_as_they_were() -> None:
     assert torch.equal(positions(0, 256), before)
 
 
+class SharedPositions(SinusoidalPositions):
+    """Each time its table was looked at, another thread puts in the short one of its own making."""
+
+    def __getattr__(self, name: str) -> Any:
+        found = super().__getattr__(name)
+        if name == "table":
+            self._buffers["table"] = sinusoids(256, self.d_model)
+        return found
+
+
+@pytest.mark.parametrize(("start", "length"), [(255, 1), (256, 1), (299, 1), (0, 300)])
+def test_another_thread_that_writes_the_table_is_not_in_the_way(start: int, length: int) -> None:
+    positions = SharedPositions(6)
+    positions._buffers["table"] = sinusoids(300, 6)
+    assert torch.equal(positions(start, length), sinusoids(300, 6)[start : start + length])
+
+
 def test_sinusoids_are_no_part_of_a_checkpoint() -> None:
     assert SinusoidalPositions(6).state_dict() == {}
 
@@ -102,7 +120,18 @@ def test_tokens_are_scaled_and_positions_added() -> None:
             ]
         ]
     )
-    torch.testing.assert_close(embedding(torch.tensor([[2, 0]]), start=1), expected)
+    torch.testing.assert_close(embedding(torch.tensor([[1, 2, 0]]))[:, 1:], expected)
+    for position, token in [(1, 2), (2, 0)]:
+        torch.testing.assert_close(
+            embedding.at(torch.tensor([[token]]), position), expected[:, position - 1, None]
+        )
+
+
+def test_hypotheses_side_by_side_stand_at_one_position() -> None:
+    embedding = Embedding(ModelConfig(d_model=8, num_heads=1), vocab_size=9).eval()
+    beam = torch.tensor([[5, 7, 5], [8, 1, 2]])
+    whole = embedding(beam.view(6, 1).expand(6, 4))
+    torch.testing.assert_close(embedding.at(beam, 3), whole[:, 3].view(2, 3, 8))
 
 
 def test_dropout_falls_on_the_sum_of_tokens_and_positions() -> None:

@@ -26,7 +26,28 @@ def test_float_ids_are_refused() -> None:
 
 def test_fields_of_a_dataclass_are_checked() -> None:
     with pytest.raises(TypeCheckError):
-        LayerCache(memory_keys=torch.zeros(2, 2, 3, 4), memory_values=torch.zeros(2, 2, 5, 4))
+        LayerCache(
+            memory_keys=torch.zeros(2, 2, 3, 4),
+            memory_values=torch.zeros(2, 2, 5, 4),
+            keys=torch.zeros(2, 2, 16, 1, 4),
+            values=torch.zeros(2, 2, 16, 1, 4),
+        )
+
+
+def test_tokens_without_a_beam_are_refused() -> None:
+    model = Transformer(ModelConfig(d_model=8, num_heads=2), src_size=5, tgt_size=5, pad_id=3)
+    ids = torch.tensor([[4, 2]])
+    state = model.start(ids)
+    model.step(ids[:, :1], state)
+    with pytest.raises(TypeCheckError):
+        model.step(ids[:, 1], state)
+
+
+def test_parents_of_another_beam_are_refused() -> None:
+    model = Transformer(ModelConfig(d_model=8, num_heads=2), src_size=5, tgt_size=5, pad_id=3)
+    state = model.start(torch.tensor([[4, 2]]), beam_size=3)
+    with pytest.raises(TypeCheckError):
+        state.reorder(torch.tensor([0, 1, 2]))
 
 
 def test_a_loss_of_mismatched_targets_is_refused() -> None:

@@ -36,6 +36,7 @@ def evaluate(
     ] = None,
     device: options.Device = "auto",
     precision: options.Precision = "auto",
+    threads: options.Threads = None,
     version: options.Version = False,
 ) -> None:
     """Score a trained model: BLEU, chrF and perplexity.
@@ -50,7 +51,7 @@ def evaluate(
     from transformer_cli.files import write_text
     from transformer_cli.inference import evaluation
     from transformer_cli.inference.translator import Translator
-    from transformer_cli.model.device import choose_device, choose_precision
+    from transformer_cli.model.device import choose_device, choose_precision, use_threads
     from transformer_cli.model.perplexity import perplexity
     from transformer_cli.runs.directory import RunDirectory
 
@@ -58,6 +59,7 @@ def evaluate(
         options.check_output(output)
     directory = RunDirectory(run)
     name, text = _text(directory.load_config(), split, src, ref)
+    use_threads(threads)
     torch_device = choose_device(device)
     translator = Translator.load(
         directory, checkpoint, torch_device, choose_precision(precision, torch_device)

@@ -53,6 +53,11 @@ Precision = Annotated[
     PrecisionName, typer.Option(help="Of matrix products; auto is bfloat16 on a GPU.")
 ]
 
+Threads = Annotated[
+    int | None,
+    typer.Option(metavar="N", min=1, help="CPU threads to compute with.  [default: one a core]"),
+]
+
 
 def check_output(path: Path) -> None:
     """Make sure, before long work, that a file can be made at ``path``.

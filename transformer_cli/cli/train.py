@@ -25,6 +25,7 @@ def train(
     overwrite: options.Overwrite = False,
     device: options.Device = "auto",
     precision: options.Precision = "auto",
+    threads: options.Threads = None,
     version: options.Version = False,
 ) -> None:
     """Train a model, or go on where an earlier training stopped.
@@ -38,12 +39,13 @@ def train(
     """
     from transformer_cli.config.yaml import load_config
     from transformer_cli.data.store import stored_survey
-    from transformer_cli.model.device import choose_device, choose_precision
+    from transformer_cli.model.device import choose_device, choose_precision, use_threads
     from transformer_cli.runs.directory import RunDirectory
     from transformer_cli.runs.lock import locked
     from transformer_cli.training.preparation import read_texts
 
     settings = load_config(config, set_ or [])
+    use_threads(threads)
     torch_device = choose_device(device)
     torch_precision = choose_precision(precision, torch_device)
     run = RunDirectory(options.run_directory(config, run_dir))

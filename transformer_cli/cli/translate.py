@@ -40,6 +40,7 @@ def translate(
     ] = None,
     device: options.Device = "auto",
     precision: options.Precision = "auto",
+    threads: options.Threads = None,
     version: options.Version = False,
 ) -> None:
     """Translate text, one sentence a line; line N in is line N out.
@@ -53,11 +54,12 @@ def translate(
     """
     from transformer_cli.data.corpus import decode_lines
     from transformer_cli.inference.translator import CHUNK_LINES, Translator
-    from transformer_cli.model.device import choose_device, choose_precision
+    from transformer_cli.model.device import choose_device, choose_precision, use_threads
     from transformer_cli.runs.directory import RunDirectory
 
     if str(output) != "-":
         options.check_output(output)
+    use_threads(threads)
     torch_device = choose_device(device)
     with _opened(input_) as source:
         translator = Translator.load(

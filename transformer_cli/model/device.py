@@ -19,6 +19,12 @@ def choose_device(name: DeviceName) -> torch.device:
     return torch.device(name)
 
 
+def use_threads(threads: int | None) -> None:
+    """Compute with ``threads`` CPU threads from now on; None leaves torch's choice, one a core."""
+    if threads is not None:
+        torch.set_num_threads(threads)
+
+
 def choose_precision(name: PrecisionName, device: torch.device) -> torch.dtype:
     """The type of matrix products; 'auto' is bfloat16 on a GPU that has it, else float32."""
     if name == "auto":

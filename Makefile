@@ -37,6 +37,7 @@ lint: setup
 	$(BIN)/lint-imports
 
 bench: setup
+	$(CLI) train configs/multi30k_de_en_fast.yaml --precision bfloat16
 	$(BIN)/python -m benchmarks
 
 clean:

@@ -19,7 +19,7 @@ from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.text.tokenizer import Tokenizer, load_tokenizers
 
 SPLIT = "test_2016_flickr"
-DEFAULT_RUN = Path("runs/multi30k_de_en_bpe")
+DEFAULT_RUN = Path("runs/multi30k_de_en_fast")
 
 
 def main(arguments: Sequence[str] | None = None) -> str:
@@ -84,8 +84,9 @@ def _contestants(job_file: Path, directory: Path) -> dict[str, list[str]]:
     programs = {
         OURS: [*ours, "float32"],
         "ours, bfloat16": [*ours, "bfloat16"],
-        CTRANSLATE2: [*ctranslate2, "float32"],
-        "CTranslate2 4.8.5, int8": [*ctranslate2, "int8"],
+        CTRANSLATE2[0]: [*ctranslate2, "float32", "1"],
+        CTRANSLATE2[1]: [*ctranslate2, "float32", "2"],
+        "CTranslate2 4.8.5, int8, 2 workers": [*ctranslate2, "int8", "2"],
         JOEYNMT: joeynmt,
     }
     return {

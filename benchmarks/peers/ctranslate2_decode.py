@@ -1,6 +1,6 @@
 """Translates a job with CTranslate2.
 
-Run by its own Python: ``python -m benchmarks.peers.ctranslate2_decode TYPE JOB OUTPUTS``.
+Run by its own Python: ``python -m benchmarks.peers.ctranslate2_decode TYPE WORKERS JOB OUTPUTS``.
 """
 
 import sys
@@ -17,22 +17,32 @@ from benchmarks.rounds import THREADS
 SIZES = BatchSizes(greedy=(32, 64, 128, 256, 512), beam=(16, 32, 64, 128), unit="sentences")
 
 
-def main(compute_type: str, job_file: Path, outputs_file: Path) -> None:
-    """Time greedy and beam search over the job's sentences."""
+def main(compute_type: str, workers: int, job_file: Path, outputs_file: Path) -> None:
+    """Time greedy and beam search over the job's sentences.
+
+    Args:
+        compute_type: CTranslate2's name of the weights' type.
+        workers: batches translated side by side; they share the threads.
+        job_file: what to translate.
+        outputs_file: where the translations go.
+    """
     job = Job.load(job_file)
     with tempfile.TemporaryDirectory() as directory:
         convert(job, Path(directory))
         translator = ctranslate2.Translator(
-            directory, compute_type=compute_type, inter_threads=1, intra_threads=THREADS
+            directory,
+            compute_type=compute_type,
+            inter_threads=workers,
+            intra_threads=THREADS // workers,
         )
     sources = [[token(number) for number in source] for source in job.sources]
     ids = {token(number): number for number in range(job.vocab_size)}
 
     def translate(sentences: Sequence[int], beam_size: int, batch_size: int) -> list[Ids]:
-        outputs: list[Ids] = []
+        running = []
         for start in range(0, len(sentences), batch_size):
             numbers = sentences[start : start + batch_size]
-            results = translator.translate_batch(
+            running += translator.translate_batch(
                 [sources[number] for number in numbers],
                 beam_size=beam_size,
                 length_penalty=LENGTH_PENALTY,
@@ -40,12 +50,12 @@ def main(compute_type: str, job_file: Path, outputs_file: Path) -> None:
                 max_decoding_length=max(job.limits[number] for number in numbers),
                 disable_unk=True,
                 suppress_sequences=[[BOS], [PAD]],
+                asynchronous=True,
             )
-            outputs += [[ids[each] for each in result.hypotheses[0]] for result in results]
-        return outputs
+        return [[ids[each] for each in one.result().hypotheses[0]] for one in running]
 
     compete(translate, job, job.longest_first(), SIZES, outputs_file)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3]))
+    main(sys.argv[1], int(sys.argv[2]), Path(sys.argv[3]), Path(sys.argv[4]))

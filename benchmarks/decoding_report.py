@@ -25,7 +25,7 @@ CTranslate2" is beside the faster of the two. Medians over {rounds} rounds, in w
 take turns.
 
 What is not alike:
-- JoeyNMT takes every fifth sentence only, in order of length, as it is slow; its BLEU is of those.
+- JoeyNMT takes every tenth sentence only, in order of length, as it is slow; its BLEU is of those.
 - JoeyNMT's output layer has no bias, and its layer norms add 1e-6: for the weights to mean the same
   it is given a bias and 1e-5.
 - CTranslate2 divides a hypothesis's log-probability by length^0.6, ours and JoeyNMT by

@@ -84,7 +84,8 @@ def test_the_report_holds_each_sentence_against_its_own_reference(tmp_path: Path
 
     results = {
         OURS: result("ours", 30.0, {0: first, 1: second}),
-        CTRANSLATE2: result("ctranslate2", 60.0, {1: second, 0: second}),
+        CTRANSLATE2[0]: result("one", 60.0, {1: second, 0: second}),
+        CTRANSLATE2[1]: result("two", 40.0, {1: second, 0: second}),
         JOEYNMT: result("joeynmt", 10.0, {1: second}),
     }
     lines = report(results, Judge(Letters(), ["e f g h", "h g f e"])).splitlines()
@@ -92,7 +93,7 @@ def test_the_report_holds_each_sentence_against_its_own_reference(tmp_path: Path
     speeds, comparison = [line for line in lines if line.startswith(f"| {OURS}")]
     assert speeds == f"| {OURS} | 30 | 0.50 | 3.00 | 30 | 0.50 | 3.00 |"
     assert comparison == f"| {OURS} | {' | '.join(2 * ['7 tokens', '2 of 2', '100.00'])} |"
-    assert any(line.startswith(f"| {CTRANSLATE2} | 7 tokens | 1 of 2 |") for line in lines)
+    assert any(line.startswith(f"| {CTRANSLATE2[0]} | 7 tokens | 1 of 2 |") for line in lines)
     assert any(line.startswith(f"| {JOEYNMT} | 7 tokens | 1 of 1 | 100.00 |") for line in lines)
 
 

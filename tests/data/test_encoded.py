@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Sequence
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -42,30 +41,6 @@ def test_empty_sentences_are_sentences(sentences: list[list[int]]) -> None:
     store = TokenStore.of(sentences)
     assert len(store) == len(sentences)
     assert contents(store) == sentences
-
-
-@given(st.lists(st.tuples(st.lists(st.integers(0, 9), max_size=5), st.booleans()), max_size=8))
-def test_sentences_are_kept_where_it_says_so(sentences: list[tuple[list[int], bool]]) -> None:
-    store = TokenStore.of(sentence for sentence, _ in sentences)
-    kept = store.where(np.array([kept for _, kept in sentences], dtype=bool))
-    assert contents(kept) == [sentence for sentence, kept in sentences if kept]
-    assert len(kept.ids) == sum(len(sentence) for sentence, kept in sentences if kept)
-
-
-def test_pairs_stay_if_neither_side_is_too_long() -> None:
-    text = encoded([3, 4, 3, 0, 9, 3], [3, 3, 4, 3, 9, 2]).without_longer_than(3)
-    assert len(text) == 3
-    assert contents(text.src) == [[4, 4, 4], [], [9, 9, 9]]
-    assert contents(text.tgt) == [[4, 4, 4], [7, 7, 7], [9, 9]]
-
-
-def test_nothing_is_left_out_of_short_text() -> None:
-    text = encoded([1, 3], [3, 2]).without_longer_than(3)
-    assert (contents(text.src), contents(text.tgt)) == ([[4], [5, 5, 5]], [[4, 4, 4], [5, 5]])
-
-
-def test_all_may_be_too_long() -> None:
-    assert len(encoded([2, 1], [1, 2]).without_longer_than(1)) == 0
 
 
 class LettersFrom:

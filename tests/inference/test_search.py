@@ -45,15 +45,15 @@ class CountingTransformer(Transformer):
     """Remembers how many sentences each decoding step had, and of how many hypotheses."""
 
     sentences: list[int]
-    beam_sizes: set[int]
+    hypotheses: list[int]
 
     def start(self, src: Tensor, beam_size: int = 1) -> DecoderState:
-        self.sentences, self.beam_sizes = [], set()
+        self.sentences, self.hypotheses = [], []
         return super().start(src, beam_size)
 
     def step(self, tokens: Tensor, state: DecoderState) -> Tensor:
         self.sentences.append(tokens.size(0))
-        self.beam_sizes.add(tokens.size(1))
+        self.hypotheses.append(tokens.size(1))
         return super().step(tokens, state)
 
 
@@ -193,7 +193,7 @@ def test_finished_rows_leave_the_batch_together() -> None:
     ]
     live = [sum(length > step for length in lengths) for step in range(max(lengths))]
     assert model.sentences == sentences_in_each_step(lengths) != live
-    assert model.beam_sizes == {1}
+    assert set(model.hypotheses) == {1}
 
 
 def test_one_done_sentence_of_many_stays() -> None:
@@ -308,7 +308,7 @@ def test_finished_sentences_leave_the_beam_together() -> None:
     assert len(set(steps_needed)) >= 4, "the case is too easy"
     search(model, SRC, LIMITS, options)
     assert model.sentences == sentences_in_each_step(steps_needed)
-    assert model.beam_sizes == {3}
+    assert model.hypotheses == [1] + [3] * (max(steps_needed) - 1)
 
 
 def every_ending(model: Transformer, row: Tensor, length: int) -> dict[tuple[int, ...], float]:
@@ -341,6 +341,17 @@ def test_a_beam_of_everything_is_exhaustive(length_penalty: float) -> None:
         )
         assert tuple(hypothesis.ids) == best
         assert hypothesis.log_probability == pytest.approx(endings[best], rel=1e-5, abs=1e-5)
+
+
+@pytest.mark.parametrize("length_penalty", [0.0, 2.0])
+def test_a_beam_wider_than_the_vocabulary_goes_on_from_no_end(length_penalty: float) -> None:
+    for seed in range(4):
+        torch.manual_seed(seed)
+        model = random_model(tgt_size=6)
+        options = replace(GREEDY, beam_size=8, length_penalty=length_penalty)
+        found = search(model, SRC, LIMITS, options)
+        assert not {EOS} & {token for each in found for token in each.ids}
+        assert_equal(found, one_by_one(model, SRC, LIMITS, options))
 
 
 # --- beam, by a script ----------------------------------------------------------------------------
@@ -377,7 +388,7 @@ class ScriptedTransformer(Transformer):
         self.steps = 0
 
     def start(self, src: Tensor, beam_size: int = 1) -> WrittenState:
-        outputs: list[list[tuple[int, ...]]] = [[()] * beam_size for _ in src]
+        outputs: list[list[tuple[int, ...]]] = [[()] for _ in src]
         return WrittenState((src != PAD)[:, None, None, :], [], beam_size, outputs=outputs)
 
     def step(self, tokens: Tensor, state: DecoderState) -> Tensor:
@@ -455,6 +466,13 @@ def test_impossible_continuations_do_no_harm(beam_size: int) -> None:
     script = {(): {A: 1.0}, (A,): {B: 1.0}}
     ids, probability, _ = search_script(script, beam_size, limit=6)
     assert (ids, probability) == ([A, B], 1.0)
+
+
+@pytest.mark.parametrize("beam_size", [2, TGT_SIZE - 1, TGT_SIZE, 20])
+def test_what_ended_does_not_go_on(beam_size: int) -> None:
+    # However likely more would be after the end mark, and however wide the beam.
+    script = {(): {EOS: 0.6, A: 0.4}, (EOS,): {B: 1.0}}
+    assert search_script(script, beam_size, length_penalty=5.0)[:2] == ([A], 0.4)
 
 
 @pytest.mark.parametrize("beam_size", [1, 4])

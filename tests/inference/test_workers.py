@@ -123,6 +123,15 @@ def test_a_caller_that_stops_early_leaves_nothing_running() -> None:
     assert torch.get_num_threads() == 2
 
 
+def test_threads_that_begin_later_have_as_many_of_torchs_as_the_caller() -> None:
+    list(map_on_cores(lambda item: item, range(9), CPU))
+    found: list[int] = []
+    later = threading.Thread(target=lambda: found.append(torch.get_num_threads()))
+    later.start()
+    later.join()
+    assert found == [2]
+
+
 def test_a_caller_that_fails_leaves_torchs_threads_as_they_were() -> None:
     def fail() -> None:
         for _ in map_on_cores(lambda item: item, range(9), CPU):

@@ -132,9 +132,9 @@ class Histories:
     def keep(self, rows: Tensor) -> None:
         self.src, self.written = self.src[rows], self.written[rows]
 
-    def random_parents(self) -> Tensor:
-        batch, beam_size, _ = self.written.shape
-        return torch.randint(beam_size, (batch, beam_size))
+    def random_parents(self, hypotheses: int | None = None) -> Tensor:
+        batch, parents, _ = self.written.shape
+        return torch.randint(parents, (batch, hypotheses or parents))
 
     def features(self) -> Tensor:
         """What a step should give: the whole pass's result at the last position."""
@@ -156,6 +156,20 @@ def test_a_hypothesis_that_goes_on_from_another_has_its_past(beam_size: int, ste
         assert_close(features, histories.features())
         assert_close(model.logits(features), model.logits(histories.features()))
         parents = histories.random_parents()
+        state.reorder(parents)
+        histories.reorder(parents)
+        histories.write()
+
+
+@torch.no_grad()
+def test_there_may_be_fewer_hypotheses_than_places() -> None:
+    model = random_model()
+    histories = Histories(model, SRC, beam_size=1)
+    state = model.start(SRC, beam_size=4)
+    for hypotheses in (2, 3, 4, 2, 1, 4, *[3] * 12, 4, 1, 4):
+        features = model.step(histories.written[:, :, -1], state)
+        assert_close(features, histories.features())
+        parents = histories.random_parents(hypotheses)
         state.reorder(parents)
         histories.reorder(parents)
         histories.write()

@@ -55,7 +55,9 @@ Precision = Annotated[
 
 Threads = Annotated[
     int | None,
-    typer.Option(metavar="N", min=1, help="CPU threads to compute with.  [default: one a core]"),
+    typer.Option(
+        metavar="N", min=1, max=4096, help="CPU threads to compute with.  [default: one a core]"
+    ),
 ]
 
 

@@ -19,13 +19,15 @@ def vocab(
     overwrite: options.Overwrite = False,
     device: options.Device = "auto",
     precision: options.Precision = "auto",
+    threads: options.Threads = None,
     version: options.Version = False,
 ) -> None:
     """Build the vocabularies or subword models of an experiment.
 
-    Finds or fetches the corpus, learns from its training side, writes the tokenizer into the run
-    directory and prints a summary. `train` does this by itself where it is missing. --device and
-    --precision are taken so that all commands take the same flags; nothing here needs them.
+    Finds or fetches the corpus, learns from its training side, writes the tokenizer and the encoded
+    training text into the run directory and prints a summary. `train` does this by itself where it
+    is missing. --device, --precision and --threads are taken so that all commands take the same
+    flags; nothing here needs them.
 
     \b
     Example:

@@ -38,7 +38,7 @@ class Batch:
 
 
 def plan_epoch(
-    text: EncodedText, batch_tokens: int, seed: int, epoch: int, window: int | None = None
+    text: EncodedText, batch_tokens: int, seed: int, epoch: int, window: int = 0
 ) -> list[np.ndarray]:
     """The batches of one epoch as arrays of sentence numbers: a function of its arguments alone.
 
@@ -51,10 +51,9 @@ def plan_epoch(
             longer than that makes a batch of its own.
         seed: the experiment's seed.
         epoch: counted from 0.
-        window: which part of a corpus the text is, if it is one.
+        window: which part of a corpus the text is, counted from 0.
     """
-    key = [seed, epoch] if window is None else [seed, epoch, window]
-    random = np.random.Generator(np.random.PCG64(key))
+    random = np.random.Generator(np.random.PCG64([seed, epoch, window]))
     # Pairs of equal lengths are mixed.
     ties = random.random(len(text))
     batches = list(_cut_sorted(text.src.lengths, text.tgt.lengths, ties, batch_tokens))

@@ -41,12 +41,6 @@ class TokenStore:
         """Tokens of each sentence, without begin and end marks."""
         return np.diff(self.offsets)
 
-    def where(self, kept: np.ndarray) -> "TokenStore":
-        """The sentences for which the boolean array ``kept``, one a sentence, says so."""
-        lengths = self.lengths
-        ids = self.ids[np.repeat(kept, lengths)]
-        return TokenStore(ids, np.concatenate(([0], np.cumsum(lengths[kept]))))
-
 
 @dataclass(frozen=True)
 class EncodedText:
@@ -57,14 +51,6 @@ class EncodedText:
 
     def __len__(self) -> int:
         return len(self.src)
-
-    def without_longer_than(self, max_length: int) -> "EncodedText":
-        """Only the pairs with at most ``max_length`` tokens on either side."""
-        longest = np.maximum(self.src.lengths, self.tgt.lengths)
-        kept = longest <= max_length
-        if kept.all():
-            return self
-        return EncodedText(self.src.where(kept), self.tgt.where(kept))
 
     @property
     def windows(self) -> int:

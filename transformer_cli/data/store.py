@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from io import BufferedReader
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
 from typing import Literal
 
@@ -27,7 +27,7 @@ _DESCRIPTION = "store.json"
 _FILES = ("src.ids", "src.offsets", "tgt.ids", "tgt.offsets")
 _ID, _OFFSET = np.dtype("<i4"), np.dtype("<i8")
 # Sentences that are held while writing, or while looking at all lengths.
-_CHUNK = 1 << 14
+_CHUNK = 1 << 12
 
 
 class _Description(BaseModel):
@@ -136,6 +136,7 @@ def write_store(
         src_tokens = _write_side(temporary, "src", map(tokenizers.src.encode, src_lines))
         tgt_lines = progress(text.tgt, "encoding target")
         tgt_tokens = _write_side(temporary, "tgt", map(tokenizers.tgt.encode, tgt_lines))
+        text.refuse_if_changed()
         description = _Description(
             source_sum=survey.source_sum,
             text_sum=survey.text_sum,
@@ -201,8 +202,9 @@ def _write_side(directory: Path, side: str, sentences: Iterator[list[int]]) -> i
     ids, offsets = directory / f"{side}.ids", directory / f"{side}.offsets"
     with ids.open("wb") as ids_file, offsets.open("wb") as offsets_file:
         offsets_file.write(np.zeros(1, _OFFSET).tobytes())
-        while chunk := list(islice(sentences, _CHUNK)):
-            ids_file.write(np.fromiter(chain.from_iterable(chunk), _ID).tobytes())
+        arrays = (np.array(sentence, _ID) for sentence in sentences)
+        while chunk := list(islice(arrays, _CHUNK)):
+            ids_file.write(np.concatenate(chunk).tobytes())
             ends = tokens + np.cumsum([len(sentence) for sentence in chunk], dtype=_OFFSET)
             offsets_file.write(ends.tobytes())
             tokens = int(ends[-1])

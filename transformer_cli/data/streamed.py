@@ -68,6 +68,18 @@ class StreamedText:
         """The target side."""
         return StreamedLines(lambda: (tgt for _, tgt in self._pairs()), len(self))
 
+    def refuse_if_changed(self) -> None:
+        """Make sure that the text is still the one that was checked.
+
+        Raises:
+            CorpusError: it is not.
+        """
+        if self.source.source_sum() != self.survey.source_sum:
+            raise CorpusError(
+                "split 'train': its files have changed while they were read; start again when "
+                "nobody writes to them"
+            )
+
     def _pairs(self) -> Iterator[tuple[str, str]]:
         count = 0
         for src, tgt in self.source.pairs():

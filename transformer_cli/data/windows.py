@@ -10,7 +10,7 @@ from transformer_cli.data.encoded import EncodedText
 from transformer_cli.data.store import EncodedStore
 
 WINDOW_PAIRS = 131_072
-"""Most pairs of a window: some 15 MB, and enough for batches of like lengths."""
+"""Most pairs of a window: some 15 MB of captions, and enough for batches of like lengths."""
 PAGE_PAIRS = 256
 """Neighbouring pairs that stay together, so that they are read in one go."""
 
@@ -66,14 +66,24 @@ class StoredWindows:
 
     def window(self, number: int) -> EncodedText:
         """The pairs of a window, counted from 0, apart from those that are too long."""
-        text = self._store.read(self._pages(number))
-        return text.without_longer_than(self._max_length)
+        runs = []
+        for page in self._pages(number):
+            edges = np.diff(self._are_kept(*self._store.lengths([page])), prepend=0, append=0)
+            # Where it changes, a run of kept pairs begins or ends, by turns.
+            for start, end in np.flatnonzero(edges).reshape(-1, 2).tolist():
+                runs.append(page[start:end])
+        return self._store.read(runs)
 
     def window_lengths(self, number: int) -> tuple[np.ndarray, np.ndarray]:
         """Tokens of source and target of the pairs of ``window(number)``."""
         src, tgt = self._store.lengths(self._pages(number))
-        kept = np.maximum(src, tgt) <= self._max_length
+        kept = self._are_kept(src, tgt) == 1
         return src[kept], tgt[kept]
+
+    def _are_kept(self, src_lengths: np.ndarray, tgt_lengths: np.ndarray) -> np.ndarray:
+        """1 for each pair that is trained on, 0 for each that is too long."""
+        longest: np.ndarray = np.maximum(src_lengths, tgt_lengths)
+        return (longest <= self._max_length).astype(np.int8)
 
     def _pages(self, number: int) -> list[range]:
         pairs, size = range(len(self._store)), self._page_pairs
@@ -120,9 +130,7 @@ class EpochBatches:
 
     def _of_window(self, number: int, epoch: int, first: int) -> Iterator[Batch]:
         text = self._text.window(number)
-        # A corpus of one window is planned as if there were no windows.
-        window = None if self._text.windows == 1 else number
-        for indices in plan_epoch(text, self._batch_tokens, self._seed, epoch, window)[first:]:
+        for indices in plan_epoch(text, self._batch_tokens, self._seed, epoch, number)[first:]:
             yield collate(text, indices)
 
     def _order(self, epoch: int) -> list[int]:

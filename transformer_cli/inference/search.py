@@ -70,20 +70,23 @@ _LIVE_SHARE = 0.8
 
 
 def _continuations(
-    model: Transformer, tokens: Tensor, state: DecoderState, options: SearchOptions, count: int
+    model: Transformer, tokens: Tensor, state: DecoderState, banned: Tensor, count: int
 ) -> tuple[Float[Tensor, "batch hypothesis count"], Int[Tensor, "batch hypothesis count"]]:
     """The ``count`` likeliest tokens after each hypothesis, with their log-probabilities."""
     features = model.step(tokens, state).flatten(0, 1)
-    banned = torch.tensor(options.banned_ids, dtype=torch.int64, device=features.device)
     rows = max(1, _CHUNK_ELEMENTS[features.device.type] // model.tgt_size)
     best = []
-    for part in features.split(rows):
+    for part in torch.split(features, rows):
         log_probabilities = model.logits(part).float().log_softmax(dim=1)
         log_probabilities.index_fill_(1, banned, float("-inf"))
         best.append(_top(log_probabilities, count))
     shape = (*tokens.shape, count)
     values, ids = (torch.cat(each).view(shape) for each in zip(*best, strict=True))
     return values, ids
+
+
+def _banned(options: SearchOptions, device: torch.device) -> Tensor:
+    return torch.tensor(options.banned_ids, dtype=torch.int64, device=device)
 
 
 def _top(
@@ -98,7 +101,7 @@ def _top(
     if groups <= count:
         values, columns = x.topk(count, dim=1)
         return values, columns
-    grouped = x[:, : groups * _GROUP].unflatten(1, (groups, _GROUP))
+    grouped = x[:, : groups * _GROUP].view(len(x), groups, _GROUP)
     chosen = grouped.amax(dim=2).topk(count, dim=1).indices
     starts = torch.arange(len(x), device=x.device)[:, None]
     candidates = torch.cat((grouped[starts, chosen].flatten(1), x[:, groups * _GROUP :]), dim=1)
@@ -116,13 +119,14 @@ def _greedy(
 ) -> list[Hypothesis]:
     """The most likely token at each step, until the end mark."""
     state = model.start(src)
+    banned = _banned(options, src.device)
     rows = torch.arange(src.size(0), device=src.device)  # which sentence each row is
     live = torch.ones_like(rows, dtype=torch.bool)
     tokens = torch.full_like(rows, options.bos_id)
     written = torch.full((src.size(0), int(max_lengths.max())), options.eos_id, device=src.device)
     totals = torch.zeros(src.size(0), device=src.device)
     for position in range(written.size(1)):
-        best, found = _continuations(model, tokens[:, None], state, options, count=1)
+        best, found = _continuations(model, tokens[:, None], state, banned, count=1)
         tokens = found[:, 0, 0].where(live, options.eos_id)
         written[rows, position] = tokens
         totals[rows] += best[:, 0, 0].where(live, 0.0)
@@ -158,14 +162,15 @@ def _beam(
     ended: list[list[Hypothesis]] = [[] for _ in range(src.size(0))]
     limits = max_lengths.tolist()
     state = model.start(src, size)
+    banned = _banned(options, src.device)
     sentences = list(range(src.size(0)))  # which sentence each row of the batch is
     # All hypotheses of a sentence begin alike: one is enough until they differ.
     written = torch.full((src.size(0), 1, 1), options.bos_id, device=src.device)
     totals = torch.zeros((src.size(0), 1), device=src.device)
-    # Twice the beam: at most half of these can be ends, one a hypothesis.
+    # Twice the beam: at most half of these are ends, one a hypothesis.
     count = min(2 * size, model.tgt_size)
     for position in range(1, max(limits) + 1):
-        step, found = _continuations(model, written[:, :, -1], state, options, count)
+        step, found = _continuations(model, written[:, :, -1], state, banned, count)
         continued = (totals[:, :, None] + step).flatten(1)
         totals, flat = continued.topk(min(2 * size, continued.size(1)), dim=1)
         tokens, parents = found.flatten(1).gather(1, flat), flat // count
@@ -177,6 +182,8 @@ def _beam(
 
         going_on = ends.int().argsort(dim=1, stable=True)[:, :size]
         totals, parents, tokens = (each.gather(1, going_on) for each in (totals, parents, tokens))
+        # With fewer tokens than the beam has places, what ended may be among what goes on.
+        totals = totals.masked_fill(tokens == options.eos_id, float("-inf"))
         state.reorder(parents)
         written = torch.cat((_rows_of(written, parents), tokens[..., None]), dim=2)
         _end_at_limit(ended, sentences, limits, position, written, totals)

@@ -23,13 +23,12 @@ def map_on_cores(
     own: what is local to a thread, as autocast is, ``function`` sets by itself.
     """
     threads = torch.get_num_threads()
-    workers = min(_MOST_WORKERS, threads, len(items)) if device.type == "cpu" else 1
+    of_each = -(-threads // _MOST_WORKERS)
+    workers = min(threads // of_each, len(items)) if device.type == "cpu" else 1
     if workers <= 1:
         yield from map(function, items)
         return
-    executor = ThreadPoolExecutor(
-        workers, initializer=torch.set_num_threads, initargs=(threads // workers,)
-    )
+    executor = ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(of_each,))
     try:
         yield from executor.map(function, items)
     finally:

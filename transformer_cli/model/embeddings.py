@@ -32,10 +32,11 @@ class SinusoidalPositions(nn.Module):
     def forward(self, start: int, length: int) -> Float[Tensor, "length d_model"]:
         """The encodings of positions ``start`` to ``start + length - 1``."""
         end = start + length
-        if end > self.table.size(0):
+        table = self.table  # another thread may replace it
+        if end > table.size(0):
             # Twice as much as needed, so that decoding does not grow it every step.
-            self.table = sinusoids(2 * end, self.d_model).to(self.table)
-        return self.table[start:end]
+            table = self.table = sinusoids(2 * end, self.d_model).to(table)
+        return table[start:end]
 
 
 class LearnedPositions(nn.Module):

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 
@@ -37,24 +38,28 @@ class Product:
             x: the layers' input.
             relu: give nothing less than zero.
         """
-        if self._packed is not None:
+        if self._packed is not None and self._packed[0].is_mkldnn:
             weight, bias = self._packed
             return _onednn_product(x.to(bias.dtype), weight, bias, "relu" if relu else "none")
         product = self._product(x)
         return F.relu(product) if relu else product
 
     def _product(self, x: Tensor) -> Tensor:
-        weight, bias = self._weights()
-        if _onednn_takes(x, product_type(x)) and product_type(x) == torch.float32:
+        weight, bias = self._packed or self._weights()
+        if product_type(x) == torch.float32 and _onednn_takes(x, torch.float32):
             product: Tensor = _DifferentiableProduct.apply(x, weight, bias)  # type: ignore[no-untyped-call]
             return product
         return F.linear(x, weight, bias)
 
     def pack(self) -> None:
-        """Lay weights out as oneDNN reads them fastest; they must not change until ``unpack``."""
+        """Keep the weights side by side and in autocast's type, laid out as oneDNN reads them best.
+
+        They must not change until ``unpack``.
+        """
         weight, bias = (each.detach().to(product_type(each)) for each in self._weights())
         if _onednn_takes(weight, weight.dtype):
-            self._packed = torch.ops.mkldnn._reorder_linear_weight(weight, None), bias
+            weight = torch.ops.mkldnn._reorder_linear_weight(weight, None)
+        self._packed = weight, bias
 
     def unpack(self) -> None:
         """Use the layers' own weights again."""
@@ -81,9 +86,9 @@ def packed_weights(model: nn.Module) -> Iterator[None]:
         for value in vars(module).values()
         if isinstance(value, Product)
     ]
-    for product in products:
-        product.pack()
     try:
+        for product in products:
+            product.pack()
         yield
     finally:
         for product in products:
@@ -119,6 +124,7 @@ class _DifferentiableProduct(torch.autograd.Function):
         return _onednn_product(x, weight, bias)
 
     @staticmethod
+    @once_differentiable
     def backward(
         ctx: Any, grad: Float[Tensor, "*batch d_out"]
     ) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
@@ -148,9 +154,20 @@ def _onednn_takes(x: Tensor, dtype: torch.dtype) -> bool:
 
 @cache
 def _onednn_types() -> tuple[torch.dtype, ...]:
-    # Elsewhere than on x86 torch's own choice is the better one.
-    if platform.machine() not in ("x86_64", "AMD64") or not torch._C._has_mkldnn:
+    # Measured on an AMD processor only. Torch's builds for other kinds have other libraries.
+    if platform.machine() not in ("x86_64", "AMD64") or not _has_onednn_calls():
         return ()
     if torch.ops.mkldnn._is_mkldnn_bf16_supported():
         return torch.float32, torch.bfloat16
     return (torch.float32,)
+
+
+def _has_onednn_calls() -> bool:
+    """Whether this torch has oneDNN, and in it what is called here, some of it by private names."""
+    names = ("_linear_pointwise", "_reorder_linear_weight", "_is_mkldnn_bf16_supported")
+    available: bool = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
+    return (
+        available
+        and all(hasattr(torch.ops.mkldnn, name) for name in names)
+        and hasattr(torch.ops.aten, "mkldnn_linear_backward_weights")
+    )

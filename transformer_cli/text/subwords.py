@@ -147,8 +147,8 @@ def _sample(lines: Iterable[str], count: int, size: int) -> Iterator[str]:
     """
     draws = random.Random(1)
     wanted = size
-    for left, line in zip(range(count, 0, -1), lines, strict=True):
-        if draws.random() * left < wanted:
+    for seen, line in enumerate(lines):
+        if draws.random() * (count - seen) < wanted:
             wanted -= 1
             yield line
 

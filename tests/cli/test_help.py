@@ -14,7 +14,7 @@ from transformer_cli.cli import app
 COMMANDS = ("vocab", "train", "evaluate", "translate")
 
 # A change here is a change for users: it belongs in the changelog.
-SHARED = ["--device", "--precision", "--version"]
+SHARED = ["--device", "--precision", "--threads", "--version"]
 OPTIONS = {
     "vocab": ["CONFIG", "--run-dir", "--set", "--overwrite", *SHARED],
     "train": ["CONFIG", "--run-dir", "--set", "--overwrite", *SHARED],

@@ -59,7 +59,7 @@ def test_what_one_worker_does_is_done_by_the_caller(
 
 
 @pytest.mark.parametrize(
-    ("number", "items", "of_each"), [(2, 9, 1), (3, 2, 1), (4, 2, 2), (8, 9, 2), (9, 9, 2)]
+    ("number", "items", "of_each"), [(2, 9, 1), (3, 2, 3), (4, 2, 2), (8, 9, 2), (9, 9, 3)]
 )
 def test_workers_share_the_threads(
     number: int, items: int, of_each: int, threads: Callable[[int], None]

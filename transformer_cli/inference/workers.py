@@ -23,7 +23,7 @@ def map_on_cores(
     own: what is local to a thread, as autocast is, ``function`` sets by itself.
     """
     threads = torch.get_num_threads()
-    of_each = -(-threads // _MOST_WORKERS)
+    of_each = -(-threads // max(1, min(_MOST_WORKERS, len(items))))
     workers = min(threads // of_each, len(items)) if device.type == "cpu" else 1
     if workers <= 1:
         yield from map(function, items)

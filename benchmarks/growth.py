@@ -19,13 +19,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from benchmarks.environments import ROOT, WORKSHOP
+from benchmarks.rounds import markdown_table
 from benchmarks.synthetic_text import write_pairs
 
 if TYPE_CHECKING:
     from transformer_cli.training.trainer import Trainer
 
-DIRECTORY = Path(".bench/growth")
-PLOT = Path("docs/growth.svg")
+DIRECTORY = WORKSHOP / "growth"
+PLOT = ROOT / "docs" / "growth.svg"
 SIZES = (30_000, 300_000, 3_000_000)
 VAL_PAIRS = 200
 
@@ -200,7 +202,7 @@ def table(rows: Sequence[Row]) -> str:
         "training, ms a 1,000 target tokens",
         "its peak memory, MB",
     )
-    lines = [f"| {' | '.join(head)} |", "|" + "---:|" * len(head)]
+    lines = []
     for row in rows:
         again = row.steps.start
         cells = (
@@ -212,8 +214,8 @@ def table(rows: Sequence[Row]) -> str:
             f"{row.steps.ms_per_1000:.1f}",
             f"{row.steps.peak_mb:.0f}",
         )
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines)
+        lines.append(cells)
+    return markdown_table(head, lines)
 
 
 def draw(rows: Sequence[Row], path: Path) -> None:

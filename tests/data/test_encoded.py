@@ -1,10 +1,11 @@
 """Sentences go into flat arrays and come out the same."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from letters import LettersFrom
 
 from transformer_cli.data.corpus import ParallelText
 from transformer_cli.data.encoded import EncodedText, TokenStore, encode_text
@@ -41,21 +42,6 @@ def test_empty_sentences_are_sentences(sentences: list[list[int]]) -> None:
     store = TokenStore.of(sentences)
     assert len(store) == len(sentences)
     assert contents(store) == sentences
-
-
-class LettersFrom:
-    """A tokenizer of letters, numbered from a first one."""
-
-    size = 26
-
-    def __init__(self, first: str) -> None:
-        self.first = first
-
-    def encode(self, line: str) -> list[int]:
-        return [ord(letter) - ord(self.first) for letter in line]
-
-    def decode(self, ids: Sequence[int]) -> str:
-        return "".join(chr(number + ord(self.first)) for number in ids)
 
 
 def test_each_side_is_encoded_by_its_own_tokenizer() -> None:

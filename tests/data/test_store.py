@@ -1,13 +1,14 @@
 """Encoded text on disk is what was encoded, or it is not used."""
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from letters import LettersFrom
 
 from transformer_cli.data import store as store_module
 from transformer_cli.data.corpus import ParallelFiles, ParallelText
@@ -16,22 +17,6 @@ from transformer_cli.data.store import EncodedStore, open_store, stored_survey, 
 from transformer_cli.data.streamed import StreamedText
 from transformer_cli.errors import CorpusError, RunError
 from transformer_cli.text.tokenizer import Tokenizers
-
-
-class LettersFrom:
-    """A tokenizer of letters, numbered from a first one."""
-
-    size = 26
-
-    def __init__(self, first: str) -> None:
-        self.first = first
-
-    def encode(self, line: str) -> list[int]:
-        return [ord(letter) - ord(self.first) for letter in line]
-
-    def decode(self, ids: Sequence[int]) -> str:
-        return "".join(chr(number + ord(self.first)) for number in ids)
-
 
 TOKENIZERS = Tokenizers(src=LettersFrom("a"), tgt=LettersFrom("A"))
 TEXT = ParallelText([*"abcdefg", "ab" * 9], ["AAA", "B", "CB", "D", "E" * 30, "F", "GG", "H"])

@@ -116,7 +116,7 @@ class EncodedStore:
 
 def write_store(
     directory: Path, text: StreamedText, tokenizers: Tokenizers, tokenizer: str, progress: Progress
-) -> None:
+) -> EncodedStore:
     """Encode ``text`` into the new directory ``directory``.
 
     Args:
@@ -148,6 +148,7 @@ def write_store(
             sha256={name: sha256(temporary / name) for name in _FILES},
         )
         write_text(temporary / _DESCRIPTION, description.model_dump_json(indent=2) + "\n")
+    return _described(directory, description)
 
 
 def open_store(directory: Path, text_sum: str, tokenizer: str) -> EncodedStore | None:
@@ -169,6 +170,10 @@ def open_store(directory: Path, text_sum: str, tokenizer: str) -> EncodedStore |
         return None
     if sums != description.sha256:
         return None
+    return _described(directory, description)
+
+
+def _described(directory: Path, description: _Description) -> EncodedStore:
     src_ids, src_offsets, tgt_ids, tgt_offsets = (directory / name for name in _FILES)
     return EncodedStore(
         StoredSide(src_ids, src_offsets, description.pairs, description.src_tokens),

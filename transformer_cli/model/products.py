@@ -1,8 +1,8 @@
 """The products x W^T + b that nearly all arithmetic is spent in.
 
-torch sends float32 products on a CPU to MKL, which on an AMD processor leaves half of its vector
-units unused; oneDNN, which torch brings too, does not. Its calls used here are those that torch's
-own compiler and its autograd make. docs/benchmarks.md has the figures.
+torch sends float32 products on a CPU to MKL, which on the AMD processor that we measured is less
+than half as fast as oneDNN, which torch brings too. Its calls used here are those that torch's own
+compiler and its autograd make. docs/benchmarks.md has the figures.
 """
 
 import platform

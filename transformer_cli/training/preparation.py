@@ -121,13 +121,9 @@ def _encoded(
     try:
         if run.encoded.exists():
             remove_directory(run.encoded)
-        write_store(run.encoded, text, tokenizers, expected[1], progress)
+        return write_store(run.encoded, text, tokenizers, expected[1], progress)
     except OSError as error:
         raise RunError(f"{run.encoded}: cannot be written: {error.strerror or error}") from error
-    store = open_store(run.encoded, *expected)
-    if store is None:
-        raise RunError(f"{run.encoded}: not as it was just written; is the disk in order?")
-    return store
 
 
 def text_to_train_on(config: Config, text: EncodedStore) -> StoredWindows:

@@ -1,0 +1,18 @@
+"""A tokenizer that a test can follow by hand."""
+
+from collections.abc import Sequence
+
+
+class LettersFrom:
+    """A tokenizer of letters, numbered from a first one."""
+
+    size = 26
+
+    def __init__(self, first: str) -> None:
+        self.first = first
+
+    def encode(self, line: str) -> list[int]:
+        return [ord(letter) - ord(self.first) for letter in line]
+
+    def decode(self, ids: Sequence[int]) -> str:
+        return "".join(chr(number + ord(self.first)) for number in ids)

@@ -88,18 +88,18 @@ def _open_session(
     model = build_model(
         settings.model, tokenizers.src.size, tokenizers.tgt.size, PAD_ID, settings.seed
     ).to(device)
-    translator = Translator(model, tokenizers, settings, settings.decoding, precision).searching(
-        beam_size=1
-    )
+    trainer = Trainer(model, text, settings, precision)
+    translator = Translator(
+        trainer.kept, tokenizers, settings, settings.decoding, precision
+    ).searching(beam_size=1)
     translator.refuse_too_long(prepared.val.src.lengths, "validation source sentence")
     translator.refuse_too_long(prepared.val.tgt.lengths, "validation target sentence")
 
     def validate() -> Validation:
-        model.eval()
+        trainer.kept.eval()
         evaluation = evaluate(translator, texts.val)
         return Validation(evaluation.loss, evaluation.scores.bleu, evaluation.scores.bleu_lc)
 
-    trainer = Trainer(model, text, settings, precision)
     log(
         f"{len(text):,} pairs to train on (left out: {texts.blank_in_train} with a blank side, "
         f"{len(prepared.train) - len(text)} over {settings.training.max_length} tokens), "

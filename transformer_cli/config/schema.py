@@ -172,6 +172,11 @@ class ModelConfig(Section):
     activation_dropout: DropoutRate = Field(
         0.0, description="dropout after the feed-forward activation"
     )
+    word_dropout: DropoutRate = Field(
+        0.0,
+        description="probability that a token's embedding is zeroed in training, on both sides "
+        "(Sennrich and Zhang 2019)",
+    )
     norm: Literal["pre", "post"] = Field(
         "pre", description="layer normalisation before each sublayer, or after it as in the paper"
     )
@@ -268,6 +273,16 @@ class TrainingConfig(Section):
     )
     label_smoothing: Probability = Field(
         0.1, description="probability spread over the wrong target tokens"
+    )
+    consistency: Annotated[float, Field(ge=0.0)] = Field(
+        0.0,
+        description="alpha of R-Drop (Liang et al. 2021): each batch is read twice, and readings "
+        "that differ cost this much; 0: it is read once, in half the time",
+    )
+    average_decay: Annotated[float, Field(gt=0.0, lt=1.0)] | None = Field(
+        None,
+        description="keep a moving average of the weights (Polyak and Juditsky 1992) with this "
+        "share of it left at each step, and validate and save that; null: the weights themselves",
     )
     schedule: ScheduleConfig = Field(
         NoamSchedule(kind="noam"), description="learning rate by optimizer step"

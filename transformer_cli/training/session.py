@@ -191,7 +191,7 @@ class Session:
         return record
 
     def _save(self) -> None:
-        weights = weights_of(self.trainer.model)
+        weights = weights_of(self.trainer.kept)
         if not all(bool(weight.isfinite().all()) for weight in weights.values()):
             # By this very step's gradient: the loss was measured before it.
             raise self._diverged("a weight is not a finite number")
@@ -218,7 +218,7 @@ class Session:
             return
         checkpoint = Checkpoint.open(checkpoints[-1], self.tokenizer)
         state = checkpoint.load_state()
-        load_weights(self.trainer.model, checkpoint.load_weights())
+        load_weights(self.trainer.kept, checkpoint.load_weights())
         self.trainer.restore(state, checkpoint.load_optimizer())
         self._window = Window.restored(state["window"], self.trainer.device)
         self.standing = Standing(**{key: state[key] for key in asdict(self.standing)})

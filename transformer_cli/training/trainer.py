@@ -1,5 +1,6 @@
 """The training loop, as a generator of optimizer steps. It prints nothing and owns no files."""
 
+import copy
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
@@ -14,6 +15,7 @@ from transformer_cli.data.batches import Batch
 from transformer_cli.data.windows import EpochBatches, WindowedText
 from transformer_cli.model.device import autocast
 from transformer_cli.model.transformer import Transformer
+from transformer_cli.model.weights import load_weights, weights_of
 from transformer_cli.training.loss import label_smoothed_loss
 from transformer_cli.training.schedule import learning_rate
 
@@ -54,6 +56,9 @@ class Trainer:
         self, model: Transformer, text: WindowedText, config: Config, precision: torch.dtype
     ) -> None:
         self.model = model
+        # What is validated and kept: the moving average of the weights, if there is one.
+        averaging = config.training.average_decay is not None
+        self.kept = copy.deepcopy(model).requires_grad_(False) if averaging else model
         self.seed = config.seed
         self.config = config.training
         self.d_model = config.model.d_model
@@ -94,15 +99,25 @@ class Trainer:
         return {"step": self.step, "epoch": self.epoch, "batch": self.batch}
 
     def moments(self) -> dict[str, Tensor]:
-        """Adam's running averages, by their kind and their weight's name."""
-        return {
+        """Adam's running averages, by their kind and their weight's name.
+
+        With them, where ``kept`` is an average, the weights that are trained.
+        """
+        moments = {
             f"{kind}.{name}": self.optimizer.state[weight][kind]
             for kind in ("exp_avg", "exp_avg_sq")
             for name, weight in self.model.named_parameters()
         }
+        if self.kept is not self.model:
+            for name, weight in weights_of(self.model).items():
+                moments[f"weight.{name}"] = weight
+        return moments
 
     def restore(self, state: dict[str, Any], moments: dict[str, Tensor]) -> None:
-        """Go on from where ``state`` and ``moments`` were taken; the caller loads the weights."""
+        """Go on from where ``state`` and ``moments`` were taken; the caller loads ``kept``."""
+        if self.kept is not self.model:
+            names = weights_of(self.model)
+            load_weights(self.model, {name: moments[f"weight.{name}"] for name in names})
         self.step, self.epoch, self.batch = state["step"], state["epoch"], state["batch"]
         self._batches = self._epochs.of_epoch(self.epoch, self.batch)
         for name, weight in self.model.named_parameters():
@@ -123,12 +138,17 @@ class Trainer:
         unsmoothed = torch.zeros((), device=self.device)
         for batch in batches:
             with autocast(self.device, self.precision):
+                # Read twice, a batch meets two sets of dropped units.
+                readings = 2 if self.config.consistency else 1
                 losses = label_smoothed_loss(
-                    self.model.features(batch.src, batch.tgt_in),
+                    self.model.features(
+                        batch.src.repeat(readings, 1), batch.tgt_in.repeat(readings, 1)
+                    ),
                     self.model.output,
                     batch.tgt_out,
                     self.model.pad_id,
                     self.config.label_smoothing,
+                    self.config.consistency,
                 )
             (losses.smoothed / tgt_tokens).backward()  # type: ignore[no-untyped-call]
             smoothed += losses.smoothed.detach()
@@ -144,3 +164,12 @@ class Trainer:
             group["lr"] = rate
         self.optimizer.step()
         self.optimizer.zero_grad()
+        if self.config.average_decay is not None:
+            self._average(self.config.average_decay)
+
+    def _average(self, decay: float) -> None:
+        # Early on, over fewer steps: the first weights are not worth remembering.
+        decay = min(decay, (1 + self.step) / (10 + self.step))
+        trained = weights_of(self.model)
+        for name, average in weights_of(self.kept).items():
+            average.lerp_(trained[name], 1.0 - decay)

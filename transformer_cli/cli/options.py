@@ -40,7 +40,7 @@ Overwrite = Annotated[
     bool, typer.Option("--overwrite", help="Discard what the run directory holds of a run.")
 ]
 Checkpoint = Annotated[
-    str, typer.Option(metavar="best|last|PATH", help="Which weights.", show_default=True)
+    str, typer.Option(metavar="best|last|average|PATH", help="Which weights.", show_default=True)
 ]
 BeamSize = Annotated[
     int | None,

@@ -78,7 +78,7 @@ def _open_session(
     from transformer_cli.model.transformer import build_model, count_parameters
     from transformer_cli.text.tokenizer import fingerprint
     from transformer_cli.text.vocabulary import PAD_ID
-    from transformer_cli.training.preparation import prepare, text_to_train_on
+    from transformer_cli.training.preparation import prepare, subword_sampling, text_to_train_on
     from transformer_cli.training.session import Session, Validation
     from transformer_cli.training.trainer import Trainer
 
@@ -88,7 +88,7 @@ def _open_session(
     model = build_model(
         settings.model, tokenizers.src.size, tokenizers.tgt.size, PAD_ID, settings.seed
     ).to(device)
-    trainer = Trainer(model, text, settings, precision)
+    trainer = Trainer(model, text, settings, precision, subword_sampling(settings, tokenizers))
     translator = Translator(
         trainer.kept, tokenizers, settings, settings.decoding, precision
     ).searching(beam_size=1)

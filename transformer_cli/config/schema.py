@@ -279,6 +279,12 @@ class TrainingConfig(Section):
         description="alpha of R-Drop (Liang et al. 2021): each batch is read twice, and readings "
         "that differ cost this much; 0: it is read once, in half the time",
     )
+    src_bpe_dropout: Probability = Field(
+        0.0,
+        description="probability that a merge of a source word is left out in training, so that it "
+        "is seen in many cuts (Provilkov et al. 2020); batches then hold more tokens",
+    )
+    tgt_bpe_dropout: Probability = Field(0.0, description="the same of the target side's words")
     average_decay: Annotated[float, Field(gt=0.0, lt=1.0)] | None = Field(
         None,
         description="keep a moving average of the weights (Polyak and Juditsky 1992) with this "
@@ -342,6 +348,14 @@ class Config(Section):
             raise ValueError(
                 "model.tying: 'all' needs one vocabulary for both sides "
                 "(tokenizer.kind sentencepiece with joint: true); use 'output'"
+            )
+        if (self.training.src_bpe_dropout or self.training.tgt_bpe_dropout) and not (
+            isinstance(self.tokenizer, SentencePieceTokenizer)
+            and self.tokenizer.model_type == "bpe"
+        ):
+            raise ValueError(
+                "training.src_bpe_dropout, training.tgt_bpe_dropout: need merges to leave out "
+                "(tokenizer.kind sentencepiece with model_type: bpe)"
             )
         if (
             self.model.positions == "learned"

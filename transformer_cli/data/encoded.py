@@ -41,6 +41,10 @@ class TokenStore:
         """Tokens of each sentence, without begin and end marks."""
         return np.diff(self.offsets)
 
+    def take(self, indices: np.ndarray) -> "TokenStore":
+        """The sentences with the numbers ``indices``, in that order."""
+        return TokenStore.of(self[index].tolist() for index in indices)
+
 
 @dataclass(frozen=True)
 class EncodedText:
@@ -60,6 +64,10 @@ class EncodedText:
     def window(self, number: int) -> "EncodedText":
         """The text itself."""
         return self
+
+    def take(self, indices: np.ndarray) -> "EncodedText":
+        """The pairs with the numbers ``indices``, in that order."""
+        return EncodedText(self.src.take(indices), self.tgt.take(indices))
 
     def window_lengths(self, number: int) -> tuple[np.ndarray, np.ndarray]:
         """Tokens of source and target of each pair."""

@@ -1,6 +1,6 @@
 """A corpus of any size seen through windows, each an even sample of it that fits into memory."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Protocol
 
 import numpy as np
@@ -13,6 +13,9 @@ WINDOW_PAIRS = 131_072
 """Most pairs of a window: some 15 MB of captions, and enough for batches of like lengths."""
 PAGE_PAIRS = 256
 """Neighbouring pairs that stay together, so that they are read in one go."""
+
+
+Resegment = Callable[[EncodedText, int], EncodedText]
 
 
 class WindowedText(Protocol):
@@ -95,16 +98,26 @@ class StoredWindows:
 class EpochBatches:
     """The batches of every epoch: all pairs once, window after window.
 
-    Batches are a function of (text, batch_tokens, seed, epoch): any of them can be gone on from.
+    Batches are a function of (text, batch_tokens, seed, epoch, resegment): any of them can be gone
+    on from.
 
     Args:
         text: what to train on.
         batch_tokens: most tokens of a side of a batch, end mark and padding included.
         seed: the experiment's seed.
+        resegment: gives a batch's pairs in other tokens, as a number decides that is another one
+            for each batch. Batches are planned before that, so they may then hold more tokens.
     """
 
-    def __init__(self, text: WindowedText, batch_tokens: int, seed: int) -> None:
+    def __init__(
+        self,
+        text: WindowedText,
+        batch_tokens: int,
+        seed: int,
+        resegment: Resegment | None = None,
+    ) -> None:
         self._text = text
+        self._resegment = resegment
         self._batch_tokens = batch_tokens
         self._seed = seed
         # Sorted by length, a window has the same number of batches in every epoch.
@@ -130,8 +143,14 @@ class EpochBatches:
 
     def _of_window(self, number: int, epoch: int, first: int) -> Iterator[Batch]:
         text = self._text.window(number)
-        for indices in plan_epoch(text, self._batch_tokens, self._seed, epoch, number)[first:]:
-            yield collate(text, indices)
+        plan = plan_epoch(text, self._batch_tokens, self._seed, epoch, number)
+        for place, indices in enumerate(plan[first:], start=first):
+            if self._resegment is None:
+                yield collate(text, indices)
+            else:
+                draw = np.random.SeedSequence([self._seed, epoch, number, place])
+                pairs = self._resegment(text.take(indices), int(draw.generate_state(1)[0]))
+                yield collate(pairs, np.arange(len(pairs)))
 
     def _order(self, epoch: int) -> list[int]:
         """The windows' numbers in the order of an epoch."""

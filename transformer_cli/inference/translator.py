@@ -58,7 +58,7 @@ class Translator:
 
         Args:
             run: the run's directory.
-            checkpoint: 'best', 'last' or a checkpoint's path.
+            checkpoint: 'best', 'last', 'average' or a checkpoint's path.
             device: where to compute.
             precision: type of the matrix products.
 

@@ -7,7 +7,10 @@ A checkpoint is a directory ``step-00001200`` that holds
 - ``state.json``: where training stood,
 - ``manifest.json``: the format's version, the tokenizer's fingerprint, the others' SHA-256.
 
-It appears by one rename, complete. Which checkpoint is the last follows from the names; which is
+An average of some is one more directory, ``average``, without ``optimizer.safetensors``: it
+translates, and training does not go on from it.
+
+Each appears by one rename, complete. Which checkpoint is the last follows from the names; which is
 the best stands in the last one's state. No other file has to agree with them.
 """
 
@@ -32,6 +35,7 @@ MODEL, OPTIMIZER, STATE, MANIFEST = (
     "state.json",
     "manifest.json",
 )
+AVERAGE = "average"
 _NAME = re.compile(r"step-(\d{8,})")
 
 
@@ -107,19 +111,43 @@ def save_checkpoint(
         CheckpointError: it cannot be written; older checkpoints are as they were.
     """
     path = directory / f"step-{state['step']:08d}"
+    _save(path, {MODEL: weights, OPTIMIZER: moments}, state, tokenizer)
+    return path
+
+
+def save_average(
+    directory: Path, weights: Mapping[str, Tensor], state: Mapping[str, Any], tokenizer: str
+) -> Path:
+    """Write an average into ``directory``, in an older one's place; give its path.
+
+    Raises:
+        CheckpointError: it cannot be written; checkpoints are as they were.
+    """
+    path = directory / AVERAGE
+    if path.is_dir():
+        remove_directory(path)
+    _save(path, {MODEL: weights}, state, tokenizer)
+    return path
+
+
+def _save(
+    path: Path,
+    tensors: Mapping[str, Mapping[str, Tensor]],
+    state: Mapping[str, Any],
+    tokenizer: str,
+) -> None:
     try:
         with whole_directory(path) as temporary:
-            save_file(dict(weights), temporary / MODEL)
-            save_file(dict(moments), temporary / OPTIMIZER)
+            for name, content in tensors.items():
+                save_file(dict(content), temporary / name)
             _write_json(temporary / STATE, state)
-            files = {name: sha256(temporary / name) for name in (MODEL, OPTIMIZER, STATE)}
+            files = {name: sha256(temporary / name) for name in (*tensors, STATE)}
             manifest = {"format": FORMAT, "tokenizer": tokenizer, "files": files}
             _write_json(temporary / MANIFEST, manifest)
     except (OSError, SafetensorError) as error:
         raise CheckpointError(
             f"{path}: cannot be written: {error}; older checkpoints are untouched"
         ) from error
-    return path
 
 
 def list_checkpoints(directory: Path) -> list[Path]:
@@ -131,11 +159,17 @@ def list_checkpoints(directory: Path) -> list[Path]:
 
 
 def find_checkpoint(directory: Path, which: str) -> Path:
-    """The directory of the checkpoint called 'best' or 'last', or at the path ``which``.
+    """The directory of the checkpoint called 'best', 'last' or 'average', or at the path ``which``.
 
     Raises:
         CheckpointError: there is none.
     """
+    if which == AVERAGE:
+        if not (directory / AVERAGE).is_dir():
+            raise CheckpointError(
+                f"{directory}: no average yet; make one with: transformer-cli average RUN"
+            )
+        return directory / AVERAGE
     if which not in ("best", "last"):
         return Path(which)
     checkpoints = list_checkpoints(directory)

@@ -4,6 +4,7 @@ import io
 import random
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +62,30 @@ class SubwordTokenizer:
         """A line's ids, without BOS and EOS."""
         ids: list[int] = self._processor.encode(line.lower() if self._lowercase else line)
         return ids
+
+    def sample(self, sentences: Sequence[list[int]], rate: float, seed: int) -> list[list[int]]:
+        """Cut sentences into other subwords by BPE-dropout (Provilkov et al. 2020).
+
+        Args:
+            sentences: the ids that ``encode`` gave.
+            rate: probability that a merge is left out.
+            seed: decides the cuts, from 0 to 2^32 - 1.
+
+        Returns:
+            The ids of the same text in, mostly, shorter subwords.
+        """
+        import sentencepiece
+
+        def cut() -> list[list[int]]:
+            return [
+                self._processor.encode(line, enable_sampling=True, alpha=rate, nbest_size=-1)
+                for line in self._processor.decode(list(sentences))
+            ]
+
+        # SentencePiece has a generator a thread, and seeds it when the thread first draws from it.
+        sentencepiece.set_random_generator_seed(seed)
+        with ThreadPoolExecutor(max_workers=1) as new_thread:
+            return new_thread.submit(cut).result()
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of ids, without BOS, EOS and PAD; an unknown character is written '<unk>'."""

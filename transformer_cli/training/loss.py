@@ -123,11 +123,11 @@ class _SmoothedDivergence(torch.autograd.Function):
             if consistency:
                 divergence, gradient = _divergence_of_readings(logits, probabilities, consistency)
                 smoothed += real[rows] @ divergence
-            gradient.scatter_add_(
-                1, true_tokens, gradient.new_full(true_tokens.shape, -of_true_target)
-            )
-            grad_features[:, rows] = times_transposed(gradient, low_weight.t()).unflatten(
-                0, (readings, -1)
+            # Not scatter_add_, which copies the whole of it, twice.
+            gradient[torch.arange(len(gradient)), true_tokens[:, 0]] -= of_true_target
+            by_read = times_transposed(gradient, low_weight.t())
+            grad_features[:, rows] = by_read.view(readings, -1, features.size(-1)).to(
+                features.dtype
             )
             # Transposed: oneDNN copies the first of two transposed factors, here the small one.
             real_read = real_features[:, rows].flatten(0, 1).to(low)
@@ -169,12 +169,15 @@ def _divergence_of_readings(
     p, q = probabilities.chunk(2)
     half = consistency / 2
     difference = first - second
-    mean_p = torch.linalg.vecdot(p, difference)[:, None]
-    mean_q = torch.linalg.vecdot(q, difference)[:, None]
-    by_first = torch.addcmul(p, p, difference - (mean_p - 1.0), value=half).sub_(q, alpha=half)
-    by_second = torch.addcmul(q, q, difference - (mean_q + 1.0), value=-half).sub_(p, alpha=half)
-    divergence = (mean_p - mean_q)[:, 0].to(torch.float32)
-    return half * divergence, torch.cat((by_first, by_second))
+    mean_p = (p * difference).sum(dim=1, keepdim=True)
+    mean_q = (q * difference).sum(dim=1, keepdim=True)
+    gradient = torch.empty_like(probabilities)
+    by_first, by_second = gradient.chunk(2)
+    torch.mul(p, 1.0 + half - half * mean_p, out=by_first)
+    by_first.addcmul_(p, difference, value=half).sub_(q, alpha=half)
+    torch.mul(q, 1.0 + half + half * mean_q, out=by_second)
+    by_second.addcmul_(q, difference, value=-half).sub_(p, alpha=half)
+    return half * (mean_p - mean_q)[:, 0].to(torch.float32), gradient
 
 
 def _chunks(tokens: int, tgt_size: int, device: torch.device) -> list[slice]:

@@ -8,6 +8,7 @@ import numpy as np
 from transformer_cli.config.schema import Config, DataConfig
 from transformer_cli.data.corpus import ParallelText, without_blank_pairs
 from transformer_cli.data.encoded import EncodedText, TokenStore, encode_text
+from transformer_cli.data.sampling import SampledSubwords
 from transformer_cli.data.sources import load_split, open_split
 from transformer_cli.data.store import EncodedStore, StoredSide, open_store, write_store
 from transformer_cli.data.streamed import StreamedText, Survey
@@ -17,6 +18,7 @@ from transformer_cli.files import remove_directory, whole_directory
 from transformer_cli.runs.checkpoint import list_checkpoints
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.text.lines import Progress
+from transformer_cli.text.subwords import SubwordTokenizer
 from transformer_cli.text.tokenizer import (
     Tokenizers,
     fingerprint,
@@ -139,6 +141,15 @@ def text_to_train_on(config: Config, text: EncodedStore) -> StoredWindows:
             f"{config.training.max_length} tokens; raise it"
         )
     return kept
+
+
+def subword_sampling(config: Config, tokenizers: Tokenizers) -> SampledSubwords | None:
+    """What ``training.src_bpe_dropout`` and ``tgt_bpe_dropout`` ask for; None: nothing."""
+    src, tgt = tokenizers.src, tokenizers.tgt
+    if not (isinstance(src, SubwordTokenizer) and isinstance(tgt, SubwordTokenizer)):
+        return None
+    rates = (config.training.src_bpe_dropout, config.training.tgt_bpe_dropout)
+    return SampledSubwords(src, tgt, *rates, config.training.max_length) if any(rates) else None
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from transformer_cli.config.schema import Config
 from transformer_cli.data.batches import Batch
-from transformer_cli.data.windows import EpochBatches, WindowedText
+from transformer_cli.data.windows import EpochBatches, Resegment, WindowedText
 from transformer_cli.model.device import autocast
 from transformer_cli.model.transformer import Transformer
 from transformer_cli.model.weights import load_weights, weights_of
@@ -50,10 +50,16 @@ class Trainer:
         text: what to train on.
         config: the experiment's settings.
         precision: type of the matrix products.
+        resegment: see ``EpochBatches``.
     """
 
     def __init__(
-        self, model: Transformer, text: WindowedText, config: Config, precision: torch.dtype
+        self,
+        model: Transformer,
+        text: WindowedText,
+        config: Config,
+        precision: torch.dtype,
+        resegment: Resegment | None = None,
     ) -> None:
         self.model = model
         # What is validated and kept: the moving average of the weights, if there is one.
@@ -70,7 +76,7 @@ class Trainer:
         self.step = 0
         self.epoch = 0
         self.batch = 0
-        self._epochs = EpochBatches(text, self.config.batch_tokens, self.seed)
+        self._epochs = EpochBatches(text, self.config.batch_tokens, self.seed, resegment)
         self._batches = self._epochs.of_epoch(self.epoch)
         self.steps_per_epoch = -(-len(self._epochs) // self.config.accumulate)
         epochs_steps = self.config.epochs * self.steps_per_epoch

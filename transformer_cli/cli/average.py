@@ -1,0 +1,40 @@
+"""``transformer-cli average``."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from transformer_cli.cli import options
+
+
+def average(
+    runs: Annotated[
+        list[Path],
+        typer.Argument(metavar="RUN", help="Run directory of a training.", show_default=False),
+    ],
+    last: Annotated[
+        int, typer.Option(metavar="N", min=2, help="How many of the newest checkpoints.")
+    ] = 5,
+    version: options.Version = False,
+) -> None:
+    """Average the weights of a run's newest checkpoints.
+
+    The average is a checkpoint of the run like any other: evaluate and translate read it with
+    --checkpoint average. A run keeps as many checkpoints as training.keep says. Of several runs,
+    which must have gone on from the same weights to be worth it, the first gets the average.
+
+    \b
+    Example:
+      transformer-cli average runs/multi30k_de_en --last 5
+      transformer-cli evaluate runs/multi30k_de_en --checkpoint average
+    """
+    from transformer_cli.runs.averaging import average_runs
+    from transformer_cli.runs.directory import RunDirectory
+    from transformer_cli.runs.lock import locked
+
+    directories = [RunDirectory(run) for run in runs]
+    directories[0].load_config()
+    with locked(directories[0]):
+        path, averaged = average_runs(directories, last)
+    typer.echo(f"{path}: the average of {', '.join(each.name for each in averaged)}")

@@ -1,0 +1,105 @@
+"""The mean of several checkpoints' weights, as a checkpoint."""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from transformer_cli.config.differences import differences
+from transformer_cli.errors import CheckpointError, RunError, UsageError
+from transformer_cli.runs.checkpoint import Checkpoint, list_checkpoints, save_average
+from transformer_cli.runs.directory import RunDirectory
+from transformer_cli.text.tokenizer import fingerprint
+
+
+def average_runs(runs: Sequence[RunDirectory], last: int) -> tuple[Path, list[Path]]:
+    """Average the weights of the newest checkpoints of one run, or of each of several.
+
+    The mean of a training's last checkpoints often translates better than each of them (Junczys-
+    Dowmunt et al. 2016, arXiv 1605.04809; Vaswani et al. 2017, section 6.1). Of several runs it is
+    of use only where they went on from the same weights.
+
+    Args:
+        runs: the average is kept as the first one's, where an older one is replaced. The caller
+            holds its lock.
+        last: checkpoints of each run.
+
+    Returns:
+        The average's path, and those of the checkpoints that it is the mean of.
+
+    Raises:
+        UsageError: a run has fewer checkpoints.
+        RunError: a run has another model or another tokenizer than the first.
+        CheckpointError: a checkpoint is damaged, or does not fit the others; or the average cannot
+            be written.
+    """
+    first = runs[0]
+    for run in runs[1:]:
+        _refuse_mismatch(first, run)
+    paths = [path for run in runs for path in _newest(run, last)]
+    tokenizer = fingerprint(first.tokenizer)
+    checkpoints = [Checkpoint.open(path, tokenizer) for path in paths]
+    state = _newest_state(checkpoints[:last])
+    state["averaged"] = [str(path) for path in paths]
+    return save_average(first.checkpoints, mean(checkpoints), state, tokenizer), paths
+
+
+def mean(checkpoints: Iterable[Checkpoint]) -> dict[str, Tensor]:
+    """The mean of each weight, in its own type; one checkpoint at a time is in memory.
+
+    Raises:
+        CheckpointError: weights' names, shapes or types differ.
+    """
+    sums: dict[str, Tensor] = {}
+    kinds: dict[str, tuple[torch.Size, torch.dtype]] = {}
+    count = 0
+    for checkpoint in checkpoints:
+        weights = checkpoint.load_weights()
+        if not count:
+            kinds = {name: (weight.shape, weight.dtype) for name, weight in weights.items()}
+            sums = {name: torch.zeros_like(each).double() for name, each in weights.items()}
+        for name in sorted(kinds.keys() | weights.keys()):
+            weight = weights.get(name)
+            if weight is None or kinds.get(name) != (weight.shape, weight.dtype):
+                raise CheckpointError(
+                    f"{checkpoint.path}: '{name}' is not alike in all checkpoints; "
+                    "average those of one model"
+                )
+            sums[name] += weight
+        count += 1
+    return {name: (total / count).to(kinds[name][1]) for name, total in sums.items()}
+
+
+def _newest(run: RunDirectory, last: int) -> list[Path]:
+    run.load_config()  # or it is no run
+    paths = list_checkpoints(run.checkpoints)
+    if len(paths) < last:
+        raise UsageError(
+            f"{run.path}: has {len(paths)} checkpoints, not {last}; average fewer, or train with "
+            f"training.keep={last}"
+        )
+    return paths[-last:]
+
+
+def _refuse_mismatch(first: RunDirectory, other: RunDirectory) -> None:
+    differing = [
+        each
+        for each in differences(first.load_config(), other.load_config())
+        if each.key.startswith("model.") and not each.key.endswith("dropout")
+    ]
+    if differing:
+        listed = ", ".join(f"{each.key} is {each.old} and {each.new}" for each in differing)
+        raise RunError(
+            f"{first.path} and {other.path}: other models ({listed}); no average of them"
+        )
+    if fingerprint(first.tokenizer) != fingerprint(other.tokenizer):
+        raise RunError(
+            f"{first.path} and {other.path}: other tokenizers, so the same weights do not stand "
+            "for the same words; no average of them"
+        )
+
+
+def _newest_state(checkpoints: Sequence[Checkpoint]) -> dict[str, object]:
+    state = checkpoints[-1].load_state()
+    return {key: state[key] for key in ("step", "epoch", "seconds") if key in state}

@@ -11,7 +11,7 @@ from cli import process
 from transformer_cli import __version__
 from transformer_cli.cli import app
 
-COMMANDS = ("vocab", "train", "evaluate", "translate")
+COMMANDS = ("vocab", "train", "evaluate", "translate", "average")
 
 # A change here is a change for users: it belongs in the changelog.
 SHARED = ["--device", "--precision", "--threads", "--version"]
@@ -29,6 +29,7 @@ OPTIONS = {
         "--output -o",
         *SHARED,
     ],
+    "average": ["RUN", "--last", "--version"],
     "translate": [
         "RUN",
         "--input -i",

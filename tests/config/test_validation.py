@@ -231,3 +231,15 @@ def test_a_misspelt_key_comes_before_the_key_that_is_missing_for_it() -> None:
     assert _refusal("dta: {kind: copy}\ntokenizer: {kind: words}\n") == (
         "x.yaml:1: dta: unknown key; did you mean 'data'? (and 1 more)"
     )
+
+
+@pytest.mark.parametrize(
+    "tokenizer", ["{kind: words}", "{kind: sentencepiece, model_type: unigram}"]
+)
+@pytest.mark.parametrize("side", ["src", "tgt"])
+def test_bpe_dropout_needs_merges(tokenizer: str, side: str) -> None:
+    refusal = _refusal(
+        f"data: {{kind: copy}}\ntokenizer: {tokenizer}\ntraining: {{{side}_bpe_dropout: 0.1}}\n"
+    )
+    assert "bpe_dropout" in refusal
+    assert "model_type: bpe" in refusal

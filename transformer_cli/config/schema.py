@@ -349,14 +349,16 @@ class Config(Section):
                 "model.tying: 'all' needs one vocabulary for both sides "
                 "(tokenizer.kind sentencepiece with joint: true); use 'output'"
             )
-        if (self.training.src_bpe_dropout or self.training.tgt_bpe_dropout) and not (
+        has_merges = (
             isinstance(self.tokenizer, SentencePieceTokenizer)
             and self.tokenizer.model_type == "bpe"
-        ):
-            raise ValueError(
-                "training.src_bpe_dropout, training.tgt_bpe_dropout: need merges to leave out "
-                "(tokenizer.kind sentencepiece with model_type: bpe)"
-            )
+        )
+        for key in ("src_bpe_dropout", "tgt_bpe_dropout"):
+            if getattr(self.training, key) and not has_merges:
+                raise ValueError(
+                    f"training.{key}: needs merges to leave out (tokenizer.kind sentencepiece "
+                    "with model_type: bpe); leave it at 0"
+                )
         if (
             self.model.positions == "learned"
             and self.training.max_length >= self.model.max_positions

@@ -1,0 +1,128 @@
+"""Sampled subwords: the same text in other cuts, decided by a seed and by nothing else."""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from transformer_cli.config.schema import Config, SentencePieceTokenizer
+from transformer_cli.data.batches import Batch
+from transformer_cli.data.encoded import EncodedText, TokenStore
+from transformer_cli.data.sampling import SampledSubwords
+from transformer_cli.data.windows import EpochBatches
+from transformer_cli.text.subwords import SubwordTokenizer, learn_model
+from transformer_cli.text.tokenizer import Tokenizers
+from transformer_cli.text.vocabulary import EOS_ID, PAD_ID
+from transformer_cli.training.preparation import subword_sampling
+
+WORDS = ["Straßenbahn", "Bahnhof", "Hofhund", "Hundehütte", "hutlos", "Männer", "Frauen"]
+LINES = [f"Der {a} und die {b} {c}." for a in WORDS for b in WORDS for c in WORDS]
+
+
+def quiet(lines: Iterable[str], label: str) -> Iterable[str]:
+    return lines
+
+
+SETTINGS = SentencePieceTokenizer(kind="sentencepiece", vocab_size=310, lowercase=True)
+BPE = SubwordTokenizer(
+    learn_model(SETTINGS, LINES, "training text", quiet), SETTINGS.lowercase, Path("joint.model")
+)
+
+
+def encoded(lines: Sequence[str]) -> EncodedText:
+    store = TokenStore.of(map(BPE.encode, lines))
+    return EncodedText(store, store)
+
+
+def sentences(store: TokenStore) -> list[list[int]]:
+    return [store[index].tolist() for index in range(len(store))]
+
+
+def test_the_text_stays_and_its_cuts_change() -> None:
+    whole = [BPE.encode(line) for line in LINES[:50]]
+    cut = BPE.sample(whole, rate=0.2, seed=1)
+    assert list(map(BPE.decode, cut)) == list(map(BPE.decode, whole))
+    assert sum(map(len, cut)) > 1.2 * sum(map(len, whole))
+    assert cut != whole
+
+
+def test_a_seed_decides_the_cuts_whatever_was_drawn_before() -> None:
+    whole = [BPE.encode(line) for line in LINES[:50]]
+    first = BPE.sample(whole, rate=0.2, seed=1)
+    other = BPE.sample(whole, rate=0.2, seed=2)
+    assert BPE.sample(whole, rate=0.2, seed=1) == first != other
+
+
+def test_a_higher_rate_cuts_more() -> None:
+    whole = [BPE.encode(line) for line in LINES]
+    tokens = [sum(map(len, BPE.sample(whole, rate, seed=1))) for rate in (0.01, 0.1, 0.3)]
+    assert tokens == sorted(tokens)
+    assert tokens[0] < tokens[2]
+
+
+def test_each_side_has_its_rate() -> None:
+    text = encoded(LINES[:50])
+    for rates in ((0.3, 0.0), (0.0, 0.3)):
+        sampled = SampledSubwords(BPE, BPE, *rates, max_length=100)(text, 5)
+        for side, rate in ((sampled.src, rates[0]), (sampled.tgt, rates[1])):
+            assert (sentences(side) == sentences(text.src)) == (rate == 0.0)
+
+
+def test_a_sentence_that_would_be_too_long_stays_as_it_is() -> None:
+    text = encoded(LINES[:50])
+    longest = int(text.src.lengths.max())
+    sampled = SampledSubwords(BPE, BPE, 0.5, 0.0, max_length=longest)(text, 5)
+    assert sampled.src.lengths.max() <= longest
+    kept = [a == b for a, b in zip(sentences(sampled.src), sentences(text.src), strict=True)]
+    assert any(kept)
+
+
+def batches(text: EncodedText, epoch: int, first: int = 0) -> list[Batch]:
+    resegment = SampledSubwords(BPE, BPE, 0.2, 0.1, max_length=100)
+    return list(EpochBatches(text, 200, 1, resegment).of_epoch(epoch, first))
+
+
+def lines_of(batch: Batch) -> list[tuple[str, str]]:
+    rows = zip(batch.src.tolist(), batch.tgt_out.tolist(), strict=True)
+    return [(BPE.decode(src), BPE.decode(tgt)) for src, tgt in rows]
+
+
+def test_batches_hold_the_pairs_that_were_planned_in_new_cuts_each_epoch() -> None:
+    text = encoded(LINES[:60])
+    plain = EpochBatches(text, 200, 1)
+    for epoch in (0, 1):
+        sampled = batches(text, epoch)
+        assert list(map(lines_of, sampled)) == list(map(lines_of, plain.of_epoch(epoch)))
+        for batch in sampled:
+            assert batch.tgt_tokens == int((batch.tgt_out != PAD_ID).sum())
+            assert int((batch.src == EOS_ID).sum()) == len(batch.src)
+    cuts = [
+        sorted(tuple(row) for batch in batches(text, epoch) for row in batch.src.tolist())
+        for epoch in (0, 1)
+    ]
+    assert cuts[0] != cuts[1]
+
+
+def test_an_epoch_can_be_gone_on_from_anywhere() -> None:
+    text = encoded(LINES[:60])
+    rest = batches(text, epoch=3, first=2)
+    for batch, expected in zip(rest, batches(text, epoch=3)[2:], strict=True):
+        assert np.array_equal(batch.src, expected.src)
+        assert np.array_equal(batch.tgt_in, expected.tgt_in)
+
+
+@pytest.mark.parametrize("side", ["src", "tgt"])
+def test_settings_ask_for_it(side: str) -> None:
+    values = {
+        "data": {"kind": "toy"},
+        "tokenizer": SETTINGS.model_dump(),
+        "training": {f"{side}_bpe_dropout": 0.1, "max_length": 9},
+    }
+    sampling = subword_sampling(Config.model_validate(values), Tokenizers(BPE, BPE))
+    rates = (0.1, 0.0) if side == "src" else (0.0, 0.1)
+    assert sampling == SampledSubwords(BPE, BPE, *rates, max_length=9)
+    assert (
+        subword_sampling(Config.model_validate(values | {"training": {}}), Tokenizers(BPE, BPE))
+        is None
+    )

@@ -122,7 +122,7 @@ class _SmoothedDivergence(torch.autograd.Function):
             gradient = probabilities
             if consistency:
                 divergence, gradient = _divergence_of_readings(logits, probabilities, consistency)
-                smoothed += real[rows] @ divergence
+                smoothed += real[rows] @ divergence.to(features.dtype)
             gradient.scatter_add_(
                 1, true_tokens, gradient.new_full(true_tokens.shape, -of_true_target)
             )
@@ -141,9 +141,10 @@ class _SmoothedDivergence(torch.autograd.Function):
 
         ctx.save_for_backward(grad_features, grad_weight, grad_bias)
         ctx.readings = readings
+        unsmoothed /= readings
         ctx.mark_non_differentiable(unsmoothed)
         entropy = _target_entropy(smoothing, tgt_size) * real.sum()
-        return smoothed / readings - entropy, unsmoothed / readings
+        return smoothed / readings - entropy, unsmoothed
 
     @staticmethod
     def backward(
@@ -173,8 +174,7 @@ def _divergence_of_readings(
     mean_q = torch.linalg.vecdot(q, difference)[:, None]
     by_first = torch.addcmul(p, p, difference - (mean_p - 1.0), value=half).sub_(q, alpha=half)
     by_second = torch.addcmul(q, q, difference - (mean_q + 1.0), value=-half).sub_(p, alpha=half)
-    divergence = (mean_p - mean_q)[:, 0].to(torch.float32)
-    return half * divergence, torch.cat((by_first, by_second))
+    return half * (mean_p - mean_q)[:, 0], torch.cat((by_first, by_second))
 
 
 def _chunks(tokens: int, tgt_size: int, device: torch.device) -> list[slice]:

@@ -261,7 +261,8 @@ def dense_loss_of_readings(
     divergence = nn.KLDivLoss(reduction="none", log_target=True)
     both_ways = (divergence(q, p) + divergence(p, q)) / 2  # KLDivLoss(q, p) is KL(p || q)
     of_readings = (dense_loss(first, smoothing) + dense_loss(second, smoothing)) / 2
-    return of_readings + consistency / 2 * both_ways[TARGETS != PAD].sum()
+    loss: Tensor = of_readings + consistency / 2 * both_ways[TARGETS != PAD].sum()
+    return loss
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])

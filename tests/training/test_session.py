@@ -341,7 +341,7 @@ def test_being_killed_changes_nothing(
     assert_same_run(run, uninterrupted)
 
 
-LEVERS = {"average_decay": 0.9, "consistency": 2.0}
+LEVERS: dict[str, Any] = {"average_decay": 0.9, "consistency": 2.0}
 
 
 @pytest.mark.usefixtures("frequent")

@@ -121,14 +121,14 @@ def norm(gradient: Tensors) -> float:
 # --- resuming -------------------------------------------------------------------------------------
 
 
-LEVERS = {"consistency": 2.0, "average_decay": 0.6, "word_dropout": 0.2}
+LEVERS: dict[str, Any] = {"consistency": 2.0, "average_decay": 0.6, "word_dropout": 0.2}
 
 
 @pytest.mark.parametrize("levers", [{}, LEVERS], ids=["plain", "levers"])
 @pytest.mark.parametrize("accumulate", [1, 2])
 @pytest.mark.parametrize("where", ["first step", "mid-epoch", "epoch's end", "last but one"])
 def test_a_resumed_run_is_the_uninterrupted_one(
-    tmp_path: Path, accumulate: int, where: str, levers: dict[str, float]
+    tmp_path: Path, accumulate: int, where: str, levers: dict[str, Any]
 ) -> None:
     settings = config(dropout=0.3, accumulate=accumulate, **levers)
     straight = trainer_of(settings)
@@ -219,7 +219,7 @@ def test_two_half_batches_give_the_gradient_of_the_whole(
 ) -> None:
     assert len(plan_epoch(UNEVEN, 56, seed=1, epoch=0)) == 1
     assert len(plan_epoch(UNEVEN, 28, seed=1, epoch=0)) == 2
-    loss = {"label_smoothing": smoothing, "consistency": consistency}
+    loss: dict[str, Any] = {"label_smoothing": smoothing, "consistency": consistency}
     whole = first_gradient(config(**WHOLE, **loss), UNEVEN)
     halves = first_gradient(config(**HALVES, **loss), UNEVEN)
     torch.testing.assert_close(halves, whole, rtol=1e-5, atol=1e-6)

@@ -126,9 +126,8 @@ class _SmoothedDivergence(torch.autograd.Function):
             gradient.scatter_add_(
                 1, true_tokens, gradient.new_full(true_tokens.shape, -of_true_target)
             )
-            grad_features[:, rows] = times_transposed(gradient, low_weight.t()).unflatten(
-                0, (readings, -1)
-            )
+            grad_read = times_transposed(gradient, low_weight.t())
+            grad_features[:, rows] = grad_read.view_as(features[:, rows])
             # Transposed: oneDNN copies the first of two transposed factors, here the small one.
             real_read = real_features[:, rows].flatten(0, 1).to(low)
             grad_weight += times_transposed(real_read.t(), gradient.t()).t()

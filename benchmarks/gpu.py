@@ -18,7 +18,7 @@ from benchmarks.flops import training_flops
 from benchmarks.machine import report_head
 from benchmarks.rounds import markdown_table
 from benchmarks.stopwatch import WARM_UP, Stopwatch
-from benchmarks.task import prepare_data, read_ids, vocab_size
+from benchmarks.task import ONE_READING, prepare_data, read_ids, vocab_size
 from transformer_cli.config.schema import Config
 from transformer_cli.config.yaml import load_config
 from transformer_cli.data.batches import plan_epoch
@@ -146,7 +146,8 @@ def _training_section(amount: Amount, text: EncodedText, device: torch.device) -
     for name, batch_tokens in amount.trainings:
         # No epoch is without a batch, so these are enough.
         limits = (f"training.epochs={updates}", f"training.max_steps={updates}")
-        changes = (*limits, f"training.batch_tokens={batch_tokens}", *amount.changes)
+        of_batch = (*ONE_READING, f"training.batch_tokens={batch_tokens}")
+        changes = (*limits, *of_batch, *amount.changes)
         watch, flops = _train(load_config(ROOT / "configs" / name, changes), text, updates, device)
         seconds = watch.ended - watch.started
         rows.append(

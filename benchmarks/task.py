@@ -14,7 +14,10 @@ from transformer_cli.text.vocabulary import SPECIALS
 from transformer_cli.training.preparation import read_texts
 
 DATA = WORKSHOP / "data"
+ONE_READING = ("training.consistency=0", "training.average_decay=null", "model.word_dropout=0")
+"""Changes after which an update is what other programs do in one, whatever a config asks for."""
 _SETTINGS = (
+    *ONE_READING,
     "training.batch_tokens=4096",
     "training.schedule={kind: noam, factor: 2, warmup: 400}",
     # As JoeyNMT has it, which knows one rate for everything.

@@ -3,6 +3,8 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from cli.conftest import Training
 from cli.process import assert_refused, run
 
@@ -122,6 +124,38 @@ def test_overwrite_starts_anew(training: Training, own_run: Path) -> None:
     assert [each["step"] for each in records_of(own_run)] == [5, 5]
     assert [path.name for path in (own_run / "checkpoints").iterdir()] == ["step-00000005"]
     assert "d_ff: 64" in (own_run / "config.yaml").read_text()
+
+
+def test_an_averaged_model_is_trained_and_read_like_any_other(config: Path) -> None:
+    straight, stopped = config.parent / "straight", config.parent / "stopped"
+    levers = (
+        *("--set", "training.average_decay=0.9", "--set", "training.consistency=2"),
+        *("--set", "model.word_dropout=0.1", "--set", "training.validate_every=5"),
+    )
+
+    def train(run_dir: Path, steps: int) -> str:
+        settings = (*levers, "--set", f"training.max_steps={steps}")
+        finished = run("train", config, "--run-dir", run_dir, *settings)
+        assert finished.code == 0, finished.err
+        return finished.err
+
+    train(straight, 15)
+    train(stopped, 10)
+    assert "going on from step 10\n" in train(stopped, 15)
+    for name in ("model.safetensors", "optimizer.safetensors"):
+        last = Path("checkpoints", "step-00000015", name)
+        assert (stopped / last).read_bytes() == (straight / last).read_bytes()
+
+    validated = [each for each in records_of(stopped) if each["kind"] == "validation"][-1]
+    checkpoint = ("--checkpoint", "last")
+    evaluated = run("evaluate", stopped, *checkpoint, "--split", "val", "--json")
+    assert evaluated.code == 0
+    # Of the average, as validated: the weights themselves would be a few steps ahead.
+    perplexity = json.loads(evaluated.out)["perplexity"]
+    assert perplexity == pytest.approx(validated["perplexity"], rel=1e-6)
+    translated = run("translate", stopped, *checkpoint, stdin=b"a b c d\n\nb b\n")
+    assert translated.code == 0
+    assert translated.out.count("\n") == 3
 
 
 def test_patience_ends_the_training_for_good(config: Path) -> None:

@@ -1,4 +1,7 @@
-"""The closed-form loss against nn.KLDivLoss over dense targets that a slow loop writes."""
+"""The closed-form loss against nn.KLDivLoss over dense targets that a slow loop writes.
+
+And against autograd, for the divergence between two readings.
+"""
 
 import math
 
@@ -197,27 +200,44 @@ def test_gradients_reach_features_weight_and_bias() -> None:
     )
 
 
+def features_of(readings: int, d_model: int) -> Tensor:
+    """Features of the batch read so many times, one reading below the other."""
+    return torch.randn(readings * len(TARGETS), TARGETS.size(1), d_model, requires_grad=True)
+
+
+READINGS = pytest.mark.parametrize(
+    ("readings", "consistency"), [(1, 0.0), (2, 3.0)], ids=["one reading", "two readings"]
+)
+
+
+@READINGS
 @pytest.mark.parametrize("rows", [1, 2, 5, 12])
-def test_chunks_change_nothing(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    features = torch.randn(*TARGETS.shape, 6, requires_grad=True)
+def test_chunks_change_nothing(
+    rows: int, readings: int, consistency: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    features = features_of(readings, 6)
     layer = output_layer(6, SIZE)
     inputs = (features, layer.weight, layer.bias)
-    whole = label_smoothed_loss(features, layer, TARGETS, PAD, 0.1)
-    monkeypatch.setitem(loss_module._CHUNK_ELEMENTS, "cpu", rows * SIZE)
-    cut = label_smoothed_loss(features, layer, TARGETS, PAD, 0.1)
+    whole = label_smoothed_loss(features, layer, TARGETS, PAD, 0.1, consistency)
+    monkeypatch.setitem(loss_module._CHUNK_ELEMENTS, "cpu", rows * readings * SIZE)
+    assert len(loss_module._chunks(12, readings * SIZE, features.device)) == -(-12 // rows)
+    cut = label_smoothed_loss(features, layer, TARGETS, PAD, 0.1, consistency)
     torch.testing.assert_close(tuple(cut), tuple(whole))
     torch.testing.assert_close(
         torch.autograd.grad(cut.smoothed, inputs), torch.autograd.grad(whole.smoothed, inputs)
     )
 
 
-def test_under_autocast_products_are_short_and_sums_are_not() -> None:
-    features = torch.randn(*TARGETS.shape, 64, requires_grad=True)
+@READINGS
+def test_under_autocast_products_are_short_and_sums_are_not(
+    readings: int, consistency: float
+) -> None:
+    features = features_of(readings, 64)
     layer = output_layer(64, SIZE)
     inputs = (features, layer.weight, layer.bias)
-    exact = label_smoothed_loss(features, layer, TARGETS, PAD, 0.1)
+    exact = label_smoothed_loss(features, layer, TARGETS, PAD, 0.1, consistency)
     with torch.autocast("cpu", torch.bfloat16):
-        rough = label_smoothed_loss(features, layer, TARGETS, PAD, 0.1)
+        rough = label_smoothed_loss(features, layer, TARGETS, PAD, 0.1, consistency)
     assert rough.smoothed.dtype == rough.unsmoothed.dtype == torch.float32
     assert rough.smoothed.item() != exact.smoothed.item()
     torch.testing.assert_close(tuple(rough), tuple(exact), rtol=2e-2, atol=2e-2)
@@ -226,3 +246,108 @@ def test_under_autocast_products_are_short_and_sums_are_not() -> None:
     for short, long in zip(rough_gradients, exact_gradients, strict=True):
         assert short.dtype == torch.float32
         assert (short - long).norm() < 0.02 * long.norm()
+
+
+# --- two readings ---------------------------------------------------------------------------------
+
+
+def dense_loss_of_readings(
+    features: Tensor, layer: nn.Linear, smoothing: float, consistency: float
+) -> Tensor:
+    """The same by autograd, with whole softmaxes and KLDivLoss one way and the other."""
+    logits = F.linear(features.double(), layer.weight.double(), layer.bias.double())
+    first, second = logits.chunk(2)
+    p, q = first.log_softmax(dim=2), second.log_softmax(dim=2)
+    divergence = nn.KLDivLoss(reduction="none", log_target=True)
+    both_ways = (divergence(q, p) + divergence(p, q)) / 2  # KLDivLoss(q, p) is KL(p || q)
+    of_readings = (dense_loss(first, smoothing) + dense_loss(second, smoothing)) / 2
+    loss: Tensor = of_readings + consistency / 2 * both_ways[TARGETS != PAD].sum()
+    return loss
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@pytest.mark.parametrize("consistency", [0.5, 5.0])
+def test_two_readings_value_and_gradients_equal_the_dense_ones(
+    consistency: float, smoothing: float, dtype: torch.dtype
+) -> None:
+    layer = output_layer(6, SIZE).to(dtype)
+    features = features_of(2, 6).detach().to(dtype).requires_grad_()
+    inputs = (features, layer.weight, layer.bias)
+    loss = label_smoothed_loss(features, layer, TARGETS, PAD, smoothing, consistency).smoothed
+    expected = dense_loss_of_readings(features, layer, smoothing, consistency)
+    exact = dtype == torch.float64
+    assert loss.item() == pytest.approx(expected.item(), rel=1e-12 if exact else 1e-5)
+    gradients = torch.autograd.grad(loss * 0.5, inputs)
+    torch.testing.assert_close(
+        gradients,
+        torch.autograd.grad(expected * 0.5, inputs),
+        rtol=1e-10 if exact else 1e-4,
+        atol=1e-10 if exact else 1e-5,
+    )
+    assert gradients[0][(TARGETS == PAD).repeat(2, 1)].count_nonzero() == 0
+
+
+def test_two_readings_by_hand() -> None:
+    # Distributions (0.5, 0.25, 0.25, 0) and (0.25, 0.5, 0.25, 0), the true token 0, no smoothing.
+    # Cross-entropies are ln 2 and 2 ln 2; KL is 0.5 ln 2 - 0.25 ln 2 = 0.25 ln 2 both ways.
+    p, q = [0.5, 0.25, 0.25, 1e-30], [0.25, 0.5, 0.25, 1e-30]
+    features = torch.tensor([p, q]).log()
+    layer = nn.Linear(4, 4)
+    with torch.no_grad():
+        layer.weight.copy_(torch.eye(4))
+        layer.bias.zero_()
+    losses = label_smoothed_loss(features, layer, torch.tensor([0]), PAD, 0.0, consistency=4.0)
+    assert losses.unsmoothed.item() == pytest.approx(1.5 * math.log(2))
+    assert losses.smoothed.item() == pytest.approx((1.5 + 4.0 / 2 * 0.25) * math.log(2))
+
+
+def test_equal_readings_give_the_plain_loss_whatever_their_divergence_costs() -> None:
+    features = features_of(1, 6)
+    layer = output_layer(6, SIZE)
+    inputs = (features, layer.weight, layer.bias)
+    plain = label_smoothed_loss(features, layer, TARGETS, PAD, 0.1)
+    plain_gradients = torch.autograd.grad(plain.smoothed, inputs)
+    for consistency in (1.0, 1000.0):
+        twice = features.repeat(2, 1, 1)
+        losses = label_smoothed_loss(twice, layer, TARGETS, PAD, 0.1, consistency)
+        torch.testing.assert_close(tuple(losses), tuple(plain), rtol=1e-6, atol=0.0)
+        torch.testing.assert_close(
+            torch.autograd.grad(losses.smoothed, inputs),
+            plain_gradients,
+            rtol=1e-5,
+            atol=1e-7 * (1.0 + consistency),  # p + c p - c q, in the precision of c p
+        )
+
+
+def test_unsmoothed_is_the_mean_of_both_readings() -> None:
+    features = features_of(2, 6)
+    layer = output_layer(6, SIZE)
+    unsmoothed = label_smoothed_loss(features, layer, TARGETS, PAD, 0.1, 3.0).unsmoothed
+    first, second = (
+        label_smoothed_loss(reading, layer, TARGETS, PAD, 0.1).unsmoothed
+        for reading in features.chunk(2)
+    )
+    torch.testing.assert_close(unsmoothed, (first + second) / 2)
+    assert not unsmoothed.requires_grad
+
+
+def test_the_order_of_readings_does_not_matter() -> None:
+    features = features_of(2, 6)
+    layer = output_layer(6, SIZE)
+    swapped = features.roll(len(TARGETS), dims=0)
+    losses, others = (
+        label_smoothed_loss(each, layer, TARGETS, PAD, 0.1, 3.0) for each in (features, swapped)
+    )
+    torch.testing.assert_close(tuple(losses), tuple(others))
+
+
+def test_padding_of_either_reading_does_not_count() -> None:
+    features = features_of(2, 6).detach()
+    layer = output_layer(6, SIZE)
+    losses = label_smoothed_loss(features, layer, TARGETS, PAD, 0.1, 3.0)
+    for reading in range(2):
+        other = features.clone()
+        other.view(2, *TARGETS.shape, 6)[reading][TARGETS == PAD] += 5.0
+        others = label_smoothed_loss(other, layer, TARGETS, PAD, 0.1, 3.0)
+        torch.testing.assert_close(tuple(others), tuple(losses))

@@ -13,7 +13,7 @@ import torch
 
 from transformer_cli.config.schema import Config
 from transformer_cli.data.encoded import EncodedText, TokenStore
-from transformer_cli.errors import CheckpointError, TrainingError
+from transformer_cli.errors import CheckpointError, ConfigError, TrainingError
 from transformer_cli.model.transformer import build_model
 from transformer_cli.model.weights import weights_of
 from transformer_cli.runs.checkpoint import Checkpoint, find_checkpoint, list_checkpoints
@@ -67,9 +67,9 @@ def open_session(
     script = iter(results or ())
 
     def by_weights() -> Validation:
-        model.eval()
+        trainer.kept.eval()
         torch.rand(5)
-        total = sum(weight.double().abs().sum().item() for weight in model.parameters())
+        total = sum(weight.double().abs().sum().item() for weight in trainer.kept.parameters())
         return Validation(loss=total / 1000.0, bleu=total % 10.0, bleu_lc=total % 7.0)
 
     validate = by_weights if results is None else lambda: next(script)
@@ -341,6 +341,21 @@ def test_being_killed_changes_nothing(
     assert_same_run(run, uninterrupted)
 
 
+LEVERS: dict[str, Any] = {"average_decay": 0.9, "consistency": 2.0}
+
+
+@pytest.mark.usefixtures("frequent")
+def test_stopping_changes_nothing_where_an_average_is_kept(tmp_path: Path) -> None:
+    settings = config(epochs=2, save_every=4, keep=2, **LEVERS)
+    straight, stopped = RunDirectory(tmp_path / "straight"), RunDirectory(tmp_path / "stopped")
+    list(open_session(straight, settings).events(never))
+    session = open_session(stopped, settings)
+    while not session.finished:
+        list(session.events(after(5)))
+        session = open_session(stopped, settings)
+    assert_same_run(stopped, straight)
+
+
 def test_a_finished_session_does_nothing(run: RunDirectory, uninterrupted: RunDirectory) -> None:
     shutil.copytree(uninterrupted.path, run.path)
     before = {path: path.read_bytes() for path in run.path.rglob("*") if path.is_file()}
@@ -447,3 +462,23 @@ def test_saved_weights_are_those_of_the_step(run: RunDirectory) -> None:
     ours = weights_of(session.trainer.model)
     assert saved.keys() == ours.keys()
     assert all(torch.equal(saved[name], ours[name]) for name in ours)
+
+
+def test_saved_weights_are_the_average_where_there_is_one(run: RunDirectory) -> None:
+    session = open_session(run, config(**LEVERS))
+    list(session.events(after(2)))
+    checkpoint = Checkpoint.open(find_checkpoint(run.checkpoints, "last"), TOKENIZER)
+    saved, beside = checkpoint.load_weights(), checkpoint.load_optimizer()
+    average, trained = weights_of(session.trainer.kept), weights_of(session.trainer.model)
+    assert saved.keys() == average.keys() == trained.keys()
+    for name, weight in saved.items():
+        assert torch.equal(weight, average[name])
+        assert not torch.equal(weight, trained[name])
+        assert torch.equal(beside[f"weight.{name}"], trained[name])
+
+
+def test_a_run_does_not_begin_or_cease_to_average(run: RunDirectory) -> None:
+    list(open_session(run, config(**LEVERS)).events(after(2)))
+    for changes in ({"average_decay": None}, {"average_decay": 0.8}, {"consistency": 0.0}):
+        with pytest.raises(ConfigError, match=f"training.{next(iter(changes))} was "):
+            open_session(run, config(**LEVERS | changes))

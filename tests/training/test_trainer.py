@@ -45,8 +45,11 @@ def text_of(*lengths: tuple[int, int]) -> EncodedText:
 TEXT = text_of((3, 5), (4, 5), (5, 5), (2, 5), (5, 4), (1, 5), (5, 3), (5, 2), (4, 5), (5, 5))
 
 
-def config(dropout: float = 0.0, seed: int = 1, **training: Any) -> Config:
-    sizes = {"d_model": 16, "num_heads": 2, "d_ff": 24, "dropout": dropout}
+def config(
+    dropout: float = 0.0, seed: int = 1, word_dropout: float = 0.0, **training: Any
+) -> Config:
+    sizes = {"d_model": 16, "num_heads": 2, "d_ff": 24}
+    dropouts = {"dropout": dropout, "word_dropout": word_dropout}
     layers = {"num_encoder_layers": 1, "num_decoder_layers": 1}
     settings = {
         "batch_tokens": 12,
@@ -59,7 +62,7 @@ def config(dropout: float = 0.0, seed: int = 1, **training: Any) -> Config:
             "seed": seed,
             "data": {"kind": "copy"},
             "tokenizer": {"kind": "words"},
-            "model": sizes | layers,
+            "model": sizes | layers | dropouts,
             "training": settings | training,
         }
     )
@@ -90,6 +93,7 @@ def assert_same_bits(tensors: Tensors, others: Tensors) -> None:
 def assert_same(trainer: Trainer, other: Trainer) -> None:
     assert trainer.state() == other.state()
     assert_same_bits(weights(trainer), weights(other))
+    assert_same_bits(weights_of(trainer.kept), weights_of(other.kept))
     assert_same_bits(trainer.moments(), other.moments())
 
 
@@ -117,12 +121,16 @@ def norm(gradient: Tensors) -> float:
 # --- resuming -------------------------------------------------------------------------------------
 
 
+LEVERS: dict[str, Any] = {"consistency": 2.0, "average_decay": 0.6, "word_dropout": 0.2}
+
+
+@pytest.mark.parametrize("levers", [{}, LEVERS], ids=["plain", "levers"])
 @pytest.mark.parametrize("accumulate", [1, 2])
 @pytest.mark.parametrize("where", ["first step", "mid-epoch", "epoch's end", "last but one"])
 def test_a_resumed_run_is_the_uninterrupted_one(
-    tmp_path: Path, accumulate: int, where: str
+    tmp_path: Path, accumulate: int, where: str, levers: dict[str, Any]
 ) -> None:
-    settings = config(dropout=0.3, accumulate=accumulate)
+    settings = config(dropout=0.3, accumulate=accumulate, **levers)
     straight = trainer_of(settings)
     per_epoch = straight.steps_per_epoch
     assert per_epoch == {1: 5, 2: 3}[accumulate]  # the last of 3 has one batch to accumulate
@@ -138,7 +146,7 @@ def test_a_resumed_run_is_the_uninterrupted_one(
     before = [numbers(each) for each in take(interrupted, stop)]
     path = save_checkpoint(
         tmp_path,
-        weights_of(interrupted.model),
+        weights_of(interrupted.kept),
         interrupted.moments(),
         interrupted.state(),
         tokenizer="",
@@ -147,7 +155,7 @@ def test_a_resumed_run_is_the_uninterrupted_one(
     torch.rand(13)
     checkpoint = Checkpoint.open(path, tokenizer="")
     resumed = trainer_of(settings, weights=2)
-    load_weights(resumed.model, checkpoint.load_weights())
+    load_weights(resumed.kept, checkpoint.load_weights())
     resumed.restore(checkpoint.load_state(), checkpoint.load_optimizer())
     assert_same(resumed, interrupted)
     after = [numbers(each) for each in resumed.steps()]
@@ -205,11 +213,15 @@ HALVES: dict[str, Any] = {"batch_tokens": 28, "accumulate": 2, "clip_norm": None
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
-def test_two_half_batches_give_the_gradient_of_the_whole(smoothing: float) -> None:
+@pytest.mark.parametrize("consistency", [0.0, 2.0])
+def test_two_half_batches_give_the_gradient_of_the_whole(
+    smoothing: float, consistency: float
+) -> None:
     assert len(plan_epoch(UNEVEN, 56, seed=1, epoch=0)) == 1
     assert len(plan_epoch(UNEVEN, 28, seed=1, epoch=0)) == 2
-    whole = first_gradient(config(**WHOLE, label_smoothing=smoothing), UNEVEN)
-    halves = first_gradient(config(**HALVES, label_smoothing=smoothing), UNEVEN)
+    loss: dict[str, Any] = {"label_smoothing": smoothing, "consistency": consistency}
+    whole = first_gradient(config(**WHOLE, **loss), UNEVEN)
+    halves = first_gradient(config(**HALVES, **loss), UNEVEN)
     torch.testing.assert_close(halves, whole, rtol=1e-5, atol=1e-6)
 
 
@@ -248,6 +260,151 @@ def test_the_whole_step_is_clipped_and_not_its_parts() -> None:
     length = norm(first_gradient(config(**WHOLE), UNEVEN))
     clipped = first_gradient(config(**HALVES | {"clip_norm": length / 3}), UNEVEN)
     assert norm(clipped) == pytest.approx(length / 3, rel=1e-4)
+
+
+# --- two readings ---------------------------------------------------------------------------------
+
+
+def test_without_dropout_two_readings_train_as_one() -> None:
+    # An epsilon far above the noise in gradients that are zero, which Adam would make steps of.
+    once, twice = (trainer_of(config(consistency=each, eps=1e-3)) for each in (0.0, 5.0))
+    before = weights(once)
+    steps_once, steps_twice = take(once, 6), take(twice, 6)
+    for one, other in zip(steps_once, steps_twice, strict=True):
+        assert numbers(other) == pytest.approx(numbers(one), rel=1e-5)
+    after = weights(once)
+    assert max((after[name] - before[name]).abs().max().item() for name in before) > 1e-2
+    torch.testing.assert_close(weights(twice), after, rtol=1e-4, atol=1e-5)
+
+
+def test_with_dropout_what_differs_between_readings_costs_as_much_as_is_said() -> None:
+    # The same draws at the same step: losses differ by what consistency multiplies alone.
+    steps = [
+        take(trainer_of(config(dropout=0.3, consistency=each)), 1)[0] for each in (1.0, 2.0, 4.0)
+    ]
+    low, middle, high = (each.smoothed.item() for each in steps)
+    assert middle - low > 0.01
+    assert high - middle == pytest.approx(2.0 * (middle - low), rel=1e-3)
+    assert len({each.unsmoothed.item() for each in steps}) == 1
+
+
+def test_with_dropout_consistency_changes_what_is_learned() -> None:
+    trained = []
+    for consistency in (1.0, 2.0):
+        trainer = trainer_of(config(dropout=0.3, consistency=consistency))
+        take(trainer, 2)
+        trained.append(weights(trainer))
+    assert all(not torch.equal(trained[0][name], trained[1][name]) for name in trained[0])
+
+
+def test_the_second_reading_is_of_the_same_rows() -> None:
+    once, twice = (trainer_of(config(consistency=each, epochs=1)) for each in (0.0, 1.0))
+    assert list(batches_seen(twice)) == [rows + rows for rows in batches_seen(once)]
+
+
+def test_target_tokens_are_counted_once() -> None:
+    once, twice = (trainer_of(config(consistency=each)) for each in (0.0, 1.0))
+    assert [each.tgt_tokens for each in take(twice, 5)] == [
+        each.tgt_tokens for each in take(once, 5)
+    ]
+
+
+# --- the average of the weights -------------------------------------------------------------------
+
+# Of ten weights one is new at first: (1 + step) / (10 + step) reaches 0.4 at step 5.
+AVERAGED: dict[str, Any] = {"dropout": 0.3, "average_decay": 0.4}
+
+
+def test_without_averaging_the_model_itself_is_kept() -> None:
+    trainer = trainer_of(config())
+    assert trainer.kept is trainer.model
+    take(trainer, 1)
+    kinds = {name.partition(".")[0] for name in trainer.moments()}
+    assert kinds == {"exp_avg", "exp_avg_sq"}
+
+
+def test_what_is_kept_is_the_moving_average_of_the_weights() -> None:
+    trainer = trainer_of(config(**AVERAGED))
+    assert trainer.kept is not trainer.model
+    expected = {name: each.double() for name, each in weights(trainer).items()}
+    assert_same_bits(weights_of(trainer.kept), weights(trainer))
+    decays = []
+    for progress in trainer.steps():
+        decay = min(0.4, (1 + progress.step) / (10 + progress.step))
+        decays.append(decay)
+        for name, weight in weights(trainer).items():
+            expected[name] = expected[name] * decay + weight.double() * (1.0 - decay)
+        kept = {name: each.double() for name, each in weights_of(trainer.kept).items()}
+        torch.testing.assert_close(kept, expected, rtol=1e-5, atol=1e-6)
+    assert decays[0] == 2 / 11
+    assert 0.4 not in decays[:4]
+    assert set(decays[4:]) == {0.4}
+    assert any(
+        not torch.allclose(weight, weights_of(trainer.kept)[name], rtol=1e-3, atol=1e-4)
+        for name, weight in weights(trainer).items()
+    )
+
+
+def test_averaging_changes_nothing_in_training() -> None:
+    plain, averaged = trainer_of(config(dropout=0.3)), trainer_of(config(**AVERAGED))
+    losses = [numbers(each) for each in plain.steps()]
+    assert [numbers(each) for each in averaged.steps()] == losses
+    assert_same_bits(weights(averaged), weights(plain))
+    moments = averaged.moments()
+    assert_same_bits({name: moments[name] for name in plain.moments()}, plain.moments())
+
+
+def test_beside_an_average_the_weights_are_saved_with_the_moments() -> None:
+    trainer = trainer_of(config(**AVERAGED))
+    take(trainer, 3)
+    prefix = "weight."
+    saved = {
+        name.removeprefix(prefix): each
+        for name, each in trainer.moments().items()
+        if name.startswith(prefix)
+    }
+    assert_same_bits(saved, weights(trainer))
+
+
+def test_tied_weights_stay_tied_in_the_average_and_apart_from_the_model() -> None:
+    trainer = trainer_of(config(**AVERAGED))
+    take(trainer, 3)
+    state, moments = trainer.state(), trainer.moments()
+    resumed = trainer_of(config(**AVERAGED), weights=2)
+    load_weights(resumed.kept, weights_of(trainer.kept))
+    resumed.restore(state, moments)
+    take(resumed, 1)
+    for each in (trainer, resumed):
+        assert each.kept.output.weight is each.kept.tgt_embedding.tokens.weight
+        assert each.model.output.weight is each.model.tgt_embedding.tokens.weight
+        of_kept, of_model = (
+            {weight.data_ptr() for weight in model.parameters()}
+            for model in (each.kept, each.model)
+        )
+        assert not of_kept & of_model
+
+
+def test_the_average_computes_with_its_own_weights() -> None:
+    settings = config(**AVERAGED)
+    trainer = trainer_of(settings)
+    take(trainer, 3)
+    rebuilt = build_model(settings.model, TOKENS, TOKENS, PAD_ID, seed=2)
+    load_weights(rebuilt, weights_of(trainer.kept))
+    pair = (torch.tensor([[4, 7, 2]]), torch.tensor([[1, 5]]))
+    logits = trainer.kept.eval()(*pair)
+    assert torch.equal(logits, rebuilt.eval()(*pair))
+    assert not torch.equal(logits, trainer.model.eval()(*pair))
+    assert not logits.requires_grad
+
+
+def test_a_weight_that_is_no_number_shows_in_the_average() -> None:
+    # Only the average is looked at before it is saved.
+    trainer = trainer_of(config(**AVERAGED))
+    take(trainer, 1)
+    with torch.no_grad():
+        trainer.model.output.bias[5] = torch.nan
+    take(trainer, 1)
+    assert trainer.kept.output.bias[5].isnan()
 
 
 # --- rates and counts -----------------------------------------------------------------------------

@@ -2,8 +2,8 @@
 
 A checkpoint is a directory ``step-00001200`` that holds
 
-- ``model.safetensors``: the weights,
-- ``optimizer.safetensors``: Adam's two moments of each weight,
+- ``model.safetensors``: the weights, or their moving average where the run keeps one,
+- ``optimizer.safetensors``: Adam's two moments of each weight; beside an average, the weights too,
 - ``state.json``: where training stood,
 - ``manifest.json``: the format's version, the tokenizer's fingerprint, the others' SHA-256.
 
@@ -72,7 +72,7 @@ class Checkpoint:
         return self._load_tensors(MODEL)
 
     def load_optimizer(self) -> dict[str, Tensor]:
-        """The optimizer's moments by name, on the CPU."""
+        """What the trainer goes on with beside the model, by name, on the CPU."""
         return self._load_tensors(OPTIMIZER)
 
     def load_state(self) -> dict[str, Any]:

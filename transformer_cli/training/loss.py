@@ -122,13 +122,11 @@ class _SmoothedDivergence(torch.autograd.Function):
             gradient = probabilities
             if consistency:
                 divergence, gradient = _divergence_of_readings(logits, probabilities, consistency)
-                smoothed += real[rows] @ divergence
+                smoothed += real[rows] @ divergence.to(features.dtype)
             # Not scatter_add_, which copies the whole of it, twice.
             gradient[torch.arange(len(gradient)), true_tokens[:, 0]] -= of_true_target
-            by_read = times_transposed(gradient, low_weight.t())
-            grad_features[:, rows] = by_read.view(readings, -1, features.size(-1)).to(
-                features.dtype
-            )
+            grad_read = times_transposed(gradient, low_weight.t())
+            grad_features[:, rows] = grad_read.view_as(features[:, rows])
             # Transposed: oneDNN copies the first of two transposed factors, here the small one.
             real_read = real_features[:, rows].flatten(0, 1).to(low)
             grad_weight += times_transposed(real_read.t(), gradient.t()).t()
@@ -141,9 +139,10 @@ class _SmoothedDivergence(torch.autograd.Function):
 
         ctx.save_for_backward(grad_features, grad_weight, grad_bias)
         ctx.readings = readings
+        unsmoothed /= readings
         ctx.mark_non_differentiable(unsmoothed)
         entropy = _target_entropy(smoothing, tgt_size) * real.sum()
-        return smoothed / readings - entropy, unsmoothed / readings
+        return smoothed / readings - entropy, unsmoothed
 
     @staticmethod
     def backward(
@@ -171,13 +170,14 @@ def _divergence_of_readings(
     difference = first - second
     mean_p = (p * difference).sum(dim=1, keepdim=True)
     mean_q = (q * difference).sum(dim=1, keepdim=True)
+    # In place: memory of this size costs as much to get as to write.
     gradient = torch.empty_like(probabilities)
     by_first, by_second = gradient.chunk(2)
     torch.mul(p, 1.0 + half - half * mean_p, out=by_first)
     by_first.addcmul_(p, difference, value=half).sub_(q, alpha=half)
     torch.mul(q, 1.0 + half + half * mean_q, out=by_second)
     by_second.addcmul_(q, difference, value=-half).sub_(p, alpha=half)
-    return half * (mean_p - mean_q)[:, 0].to(torch.float32), gradient
+    return half * (mean_p - mean_q)[:, 0], gradient
 
 
 def _chunks(tokens: int, tgt_size: int, device: torch.device) -> list[slice]:

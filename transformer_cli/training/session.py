@@ -79,7 +79,7 @@ class Session:
         run: where checkpoints and metrics go; prepared.
         trainer: set up for ``config``, at step 0.
         tokenizer: fingerprint of the run's tokenizer.
-        validate: measures the trainer's model on the validation split.
+        validate: measures the model that the trainer keeps on the validation split.
     """
 
     config: Config

@@ -86,7 +86,7 @@ class Trainer:
         """Train to the end, giving one value an optimizer step.
 
         Between two values the trainer's state is that of the step just done: the caller may save
-        it, or validate the model.
+        it, or validate what is ``kept``.
         """
         while self.step < self.total_steps:
             batches = [

@@ -124,7 +124,8 @@ class _SmoothedDivergence(torch.autograd.Function):
                 divergence, gradient = _divergence_of_readings(logits, probabilities, consistency)
                 smoothed += real[rows] @ divergence.to(features.dtype)
             # Not scatter_add_, which copies the whole of it, twice.
-            gradient[torch.arange(len(gradient)), true_tokens[:, 0]] -= of_true_target
+            places = torch.arange(len(gradient), device=gradient.device)
+            gradient[places, true_tokens[:, 0]] -= of_true_target
             grad_read = times_transposed(gradient, low_weight.t())
             grad_features[:, rows] = grad_read.view_as(features[:, rows])
             # Transposed: oneDNN copies the first of two transposed factors, here the small one.

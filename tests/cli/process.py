@@ -33,6 +33,7 @@ _PRELOADED = [
     "torch._dynamo",  # which optimizers import when they are made
     "transformer_cli.cli",
     "transformer_cli.config.yaml",
+    "transformer_cli.inference.comparison",
     "transformer_cli.inference.evaluation",
     "transformer_cli.training.preparation",
     "transformer_cli.training.session",

@@ -12,7 +12,7 @@ from transformer_cli.config.schema import (
 )
 from transformer_cli.data import multi30k, sources
 from transformer_cli.data.corpus import ParallelText
-from transformer_cli.data.sources import load_split, split_names
+from transformer_cli.data.sources import default_split, load_split, split_names
 from transformer_cli.errors import CorpusError
 
 
@@ -56,6 +56,13 @@ def test_split_names() -> None:
         "test_2017_mscoco",
         "test_2018_flickr",
     ]
+
+
+def test_the_first_test_split_is_what_to_evaluate_on() -> None:
+    assert default_split(Multi30kData(kind="multi30k")) == "test_2016_flickr"
+    assert default_split(CopyData(kind="copy")) == "test"
+    assert default_split(files_data()) == "news"
+    assert default_split(files_data().model_copy(update={"test": {}})) == "val"
 
 
 @pytest.mark.parametrize(

@@ -88,15 +88,13 @@ def _text(
 ) -> tuple[str, "ParallelText"]:
     """What to evaluate on, and its name."""
     from transformer_cli.data.corpus import read_parallel
-    from transformer_cli.data.sources import load_split, split_names
+    from transformer_cli.data.sources import default_split, load_split
 
     if src is not None and ref is not None and split is None:
         return str(src), read_parallel(src, ref)
     if src is not None or ref is not None:
         raise UsageError("evaluate: give --split, or --src and --ref together")
-    # Where there is no test split, what was validated on has to do.
-    names = split_names(settings.data)
-    name = split or (names[2] if len(names) > 2 else "val")
+    name = split or default_split(settings.data)
     return name, load_split(settings.data, name)
 
 

@@ -1,6 +1,6 @@
-"""What two configurations do not agree on."""
+"""What configurations do not agree on."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from transformer_cli.config.schema import Config
@@ -18,15 +18,25 @@ class Difference:
 
 def differences(old: Config, new: Config) -> list[Difference]:
     """The settings that differ, each by its dotted key, in the schema's order."""
-    return list(_below((), old.model_dump(mode="json"), new.model_dump(mode="json")))
+    return [Difference(key, *values) for key, values in differing_settings([old, new]).items()]
 
 
-def _below(keys: Keys, old: object, new: object) -> Iterator[Difference]:
-    if not isinstance(old, dict) and not isinstance(new, dict):
-        if old != new:
-            yield Difference(dotted(keys), old, new)
+def differing_settings(configs: Sequence[Config]) -> dict[str, list[object]]:
+    """The settings that are not the same in all configurations.
+
+    Returns:
+        By the dotted key, in the schema's order: the values as YAML has them, one a configuration;
+        None is null, or that there is no such key.
+    """
+    return dict(_below((), [config.model_dump(mode="json") for config in configs]))
+
+
+def _below(keys: Keys, values: list[object]) -> Iterator[tuple[str, list[object]]]:
+    sections = [value for value in values if isinstance(value, dict)]
+    if not sections:
+        if any(value != values[0] for value in values):
+            yield dotted(keys), values
         return
-    old_keys = old if isinstance(old, dict) else {}
-    new_keys = new if isinstance(new, dict) else {}
-    for name in dict.fromkeys([*old_keys, *new_keys]):
-        yield from _below((*keys, name), old_keys.get(name), new_keys.get(name))
+    for name in dict.fromkeys(name for section in sections for name in section):
+        below = [value.get(name) if isinstance(value, dict) else None for value in values]
+        yield from _below((*keys, name), below)

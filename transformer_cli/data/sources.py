@@ -24,6 +24,13 @@ def split_names(data: DataConfig) -> list[str]:
             return ["train", "val", *data.test]
 
 
+def default_split(data: DataConfig) -> str:
+    """The split to evaluate on where none is asked for: the first test split."""
+    # Where there is none, what was validated on has to do.
+    names = split_names(data)
+    return names[2] if len(names) > 2 else "val"
+
+
 def load_split(data: DataConfig, split: str) -> ParallelText:
     """Read, fetch or make the text of a split, blank lines included.
 

@@ -1,0 +1,137 @@
+"""Which runs compare, on what text, and what is said of them."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from transformer_cli.config.schema import Config
+from transformer_cli.data.corpus import ParallelText
+from transformer_cli.errors import CorpusError, UsageError
+from transformer_cli.inference.comparison import (
+    Contender,
+    common_text,
+    compare,
+    distinct_names,
+    open_contenders,
+)
+from transformer_cli.inference.evaluation import score
+from transformer_cli.inference.significance import paired_bootstrap
+from transformer_cli.runs.directory import RunDirectory
+
+SRC = ["eins zwei", "drei", "vier fünf"]
+TGT = ["one two", "three", "four five"]
+
+
+def contender(name: str, **sections: Any) -> Contender:
+    required = {"data": {"kind": "copy"}, "tokenizer": {"kind": "words"}}
+    config = Config.model_validate({**required, **sections})
+    path = Path("runs") / name
+    return Contender(name, RunDirectory(path), config, path / "checkpoints" / "step", 1, 1, 1.0)
+
+
+def on_files(
+    directory: Path,
+    name: str,
+    src: Sequence[str] = SRC,
+    tgt: Sequence[str] = TGT,
+    **changes: Any,
+) -> Contender:
+    """A contender whose own files, named after it, are its only test split, 'news'."""
+    pair = {}
+    for side, lines in (("src", src), ("tgt", tgt)):
+        path = directory / f"{name}.{side}"
+        path.write_text("".join(f"{line}\n" for line in lines))
+        pair[side] = str(path)
+    files = {"kind": "files", "src_lang": "de", "tgt_lang": "en", "train": pair, "val": pair}
+    return contender(name, data={**files, "test": {"news": pair}, **changes})
+
+
+# --- names ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("paths", "names"),
+    [
+        (["runs/a", "runs/b"], ["a", "b"]),
+        (["runs/a", "old/a", "runs/b"], ["runs/a", "old/a", "b"]),
+        (["x/runs/a", "y/runs/a"], ["x/runs/a", "y/runs/a"]),
+        (["/a", "/x/a"], ["/a", "x/a"]),
+        (["/runs", "/runs/runs"], ["/runs", "runs/runs"]),
+        (["runs/a/", "./b"], ["a", "b"]),
+    ],
+)
+def test_names_are_as_short_as_tells_runs_apart(paths: list[str], names: list[str]) -> None:
+    assert distinct_names([Path(path) for path in paths]) == names
+
+
+def test_the_current_directory_has_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert distinct_names([Path(), Path("other")]) == [tmp_path.name, "other"]
+
+
+def test_a_run_by_two_paths_is_one_run(tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "run")
+    with pytest.raises(UsageError, match="link is named twice; name each run once"):
+        open_contenders([tmp_path / "run", tmp_path / "link"], "best")
+
+
+# --- text -----------------------------------------------------------------------------------------
+
+
+def test_the_same_text_in_other_files_compares(tmp_path: Path) -> None:
+    contenders = [on_files(tmp_path, name) for name in ("a", "b", "c")]
+    assert common_text(contenders) == ("news", ParallelText(SRC, TGT))
+    assert common_text(contenders, "val") == ("val", ParallelText(SRC, TGT))
+
+
+@pytest.mark.parametrize(
+    ("changes", "found"),
+    [
+        ({"src": ["eins zwei", "DREI", "vier fünf"]}, "line 2 is another"),
+        ({"tgt": ["one two", "three", "four  five"]}, "line 3 is another"),
+        ({"src": SRC[:2], "tgt": TGT[:2]}, "3 and 2 sentences"),
+        ({"src": TGT, "tgt": SRC, "src_lang": "en", "tgt_lang": "de"}, "de-en and en-de"),
+        ({"tgt_lang": "fr"}, "languages de-en and de-fr"),
+    ],
+)
+def test_another_text_is_refused_in_one_line_with_both_names(
+    tmp_path: Path, changes: dict[str, Any], found: str
+) -> None:
+    contenders = [on_files(tmp_path, "a"), on_files(tmp_path, "b"), on_files(tmp_path, "c")]
+    contenders[2] = on_files(tmp_path, "c", **changes)
+    with pytest.raises(UsageError) as refused:
+        common_text(contenders)
+    message = str(refused.value)
+    assert message.startswith("runs/a and runs/c: split 'news' is not the same in both (")
+    assert found in message
+    assert "\n" not in message
+
+
+def test_a_split_that_one_run_lacks_is_told_with_the_run(tmp_path: Path) -> None:
+    with pytest.raises(CorpusError, match=r"^runs/b: data\.kind copy has no split 'news'"):
+        common_text([on_files(tmp_path, "a"), contender("b")])
+
+
+# --- what is said ---------------------------------------------------------------------------------
+
+
+def test_each_contender_has_its_scores_in_the_order_of_contenders() -> None:
+    references = [
+        "A black dog runs through the grass.",
+        "Two men sit on a bench.",
+        "A girl is here.",
+    ]
+    good = ["A black dog runs through tall grass.", "Two men sit on a bench.", "A girl is there."]
+    lower = [line.lower() for line in good]
+    poor = ["A dog.", "Two men on a bench.", "A girl is here."]
+    translations = [poor, good, lower]
+    contenders = [contender("poor", seed=3), contender("good"), contender("lower")]
+    compared = compare(contenders, translations, references)
+    assert compared.scores == [score(each, references) for each in translations]
+    assert compared.bleu == paired_bootstrap(translations, references, lowercase=False)
+    assert compared.bleu_lc == paired_bootstrap(translations, references, lowercase=True)
+    assert compared.bleu != compared.bleu_lc
+    assert compared.settings == {"seed": [3, 1, 1]}

@@ -1,0 +1,202 @@
+"""``transformer-cli compare``."""
+
+import json as json_format
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from transformer_cli.cli import options
+from transformer_cli.cli.display import bar
+from transformer_cli.errors import UsageError
+
+if TYPE_CHECKING:
+    from transformer_cli.inference.comparison import Comparison, Contender
+
+WIDTH = 100
+"""Columns that tables keep within, unless names alone are wider."""
+_NARROWEST = 12
+
+
+def compare(
+    runs: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="RUN", help="Run directories of two or more trainings.", show_default=False
+        ),
+    ],
+    split: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", help="Split of all runs' corpus.  [default: the first's first test]"
+        ),
+    ] = None,
+    checkpoint: Annotated[
+        str,
+        typer.Option(
+            metavar="best|last|average", help="Which weights of each run.", show_default=True
+        ),
+    ] = "best",
+    beam_size: options.BeamSize = None,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    device: options.Device = "auto",
+    precision: options.Precision = "auto",
+    threads: options.Threads = None,
+    version: options.Version = False,
+) -> None:
+    """Compare trained models: scores on one text, costs, and the settings that differ.
+
+    A run's BLEU is tested against the first run's by paired bootstrap resampling: p is how likely
+    chance alone makes such a difference. Below 0.05 is mostly taken for a real one, of these two
+    trainings; another seed is another training.
+
+    \b
+    Example:
+      transformer-cli compare runs/small runs/large --split test_2017_flickr
+    """
+    from transformer_cli.inference import comparison
+    from transformer_cli.model.device import choose_device, choose_precision, use_threads
+
+    if len(runs) == 1:
+        raise UsageError(
+            f"compare: {runs[0]} is one run alone; name two or more, "
+            f"or use: transformer-cli evaluate {runs[0]}"
+        )
+    contenders = comparison.open_contenders(runs, checkpoint, beam_size)
+    name, text = comparison.common_text(contenders, split)
+    use_threads(threads)
+    torch_device = choose_device(device)
+    torch_precision = choose_precision(precision, torch_device)
+    translations = []
+    for contender in contenders:
+        with bar(len(text), contender.name, " sentences") as sentences:
+            translations.append(
+                comparison.translate(
+                    contender, text.src, torch_device, torch_precision, sentences.update
+                )
+            )
+    compared = comparison.compare(contenders, translations, text.tgt)
+    report = {
+        "split": name,
+        "sentences": len(text),
+        "checkpoint": checkpoint,
+        **_report(contenders, compared),
+    }
+    typer.echo(json_format.dumps(report) if json else _tables(report))
+
+
+def _report(contenders: Sequence["Contender"], compared: "Comparison") -> dict[str, Any]:
+    from transformer_cli.inference.significance import SAMPLES, SEED
+
+    return {
+        "samples": SAMPLES,
+        "seed": SEED,
+        "runs": [
+            {
+                "name": contender.name,
+                "path": str(contender.run.path),
+                "beam_size": contender.config.decoding.beam_size,
+                "bleu": scores.bleu,
+                "bleu_half_width": cased.half_width,
+                "bleu_p": cased.p_value,
+                "bleu_lc": scores.bleu_lc,
+                "bleu_lc_half_width": lowercased.half_width,
+                "bleu_lc_p": lowercased.p_value,
+                "chrf": scores.chrf,
+                "step": contender.step,
+                "steps": contender.steps,
+                "seconds": contender.seconds,
+            }
+            for contender, scores, cased, lowercased in zip(
+                contenders,
+                compared.scores,
+                compared.bleu.systems,
+                compared.bleu_lc.systems,
+                strict=True,
+            )
+        ],
+        "settings": compared.settings,
+        "signature": compared.bleu.signature,
+        "signature_lc": compared.bleu_lc.signature,
+        "signature_chrf": compared.scores[0].signature_chrf,
+    }
+
+
+def _tables(report: dict[str, Any]) -> str:
+    names = [run["name"] for run in report["runs"]]
+    return "\n".join(
+        [
+            f"{report['split']}: {report['sentences']:,} sentences, {report['checkpoint']} weights",
+            "",
+            *_scores(report["runs"]),
+            "",
+            "±: half of the 95 % interval. "
+            f"p: how likely chance makes such a difference from {names[0]}.",
+            "step: of the weights that were scored. steps, seconds: of the whole training.",
+            "",
+            *(_settings(names, report["settings"]) or ["no setting differs"]),
+            "",
+            f"BLEU             {report['signature']}",
+            f"BLEU lowercased  {report['signature_lc']}",
+            f"chrF             {report['signature_chrf']}",
+        ]
+    )
+
+
+def _scores(runs: Sequence[dict[str, Any]]) -> list[str]:
+    heads = ["run", "BLEU", "p", "BLEU lowercased", "p", "chrF", "step", "steps", "seconds"]
+    rows = [
+        [
+            run["name"],
+            f"{run['bleu']:.2f} ±{run['bleu_half_width']:5.2f}",
+            _p(run["bleu_p"]),
+            f"{run['bleu_lc']:.2f} ±{run['bleu_lc_half_width']:5.2f}",
+            _p(run["bleu_lc_p"]),
+            f"{run['chrf']:.2f}",
+            f"{run['step']:,}",
+            f"{run['steps']:,}",
+            f"{run['seconds']:,.0f}",
+        ]
+        for run in runs
+    ]
+    return _aligned([heads, *rows])
+
+
+def _p(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f}"
+
+
+def _settings(names: Sequence[str], settings: dict[str, list[object]]) -> list[str]:
+    if not settings:
+        return []
+    for_values = (WIDTH - max(map(len, settings))) // len(names) - 2
+    most = max(for_values, _NARROWEST)
+    rows = [
+        [key, *(_end(_as_yaml(value), most) for value in values)]
+        for key, values in settings.items()
+    ]
+    return _aligned([["setting", *names], *rows])
+
+
+def _as_yaml(value: object) -> str:
+    if value is None:
+        return "-"
+    return value if isinstance(value, str) else json_format.dumps(value)
+
+
+def _end(text: str, most: int) -> str:
+    # What is long is a path, and those of two runs part at the end.
+    return text if len(text) <= most else f"...{text[3 - most :]}"
+
+
+def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Lines with the first column to the left and the others to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(
+            cell.rjust(width) if index else cell.ljust(width)
+            for index, (cell, width) in enumerate(zip(row, widths, strict=True))
+        )
+        for row in rows
+    ]

@@ -1,0 +1,219 @@
+"""Trained runs side by side: the same sentences, their scores, their costs, their settings."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from transformer_cli.config.differences import differing_settings
+from transformer_cli.config.schema import Config
+from transformer_cli.data.corpus import ParallelText
+from transformer_cli.data.sources import default_split, load_split
+from transformer_cli.errors import CorpusError, InputError, UsageError
+from transformer_cli.inference.evaluation import Scores, score
+from transformer_cli.inference.significance import PairedBootstrap, paired_bootstrap
+from transformer_cli.inference.translator import Translator, ignore
+from transformer_cli.runs.checkpoint import Checkpoint, find_checkpoint
+from transformer_cli.runs.directory import RunDirectory
+from transformer_cli.text.tokenizer import fingerprint
+
+
+@dataclass(frozen=True)
+class Contender:
+    """A run to compare, and the checkpoint that stands for it."""
+
+    name: str
+    """As much of the path's end as no other run's path ends in."""
+    run: RunDirectory
+    config: Config
+    """The run's settings, with the search that it is compared by."""
+    checkpoint: Path
+    step: int
+    """Optimizer steps up to the checkpoint."""
+    steps: int
+    """Optimizer steps of the whole training, up to now."""
+    seconds: float
+    """Time of the whole training, up to now."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What there is to say about contenders, in their order."""
+
+    scores: list[Scores]
+    bleu: PairedBootstrap
+    bleu_lc: PairedBootstrap
+    settings: dict[str, list[object]]
+    """Those that differ, by dotted key, one value a contender; see ``differing_settings``."""
+
+
+def open_contenders(
+    paths: Sequence[Path], checkpoint: str, beam_size: int | None = None
+) -> list[Contender]:
+    """Look at each run, before any long work.
+
+    Args:
+        paths: run directories, each another.
+        checkpoint: 'best', 'last' or 'average'.
+        beam_size: how to search; None: each as its settings say.
+
+    Raises:
+        UsageError: a run is named twice, or the checkpoint is none that each run has.
+        RunError, ConfigError, TokenizerError, CheckpointError: something is missing or damaged.
+    """
+    _refuse_repetition(paths)
+    return [
+        _open(name, RunDirectory(path), checkpoint, beam_size)
+        for name, path in zip(distinct_names(paths), paths, strict=True)
+    ]
+
+
+def common_text(
+    contenders: Sequence[Contender], split: str | None = None
+) -> tuple[str, ParallelText]:
+    """The split to compare on, which is the same text in all runs.
+
+    Args:
+        contenders: at least one.
+        split: its name; None: the first run's first test split.
+
+    Returns:
+        The split's name and its text.
+
+    Raises:
+        CorpusError: a run has no such split, or its text is missing or damaged.
+        UsageError: the split is not the same text, or not of the same languages, in two runs.
+    """
+    first, *others = contenders
+    name = split or default_split(first.config.data)
+    text = _load_text(first, name)
+    for other in others:
+        if difference := _difference(first, text, other, _load_text(other, name)):
+            raise UsageError(
+                f"{first.run.path} and {other.run.path}: split '{name}' is not the same in both "
+                f"({difference}); scores compare on the same text only"
+            )
+    return name, text
+
+
+def translate(
+    contender: Contender,
+    src: Sequence[str],
+    device: torch.device,
+    precision: torch.dtype,
+    progress: Callable[[int], object] = ignore,
+) -> list[str]:
+    """A contender's translations, one a line.
+
+    Args:
+        contender: loaded here, and forgotten afterwards.
+        src: lines of source text.
+        device: where to compute.
+        precision: type of the matrix products.
+        progress: told how many sentences were translated each time some are.
+
+    Raises:
+        InputError: a line has more tokens than the model has positions for.
+        TokenizerError, CheckpointError: something is missing or damaged.
+    """
+    translator = Translator.load(
+        contender.run, str(contender.checkpoint), device, precision
+    ).searching(contender.config.decoding.beam_size)
+    with _naming(contender):
+        return translator.translate(src, progress=progress)
+
+
+def compare(
+    contenders: Sequence[Contender],
+    translations: Sequence[Sequence[str]],
+    references: Sequence[str],
+) -> Comparison:
+    """Score each contender, and test its difference from the first one.
+
+    Args:
+        contenders: at least one.
+        translations: each contender's, one a sentence.
+        references: as many raw reference lines.
+    """
+    return Comparison(
+        scores=[score(hypotheses, references) for hypotheses in translations],
+        bleu=paired_bootstrap(translations, references, lowercase=False),
+        bleu_lc=paired_bootstrap(translations, references, lowercase=True),
+        settings=differing_settings([contender.config for contender in contenders]),
+    )
+
+
+def distinct_names(paths: Sequence[Path]) -> list[str]:
+    """For each path as much of its end as no other path ends in: its last part, where that will do.
+
+    Args:
+        paths: of different directories.
+    """
+    parts = [path.absolute().parts for path in paths]
+
+    def name(own: tuple[str, ...]) -> str:
+        length = 1
+        while length < len(own) and [each[-length:] for each in parts].count(own[-length:]) > 1:
+            length += 1
+        return str(Path(*own[-length:]))
+
+    return [name(own) for own in parts]
+
+
+def _refuse_repetition(paths: Sequence[Path]) -> None:
+    seen: set[Path] = set()
+    for path in paths:
+        if path.resolve() in seen:
+            raise UsageError(f"compare: {path} is named twice; name each run once")
+        seen.add(path.resolve())
+
+
+def _open(name: str, run: RunDirectory, which: str, beam_size: int | None) -> Contender:
+    config = run.load_config()
+    if beam_size is not None:
+        decoding = config.decoding.model_copy(update={"beam_size": beam_size})
+        config = config.model_copy(update={"decoding": decoding})
+    path = find_checkpoint(run.checkpoints, which)
+    if path.parent != run.checkpoints:
+        raise UsageError(
+            f"--checkpoint {which}: each run has its own checkpoints; name best, last or average"
+        )
+    tokenizer = fingerprint(run.tokenizer)
+    step = Checkpoint.open(path, tokenizer).load_state()["step"]
+    last = Checkpoint.open(find_checkpoint(run.checkpoints, "last"), tokenizer).load_state()
+    return Contender(name, run, config, path, step, last["step"], last["seconds"])
+
+
+def _load_text(contender: Contender, split: str) -> ParallelText:
+    with _naming(contender):
+        return load_split(contender.config.data, split)
+
+
+def _difference(
+    first: Contender, text: ParallelText, other: Contender, other_text: ParallelText
+) -> str | None:
+    """What is not the same in two runs' texts, if anything."""
+    languages = [
+        f"{data.src_lang}-{data.tgt_lang}" for data in (first.config.data, other.config.data)
+    ]
+    if languages[0] != languages[1]:
+        return f"languages {languages[0]} and {languages[1]}"
+    if len(text) != len(other_text):
+        return f"{len(text):,} and {len(other_text):,} sentences"
+    for line, (pair, other_pair) in enumerate(
+        zip(text.pairs(), other_text.pairs(), strict=True), start=1
+    ):
+        if pair != other_pair:
+            return f"line {line} is another"
+    return None
+
+
+@contextmanager
+def _naming(contender: Contender) -> Iterator[None]:
+    """Put the run before errors that name a split or a line, which the other runs have too."""
+    try:
+        yield
+    except (CorpusError, InputError) as error:
+        raise type(error)(f"{contender.run.path}: {error}") from error

@@ -1,0 +1,89 @@
+"""How sure a BLEU score is, and a difference between two: sacreBLEU's bootstrap resampling."""
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from sacrebleu.metrics.bleu import BLEU
+from sacrebleu.significance import PairedTest, Result
+
+SAMPLES = 1000
+"""Test sets drawn, with replacement, from the sentences of the one there is."""
+SEED = 12345
+"""Of these draws; sacreBLEU's own."""
+_SEED_VARIABLE = "SACREBLEU_SEED"
+
+
+class Resampled(NamedTuple):
+    """What resampling says about one system's score."""
+
+    half_width: float
+    """Half of the 95 % interval, in points of BLEU."""
+    p_value: float | None
+    """How likely chance alone makes so large a difference from the first system; None: the first.
+    """
+
+
+@dataclass(frozen=True)
+class PairedBootstrap:
+    """What resampling says about several systems, in their order, and how it was done."""
+
+    systems: list[Resampled]
+    signature: str
+
+
+def paired_bootstrap(
+    systems: Sequence[Sequence[str]], references: Sequence[str], lowercase: bool
+) -> PairedBootstrap:
+    """Compare systems' BLEU with the first one's by paired bootstrap resampling (Koehn 2004).
+
+    The same systems have the same result, whatever the environment says.
+
+    Args:
+        systems: at least one; each its translations, one a sentence.
+        references: as many raw reference lines.
+        lowercase: whether case is ignored.
+    """
+    # sacreBLEU keeps results by the metric's name, which BLEU has in either case: one test each.
+    with _fixed_seed():
+        signatures, results = PairedTest(
+            [(str(number), hypotheses) for number, hypotheses in enumerate(systems)],
+            {"BLEU": BLEU(lowercase=lowercase)},
+            [list(references)],
+            test_type="bs",
+            n_samples=SAMPLES,
+        )()
+    found = [result for result in results["BLEU"] if isinstance(result, Result)]
+    return PairedBootstrap(
+        [Resampled(_number(result.ci), _p_value(result, found[0])) for result in found],
+        str(signatures["BLEU"]),
+    )
+
+
+def _p_value(result: Result, first: Result) -> float | None:
+    if result is first:
+        return None
+    # No difference is the least there can be, so all samples reach it. sacreBLEU counts those that
+    # exceed it: none between equal outputs, which it would call different at p = 0.001.
+    return 1.0 if result.score == first.score else _number(result.p_value)
+
+
+def _number(value: float | None) -> float:
+    assert value is not None
+    return float(value)
+
+
+@contextmanager
+def _fixed_seed() -> Iterator[None]:
+    """Seed what sacreBLEU draws: it takes its seed from the environment only."""
+    before = os.environ.get(_SEED_VARIABLE)
+    os.environ[_SEED_VARIABLE] = str(SEED)
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[_SEED_VARIABLE]
+        else:
+            os.environ[_SEED_VARIABLE] = before

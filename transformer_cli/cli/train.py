@@ -76,6 +76,10 @@ def _open_session(
     from transformer_cli.inference.evaluation import evaluate
     from transformer_cli.inference.translator import Translator
     from transformer_cli.model.transformer import build_model, count_parameters
+    from transformer_cli.model.weights import load_weights
+    from transformer_cli.runs.checkpoint import list_checkpoints
+    from transformer_cli.runs.directory import RunDirectory
+    from transformer_cli.runs.inheritance import inherited_weights
     from transformer_cli.text.tokenizer import fingerprint
     from transformer_cli.text.vocabulary import PAD_ID
     from transformer_cli.training.preparation import prepare, subword_sampling, text_to_train_on
@@ -88,6 +92,8 @@ def _open_session(
     model = build_model(
         settings.model, tokenizers.src.size, tokenizers.tgt.size, PAD_ID, settings.seed
     ).to(device)
+    if settings.init is not None and not list_checkpoints(run.checkpoints):
+        load_weights(model, inherited_weights(settings, RunDirectory(settings.init)))
     trainer = Trainer(model, text, settings, precision, subword_sampling(settings, tokenizers))
     translator = Translator(
         trainer.kept, tokenizers, settings, settings.decoding, precision

@@ -35,43 +35,6 @@ class Section(BaseModel):
 # --- data -----------------------------------------------------------------------------------------
 
 
-class GermanEnglish(Section):
-    """A corpus that has German and English, in either direction."""
-
-    src_lang: Literal["de", "en"] = Field("de", description="source language")
-    tgt_lang: Literal["de", "en"] = Field("en", description="target language")
-
-    @model_validator(mode="after")
-    def _two_languages(self) -> Self:
-        if self.src_lang == self.tgt_lang:
-            raise ValueError(f"tgt_lang: '{self.tgt_lang}' is src_lang too; they must differ")
-        return self
-
-
-class Multi30kData(GermanEnglish):
-    """The Multi30k captions (task 1), fetched and verified when they are not on disk."""
-
-    kind: Literal["multi30k"]
-
-
-class ToyData(GermanEnglish):
-    """The toy captions under data/toy: made by a grammar, for trying things out in minutes."""
-
-    kind: Literal["toy"]
-
-
-class CopyData(Section):
-    """The copy task: lines of random symbols that are their own translation."""
-
-    kind: Literal["copy"]
-    symbols: Annotated[int, Field(ge=2)] = Field(10, description="number of different symbols")
-    length: PositiveInt = Field(10, description="symbols in a line")
-    train_lines: PositiveInt = Field(4000, description="lines in the training split")
-    test_lines: PositiveInt = Field(200, description="lines in val and in test")
-    src_lang: Literal["xx"] = Field("xx", description="no language")
-    tgt_lang: Literal["xx"] = Field("xx", description="no language")
-
-
 # A run remembers where its files lie, whatever directory it is used from.
 FilePath = Annotated[
     Path,
@@ -91,7 +54,54 @@ class FilePair(Section):
     tgt: FilePath = Field(description="path of the target side")
 
 
-class FilesData(Section):
+class Diversified(Section):
+    """A corpus that more pairs may be added to."""
+
+    more: list[FilePair] = Field(
+        [],
+        description="further pairs to train on, after the corpus's own: its translations by other "
+        "models, say (data diversification, Nguyen et al. 2020)",
+    )
+
+
+class GermanEnglish(Section):
+    """A corpus that has German and English, in either direction."""
+
+    src_lang: Literal["de", "en"] = Field("de", description="source language")
+    tgt_lang: Literal["de", "en"] = Field("en", description="target language")
+
+    @model_validator(mode="after")
+    def _two_languages(self) -> Self:
+        if self.src_lang == self.tgt_lang:
+            raise ValueError(f"tgt_lang: '{self.tgt_lang}' is src_lang too; they must differ")
+        return self
+
+
+class Multi30kData(GermanEnglish, Diversified):
+    """The Multi30k captions (task 1), fetched and verified when they are not on disk."""
+
+    kind: Literal["multi30k"]
+
+
+class ToyData(GermanEnglish, Diversified):
+    """The toy captions under data/toy: made by a grammar, for trying things out in minutes."""
+
+    kind: Literal["toy"]
+
+
+class CopyData(Section):
+    """The copy task: lines of random symbols that are their own translation."""
+
+    kind: Literal["copy"]
+    symbols: Annotated[int, Field(ge=2)] = Field(10, description="number of different symbols")
+    length: PositiveInt = Field(10, description="symbols in a line")
+    train_lines: PositiveInt = Field(4000, description="lines in the training split")
+    test_lines: PositiveInt = Field(200, description="lines in val and in test")
+    src_lang: Literal["xx"] = Field("xx", description="no language")
+    tgt_lang: Literal["xx"] = Field("xx", description="no language")
+
+
+class FilesData(Diversified):
     """Any parallel text, as pairs of files."""
 
     kind: Literal["files"]
@@ -333,6 +343,11 @@ class Config(Section):
 
     seed: Annotated[int, Field(ge=0, lt=2**31)] = Field(
         1, description="decides weights, batches and dropout"
+    )
+    init: FilePath | None = Field(
+        None,
+        description="directory of an earlier run whose tokenizer and best weights this one starts "
+        "with; null: from nothing",
     )
     data: DataConfig
     tokenizer: TokenizerConfig

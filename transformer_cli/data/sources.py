@@ -7,6 +7,7 @@ from transformer_cli.config.schema import CopyData, DataConfig, FilesData, Multi
 from transformer_cli.data import multi30k
 from transformer_cli.data.copy_task import copy_lines
 from transformer_cli.data.corpus import ParallelFiles, ParallelText, read_parallel
+from transformer_cli.data.streamed import Joined, PairSource
 from transformer_cli.errors import CorpusError
 
 # The toy corpus is part of the project's checkout and of no installed package.
@@ -71,6 +72,18 @@ def open_split(data: DataConfig, split: str) -> ParallelFiles | ParallelText:
         case FilesData():
             pair = {"train": data.train, "val": data.val, **data.test}[split]
             return ParallelFiles(pair.src, pair.tgt)
+
+
+def open_training_text(data: DataConfig) -> PairSource:
+    """The split ``train`` with all that ``data.more`` adds to it, to be read as a stream.
+
+    Raises:
+        CorpusError: as ``open_split``.
+    """
+    train = open_split(data, "train")
+    if isinstance(data, CopyData) or not data.more:
+        return train
+    return Joined((train, *(ParallelFiles(pair.src, pair.tgt) for pair in data.more)))
 
 
 def _check_split(data: DataConfig, split: str) -> None:

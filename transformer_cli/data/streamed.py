@@ -19,6 +19,23 @@ class PairSource(Protocol):
 
 
 @dataclass(frozen=True)
+class Joined:
+    """The pairs of several sources, one after another."""
+
+    sources: tuple[PairSource, ...]
+
+    def pairs(self) -> Iterator[tuple[str, str]]:
+        """Each pair of lines, in order, blank ones included."""
+        for source in self.sources:
+            yield from source.pairs()
+
+    def source_sum(self) -> str:
+        """A SHA-256 of the sources' sums."""
+        sums = "".join(source.source_sum() for source in self.sources)
+        return hashlib.sha256(sums.encode()).hexdigest()
+
+
+@dataclass(frozen=True)
 class Survey:
     """What is found out by going through a whole text."""
 

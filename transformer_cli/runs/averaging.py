@@ -6,10 +6,10 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from transformer_cli.config.differences import differences
 from transformer_cli.errors import CheckpointError, RunError, UsageError
 from transformer_cli.runs.checkpoint import Checkpoint, list_checkpoints, save_average
 from transformer_cli.runs.directory import RunDirectory
+from transformer_cli.runs.inheritance import model_differences
 from transformer_cli.text.tokenizer import fingerprint
 
 
@@ -83,11 +83,7 @@ def _newest(run: RunDirectory, last: int) -> list[Path]:
 
 
 def _refuse_mismatch(first: RunDirectory, other: RunDirectory) -> None:
-    differing = [
-        each
-        for each in differences(first.load_config(), other.load_config())
-        if each.key.startswith("model.") and not each.key.endswith("dropout")
-    ]
+    differing = model_differences(first.load_config(), other.load_config())
     if differing:
         listed = ", ".join(f"{each.key} is {each.old} and {each.new}" for each in differing)
         raise RunError(

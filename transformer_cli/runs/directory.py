@@ -21,7 +21,7 @@ _MAY_CHANGE = (
     "training.keep",
     "training.save_every",
 )
-_SHAPES_TOKENIZER = ("data.", "tokenizer.")
+_SHAPES_TOKENIZER = ("data.", "tokenizer.", "init")
 
 
 @dataclass(frozen=True)

@@ -59,7 +59,7 @@ class _Description(BaseModel):
     format: Literal[1] = 1
     lowercase: bool
     learned_from: str
-    """The ``text_sum`` of the training text."""
+    """The ``text_sum`` of the training text, or of the one that they were adopted for."""
     sha256: dict[str, str]
 
 
@@ -154,6 +154,27 @@ def learn_tokenizers(
         )
     # Last, so that a directory with it is complete.
     write_text(directory / _DESCRIPTION, description.model_dump_json(indent=2) + "\n")
+    return load_tokenizers(directory)
+
+
+def adopt_tokenizers(source: Path, text_sum: str, directory: Path) -> Tokenizers:
+    """Take over the tokenizers in ``source`` for another training text.
+
+    Args:
+        source: a directory that ``learn_tokenizers`` wrote.
+        text_sum: SHA-256 of the text that they are to be used with.
+        directory: where their files go; it must exist. tokenizer.json is written last.
+
+    Raises:
+        TokenizerError: a file is missing, or is not as it was written.
+    """
+    description = _read_description(source / _DESCRIPTION)
+    for name in description.sha256:
+        data = _verified(description, source / name)
+        with whole_file(directory / name) as temporary:
+            temporary.write_bytes(data)
+    adopted = description.model_copy(update={"learned_from": text_sum})
+    write_text(directory / _DESCRIPTION, adopted.model_dump_json(indent=2) + "\n")
     return load_tokenizers(directory)
 
 

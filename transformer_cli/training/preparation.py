@@ -9,7 +9,7 @@ from transformer_cli.config.schema import Config, DataConfig
 from transformer_cli.data.corpus import ParallelText, without_blank_pairs
 from transformer_cli.data.encoded import EncodedText, TokenStore, encode_text
 from transformer_cli.data.sampling import SampledSubwords
-from transformer_cli.data.sources import load_split, open_split
+from transformer_cli.data.sources import load_split, open_training_text
 from transformer_cli.data.store import EncodedStore, StoredSide, open_store, write_store
 from transformer_cli.data.streamed import StreamedText, Survey
 from transformer_cli.data.windows import StoredWindows
@@ -17,10 +17,12 @@ from transformer_cli.errors import CorpusError, RunError
 from transformer_cli.files import remove_directory, whole_directory
 from transformer_cli.runs.checkpoint import list_checkpoints
 from transformer_cli.runs.directory import RunDirectory
+from transformer_cli.runs.inheritance import refuse_other_kind
 from transformer_cli.text.lines import Progress
 from transformer_cli.text.subwords import SubwordTokenizer
 from transformer_cli.text.tokenizer import (
     Tokenizers,
+    adopt_tokenizers,
     fingerprint,
     learn_tokenizers,
     learned_from,
@@ -63,7 +65,7 @@ def read_texts(data: DataConfig, known: Survey | None = None) -> Texts:
     Raises:
         CorpusError: one is missing, misaligned, damaged or blank.
     """
-    train = StreamedText.of(open_split(data, "train"), known)
+    train = StreamedText.of(open_training_text(data), known)
     val, blank_in_val = without_blank_pairs(load_split(data, "val"))
     for name, pairs in (("train", len(train)), ("val", len(val))):
         if not pairs:
@@ -108,6 +110,10 @@ def _tokenizers(
         run.forget_text()
     languages = (config.data.src_lang, config.data.tgt_lang)
     with whole_directory(run.tokenizer) as directory:
+        if config.init is not None:
+            source = RunDirectory(config.init)
+            refuse_other_kind(config, source)
+            return adopt_tokenizers(source.tokenizer, text_sum, directory)
         return learn_tokenizers(
             config.tokenizer, *languages, text.src, text.tgt, text_sum, directory, progress
         )

@@ -75,7 +75,7 @@ def test_norwegian_is_a_language_and_paths_start_here() -> None:
         (
             "'a.b': 3\n",
             "x.yaml:3: 'a.b': unknown key; "
-            "the keys are seed, data, tokenizer, model, training, decoding",
+            "the keys are seed, init, data, tokenizer, model, training, decoding",
         ),
     ],
 )
@@ -146,6 +146,35 @@ def test_wrong_values_inside_files_data() -> None:
         "      tgt: b\ntokenizer: {kind: words}\n"
     )
     assert _refusal(text) == "x.yaml:9: data.test.files.src: expected a path, found 3"
+
+
+def test_paths_of_inheritance_and_of_added_pairs_start_here() -> None:
+    config = _validate(
+        "init: runs/a\ndata: {kind: toy, more: [{src: a, tgt: ~/b}, {src: /c, tgt: d}]}\n"
+        "tokenizer: {kind: words}\n"
+    )
+    assert config.init == Path.cwd() / "runs" / "a"
+    assert config.data.kind == "toy"
+    assert [(pair.src, pair.tgt) for pair in config.data.more] == [
+        (Path.cwd() / "a", Path.home() / "b"),
+        (Path("/c"), Path.cwd() / "d"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ("kind: toy\n  more: 3", "more: expected a list, found 3"),
+        ("kind: toy\n  more: [a]", "more[0]: expected keys and values, found the text 'a'"),
+        ("kind: toy\n  more: [{src: a}]", "more[0].tgt: missing (path of the target side)"),
+        ("kind: multi30k\n  more: [{src: 3, tgt: b}]", "more[0].src: expected a path, found 3"),
+        ("kind: toy\n  more: [{src: a, tgt: b, by: c}]", "more[0].by: unknown key"),
+        ("kind: copy\n  more: []", "more: unknown key for kind 'copy'"),
+    ],
+)
+def test_wrong_added_pairs(data: str, message: str) -> None:
+    refusal = _refusal(f"data:\n  {data}\ntokenizer: {{kind: words}}\n")
+    assert refusal.startswith(f"x.yaml:3: data.{message}")
 
 
 @pytest.mark.parametrize(

@@ -178,12 +178,12 @@ def test_any_override_is_taken_or_refused_in_one_line(
 
 def test_the_dump_has_every_key_in_the_schemas_order(tmp_path: Path) -> None:
     text = dump_config(load_config(_file(tmp_path, _REQUIRED)))
-    assert text.startswith("seed: 1\ndata:\n  kind: copy\n  symbols: 10\n")
+    assert text.startswith("seed: 1\ninit: null\ndata:\n  kind: copy\n  symbols: 10\n")
     assert (
         "\n  betas: [0.9, 0.98]\n  eps: 1.0e-09\n  clip_norm: 1.0\n  validate_every: null\n" in text
     )
     keys = [line.split(":")[0] for line in text.splitlines() if not line.startswith(" ")]
-    assert keys == ["seed", "data", "tokenizer", "model", "training", "decoding"]
+    assert keys == ["seed", "init", "data", "tokenizer", "model", "training", "decoding"]
 
 
 _POSITIVE = st.floats(min_value=0, exclude_min=True, allow_infinity=False)
@@ -203,6 +203,7 @@ def _configs(draw: st.DrawFn) -> Config:
     return Config.model_validate(
         {
             "seed": draw(st.integers(0, 2**31 - 1)),
+            "init": draw(st.none() | _NAME),
             "data": {
                 "kind": "files",
                 "src_lang": draw(st.sampled_from(["no", "de", "pt-BR"])),
@@ -210,6 +211,7 @@ def _configs(draw: st.DrawFn) -> Config:
                 "train": draw(_PAIR),
                 "val": draw(_PAIR),
                 "test": draw(st.dictionaries(names, _PAIR, max_size=2)),
+                "more": draw(st.lists(_PAIR, max_size=2)),
             },
             "tokenizer": {"kind": "words", "max_size": draw(st.none() | st.integers(5, 10**6))},
             "model": {

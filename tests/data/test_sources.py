@@ -12,7 +12,12 @@ from transformer_cli.config.schema import (
 )
 from transformer_cli.data import multi30k, sources
 from transformer_cli.data.corpus import ParallelText
-from transformer_cli.data.sources import default_split, load_split, split_names
+from transformer_cli.data.sources import (
+    default_split,
+    load_split,
+    open_training_text,
+    split_names,
+)
 from transformer_cli.errors import CorpusError
 
 
@@ -91,6 +96,48 @@ def test_each_split_has_its_own_files() -> None:
     assert load_split(data, "train") == ParallelText(["un", ""], ["um", ""])
     assert load_split(data, "val") == ParallelText(["deux"], ["dois"])
     assert load_split(data, "web") == ParallelText(["quatre"], ["quatro"])
+
+
+# --- added pairs ----------------------------------------------------------------------------------
+
+
+def test_added_pairs_follow_the_training_text_and_are_no_part_of_its_split() -> None:
+    added = [pair("e", "cinq\n\n", "cinco\n\n"), pair("f", "six\n", "seis\n")]
+    data = files_data().model_copy(update={"more": added})
+    assert list(open_training_text(data).pairs()) == [
+        *(("un", "um"), ("", "")),
+        *(("cinq", "cinco"), ("", "")),
+        ("six", "seis"),
+    ]
+    for split in split_names(data):
+        assert load_split(data, split) == load_split(files_data(), split)
+
+
+def test_the_sum_is_another_one_whenever_any_pair_is() -> None:
+    own = files_data()
+
+    def sum_of(*added: FilePair) -> str:
+        return open_training_text(own.model_copy(update={"more": list(added)})).source_sum()
+
+    one, other = pair("e", "cinq\n", "cinco\n"), pair("f", "six\n", "seis\n")
+    sums = [sum_of(), sum_of(one), sum_of(other), sum_of(one, other), sum_of(other, one)]
+    pair("f", "sept\n", "seis\n")
+    sums.append(sum_of(one, other))
+    pair("a", "un\n\n", "dois\n\n")
+    sums.append(sum_of(one, other))
+    assert len(set(sums)) == len(sums)
+    assert sum_of(one, other) == sums[-1]
+
+
+@pytest.mark.parametrize("data", [ToyData(kind="toy"), Multi30kData(kind="multi30k")])
+def test_corpora_of_captions_take_added_pairs_too(
+    here: Path, data: ToyData | Multi30kData, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own, added = pair("train", "eins\n", "one\n"), pair("e", "zwei\n", "two\n")
+    monkeypatch.setattr(multi30k, "fetch", lambda *_: (own.src, own.tgt))
+    monkeypatch.setattr(sources, "_toy_files", lambda *_: (own.src, own.tgt))
+    more = data.model_copy(update={"more": [added]})
+    assert list(open_training_text(more).pairs()) == [("eins", "one"), ("zwei", "two")]
 
 
 # --- multi30k -------------------------------------------------------------------------------------

@@ -120,6 +120,7 @@ def test_a_full_disk_is_a_run_error(trained: RunDirectory, monkeypatch: pytest.M
         ({"training": {"schedule": {"kind": "noam", "warmup": 7}}}, "warmup was 4000, now 7"),
         ({"tokenizer": {"kind": "words", "min_freq": 1}}, "tokenizer.min_freq was 2, now 1"),
         ({"data": {"kind": "copy", "length": 3}}, "data.length was 10, now 3"),
+        ({"init": "/runs/other"}, "init was None, now /runs/other"),
         ({"seed": 2, "training": {"epochs": 11, "eps": 1.0}}, "1, now 2; training.eps was 1e-09"),
     ],
 )
@@ -162,6 +163,7 @@ def test_a_trained_run_may_change_its_end(trained: RunDirectory, changes: dict[s
         {"data": {"kind": "toy"}},
         {"tokenizer": {"kind": "words", "lowercase": True}},
         {"tokenizer": {"kind": "sentencepiece"}, "seed": 3},
+        {"init": "/runs/other"},
     ],
 )
 def test_before_training_the_tokenizer_follows_its_settings(

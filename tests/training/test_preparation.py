@@ -1,7 +1,7 @@
 """The corpus and its tokenizers made ready, with numbers worked out by hand."""
 
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from transformer_cli.data.store import StoredSide, stored_survey
 from transformer_cli.errors import CorpusError, RunError, TokenizerError
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.text.lines import Progress
-from transformer_cli.text.tokenizer import fingerprint
+from transformer_cli.text.tokenizer import fingerprint, learned_from, same_tokenizers
 from transformer_cli.training import preparation
 from transformer_cli.training.preparation import (
     PERCENTILES,
@@ -61,11 +61,16 @@ def prepared(
     val: Pairs = VAL,
     tokenizer: dict[str, Any] = WORDS,
     progress: Progress = quiet,
+    more: Sequence[Pairs] = (),
+    init: RunDirectory | None = None,
 ) -> tuple[Texts, Prepared]:
     corpus = run.path.parent
     data = {"kind": "files", "src_lang": "xx", "tgt_lang": "xx"}
     files = {"train": write(corpus, "train", train), "val": write(corpus, "val", val)}
-    config = Config.model_validate({"data": data | files, "tokenizer": tokenizer})
+    added = {"more": [write(corpus, f"more-{n}", pairs) for n, pairs in enumerate(more)]}
+    config = Config.model_validate(
+        {"init": init and str(init.path), "data": data | files | added, "tokenizer": tokenizer}
+    )
     texts = read_texts(config.data, stored_survey(run.encoded))
     run.prepare(config)
     return texts, prepare(config, texts, run, progress)
@@ -227,6 +232,86 @@ def test_a_store_that_cannot_be_written_is_one_line(
     monkeypatch.setattr(preparation, "write_store", no_room)
     with pytest.raises(RunError, match=f"^{run.encoded}: cannot be written: No space left"):
         prepared(run)
+
+
+# --- added pairs ----------------------------------------------------------------------------------
+
+MORE: list[Pairs] = [[("b d", "w"), ("a", " ")], [("e", "y z")]]
+
+
+def test_added_pairs_are_trained_on_like_the_corpus_own(run: RunDirectory) -> None:
+    texts, result = prepared(run, more=MORE)
+    assert (texts.blank_in_train, len(texts.train)) == (3, 5)
+    assert list(texts.train.src) == ["a b c", "a b", "a d", "b d", "e"]
+    assert list(texts.train.tgt) == ["x y", "x", "x y z w v", "w", "y z"]
+    # a and b 3 times, d 2 times; x and y 3 times, z and w 2 times.
+    assert ids(result.train.src) == [[4, 5, 0], [4, 5], [4, 6], [5, 6], [0]]
+    assert [side.lines for side in summarise(result)] == [5, 5]
+    assert summarise(result)[0].types == 5
+
+
+def test_another_added_text_is_another_training_text(run: RunDirectory) -> None:
+    prepared(run, more=MORE)
+    known = learned_from(run.tokenizer)
+    changed = [MORE[0], [("e e", "y z")]]
+    _, result = prepared(run, more=changed)
+    assert learned_from(run.tokenizer) != known
+    assert ids(result.train.src)[-1] == [7, 7]  # e is seen twice now
+    (run.checkpoints / "step-00000001").mkdir()
+    with pytest.raises(RunError, match=f"^{run.path}: the training text has changed"):
+        prepared(run, more=MORE)
+    prepared(run, more=changed)
+
+
+@pytest.mark.parametrize("whole", [MORE[:1], []])
+def test_misaligned_or_missing_added_files_are_refused(tmp_path: Path, whole: list[Pairs]) -> None:
+    own, *more = (write(tmp_path, str(n), pairs) for n, pairs in enumerate([TRAIN, *whole, VAL]))
+    data = {"kind": "files", "src_lang": "xx", "tgt_lang": "xx", "train": own, "val": own}
+    settings = {"data": {**data, "more": more}, "tokenizer": WORDS}
+    config = Config.model_validate(settings)
+    src, tgt = (Path(more[-1][side]) for side in ("src", "tgt"))
+    tgt.write_text("one\n")
+    with pytest.raises(CorpusError, match=f"^{src} has 3 lines but {tgt} has 1;"):
+        read_texts(config.data)
+    tgt.unlink()
+    with pytest.raises(CorpusError, match=f"^{tgt}: there is no such file"):
+        read_texts(config.data)
+
+
+# --- inherited tokenizers -------------------------------------------------------------------------
+
+
+def test_tokenizers_of_an_earlier_run_are_taken_over(run: RunDirectory) -> None:
+    earlier = RunDirectory(run.path.with_name("earlier"))
+    prepared(earlier)
+    _, result = prepared(run, train=OTHER_TEXT, init=earlier)
+    assert same_tokenizers(earlier.tokenizer, run.tokenizer)
+    assert fingerprint(earlier.tokenizer) != fingerprint(run.tokenizer)
+    assert ids(result.train.src) == [[0], [0, 5]]  # b is 5 there, and here it would be 4
+    files = files_of(run.tokenizer)
+    prepared(run, train=OTHER_TEXT, init=earlier)
+    assert files_of(run.tokenizer) == files
+
+
+def test_until_training_begins_they_are_those_of_the_weights_to_come(run: RunDirectory) -> None:
+    """The earlier run may be trained anew in between, with vocabularies of the same sizes."""
+    earlier = RunDirectory(run.path.with_name("earlier"))
+    prepared(earlier)
+    prepared(run, init=earlier)
+    prepared(earlier, train=[(src[::-1], tgt) for src, tgt in TRAIN + TRAIN])
+    assert not same_tokenizers(earlier.tokenizer, run.tokenizer)
+    prepared(run, init=earlier)
+    assert same_tokenizers(earlier.tokenizer, run.tokenizer)
+
+
+def test_once_training_has_begun_the_earlier_run_may_be_gone(run: RunDirectory) -> None:
+    earlier = RunDirectory(run.path.with_name("earlier"))
+    prepared(earlier)
+    _, first = prepared(run, init=earlier)
+    (run.checkpoints / "step-00000001").mkdir()
+    shutil.rmtree(earlier.path)
+    _, second = prepared(run, init=earlier)
+    assert ids(second.train.src) == ids(first.train.src)
 
 
 # --- what is trained on ---------------------------------------------------------------------------

@@ -41,6 +41,7 @@ def train(
     from transformer_cli.data.store import stored_survey
     from transformer_cli.model.device import choose_device, choose_precision, use_threads
     from transformer_cli.runs.directory import RunDirectory
+    from transformer_cli.runs.inheritance import refuse_unfit_init
     from transformer_cli.runs.lock import locked
     from transformer_cli.training.preparation import read_texts
 
@@ -49,6 +50,7 @@ def train(
     torch_device = choose_device(device)
     torch_precision = choose_precision(precision, torch_device)
     run = RunDirectory(options.run_directory(config, run_dir))
+    refuse_unfit_init(settings, run, overwrite)
     texts = read_texts(settings.data, stored_survey(run.encoded))
     with locked(run):
         run.prepare(settings, overwrite)
@@ -93,7 +95,7 @@ def _open_session(
         settings.model, tokenizers.src.size, tokenizers.tgt.size, PAD_ID, settings.seed
     ).to(device)
     if settings.init is not None and not list_checkpoints(run.checkpoints):
-        load_weights(model, inherited_weights(settings, RunDirectory(settings.init)))
+        load_weights(model, inherited_weights(RunDirectory(settings.init)))
     trainer = Trainer(model, text, settings, precision, subword_sampling(settings, tokenizers))
     translator = Translator(
         trainer.kept, tokenizers, settings, settings.decoding, precision

@@ -36,11 +36,13 @@ def vocab(
     from transformer_cli.config.yaml import load_config
     from transformer_cli.data.store import stored_survey
     from transformer_cli.runs.directory import RunDirectory
+    from transformer_cli.runs.inheritance import refuse_unfit_init
     from transformer_cli.runs.lock import locked
     from transformer_cli.training.preparation import prepare, read_texts, summarise
 
     settings = load_config(config, set_ or [])
     run = RunDirectory(options.run_directory(config, run_dir))
+    refuse_unfit_init(settings, run, overwrite)
     texts = read_texts(settings.data, stored_survey(run.encoded))
     with locked(run):
         run.prepare(settings, overwrite)

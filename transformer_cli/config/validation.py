@@ -33,6 +33,7 @@ _EXPECTED = {
     "less_than": "less than {lt}",
     "less_than_equal": "at most {le}",
     "literal_error": "{expected}",
+    "list_type": "a list",
     "tuple_type": "a list",
     "too_long": "a list of {max_length}",
     "dict_type": _SECTION,
@@ -169,7 +170,9 @@ def _below(wanted: Any, key: str | int) -> Any:
 def _kinds(wanted: Any) -> dict[str, type[Section]]:
     """The sections of a union by their kind; empty for other types."""
     members = get_args(wanted)
-    if not members or not all(_is_section(member) for member in members):
+    if not members or not all(
+        _is_section(member) and "kind" in member.model_fields for member in members
+    ):
         return {}
     return {get_args(member.model_fields["kind"].annotation)[0]: member for member in members}
 

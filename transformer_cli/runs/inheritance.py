@@ -5,7 +5,7 @@ from torch import Tensor
 from transformer_cli.config.differences import Difference, differences
 from transformer_cli.config.schema import Config
 from transformer_cli.errors import ConfigError
-from transformer_cli.runs.checkpoint import Checkpoint, find_checkpoint
+from transformer_cli.runs.checkpoint import Checkpoint, find_checkpoint, list_checkpoints
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.text.tokenizer import fingerprint
 
@@ -19,27 +19,53 @@ def model_differences(old: Config, new: Config) -> list[Difference]:
     ]
 
 
-def refuse_other_kind(config: Config, source: RunDirectory) -> None:
-    """Make sure that the weights and the tokenizer of ``source`` fit ``config``.
+def refuse_unfit_init(config: Config, run: RunDirectory, overwrite: bool) -> None:
+    """Make sure, before anything is written, that ``run`` can start from ``config.init``.
+
+    A run that goes on from a checkpoint is past that: what it started from may be gone.
+
+    Args:
+        config: the settings to run with.
+        run: the run directory, in whatever state.
+        overwrite: whether what it holds of a run is to be discarded.
 
     Raises:
-        RunError: it is no run.
-        ConfigError: its model or its tokenizer is of another kind.
+        ConfigError: it is the run directory itself, or its model or tokenizer is of another kind.
+        RunError, TokenizerError, CheckpointError: it is no run, or has nothing to start from.
     """
+    if config.init is None or (list_checkpoints(run.checkpoints) and not overwrite):
+        return
+    source = RunDirectory(config.init)
+    if source.path.resolve() == run.path.resolve():
+        raise ConfigError(
+            f"init: {source.path} is the run directory itself; choose another with --run-dir"
+        )
+    _refuse_other_kind(config, source)
+    _best(source)
+
+
+def inherited_weights(source: RunDirectory) -> dict[str, Tensor]:
+    """The best weights of ``source``.
+
+    Raises:
+        TokenizerError, CheckpointError: there are none, or they are damaged.
+    """
+    return _best(source).load_weights()
+
+
+def _best(source: RunDirectory) -> Checkpoint:
+    path = find_checkpoint(source.checkpoints, "best")
+    return Checkpoint.open(path, fingerprint(source.tokenizer))
+
+
+def _refuse_other_kind(config: Config, source: RunDirectory) -> None:
     old = source.load_config()
-    tokenizer = [each for each in differences(old, config) if each.key.startswith("tokenizer.")]
+    kinds: tuple[str, ...] = ("tokenizer.",)
+    # A joint vocabulary reads whatever it is given; others are made for their side's language.
+    if not (config.tokenizer.kind == "sentencepiece" and config.tokenizer.joint):
+        kinds = (*kinds, "data.src_lang", "data.tgt_lang")
+    tokenizer = [each for each in differences(old, config) if each.key.startswith(kinds)]
     differing = [*tokenizer, *model_differences(old, config)]
     if differing:
         listed = ", ".join(f"{each.key} {each.old}, not {each.new}" for each in differing)
         raise ConfigError(f"init: {source.path} has {listed}; take the same settings here")
-
-
-def inherited_weights(config: Config, source: RunDirectory) -> dict[str, Tensor]:
-    """The best weights of ``source``, which fits ``config``.
-
-    Raises:
-        RunError, ConfigError, TokenizerError, CheckpointError: there are none, or not of this kind.
-    """
-    refuse_other_kind(config, source)
-    path = find_checkpoint(source.checkpoints, "best")
-    return Checkpoint.open(path, fingerprint(source.tokenizer)).load_weights()

@@ -178,6 +178,16 @@ def adopt_tokenizers(source: Path, text_sum: str, directory: Path) -> Tokenizers
     return load_tokenizers(directory)
 
 
+def same_tokenizers(first: Path, second: Path) -> bool:
+    """Whether the tokenizers in two directories are the same, for whatever text.
+
+    Raises:
+        TokenizerError: a directory's tokenizer.json is missing or damaged.
+    """
+    one, other = (_read_description(each / _DESCRIPTION) for each in (first, second))
+    return one == other.model_copy(update={"learned_from": one.learned_from})
+
+
 def load_tokenizers(directory: Path) -> Tokenizers:
     """Read what ``learn_tokenizers`` wrote; the directory alone is enough.
 

@@ -17,7 +17,6 @@ from transformer_cli.errors import CorpusError, RunError
 from transformer_cli.files import remove_directory, whole_directory
 from transformer_cli.runs.checkpoint import list_checkpoints
 from transformer_cli.runs.directory import RunDirectory
-from transformer_cli.runs.inheritance import refuse_other_kind
 from transformer_cli.text.lines import Progress
 from transformer_cli.text.subwords import SubwordTokenizer
 from transformer_cli.text.tokenizer import (
@@ -27,6 +26,7 @@ from transformer_cli.text.tokenizer import (
     learn_tokenizers,
     learned_from,
     load_tokenizers,
+    same_tokenizers,
 )
 from transformer_cli.text.vocabulary import UNK_ID
 
@@ -74,7 +74,7 @@ def read_texts(data: DataConfig, known: Survey | None = None) -> Texts:
 
 
 def prepare(config: Config, texts: Texts, run: RunDirectory, progress: Progress) -> Prepared:
-    """Learn the tokenizers and encode the training text, unless the run has them, and encode val.
+    """Learn or inherit tokenizers and encode the text, unless the run has them, and encode val.
 
     Args:
         config: the experiment's settings.
@@ -99,10 +99,14 @@ def _tokenizers(
     config: Config, run: RunDirectory, text: StreamedText, progress: Progress
 ) -> Tokenizers:
     text_sum = text.survey.text_sum
+    source = RunDirectory(config.init).tokenizer if config.init is not None else None
+    begun = bool(list_checkpoints(run.checkpoints))
     if run.tokenizer.is_dir():
-        if learned_from(run.tokenizer) == text_sum:
+        # Weights yet to be inherited may have been trained anew, with other tokenizers.
+        inherited = begun or source is None or same_tokenizers(source, run.tokenizer)
+        if learned_from(run.tokenizer) == text_sum and inherited:
             return load_tokenizers(run.tokenizer)
-        if list_checkpoints(run.checkpoints):
+        if begun:
             raise RunError(
                 f"{run.path}: the training text has changed since this run began; choose another "
                 "--run-dir, or start anew with --overwrite"
@@ -110,10 +114,8 @@ def _tokenizers(
         run.forget_text()
     languages = (config.data.src_lang, config.data.tgt_lang)
     with whole_directory(run.tokenizer) as directory:
-        if config.init is not None:
-            source = RunDirectory(config.init)
-            refuse_other_kind(config, source)
-            return adopt_tokenizers(source.tokenizer, text_sum, directory)
+        if source is not None:
+            return adopt_tokenizers(source, text_sum, directory)
         return learn_tokenizers(
             config.tokenizer, *languages, text.src, text.tgt, text_sum, directory, progress
         )

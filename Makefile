@@ -1,7 +1,8 @@
 # make demo: set-up and the main job on the toy corpus.   make test: set-up and all tests.
 # make lint: every linter.   make bench: how fast we are beside other programs, into .bench.
-# make best: the best models of Multi30k that we know of, both ways; about 3 hours on 2 CPU cores
-# with PRECISION=bfloat16, for processors that multiply in it. It goes on where it was stopped.
+# make best: our best models of Multi30k, both ways; about @@HOURS@@ hours on 2 CPU cores with
+# PRECISION=bfloat16, for processors that multiply in it. It goes on where it was stopped; after
+# training a strong model anew, remove runs/multi30k_more first.
 # PYTHON=python3.12 make …: with another interpreter.
 PYTHON ?= python3
 VENV := .venv
@@ -49,14 +50,19 @@ best: setup
 	$(CLI) train configs/multi30k_de_en_strong.yaml --precision $(PRECISION)
 	$(CLI) train configs/multi30k_en_de_strong.yaml --precision $(PRECISION)
 	mkdir -p $(MORE)
-	from=data/multi30k; [ -f $$from/train.de.gz ] || from=$$MULTI30K_DIR; \
-	for side in de en; do gzip -dc $$from/train.$$side.gz > $(MORE)/train.$$side || exit 1; done
-	$(CLI) translate runs/multi30k_de_en_strong -i $(MORE)/train.de -o $(MORE)/translated.en \
-	  --precision $(PRECISION)
-	$(CLI) translate runs/multi30k_en_de_strong -i $(MORE)/train.en -o $(MORE)/translated.de \
-	  --precision $(PRECISION)
+	for side in de en; do \
+	  [ -f $(MORE)/train.$$side ] && continue; \
+	  packed=data/multi30k/train.$$side.gz; [ -f $$packed ] || packed="$$MULTI30K_DIR/train.$$side.gz"; \
+	  gzip -dc "$$packed" > $(MORE)/train.part && mv $(MORE)/train.part $(MORE)/train.$$side || exit 1; \
+	done
+	[ -f $(MORE)/translated.en ] || $(CLI) translate runs/multi30k_de_en_strong \
+	  -i $(MORE)/train.de -o $(MORE)/translated.en --precision $(PRECISION)
+	[ -f $(MORE)/translated.de ] || $(CLI) translate runs/multi30k_en_de_strong \
+	  -i $(MORE)/train.en -o $(MORE)/translated.de --precision $(PRECISION)
 	$(CLI) train configs/multi30k_de_en_best.yaml --precision $(PRECISION)
 	$(CLI) train configs/multi30k_en_de_best.yaml --precision $(PRECISION)
+	$(CLI) evaluate runs/multi30k_de_en_best --precision $(PRECISION)
+	$(CLI) evaluate runs/multi30k_en_de_best --precision $(PRECISION)
 
 clean:
 	rm -rf $(VENV) .bench build *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

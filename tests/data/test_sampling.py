@@ -78,6 +78,18 @@ def test_a_sentence_that_would_be_too_long_stays_as_it_is() -> None:
     assert any(kept)
 
 
+def test_a_sentence_with_an_unknown_character_stays_as_it_is() -> None:
+    settings = SETTINGS.model_copy(update={"byte_fallback": False, "vocab_size": 60})
+    model = learn_model(settings, LINES, "training text", quiet)
+    tokenizer = SubwordTokenizer(model, settings.lowercase, Path("joint.model"))
+    store = TokenStore.of(map(tokenizer.encode, ["Die Männer Ω", "Die Männer"]))
+    sampled = SampledSubwords(tokenizer, tokenizer, 0.5, 0.0, max_length=100)
+    (unknown, _), (old, _) = (
+        sentences(side) for side in (sampled(EncodedText(store, store), 5).src, store)
+    )
+    assert unknown == old
+
+
 def batches(text: EncodedText, epoch: int, first: int = 0) -> list[Batch]:
     resegment = SampledSubwords(BPE, BPE, 0.2, 0.1, max_length=100)
     return list(EpochBatches(text, 200, 1, resegment).of_epoch(epoch, first))

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from transformer_cli.cli import options
+from transformer_cli.errors import UsageError
 
 
 def average(
@@ -14,15 +15,17 @@ def average(
         typer.Argument(metavar="RUN", help="Run directory of a training.", show_default=False),
     ],
     last: Annotated[
-        int, typer.Option(metavar="N", min=2, help="How many of the newest checkpoints.")
+        int,
+        typer.Option(metavar="N", min=1, help="How many of the newest checkpoints of each run."),
     ] = 5,
     version: options.Version = False,
 ) -> None:
     """Average the weights of a run's newest checkpoints.
 
     The average is a checkpoint of the run like any other: evaluate and translate read it with
-    --checkpoint average. A run keeps as many checkpoints as training.keep says. Of several runs,
-    which must have gone on from the same weights to be worth it, the first gets the average.
+    --checkpoint average, until another is made. A run keeps as many checkpoints as training.keep
+    says. Of several runs, which must have gone on from the same weights to be worth it, the first
+    gets the average.
 
     \b
     Example:
@@ -33,6 +36,8 @@ def average(
     from transformer_cli.runs.directory import RunDirectory
     from transformer_cli.runs.lock import locked
 
+    if len({run.resolve() for run in runs}) < len(runs):
+        raise UsageError("average: a run is named twice; name each once")
     directories = [RunDirectory(run) for run in runs]
     directories[0].load_config()
     with locked(directories[0]):

@@ -298,7 +298,8 @@ class TrainingConfig(Section):
     average_decay: Annotated[float, Field(gt=0.0, lt=1.0)] | None = Field(
         None,
         description="keep a moving average of the weights (Polyak and Juditsky 1992) with this "
-        "share of it left at each step, and validate and save that; null: the weights themselves",
+        "share of it left at each step (at first less: (step + 1) / (step + 10)), and validate and "
+        "save that; null: the weights themselves",
     )
     schedule: ScheduleConfig = Field(
         NoamSchedule(kind="noam"), description="learning rate by optimizer step"
@@ -342,7 +343,7 @@ class Config(Section):
     """A whole experiment."""
 
     seed: Annotated[int, Field(ge=0, lt=2**31)] = Field(
-        1, description="decides weights, batches and dropout"
+        1, description="decides weights, batches, dropout and sampled subwords"
     )
     init: FilePath | None = Field(
         None,

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from transformer_cli.data.encoded import EncodedText, TokenStore
 from transformer_cli.text.subwords import SubwordTokenizer
+from transformer_cli.text.vocabulary import UNK_ID
 
 
 @dataclass(frozen=True)
@@ -15,7 +16,8 @@ class SampledSubwords:
         tgt: the target side's.
         src_rate: probability that a merge of the source side is left out; 0 changes nothing.
         tgt_rate: the same of the target side.
-        max_length: a sentence that would have more tokens than this stays as it is.
+        max_length: a sentence that would have more tokens than this stays as it is, and so does
+            one with an unknown character.
     """
 
     src: SubwordTokenizer
@@ -28,7 +30,8 @@ class SampledSubwords:
         """The same pairs in subwords that ``seed`` decides."""
         return EncodedText(
             self._side(text.src, self.src, self.src_rate, seed),
-            self._side(text.tgt, self.tgt, self.tgt_rate, seed),
+            # Other draws than the source's.
+            self._side(text.tgt, self.tgt, self.tgt_rate, seed ^ 1),
         )
 
     def _side(
@@ -39,6 +42,7 @@ class SampledSubwords:
         whole: list[list[int]] = [side[index].tolist() for index in range(len(side))]
         sampled = tokenizer.sample(whole, rate, seed)
         return TokenStore.of(
-            new if len(new) <= self.max_length else old
+            # What an unknown token stood for is not known any more.
+            new if len(new) <= self.max_length and UNK_ID not in old else old
             for old, new in zip(whole, sampled, strict=True)
         )

@@ -16,6 +16,7 @@ PAGE_PAIRS = 256
 
 
 Resegment = Callable[[EncodedText, int], EncodedText]
+"""Gives the same pairs in other tokens, which a number from 0 to 2^32 - 1 decides."""
 
 
 class WindowedText(Protocol):

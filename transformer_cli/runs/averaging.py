@@ -40,8 +40,10 @@ def average_runs(runs: Sequence[RunDirectory], last: int) -> tuple[Path, list[Pa
     paths = [path for run in runs for path in _newest(run, last)]
     tokenizer = fingerprint(first.tokenizer)
     checkpoints = [Checkpoint.open(path, tokenizer) for path in paths]
-    state = _newest_state(checkpoints[:last])
-    state["averaged"] = [str(path) for path in paths]
+    state = {
+        "step": checkpoints[last - 1].load_state()["step"],
+        "averaged": [str(path) for path in paths],
+    }
     return save_average(first.checkpoints, mean(checkpoints), state, tokenizer), paths
 
 
@@ -94,8 +96,3 @@ def _refuse_mismatch(first: RunDirectory, other: RunDirectory) -> None:
             f"{first.path} and {other.path}: other tokenizers, so the same weights do not stand "
             "for the same words; no average of them"
         )
-
-
-def _newest_state(checkpoints: Sequence[Checkpoint]) -> dict[str, object]:
-    state = checkpoints[-1].load_state()
-    return {key: state[key] for key in ("step", "epoch", "seconds") if key in state}

@@ -123,10 +123,13 @@ def save_average(
     Raises:
         CheckpointError: it cannot be written; checkpoints are as they were.
     """
-    path = directory / AVERAGE
+    path, new = directory / AVERAGE, directory / f"{AVERAGE}-new"
+    if new.is_dir():
+        remove_directory(new)  # by a process that died between the two renames
+    _save(new, {MODEL: weights}, state, tokenizer)
     if path.is_dir():
         remove_directory(path)
-    _save(path, {MODEL: weights}, state, tokenizer)
+    new.rename(path)
     return path
 
 

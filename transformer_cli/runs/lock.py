@@ -34,7 +34,7 @@ def locked(run: RunDirectory) -> Iterator[None]:
             file.seek(0)
             holder = file.read().strip() or "another process"
             raise RunError(
-                f"{run.path}: in use by {holder}; wait for it, or choose another --run-dir"
+                f"{run.path}: in use by {holder}; wait for it, or use another directory"
             ) from None
         except OSError as error:
             raise RunError(

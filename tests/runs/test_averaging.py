@@ -1,5 +1,6 @@
 """An average is the mean of what it says it is, and of nothing that does not fit."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -22,15 +23,36 @@ from transformer_cli.text.tokenizer import fingerprint
 Weights = dict[str, Tensor]
 
 
-def a_run(directory: Path, *checkpoints: Weights, tokenizer: str = "{}", model: str = "") -> Path:
-    """A run directory with these checkpoints, at the steps 10, 20, …"""
+def a_run(
+    directory: Path,
+    *checkpoints: Weights,
+    vocabulary: str = "0",
+    text: str = "1",
+    model: str = "",
+) -> Path:
+    """A run directory with these checkpoints, at the steps 10, 20, …
+
+    Args:
+        directory: where it is made.
+        checkpoints: their weights.
+        vocabulary: SHA-256 of its tokenizer's only file.
+        text: SHA-256 of its training text.
+        model: settings, as in YAML.
+    """
     settings = directory.parent / f"{directory.name}.yaml"
     settings.write_text(f"data: {{kind: copy}}\ntokenizer: {{kind: words}}\nmodel: {{{model}}}\n")
     run = RunDirectory(directory)
     run.tokenizer.mkdir(parents=True)
     run.checkpoints.mkdir()
     run.config.write_text(dump_config(load_config(settings)))
-    (run.tokenizer / "tokenizer.json").write_text(tokenizer)
+    tokenizer = {
+        "kind": "sentencepiece",
+        "joint": True,
+        "lowercase": False,
+        "learned_from": text,
+        "sha256": {"joint.model": vocabulary},
+    }
+    (run.tokenizer / "tokenizer.json").write_text(json.dumps(tokenizer))
     for number, weights in enumerate(checkpoints, start=1):
         state = {"step": 10 * number, "epoch": number, "seconds": 1.5, "best_step": 10}
         save_checkpoint(run.checkpoints, weights, {}, state, fingerprint(run.tokenizer))
@@ -82,7 +104,8 @@ def test_it_stands_beside_the_checkpoints_and_replaces_an_older_one(tmp_path: Pa
 
 def test_of_several_runs_the_first_gets_it(tmp_path: Path) -> None:
     first = a_run(tmp_path / "first", weights(9.0), weights(1.0))
-    second = a_run(tmp_path / "second", weights(9.0), weights(3.0), model="dropout: 0.3")
+    # With the same tokenizer, on other text, as runs have that started from one.
+    second = a_run(tmp_path / "second", weights(9.0), weights(3.0), text="2", model="dropout: 0.3")
     path, averaged = average_runs([RunDirectory(first), RunDirectory(second)], last=1)
     assert path.is_relative_to(first)
     assert [each.parents[1].name for each in averaged] == ["first", "second"]
@@ -121,7 +144,7 @@ def test_runs_of_other_models_are_refused(tmp_path: Path) -> None:
 
 
 def test_runs_of_other_tokenizers_are_refused(tmp_path: Path) -> None:
-    runs = [a_run(tmp_path / name, weights(1.0), tokenizer=name) for name in ("first", "second")]
+    runs = [a_run(tmp_path / name, weights(1.0), vocabulary=name) for name in ("first", "second")]
     with pytest.raises(RunError, match=r"first and .*second: other tokenizers"):
         average_runs([RunDirectory(run) for run in runs], last=1)
     assert not (runs[0] / "checkpoints" / "average").exists()

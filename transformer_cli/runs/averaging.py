@@ -10,7 +10,7 @@ from transformer_cli.errors import CheckpointError, RunError, UsageError
 from transformer_cli.runs.checkpoint import Checkpoint, list_checkpoints, save_average
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.inheritance import model_differences
-from transformer_cli.text.tokenizer import fingerprint
+from transformer_cli.text.tokenizer import fingerprint, same_tokenizers
 
 
 def average_runs(runs: Sequence[RunDirectory], last: int) -> tuple[Path, list[Path]]:
@@ -37,14 +37,19 @@ def average_runs(runs: Sequence[RunDirectory], last: int) -> tuple[Path, list[Pa
     first = runs[0]
     for run in runs[1:]:
         _refuse_mismatch(first, run)
-    paths = [path for run in runs for path in _newest(run, last)]
-    tokenizer = fingerprint(first.tokenizer)
-    checkpoints = [Checkpoint.open(path, tokenizer) for path in paths]
+    checkpoints = [
+        Checkpoint.open(path, fingerprint(run.tokenizer))
+        for run in runs
+        for path in _newest(run, last)
+    ]
+    paths = [checkpoint.path for checkpoint in checkpoints]
     state = {
         "step": checkpoints[last - 1].load_state()["step"],
         "averaged": [str(path) for path in paths],
     }
-    return save_average(first.checkpoints, mean(checkpoints), state, tokenizer), paths
+    return save_average(
+        first.checkpoints, mean(checkpoints), state, fingerprint(first.tokenizer)
+    ), paths
 
 
 def mean(checkpoints: Iterable[Checkpoint]) -> dict[str, Tensor]:
@@ -91,7 +96,7 @@ def _refuse_mismatch(first: RunDirectory, other: RunDirectory) -> None:
         raise RunError(
             f"{first.path} and {other.path}: other models ({listed}); no average of them"
         )
-    if fingerprint(first.tokenizer) != fingerprint(other.tokenizer):
+    if not same_tokenizers(first.tokenizer, other.tokenizer):
         raise RunError(
             f"{first.path} and {other.path}: other tokenizers, so the same weights do not stand "
             "for the same words; no average of them"

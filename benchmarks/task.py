@@ -14,7 +14,7 @@ from transformer_cli.text.vocabulary import SPECIALS
 from transformer_cli.training.preparation import read_texts
 
 DATA = WORKSHOP / "data"
-ONE_READING = ("training.consistency=0", "training.average_decay=null", "model.word_dropout=0")
+ONE_READING = ("training.consistency=0", "training.average_decay=null")
 """Changes after which an update is what other programs do in one, whatever a config asks for."""
 _SETTINGS = (
     *ONE_READING,

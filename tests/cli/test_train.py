@@ -130,7 +130,7 @@ def test_an_averaged_model_is_trained_and_read_like_any_other(config: Path) -> N
     straight, stopped = config.parent / "straight", config.parent / "stopped"
     levers = (
         *("--set", "training.average_decay=0.9", "--set", "training.consistency=2"),
-        *("--set", "model.word_dropout=0.1", "--set", "training.validate_every=5"),
+        *("--set", "training.validate_every=5"),
     )
 
     def train(run_dir: Path, steps: int) -> str:

@@ -144,60 +144,6 @@ def test_dropout_falls_on_the_sum_of_tokens_and_positions() -> None:
     torch.testing.assert_close(dropped[~zeros], 2.0 * whole[~zeros])
 
 
-def word_dropping(rate: float) -> Embedding:
-    config = ModelConfig(d_model=8, num_heads=1, dropout=0.0, word_dropout=rate)
-    return Embedding(config, vocab_size=9)
-
-
-def test_word_dropout_zeroes_whole_token_vectors_and_leaves_positions() -> None:
-    embedding = word_dropping(0.3)
-    ids = torch.randint(9, (50, 40))
-    positions = embedding.positions(0, 40)
-    whole = embedding.eval()(ids)
-    torch.testing.assert_close(whole, embedding.tokens(ids) * math.sqrt(8) + positions)
-    embedded = embedding.train()(ids)
-    dropped = (embedded == positions).all(dim=2)
-    # Of 2000 draws the share's standard deviation is 0.01.
-    assert 0.25 < dropped.double().mean() < 0.35
-    assert torch.equal(embedded[~dropped], whole[~dropped])
-
-
-def test_a_dropped_word_learns_nothing() -> None:
-    embedding = word_dropping(0.5)
-    ids = torch.arange(9)[None]
-    embedded = embedding(ids)
-    dropped = (embedded == embedding.positions(0, 9)).all(dim=2)[0]
-    assert 0 < dropped.sum() < 9
-    embedded.sum().backward()
-    gradient = embedding.tokens.weight.grad
-    assert gradient is not None
-    assert gradient[dropped].count_nonzero() == 0
-    assert gradient[~dropped].count_nonzero() == gradient[~dropped].numel()
-
-
-def test_torchs_seed_decides_which_words_are_dropped() -> None:
-    embedding = word_dropping(0.3)
-    ids = torch.randint(9, (20, 30))
-
-    def embedded(seed: int) -> torch.Tensor:
-        torch.manual_seed(seed)
-        found: torch.Tensor = embedding(ids)
-        return found
-
-    assert torch.equal(embedded(1), embedded(1))
-    assert not torch.equal(embedded(1), embedded(2))
-    assert not torch.equal(embedding(ids), embedding(ids))
-
-
-@pytest.mark.parametrize(("rate", "training"), [(0.0, True), (0.3, False)])
-def test_where_no_word_is_dropped_nothing_is_drawn(rate: float, training: bool) -> None:
-    embedding = word_dropping(rate).train(training)
-    before = torch.get_rng_state()
-    embedding(torch.randint(9, (2, 3), generator=torch.Generator()))
-    embedding.at(torch.tensor([[1, 2]]), position=4)
-    assert torch.equal(torch.get_rng_state(), before)
-
-
 @pytest.mark.gpu
 def test_a_table_grows_on_its_device() -> None:
     positions = SinusoidalPositions(6).cuda()

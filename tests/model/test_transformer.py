@@ -28,7 +28,6 @@ def random_model(**settings: Any) -> Transformer:
         "dropout": 0.3,
         "attention_dropout": 0.3,
         "activation_dropout": 0.3,
-        "word_dropout": 0.3,
     }
     model = Transformer(ModelConfig(**sizes | settings), SRC_SIZE, TGT_SIZE, PAD)
     with torch.no_grad():

@@ -56,7 +56,7 @@ def test_the_best_weights_are_inherited(tmp_path: Path) -> None:
 
 def test_dropout_may_be_another_one(tmp_path: Path, new: RunDirectory) -> None:
     source = a_run(tmp_path / "source", 10)
-    rates = ("dropout", "attention_dropout", "activation_dropout", "word_dropout")
+    rates = ("dropout", "attention_dropout", "activation_dropout")
     check(source.path, new, model=dict.fromkeys(rates, 0.3), training={"epochs": 3}, seed=5)
     refuse_unfit_init(settings(), new, overwrite=False)  # nothing is asked for
     assert not new.path.exists()

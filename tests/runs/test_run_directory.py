@@ -116,7 +116,6 @@ def test_a_full_disk_is_a_run_error(trained: RunDirectory, monkeypatch: pytest.M
         ({"training": {"validate_every": 9}}, "training.validate_every was None, now 9"),
         ({"training": {"average_decay": 0.9}}, "training.average_decay was None, now 0.9"),
         ({"training": {"consistency": 5.0}}, "training.consistency was 0.0, now 5.0"),
-        ({"model": {"word_dropout": 0.1}}, "model.word_dropout was 0.0, now 0.1"),
         ({"training": {"schedule": {"kind": "noam", "warmup": 7}}}, "warmup was 4000, now 7"),
         ({"tokenizer": {"kind": "words", "min_freq": 1}}, "tokenizer.min_freq was 2, now 1"),
         ({"data": {"kind": "copy", "length": 3}}, "data.length was 10, now 3"),

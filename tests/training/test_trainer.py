@@ -45,11 +45,8 @@ def text_of(*lengths: tuple[int, int]) -> EncodedText:
 TEXT = text_of((3, 5), (4, 5), (5, 5), (2, 5), (5, 4), (1, 5), (5, 3), (5, 2), (4, 5), (5, 5))
 
 
-def config(
-    dropout: float = 0.0, seed: int = 1, word_dropout: float = 0.0, **training: Any
-) -> Config:
-    sizes = {"d_model": 16, "num_heads": 2, "d_ff": 24}
-    dropouts = {"dropout": dropout, "word_dropout": word_dropout}
+def config(dropout: float = 0.0, seed: int = 1, **training: Any) -> Config:
+    sizes = {"d_model": 16, "num_heads": 2, "d_ff": 24, "dropout": dropout}
     layers = {"num_encoder_layers": 1, "num_decoder_layers": 1}
     settings = {
         "batch_tokens": 12,
@@ -62,7 +59,7 @@ def config(
             "seed": seed,
             "data": {"kind": "copy"},
             "tokenizer": {"kind": "words"},
-            "model": sizes | layers | dropouts,
+            "model": sizes | layers,
             "training": settings | training,
         }
     )
@@ -121,7 +118,7 @@ def norm(gradient: Tensors) -> float:
 # --- resuming -------------------------------------------------------------------------------------
 
 
-LEVERS: dict[str, Any] = {"consistency": 2.0, "average_decay": 0.6, "word_dropout": 0.2}
+LEVERS: dict[str, Any] = {"consistency": 2.0, "average_decay": 0.6}
 
 
 @pytest.mark.parametrize("levers", [{}, LEVERS], ids=["plain", "levers"])

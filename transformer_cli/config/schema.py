@@ -182,11 +182,6 @@ class ModelConfig(Section):
     activation_dropout: DropoutRate = Field(
         0.0, description="dropout after the feed-forward activation"
     )
-    word_dropout: DropoutRate = Field(
-        0.0,
-        description="probability that a token's embedding is zeroed in training, on both sides "
-        "(Sennrich and Zhang 2019)",
-    )
     norm: Literal["pre", "post"] = Field(
         "pre", description="layer normalisation before each sublayer, or after it as in the paper"
     )

@@ -23,7 +23,7 @@ class TokenStore:
     offsets: np.ndarray
 
     @classmethod
-    def of(cls, sentences: Iterable[list[int]]) -> "TokenStore":
+    def of(cls, sentences: Iterable[list[int] | np.ndarray]) -> "TokenStore":
         """Store ``sentences``, read once."""
         ids: list[np.ndarray] = [np.asarray(sentence, dtype=np.int32) for sentence in sentences]
         lengths = np.fromiter(map(len, ids), dtype=np.int64, count=len(ids))
@@ -43,7 +43,7 @@ class TokenStore:
 
     def take(self, indices: np.ndarray) -> "TokenStore":
         """The sentences with the numbers ``indices``, in that order."""
-        return TokenStore.of(self[index].tolist() for index in indices)
+        return TokenStore.of(self[index] for index in indices)
 
 
 @dataclass(frozen=True)

@@ -78,7 +78,6 @@ class Embedding(nn.Module):
             else LearnedPositions(config.max_positions, config.d_model)
         )
         self.dropout = Dropout(config.dropout)
-        self.word_dropout = config.word_dropout
 
     def forward(
         self, ids: Int[Tensor, "batch position"]
@@ -93,9 +92,5 @@ class Embedding(nn.Module):
         return self._embed(ids, self.positions(position, 1))
 
     def _embed(self, ids: Tensor, positions: Tensor) -> Tensor:
-        tokens = self.tokens(ids) * self.scale
-        if self.training and self.word_dropout:
-            # Not scaled up: a word that is there looks as it does in translation.
-            tokens = tokens * (torch.rand(*ids.shape, 1, device=ids.device) >= self.word_dropout)
-        dropped: Tensor = self.dropout(tokens + positions)
+        dropped: Tensor = self.dropout(self.tokens(ids) * self.scale + positions)
         return dropped

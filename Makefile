@@ -1,5 +1,5 @@
-# make demo: set-up and the main job on the toy corpus.   make test: set-up and all tests.
-# make lint: every linter.   make bench: how fast we are beside other programs, into .bench.
+# make demo: set-up and the main job on the toy corpus.   make test: set-up and all tests but the
+# long ones.   make test-all: these too; half an hour.   make lint: every linter.   make bench: how fast we are beside other programs, into .bench.
 # make best: our best models of Multi30k, both ways; about 2½ hours on 2 CPU cores with
 # PRECISION=bfloat16, for processors that multiply in it. It goes on where it was stopped; after
 # training a strong model anew, remove runs/multi30k_more first.
@@ -14,7 +14,7 @@ PRECISION ?= auto
 # Another interpreter, or other requirements, make the environment anew.
 INSTALLED := $(VENV)/.installed-$(shell $(PYTHON) -c 'import sys; print(sys.implementation.cache_tag)')
 
-.PHONY: setup demo test lint bench best clean
+.PHONY: setup demo test test-all lint bench best clean
 
 setup: $(INSTALLED)
 
@@ -34,6 +34,9 @@ demo: setup
 
 test: setup
 	$(BIN)/python -m pytest
+
+test-all: setup
+	$(BIN)/python -m pytest -m ''
 
 lint: setup
 	$(BIN)/ruff format --check .

@@ -45,3 +45,7 @@ class InputError(TransformerCliError):
 
 class TrainingError(TransformerCliError):
     """Training cannot go on: the loss is not a number, say."""
+
+
+class RanksError(TransformerCliError):
+    """Another process of the same job is gone, or was never there."""

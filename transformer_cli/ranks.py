@@ -1,0 +1,153 @@
+"""The processes that work on one job together: which one this is, and how they agree.
+
+torchrun starts them and tells each its number, its rank, in the environment. A process that nobody
+started so is the only one, and none of this costs it anything. torch is imported when there are
+several, not before.
+"""
+
+import json
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from transformer_cli.errors import RanksError
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
+Item = TypeVar("Item")
+
+# Preparing a corpus may take hours, for which all but one process wait. A process that dies is
+# noticed at once, whatever this is, since its connections end with it.
+_PATIENCE = timedelta(days=7)
+
+
+@dataclass(frozen=True)
+class Ranks:
+    """This process' place among those of its job."""
+
+    rank: int = 0
+    size: int = 1
+    local_rank: int = 0
+    """Its place among those of its machine."""
+    restarts: int = 0
+    """How often torchrun has started the job again."""
+
+    @classmethod
+    def of_environment(cls) -> "Ranks":
+        """The place that torchrun has given to this process; alone, if it has not."""
+        try:
+            return cls(
+                rank=int(os.environ["RANK"]),
+                size=int(os.environ["WORLD_SIZE"]),
+                local_rank=int(os.environ["LOCAL_RANK"]),
+                restarts=int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")),
+            )
+        except (KeyError, ValueError):
+            return cls()
+
+    @property
+    def leads(self) -> bool:
+        """Whether this is the process that writes files and speaks to the user."""
+        return self.rank == 0
+
+    @contextmanager
+    def joined(self, device: "torch.device") -> Iterator[None]:
+        """Have the processes connected while the block runs.
+
+        Args:
+            device: where this one computes.
+
+        Raises:
+            RanksError: they cannot be connected.
+        """
+        if self.size == 1:
+            yield
+            return
+        import torch.distributed as dist
+
+        on_gpu = device.type == "cuda"
+        with _lost_ones_named():
+            dist.init_process_group(
+                "cpu:gloo,cuda:nccl" if on_gpu else "gloo", device_id=device if on_gpu else None
+            )
+            _Talk.group = dist.new_group(backend="gloo", timeout=_PATIENCE)
+        yield
+        # After an error, others may never answer: then the process' end has to do.
+        dist.destroy_process_group()
+
+    def wait(self) -> None:
+        """Wait until all are here."""
+        self.sum([0])
+
+    def sum(self, values: Sequence[float]) -> list[float]:
+        """Each of ``values`` summed over all ranks; integers below 2^53 exactly."""
+        if self.size == 1:
+            return list(values)
+        import torch
+        import torch.distributed as dist
+
+        sums = torch.tensor(values, dtype=torch.float64)
+        with _lost_ones_named():
+            dist.all_reduce(sums, group=_Talk.group)
+        return [float(each) for each in sums.tolist()]
+
+    def map(
+        self, function: Callable[[Sequence[Item]], list[str]], items: Sequence[Item]
+    ) -> list[str]:
+        """``function(items)``, each rank working on its share; all of them get the whole result.
+
+        Args:
+            function: gives one line an item. It is called once on each rank.
+            items: the same on all ranks; neighbours go to different ones, as they are alike in cost.
+        """
+        if self.size == 1:
+            return function(items)
+        shares = self._gather(json.dumps(function(items[self.rank :: self.size])).encode())
+        results = [""] * len(items)
+        for rank, share in enumerate(shares):
+            results[rank :: self.size] = json.loads(share)
+        return results
+
+    def _gather(self, data: bytes) -> list[bytes]:
+        """Every rank's bytes. torch's own way to send objects would pickle them."""
+        import torch
+        import torch.distributed as dist
+
+        own: Tensor = torch.frombuffer(bytearray(data), dtype=torch.uint8)
+        sizes = [0.0] * self.size
+        sizes[self.rank] = len(data)
+        sizes = self.sum(sizes)
+        padded = torch.zeros(int(max(sizes)), dtype=torch.uint8)
+        padded[: len(own)] = own
+        parts = [torch.empty_like(padded) for _ in range(self.size)]
+        with _lost_ones_named():
+            dist.all_gather(parts, padded, group=_Talk.group)
+        return [
+            part[: int(size)].numpy().tobytes() for part, size in zip(parts, sizes, strict=True)
+        ]
+
+
+ALONE = Ranks()
+"""The only process of its job."""
+
+
+class _Talk:
+    """What the ranks of this process' job agree through: on the CPU, beside the gradients."""
+
+    group: Any = None
+
+
+@contextmanager
+def _lost_ones_named() -> Iterator[None]:
+    try:
+        yield
+    except RuntimeError as error:
+        raise RanksError(
+            "another process of this job has ended or cannot be reached; what it said is the "
+            f"reason ({str(error).splitlines()[0][:200]})"
+        ) from error

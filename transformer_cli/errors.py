@@ -4,6 +4,8 @@ A message is one line that names the file, line or key, what was found there, an
 Anything that is not one of these is a bug of ours.
 """
 
+import re
+
 
 class TransformerCliError(Exception):
     """A failure with a message made for the user."""
@@ -35,6 +37,10 @@ class CheckpointError(TransformerCliError):
     """A checkpoint that is missing, damaged or belongs to something else."""
 
 
+class DamagedCheckpointError(CheckpointError):
+    """A checkpoint that is not as it was written."""
+
+
 class RunError(TransformerCliError):
     """A run directory that is missing, cannot be written or holds a different run."""
 
@@ -49,3 +55,29 @@ class TrainingError(TransformerCliError):
 
 class RanksError(TransformerCliError):
     """Another process of the same job is gone, or was never there."""
+
+    @classmethod
+    def of(cls, error: Exception) -> "RanksError":
+        """What torch's error about it comes to."""
+        # Without the place in gloo's source that stands first, and the advice that follows.
+        said = (str(error).splitlines() or [""])[0]
+        reason = re.sub(r"^\[[^]]*\] ", "", said).partition(". ")[0]
+        return cls(
+            f"another process of this job has ended or cannot be reached ({reason}); "
+            "what it said tells why"
+        )
+
+
+def is_lost_process(error: Exception) -> bool:
+    """Whether an error of torch's says that another process is gone."""
+    # They have no type in common: NCCL's and the store's have one, gloo's name their source file.
+    return type(error).__name__.startswith("Dist") or "/gloo/" in str(error)
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether an error says that there is no more memory, a GPU's or the machine's."""
+    # torch has a type of its own for a GPU's memory. For a CPU's it only has words, and oneDNN,
+    # which multiplies there, others.
+    if type(error).__name__ in ("MemoryError", "OutOfMemoryError"):
+        return True
+    return any(words in str(error) for words in ("can't allocate memory", "bad_alloc"))

@@ -9,7 +9,7 @@ import json
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -36,6 +36,8 @@ class Ranks:
     """Its place among those of its machine."""
     restarts: int = 0
     """How often torchrun has started the job again."""
+    group: Any = None
+    """What they agree through: on the CPU, beside the gradients. None before they are joined."""
 
     @classmethod
     def of_environment(cls) -> "Ranks":
@@ -56,8 +58,8 @@ class Ranks:
         return self.rank == 0
 
     @contextmanager
-    def joined(self, device: "torch.device") -> Iterator[None]:
-        """Have the processes connected while the block runs.
+    def joined(self, device: "torch.device") -> Iterator["Ranks"]:
+        """Have the processes connected while the block runs; give the ranks that can talk.
 
         Args:
             device: where this one computes.
@@ -66,17 +68,25 @@ class Ranks:
             RanksError: they cannot be connected.
         """
         if self.size == 1:
-            yield
+            yield self
             return
         import torch.distributed as dist
+        from torch.distributed.distributed_c10d import PrefixStore
+        from torch.distributed.rendezvous import rendezvous
 
         on_gpu = device.type == "cuda"
         with _lost_ones_named():
+            store, _, _ = next(rendezvous("env://", self.rank, self.size))
             dist.init_process_group(
-                "cpu:gloo,cuda:nccl" if on_gpu else "gloo", device_id=device if on_gpu else None
+                "cpu:gloo,cuda:nccl" if on_gpu else "gloo",
+                # Started again by torchrun, they find what the dead ones left in its store.
+                store=PrefixStore(f"start-{self.restarts}", store),
+                rank=self.rank,
+                world_size=self.size,
+                device_id=device if on_gpu else None,
             )
-            _Talk.group = dist.new_group(backend="gloo", timeout=_PATIENCE)
-        yield
+            group = dist.new_group(backend="gloo", timeout=_PATIENCE)
+        yield replace(self, group=group)
         # After an error, others may never answer: then the process' end has to do.
         dist.destroy_process_group()
 
@@ -93,7 +103,7 @@ class Ranks:
 
         sums = torch.tensor(values, dtype=torch.float64)
         with _lost_ones_named():
-            dist.all_reduce(sums, group=_Talk.group)
+            dist.all_reduce(sums, group=self.group)
         return [float(each) for each in sums.tolist()]
 
     def map(
@@ -103,7 +113,7 @@ class Ranks:
 
         Args:
             function: gives one line an item. It is called once on each rank.
-            items: the same on all ranks; neighbours go to different ones, as they are alike in cost.
+            items: the same on all ranks. Neighbours, alike in cost, go to different ones.
         """
         if self.size == 1:
             return function(items)
@@ -126,7 +136,7 @@ class Ranks:
         padded[: len(own)] = own
         parts = [torch.empty_like(padded) for _ in range(self.size)]
         with _lost_ones_named():
-            dist.all_gather(parts, padded, group=_Talk.group)
+            dist.all_gather(parts, padded, group=self.group)
         return [
             part[: int(size)].numpy().tobytes() for part, size in zip(parts, sizes, strict=True)
         ]
@@ -136,18 +146,9 @@ ALONE = Ranks()
 """The only process of its job."""
 
 
-class _Talk:
-    """What the ranks of this process' job agree through: on the CPU, beside the gradients."""
-
-    group: Any = None
-
-
 @contextmanager
 def _lost_ones_named() -> Iterator[None]:
     try:
         yield
     except RuntimeError as error:
-        raise RanksError(
-            "another process of this job has ended or cannot be reached; what it said is the "
-            f"reason ({str(error).splitlines()[0][:200]})"
-        ) from error
+        raise RanksError.of(error) from error

@@ -10,11 +10,14 @@ import multiprocessing.forkserver
 import os
 import pkgutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -106,6 +109,47 @@ def _be_the_program(
     if before is not None:
         before()
     main()
+
+
+def run_ranks(
+    size: int,
+    *arguments: str | Path,
+    cwd: Path | None = None,
+    before: Callable[[int], None] | None = None,
+) -> list[Finished]:
+    """Run the program in several processes of one job, as torchrun would start them.
+
+    Args:
+        size: how many.
+        arguments: the command line after the program's name.
+        cwd: the current directory.
+        before: called in each new process first, given its rank.
+    """
+    port = _free_port()
+
+    def of_rank(rank: int) -> Finished:
+        return run(*arguments, cwd=cwd, before=partial(_take_rank, rank, size, port, before))
+
+    with ThreadPoolExecutor(size) as executor:
+        return list(executor.map(of_rank, range(size)))
+
+
+def _free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
+
+
+def _take_rank(rank: int, size: int, port: int, before: Callable[[int], None] | None) -> None:
+    os.environ |= {
+        "RANK": str(rank),
+        "LOCAL_RANK": str(rank),
+        "WORLD_SIZE": str(size),
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(port),
+    }
+    if before is not None:
+        before(rank)
 
 
 def start(*arguments: str | Path, **options: Any) -> subprocess.Popen[bytes]:

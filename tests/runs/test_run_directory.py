@@ -112,7 +112,6 @@ def test_a_full_disk_is_a_run_error(trained: RunDirectory, monkeypatch: pytest.M
     [
         ({"seed": 2}, "seed was 1, now 2"),
         ({"model": {"d_model": 64}}, "model.d_model was 256, now 64"),
-        ({"training": {"accumulate": 3}}, "training.accumulate was 1, now 3"),
         ({"training": {"validate_every": 9}}, "training.validate_every was None, now 9"),
         ({"training": {"average_decay": 0.9}}, "training.average_decay was None, now 0.9"),
         ({"training": {"consistency": 5.0}}, "training.consistency was 0.0, now 5.0"),

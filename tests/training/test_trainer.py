@@ -15,11 +15,13 @@ from torch.nn import functional as F
 from transformer_cli.config.schema import Config
 from transformer_cli.data.batches import collate, plan_epoch
 from transformer_cli.data.encoded import EncodedText, TokenStore
-from transformer_cli.data.windows import WindowedText
-from transformer_cli.model.transformer import build_model
+from transformer_cli.data.windows import EpochBatches, WindowedText
+from transformer_cli.errors import ConfigError, TrainingError
+from transformer_cli.model.transformer import Transformer, build_model
 from transformer_cli.model.weights import load_weights, weights_of
 from transformer_cli.runs.checkpoint import Checkpoint, save_checkpoint
 from transformer_cli.text.vocabulary import PAD_ID
+from transformer_cli.training.gradients import Sums
 from transformer_cli.training.schedule import learning_rate
 from transformer_cli.training.trainer import Progress, Trainer
 
@@ -394,14 +396,133 @@ def test_the_average_computes_with_its_own_weights() -> None:
     assert not logits.requires_grad
 
 
-def test_a_weight_that_is_no_number_shows_in_the_average() -> None:
-    # Only the average is looked at before it is saved.
-    trainer = trainer_of(config(**AVERAGED))
-    take(trainer, 1)
-    with torch.no_grad():
-        trainer.model.output.bias[5] = torch.nan
-    take(trainer, 1)
-    assert trainer.kept.output.bias[5].isnan()
+# --- what is no number, and what does not fit ----------------------------------------------------
+
+
+def spoil(trainer: Trainer, monkeypatch: pytest.MonkeyPatch, *steps: int) -> None:
+    """Have some steps' gradients hold a NaN."""
+    add_up = trainer._gradients.add_up
+
+    def spoilt(step: int, *arguments: Any) -> Sums:
+        sums = add_up(step, *arguments)
+        if step in steps:
+            gradient = trainer.model.output.bias.grad
+            assert gradient is not None
+            gradient[3] = torch.nan
+        return sums
+
+    monkeypatch.setattr(trainer._gradients, "add_up", spoilt)
+
+
+def test_a_gradient_that_is_no_number_stops_before_the_update(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    trainer, untouched = trainer_of(config()), trainer_of(config())
+    spoil(trainer, monkeypatch, 3)
+    take(untouched, 2)
+    said = r"^step 3 \(epoch 1, batch 3\): the loss is [0-9.]+ and the gradient's norm nan; "
+    with pytest.raises(TrainingError, match=said):
+        list(trainer.steps())
+    assert_same_bits(weights(trainer), weights(untouched))
+    assert_same_bits(trainer.moments(), untouched.moments())
+
+
+def test_so_many_steps_may_be_left_out_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    trainer = trainer_of(config(skip_nonfinite=2, epochs=4))
+    spoil(trainer, monkeypatch, 3, 7, 11)
+    before: Tensors = {}
+    skipped = []
+    for progress in islice(trainer.steps(), 10):
+        if progress.skipped:
+            skipped.append(progress.step)
+            assert (progress.smoothed.item(), progress.tgt_tokens) == (0.0, 0)
+            assert_same_bits(weights(trainer), before)
+        before = weights(trainer)
+    assert skipped == [3, 7]
+    with pytest.raises(TrainingError, match=r"^step 11 .*skip_nonfinite=12$"):
+        next(trainer.steps())
+
+
+def test_a_step_left_out_does_not_count_for_adam_after_resuming_either(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    settings = config(skip_nonfinite=1)
+    straight = trainer_of(settings)
+    spoil(straight, monkeypatch, 3)
+    take(straight, 5)
+    resumed = trainer_of(settings, weights=2)
+    load_weights(resumed.model, weights(straight))
+    resumed.restore(straight.state(), straight.moments())
+    expected = [numbers(each) for each in straight.steps()]
+    assert [numbers(each) for each in resumed.steps()] == expected
+    assert_same(straight, resumed)
+
+
+def out_of_memory_above(monkeypatch: pytest.MonkeyPatch, rows: int) -> None:
+    """Stand for a device that has memory for so many rows of a batch."""
+    features = Transformer.features
+
+    def limited(model: Transformer, src: Tensor, tgt_in: Tensor) -> Tensor:
+        if len(src) > rows:
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB.")
+        return features(model, src, tgt_in)
+
+    monkeypatch.setattr(Transformer, "features", limited)
+
+
+def test_a_step_that_does_not_fit_is_halved_until_it_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = config(batch_tokens=48, accumulate=2)
+    whole = trainer_of(settings)
+    expected = [numbers(each) for each in whole.steps()]
+    out_of_memory_above(monkeypatch, 2)
+    halved = trainer_of(settings)
+    found = list(halved.steps())
+    assert found[0].pieces == found[-1].pieces == 4
+    for one, other in zip(map(numbers, found), expected, strict=True):
+        assert one[:4] == other[:4]
+        assert one[4:] == pytest.approx(other[4:], rel=1e-5)
+    for name, weight in weights(halved).items():
+        torch.testing.assert_close(weight, weights(whole)[name], rtol=1e-4, atol=1e-6)
+
+
+def test_a_row_that_does_not_fit_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    out_of_memory_above(monkeypatch, 0)
+    with pytest.raises(torch.OutOfMemoryError):
+        list(trainer_of(config(batch_tokens=48)).steps())
+
+
+def test_other_errors_are_not_taken_for_want_of_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*arguments: Any) -> Tensor:
+        raise RuntimeError("mat1 and mat2 shapes cannot be multiplied")
+
+    monkeypatch.setattr(Transformer, "features", broken)
+    trainer = trainer_of(config())
+    with pytest.raises(RuntimeError, match="shapes"):
+        list(trainer.steps())
+    assert trainer._gradients.pieces == 1
+
+
+# --- ranks ----------------------------------------------------------------------------------------
+
+
+def test_ranks_share_each_epochs_batches_out() -> None:
+    taken: list[list[bytes]] = []
+    for size in (1, 2, 3):
+        seen = [
+            batch.src.numpy().tobytes()
+            for rank in range(size)
+            for epoch in range(2)
+            for batch in EpochBatches(TEXT, 12, 1).of_epoch(epoch, rank, size)
+        ]
+        taken.append(sorted(seen))
+    assert taken[0] == taken[1] == taken[2]
+
+
+def test_a_run_refuses_another_number_of_batches_a_step() -> None:
+    begun = trainer_of(config(accumulate=4))
+    take(begun, 1)
+    with pytest.raises(ConfigError, match=r"begun with 4; set training.accumulate=4$"):
+        trainer_of(config(accumulate=3)).restore(begun.state(), begun.moments())
 
 
 # --- rates and counts -----------------------------------------------------------------------------

@@ -14,7 +14,16 @@ from transformer_cli.cli.options import Version
 from transformer_cli.cli.train import train
 from transformer_cli.cli.translate import translate
 from transformer_cli.cli.vocab import vocab
-from transformer_cli.errors import TransformerCliError
+from transformer_cli.errors import (
+    ConfigError,
+    RanksError,
+    TrainingError,
+    TransformerCliError,
+    UsageError,
+    is_lost_process,
+    is_out_of_memory,
+)
+from transformer_cli.ranks import Ranks
 
 app = typer.Typer(
     name="transformer-cli",
@@ -40,14 +49,22 @@ def _transformer_cli(version: Version = False) -> None:
 def main() -> NoReturn:
     """Run the command line and exit."""
     signal.signal(signal.SIGTERM, _terminated)
-    sys.exit(_run())
+    try:
+        sys.exit(_run())
+    finally:
+        # One more while Python ends would be an exception in whatever runs then.
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def _run() -> int:
     try:
         code = app(sys.argv[1:] or ["--help"], standalone_mode=False)
     except TransformerCliError as error:
-        return _complain(str(error), error.exit_code)
+        # What every process of a job finds alike is said once.
+        ranks = Ranks.of_environment()
+        if ranks.leads or not isinstance(error, UsageError | ConfigError | TrainingError):
+            _complain(str(error), error.exit_code)
+        return error.exit_code
     except typer.TyperException as error:
         context = getattr(error, "ctx", None)
         name = context.command_path if context else "transformer-cli"
@@ -55,7 +72,9 @@ def _run() -> int:
     except OSError as error:
         return _complain(str(error), 1)
     except (MemoryError, RuntimeError) as error:
-        if not _is_out_of_memory(error):
+        if is_lost_process(error):
+            return _complain(str(RanksError.of(error)), RanksError.exit_code)
+        if not is_out_of_memory(error):
             raise
         return _complain("out of memory; lower training.batch_tokens or --batch-tokens", 1)
     return code if isinstance(code, int) else 0
@@ -64,12 +83,6 @@ def _run() -> int:
 def _complain(message: str, code: int) -> int:
     print(f"transformer-cli: error: {' '.join(message.split())}", file=sys.stderr)
     return code
-
-
-def _is_out_of_memory(error: Exception) -> bool:
-    # torch has a type of its own for a GPU's memory, and for a CPU's only a text.
-    named = type(error).__name__ in ("MemoryError", "OutOfMemoryError")
-    return named or "can't allocate memory" in str(error)
 
 
 def _terminated(number: int, frame: FrameType | None) -> NoReturn:

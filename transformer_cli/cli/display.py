@@ -5,12 +5,19 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from transformer_cli.ranks import Ranks
+
 if TYPE_CHECKING:
     from tqdm import tqdm
 
 
 def log(message: str) -> None:
-    """Write one line to stderr, above a bar that may be there; if nobody reads it, go on."""
+    """Write one line to stderr, above a bar that may be there; if nobody reads it, go on.
+
+    Of several processes of one job the leading one speaks.
+    """
+    if not Ranks.of_environment().leads:
+        return
     from tqdm import tqdm
 
     with suppress(BrokenPipeError):
@@ -30,7 +37,7 @@ def bar(
         unit=unit,
         leave=False,
         dynamic_ncols=True,
-        disable=hidden or None,
+        disable=hidden or _silent(),
         file=sys.stderr,
     )
 
@@ -40,5 +47,16 @@ def line_bar(lines: Iterable[str], label: str) -> Iterable[str]:
     from tqdm import tqdm
 
     return tqdm(
-        lines, label, unit=" lines", leave=False, dynamic_ncols=True, disable=None, file=sys.stderr
+        lines,
+        label,
+        unit=" lines",
+        leave=False,
+        dynamic_ncols=True,
+        disable=_silent(),
+        file=sys.stderr,
     )
+
+
+def _silent() -> bool | None:
+    """What tqdm is to do: nothing in all processes of a job but one; None, to look for itself."""
+    return None if Ranks.of_environment().leads else True

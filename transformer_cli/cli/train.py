@@ -1,5 +1,7 @@
 """``transformer-cli train``."""
 
+import signal
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 import typer
@@ -8,13 +10,14 @@ from transformer_cli.cli import options
 from transformer_cli.cli.display import line_bar, log
 from transformer_cli.cli.signals import StopRequest, stop_requests
 from transformer_cli.cli.training_display import TrainingDisplay
+from transformer_cli.ranks import Ranks
 
 if TYPE_CHECKING:
     import torch
 
     from transformer_cli.config.schema import Config
     from transformer_cli.runs.directory import RunDirectory
-    from transformer_cli.training.preparation import Texts
+    from transformer_cli.training.preparation import Prepared, Texts
     from transformer_cli.training.session import Session
 
 
@@ -38,41 +41,74 @@ def train(
       transformer-cli train configs/multi30k_de_en.yaml --set training.epochs=12
     """
     from transformer_cli.config.yaml import load_config
-    from transformer_cli.data.store import stored_survey
     from transformer_cli.model.device import choose_device, choose_precision, use_threads
     from transformer_cli.runs.directory import RunDirectory
-    from transformer_cli.runs.inheritance import refuse_unfit_init
-    from transformer_cli.runs.lock import locked
-    from transformer_cli.training.preparation import read_texts
 
     settings = load_config(config, set_ or [])
-    use_threads(threads)
-    torch_device = choose_device(device)
-    torch_precision = choose_precision(precision, torch_device)
+    ranks = Ranks.of_environment()
     run = RunDirectory(options.run_directory(config, run_dir))
-    refuse_unfit_init(settings, run, overwrite)
-    texts = read_texts(settings.data, stored_survey(run.encoded))
-    with locked(run):
-        run.prepare(settings, overwrite)
-        session = _open_session(settings, texts, run, torch_device, torch_precision)
+    use_threads(threads)
+    torch_device = choose_device(device, ranks)
+    torch_precision = choose_precision(precision, torch_device)
+    with ranks.joined(torch_device) as ranks, ExitStack() as held:
+        # Started again by torchrun, it would discard what was trained before that.
+        overwrite = overwrite and not ranks.restarts
+        texts, prepared = _prepare(settings, run, overwrite, ranks, held)
+        session = _open_session(
+            settings, texts, prepared, run, torch_device, torch_precision, ranks
+        )
         with stop_requests() as stop_requested:
             _follow(session, stop_requested)
-    if stop_requested.signal is not None and not session.finished:
+    if session.stopped and not session.finished:
         log(f"stopped at step {session.trainer.step}; the same command goes on from there")
-        raise typer.Exit(128 + stop_requested.signal)
+        raise typer.Exit(128 + (stop_requested.signal or signal.SIGTERM))
     standing = session.standing
     done = f"{run.path}: trained {session.trainer.step} steps in {standing.seconds:.0f} s"
     if standing.best_step is not None:
         done += f"; best validation BLEU {standing.best_bleu:.2f} at step {standing.best_step}"
-    typer.echo(done)
+    if ranks.leads:
+        typer.echo(done)
+
+
+def _prepare(
+    settings: "Config", run: "RunDirectory", overwrite: bool, ranks: Ranks, held: ExitStack
+) -> tuple["Texts", "Prepared"]:
+    """Have the leading rank make what is not there yet; the others read what it has made.
+
+    Args:
+        settings: the experiment's.
+        run: where to.
+        overwrite: whether to start anew.
+        ranks: who works on it.
+        held: what keeps the run's lock, once the leading rank has it.
+    """
+    from transformer_cli.data.store import stored_survey
+    from transformer_cli.runs.inheritance import refuse_unfit_init
+    from transformer_cli.runs.lock import locked
+    from transformer_cli.training.preparation import prepare, read_texts
+
+    if not ranks.leads:
+        ranks.wait()
+    else:
+        refuse_unfit_init(settings, run, overwrite)
+    texts = read_texts(settings.data, stored_survey(run.encoded))
+    if ranks.leads:
+        held.enter_context(locked(run))
+        run.prepare(settings, overwrite)
+    prepared = prepare(settings, texts, run, line_bar)
+    if ranks.leads:
+        ranks.wait()
+    return texts, prepared
 
 
 def _open_session(
     settings: "Config",
     texts: "Texts",
+    prepared: "Prepared",
     run: "RunDirectory",
     device: "torch.device",
     precision: "torch.dtype",
+    ranks: Ranks,
 ) -> "Session":
     """Everything made ready, and said in two lines."""
     from transformer_cli.inference.evaluation import evaluate
@@ -84,11 +120,10 @@ def _open_session(
     from transformer_cli.runs.inheritance import inherited_weights
     from transformer_cli.text.tokenizer import fingerprint
     from transformer_cli.text.vocabulary import PAD_ID
-    from transformer_cli.training.preparation import prepare, subword_sampling, text_to_train_on
+    from transformer_cli.training.preparation import subword_sampling, text_to_train_on
     from transformer_cli.training.session import Session, Validation
     from transformer_cli.training.trainer import Trainer
 
-    prepared = prepare(settings, texts, run, line_bar)
     text = text_to_train_on(settings, prepared.train)
     tokenizers = prepared.tokenizers
     model = build_model(
@@ -96,7 +131,9 @@ def _open_session(
     ).to(device)
     if settings.init is not None and not list_checkpoints(run.checkpoints):
         load_weights(model, inherited_weights(RunDirectory(settings.init)))
-    trainer = Trainer(model, text, settings, precision, subword_sampling(settings, tokenizers))
+    trainer = Trainer(
+        model, text, settings, precision, subword_sampling(settings, tokenizers), ranks
+    )
     translator = Translator(
         trainer.kept, tokenizers, settings, settings.decoding, precision
     ).searching(beam_size=1)
@@ -105,7 +142,7 @@ def _open_session(
 
     def validate() -> Validation:
         trainer.kept.eval()
-        evaluation = evaluate(translator, texts.val)
+        evaluation = evaluate(translator, texts.val, ranks=ranks)
         return Validation(evaluation.loss, evaluation.scores.bleu, evaluation.scores.bleu_lc)
 
     log(
@@ -117,6 +154,7 @@ def _open_session(
         f"{count_parameters(model):,} parameters, vocabularies {tokenizers.src.size:,} and "
         f"{tokenizers.tgt.size:,}, on {device} in {str(precision).removeprefix('torch.')}; "
         f"{trainer.total_steps:,} steps, {trainer.steps_per_epoch:,} an epoch, into {run.path}"
+        + (f"; {ranks.size} processes" if ranks.size > 1 else "")
     )
     return Session(settings, run, trainer, fingerprint(run.tokenizer), validate)
 
@@ -127,6 +165,8 @@ def _follow(session: "Session", stop_requested: StopRequest) -> None:
     from transformer_cli.training.trainer import Progress
 
     step = session.trainer.step
+    for reason in session.found_damaged:
+        log(f"{reason}; set aside under the name damaged-…")
     if session.finished:
         log(f"nothing left to train: {step} steps are done")
     elif step:

@@ -30,6 +30,7 @@ class TrainingDisplay:
             "{percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} [{elapsed}<{remaining}{postfix}]"
         )
         self._tgt_tokens = 0
+        self._pieces = 1
         self._refreshed = time.monotonic()
 
     def __enter__(self) -> Self:
@@ -47,10 +48,18 @@ class TrainingDisplay:
         """Move the bar; look at the loss now and then, since looking waits for a GPU."""
         from transformer_cli.model.perplexity import perplexity
 
+        if progress.skipped:
+            log(f"step {progress.step}: not a finite number in its loss or gradient; left out")
+        if progress.pieces != self._pieces:
+            self._pieces = progress.pieces
+            log(
+                f"step {progress.step}: out of memory; from here on each batch is worked off in "
+                f"{progress.pieces} parts, and a step is of as many tokens as before"
+            )
         self._bar.update()
         self._tgt_tokens += progress.tgt_tokens
         elapsed = time.monotonic() - self._refreshed
-        if self._bar.disable or elapsed < _REFRESH_SECONDS:
+        if self._bar.disable or elapsed < _REFRESH_SECONDS or not progress.tgt_tokens:
             return
         self._bar.set_postfix_str(
             f"loss {progress.smoothed.item() / progress.tgt_tokens:.2f}, "

@@ -272,7 +272,9 @@ class TrainingConfig(Section):
     batch_tokens: PositiveInt = Field(
         4096, description="tokens a side in a batch, padding included"
     )
-    accumulate: PositiveInt = Field(1, description="batches summed into one optimizer step")
+    accumulate: PositiveInt = Field(
+        1, description="batches summed into one optimizer step, on each process"
+    )
     max_length: PositiveInt = Field(
         256, description="training pairs with more tokens than this on a side are left out"
     )
@@ -305,6 +307,11 @@ class TrainingConfig(Section):
     eps: PositiveFloat = Field(1e-9, description="Adam's epsilon")
     clip_norm: PositiveFloat | None = Field(
         1.0, description="gradients are scaled down to this norm; null leaves them"
+    )
+    skip_nonfinite: NonNegativeInt = Field(
+        0,
+        description="steps of a whole training that are left out when their loss or gradient is "
+        "not a finite number; at the next one training stops",
     )
     validate_every: PositiveInt | None = Field(
         None, description="optimizer steps between validations; null: once an epoch"

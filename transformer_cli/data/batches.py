@@ -108,6 +108,16 @@ def collate(text: EncodedText, indices: np.ndarray) -> Batch:
     )
 
 
+def no_pairs() -> Batch:
+    """A batch of one empty pair with nothing to predict: its loss and its gradients are zero."""
+    return Batch(
+        src=torch.tensor([[EOS_ID]]),
+        tgt_in=torch.tensor([[BOS_ID]]),
+        tgt_out=torch.tensor([[PAD_ID]]),
+        tgt_tokens=0,
+    )
+
+
 def pad_rows(rows: list[list[int]]) -> Int[Tensor, "batch longest"]:
     """Rows of ids, filled up with padding at their ends."""
     padded = np.full((len(rows), max(map(len, rows))), PAD_ID, dtype=np.int64)

@@ -131,21 +131,23 @@ class EpochBatches:
         """Batches of an epoch."""
         return sum(self._counts)
 
-    def of_epoch(self, epoch: int, first: int = 0) -> Iterator[Batch]:
-        """The batches of an epoch, counted from 0, from the one numbered ``first`` on.
+    def of_epoch(self, epoch: int, first: int = 0, step: int = 1) -> Iterator[Batch]:
+        """The batches of an epoch, counted from 0: ``first``, ``first + step``, and so on.
 
         One window at a time is in memory.
         """
         for number in self._order(epoch):
             count = self._counts[number]
             if first < count:
-                yield from self._of_window(number, epoch, first)
-            first = max(0, first - count)
+                yield from self._of_window(number, epoch, range(first, count, step))
+                first += len(range(first, count, step)) * step
+            first -= count
 
-    def _of_window(self, number: int, epoch: int, first: int) -> Iterator[Batch]:
+    def _of_window(self, number: int, epoch: int, places: range) -> Iterator[Batch]:
         text = self._text.window(number)
         plan = plan_epoch(text, self._batch_tokens, self._seed, epoch, number)
-        for place, indices in enumerate(plan[first:], start=first):
+        for place in places:
+            indices = plan[place]
             if self._resegment is None:
                 yield collate(text, indices)
             else:

@@ -13,6 +13,7 @@ from transformer_cli.data.encoded import EncodedText, encode_text
 from transformer_cli.inference.translator import Translator, ignore
 from transformer_cli.model.device import autocast
 from transformer_cli.model.transformer import Transformer
+from transformer_cli.ranks import ALONE, Ranks
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,10 @@ class Evaluation:
 
 
 def evaluate(
-    translator: Translator, text: ParallelText, progress: Callable[[int], object] = ignore
+    translator: Translator,
+    text: ParallelText,
+    progress: Callable[[int], object] = ignore,
+    ranks: Ranks = ALONE,
 ) -> Evaluation:
     """Translate the source side and compare with the target side.
 
@@ -68,21 +72,26 @@ def evaluate(
         translator: model, tokenizers and search.
         text: at least one pair of lines; blank source lines have empty translations.
         progress: told how many sentences were translated each time some are.
+        ranks: who shares the work; all of them get its result.
 
     Raises:
         InputError: a line has more tokens than the model has positions for.
     """
     encoded = encode_text(text, translator.tokenizers, lambda lines, _: lines)
     translator.refuse_too_long(encoded.tgt.lengths, "reference line")
-    hypotheses = translator.translate(text.src, progress=progress)
+    hypotheses = ranks.map(lambda lines: translator.translate(lines, progress=progress), text.src)
     batch_tokens = translator.config.training.batch_tokens
-    loss = mean_loss(translator.model, encoded, batch_tokens, translator.precision)
+    loss = mean_loss(translator.model, encoded, batch_tokens, translator.precision, ranks)
     return Evaluation(hypotheses, score(hypotheses, text.tgt), loss)
 
 
 @torch.inference_mode()
 def mean_loss(
-    model: Transformer, text: EncodedText, batch_tokens: int, precision: torch.dtype
+    model: Transformer,
+    text: EncodedText,
+    batch_tokens: int,
+    precision: torch.dtype,
+    ranks: Ranks = ALONE,
 ) -> float:
     """Mean negative log-likelihood of a target token, end marks included, without smoothing.
 
@@ -91,12 +100,14 @@ def mean_loss(
         text: at least one sentence pair.
         batch_tokens: most tokens of a side of a batch, padding included.
         precision: type of the matrix products.
+        ranks: who shares the work; all of them get its result.
     """
     device = next(model.parameters()).device
     lengths = np.maximum(text.src.lengths, text.tgt.lengths) + 1
     total = torch.zeros((), dtype=torch.float64, device=device)
     tgt_tokens = 0
-    for indices in cut_by_tokens(np.argsort(lengths, kind="stable"), lengths, batch_tokens):
+    batches = list(cut_by_tokens(np.argsort(lengths, kind="stable"), lengths, batch_tokens))
+    for indices in batches[ranks.rank :: ranks.size]:
         batch = collate(text, indices).to(device)
         with autocast(device, precision):
             logits = model(batch.src, batch.tgt_in)
@@ -107,4 +118,5 @@ def mean_loss(
             reduction="sum",
         )
         tgt_tokens += batch.tgt_tokens
-    return total.item() / tgt_tokens
+    total_of_all, tokens_of_all = ranks.sum([total.item(), tgt_tokens])
+    return total_of_all / tokens_of_all

@@ -4,10 +4,11 @@ import torch
 
 from transformer_cli.config.choices import DeviceName, PrecisionName
 from transformer_cli.errors import UsageError
+from transformer_cli.ranks import ALONE, Ranks
 
 
-def choose_device(name: DeviceName) -> torch.device:
-    """The device called ``name``; 'auto' is the GPU if there is one.
+def choose_device(name: DeviceName, ranks: Ranks = ALONE) -> torch.device:
+    """The device called ``name``; 'auto' is the GPU if there is one, of several each rank's own.
 
     Raises:
         UsageError: 'cuda' is asked for where there is none.
@@ -16,6 +17,15 @@ def choose_device(name: DeviceName) -> torch.device:
         name = "cuda" if torch.cuda.is_available() else "cpu"
     if name == "cuda" and not torch.cuda.is_available():
         raise UsageError("--device cuda: torch sees no CUDA device here; use --device cpu")
+    if name == "cuda" and ranks.size > 1:
+        if ranks.local_rank >= torch.cuda.device_count():
+            raise UsageError(
+                f"--nproc-per-node: no CUDA device is left for process {ranks.local_rank + 1} of "
+                f"this machine, which has {torch.cuda.device_count()}; start one process for each, "
+                "or use --device cpu"
+            )
+        torch.cuda.set_device(ranks.local_rank)
+        return torch.device("cuda", ranks.local_rank)
     return torch.device(name)
 
 

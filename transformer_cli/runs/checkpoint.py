@@ -5,15 +5,19 @@ A checkpoint is a directory ``step-00001200`` that holds
 - ``model.safetensors``: the weights, or their moving average where the run keeps one,
 - ``optimizer.safetensors``: Adam's two moments of each weight; beside an average, the weights too,
 - ``state.json``: where training stood,
-- ``manifest.json``: the format's version, the tokenizer's fingerprint, the others' SHA-256.
+- ``manifest.json``: the format's version, the tokenizer's fingerprint, the others' SHA-256, and
+  that of all this.
 
 An average of some is one more directory, ``average``, without ``optimizer.safetensors``: it
 translates, and training does not go on from it.
 
 Each appears by one rename, complete. Which checkpoint is the last follows from the names; which is
 the best stands in the last one's state. No other file has to agree with them.
+
+Whatever format a version has written, later ones read: 1 had no sum of the manifest itself.
 """
 
+import hashlib
 import json
 import re
 from collections.abc import Mapping
@@ -25,10 +29,10 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from transformer_cli.errors import CheckpointError
+from transformer_cli.errors import CheckpointError, DamagedCheckpointError
 from transformer_cli.files import remove_directory, sha256, whole_directory
 
-FORMAT = 1
+FORMAT = 2
 MODEL, OPTIMIZER, STATE, MANIFEST = (
     "model.safetensors",
     "optimizer.safetensors",
@@ -67,6 +71,20 @@ class Checkpoint:
             )
         return cls(path, manifest["files"])
 
+    @property
+    def step(self) -> int:
+        """The step that its name tells."""
+        return _step(self.path)
+
+    def verify(self) -> None:
+        """Read all of its files, and make sure that they are as they were written.
+
+        Raises:
+            DamagedCheckpointError: one is not.
+        """
+        for name in self.files:
+            self._verified(name)
+
     def load_weights(self) -> dict[str, Tensor]:
         """The model's weights by name, on the CPU."""
         return self._load_tensors(MODEL)
@@ -84,14 +102,16 @@ class Checkpoint:
         try:
             return load_file(path)
         except SafetensorError as error:
-            raise CheckpointError(f"{path}: not a safetensors file ({error})") from error
+            raise DamagedCheckpointError(f"{path}: not a safetensors file ({error})") from error
 
     def _verified(self, name: str) -> Path:
         path = self.path / name
         if not path.is_file():
-            raise CheckpointError(f"{path}: missing; use another checkpoint, or delete this one")
+            raise DamagedCheckpointError(
+                f"{path}: missing; use another checkpoint, or delete this one"
+            )
         if sha256(path) != self.files.get(name):
-            raise CheckpointError(
+            raise DamagedCheckpointError(
                 f"{path}: damaged, its SHA-256 is not the manifest's; use another checkpoint, "
                 "or delete this one"
             )
@@ -110,7 +130,7 @@ def save_checkpoint(
     Raises:
         CheckpointError: it cannot be written; older checkpoints are as they were.
     """
-    path = directory / f"step-{state['step']:08d}"
+    path = checkpoint_path(directory, state["step"])
     _save(path, {MODEL: weights, OPTIMIZER: moments}, state, tokenizer)
     return path
 
@@ -146,19 +166,69 @@ def _save(
             _write_json(temporary / STATE, state)
             files = {name: sha256(temporary / name) for name in (*tensors, STATE)}
             manifest = {"format": FORMAT, "tokenizer": tokenizer, "files": files}
-            _write_json(temporary / MANIFEST, manifest)
+            _write_json(temporary / MANIFEST, {**manifest, "sum": _sum_of(manifest)})
     except (OSError, SafetensorError) as error:
         raise CheckpointError(
             f"{path}: cannot be written: {error}; older checkpoints are untouched"
         ) from error
 
 
+def checkpoint_path(directory: Path, step: int) -> Path:
+    """Where the checkpoint of a step is, or is to be."""
+    return directory / f"step-{step:08d}"
+
+
+def newest_whole(directory: Path, tokenizer: str) -> tuple[Checkpoint | None, list[str]]:
+    """The newest checkpoint that is not damaged; newer ones are set aside under another name.
+
+    Args:
+        directory: where checkpoints are.
+        tokenizer: as for ``Checkpoint.open``.
+
+    Returns:
+        The checkpoint, or None where there are none; and what is wrong with each one set aside.
+
+    Raises:
+        CheckpointError: all are damaged, and then all stay where they are; or one is of another
+            tokenizer or of a later version's format.
+    """
+    damaged: list[Path] = []
+    reasons: list[str] = []
+    for path in reversed(list_checkpoints(directory)):
+        try:
+            checkpoint = Checkpoint.open(path, tokenizer)
+            checkpoint.verify()
+        except DamagedCheckpointError as error:
+            damaged.append(path)
+            reasons.append(str(error))
+            continue
+        for each in damaged:
+            aside = each.with_name(f"damaged-{each.name}")
+            if aside.is_dir():
+                remove_directory(aside)
+            each.rename(aside)
+        return checkpoint, reasons
+    if damaged:
+        raise CheckpointError(
+            f"{directory}: no checkpoint is whole ({reasons[0]}); restore one, or start anew with "
+            "--overwrite"
+        )
+    return None, []
+
+
 def list_checkpoints(directory: Path) -> list[Path]:
     """The checkpoints in ``directory``, oldest first."""
     if not directory.is_dir():
         return []
-    numbered = [(int(m[1]), p) for p in directory.iterdir() if (m := _NAME.fullmatch(p.name))]
-    return [path for _, path in sorted(numbered)]
+    return sorted(filter(_step_is_told, directory.iterdir()), key=_step)
+
+
+def _step_is_told(path: Path) -> bool:
+    return _NAME.fullmatch(path.name) is not None
+
+
+def _step(path: Path) -> int:
+    return int(path.name.removeprefix("step-"))
 
 
 def find_checkpoint(directory: Path, which: str) -> Path:
@@ -186,7 +256,7 @@ def find_checkpoint(directory: Path, which: str) -> Path:
     best_step = Checkpoint(last, _read_manifest(last)["files"]).load_state().get("best_step")
     if best_step is None:
         return last  # the run has not been validated yet
-    best = directory / f"step-{best_step:08d}"
+    best = checkpoint_path(directory, best_step)
     if not best.is_dir():
         raise CheckpointError(f"{best}: the best checkpoint is gone; use --checkpoint last")
     return best
@@ -202,25 +272,35 @@ def prune_checkpoints(directory: Path, keep: int) -> None:
 
 def _read_manifest(path: Path) -> dict[str, Any]:
     manifest = _read_json(path / MANIFEST)
-    if manifest.get("format") != FORMAT:
-        raise CheckpointError(
-            f"{path / MANIFEST}: format {manifest.get('format')!r}, "
-            f"but this version of transformer-cli reads format {FORMAT}"
+    written = manifest.pop("sum", None)
+    is_whole = manifest.get("format") == 1 if written is None else written == _sum_of(manifest)
+    if not is_whole or not isinstance(manifest.get("files"), dict):
+        raise DamagedCheckpointError(
+            f"{path / MANIFEST}: damaged, it is not as it was written; use another checkpoint"
         )
-    if not isinstance(manifest.get("files"), dict):
-        raise CheckpointError(f"{path / MANIFEST}: damaged, it lists no files")
+    if manifest["format"] not in range(1, FORMAT + 1):
+        raise CheckpointError(
+            f"{path / MANIFEST}: format {manifest['format']!r}, "
+            f"but this version of transformer-cli reads formats up to {FORMAT}"
+        )
     return manifest
+
+
+def _sum_of(manifest: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()
 
 
 def _read_json(path: Path) -> dict[str, Any]:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise CheckpointError(f"{path}: missing; is this a checkpoint's directory?") from None
+        raise DamagedCheckpointError(
+            f"{path}: missing; is this a checkpoint's directory?"
+        ) from None
     except (OSError, ValueError) as error:
-        raise CheckpointError(f"{path}: cannot be read: {error}") from error
+        raise DamagedCheckpointError(f"{path}: cannot be read: {error}") from error
     if not isinstance(content, dict):
-        raise CheckpointError(f"{path}: damaged, not a JSON object")
+        raise DamagedCheckpointError(f"{path}: damaged, not a JSON object")
     return content
 
 

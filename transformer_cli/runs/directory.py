@@ -15,11 +15,13 @@ from transformer_cli.runs.checkpoint import list_checkpoints
 _MAY_CHANGE = (
     "data.test.",
     "decoding.",
+    "training.accumulate",  # what it makes of a step is looked at when training goes on
     "training.epochs",
     "training.max_steps",
     "training.patience",
     "training.keep",
     "training.save_every",
+    "training.skip_nonfinite",
 )
 _SHAPES_TOKENIZER = ("data.", "tokenizer.", "init")
 

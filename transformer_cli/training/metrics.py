@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from transformer_cli.files import write_text
+from transformer_cli.ranks import Ranks
 from transformer_cli.training.trainer import Progress
 
 
@@ -68,6 +69,17 @@ class Window:
         self.smoothed += progress.smoothed
         self.unsmoothed += progress.unsmoothed
         self.tgt_tokens += progress.tgt_tokens
+
+    def gather(self, ranks: Ranks) -> None:
+        """Bring all ranks' sums together on the leading one; the others start again from zero."""
+        if ranks.size == 1:
+            return
+        sums = ranks.sum([self.smoothed.item(), self.unsmoothed.item(), self.tgt_tokens])
+        names = ("smoothed", "unsmoothed", "tgt_tokens")
+        gathered = dict(zip(names, sums if ranks.leads else [0.0] * 3, strict=True))
+        restored = Window.restored(gathered, self.smoothed.device)
+        self.smoothed, self.unsmoothed = restored.smoothed, restored.unsmoothed
+        self.tgt_tokens = int(gathered["tgt_tokens"])
 
     def state(self) -> dict[str, Any]:
         """The sums, for a checkpoint."""

@@ -13,7 +13,8 @@ from transformer_cli.model.perplexity import perplexity
 from transformer_cli.model.weights import load_weights, weights_of
 from transformer_cli.runs.checkpoint import (
     Checkpoint,
-    list_checkpoints,
+    checkpoint_path,
+    newest_whole,
     prune_checkpoints,
     save_checkpoint,
 )
@@ -80,6 +81,12 @@ class Session:
         trainer: set up for ``config``, at step 0.
         tokenizer: fingerprint of the run's tokenizer.
         validate: measures the model that the trainer keeps on the validation split.
+
+    Attributes:
+        found_damaged: what is wrong with each newer checkpoint than the one that it goes on from.
+        stopped: whether it ended because some rank was asked to stop.
+
+    Where several ranks train, all of them do the same; the leading one alone writes.
     """
 
     config: Config
@@ -90,9 +97,13 @@ class Session:
     standing: Standing = field(default_factory=Standing)
 
     def __post_init__(self) -> None:
+        self._ranks = self.trainer.ranks
         self._window = Window.empty(self.trainer.device)
+        self.found_damaged: list[str] = []
+        self.stopped = False
         self._resume()
-        self._metrics = MetricsLog(self.run.metrics, self.trainer.step)
+        if self._ranks.leads:
+            self._metrics = MetricsLog(self.run.metrics, self.trainer.step)
         self._started = time.monotonic() - self.standing.seconds
 
     @property
@@ -104,32 +115,32 @@ class Session:
         """Train, giving each thing that happens.
 
         Args:
-            stop_requested: asked after each step; when true, a checkpoint is written and the
-                iteration ends.
+            stop_requested: asked at each step; when true on any rank, a checkpoint is written after
+                the step and the iteration ends.
 
         Raises:
-            TrainingError: the loss is no longer a number.
+            TrainingError: a loss or a gradient is no longer a number.
             CheckpointError: a checkpoint cannot be written.
         """
         if self.finished:
             return
-        for progress in self.trainer.steps():
+        for progress in self.trainer.steps(stop_requested):
             self._window.add(progress)
             yield progress
             is_last = progress.step == self.trainer.total_steps
             recording = is_last or self._is_due(LOG_EVERY)
             validating = is_last or self._validation_is_due(progress)
-            stopping = stop_requested()
-            saving = validating or stopping or self._is_due(self.config.training.save_every)
+            saving = validating or progress.stop or self._is_due(self.config.training.save_every)
             if recording or saving:
-                self._refuse_nan(self._window.smoothed.item())
+                self._window.gather(self._ranks)
             if recording:
                 yield self._record_training(progress)
             if validating:
                 yield self._record_validation(progress)
             if saving:
                 self._save()
-            if stopping or self._out_of_patience:
+            if progress.stop or self._out_of_patience:
+                self.stopped = progress.stop
                 return
 
     @property
@@ -144,19 +155,8 @@ class Session:
         every = self.config.training.validate_every
         return progress.ends_epoch if every is None else self._is_due(every)
 
-    def _refuse_nan(self, loss: float) -> None:
-        # Before anything is judged or saved: a checkpoint of such weights is worth nothing.
-        if not math.isfinite(loss):
-            raise self._diverged(f"the loss is {loss}")
-
-    def _diverged(self, what: str) -> TrainingError:
-        return TrainingError(
-            f"step {self.trainer.step}: {what}; lower the learning rate (training.schedule) and "
-            "start again with --overwrite"
-        )
-
     def _record_training(self, progress: Progress) -> Record:
-        tgt_tokens = self._window.tgt_tokens
+        tgt_tokens = max(1, self._window.tgt_tokens)  # none, if all steps were left out
         loss = self._window.smoothed.item() / tgt_tokens
         unsmoothed = self._window.unsmoothed.item() / tgt_tokens
         self._window = Window.empty(self.trainer.device)
@@ -170,7 +170,9 @@ class Session:
 
     def _record_validation(self, progress: Progress) -> Record:
         validation = self.validate()
-        self._refuse_nan(validation.loss)
+        if not math.isfinite(validation.loss):
+            # Before anything is judged or saved.
+            raise self._diverged(f"the validation loss is {validation.loss}")
         # A model that writes lower case only is judged without regard to case.
         bleu = validation.bleu_lc if self.config.tokenizer.lowercase else validation.bleu
         best = self.standing.judge(progress.step, bleu, validation.loss)
@@ -183,17 +185,24 @@ class Session:
             best=best,
         )
 
+    def _diverged(self, what: str) -> TrainingError:
+        return TrainingError(
+            f"step {self.trainer.step}: {what}; lower the learning rate (training.schedule) and "
+            "start again with --overwrite"
+        )
+
     def _record(self, kind: str, **values: Any) -> Record:
         self.standing.seconds = time.monotonic() - self._started
         where = {"kind": kind, "step": self.trainer.step, "epoch": self.trainer.epoch}
         record = Record(kind, {**where, **values, "seconds": round(self.standing.seconds, 3)})
-        self._metrics.append(record.values)
+        if self._ranks.leads:
+            self._metrics.append(record.values)
         return record
 
     def _save(self) -> None:
         weights = weights_of(self.trainer.kept)
         if not all(bool(weight.isfinite().all()) for weight in weights.values()):
-            # By this very step's gradient: the loss was measured before it.
+            # A finite gradient may still be too large a step.
             raise self._diverged("a weight is not a finite number")
         self.standing.seconds = time.monotonic() - self._started
         state = {
@@ -201,6 +210,8 @@ class Session:
             **asdict(self.standing),
             "window": self._window.state(),
         }
+        if not self._ranks.leads:
+            return
         # The checkpoint vouches for the records up to its step: they must be on disk first.
         sync(self.run.metrics)
         save_checkpoint(
@@ -213,12 +224,35 @@ class Session:
         prune_checkpoints(self.run.checkpoints, self.config.training.keep)
 
     def _resume(self) -> None:
-        checkpoints = list_checkpoints(self.run.checkpoints)
-        if not checkpoints:
+        checkpoint = self._newest_whole()
+        if checkpoint is None:
             return
-        checkpoint = Checkpoint.open(checkpoints[-1], self.tokenizer)
         state = checkpoint.load_state()
         load_weights(self.trainer.kept, checkpoint.load_weights())
         self.trainer.restore(state, checkpoint.load_optimizer())
-        self._window = Window.restored(state["window"], self.trainer.device)
+        if self._ranks.leads:  # the others' sums are in it
+            self._window = Window.restored(state["window"], self.trainer.device)
         self.standing = Standing(**{key: state[key] for key in asdict(self.standing)})
+        self._forget_lost_best()
+
+    def _newest_whole(self) -> Checkpoint | None:
+        """The newest checkpoint, or where it is damaged, the newest one that is not.
+
+        The leading rank looks, and sets damaged ones aside; the others take what it found.
+        """
+        found: Checkpoint | None = None
+        step = 0
+        if self._ranks.leads:
+            found, self.found_damaged = newest_whole(self.run.checkpoints, self.tokenizer)
+            step = 0 if found is None else found.step
+        (step_of_leader,) = self._ranks.sum([step])
+        if self._ranks.leads or not step_of_leader:
+            return found
+        path = checkpoint_path(self.run.checkpoints, int(step_of_leader))
+        return Checkpoint.open(path, self.tokenizer)
+
+    def _forget_lost_best(self) -> None:
+        # The best one so far may have gone when a better one came that is damaged now.
+        best = self.standing.best_step
+        if best is not None and not checkpoint_path(self.run.checkpoints, best).is_dir():
+            self.standing.best_step, self.standing.best_bleu = None, -1.0

@@ -1,22 +1,23 @@
 """The training loop, as a generator of optimizer steps. It prints nothing and owns no files."""
 
 import copy
-from collections.abc import Iterator
+import math
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
 from transformer_cli.config.schema import Config
 from transformer_cli.data.batches import Batch
 from transformer_cli.data.windows import EpochBatches, Resegment, WindowedText
-from transformer_cli.model.device import autocast
+from transformer_cli.errors import ConfigError, TrainingError
 from transformer_cli.model.transformer import Transformer
 from transformer_cli.model.weights import load_weights, weights_of
-from transformer_cli.training.loss import label_smoothed_loss
+from transformer_cli.ranks import ALONE, Ranks
+from transformer_cli.training.gradients import Gradients, Sums
 from transformer_cli.training.schedule import learning_rate
 
 
@@ -30,12 +31,18 @@ class Progress:
     """Epochs completed when the step was done."""
     learning_rate: float
     smoothed: Tensor
-    """Label-smoothed loss, summed over target tokens."""
+    """Label-smoothed loss, summed over this rank's target tokens."""
     unsmoothed: Tensor
-    """Negative log-likelihood, summed over target tokens."""
+    """Negative log-likelihood, summed over this rank's target tokens."""
     tgt_tokens: int
-    """Target tokens of the step."""
+    """This rank's target tokens of the step."""
     ends_epoch: bool
+    skipped: bool = False
+    """Left out, as something was not a finite number; the sums are zero then."""
+    pieces: int = 1
+    """Parts that each batch was worked off in, for want of memory."""
+    stop: bool = False
+    """Whether a rank had been asked to stop when the step began."""
 
 
 class Trainer:
@@ -43,7 +50,7 @@ class Trainer:
 
     Where training stands is three numbers (step, epoch, batch of the epoch) beside weights and
     moments: batches and dropout are functions of them and of the seed, so that a resumed run and an
-    uninterrupted one are the same.
+    uninterrupted one are the same. So are a step on two ranks and one of twice the batches on one.
 
     Args:
         model: the model to train, on its device.
@@ -51,6 +58,7 @@ class Trainer:
         config: the experiment's settings.
         precision: type of the matrix products.
         resegment: see ``EpochBatches``.
+        ranks: who shares the work. Each step takes ``accumulate`` batches on each of them.
     """
 
     def __init__(
@@ -60,49 +68,67 @@ class Trainer:
         config: Config,
         precision: torch.dtype,
         resegment: Resegment | None = None,
+        ranks: Ranks = ALONE,
     ) -> None:
         self.model = model
+        self.ranks = ranks
         # What is validated and kept: the moving average of the weights, if there is one.
         averaging = config.training.average_decay is not None
         self.kept = copy.deepcopy(model).requires_grad_(False) if averaging else model
-        self.seed = config.seed
         self.config = config.training
         self.d_model = config.model.d_model
-        self.precision = precision
         self.device = next(model.parameters()).device
+        self._weights = list(model.parameters())
         self.optimizer = torch.optim.Adam(
-            model.parameters(), lr=0.0, betas=self.config.betas, eps=self.config.eps, fused=True
+            self._weights, lr=0.0, betas=self.config.betas, eps=self.config.eps, fused=True
         )
+        self._gradients = Gradients(model, self.config, precision, config.seed, ranks)
         self.step = 0
         self.epoch = 0
         self.batch = 0
-        self._epochs = EpochBatches(text, self.config.batch_tokens, self.seed, resegment)
-        self._batches = self._epochs.of_epoch(self.epoch)
-        self.steps_per_epoch = -(-len(self._epochs) // self.config.accumulate)
+        self.skipped = 0
+        self._epochs = EpochBatches(text, self.config.batch_tokens, config.seed, resegment)
+        self._batches = self._own_batches()
+        self.batches_a_step = self.config.accumulate * ranks.size
+        self.steps_per_epoch = -(-len(self._epochs) // self.batches_a_step)
         epochs_steps = self.config.epochs * self.steps_per_epoch
         self.total_steps = min(epochs_steps, self.config.max_steps or epochs_steps)
 
-    def steps(self) -> Iterator[Progress]:
+    def steps(self, stop_requested: Callable[[], bool] = lambda: False) -> Iterator[Progress]:
         """Train to the end, giving one value an optimizer step.
 
         Between two values the trainer's state is that of the step just done: the caller may save
         it, or validate what is ``kept``.
+
+        Args:
+            stop_requested: asked at each step; the ranks tell each other, so that all know.
+
+        Raises:
+            TrainingError: a loss or a gradient is not a finite number, and no more steps may be
+                left out. The weights are as they were before the step.
         """
         while self.step < self.total_steps:
             batches = [
                 batch.to(self.device) for batch in islice(self._batches, self.config.accumulate)
             ]
+            where = self._where()
             self.step += 1
-            self.batch += len(batches)
+            self.batch += self.batches_a_step
             ends_epoch = self.batch >= len(self._epochs)
             if ends_epoch:
                 self.epoch, self.batch = self.epoch + 1, 0
-                self._batches = self._epochs.of_epoch(self.epoch)
-            yield self._update(batches, ends_epoch)
+                self._batches = self._own_batches()
+            yield self._update(batches, where, ends_epoch, stop_requested)
 
     def state(self) -> dict[str, Any]:
         """Where training stands, beside weights and moments."""
-        return {"step": self.step, "epoch": self.epoch, "batch": self.batch}
+        return {
+            "step": self.step,
+            "epoch": self.epoch,
+            "batch": self.batch,
+            "skipped": self.skipped,
+            "batches_a_step": self.batches_a_step,
+        }
 
     def moments(self) -> dict[str, Tensor]:
         """Adam's running averages, by their kind and their weight's name.
@@ -120,56 +146,102 @@ class Trainer:
         return moments
 
     def restore(self, state: dict[str, Any], moments: dict[str, Tensor]) -> None:
-        """Go on from where ``state`` and ``moments`` were taken; the caller loads ``kept``."""
+        """Go on from where ``state`` and ``moments`` were taken; the caller loads ``kept``.
+
+        Raises:
+            ConfigError: steps were of another number of batches.
+        """
+        taken = state.get("batches_a_step", self.batches_a_step)
+        if taken != self.batches_a_step:
+            ranks = self.ranks.size
+            todo = (
+                f"set training.accumulate={taken // ranks}"
+                if taken % ranks == 0
+                else "take a number of processes that divides the former"
+            )
+            raise ConfigError(
+                f"training.accumulate: {self.config.accumulate} batches on each of {ranks} "
+                f"process(es) make {self.batches_a_step} a step, but this run was begun with "
+                f"{taken}; {todo}"
+            )
         if self.kept is not self.model:
             names = weights_of(self.model)
             load_weights(self.model, {name: moments[f"weight.{name}"] for name in names})
         self.step, self.epoch, self.batch = state["step"], state["epoch"], state["batch"]
-        self._batches = self._epochs.of_epoch(self.epoch, self.batch)
+        self.skipped = state.get("skipped", 0)
+        self._batches = self._own_batches()
         for name, weight in self.model.named_parameters():
             self.optimizer.state[weight] = {
-                "step": torch.tensor(float(self.step), device=self.device),
+                "step": torch.tensor(float(self.step - self.skipped), device=self.device),
                 "exp_avg": moments[f"exp_avg.{name}"].to(self.device),
                 "exp_avg_sq": moments[f"exp_avg_sq.{name}"].to(self.device),
             }
 
-    def _update(self, batches: list[Batch], ends_epoch: bool) -> Progress:
-        # Dropout's draws depend on the seed and the step alone, not on what happened before. They
-        # are mixed into 32 bits, as torch's CPU generator takes no notice of the others.
-        torch.manual_seed(int(np.random.SeedSequence([self.seed, self.step]).generate_state(1)[0]))
-        self.model.train()
-        # Of the whole step, however it is cut up: gradients do not depend on the cut.
-        tgt_tokens = sum(batch.tgt_tokens for batch in batches)
-        smoothed = torch.zeros((), device=self.device)
-        unsmoothed = torch.zeros((), device=self.device)
-        for batch in batches:
-            with autocast(self.device, self.precision):
-                # Read twice, a batch meets two sets of dropped units.
-                readings = 2 if self.config.consistency else 1
-                losses = label_smoothed_loss(
-                    self.model.features(
-                        batch.src.repeat(readings, 1), batch.tgt_in.repeat(readings, 1)
-                    ),
-                    self.model.output,
-                    batch.tgt_out,
-                    self.model.pad_id,
-                    self.config.label_smoothing,
-                    self.config.consistency,
-                )
-            (losses.smoothed / tgt_tokens).backward()  # type: ignore[no-untyped-call]
-            smoothed += losses.smoothed.detach()
-            unsmoothed += losses.unsmoothed
-        rate = learning_rate(self.config.schedule, self.d_model, self.step, self.total_steps)
-        self._apply_gradients(rate)
-        return Progress(self.step, self.epoch, rate, smoothed, unsmoothed, tgt_tokens, ends_epoch)
+    def _where(self) -> str:
+        """The step to come and its batches, counted from 1 as a person does."""
+        first = self.batch + 1
+        last = min(self.batch + self.batches_a_step, len(self._epochs))
+        batches = f"batch {last}" if first == last else f"batches {first} to {last}"
+        return f"step {self.step + 1} (epoch {self.epoch + 1}, {batches})"
 
-    def _apply_gradients(self, rate: float) -> None:
+    def _own_batches(self) -> Iterator[Batch]:
+        """This rank's batches from here to the end of the epoch."""
+        return self._epochs.of_epoch(self.epoch, self.batch + self.ranks.rank, self.ranks.size)
+
+    def _update(
+        self,
+        batches: list[Batch],
+        where: str,
+        ends_epoch: bool,
+        stop_requested: Callable[[], bool],
+    ) -> Progress:
+        own_tokens = sum(batch.tgt_tokens for batch in batches)
+        tgt_tokens, stop = self.ranks.sum([own_tokens, stop_requested()])
+        self.model.train()
+        sums = self._gradients.add_up(self.step, batches, int(tgt_tokens))
+        rate = learning_rate(self.config.schedule, self.d_model, self.step, self.total_steps)
+        norm = nn.utils.get_total_norm(
+            [each.grad for each in self._weights if each.grad is not None]
+        )
+        skipped = self._is_to_be_skipped(sums, norm, where)
+        if skipped:
+            sums, own_tokens = Sums(*map(torch.zeros_like, sums)), 0
+        else:
+            self._apply_gradients(rate, norm)
+        self.optimizer.zero_grad()
+        return Progress(
+            self.step,
+            self.epoch,
+            rate,
+            *sums,
+            own_tokens,
+            ends_epoch,
+            skipped,
+            self._gradients.pieces,
+            bool(stop),
+        )
+
+    def _is_to_be_skipped(self, sums: Sums, norm: Tensor, where: str) -> bool:
+        """Whether a rank's loss, or the gradient of all, is not a finite number."""
+        values = torch.stack([sums.smoothed, norm]).tolist()
+        (bad,) = self.ranks.sum([not all(map(math.isfinite, values))])
+        if not bad:
+            return False
+        if self.skipped >= self.config.skip_nonfinite:
+            raise TrainingError(
+                f"{where}: the loss is {values[0]:.4g} and the gradient's norm {values[1]:.4g}; "
+                "lower the learning rate (training.schedule) and start again with --overwrite, or "
+                f"leave such steps out: --set training.skip_nonfinite={self.skipped + 10}"
+            )
+        self.skipped += 1
+        return True
+
+    def _apply_gradients(self, rate: float, norm: Tensor) -> None:
         if self.config.clip_norm is not None:
-            nn.utils.clip_grad_norm_(self.model.parameters(), self.config.clip_norm)
+            nn.utils.clip_grads_with_norm_(self._weights, self.config.clip_norm, norm)
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         self.optimizer.step()
-        self.optimizer.zero_grad()
         if self.config.average_decay is not None:
             self._average(self.config.average_decay)
 

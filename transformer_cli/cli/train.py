@@ -166,7 +166,7 @@ def _follow(session: "Session", stop_requested: StopRequest) -> None:
 
     step = session.trainer.step
     for reason in session.found_damaged:
-        log(f"{reason}; set aside under the name damaged-…")
+        log(reason)
     if session.finished:
         log(f"nothing left to train: {step} steps are done")
     elif step:

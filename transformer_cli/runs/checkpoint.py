@@ -200,20 +200,25 @@ def newest_whole(directory: Path, tokenizer: str) -> tuple[Checkpoint | None, li
             checkpoint.verify()
         except DamagedCheckpointError as error:
             damaged.append(path)
-            reasons.append(str(error))
+            reasons.append(f"{error}; set aside as damaged-{path.name}")
             continue
         for each in damaged:
-            aside = each.with_name(f"damaged-{each.name}")
-            if aside.is_dir():
-                remove_directory(aside)
-            each.rename(aside)
+            _set_aside(each)
         return checkpoint, reasons
     if damaged:
         raise CheckpointError(
-            f"{directory}: no checkpoint is whole ({reasons[0]}); restore one, or start anew with "
-            "--overwrite"
+            f"{directory}: no checkpoint is whole, the newest is {damaged[0].name}; restore one, or "
+            "start anew with --overwrite"
         )
     return None, []
+
+
+def _set_aside(path: Path) -> None:
+    """Out of the way of the one that training will save again, for a person to look at."""
+    aside = path.with_name(f"damaged-{path.name}")
+    if aside.is_dir():
+        remove_directory(aside)
+    path.rename(aside)
 
 
 def list_checkpoints(directory: Path) -> list[Path]:

@@ -207,8 +207,8 @@ def newest_whole(directory: Path, tokenizer: str) -> tuple[Checkpoint | None, li
         return checkpoint, reasons
     if damaged:
         raise CheckpointError(
-            f"{directory}: no checkpoint is whole, the newest is {damaged[0].name}; restore one, or "
-            "start anew with --overwrite"
+            f"{directory}: no checkpoint is whole, the newest is {damaged[0].name}; restore one "
+            "or start anew with --overwrite"
         )
     return None, []
 

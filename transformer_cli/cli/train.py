@@ -39,7 +39,12 @@ def train(
     """
     from transformer_cli.config.yaml import load_config
     from transformer_cli.data.store import stored_survey
-    from transformer_cli.model.device import choose_device, choose_precision, use_threads
+    from transformer_cli.model.device import (
+        bound_kernel_caches,
+        choose_device,
+        choose_precision,
+        use_threads,
+    )
     from transformer_cli.runs.directory import RunDirectory
     from transformer_cli.runs.inheritance import refuse_unfit_init
     from transformer_cli.runs.lock import locked
@@ -47,6 +52,7 @@ def train(
 
     settings = load_config(config, set_ or [])
     use_threads(threads)
+    bound_kernel_caches()
     torch_device = choose_device(device)
     torch_precision = choose_precision(precision, torch_device)
     run = RunDirectory(options.run_directory(config, run_dir))

@@ -38,18 +38,21 @@ def train(
       transformer-cli train configs/multi30k_de_en.yaml --set training.epochs=12
     """
     from transformer_cli.config.yaml import load_config
-    from transformer_cli.data.store import stored_survey
-    from transformer_cli.model.device import choose_device, choose_precision, use_threads
     from transformer_cli.runs.directory import RunDirectory
-    from transformer_cli.runs.inheritance import refuse_unfit_init
-    from transformer_cli.runs.lock import locked
-    from transformer_cli.training.preparation import read_texts
+    from transformer_cli.runs.lock import locked, refuse_if_locked
 
     settings = load_config(config, set_ or [])
+    run = RunDirectory(options.run_directory(config, run_dir))
+    refuse_if_locked(run)  # before torch is imported: a second training is told at once
+
+    from transformer_cli.data.store import stored_survey
+    from transformer_cli.model.device import choose_device, choose_precision, use_threads
+    from transformer_cli.runs.inheritance import refuse_unfit_init
+    from transformer_cli.training.preparation import read_texts
+
     use_threads(threads)
     torch_device = choose_device(device)
     torch_precision = choose_precision(precision, torch_device)
-    run = RunDirectory(options.run_directory(config, run_dir))
     refuse_unfit_init(settings, run, overwrite)
     texts = read_texts(settings.data, stored_survey(run.encoded))
     with locked(run):

@@ -70,7 +70,8 @@ def _run() -> int:
         name = context.command_path if context else "transformer-cli"
         return _complain(f"{error.format_message()} (see: {name} --help)", error.exit_code)
     except OSError as error:
-        return _complain(str(error), 1)
+        named = error.filename is not None and error.strerror is not None
+        return _complain(f"{error.filename}: {error.strerror}" if named else str(error), 1)
     except (MemoryError, RuntimeError) as error:
         if is_lost_process(error):
             return _complain(str(RanksError.of(error)), RanksError.exit_code)

@@ -41,17 +41,22 @@ def train(
       transformer-cli train configs/multi30k_de_en.yaml --set training.epochs=12
     """
     from transformer_cli.config.yaml import load_config
+    from transformer_cli.runs.directory import RunDirectory
+    from transformer_cli.runs.lock import refuse_if_locked
+
+    settings = load_config(config, set_ or [])
+    ranks = Ranks.of_environment()
+    run = RunDirectory(options.run_directory(config, run_dir))
+    if ranks.leads:
+        refuse_if_locked(run)  # before torch is imported: a second training is told at once
+
     from transformer_cli.model.device import (
         bound_kernel_caches,
         choose_device,
         choose_precision,
         use_threads,
     )
-    from transformer_cli.runs.directory import RunDirectory
 
-    settings = load_config(config, set_ or [])
-    ranks = Ranks.of_environment()
-    run = RunDirectory(options.run_directory(config, run_dir))
     use_threads(threads)
     bound_kernel_caches()
     torch_device = choose_device(device, ranks)

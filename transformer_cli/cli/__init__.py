@@ -1,5 +1,6 @@
 """The command line: its commands, and the one place where an error becomes a line and a code."""
 
+import os
 import signal
 import sys
 from types import FrameType
@@ -39,7 +40,9 @@ def _transformer_cli(version: Version = False) -> None:
 
 def main() -> NoReturn:
     """Run the command line and exit."""
-    signal.signal(signal.SIGTERM, _terminated)
+    signal.signal(signal.SIGTERM, _stopped)
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+        signal.signal(signal.SIGINT, _stopped)
     sys.exit(_run())
 
 
@@ -73,5 +76,13 @@ def _is_out_of_memory(error: Exception) -> bool:
     return named or "can't allocate memory" in str(error)
 
 
-def _terminated(number: int, frame: FrameType | None) -> NoReturn:
+def _stopped(number: int, frame: FrameType | None) -> NoReturn:
+    while frame is not None:
+        if frame.f_code.co_filename == "<frozen importlib._bootstrap>":
+            # Who is being imported may catch an exception, or make another of it. Nothing is half
+            # done then that the next start would not clear away.
+            os._exit(128 + number)
+        frame = frame.f_back
+    if number == signal.SIGINT:
+        raise KeyboardInterrupt
     sys.exit(128 + number)

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 from cli.conftest import Training
-from cli.process import Finished, assert_refused, run
+from cli.process import PATIENCE, Finished, assert_refused, run, start
 from cli.same import assert_same_run
 
 from transformer_cli.files import sha256
@@ -176,6 +176,16 @@ def test_a_limit_of_files_sizes_at(training: Training, tmp_path: Path, what: str
     assert_ended_by(stopped, f"{directory / moment.names}", "File too large")
     assert_older_checkpoints_are_whole(directory, moment)
     assert_goes_on(command, training)
+
+
+def test_a_log_that_takes_no_more_stops_nothing(training: Training, tmp_path: Path) -> None:
+    command = ("train", training.config, "--run-dir", "run")
+    with Path("/dev/full").open("wb") as log:
+        process = start(*command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=log)
+        out, _ = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 0
+    assert out.startswith(b"run: trained 60 steps ")
+    assert_same_run(tmp_path / "run", training.run)
 
 
 @pytest.mark.parametrize("command", ["translate", "evaluate"])

@@ -43,7 +43,14 @@ def main() -> NoReturn:
     signal.signal(signal.SIGTERM, _stopped)
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
         signal.signal(signal.SIGINT, _stopped)
-    sys.exit(_run())
+    code = _run()
+    try:
+        print(end="", file=sys.stderr, flush=True)
+    except OSError:
+        # Lines that nobody took go nowhere, or Python would try them again and end with a code of
+        # its own.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
+    sys.exit(code)
 
 
 def _run() -> int:

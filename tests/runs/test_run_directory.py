@@ -119,6 +119,7 @@ def test_a_full_disk_is_a_run_error(trained: RunDirectory, monkeypatch: pytest.M
         ({"tokenizer": {"kind": "words", "min_freq": 1}}, "tokenizer.min_freq was 2, now 1"),
         ({"data": {"kind": "copy", "length": 3}}, "data.length was 10, now 3"),
         ({"init": "/runs/other"}, "init was null, now /runs/other"),
+        ({"training": {"betas": [0.9, 0.9]}}, "betas was [0.9, 0.98], now [0.9, 0.9]"),
         ({"seed": 2, "training": {"epochs": 11, "eps": 1.0}}, "1, now 2; training.eps was 1e-09"),
     ],
 )

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def log(message: str) -> None:
-    """Write one line to stderr, above a bar that may be there; if nobody reads it, go on.
+    """Write one line to stderr, above a bar that may be there; if nothing takes it, go on.
 
     Of several processes of one job the leading one speaks.
     """
@@ -20,7 +20,7 @@ def log(message: str) -> None:
         return
     from tqdm import tqdm
 
-    with suppress(BrokenPipeError):
+    with suppress(OSError):  # nobody reads it any more, or the disk of the log is full
         tqdm.write(message, file=sys.stderr)
 
 

@@ -71,7 +71,8 @@ def train(
         with stop_requests() as stop_requested:
             _follow(session, stop_requested)
     if session.stopped and not session.finished:
-        log(f"stopped at step {session.trainer.step}; the same command goes on from there")
+        same = "the same command without --overwrite" if overwrite else "the same command"
+        log(f"stopped at step {session.trainer.step}; {same} goes on from there")
         raise typer.Exit(128 + (stop_requested.signal or signal.SIGTERM))
     standing = session.standing
     done = f"{run.path}: trained {session.trainer.step} steps in {standing.seconds:.0f} s"

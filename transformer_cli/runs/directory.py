@@ -173,10 +173,10 @@ class RunDirectory:
 
 def _has_only_moved(difference: Difference) -> bool:
     """Whether files have another path than before because nothing is left in the old place."""
-    old, new = _paths(difference.old), _paths(difference.new)
-    if not difference.key.startswith(_FILES) or not old or len(old) != len(new):
+    if not difference.key.startswith(_FILES):
         return False
-    return not any(Path(path).exists() for path in old)
+    old, new = _paths(difference.old), _paths(difference.new)
+    return 0 < len(old) == len(new) and not any(Path(path).exists() for path in old)
 
 
 def _paths(value: object) -> list[str]:

@@ -52,6 +52,8 @@ class TokenStore:
 
     def where(self, kept: np.ndarray) -> "TokenStore":
         """The sentences for which ``kept`` is true."""
+        if kept.all():
+            return self
         lengths = self.lengths
         return TokenStore.from_lengths(self.ids[np.repeat(kept, lengths)], lengths[kept])
 

@@ -27,6 +27,12 @@ def sync(path: Path) -> None:
         os.close(handle)
 
 
+def is_stream(path: Path) -> bool:
+    """Whether what is at ``path`` is a device or a pipe, say, and no file to be replaced."""
+    in_system = path.absolute().parts[1:2] in (("dev",), ("proc",))
+    return in_system or (path.exists() and not path.is_file())
+
+
 @contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
     """Give a temporary path to write to; it becomes ``path`` when the block ends well.
@@ -38,7 +44,7 @@ def whole_file(path: Path) -> Iterator[Path]:
     Args:
         path: the final name; its directory must exist.
     """
-    if path.absolute().parts[1] in ("dev", "proc") or (path.exists() and not path.is_file()):
+    if is_stream(path):
         yield path
         return
     path = path.resolve()

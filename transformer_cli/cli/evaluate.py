@@ -66,7 +66,7 @@ def evaluate(
         directory, checkpoint, torch_device, choose_precision(precision, torch_device)
     ).searching(beam_size)
     with bar(len(text), name, " sentences") as sentences:
-        result = evaluation.evaluate(translator, text, sentences.update, partial(warn, name))
+        result = evaluation.evaluate(translator, text, sentences.update, on_cut=partial(warn, name))
     if result.unmeasured:
         warn(
             name,

@@ -49,6 +49,10 @@ class InputError(TransformerCliError):
     """A line to translate that the model cannot take."""
 
 
+class OutputError(TransformerCliError):
+    """A file of translations that cannot be written."""
+
+
 class TrainingError(TransformerCliError):
     """Training cannot go on: the loss is not a number, say."""
 

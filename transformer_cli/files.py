@@ -31,6 +31,12 @@ def sync(path: Path) -> None:
         os.close(handle)
 
 
+def is_stream(path: Path) -> bool:
+    """Whether what is at ``path`` is a device or a pipe, say, and no file to be replaced."""
+    in_system = path.absolute().parts[1:2] in (("dev",), ("proc",))
+    return in_system or (path.exists() and not path.is_file())
+
+
 @contextmanager
 def naming(path: Path) -> Iterator[None]:
     """Have an OSError that there is no room name ``path``, whatever is being written there."""
@@ -57,7 +63,7 @@ def whole_file(path: Path) -> Iterator[Path]:
     Raises:
         OSError: it cannot be written; it is named, not the temporary path.
     """
-    if path.absolute().parts[1] in ("dev", "proc") or (path.exists() and not path.is_file()):
+    if is_stream(path):
         with naming(path):
             yield path
         return

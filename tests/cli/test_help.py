@@ -39,6 +39,8 @@ OPTIONS = {
         "--beam-size",
         "--batch-tokens",
         "--max-length",
+        "--errors",
+        "--resume",
         *SHARED,
     ],
 }

@@ -20,9 +20,9 @@ from transformer_cli.config.schema import (
 )
 from transformer_cli.data.corpus import ParallelText
 from transformer_cli.data.encoded import EncodedText, TokenStore
-from transformer_cli.errors import InputError
+from transformer_cli.errors import CorpusError
 from transformer_cli.inference.evaluation import evaluate, mean_loss, score
-from transformer_cli.inference.translator import Translator
+from transformer_cli.inference.translator import CutLine, Translator
 from transformer_cli.model.perplexity import perplexity
 from transformer_cli.model.transformer import Transformer
 from transformer_cli.text.tokenizer import Tokenizers
@@ -179,13 +179,28 @@ def test_evaluate_translates_scores_and_measures() -> None:
     assert sum(finished) == len(SRC) - 1  # the blank line is not searched
 
 
-def test_references_too_long_for_learned_positions_are_named() -> None:
+def test_pairs_too_long_for_learned_positions_are_no_part_of_the_loss() -> None:
     long = " ".join(["5"] * MAX_POSITIONS)
-    with pytest.raises(InputError, match=r"^reference line 2: 10 tokens.* take 9 "):
-        evaluate(random_translator(), ParallelText(["5", "5", "5"], ["5", long, "5"]))
+    translator = random_translator()
+    src, tgt = as_lines(SRC), as_lines(TGT)
+    cuts: list[CutLine] = []
+    result = evaluate(
+        translator, ParallelText(["5", *src, long], [long, *tgt, "5"]), on_cut=cuts.append
+    )
+    assert result.loss == pytest.approx(slow_mean_loss(translator.model), rel=1e-5)
+    assert result.unmeasured == 2
+    assert result.hypotheses[1:-1] == translator.translate(src)
+    assert cuts == [CutLine(line=len(SRC) + 2, tokens=MAX_POSITIONS, pieces=2)]
 
 
-def test_source_lines_too_long_for_learned_positions_are_named() -> None:
+def test_pairs_that_are_all_too_long_are_refused_before_any_work() -> None:
     long = " ".join(["5"] * MAX_POSITIONS)
-    with pytest.raises(InputError, match=r"^line 3: 10 tokens.* take 9 "):
-        evaluate(random_translator(), ParallelText(["5", "5", long], ["5", "5", "5"]))
+    finished: list[int] = []
+    with pytest.raises(CorpusError, match=r"^all pairs of lines have more than 9 tokens"):
+        evaluate(random_translator(), ParallelText(["5"], [long]), finished.append)
+    assert not finished
+
+
+def test_as_many_translations_as_references_are_wanted_before_any_work() -> None:
+    with pytest.raises(CorpusError, match=r"^3 translations but 2 references"):
+        score(["a", "b", "c"], ["a", "b"])

@@ -3,7 +3,6 @@
 import copy
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +18,8 @@ from transformer_cli.config.schema import (
     TrainingConfig,
     WordsTokenizer,
 )
-from transformer_cli.errors import CheckpointError, InputError, RunError, TokenizerError
-from transformer_cli.inference.translator import Translator
+from transformer_cli.errors import CheckpointError, RunError, TokenizerError
+from transformer_cli.inference.translator import LONGEST_SOURCE, CutLine, Translator
 from transformer_cli.model.transformer import DecoderState, Transformer, build_model
 from transformer_cli.model.weights import weights_of
 from transformer_cli.runs.checkpoint import save_checkpoint
@@ -265,15 +264,33 @@ def numbers(count: int) -> str:
     return " ".join(["5"] * count)
 
 
-def test_a_line_too_long_for_learned_positions_is_named_by_its_place_in_the_stream() -> None:
+def test_a_line_too_long_for_learned_positions_is_cut_and_told_by_its_place_in_the_stream() -> None:
     translator = random_translator(positions="learned")
     lines = ["5", "", numbers(11), "6", "7", numbers(12), "8", numbers(30)]
-    translations = translator.translate_stream(lines, chunk_lines=4)
-    assert list(islice(translations, 4)) == translator.translate(lines[:4])
-    with pytest.raises(
-        InputError, match=r"^line 6: 12 tokens.* take 11 .*train with more positions$"
-    ):
-        next(translations)
+    cuts: list[CutLine] = []
+    translations = list(translator.translate_stream(lines, chunk_lines=4, on_cut=cuts.append))
+    assert cuts == [CutLine(line=6, tokens=12, pieces=2), CutLine(line=8, tokens=30, pieces=3)]
+    assert str(cuts[0]) == "line 6: 12 tokens, translated in 2 pieces"
+    six, ten = translator.translate([numbers(6), numbers(10)])
+    assert translations[5] == " ".join(filter(None, [six] * 2))
+    assert translations[7] == " ".join(filter(None, [ten] * 3))
+    for index in (0, 1, 2, 3, 4, 6):
+        assert [translations[index]] == translator.translate([lines[index]])
+
+
+def test_pieces_are_as_equal_as_can_be_and_in_order() -> None:
+    translator = random_translator(positions="learned")
+    seen: list[list[int]] = []
+
+    def remember(sources: Sequence[list[int]], progress: object) -> list[list[int]]:
+        seen.extend(sources)
+        return [ids[:-1] for ids in sources]
+
+    translator.translate_ids = remember  # type: ignore[method-assign, assignment]
+    line = " ".join(str(4 + number % 10) for number in range(25))
+    assert translator.translate(["", line, "9"]) == ["", line, "9"]
+    assert [len(ids) - 1 for ids in seen] == [8, 8, 9, 1]
+    assert all(ids[-1] == EOS_ID for ids in seen)
 
 
 def test_outputs_end_where_learned_positions_do() -> None:
@@ -284,7 +301,8 @@ def test_outputs_end_where_learned_positions_do() -> None:
 
 def test_sinusoidal_positions_take_any_line() -> None:
     translator = random_translator(end_bias=-1e4).searching(max_length=3)
-    assert len(translator.translate([numbers(700)])[0].split()) == 3
+    assert len(translator.translate([numbers(LONGEST_SOURCE)])[0].split()) == 3
+    assert len(translator.translate([numbers(LONGEST_SOURCE + 1)])[0].split()) == 6
 
 
 @pytest.mark.parametrize("beam_size", [1, 2])

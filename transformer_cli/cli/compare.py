@@ -2,13 +2,14 @@
 
 import json as json_format
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from transformer_cli.cli import options
-from transformer_cli.cli.display import bar
+from transformer_cli.cli.display import bar, warn
 from transformer_cli.errors import UsageError
 
 if TYPE_CHECKING:
@@ -73,7 +74,12 @@ def compare(
         with bar(len(text), contender.name, " sentences") as sentences:
             translations.append(
                 comparison.translate(
-                    contender, text.src, torch_device, torch_precision, sentences.update
+                    contender,
+                    text.src,
+                    torch_device,
+                    torch_precision,
+                    sentences.update,
+                    partial(warn, contender.name),
                 )
             )
     compared = comparison.compare(contenders, translations, text.tgt)

@@ -24,6 +24,11 @@ def log(message: str) -> None:
         tqdm.write(message, file=sys.stderr)
 
 
+def warn(where: str, what: object) -> None:
+    """Write one line to stderr about what was found in a file or a run."""
+    log(f"warning: {where}: {what}")
+
+
 def bar(
     total: int | None, label: str, unit: str, initial: int = 0, hidden: bool = False
 ) -> "tqdm[Any]":

@@ -1,13 +1,14 @@
 """``transformer-cli evaluate``."""
 
 import json as json_format
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from transformer_cli.cli import options
-from transformer_cli.cli.display import bar
+from transformer_cli.cli.display import bar, warn
 from transformer_cli.errors import UsageError
 
 if TYPE_CHECKING:
@@ -65,7 +66,13 @@ def evaluate(
         directory, checkpoint, torch_device, choose_precision(precision, torch_device)
     ).searching(beam_size)
     with bar(len(text), name, " sentences") as sentences:
-        result = evaluation.evaluate(translator, text, sentences.update)
+        result = evaluation.evaluate(translator, text, sentences.update, on_cut=partial(warn, name))
+    if result.unmeasured:
+        warn(
+            name,
+            f"perplexity leaves out {result.unmeasured:,} pairs of more than "
+            f"{translator.longest_source:,} tokens on a side",
+        )
     report = {
         "split": name,
         "sentences": len(text),

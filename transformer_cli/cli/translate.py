@@ -4,14 +4,22 @@ import os
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
+from itertools import tee
 from pathlib import Path
-from typing import Annotated, BinaryIO, TextIO
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, TextIO
 
 import typer
 
 from transformer_cli.cli import options
-from transformer_cli.cli.display import bar, log
-from transformer_cli.errors import InputError
+from transformer_cli.cli.display import bar, log, warn
+from transformer_cli.config.choices import DecodingErrors
+from transformer_cli.errors import InputError, TransformerCliError, UsageError
+
+if TYPE_CHECKING:
+    from tqdm import tqdm
+
+    from transformer_cli.inference.output import Output
 
 
 def translate(
@@ -38,6 +46,16 @@ def translate(
             metavar="N", min=1, help="Most tokens of a translation.  [default: by its source]"
         ),
     ] = None,
+    errors: Annotated[
+        DecodingErrors,
+        typer.Option(help="Of bytes that are not UTF-8: refuse them, or write U+FFFD for them."),
+    ] = "strict",
+    resume: Annotated[
+        bool,
+        typer.Option(
+            "--resume", help="Go on with what an interrupted translation of -i into -o did."
+        ),
+    ] = False,
     device: options.Device = "auto",
     precision: options.Precision = "auto",
     threads: options.Threads = None,
@@ -46,19 +64,26 @@ def translate(
     """Translate text, one sentence a line; line N in is line N out.
 
     Reads standard input and writes standard output unless told otherwise (- means these too).
-    Files of any length are translated in constant memory; an output file appears when it is whole.
+    Files of any length are translated in constant memory; an output file appears when it is whole,
+    and until then the translations are in FILE.partial.
 
     \b
     Example:
       transformer-cli translate runs/toy -i captions.de -o captions.en
     """
     from transformer_cli.data.corpus import decode_lines
+    from transformer_cli.files import is_stream
+    from transformer_cli.inference.output import output_file
     from transformer_cli.inference.translator import CHUNK_LINES, Translator
     from transformer_cli.model.device import choose_device, choose_precision, use_threads
     from transformer_cli.runs.directory import RunDirectory
 
     if str(output) != "-":
         options.check_output(output)
+    to_stream = str(output) == "-" or is_stream(output)
+    can_resume = not to_stream and str(input_) != "-" and not is_stream(input_)
+    if resume and not can_resume:
+        raise UsageError("translate: --resume needs files; name them with -i and -o")
     use_threads(threads)
     torch_device = choose_device(device)
     with _opened(input_) as source:
@@ -67,18 +92,58 @@ def translate(
         ).searching(beam_size, batch_tokens, max_length)
         interactive = source.isatty()
         name = "standard input" if str(input_) == "-" else str(input_)
-        lines = decode_lines(_prompted(source) if interactive else source, name)
+        lines = decode_lines(_prompted(source) if interactive else source, name, errors)
         chunk_lines = 1 if interactive else CHUNK_LINES
-        with (
-            _written(output) as target,
-            # A bar and translations on one terminal would get in each other's way.
-            bar(None, "translating", " lines", hidden=target.isatty()) as lines_bar,
-        ):
-            for translation in translator.translate_stream(lines, chunk_lines):
-                target.write(translation + "\n")
-                lines_bar.update()
-                if interactive:
-                    target.flush()
+
+        def translated(first_line: int) -> Iterator[tuple[str, str]]:
+            """Each translation with its source."""
+            sources, remembered = tee(lines)
+            translations = translator.translate_stream(
+                sources, chunk_lines, first_line, partial(warn, name)
+            )
+            return zip(translations, remembered, strict=False)
+
+        if to_stream:
+            with (
+                _stream(output) as stream,
+                # A bar and translations on one terminal would get in each other's way.
+                _bar(hidden=stream.isatty()) as lines_bar,
+            ):
+                for translation, _ in translated(1):
+                    stream.write(translation + "\n")
+                    lines_bar.update()
+                    if interactive:
+                        stream.flush()
+            return
+        terms = {**translator.terms, "errors": errors}
+        with output_file(output, terms, chunk_lines, keep=can_resume) as file, _saying_how(file):
+            if resume:
+                file.go_on(lines)
+            else:
+                file.begin()
+            with _bar(initial=file.kept) as lines_bar:
+                for translation, line in translated(file.kept + 1):
+                    file.write(line, translation)
+                    lines_bar.update()
+
+
+def _bar(initial: int = 0, hidden: bool = False) -> "tqdm[Any]":
+    return bar(None, "translating", " lines", initial, hidden)
+
+
+@contextmanager
+def _saying_how(file: "Output") -> Iterator[None]:
+    """Say with whatever ends the block early how to go on, if there is something to go on from."""
+    try:
+        yield
+    except BaseException as error:
+        if not file.kept:
+            raise
+        hint = f"{file.kept:,} lines are kept; to go on, add --resume to the same command"
+        if isinstance(error, TransformerCliError):
+            raise type(error)(f"{error}; {hint}") from error
+        log(hint)
+        raise
 
 
 @contextmanager
@@ -97,9 +162,8 @@ def _opened(path: Path) -> Iterator[BinaryIO]:
 
 
 @contextmanager
-def _written(path: Path) -> Iterator[TextIO]:
-    from transformer_cli.files import whole_file
-
+def _stream(path: Path) -> Iterator[TextIO]:
+    """Standard output, or a device or a pipe."""
     if str(path) == "-":
         if sys.stdout is None:
             raise InputError("standard output is closed; name a file with -o")
@@ -114,7 +178,7 @@ def _written(path: Path) -> Iterator[TextIO]:
             if not isinstance(error, BrokenPipeError):
                 raise
         return
-    with whole_file(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
+    with path.open("w", encoding="utf-8", newline="") as file:
         yield file
 
 

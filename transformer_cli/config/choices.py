@@ -4,3 +4,4 @@ from typing import Literal
 
 DeviceName = Literal["auto", "cpu", "cuda"]
 PrecisionName = Literal["auto", "float32", "bfloat16"]
+DecodingErrors = Literal["strict", "replace"]

@@ -12,6 +12,7 @@ from io import BufferedReader
 from pathlib import Path
 from stat import S_ISREG
 
+from transformer_cli.config.choices import DecodingErrors
 from transformer_cli.errors import CorpusError
 
 _CHUNK_BYTES = 1 << 20
@@ -174,7 +175,9 @@ def _opened(path: Path) -> Iterator[gzip.GzipFile | BufferedReader]:
         ) from error
 
 
-def decode_lines(raw_lines: Iterable[bytes], name: str) -> Iterator[str]:
+def decode_lines(
+    raw_lines: Iterable[bytes], name: str, errors: DecodingErrors = "strict"
+) -> Iterator[str]:
     r"""Decode the lines of a binary file one by one.
 
     Only ``\n`` ends a line, so that both sides of a corpus are cut alike by every program: other
@@ -185,9 +188,10 @@ def decode_lines(raw_lines: Iterable[bytes], name: str) -> Iterator[str]:
     Args:
         raw_lines: as iterating over a binary file gives them.
         name: the file's name, for messages.
+        errors: 'replace' writes U+FFFD for what is not UTF-8.
 
     Raises:
-        CorpusError: a line is not UTF-8.
+        CorpusError: a line is not UTF-8, and ``errors`` is 'strict'.
     """
     for number, raw in enumerate(raw_lines, start=1):
         if number == 1:
@@ -196,7 +200,7 @@ def decode_lines(raw_lines: Iterable[bytes], name: str) -> Iterator[str]:
                 return
         raw = raw.removesuffix(b"\n").removesuffix(b"\r")
         try:
-            yield raw.decode("utf-8")
+            yield raw.decode("utf-8", errors)
         except UnicodeDecodeError as error:
             # Counted in characters, as editors do: what stands before the bad byte is valid.
             column = len(raw[: error.start].decode("utf-8")) + 1

@@ -11,10 +11,10 @@ from transformer_cli.config.differences import differing_settings
 from transformer_cli.config.schema import Config
 from transformer_cli.data.corpus import ParallelText
 from transformer_cli.data.sources import default_split, load_split
-from transformer_cli.errors import CorpusError, InputError, UsageError
+from transformer_cli.errors import CorpusError, UsageError
 from transformer_cli.inference.evaluation import Scores, score
 from transformer_cli.inference.significance import PairedBootstrap, paired_bootstrap
-from transformer_cli.inference.translator import Translator, ignore
+from transformer_cli.inference.translator import CutLine, Translator, ignore
 from transformer_cli.runs.checkpoint import Checkpoint, find_checkpoint
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.text.tokenizer import fingerprint
@@ -104,6 +104,7 @@ def translate(
     device: torch.device,
     precision: torch.dtype,
     progress: Callable[[int], object] = ignore,
+    on_cut: Callable[[CutLine], object] = ignore,
 ) -> list[str]:
     """A contender's translations, one a line.
 
@@ -113,16 +114,15 @@ def translate(
         device: where to compute.
         precision: type of the matrix products.
         progress: told how many sentences were translated each time some are.
+        on_cut: told of each line that is too long to be translated as one.
 
     Raises:
-        InputError: a line has more tokens than the model has positions for.
         TokenizerError, CheckpointError: something is missing or damaged.
     """
     translator = Translator.load(
         contender.run, str(contender.checkpoint), device, precision
     ).searching(contender.config.decoding.beam_size)
-    with _naming(contender):
-        return translator.translate(src, progress=progress)
+    return translator.translate(src, progress=progress, on_cut=on_cut)
 
 
 def compare(
@@ -215,5 +215,5 @@ def _naming(contender: Contender) -> Iterator[None]:
     """Put the run before errors that name a split or a line, which the other runs have too."""
     try:
         yield
-    except (CorpusError, InputError) as error:
-        raise type(error)(f"{contender.run.path}: {error}") from error
+    except CorpusError as error:
+        raise CorpusError(f"{contender.run.path}: {error}") from error

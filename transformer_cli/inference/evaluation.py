@@ -10,7 +10,8 @@ from torch.nn import functional as F
 from transformer_cli.data.batches import collate, cut_by_tokens
 from transformer_cli.data.corpus import ParallelText
 from transformer_cli.data.encoded import EncodedText, encode_text
-from transformer_cli.inference.translator import Translator, ignore
+from transformer_cli.errors import CorpusError
+from transformer_cli.inference.translator import CutLine, Translator, ignore
 from transformer_cli.model.device import autocast
 from transformer_cli.model.transformer import Transformer
 from transformer_cli.ranks import ALONE, Ranks
@@ -34,7 +35,15 @@ def score(hypotheses: Sequence[str], references: Sequence[str]) -> Scores:
     Args:
         hypotheses: one translation a sentence, as a person would write it.
         references: as many raw reference lines.
+
+    Raises:
+        CorpusError: there are more of the ones than of the others.
     """
+    if len(hypotheses) != len(references):
+        raise CorpusError(
+            f"{len(hypotheses)} translations but {len(references)} references; "
+            "each needs a reference of its own"
+        )
     from sacrebleu.metrics.bleu import BLEU
     from sacrebleu.metrics.chrf import CHRF
 
@@ -58,6 +67,8 @@ class Evaluation:
     scores: Scores
     loss: float
     """Mean negative log-likelihood of a target token, end marks included, without smoothing."""
+    unmeasured: int
+    """Pairs too long to be part of the loss; see ``Translator.longest_source``."""
 
 
 def evaluate(
@@ -65,24 +76,41 @@ def evaluate(
     text: ParallelText,
     progress: Callable[[int], object] = ignore,
     ranks: Ranks = ALONE,
+    on_cut: Callable[[CutLine], object] = ignore,
 ) -> Evaluation:
     """Translate the source side and compare with the target side.
+
+    The loss is of pairs whose sides could both be translated as one.
 
     Args:
         translator: model, tokenizers and search.
         text: at least one pair of lines; blank source lines have empty translations.
         progress: told how many sentences were translated each time some are.
         ranks: who shares the work; all of them get its result.
+        on_cut: told of each source line that is too long to be translated as one.
 
     Raises:
-        InputError: a line has more tokens than the model has positions for.
+        CorpusError: all pairs are too long for the loss.
     """
     encoded = encode_text(text, translator.tokenizers, lambda lines, _: lines)
-    translator.refuse_too_long(encoded.tgt.lengths, "reference line")
+    lengths = np.maximum(encoded.src.lengths, encoded.tgt.lengths)
+    short = np.flatnonzero(lengths <= translator.longest_source)
+    if not len(short):
+        raise CorpusError(
+            f"all pairs of lines have more than {translator.longest_source:,} tokens on a side; "
+            "put one sentence on a line"
+        )
+    for cut in translator.cut_lines(encoded.src.lengths):
+        on_cut(cut)
     hypotheses = ranks.map(lambda lines: translator.translate(lines, progress=progress), text.src)
-    batch_tokens = translator.config.training.batch_tokens
-    loss = mean_loss(translator.model, encoded, batch_tokens, translator.precision, ranks)
-    return Evaluation(hypotheses, score(hypotheses, text.tgt), loss)
+    loss = mean_loss(
+        translator.model,
+        encoded if len(short) == len(text) else encoded.take(short),
+        translator.config.training.batch_tokens,
+        translator.precision,
+        ranks,
+    )
+    return Evaluation(hypotheses, score(hypotheses, text.tgt), loss, len(text) - len(short))
 
 
 @torch.inference_mode()

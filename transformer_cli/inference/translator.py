@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import islice, pairwise
 from pathlib import Path
 
 import numpy as np
@@ -11,23 +11,39 @@ import torch
 from transformer_cli.config.schema import Config, DecodingConfig
 from transformer_cli.data.batches import cut_by_tokens, pad_rows
 from transformer_cli.errors import InputError
+from transformer_cli.files import sha256
 from transformer_cli.inference.search import SearchOptions, search
 from transformer_cli.inference.workers import map_on_cores
 from transformer_cli.model.device import autocast
 from transformer_cli.model.products import packed_weights
 from transformer_cli.model.transformer import Transformer, build_model
 from transformer_cli.model.weights import load_weights
-from transformer_cli.runs.checkpoint import Checkpoint, find_checkpoint
+from transformer_cli.runs.checkpoint import MANIFEST, Checkpoint, find_checkpoint
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.text.tokenizer import Tokenizers, fingerprint, load_tokenizers
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 
 CHUNK_LINES = 4096
 """Lines read, sorted by length and translated together when translating a stream."""
+LONGEST_SOURCE = 1024
+"""Most tokens of a line that is translated as one: attention's cost grows with their square."""
 
 
-def ignore(sentences: int) -> None:
-    """Take no notice of progress."""
+def ignore(what: object) -> None:
+    """Take no notice, of progress say."""
+
+
+@dataclass(frozen=True)
+class CutLine:
+    """A line too long to be translated as one."""
+
+    line: int
+    """Its number, from 1."""
+    tokens: int
+    pieces: int
+
+    def __str__(self) -> str:
+        return f"line {self.line}: {self.tokens:,} tokens, translated in {self.pieces:,} pieces"
 
 
 @dataclass
@@ -41,6 +57,7 @@ class Translator:
         decoding: how to search; the run's settings unless the caller wants otherwise.
         precision: type of the matrix products.
         max_length: most tokens of an output, whatever its source; None: no such limit.
+        checkpoint: SHA-256 of the manifest that the weights were loaded by; empty for others.
     """
 
     model: Transformer
@@ -49,6 +66,7 @@ class Translator:
     decoding: DecodingConfig
     precision: torch.dtype
     max_length: int | None = None
+    checkpoint: str = ""
 
     @classmethod
     def load(
@@ -73,7 +91,14 @@ class Translator:
             config.model, tokenizers.src.size, tokenizers.tgt.size, PAD_ID, config.seed
         )
         load_weights(model, weights)
-        return cls(model.to(device).eval(), tokenizers, config, config.decoding, precision)
+        return cls(
+            model.to(device).eval(),
+            tokenizers,
+            config,
+            config.decoding,
+            precision,
+            checkpoint=sha256(path / MANIFEST),
+        )
 
     def searching(
         self,
@@ -90,14 +115,35 @@ class Translator:
             max_length=max_length or self.max_length,
         )
 
+    @property
+    def terms(self) -> dict[str, str]:
+        """What decides the translation of a line, each by its name."""
+        search = self.decoding.model_dump(mode="json", exclude={"batch_tokens"})
+        return {
+            "checkpoint": self.checkpoint,
+            "precision": str(self.precision).removeprefix("torch."),
+            "max_length": str(self.max_length),
+            **{key: str(value) for key, value in search.items()},
+        }
+
     def translate_stream(
-        self, lines: Iterable[str], chunk_lines: int = CHUNK_LINES
+        self,
+        lines: Iterable[str],
+        chunk_lines: int = CHUNK_LINES,
+        first_line: int = 1,
+        on_cut: Callable[[CutLine], object] = ignore,
     ) -> Iterator[str]:
-        """One translation a line, in order, holding ``chunk_lines`` of them at a time."""
+        """One translation a line, in order, holding ``chunk_lines`` of them at a time.
+
+        Args:
+            lines: text without line ends.
+            chunk_lines: lines sorted by length and translated together.
+            first_line: the number of the first line, for messages.
+            on_cut: told of each line too long to be translated as one.
+        """
         remaining = iter(lines)
-        first_line = 1
         while chunk := list(islice(remaining, chunk_lines)):
-            yield from self.translate(chunk, first_line=first_line)
+            yield from self.translate(chunk, first_line, on_cut=on_cut)
             first_line += len(chunk)
 
     def translate(
@@ -105,21 +151,49 @@ class Translator:
         lines: Sequence[str],
         first_line: int = 1,
         progress: Callable[[int], object] = ignore,
+        on_cut: Callable[[CutLine], object] = ignore,
     ) -> list[str]:
         """One translation a line; a blank line's is empty.
+
+        A line of more than ``longest_source`` tokens is cut into as few pieces as will do, as equal
+        as can be; their translations are joined by spaces.
 
         Args:
             lines: text without line ends.
             first_line: the number of the first line, for messages.
-            progress: told how many sentences were finished each time some are.
-
-        Raises:
-            InputError: a line has more tokens than the model has positions for.
+            progress: told how many sentences, or pieces, were finished each time some are.
+            on_cut: told of each line that is cut, before any is translated.
         """
-        sources = [self._encode(line) for line in lines]
-        lengths = np.array([len(ids) for ids in sources])
-        self.refuse_too_long(lengths - 1, "line", first_line)
-        return [self.tokenizers.tgt.decode(ids) for ids in self.translate_ids(sources, progress)]
+        sources = [self.tokenizers.src.encode(line) for line in lines]
+        for cut in self.cut_lines([len(ids) for ids in sources], first_line):
+            on_cut(cut)
+        pieces: list[list[int]] = []
+        owners: list[int] = []
+        for index, ids in enumerate(sources):
+            cut_ids = _cut(ids, self.longest_source)
+            pieces += [[*piece, EOS_ID] for piece in cut_ids]
+            owners += [index] * len(cut_ids)
+        translations: list[list[str]] = [[] for _ in lines]
+        for owner, ids in zip(owners, self.translate_ids(pieces, progress), strict=True):
+            translations[owner].append(self.tokenizers.tgt.decode(ids))
+        return [" ".join(filter(None, each)) for each in translations]
+
+    @property
+    def longest_source(self) -> int:
+        """Most tokens of a source, without its end mark, that is translated as one."""
+        limit = self._positions
+        return LONGEST_SOURCE if limit is None else min(LONGEST_SOURCE, limit - 1)
+
+    def cut_lines(self, lengths: Iterable[int], first_line: int = 1) -> Iterator[CutLine]:
+        """Which lines are too long to be translated as one.
+
+        Args:
+            lengths: tokens of each line, without marks.
+            first_line: the number of the first line.
+        """
+        for line, tokens in enumerate(lengths, first_line):
+            if tokens > self.longest_source:
+                yield CutLine(line, int(tokens), int(-(-tokens // self.longest_source)))
 
     def translate_ids(
         self, sources: Sequence[list[int]], progress: Callable[[int], object] = ignore
@@ -152,13 +226,12 @@ class Translator:
                 progress(len(batch))
         return outputs
 
-    def refuse_too_long(self, lengths: np.ndarray, what: str, first: int = 1) -> None:
+    def refuse_too_long(self, lengths: np.ndarray, what: str) -> None:
         """Make sure that the model has positions enough.
 
         Args:
             lengths: tokens of each line, without begin and end marks.
             what: what a line is called in the message.
-            first: the number of the first line.
 
         Raises:
             InputError: a line has more tokens than learned positions take.
@@ -168,15 +241,10 @@ class Translator:
             return
         index = int(np.argmax(lengths >= limit))
         raise InputError(
-            f"{what} {first + index}: {lengths[index]} tokens, but this model's learned positions "
+            f"{what} {1 + index}: {lengths[index]} tokens, but this model's learned positions "
             f"take {limit - 1} (model.max_positions); split it, "
             "or train with more positions"
         )
-
-    def _encode(self, line: str) -> list[int]:
-        # Nothing, for a line of nothing but white space or of characters that are none to see.
-        ids = self.tokenizers.src.encode(line)
-        return [*ids, EOS_ID] if ids else []
 
     @property
     def _positions(self) -> int | None:
@@ -200,3 +268,13 @@ class Translator:
         limits = [int(src_tokens * self.decoding.max_length_ratio) + 10]
         limits += [limit for limit in (self.max_length, self._positions) if limit is not None]
         return min(limits)
+
+
+def _cut(ids: list[int], longest: int) -> list[list[int]]:
+    """Cut ids into as few pieces of at most ``longest`` as will do, as equal as can be.
+
+    A line of nothing but white space, or of characters that are none to see, has no piece.
+    """
+    count = -(-len(ids) // longest)
+    ends = [len(ids) * piece // max(1, count) for piece in range(count + 1)]
+    return [ids[start:end] for start, end in pairwise(ends)]

@@ -1,8 +1,11 @@
 """Subwords by SentencePiece, learned from training text."""
 
+import hashlib
 import io
 import random
 import re
+import subprocess
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -10,6 +13,7 @@ from typing import Any
 
 from transformer_cli.config.schema import SentencePieceTokenizer
 from transformer_cli.errors import TokenizerError
+from transformer_cli.text import trial
 from transformer_cli.text.lines import Lines, Progress
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, SPECIALS, UNK_ID
 
@@ -21,6 +25,10 @@ _LONGEST_LINE = 1 << 16
 _ERRORS_ONLY = 2
 # SentencePiece holds the lines that it learns from. More of them than this teach it nothing new.
 _MOST_LINES = 1_000_000
+# Seconds for what takes a tenth of one.
+_TRIAL_PATIENCE = 60.0
+# The SHA-256 of the models that this process learned or tried; see _try.
+_trusted: set[bytes] = set()
 _TOO_MANY = re.compile(r"Vocabulary size too high \(\d+\)\. .*<= (\d+)")
 _TOO_FEW = re.compile(r"Vocabulary size is smaller than required_chars\. \d+ vs (\d+)")
 
@@ -30,17 +38,18 @@ class SubwordTokenizer:
 
     Args:
         model: the bytes of a SentencePiece model that ``learn_model`` made. SentencePiece trusts
-            them, so they must be known to be whole.
+            them, so those that this process has not learned are first tried in another.
         lowercase: whether lines are lowercased first.
         source: the file that ``model`` came from, for messages.
 
     Raises:
-        TokenizerError: SentencePiece cannot read the model, or its specials are not ours.
+        TokenizerError: SentencePiece cannot read or use the model, or its specials are not ours.
     """
 
     def __init__(self, model: bytes, lowercase: bool, source: Path) -> None:
         import sentencepiece
 
+        _try(model, source)
         self._processor: Any = sentencepiece.SentencePieceProcessor()
         try:
             self._processor.LoadFromSerializedProto(model)
@@ -137,7 +146,41 @@ def learn_model(
         if text.failure is not None:
             raise text.failure from None
         raise TokenizerError(_explain(str(error), config.vocab_size, label)) from error
+    _trusted.add(hashlib.sha256(model.getvalue()).digest())
     return model.getvalue()
+
+
+def _try(model: bytes, source: Path) -> None:
+    """Use a model in a process of its own, once for each model.
+
+    Raises:
+        TokenizerError: it cannot be used.
+    """
+    digest = hashlib.sha256(model).digest()
+    if digest in _trusted:
+        return
+    try:
+        # -P: no module of the current directory or of the script's takes another's place.
+        tried = subprocess.run(
+            [sys.executable, "-P", trial.__file__],
+            input=model,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            timeout=_TRIAL_PATIENCE,
+        )
+    except subprocess.TimeoutExpired:
+        raise TokenizerError(
+            f"{source}: SentencePiece does not come to an end with this model; learn it again"
+        ) from None
+    if tried.returncode < 0:
+        raise TokenizerError(
+            f"{source}: SentencePiece dies of this model (signal {-tried.returncode}); "
+            "learn it again"
+        )
+    if tried.returncode > 0:
+        reason = tried.stderr.decode(errors="replace").strip().rpartition("\n")[2]
+        raise TokenizerError(f"{source}: not a SentencePiece model ({reason}); learn it again")
+    _trusted.add(digest)
 
 
 class _Text:

@@ -1,5 +1,6 @@
 """Words by spaCy's rules, and their ids."""
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
@@ -13,6 +14,10 @@ if TYPE_CHECKING:
 
 # About 300 bytes each; Multi30k's training text has 20,000 different ones a side.
 _MOST_STRINGS = 200_000
+# Characters of a word. spaCy looks at the rest of a word each time it takes a mark off: a million
+# brackets in a row would take it weeks.
+_LONGEST_WORD = 256
+_TOO_LONG = re.compile(rf"\S{{{_LONGEST_WORD}}}(?=\S)")
 
 
 class Words:
@@ -36,8 +41,11 @@ class Words:
         self._lowercase = lowercase
 
     def split(self, line: str) -> list[str]:
-        """Cut a line into words, punctuation marks being words; white space is dropped."""
-        words = [word for word in self._cut(line) if not word.isspace()]
+        """Cut a line into words, punctuation marks being words; white space is dropped.
+
+        What has no white space for more than 256 characters is first cut every 256.
+        """
+        words = [word for word in self._cut(_TOO_LONG.sub(r"\g<0> ", line)) if not word.isspace()]
         return [word.lower() for word in words] if self._lowercase else words
 
     def count(self, lines: Iterable[str]) -> Counter[str]:

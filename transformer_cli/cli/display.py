@@ -16,17 +16,20 @@ def log(message: str) -> None:
 
     Of several processes of one job the leading one speaks.
     """
-    if not Ranks.of_environment().leads:
-        return
+    if Ranks.of_environment().leads:
+        _write(message)
+
+
+def warn(where: str, what: object) -> None:
+    """Write one line to stderr about what this process has found in a file or a run."""
+    _write(f"warning: {where}: {what}")
+
+
+def _write(message: str) -> None:
     from tqdm import tqdm
 
     with suppress(OSError):  # nobody reads it any more, or the disk of the log is full
         tqdm.write(message, file=sys.stderr)
-
-
-def warn(where: str, what: object) -> None:
-    """Write one line to stderr about what was found in a file or a run."""
-    log(f"warning: {where}: {what}")
 
 
 def bar(

@@ -1,5 +1,7 @@
 """Files and directories appear whole or not at all, whatever happens while they are written."""
 
+import errno
+import os
 import shutil
 import subprocess
 import sys
@@ -224,6 +226,37 @@ def test_only_our_leftovers_are_removed(tmp_path: Path) -> None:
     remove_leftovers(tmp_path)
     assert names(tmp_path) == sorted([*theirs, "below"])
     assert names(below) == ["a.partial-99999999"]
+
+
+def test_leftovers_of_what_nobody_else_writes_go_whoever_has_the_number_now(tmp_path: Path) -> None:
+    for name in ("mine", "theirs"):
+        (tmp_path / f"{name}.partial-{os.getppid()}").touch()
+        (tmp_path / f"{name}-of-nobody.partial-99999999").touch()
+    remove_leftovers(tmp_path, ["mine", "step-*"])
+    assert names(tmp_path) == [f"theirs.partial-{os.getppid()}"]
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EFBIG, errno.EDQUOT])
+def test_an_error_for_want_of_room_names_the_file(tmp_path: Path, number: int) -> None:
+    def write() -> None:
+        raise OSError(number, "no room")  # as write() gives it: without a name
+
+    with pytest.raises(OSError, match="no room") as caught, whole_file(tmp_path / "file"):
+        write()
+    assert caught.value.filename == str(tmp_path / "file")
+    with pytest.raises(OSError, match="no room") as caught, whole_directory(tmp_path / "directory"):
+        write()
+    assert caught.value.filename == str(tmp_path / "directory")
+    assert names(tmp_path) == []
+
+
+def test_errors_about_other_files_keep_their_names(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError) as caught, whole_file(tmp_path / "file"):
+        (tmp_path / "source").read_text()
+    assert caught.value.filename == str(tmp_path / "source")
+    with pytest.raises(BrokenPipeError) as broken, whole_file(tmp_path / "file"):
+        raise BrokenPipeError(errno.EPIPE, "nobody reads")
+    assert broken.value.filename is None
 
 
 def test_sha256_is_the_published_one(tmp_path: Path) -> None:

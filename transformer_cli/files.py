@@ -1,17 +1,21 @@
 """Writing files so that they appear whole or not at all."""
 
+import errno
 import hashlib
 import os
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 # Every temporary name carries this mark and the writer's process id, so that what a killed process
 # left behind is known as such.
 TEMPORARY_MARK = ".partial-"
-_TEMPORARY_NAME = re.compile(re.escape(TEMPORARY_MARK) + r"(\d+)$")
+_TEMPORARY_NAME = re.compile(r"(.*)" + re.escape(TEMPORARY_MARK) + r"(\d+)", re.DOTALL)
+# Errors of writing that the operating system gives without a file's name.
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def _temporary(path: Path) -> Path:
@@ -34,6 +38,18 @@ def is_stream(path: Path) -> bool:
 
 
 @contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Have an OSError that there is no room name ``path``, whatever is being written there."""
+    try:
+        yield
+    except OSError as error:
+        named = str(error.filename or "")
+        if named.startswith(f"{path}{TEMPORARY_MARK}") or (not named and error.errno in _NO_ROOM):
+            error.filename, error.filename2 = str(path), None
+        raise
+
+
+@contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
     """Give a temporary path to write to; it becomes ``path`` when the block ends well.
 
@@ -43,16 +59,21 @@ def whole_file(path: Path) -> Iterator[Path]:
 
     Args:
         path: the final name; its directory must exist.
+
+    Raises:
+        OSError: it cannot be written; it is named, not the temporary path.
     """
     if is_stream(path):
-        yield path
+        with naming(path):
+            yield path
         return
     path = path.resolve()
     temporary = _temporary(path)
     try:
-        yield temporary
-        sync(temporary)
-        temporary.replace(path)
+        with naming(path):
+            yield temporary
+            sync(temporary)
+            temporary.replace(path)
         sync(path.parent)
     finally:
         temporary.unlink(missing_ok=True)
@@ -64,16 +85,20 @@ def whole_directory(path: Path) -> Iterator[Path]:
 
     Args:
         path: the final name, which must not exist yet; its parent must exist.
+
+    Raises:
+        OSError: it cannot be written; it is named, not the temporary path.
     """
     temporary = _temporary(path)
     shutil.rmtree(temporary, ignore_errors=True)
-    temporary.mkdir()
     try:
-        yield temporary
-        for file in temporary.iterdir():
-            sync(file)
-        sync(temporary)
-        temporary.rename(path)
+        with naming(path):
+            temporary.mkdir()
+            yield temporary
+            for file in temporary.iterdir():
+                sync(file)
+            sync(temporary)
+            temporary.rename(path)
         sync(path.parent)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
@@ -92,11 +117,20 @@ def remove_directory(path: Path) -> None:
     shutil.rmtree(doomed)
 
 
-def remove_leftovers(directory: Path) -> None:
-    """Delete what killed writers left in ``directory`` (not below it)."""
+def remove_leftovers(directory: Path, ours: Collection[str] = ()) -> None:
+    """Delete what killed writers left in ``directory`` (not below it).
+
+    Args:
+        directory: where to look.
+        ours: patterns of names that nobody else can be writing now. Their leftovers go even where
+            another process, or one on another machine, has the number of the one that was killed.
+    """
     for entry in directory.iterdir():
-        temporary = _TEMPORARY_NAME.search(entry.name)
-        if temporary and not _is_writing(int(temporary[1])):
+        temporary = _TEMPORARY_NAME.fullmatch(entry.name)
+        if temporary is None:
+            continue
+        is_ours = any(fnmatchcase(temporary[1], pattern) for pattern in ours)
+        if is_ours or not _is_writing(int(temporary[2])):
             if entry.is_dir():
                 shutil.rmtree(entry, ignore_errors=True)
             else:

@@ -1,7 +1,9 @@
 """A tiny experiment, and one training of it that all tests of the command line share."""
 
 import shutil
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -39,7 +41,12 @@ def _server() -> None:
 @pytest.fixture(scope="session")
 def training(tmp_path_factory: pytest.TempPathFactory) -> Training:
     """Look at it, and change nothing."""
-    directory = tmp_path_factory.mktemp("training")
+    return _train_once(tmp_path_factory.mktemp)
+
+
+@cache  # tests/faults has the same fixture
+def _train_once(make_directory: Callable[[str], Path]) -> Training:
+    directory = make_directory("training")
     config = directory / "tiny.yaml"
     config.write_text(TINY)
     finished = process.run_anew("train", config, cwd=directory)

@@ -14,6 +14,7 @@ import pytest
 
 from cli.conftest import Training
 from cli.process import assert_refused, run, signal_at, start
+from cli.same import assert_same_run
 
 
 def half_a_line(call: int) -> None:
@@ -56,7 +57,9 @@ POINTS: dict[str, Callable[[], None]] = {
     "while the tokenizer is made": partial(
         signal_at, "transformer_cli.training.preparation", "learn_tokenizers", 1
     ),
-    "while the text is encoded": partial(signal_at, "transformer_cli.data.store", "_write_side", 2),
+    "while the text is encoded": partial(
+        signal_at, "transformer_cli.data.encoding", "_encode_page", 1
+    ),
     "before the encoded text gets its name": partial(at_rename, r".* -> encoded", after=False),
     "in the middle of an epoch": partial(
         signal_at, "transformer_cli.training.trainer:Trainer", "_update", 33
@@ -170,27 +173,4 @@ def assert_same_end(
     finished = run(*command)
     assert finished.code == 0, finished.err
     found = Path(command[command.index("--run-dir") + 1])
-    for name in ("model.safetensors", "optimizer.safetensors"):
-        last = Path("checkpoints/step-00000060") / name
-        assert (found / last).read_bytes() == (uninterrupted / last).read_bytes()
-    state = Path("checkpoints/step-00000060/state.json")
-    assert timeless((found / state).read_text()) == timeless((uninterrupted / state).read_text())
-    metrics, expected = (
-        [timeless(line) for line in (each / "metrics.jsonl").read_text().splitlines()]
-        for each in (found, uninterrupted)
-    )
-    assert metrics == expected
-    names, expected_names = (
-        {str(path.relative_to(each)) for path in each.rglob("*")} for each in (found, uninterrupted)
-    )
-    assert not [name for name in names if ".partial-" in name]
-    if not other_checkpoints:
-        assert names == expected_names
-
-
-def timeless(text: str) -> dict[str, Any]:
-    """A JSON object without how long things took."""
-    values = json.loads(text)
-    assert isinstance(values, dict)
-    values.pop("seconds")
-    return values
+    assert_same_run(found, uninterrupted, other_checkpoints)

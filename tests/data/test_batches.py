@@ -1,6 +1,7 @@
 """Every pair once an epoch, in batches that fit the budget, mixed anew each epoch."""
 
 from itertools import chain, pairwise
+from random import Random
 
 import numpy as np
 import pytest
@@ -8,7 +9,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from transformer_cli.data.batches import Batch, collate, plan_epoch
+from transformer_cli.data.batches import (
+    Batch,
+    collate,
+    count_batches,
+    cut_by_tokens,
+    plan_epoch,
+)
 from transformer_cli.data.encoded import EncodedText, TokenStore
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID
 
@@ -88,6 +95,39 @@ def test_every_epoch_has_the_same_number_of_batches(lengths: Lengths, batch_toke
         len(plan_epoch(text, batch_tokens, seed, epoch)) for seed in (0, 7) for epoch in range(4)
     }
     assert len(counts) == 1
+
+
+@settings(deadline=None)
+@given(LENGTHS, BUDGETS, st.integers(0, 9))
+def test_batches_are_counted_as_they_are_cut(
+    lengths: Lengths, batch_tokens: int, epoch: int
+) -> None:
+    text = text_of(lengths)
+    count = count_batches(text.src.lengths, text.tgt.lengths, batch_tokens)
+    assert count == len(plan_epoch(text, batch_tokens, seed=1, epoch=epoch))
+
+
+def test_no_pairs_make_no_batches() -> None:
+    none = np.zeros(0, np.int64)
+    assert count_batches(none, none, 10) == 0
+    assert list(cut_by_tokens(none, none, 10)) == []
+
+
+@settings(deadline=None)
+@given(st.lists(st.integers(1, 12), max_size=40), BUDGETS, st.randoms())
+def test_runs_are_cut_where_counting_one_by_one_cuts_them(
+    lengths: list[int], batch_tokens: int, random: Random
+) -> None:
+    order = random.sample(range(len(lengths)), len(lengths))
+    expected: list[list[int]] = []
+    for index in order:
+        longer = [*expected[-1], index] if expected else []
+        if longer and max(lengths[each] for each in longer) * len(longer) <= batch_tokens:
+            expected[-1] = longer
+        else:
+            expected.append([index])
+    found = cut_by_tokens(np.array(order, int), np.array(lengths, int), batch_tokens)
+    assert as_lists(list(found)) == expected
 
 
 def test_the_budget_is_filled_to_the_last_token() -> None:

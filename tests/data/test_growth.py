@@ -3,12 +3,12 @@
 import tracemalloc
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
-import pytest
 
-from transformer_cli.data import store as store_module
+from transformer_cli.data.encoding import encode_here
 from transformer_cli.data.store import open_store, write_store
 from transformer_cli.data.streamed import StreamedText
 from transformer_cli.data.windows import EpochBatches, StoredWindows
@@ -43,6 +43,9 @@ class Numbers:
     def source_sum(self) -> str:
         return str(self.count)
 
+    def stamp(self) -> str | None:
+        return None
+
 
 def quiet(lines: Iterable[str], label: str) -> Iterable[str]:
     return lines
@@ -54,11 +57,13 @@ def peak_of_an_epoch(directory: Path, pairs: int) -> int:
     tracemalloc.start()
     try:
         text = StreamedText.of(Numbers(pairs))
-        write_store(directory, text, Tokenizers(tokenizer, tokenizer), "print", quiet)
+        tokenizers = Tokenizers(tokenizer, tokenizer)
+        encode = partial(encode_here, tokenizers=tokenizers)
+        write_store(directory, text, encode, "print", quiet, page_pairs=64)
         store = open_store(directory, text.survey.text_sum, "print")
         assert store is not None
-        percentiles(store.src.length_counts(), PERCENTILES)
-        windows = StoredWindows(store, max_length=10, window_pairs=512, page_pairs=64)
+        percentiles(store.length_counts()[0], PERCENTILES)
+        windows = StoredWindows(store, max_length=10, batch_tokens=500, window_pairs=512)
         batches = EpochBatches(windows, batch_tokens=500, seed=1)
         assert sum(len(batch.src) for batch in batches.of_epoch(0)) == len(windows) > 0.7 * pairs
         return tracemalloc.get_traced_memory()[1]
@@ -66,10 +71,7 @@ def peak_of_an_epoch(directory: Path, pairs: int) -> int:
         tracemalloc.stop()
 
 
-def test_memory_does_not_grow_with_the_corpus(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(store_module, "_CHUNK", 256)
+def test_memory_does_not_grow_with_the_corpus(tmp_path: Path) -> None:
     peak_of_an_epoch(tmp_path / "first", 600)  # what is made once a process
     small = peak_of_an_epoch(tmp_path / "small", 2_000)
     large = peak_of_an_epoch(tmp_path / "large", 20_000)

@@ -1,7 +1,11 @@
 """Encoded text on disk is what was encoded, or it is not used."""
 
+import hashlib
 import json
-from collections.abc import Callable, Iterable
+import os
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from io import BytesIO
 from pathlib import Path
 
 import numpy as np
@@ -10,33 +14,93 @@ from hypothesis import given
 from hypothesis import strategies as st
 from letters import LettersFrom
 
-from transformer_cli.data import store as store_module
 from transformer_cli.data.corpus import ParallelFiles, ParallelText
-from transformer_cli.data.encoded import TokenStore, encode_text
-from transformer_cli.data.store import EncodedStore, open_store, stored_survey, write_store
+from transformer_cli.data.encoded import EncodedText, TokenStore, encode_text
+from transformer_cli.data.encoding import encode_here
+from transformer_cli.data.pages import pack_page, read_lengths, read_page
+from transformer_cli.data.store import (
+    EncodedStore,
+    note_times,
+    open_checked_store,
+    open_store,
+    stored_survey,
+    write_store,
+)
 from transformer_cli.data.streamed import StreamedText
 from transformer_cli.errors import CorpusError, RunError
 from transformer_cli.text.tokenizer import Tokenizers
 
 TOKENIZERS = Tokenizers(src=LettersFrom("a"), tgt=LettersFrom("A"))
+ENCODE = partial(encode_here, tokenizers=TOKENIZERS)
 TEXT = ParallelText([*"abcdefg", "ab" * 9], ["AAA", "B", "CB", "D", "E" * 30, "F", "GG", "H"])
 TEXT_SUM = StreamedText.of(TEXT).survey.text_sum
-NAMES = {"src.ids", "src.offsets", "tgt.ids", "tgt.offsets", "store.json"}
+NAMES = {"pages", "index", "store.json"}
 
 
 def quiet(lines: Iterable[str], label: str) -> Iterable[str]:
     return lines
 
 
-def contents(store: TokenStore) -> list[list[int]]:
-    return [store[index].tolist() for index in range(len(store))]
+def contents(pages: Iterable[EncodedText]) -> list[tuple[list[int], list[int]]]:
+    return [
+        (page.src[index].tolist(), page.tgt[index].tolist())
+        for page in pages
+        for index in range(len(page))
+    ]
 
 
-def stored(directory: Path, text: ParallelText = TEXT) -> EncodedStore:
-    write_store(directory, StreamedText.of(text), TOKENIZERS, "print", quiet)
+def stored(directory: Path, text: ParallelText = TEXT, page_pairs: int = 3) -> EncodedStore:
+    write_store(directory, StreamedText.of(text), ENCODE, "print", quiet, page_pairs)
     store = open_store(directory, StreamedText.of(text).survey.text_sum, "print")
     assert store is not None
     return store
+
+
+def opened(directory: Path) -> EncodedStore | None:
+    return open_store(directory, TEXT_SUM, "print")
+
+
+def all_of(store: EncodedStore) -> Iterator[EncodedText]:
+    return store.read(range(store.pages))
+
+
+# --- pages ----------------------------------------------------------------------------------------
+
+SENTENCES = st.lists(st.integers(0, 2**31 - 1), max_size=5)
+PAGES = st.lists(st.tuples(SENTENCES, SENTENCES), min_size=1, max_size=6)
+
+
+@given(PAGES, st.integers(0, 2**31 - 1))
+def test_a_page_is_what_was_packed(pairs: list[tuple[list[int], list[int]]], number: int) -> None:
+    packed = pack_page(number, [src for src, _ in pairs], [tgt for _, tgt in pairs])
+    file = BytesIO(packed + b"the next page")
+    assert contents([read_page(file, number, len(pairs))]) == pairs
+    file.seek(0)
+    src_lengths, tgt_lengths = read_lengths(file, number, len(pairs))
+    assert src_lengths.tolist() == [len(src) for src, _ in pairs]
+    assert tgt_lengths.tolist() == [len(tgt) for _, tgt in pairs]
+
+
+def test_every_bit_of_a_page_counts() -> None:
+    packed = pack_page(7, [[1, 2], []], [[3], [4, 5]])
+    for place in range(len(packed)):
+        for bit in range(8):
+            changed = bytearray(packed)
+            changed[place] ^= 1 << bit
+            with pytest.raises(ValueError, match=r"^a page"):
+                read_page(BytesIO(changed), 7, 2)
+        with pytest.raises(ValueError, match=r"^a page"):
+            read_page(BytesIO(packed[:place]), 7, 2)
+
+
+def test_a_page_in_anothers_place_is_none() -> None:
+    packed = pack_page(7, [[1]], [[2]])
+    for number, pairs in ((8, 1), (7, 2)):
+        with pytest.raises(ValueError, match=r"^a page"):
+            read_page(BytesIO(packed + bytes(100)), number, pairs)
+
+
+# --- stores ---------------------------------------------------------------------------------------
 
 
 @given(
@@ -47,32 +111,43 @@ def stored(directory: Path, text: ParallelText = TEXT) -> EncodedStore:
 def test_what_is_read_is_what_was_encoded(
     tmp_path_factory: pytest.TempPathFactory,
     pairs: list[tuple[str, str]],
-    chunk: int,
+    page_pairs: int,
     data: st.DataObject,
 ) -> None:
     text = ParallelText([src for src, _ in pairs], [tgt for _, tgt in pairs])
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(store_module, "_CHUNK", chunk)
-        store = stored(tmp_path_factory.mktemp("store") / "encoded", text)
-        counts = store.tgt.length_counts()
-    cuts = data.draw(st.lists(st.integers(0, len(pairs)), min_size=2, max_size=6).map(sorted))
-    runs = [range(cuts[at], cuts[at + 1]) for at in range(0, len(cuts) - 1, 2)]
-    indices = [index for run in runs for index in run]
-    expected, found = encode_text(text, TOKENIZERS, quiet), store.read(runs)
-    assert contents(found.src) == [expected.src[index].tolist() for index in indices]
-    assert contents(found.tgt) == [expected.tgt[index].tolist() for index in indices]
-    for lengths, side in zip(store.lengths(runs), (found.src, found.tgt), strict=True):
-        assert lengths.tolist() == side.lengths.tolist()
-    assert (len(store), store.src.tokens) == (len(pairs), len(expected.src.ids))
-    assert np.repeat(np.arange(len(counts)), counts).tolist() == sorted(expected.tgt.lengths)
+    store = stored(tmp_path_factory.mktemp("store") / "encoded", text, page_pairs)
+    numbers = data.draw(st.lists(st.integers(0, max(0, store.pages - 1)), max_size=5))
+    numbers = numbers if store.pages else []
+    indices = [
+        index
+        for number in numbers
+        for index in range(number * page_pairs, min(len(pairs), (number + 1) * page_pairs))
+    ]
+    expected = encode_text(text, TOKENIZERS, quiet)
+    found = list(store.read(numbers))
+    assert contents(found) == contents([expected.take(np.array(indices, int))])
+    for lengths, page in zip(store.lengths(numbers), found, strict=True):
+        assert [side.tolist() for side in lengths] == [
+            page.src.lengths.tolist(),
+            page.tgt.lengths.tolist(),
+        ]
+    tokens = (len(expected.src.ids), len(expected.tgt.ids))
+    assert (len(store), store.src_tokens, store.tgt_tokens) == (len(pairs), *tokens)
+    for counts, side in zip(store.length_counts(), (expected.src, expected.tgt), strict=True):
+        assert np.repeat(np.arange(len(counts)), counts).tolist() == sorted(side.lengths)
 
 
-def test_the_files_are_little_endian_and_no_more(tmp_path: Path) -> None:
-    stored(tmp_path / "encoded", ParallelText(["ab", "c"], ["B", "ZA"]))
+def test_the_files_are_these_and_no_more(tmp_path: Path) -> None:
+    stored(tmp_path / "encoded", ParallelText(["ab", "c"], ["B", "ZA"]), page_pairs=1)
     files = {path.name: path.read_bytes() for path in (tmp_path / "encoded").iterdir()}
     assert set(files) == NAMES
-    assert files["src.ids"] == b"\0\0\0\0\1\0\0\0\2\0\0\0"
-    assert files["tgt.offsets"] == bytes([*[0] * 8, 1, *[0] * 7, 3, *[0] * 7])
+    first, second = pack_page(0, [[0, 1]], [[1]]), pack_page(1, [[2]], [[25, 0]])
+    assert files["pages"] == first + second
+    # After two sums: number, pairs, lengths, ids; little-endian.
+    assert first[8:] == bytes.fromhex(
+        "00000000 01000000 02000000 01000000 000000000100000001000000"
+    )
+    assert files["index"] == bytes(8) + len(first).to_bytes(8, "little")
     assert [path.name for path in tmp_path.iterdir()] == ["encoded"]
 
 
@@ -92,40 +167,114 @@ def test_another_text_or_tokenizer_does_not_fit(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "damage",
     [
-        lambda data: data[:-1],
-        lambda data: data + b"\0",
+        lambda data: data[:-2],
+        lambda data: data + b"\1",
         lambda data: b"",
         lambda data: bytes([data[0] ^ 1]) + data[1:],
+        lambda data: data[:-3] + bytes([data[-3] ^ 64]) + data[-2:],
     ],
-    ids=["cut off", "too long", "empty", "a bit flipped"],
+    ids=["cut off", "too long", "empty", "its first bit flipped", "one of its last bits flipped"],
 )
 def test_a_damaged_store_is_none(
     tmp_path: Path, name: str, damage: Callable[[bytes], bytes]
 ) -> None:
     stored(tmp_path / "encoded")
     path = tmp_path / "encoded" / name
-    whole = path.read_bytes()
-    path.write_bytes(damage(whole))
-    if name == "store.json" and damage(whole).strip() == whole.strip():
-        return
-    assert open_store(tmp_path / "encoded", TEXT_SUM, "print") is None
+    path.write_bytes(damage(path.read_bytes()))
+    assert opened(tmp_path / "encoded") is None
     path.unlink()
-    assert open_store(tmp_path / "encoded", TEXT_SUM, "print") is None
+    assert opened(tmp_path / "encoded") is None
+
+
+@pytest.mark.parametrize("name", ["pages", "index"])
+@pytest.mark.parametrize("place", [0.0, 0.3, 0.6, 0.99])
+def test_damage_that_no_time_tells_of_is_found_where_it_would_be_used(
+    tmp_path: Path, name: str, place: float
+) -> None:
+    directory = tmp_path / "encoded"
+    whole = contents(all_of(stored(directory)))
+    path = directory / name
+    data, before = bytearray(path.read_bytes()), path.stat()
+    data[int(place * len(data))] ^= 16
+    path.write_bytes(data)
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    store = opened(directory)
+    assert store is not None
+    damaged = []
+    for number in range(store.pages):
+        try:
+            assert contents(store.read([number])) == whole[3 * number : 3 * number + 3]
+        except RunError as error:
+            damaged.append((number, str(error)))
+    ((number, message),) = damaged
+    assert message.startswith(f"{directory / 'pages'}: page {number} is damaged")
+    assert f"delete {directory}" in message
+    assert not store.is_whole()
 
 
 @pytest.mark.parametrize(
-    ("key", "value"), [("format", 2), ("pairs", "8"), ("surprise", 1), ("sha256", {})]
+    ("key", "value"), [("format", 1), ("page_pairs", "8"), ("surprise", 1), ("files", {})]
 )
 def test_a_description_is_read_strictly(tmp_path: Path, key: str, value: object) -> None:
     stored(tmp_path / "encoded")
     path = tmp_path / "encoded" / "store.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), key: value}))
-    assert open_store(tmp_path / "encoded", TEXT_SUM, "print") is None
+    sealed = json.loads(path.read_text())
+    sealed["content"][key] = value
+    path.write_text(json.dumps(sealed))
+    assert opened(tmp_path / "encoded") is None  # its sum is not that any more
+    sealed["sha256"] = sealed_sum(sealed["content"])
+    path.write_text(json.dumps(sealed))
+    assert opened(tmp_path / "encoded") is None
+
+
+def sealed_sum(content: object) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 def test_no_store_is_none(tmp_path: Path) -> None:
-    assert open_store(tmp_path / "encoded", TEXT_SUM, "print") is None
+    assert opened(tmp_path / "encoded") is None
+    assert open_checked_store(tmp_path / "encoded", TEXT_SUM, "print") is None
     assert stored_survey(tmp_path / "encoded") is None
+
+
+# --- times ----------------------------------------------------------------------------------------
+
+
+def test_a_copy_is_read_as_a_whole_until_its_times_are_noted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory = tmp_path / "encoded"
+    stored(directory)
+    checks: list[bool] = []
+    is_whole = EncodedStore.is_whole
+
+    def watched(store: EncodedStore) -> bool:
+        checks.append(is_whole(store))
+        return checks[-1]
+
+    monkeypatch.setattr(EncodedStore, "is_whole", watched)
+    assert opened(directory) is not None
+    assert checks == []
+    os.utime(directory / "index", ns=(5, 5))
+    assert open_checked_store(directory, TEXT_SUM, "print") is not None
+    assert checks == []
+    for _ in range(2):
+        assert opened(directory) is not None
+    assert checks == [True, True]
+    note_times(directory, StreamedText.of(TEXT).survey)
+    assert opened(directory) is not None
+    assert checks == [True, True]
+    assert {path.name for path in directory.iterdir()} == NAMES
+
+
+def test_times_are_not_written_where_they_are_known(tmp_path: Path) -> None:
+    stored(tmp_path / "encoded")
+    before = (tmp_path / "encoded" / "store.json").stat()
+    note_times(tmp_path / "encoded", StreamedText.of(TEXT).survey)
+    assert (tmp_path / "encoded" / "store.json").stat() == before
+
+
+# --- trouble --------------------------------------------------------------------------------------
 
 
 def test_a_text_that_changes_meanwhile_leaves_nothing(tmp_path: Path) -> None:
@@ -135,23 +284,23 @@ def test_a_text_that_changes_meanwhile_leaves_nothing(tmp_path: Path) -> None:
     text = StreamedText.of(files)
     files.src.write_text("a\n\n")
     with pytest.raises(CorpusError, match="somebody changes the files"):
-        write_store(tmp_path / "encoded", text, TOKENIZERS, "print", quiet)
+        write_store(tmp_path / "encoded", text, ENCODE, "print", quiet)
     assert {path.name for path in tmp_path.iterdir()} == {"src", "tgt"}
 
 
-@pytest.mark.parametrize("name", ["src.ids", "tgt.offsets"])
+@pytest.mark.parametrize("name", ["pages", "index"])
 def test_a_store_that_goes_while_it_is_used_is_one_line(tmp_path: Path, name: str) -> None:
     store = stored(tmp_path / "encoded")
     path = tmp_path / "encoded" / name
     path.write_bytes(path.read_bytes()[:-4])
-    with pytest.raises(RunError, match=f"^{path}: cut off [^\n]+$"):
-        store.read([range(len(store))])
+    with pytest.raises(RunError, match=f"^{store.directory}/pages: page 2 is damaged[^\n]+$"):
+        contents(all_of(store))
     path.unlink()
     with pytest.raises(RunError, match=f"^{path}: cannot be read [^\n]+$"):
-        store.read([range(len(store))])
+        contents(all_of(store))
 
 
 def test_reading_nothing_gives_nothing(tmp_path: Path) -> None:
     store = stored(tmp_path / "encoded")
-    assert contents(store.read([]).src) == contents(TokenStore.of([]))
-    assert len(store.read([range(3, 3)])) == 0
+    assert contents(store.read([])) == []
+    assert len(TokenStore.joined([])) == 0

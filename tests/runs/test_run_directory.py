@@ -112,13 +112,14 @@ def test_a_full_disk_is_a_run_error(trained: RunDirectory, monkeypatch: pytest.M
     [
         ({"seed": 2}, "seed was 1, now 2"),
         ({"model": {"d_model": 64}}, "model.d_model was 256, now 64"),
-        ({"training": {"validate_every": 9}}, "training.validate_every was None, now 9"),
-        ({"training": {"average_decay": 0.9}}, "training.average_decay was None, now 0.9"),
+        ({"training": {"validate_every": 9}}, "training.validate_every was null, now 9"),
+        ({"training": {"average_decay": 0.9}}, "training.average_decay was null, now 0.9"),
         ({"training": {"consistency": 5.0}}, "training.consistency was 0.0, now 5.0"),
         ({"training": {"schedule": {"kind": "noam", "warmup": 7}}}, "warmup was 4000, now 7"),
         ({"tokenizer": {"kind": "words", "min_freq": 1}}, "tokenizer.min_freq was 2, now 1"),
         ({"data": {"kind": "copy", "length": 3}}, "data.length was 10, now 3"),
-        ({"init": "/runs/other"}, "init was None, now /runs/other"),
+        ({"init": "/runs/other"}, "init was null, now /runs/other"),
+        ({"training": {"betas": [0.9, 0.9]}}, "betas was [0.9, 0.98], now [0.9, 0.9]"),
         ({"seed": 2, "training": {"epochs": 11, "eps": 1.0}}, "1, now 2; training.eps was 1e-09"),
     ],
 )

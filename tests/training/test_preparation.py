@@ -1,5 +1,7 @@
 """The corpus and its tokenizers made ready, with numbers worked out by hand."""
 
+import json
+import os
 import shutil
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -11,8 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from transformer_cli.config.schema import Config
-from transformer_cli.data.encoded import TokenStore
-from transformer_cli.data.store import StoredSide, stored_survey
+from transformer_cli.data import corpus, store
+from transformer_cli.data.encoded import EncodedText, TokenStore
+from transformer_cli.data.store import stored_survey
+from transformer_cli.data.streamed import StreamedText
 from transformer_cli.errors import CorpusError, RunError, TokenizerError
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.text.lines import Progress
@@ -22,6 +26,7 @@ from transformer_cli.training.preparation import (
     PERCENTILES,
     Prepared,
     Texts,
+    open_prepared,
     percentiles,
     prepare,
     read_texts,
@@ -64,10 +69,10 @@ def prepared(
     more: Sequence[Pairs] = (),
     init: RunDirectory | None = None,
 ) -> tuple[Texts, Prepared]:
-    corpus = run.path.parent
+    parent = run.path.parent
     data = {"kind": "files", "src_lang": "xx", "tgt_lang": "xx"}
-    files = {"train": write(corpus, "train", train), "val": write(corpus, "val", val)}
-    added = {"more": [write(corpus, f"more-{n}", pairs) for n, pairs in enumerate(more)]}
+    files = {"train": write(parent, "train", train), "val": write(parent, "val", val)}
+    added = {"more": [write(parent, f"more-{n}", pairs) for n, pairs in enumerate(more)]}
     config = Config.model_validate(
         {"init": init and str(init.path), "data": data | files | added, "tokenizer": tokenizer}
     )
@@ -82,9 +87,14 @@ def files_of(directory: Path) -> dict[str, tuple[int, int]]:
     return {name: (stat.st_ino, stat.st_mtime_ns) for name, stat in stats}
 
 
-def ids(side: StoredSide | TokenStore) -> list[list[int]]:
-    store = side.read([range(side.sentences)]) if isinstance(side, StoredSide) else side
-    return [store[index].tolist() for index in range(len(store))]
+def stored(result: Prepared) -> EncodedText:
+    pages = list(result.train.read(range(result.train.pages)))
+    sides = ([page.src for page in pages], [page.tgt for page in pages])
+    return EncodedText(*map(TokenStore.joined, sides))
+
+
+def ids(side: TokenStore) -> list[list[int]]:
+    return [side[index].tolist() for index in range(len(side))]
 
 
 def test_blank_pairs_are_counted_and_dropped(run: RunDirectory) -> None:
@@ -96,8 +106,8 @@ def test_blank_pairs_are_counted_and_dropped(run: RunDirectory) -> None:
     assert texts.val.tgt == ["x q r", "y"]
     assert (len(result.train), len(result.val)) == (3, 2)
     # Seen twice in training: a 3 times, b 2 times; x 3 times, y 2 times.
-    assert ids(result.train.src) == [[4, 5, 0], [4, 5], [4, 0]]
-    assert ids(result.train.tgt) == [[4, 5], [4], [4, 5, 0, 0, 0]]
+    assert ids(stored(result).src) == [[4, 5, 0], [4, 5], [4, 0]]
+    assert ids(stored(result).tgt) == [[4, 5], [4], [4, 5, 0, 0, 0]]
     assert ids(result.val.src) == [[4, 0], [5]]
     assert ids(result.val.tgt) == [[4, 0, 0], [5]]
 
@@ -132,7 +142,7 @@ def test_tokenizers_are_learned_once(run: RunDirectory) -> None:
     assert files_of(run.tokenizer) == files
     assert fingerprint(run.tokenizer) == known
     assert second.tokenizers.types == first.tokenizers.types == (4, 5)
-    assert ids(second.train.src) == ids(first.train.src)
+    assert ids(stored(second).src) == ids(stored(first).src)
     assert ids(second.val.src) == [[5, 0]]
 
 
@@ -143,7 +153,7 @@ def test_before_training_another_text_has_other_tokenizers(run: RunDirectory) ->
     prepared(run)
     _, result = prepared(run, train=OTHER_TEXT)
     assert result.tokenizers.types == (2, 2)
-    assert ids(result.train.src) == [[4], [4, 0]]
+    assert ids(stored(result).src) == [[4], [4, 0]]
     _, again = prepared(run)
     assert again.tokenizers.types == (4, 5)
 
@@ -189,38 +199,177 @@ def encoding(run: RunDirectory) -> list[str]:
 
 
 ENCODING_VAL = ["encoding source of 2", "encoding target of 2"]
-ENCODING_BOTH = ["encoding source of 3", "encoding target of 3", *ENCODING_VAL]
+ENCODING = ["encoding of 3", *ENCODING_VAL]
 LEARNING = ["source words of 3", "target words of 3"]
 
 
 def test_the_training_text_is_encoded_once(run: RunDirectory) -> None:
-    assert encoding(run) == [*LEARNING, *ENCODING_BOTH]
+    assert encoding(run) == [*LEARNING, *ENCODING]
     files = files_of(run.encoded)
     assert encoding(run) == ENCODING_VAL
     assert files_of(run.encoded) == files
     texts, result = prepared(run)
     assert (texts.blank_in_train, len(texts.train)) == (2, 3)
-    assert ids(result.train.tgt) == [[4, 5], [4], [4, 5, 0, 0, 0]]
+    assert ids(stored(result).tgt) == [[4, 5], [4], [4, 5, 0, 0, 0]]
+
+
+MADE = {"pages", "index", "batches.json"}
+"""Files of the store that are always the same; store.json also notes times."""
 
 
 def test_a_store_that_is_gone_or_damaged_is_made_anew(run: RunDirectory) -> None:
     prepared(run)
-    whole = {path.name: path.read_bytes() for path in run.encoded.iterdir()}
-    for name in whole:
+    whole = {name: (run.encoded / name).read_bytes() for name in MADE}
+    assert {path.name for path in run.encoded.iterdir()} == MADE | {"store.json"}
+    for name in ("pages", "index", "store.json", "batches.json"):
         (run.encoded / name).write_bytes(b"not this")
-        assert encoding(run) == ENCODING_BOTH
-        assert {path.name: path.read_bytes() for path in run.encoded.iterdir()} == whole
+        # What batches.json says is only counted again.
+        assert encoding(run) == (ENCODING_VAL if name == "batches.json" else ENCODING)
+        assert {name: (run.encoded / name).read_bytes() for name in MADE} == whole
     shutil.rmtree(run.encoded)
-    assert encoding(run) == ENCODING_BOTH
-    assert {path.name: path.read_bytes() for path in run.encoded.iterdir()} == whole
+    assert encoding(run) == ENCODING
+    assert {name: (run.encoded / name).read_bytes() for name in MADE} == whole
     assert not list(run.path.glob("*.partial-*"))
+
+
+def test_a_store_of_an_older_version_is_made_anew(run: RunDirectory) -> None:
+    prepared(run)
+    shutil.rmtree(run.encoded)
+    run.encoded.mkdir()
+    (run.encoded / "store.json").write_text('{"format": 1, "pairs": 3}')
+    (run.encoded / "src.ids").write_bytes(bytes(28))
+    assert encoding(run) == ENCODING
+    assert {path.name for path in run.encoded.iterdir()} == MADE | {"store.json"}
+
+
+@pytest.fixture
+def long_ago(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Any file was changed long enough ago for its times to tell of the next change."""
+    monkeypatch.setattr(corpus, "_SETTLED_NS", 0)
+
+
+@pytest.fixture
+def passes(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The training text's files each time that one is read for its sum."""
+    read: list[str] = []
+    chunks = corpus._chunks
+
+    def watched(path: Path) -> Iterable[bytes]:
+        read.append(path.name)
+        return chunks(path)
+
+    monkeypatch.setattr(corpus, "_chunks", watched)
+    return read
+
+
+@pytest.mark.usefixtures("long_ago")
+def test_a_later_start_reads_neither_the_text_nor_the_whole_store(
+    run: RunDirectory, passes: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts, _ = prepared(run)
+    known = stored_survey(run.encoded)
+    assert known is not None
+    assert known.stamp is not None
+    passes.clear()
+    monkeypatch.setattr(store.EncodedStore, "is_whole", lambda self: pytest.fail("all is read"))
+    assert StreamedText.of(texts.train.source, known).survey == known
+    assert passes == []
+
+
+@pytest.mark.usefixtures("long_ago")
+@pytest.mark.parametrize("size", ["same", "other"])
+def test_a_changed_text_is_noticed_though_its_time_is_set_back(
+    run: RunDirectory, size: str
+) -> None:
+    texts, _ = prepared(run)
+    known = stored_survey(run.encoded)
+    path = run.path.parent / "train.src"
+    before = path.stat()
+    text = path.read_text()
+    path.write_text(text.replace("c", "q") if size == "same" else text.replace("c", "qq"))
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    survey = StreamedText.of(texts.train.source, known).survey
+    assert survey.text_sum != texts.train.survey.text_sum
+
+
+def test_a_text_that_was_just_written_is_read_again(run: RunDirectory, passes: list[str]) -> None:
+    texts, _ = prepared(run)
+    known = stored_survey(run.encoded)
+    assert known is not None
+    assert known.stamp is None
+    passes.clear()
+    StreamedText.of(texts.train.source, known)
+    assert passes == ["train.src", "train.tgt"]
+
+
+@pytest.mark.usefixtures("long_ago")
+def test_new_times_are_noted_once_all_was_checked(run: RunDirectory, passes: list[str]) -> None:
+    texts, _ = prepared(run)
+    for path in (run.encoded / "pages", run.path.parent / "train.src"):
+        os.utime(path, ns=(1, 1))
+    passes.clear()
+    assert encoding(run) == ENCODING_VAL
+    assert passes
+    passes.clear()
+    known = stored_survey(run.encoded)
+    assert StreamedText.of(texts.train.source, known).survey == known
+    assert passes == []
+    assert files_of(run.encoded)["pages"][1] == 1
+    described = json.loads((run.encoded / "store.json").read_text())["content"]
+    assert described["files"]["pages"][1] == 1
+
+
+# --- other processes ------------------------------------------------------------------------------
+
+
+def test_other_processes_get_the_same_by_reading_alone(run: RunDirectory) -> None:
+    texts, made = prepared(run)
+    for path in (run.path.parent / "train.src", run.path.parent / "train.tgt"):
+        path.unlink()  # they do not even look at it
+    os.utime(run.encoded / "pages", ns=(1, 1))  # nor at times that another machine may see
+    before = {**files_of(run.path), **files_of(run.encoded), **files_of(run.tokenizer)}
+    their_texts, theirs = open_prepared(run.load_config(), run, quiet)
+    assert {**files_of(run.path), **files_of(run.encoded), **files_of(run.tokenizer)} == before
+    assert ids(stored(theirs).src) == ids(stored(made).src)
+    assert ids(theirs.val.tgt) == ids(made.val.tgt)
+    assert their_texts.train.survey == stored_survey(run.encoded)
+    assert their_texts.val == texts.val
+    assert theirs.tokenizers.src.encode("a b q") == made.tokenizers.src.encode("a b q")
+
+
+def test_what_is_not_ready_is_refused(run: RunDirectory) -> None:
+    prepared(run)
+    settings = run.load_config()
+    whole = shutil.copytree(run.path, run.path.with_name("whole"))
+
+    def refused() -> None:
+        with pytest.raises(RunError, match=f"^{run.encoded}: not what belongs[^\n]*vocab CONFIG$"):
+            open_prepared(settings, run, quiet)
+        shutil.rmtree(run.path)
+        shutil.copytree(whole, run.path)
+
+    for directory in (run.encoded, run.tokenizer):
+        shutil.rmtree(directory)
+        refused()
+    (run.encoded / "pages").write_bytes(b"cut off")
+    refused()
+    shutil.rmtree(run.tokenizer)
+    shutil.rmtree(run.encoded)
+    prepared(run, tokenizer=WORDS | {"min_freq": 1})
+    for part in ("tokenizer", "encoded"):
+        shutil.copytree(run.path / part, run.path.with_name(f"other-{part}"))
+    shutil.rmtree(run.path)
+    shutil.copytree(whole, run.path)
+    shutil.rmtree(run.tokenizer)
+    shutil.copytree(run.path.with_name("other-tokenizer"), run.tokenizer)
+    refused()
 
 
 def test_tokenizers_learned_anew_encode_anew(run: RunDirectory) -> None:
     prepared(run)
     shutil.rmtree(run.tokenizer)
     _, result = prepared(run, tokenizer=WORDS | {"min_freq": 1})
-    assert ids(result.train.src) == [[4, 5, 6], [4, 5], [4, 7]]
+    assert ids(stored(result).src) == [[4, 5, 6], [4, 5], [4, 7]]
 
 
 def test_a_store_that_cannot_be_written_is_one_line(
@@ -245,7 +394,7 @@ def test_added_pairs_are_trained_on_like_the_corpus_own(run: RunDirectory) -> No
     assert list(texts.train.src) == ["a b c", "a b", "a d", "b d", "e"]
     assert list(texts.train.tgt) == ["x y", "x", "x y z w v", "w", "y z"]
     # a and b 3 times, d 2 times; x and y 3 times, z and w 2 times.
-    assert ids(result.train.src) == [[4, 5, 0], [4, 5], [4, 6], [5, 6], [0]]
+    assert ids(stored(result).src) == [[4, 5, 0], [4, 5], [4, 6], [5, 6], [0]]
     assert [side.lines for side in summarise(result)] == [5, 5]
     assert summarise(result)[0].types == 5
 
@@ -256,7 +405,7 @@ def test_another_added_text_is_another_training_text(run: RunDirectory) -> None:
     changed = [MORE[0], [("e e", "y z")]]
     _, result = prepared(run, more=changed)
     assert learned_from(run.tokenizer) != known
-    assert ids(result.train.src)[-1] == [7, 7]  # e is seen twice now
+    assert ids(stored(result).src)[-1] == [7, 7]  # e is seen twice now
     (run.checkpoints / "step-00000001").mkdir()
     with pytest.raises(RunError, match=f"^{run.path}: the training text has changed"):
         prepared(run, more=MORE)
@@ -287,7 +436,7 @@ def test_tokenizers_of_an_earlier_run_are_taken_over(run: RunDirectory) -> None:
     _, result = prepared(run, train=OTHER_TEXT, init=earlier)
     assert same_tokenizers(earlier.tokenizer, run.tokenizer)
     assert fingerprint(earlier.tokenizer) != fingerprint(run.tokenizer)
-    assert ids(result.train.src) == [[0], [0, 5]]  # b is 5 there, and here it would be 4
+    assert ids(stored(result).src) == [[0], [0, 5]]  # b is 5 there, and here it would be 4
     files = files_of(run.tokenizer)
     prepared(run, train=OTHER_TEXT, init=earlier)
     assert files_of(run.tokenizer) == files
@@ -311,7 +460,7 @@ def test_once_training_has_begun_the_earlier_run_may_be_gone(run: RunDirectory) 
     (run.checkpoints / "step-00000001").mkdir()
     shutil.rmtree(earlier.path)
     _, second = prepared(run, init=earlier)
-    assert ids(second.train.src) == ids(first.train.src)
+    assert ids(stored(second).src) == ids(stored(first).src)
 
 
 # --- what is trained on ---------------------------------------------------------------------------

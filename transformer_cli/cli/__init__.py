@@ -1,5 +1,6 @@
 """The command line: its commands, and the one place where an error becomes a line and a code."""
 
+import os
 import signal
 import sys
 from types import FrameType
@@ -48,12 +49,19 @@ def _transformer_cli(version: Version = False) -> None:
 
 def main() -> NoReturn:
     """Run the command line and exit."""
-    signal.signal(signal.SIGTERM, _terminated)
+    signal.signal(signal.SIGTERM, _stopped)
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+        signal.signal(signal.SIGINT, _stopped)
+    code = _run()
     try:
-        sys.exit(_run())
-    finally:
-        # One more while Python ends would be an exception in whatever runs then.
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        print(end="", file=sys.stderr, flush=True)
+    except OSError:
+        # Lines that nobody took go nowhere, or Python would try them again and end with a code of
+        # its own.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
+    # While Python ends, an exception would be raised in whatever runs then.
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    sys.exit(code)
 
 
 def _run() -> int:
@@ -70,7 +78,8 @@ def _run() -> int:
         name = context.command_path if context else "transformer-cli"
         return _complain(f"{error.format_message()} (see: {name} --help)", error.exit_code)
     except OSError as error:
-        return _complain(str(error), 1)
+        named = error.filename is not None and error.strerror is not None
+        return _complain(f"{error.filename}: {error.strerror}" if named else str(error), 1)
     except (MemoryError, RuntimeError) as error:
         if is_lost_process(error):
             return _complain(str(RanksError.of(error)), RanksError.exit_code)
@@ -85,5 +94,13 @@ def _complain(message: str, code: int) -> int:
     return code
 
 
-def _terminated(number: int, frame: FrameType | None) -> NoReturn:
+def _stopped(number: int, frame: FrameType | None) -> NoReturn:
+    while frame is not None:
+        if frame.f_code.co_filename == "<frozen importlib._bootstrap>":
+            # Who is being imported may catch an exception, or make another of it. Nothing is half
+            # done then that the next start would not clear away.
+            os._exit(128 + number)
+        frame = frame.f_back
+    if number == signal.SIGINT:
+        raise KeyboardInterrupt
     sys.exit(128 + number)

@@ -12,21 +12,24 @@ if TYPE_CHECKING:
 
 
 def log(message: str) -> None:
-    """Write one line to stderr, above a bar that may be there; if nobody reads it, go on.
+    """Write one line to stderr, above a bar that may be there; if nothing takes it, go on.
 
     Of several processes of one job the leading one speaks.
     """
-    if not Ranks.of_environment().leads:
-        return
-    from tqdm import tqdm
-
-    with suppress(BrokenPipeError):
-        tqdm.write(message, file=sys.stderr)
+    if Ranks.of_environment().leads:
+        _write(message)
 
 
 def warn(where: str, what: object) -> None:
-    """Write one line to stderr about what was found in a file or a run."""
-    log(f"warning: {where}: {what}")
+    """Write one line to stderr about what this process has found in a file or a run."""
+    _write(f"warning: {where}: {what}")
+
+
+def _write(message: str) -> None:
+    from tqdm import tqdm
+
+    with suppress(OSError):  # nobody reads it any more, or the disk of the log is full
+        tqdm.write(message, file=sys.stderr)
 
 
 def bar(

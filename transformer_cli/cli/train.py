@@ -41,13 +41,24 @@ def train(
       transformer-cli train configs/multi30k_de_en.yaml --set training.epochs=12
     """
     from transformer_cli.config.yaml import load_config
-    from transformer_cli.model.device import choose_device, choose_precision, use_threads
     from transformer_cli.runs.directory import RunDirectory
+    from transformer_cli.runs.lock import refuse_if_locked
 
     settings = load_config(config, set_ or [])
     ranks = Ranks.of_environment()
     run = RunDirectory(options.run_directory(config, run_dir))
+    if ranks.leads:
+        refuse_if_locked(run)  # before torch is imported: a second training is told at once
+
+    from transformer_cli.model.device import (
+        bound_kernel_caches,
+        choose_device,
+        choose_precision,
+        use_threads,
+    )
+
     use_threads(threads)
+    bound_kernel_caches()
     torch_device = choose_device(device, ranks)
     torch_precision = choose_precision(precision, torch_device)
     with ranks.joined(torch_device) as ranks, ExitStack() as held:
@@ -60,7 +71,8 @@ def train(
         with stop_requests() as stop_requested:
             _follow(session, stop_requested)
     if session.stopped and not session.finished:
-        log(f"stopped at step {session.trainer.step}; the same command goes on from there")
+        same = "the same command without --overwrite" if overwrite else "the same command"
+        log(f"stopped at step {session.trainer.step}; {same} goes on from there")
         raise typer.Exit(128 + (stop_requested.signal or signal.SIGTERM))
     standing = session.standing
     done = f"{run.path}: trained {session.trainer.step} steps in {standing.seconds:.0f} s"
@@ -85,19 +97,17 @@ def _prepare(
     from transformer_cli.data.store import stored_survey
     from transformer_cli.runs.inheritance import refuse_unfit_init
     from transformer_cli.runs.lock import locked
-    from transformer_cli.training.preparation import prepare, read_texts
+    from transformer_cli.training.preparation import open_prepared, prepare, read_texts
 
     if not ranks.leads:
         ranks.wait()
-    else:
-        refuse_unfit_init(settings, run, overwrite)
+        return open_prepared(settings, run, line_bar)
+    refuse_unfit_init(settings, run, overwrite)
     texts = read_texts(settings.data, stored_survey(run.encoded))
-    if ranks.leads:
-        held.enter_context(locked(run))
-        run.prepare(settings, overwrite)
+    held.enter_context(locked(run))
+    run.prepare(settings, overwrite)
     prepared = prepare(settings, texts, run, line_bar)
-    if ranks.leads:
-        ranks.wait()
+    ranks.wait()
     return texts, prepared
 
 

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from itertools import tee
+from itertools import islice, tee
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, TextIO
 
@@ -15,6 +15,7 @@ from transformer_cli.cli import options
 from transformer_cli.cli.display import bar, log, warn
 from transformer_cli.config.choices import DecodingErrors
 from transformer_cli.errors import InputError, TransformerCliError, UsageError
+from transformer_cli.ranks import Ranks
 
 if TYPE_CHECKING:
     from tqdm import tqdm
@@ -81,12 +82,15 @@ def translate(
     if str(output) != "-":
         options.check_output(output)
     to_stream = str(output) == "-" or is_stream(output)
-    can_resume = not to_stream and str(input_) != "-" and not is_stream(input_)
-    if resume and not can_resume:
+    has_files = not to_stream and str(input_) != "-" and not is_stream(input_)
+    if resume and not has_files:
         raise UsageError("translate: --resume needs files; name them with -i and -o")
+    ranks = Ranks.of_environment()
+    if ranks.size > 1 and not has_files:
+        raise UsageError("translate: several processes need files; name them with -i and -o")
     use_threads(threads)
-    torch_device = choose_device(device)
-    with _opened(input_) as source:
+    torch_device = choose_device(device, ranks)
+    with _opened(input_) as source, ranks.joined(torch_device) as ranks:
         translator = Translator.load(
             RunDirectory(run), checkpoint, torch_device, choose_precision(precision, torch_device)
         ).searching(beam_size, batch_tokens, max_length)
@@ -96,35 +100,51 @@ def translate(
         chunk_lines = 1 if interactive else CHUNK_LINES
 
         def translated(first_line: int) -> Iterator[tuple[str, str]]:
-            """Each translation with its source."""
+            """Each line that is left, with its translation."""
             sources, remembered = tee(lines)
             translations = translator.translate_stream(
-                sources, chunk_lines, first_line, partial(warn, name)
+                sources, chunk_lines, first_line, partial(warn, name), ranks
             )
-            return zip(translations, remembered, strict=False)
+            return zip(remembered, translations, strict=False)
 
         if to_stream:
+            _to_stream(output, translated(1), flushing=interactive)
+        elif ranks.leads:
+            terms = {**translator.terms, "errors": errors}
             with (
-                _stream(output) as stream,
-                # A bar and translations on one terminal would get in each other's way.
-                _bar(hidden=stream.isatty()) as lines_bar,
+                output_file(output, terms, chunk_lines * ranks.size, has_files) as file,
+                _saying_how(file),
             ):
-                for translation, _ in translated(1):
-                    stream.write(translation + "\n")
-                    lines_bar.update()
-                    if interactive:
-                        stream.flush()
-            return
-        terms = {**translator.terms, "errors": errors}
-        with output_file(output, terms, chunk_lines, keep=can_resume) as file, _saying_how(file):
-            if resume:
-                file.go_on(lines)
-            else:
-                file.begin()
-            with _bar(initial=file.kept) as lines_bar:
-                for translation, line in translated(file.kept + 1):
-                    file.write(line, translation)
-                    lines_bar.update()
+                if resume:
+                    file.go_on(lines)
+                else:
+                    file.begin()
+                ranks.sum([file.kept])
+                _to_file(file, translated(file.kept + 1))
+        else:
+            (kept,) = ranks.sum([0])  # as the leading one has found
+            for _ in translated(1 + sum(1 for _ in islice(lines, int(kept)))):
+                pass
+
+
+def _to_stream(path: Path, translated: Iterable[tuple[str, str]], flushing: bool) -> None:
+    with (
+        _stream(path) as stream,
+        # A bar and translations on one terminal would get in each other's way.
+        _bar(hidden=stream.isatty()) as lines_bar,
+    ):
+        for _, translation in translated:
+            stream.write(translation + "\n")
+            lines_bar.update()
+            if flushing:
+                stream.flush()
+
+
+def _to_file(file: "Output", translated: Iterable[tuple[str, str]]) -> None:
+    with _bar(initial=file.kept) as lines_bar:
+        for line, translation in translated:
+            file.write(line, translation)
+            lines_bar.update()
 
 
 def _bar(initial: int = 0, hidden: bool = False) -> "tqdm[Any]":

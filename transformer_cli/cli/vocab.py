@@ -34,14 +34,17 @@ def vocab(
       transformer-cli vocab configs/toy.yaml
     """
     from transformer_cli.config.yaml import load_config
-    from transformer_cli.data.store import stored_survey
     from transformer_cli.runs.directory import RunDirectory
-    from transformer_cli.runs.inheritance import refuse_unfit_init
-    from transformer_cli.runs.lock import locked
-    from transformer_cli.training.preparation import prepare, read_texts, summarise
+    from transformer_cli.runs.lock import locked, refuse_if_locked
 
     settings = load_config(config, set_ or [])
     run = RunDirectory(options.run_directory(config, run_dir))
+    refuse_if_locked(run)  # before torch is imported: a second writer is told at once
+
+    from transformer_cli.data.store import stored_survey
+    from transformer_cli.runs.inheritance import refuse_unfit_init
+    from transformer_cli.training.preparation import prepare, read_texts, summarise
+
     refuse_unfit_init(settings, run, overwrite)
     texts = read_texts(settings.data, stored_survey(run.encoded))
     with locked(run):

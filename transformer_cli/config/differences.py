@@ -1,5 +1,6 @@
 """What configurations do not agree on."""
 
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -14,6 +15,13 @@ class Difference:
     key: str
     old: object
     new: object
+
+    def __str__(self) -> str:
+        return f"{self.key} was {_as_yaml(self.old)}, now {_as_yaml(self.new)}"
+
+
+def _as_yaml(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def differences(old: Config, new: Config) -> list[Difference]:

@@ -13,12 +13,15 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
-    NonNegativeInt,
     PositiveFloat,
-    PositiveInt,
     model_validator,
 )
 
+# Bounds far beyond what can be computed with, below those of the numbers that libraries take.
+Count = Annotated[int, Field(gt=0, lt=2**31)]
+CountOrZero = Annotated[int, Field(ge=0, lt=2**31)]
+Width = Annotated[int, Field(gt=0, le=2**20)]
+Layers = Annotated[int, Field(gt=0, le=1000)]
 Probability = Annotated[float, Field(ge=0.0, lt=1.0)]
 DropoutRate = Annotated[float, Field(ge=0.0, le=0.9)]
 Language = Annotated[str, Field(min_length=2, max_length=8, pattern=r"^[a-z]{2,3}(-[A-Za-z]+)?$")]
@@ -93,10 +96,12 @@ class CopyData(Section):
     """The copy task: lines of random symbols that are their own translation."""
 
     kind: Literal["copy"]
-    symbols: Annotated[int, Field(ge=2)] = Field(10, description="number of different symbols")
-    length: PositiveInt = Field(10, description="symbols in a line")
-    train_lines: PositiveInt = Field(4000, description="lines in the training split")
-    test_lines: PositiveInt = Field(200, description="lines in val and in test")
+    symbols: Annotated[int, Field(ge=2, le=10**6)] = Field(
+        10, description="number of different symbols"
+    )
+    length: Annotated[int, Field(gt=0, le=10**4)] = Field(10, description="symbols in a line")
+    train_lines: Count = Field(4000, description="lines in the training split")
+    test_lines: Count = Field(200, description="lines in val and in test")
     src_lang: Literal["xx"] = Field("xx", description="no language")
     tgt_lang: Literal["xx"] = Field("xx", description="no language")
 
@@ -129,10 +134,10 @@ class WordsTokenizer(Section):
 
     kind: Literal["words"]
     lowercase: bool = Field(False, description="lowercase text on both sides, output too")
-    min_freq: PositiveInt = Field(
+    min_freq: Count = Field(
         2, description="a word seen fewer times than this in training text is unknown"
     )
-    max_size: Annotated[int, Field(ge=5)] | None = Field(
+    max_size: Annotated[int, Field(ge=5, lt=2**31)] | None = Field(
         None, description="most entries of a vocabulary, the four specials included"
     )
     order: Literal["frequency", "appearance"] = Field(
@@ -151,7 +156,7 @@ class SentencePieceTokenizer(Section):
 
     kind: Literal["sentencepiece"]
     model_type: Literal["bpe", "unigram"] = Field("bpe", description="kind of subwords")
-    vocab_size: Annotated[int, Field(ge=8)] = Field(
+    vocab_size: Annotated[int, Field(ge=8, lt=2**31)] = Field(
         8000, description="entries of a vocabulary, the four specials included"
     )
     joint: bool = Field(True, description="one vocabulary for both sides")
@@ -170,11 +175,11 @@ TokenizerConfig = Annotated[WordsTokenizer | SentencePieceTokenizer, Field(discr
 class ModelConfig(Section):
     """The Transformer's size and form. The defaults are a small model for small data."""
 
-    d_model: PositiveInt = Field(256, description="width of every layer's input and output")
-    num_heads: PositiveInt = Field(4, description="attention heads; must divide d_model")
-    d_ff: PositiveInt = Field(1024, description="inner width of the feed-forward layers")
-    num_encoder_layers: PositiveInt = Field(3, description="encoder layers")
-    num_decoder_layers: PositiveInt = Field(3, description="decoder layers")
+    d_model: Width = Field(256, description="width of every layer's input and output")
+    num_heads: Width = Field(4, description="attention heads; must divide d_model")
+    d_ff: Width = Field(1024, description="inner width of the feed-forward layers")
+    num_encoder_layers: Layers = Field(3, description="encoder layers")
+    num_decoder_layers: Layers = Field(3, description="decoder layers")
     dropout: DropoutRate = Field(
         0.1, description="dropout of embeddings and of each sublayer's output"
     )
@@ -188,9 +193,7 @@ class ModelConfig(Section):
     positions: Literal["sinusoidal", "learned"] = Field(
         "sinusoidal", description="position encoding; a learned one has a longest input"
     )
-    max_positions: PositiveInt = Field(
-        512, description="longest input, in tokens, of learned positions"
-    )
+    max_positions: Width = Field(512, description="longest input, in tokens, of learned positions")
     activation: Literal["relu", "gelu", "swiglu"] = Field(
         "relu", description="feed-forward activation; swiglu has a third matrix (Shazeer 2020)"
     )
@@ -221,7 +224,7 @@ class NoamSchedule(Section):
 
     kind: Literal["noam"]
     factor: PositiveFloat = Field(2.0, description="multiplies the whole schedule")
-    warmup: PositiveInt = Field(4000, description="optimizer steps of linear rise")
+    warmup: Count = Field(4000, description="optimizer steps of linear rise")
 
 
 class ConstantSchedule(Section):
@@ -229,7 +232,7 @@ class ConstantSchedule(Section):
 
     kind: Literal["constant"]
     peak: PositiveFloat = Field(description="highest learning rate")
-    warmup: NonNegativeInt = Field(0, description="optimizer steps of linear rise")
+    warmup: CountOrZero = Field(0, description="optimizer steps of linear rise")
 
 
 class InverseSqrtSchedule(Section):
@@ -237,7 +240,7 @@ class InverseSqrtSchedule(Section):
 
     kind: Literal["inverse_sqrt"]
     peak: PositiveFloat = Field(description="highest learning rate")
-    warmup: PositiveInt = Field(description="optimizer steps of linear rise")
+    warmup: Count = Field(description="optimizer steps of linear rise")
 
 
 class LinearSchedule(Section):
@@ -245,7 +248,7 @@ class LinearSchedule(Section):
 
     kind: Literal["linear"]
     peak: PositiveFloat = Field(description="highest learning rate")
-    warmup: NonNegativeInt = Field(description="optimizer steps of linear rise")
+    warmup: CountOrZero = Field(description="optimizer steps of linear rise")
 
 
 class CosineSchedule(Section):
@@ -253,7 +256,7 @@ class CosineSchedule(Section):
 
     kind: Literal["cosine"]
     peak: PositiveFloat = Field(description="highest learning rate")
-    warmup: NonNegativeInt = Field(description="optimizer steps of linear rise")
+    warmup: CountOrZero = Field(description="optimizer steps of linear rise")
 
 
 ScheduleConfig = Annotated[
@@ -265,23 +268,21 @@ ScheduleConfig = Annotated[
 class TrainingConfig(Section):
     """How weights are learned, and how often progress is looked at and kept."""
 
-    epochs: PositiveInt = Field(10, description="passes over the training text")
-    max_steps: PositiveInt | None = Field(
+    epochs: Count = Field(10, description="passes over the training text")
+    max_steps: Count | None = Field(
         None, description="optimizer steps to stop after, if the epochs have not ended by then"
     )
-    batch_tokens: PositiveInt = Field(
-        4096, description="tokens a side in a batch, padding included"
-    )
-    accumulate: PositiveInt = Field(
+    batch_tokens: Count = Field(4096, description="tokens a side in a batch, padding included")
+    accumulate: Count = Field(
         1, description="batches summed into one optimizer step, on each process"
     )
-    max_length: PositiveInt = Field(
+    max_length: Count = Field(
         256, description="training pairs with more tokens than this on a side are left out"
     )
     label_smoothing: Probability = Field(
         0.1, description="probability spread over the wrong target tokens"
     )
-    consistency: Annotated[float, Field(ge=0.0)] = Field(
+    consistency: Annotated[float, Field(ge=0.0, le=1e6)] = Field(
         0.0,
         description="alpha of R-Drop (Liang et al. 2021): each batch is read twice, and readings "
         "that differ cost this much; 0: it is read once, in half the time",
@@ -308,19 +309,19 @@ class TrainingConfig(Section):
     clip_norm: PositiveFloat | None = Field(
         1.0, description="gradients are scaled down to this norm; null leaves them"
     )
-    skip_nonfinite: NonNegativeInt = Field(
+    skip_nonfinite: CountOrZero = Field(
         0,
         description="steps of a whole training that are left out when their loss or gradient is "
         "not a finite number; at the next one training stops",
     )
-    validate_every: PositiveInt | None = Field(
+    validate_every: Count | None = Field(
         None, description="optimizer steps between validations; null: once an epoch"
     )
-    save_every: PositiveInt | None = Field(
+    save_every: Count | None = Field(
         None, description="optimizer steps between checkpoints; null: at validations only"
     )
-    keep: PositiveInt = Field(2, description="newest checkpoints kept, beside the best one")
-    patience: PositiveInt | None = Field(
+    keep: Count = Field(2, description="newest checkpoints kept, beside the best one")
+    patience: Count | None = Field(
         None, description="stop after this many validations without a better BLEU; null: never"
     )
 
@@ -328,15 +329,15 @@ class TrainingConfig(Section):
 class DecodingConfig(Section):
     """How translations are searched for, unless the command line says otherwise."""
 
-    beam_size: PositiveInt = Field(1, description="hypotheses kept; 1 is greedy search")
-    length_penalty: Annotated[float, Field(ge=0.0)] = Field(
+    beam_size: Count = Field(1, description="hypotheses kept; 1 is greedy search")
+    length_penalty: Annotated[float, Field(ge=0.0, le=100.0)] = Field(
         0.6, description="alpha of Wu et al. 2016 (GNMT), equation 14; beam search only"
     )
-    batch_tokens: PositiveInt = Field(
+    batch_tokens: Count = Field(
         8192,
         description="source tokens in a batch, padding included, for every hypothesis of the beam",
     )
-    max_length_ratio: PositiveFloat = Field(
+    max_length_ratio: Annotated[float, Field(gt=0.0, le=1000.0)] = Field(
         2.0, description="longest output as a multiple of the source's tokens, plus 10"
     )
 

@@ -68,34 +68,61 @@ def count_batches(src_lengths: np.ndarray, tgt_lengths: np.ndarray, batch_tokens
         tgt_lengths: tokens of its target.
         batch_tokens: as ``plan_epoch`` is given.
     """
-    ties = np.zeros(len(src_lengths))
-    return sum(1 for _ in _cut_sorted(src_lengths, tgt_lengths, ties, batch_tokens))
+    # As they are sorted there, but for ties, which are alike to the count: faster in one number.
+    src_lengths, tgt_lengths, winding = _wound(src_lengths, tgt_lengths)
+    turn = int(src_lengths.max(initial=0)) + 1
+    tgt_lengths, winding = np.divmod(np.sort(tgt_lengths * (2 * turn) + winding + turn), 2 * turn)
+    longest = np.maximum(np.abs(winding - turn), tgt_lengths)
+    return len(_cuts(longest, batch_tokens))
 
 
 def _cut_sorted(
     src_lengths: np.ndarray, tgt_lengths: np.ndarray, ties: np.ndarray, batch_tokens: int
 ) -> Iterator[np.ndarray]:
     """Batches by rising length; pairs of equal lengths are sorted by ``ties``."""
+    src_lengths, tgt_lengths, winding = _wound(src_lengths, tgt_lengths)
+    order = np.lexsort((ties, winding, tgt_lengths))
+    return cut_by_tokens(order, np.maximum(src_lengths, tgt_lengths), batch_tokens)
+
+
+def _wound(
+    src_lengths: np.ndarray, tgt_lengths: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Lengths with their end marks, and what to sort pairs of equal target lengths by."""
     src_lengths, tgt_lengths = src_lengths + 1, tgt_lengths + 1
     # Source lengths rise where the target's is even and fall where it is odd, so that neighbours
     # are alike at the seams too.
-    winding = np.where(tgt_lengths % 2 == 0, src_lengths, -src_lengths)
-    order = np.lexsort((ties, winding, tgt_lengths))
-    return cut_by_tokens(order, np.maximum(src_lengths, tgt_lengths), batch_tokens)
+    return src_lengths, tgt_lengths, np.where(tgt_lengths % 2 == 0, src_lengths, -src_lengths)
 
 
 def cut_by_tokens(
     order: np.ndarray, lengths: np.ndarray, batch_tokens: int
 ) -> Iterator[np.ndarray]:
     """Cut ``order`` into runs that fill at most ``batch_tokens`` when padded to their longest."""
-    start, longest = 0, 0
-    for end, length in enumerate(lengths[order].tolist()):
+    start = 0
+    for end in _cuts(lengths[order], batch_tokens):
+        yield order[start:end]
+        start = end
+
+
+def _cuts(lengths: np.ndarray, batch_tokens: int) -> list[int]:
+    """Where each batch of sentences of these lengths, taken in this order, ends."""
+    if not len(lengths):
+        return []
+    # Neighbours of one length are looked at together: a window has ten times fewer such runs.
+    firsts = np.flatnonzero(np.diff(lengths, prepend=lengths[0] - 1))
+    ends = np.append(firsts[1:], len(lengths)).tolist()
+    cuts = []
+    start = longest = 0
+    for first, end, length in zip(firsts.tolist(), ends, lengths[firsts].tolist(), strict=True):
         longest = max(longest, length)
-        if end > start and longest * (end - start + 1) > batch_tokens:
-            yield order[start:end]
-            start, longest = end, length
-    if start < len(order):
-        yield order[start:]
+        if first > start and longest * (first - start + 1) > batch_tokens:
+            cuts.append(first)
+            start, longest = first, length
+        while end - start > (most := max(1, batch_tokens // max(1, longest))):
+            start, longest = start + most, length
+            cuts.append(start)
+    return [*cuts, len(lengths)]
 
 
 def collate(text: EncodedText, indices: np.ndarray) -> Batch:

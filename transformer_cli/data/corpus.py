@@ -3,17 +3,21 @@
 import codecs
 import gzip
 import hashlib
+import time
 import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from io import BufferedReader
 from pathlib import Path
+from stat import S_ISREG
 
 from transformer_cli.config.choices import DecodingErrors
 from transformer_cli.errors import CorpusError
 
 _CHUNK_BYTES = 1 << 20
+# File systems count time in steps, at most of two seconds.
+_SETTLED_NS = 2_500_000_000
 
 
 @dataclass(frozen=True)
@@ -35,6 +39,10 @@ class ParallelText:
         return _sum_of_sides(
             *((f"{line}\n".encode() for line in side) for side in (self.src, self.tgt))
         )
+
+    def stamp(self) -> str | None:
+        """None: text in memory can be told by its lines alone."""
+        return None
 
 
 @dataclass(frozen=True)
@@ -73,6 +81,25 @@ class ParallelFiles:
             CorpusError: a side cannot be read, or cannot be read more than once.
         """
         return _sum_of_sides(*(_chunks(path) for path in (self.src, self.tgt)))
+
+    def stamp(self) -> str | None:
+        """Sizes, times of change and inodes of both files.
+
+        None: a file is not there, or was changed so recently that another change might leave its
+        times as they are.
+        """
+        found = []
+        for path in (self.src, self.tgt):
+            try:
+                stat = path.stat()
+            except OSError:
+                return None
+            # Also changed where a file is put in another's place, with its old time.
+            changed = max(stat.st_mtime_ns, stat.st_ctime_ns)
+            if not S_ISREG(stat.st_mode) or time.time_ns() - changed < _SETTLED_NS:
+                return None
+            found.append(f"{stat.st_size} {stat.st_mtime_ns} {stat.st_ctime_ns} {stat.st_ino}")
+        return ", ".join(found)
 
     def _misaligned(self, src_lines: int, tgt_lines: int) -> CorpusError:
         return CorpusError(

@@ -1,6 +1,6 @@
 """Text as token ids, kept in flat arrays."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,7 +28,12 @@ class TokenStore:
         ids: list[np.ndarray] = [np.asarray(sentence, dtype=np.int32) for sentence in sentences]
         lengths = np.fromiter(map(len, ids), dtype=np.int64, count=len(ids))
         flat = np.concatenate(ids) if ids else np.zeros(0, dtype=np.int32)
-        return cls(flat, np.concatenate((np.zeros(1, dtype=np.int64), np.cumsum(lengths))))
+        return cls.from_lengths(flat, lengths)
+
+    @classmethod
+    def from_lengths(cls, ids: np.ndarray, lengths: np.ndarray) -> "TokenStore":
+        """Sentences of these lengths, whose tokens ``ids`` are, one after another."""
+        return cls(ids, np.concatenate((np.zeros(1, dtype=np.int64), np.cumsum(lengths))))
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -44,6 +49,20 @@ class TokenStore:
     def take(self, indices: np.ndarray) -> "TokenStore":
         """The sentences with the numbers ``indices``, in that order."""
         return TokenStore.of(self[index] for index in indices)
+
+    def where(self, kept: np.ndarray) -> "TokenStore":
+        """The sentences for which ``kept`` is true."""
+        if kept.all():
+            return self
+        lengths = self.lengths
+        return TokenStore.from_lengths(self.ids[np.repeat(kept, lengths)], lengths[kept])
+
+    @classmethod
+    def joined(cls, parts: "Sequence[TokenStore]") -> "TokenStore":
+        """The sentences of ``parts``, in a row."""
+        ids = [np.zeros(0, dtype=np.int32), *(part.ids for part in parts)]
+        lengths = [np.zeros(0, dtype=np.int64), *(part.lengths for part in parts)]
+        return cls.from_lengths(np.concatenate(ids), np.concatenate(lengths))
 
 
 @dataclass(frozen=True)

@@ -1,33 +1,43 @@
-"""Text as token ids on disk: written once as a stream, read piece by piece.
+"""Text as token ids on disk: written once as a stream, read page by page.
 
-A store is a directory that holds, for each side, a flat file of ids (int32) and one of offsets
-(int64: where each sentence starts, and at the end the number of tokens), both little-endian, and
-``store.json``, which says what they were made of. It appears by one rename, complete.
+A store is a directory of three files. ``pages`` holds one page after another, each with its
+checksums (see data/pages.py), ``index`` where each page starts (int64, little-endian), and
+``store.json`` what they were made of. It appears by one rename, complete.
+
+Opening one reads store.json alone, as long as the files are of the size and from the time that are
+noted there; no bit of a page is used before its checksum has been compared. So a store of any size
+is opened at once, and damage is noticed where it would be used.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from io import BufferedReader
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import Literal
+from typing import BinaryIO, Literal, TypeVar
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 
-from transformer_cli.data.encoded import EncodedText, TokenStore
-from transformer_cli.data.streamed import StreamedText, Survey
+from transformer_cli.data.encoded import EncodedText
+from transformer_cli.data.encoding import Encode, Pairs
+from transformer_cli.data.pages import packed_lengths, read_lengths, read_page
+from transformer_cli.data.sealed import read_sealed, write_sealed
+from transformer_cli.data.streamed import StreamedLines, StreamedText, Survey
 from transformer_cli.errors import RunError
-from transformer_cli.files import sha256, whole_directory, write_text
+from transformer_cli.files import whole_directory
 from transformer_cli.text.lines import Progress
-from transformer_cli.text.tokenizer import Tokenizers
+
+PAGE_PAIRS = 256
+"""Neighbouring pairs that stay together, so that they are read in one go."""
 
 _DESCRIPTION = "store.json"
-_FILES = ("src.ids", "src.offsets", "tgt.ids", "tgt.offsets")
-_ID, _OFFSET = np.dtype("<i4"), np.dtype("<i8")
-# Sentences that are held while writing, or while looking at all lengths.
-_CHUNK = 1 << 12
+_PAGES, _INDEX = "pages", "index"
+_START = 8  # bytes of a page's place in the index
+
+T = TypeVar("T")
 
 
 class _Description(BaseModel):
@@ -35,189 +45,274 @@ class _Description(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
-    format: Literal[1] = 1
-    source_sum: str
-    text_sum: str
-    pairs: int
-    blank: int
-    """Pairs of the text that are not in the store, as a side is blank."""
+    format: Literal[2] = 2
+    survey: Survey
+    page_pairs: int
+    """Pairs of every page but the last."""
     tokenizer: str
     """The fingerprint of the tokenizer that made the ids."""
     src_tokens: int
     tgt_tokens: int
-    sha256: dict[str, str]
-
-
-@dataclass(frozen=True)
-class StoredSide:
-    """One side's sentences on disk.
-
-    Attributes:
-        ids: path of all tokens, sentence after sentence, without begin and end marks.
-        offsets: path of where each sentence starts, and at the end the number of tokens.
-        sentences: how many there are.
-        tokens: how many they have together.
-    """
-
-    ids: Path
-    offsets: Path
-    sentences: int
-    tokens: int
-
-    def read(self, runs: Iterable[range]) -> TokenStore:
-        """The sentences whose numbers are in ``runs``, each run without gaps."""
-        ids, lengths = [np.zeros(0, _ID)], [np.zeros(1, _OFFSET)]
-        with _opened(self.ids) as ids_file, _opened(self.offsets) as offsets_file:
-            for run in runs:
-                offsets = _read(offsets_file, run.start, len(run) + 1, _OFFSET)
-                ids.append(_read(ids_file, int(offsets[0]), int(offsets[-1] - offsets[0]), _ID))
-                lengths.append(np.diff(offsets))
-        return TokenStore(np.concatenate(ids), np.cumsum(np.concatenate(lengths)))
-
-    def lengths(self, runs: Iterable[range]) -> np.ndarray:
-        """Tokens of each of the sentences in ``runs``; no ids are read."""
-        with _opened(self.offsets) as file:
-            parts = [np.diff(_read(file, run.start, len(run) + 1, _OFFSET)) for run in runs]
-        return np.concatenate([np.zeros(0, _OFFSET), *parts])
-
-    def length_counts(self) -> np.ndarray:
-        """How many sentences have 0, 1, 2, … tokens."""
-        counts = np.zeros(1, np.int64)
-        for start in range(0, self.sentences, _CHUNK):
-            lengths = self.lengths([range(start, min(start + _CHUNK, self.sentences))])
-            more = np.bincount(lengths, minlength=len(counts))
-            more[: len(counts)] += counts
-            counts = more
-        return counts
+    files: dict[str, tuple[int, int]]
+    """Each file's size in bytes and its time of change in ns."""
 
 
 @dataclass(frozen=True)
 class EncodedStore:
     """The training text as token ids on disk. Nothing of it is held here.
 
+    Attributes:
+        directory: where it is.
+        pairs: how many there are.
+        page_pairs: how many a page has, except that the last one may have fewer.
+        src_tokens: tokens of all sources, without begin and end marks.
+        tgt_tokens: tokens of all targets.
+        text_sum: the text's sum, as in its survey.
+        tokenizer: the fingerprint of the tokenizer that made the ids.
+
     Raises of its methods:
         RunError: the files are not there any more, or not what they were.
     """
 
-    src: StoredSide
-    tgt: StoredSide
+    directory: Path
+    pairs: int
+    page_pairs: int
+    src_tokens: int
+    tgt_tokens: int
+    text_sum: str
+    tokenizer: str
 
     def __len__(self) -> int:
-        return self.src.sentences
+        return self.pairs
 
-    def read(self, runs: Sequence[range]) -> EncodedText:
-        """The pairs whose numbers are in ``runs``, each run without gaps."""
-        return EncodedText(self.src.read(runs), self.tgt.read(runs))
+    @property
+    def pages(self) -> int:
+        """The number of pages."""
+        return -(-self.pairs // self.page_pairs)
 
-    def lengths(self, runs: Sequence[range]) -> tuple[np.ndarray, np.ndarray]:
-        """Tokens of source and target of the pairs in ``runs``; no ids are read."""
-        return self.src.lengths(runs), self.tgt.lengths(runs)
+    def read(self, pages: Iterable[int]) -> Iterator[EncodedText]:
+        """The pairs of each of these pages."""
+        return self._each(pages, read_page)
+
+    def lengths(self, pages: Iterable[int]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Tokens of source and target of each pair of each of these pages; no ids are read."""
+        return self._each(pages, read_lengths)
+
+    def length_counts(self) -> tuple[np.ndarray, np.ndarray]:
+        """How many sources, and how many targets, have 0, 1, 2, … tokens."""
+        src_counts, tgt_counts = np.zeros(1, np.int64), np.zeros(1, np.int64)
+        for src_lengths, tgt_lengths in self.lengths(range(self.pages)):
+            src_counts = _counted(src_counts, src_lengths)
+            tgt_counts = _counted(tgt_counts, tgt_lengths)
+        return src_counts, tgt_counts
+
+    def is_whole(self) -> bool:
+        """Whether every page is as it was written; all of them are read."""
+        try:
+            for _ in self.read(range(self.pages)):
+                pass
+        except RunError:
+            return False
+        return True
+
+    def _each(self, pages: Iterable[int], read: Callable[[BinaryIO, int, int], T]) -> Iterator[T]:
+        with _opened(self.directory / _PAGES) as file, _opened(self.directory / _INDEX) as index:
+            size = file.seek(0, os.SEEK_END)
+            for number in pages:
+                pairs = min(self.page_pairs, self.pairs - number * self.page_pairs)
+                try:
+                    file.seek(_start(index, number, size))
+                    yield read(file, number, pairs)
+                except ValueError as error:
+                    raise RunError(
+                        f"{file.name}: page {number} is damaged: its checksum does not fit, or "
+                        f"bytes are missing; delete {self.directory}, and the same command makes "
+                        "it anew"
+                    ) from error
 
 
 def write_store(
-    directory: Path, text: StreamedText, tokenizers: Tokenizers, tokenizer: str, progress: Progress
+    directory: Path,
+    text: StreamedText,
+    encode: Encode,
+    tokenizer: str,
+    progress: Progress,
+    page_pairs: int = PAGE_PAIRS,
 ) -> EncodedStore:
     """Encode ``text`` into the new directory ``directory``.
 
     Args:
         directory: it must not exist yet.
-        text: what to encode, gone through once a side.
-        tokenizers: one a side.
-        tokenizer: their fingerprint.
-        progress: wraps the lines of a side, given what is done with them, to draw a bar.
+        text: what to encode, gone through once.
+        encode: what makes ids of it.
+        tokenizer: the fingerprint of the tokenizers that ``encode`` uses.
+        progress: wraps the sources' lines, given what is done with them, to draw a bar.
+        page_pairs: pairs of a page.
 
     Raises:
         CorpusError: the text is not any more what it was when it was surveyed.
+        TokenizerError: it cannot be encoded.
         OSError: the files cannot be written; nothing is left of them.
     """
-    survey = text.survey
     with whole_directory(directory) as temporary:
-        src_lines = progress(text.src, "encoding source")
-        src_tokens = _write_side(temporary, "src", map(tokenizers.src.encode, src_lines))
-        tgt_lines = progress(text.tgt, "encoding target")
-        tgt_tokens = _write_side(temporary, "tgt", map(tokenizers.tgt.encode, tgt_lines))
+        pages = _in_pages(_watched(text, progress), page_pairs)
+        src_tokens, tgt_tokens = _write_pages(temporary, encode(pages))
+        stamp = text.source.stamp()
         text.refuse_if_changed()
         description = _Description(
-            source_sum=survey.source_sum,
-            text_sum=survey.text_sum,
-            pairs=survey.pairs,
-            blank=survey.blank,
+            survey=replace(text.survey, stamp=stamp),
+            page_pairs=page_pairs,
             tokenizer=tokenizer,
             src_tokens=src_tokens,
             tgt_tokens=tgt_tokens,
-            sha256={name: sha256(temporary / name) for name in _FILES},
+            files=_times(temporary),
         )
-        write_text(temporary / _DESCRIPTION, description.model_dump_json(indent=2) + "\n")
+        write_sealed(temporary / _DESCRIPTION, description)
     return _described(directory, description)
 
 
 def open_store(directory: Path, text_sum: str, tokenizer: str) -> EncodedStore | None:
     """The store in ``directory``, if it is whole and holds this text in these tokens.
 
+    Nothing is written. Where the files' sizes are those that are noted but their times are not, as
+    those of a copy, every page is read and checked.
+
     Args:
         directory: where it is, if it is there.
         text_sum: the one of the text's survey.
         tokenizer: the fingerprint of the tokenizers.
     """
+    store = open_checked_store(directory, text_sum, tokenizer)
+    description = _read_description(directory)
+    if store is None or description is None:
+        return None
+    return store if description.files == _times(directory) or store.is_whole() else None
+
+
+def open_checked_store(directory: Path, text_sum: str, tokenizer: str) -> EncodedStore | None:
+    """As ``open_store``, for a store that another process has just opened so.
+
+    Its files' times are not looked at, since machines that share a file system may see different
+    ones.
+    """
     description = _read_description(directory)
     if description is None:
         return None
-    if (description.text_sum, description.tokenizer) != (text_sum, tokenizer):
+    if (description.survey.text_sum, description.tokenizer) != (text_sum, tokenizer):
         return None
     try:
-        sums = {name: sha256(directory / name) for name in _FILES}
+        found = _times(directory)
     except OSError:
         return None
-    if sums != description.sha256:
+    if _sizes(found) != _sizes(description.files):
         return None
     return _described(directory, description)
 
 
-def _described(directory: Path, description: _Description) -> EncodedStore:
-    src_ids, src_offsets, tgt_ids, tgt_offsets = (directory / name for name in _FILES)
-    return EncodedStore(
-        StoredSide(src_ids, src_offsets, description.pairs, description.src_tokens),
-        StoredSide(tgt_ids, tgt_offsets, description.pairs, description.tgt_tokens),
-    )
+def note_times(directory: Path, survey: Survey) -> None:
+    """Note when the files of a whole store were changed, and when those of its text were.
+
+    Args:
+        directory: what ``open_store`` has just opened; nobody else may write to it meanwhile.
+        survey: its text's.
+
+    Raises:
+        OSError: store.json cannot be written; it is as it was.
+    """
+    description = _read_description(directory)
+    if description is None:
+        return
+    renewed = description.model_copy(update={"survey": survey, "files": _times(directory)})
+    if renewed != description:
+        write_sealed(directory / _DESCRIPTION, renewed)
 
 
 def stored_survey(directory: Path) -> Survey | None:
     """What is known of the text that the store in ``directory`` was made of, if it is there."""
     description = _read_description(directory)
-    if description is None:
-        return None
-    return Survey(
-        source_sum=description.source_sum,
-        text_sum=description.text_sum,
-        pairs=description.pairs,
-        blank=description.blank,
-    )
+    return None if description is None else description.survey
 
 
 def _read_description(directory: Path) -> _Description | None:
-    try:
-        return _Description.model_validate_json((directory / _DESCRIPTION).read_bytes())
-    except (OSError, ValidationError):
-        return None
+    return read_sealed(directory / _DESCRIPTION, _Description)
 
 
-def _write_side(directory: Path, side: str, sentences: Iterator[list[int]]) -> int:
-    """Write ``sentences``, a chunk at a time; give the number of their tokens."""
-    tokens = 0
-    ids, offsets = directory / f"{side}.ids", directory / f"{side}.offsets"
-    with ids.open("wb") as ids_file, offsets.open("wb") as offsets_file:
-        offsets_file.write(np.zeros(1, _OFFSET).tobytes())
-        arrays = (np.array(sentence, _ID) for sentence in sentences)
-        while chunk := list(islice(arrays, _CHUNK)):
-            ids_file.write(np.concatenate(chunk).tobytes())
-            ends = tokens + np.cumsum([len(sentence) for sentence in chunk], dtype=_OFFSET)
-            offsets_file.write(ends.tobytes())
-            tokens = int(ends[-1])
-    return tokens
+def _described(directory: Path, description: _Description) -> EncodedStore:
+    return EncodedStore(
+        directory,
+        pairs=description.survey.pairs,
+        page_pairs=description.page_pairs,
+        src_tokens=description.src_tokens,
+        tgt_tokens=description.tgt_tokens,
+        text_sum=description.survey.text_sum,
+        tokenizer=description.tokenizer,
+    )
+
+
+def _watched(text: StreamedText, progress: Progress) -> Iterator[tuple[str, str]]:
+    """The pairs of ``text``, with a bar drawn by their sources."""
+    targets: deque[str] = deque()
+
+    def sources() -> Iterator[str]:
+        for src, tgt in text.pairs():
+            targets.append(tgt)
+            yield src
+
+    for src in progress(StreamedLines(sources, len(text)), "encoding"):
+        yield src, targets.popleft()
+
+
+def _in_pages(pairs: Iterator[tuple[str, str]], size: int) -> Iterator[Pairs]:
+    while page := list(islice(pairs, size)):
+        yield page
+
+
+def _write_pages(directory: Path, pages: Iterable[bytes]) -> tuple[int, int]:
+    """Write pages and their index; give the number of source and of target tokens."""
+    src_tokens = tgt_tokens = start = 0
+    with (directory / _PAGES).open("wb") as file, (directory / _INDEX).open("wb") as index:
+        for page in pages:
+            index.write(start.to_bytes(_START, "little"))
+            file.write(page)
+            start += len(page)
+            src_lengths, tgt_lengths = packed_lengths(page)
+            src_tokens += int(src_lengths.sum())
+            tgt_tokens += int(tgt_lengths.sum())
+    return src_tokens, tgt_tokens
+
+
+def _start(index: BinaryIO, number: int, size: int) -> int:
+    """Where a page starts in a file of ``size`` bytes, by the index.
+
+    Raises:
+        ValueError: the index does not say, or not a place in the file.
+    """
+    index.seek(number * _START)
+    data = index.read(_START)
+    start = int.from_bytes(data, "little")
+    if len(data) < _START or start >= size:
+        raise ValueError("the index is damaged")
+    return start
+
+
+def _times(directory: Path) -> dict[str, tuple[int, int]]:
+    stats = {name: (directory / name).stat() for name in (_PAGES, _INDEX)}
+    return {name: (stat.st_size, stat.st_mtime_ns) for name, stat in stats.items()}
+
+
+def _sizes(files: dict[str, tuple[int, int]]) -> dict[str, int]:
+    return {name: size for name, (size, _) in files.items()}
+
+
+def _counted(counts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """``counts``, and those of ``lengths`` added."""
+    more: np.ndarray = np.bincount(lengths, minlength=len(counts))
+    more[: len(counts)] += counts
+    return more
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[BufferedReader]:
+def _opened(path: Path) -> Iterator[BinaryIO]:
     try:
         with path.open("rb") as file:
             yield file
@@ -225,12 +320,3 @@ def _opened(path: Path) -> Iterator[BufferedReader]:
         raise RunError(
             f"{path}: cannot be read ({error.strerror}); the same command makes it anew"
         ) from error
-
-
-def _read(file: BufferedReader, first: int, count: int, kind: np.dtype) -> np.ndarray:
-    """``count`` values of a file of nothing but such values, from the one numbered ``first`` on."""
-    file.seek(first * kind.itemsize)
-    data = file.read(count * kind.itemsize)
-    if len(data) != count * kind.itemsize:
-        raise RunError(f"{file.name}: cut off since it was opened; the same command makes it anew")
-    return np.frombuffer(data, kind)

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from transformer_cli.errors import CorpusError
@@ -15,7 +15,13 @@ class PairSource(Protocol):
         """Each pair of lines, in order, blank ones included."""
 
     def source_sum(self) -> str:
-        """A SHA-256 that is another one whenever any pair is, in hexadecimal; quick to get."""
+        """A SHA-256 that is another one whenever any pair is, in hexadecimal."""
+
+    def stamp(self) -> str | None:
+        """What is another one whenever any pair may be, and can be had without reading any.
+
+        None: there is no such thing, or not yet.
+        """
 
 
 @dataclass(frozen=True)
@@ -34,6 +40,11 @@ class Joined:
         sums = "".join(source.source_sum() for source in self.sources)
         return hashlib.sha256(sums.encode()).hexdigest()
 
+    def stamp(self) -> str | None:
+        """All sources' stamps, if each has one."""
+        stamps = [source.stamp() for source in self.sources]
+        return None if None in stamps else "; ".join(map(str, stamps))
+
 
 @dataclass(frozen=True)
 class Survey:
@@ -47,6 +58,8 @@ class Survey:
     """Pairs with text on both sides."""
     blank: int
     """Pairs of which a side is nothing but whitespace."""
+    stamp: str | None = None
+    """The source's, if it was known before the source's sum was taken."""
 
 
 @dataclass(frozen=True)
@@ -67,23 +80,43 @@ class StreamedText:
         Raises:
             CorpusError: a side cannot be read or is not UTF-8, or the sides are not of one length.
         """
+        stamp = source.stamp()
+        if known is not None and stamp is not None and known.stamp == stamp:
+            return cls(source, known)
         source_sum = source.source_sum()
         if known is not None and known.source_sum == source_sum:
-            return cls(source, known)
-        return cls(source, _look_through(source, source_sum))
+            return cls(source, replace(known, stamp=stamp))
+        return cls(source, replace(_look_through(source, source_sum), stamp=stamp))
 
     def __len__(self) -> int:
         return self.survey.pairs
 
+    def pairs(self) -> Iterator[tuple[str, str]]:
+        """The pairs, in order.
+
+        Raises:
+            CorpusError: there are more or fewer of them than there were.
+        """
+        count = 0
+        for src, tgt in self.source.pairs():
+            if _has_text(src, tgt):
+                count += 1
+                yield src, tgt
+        if count != len(self):
+            raise CorpusError(
+                f"split 'train': it had {len(self)} pairs and now has {count}; somebody changes "
+                "the files, so start again when they are done"
+            )
+
     @property
     def src(self) -> "StreamedLines":
         """The source side."""
-        return StreamedLines(lambda: (src for src, _ in self._pairs()), len(self))
+        return StreamedLines(lambda: (src for src, _ in self.pairs()), len(self))
 
     @property
     def tgt(self) -> "StreamedLines":
         """The target side."""
-        return StreamedLines(lambda: (tgt for _, tgt in self._pairs()), len(self))
+        return StreamedLines(lambda: (tgt for _, tgt in self.pairs()), len(self))
 
     def refuse_if_changed(self) -> None:
         """Make sure that the text is still the one that was checked.
@@ -95,18 +128,6 @@ class StreamedText:
             raise CorpusError(
                 "split 'train': its files have changed while they were read; start again when "
                 "nobody writes to them"
-            )
-
-    def _pairs(self) -> Iterator[tuple[str, str]]:
-        count = 0
-        for src, tgt in self.source.pairs():
-            if _has_text(src, tgt):
-                count += 1
-                yield src, tgt
-        if count != len(self):
-            raise CorpusError(
-                f"split 'train': it had {len(self)} pairs and now has {count}; somebody changes "
-                "the files, so start again when they are done"
             )
 
 

@@ -1,19 +1,20 @@
 """A corpus of any size seen through windows, each an even sample of it that fits into memory."""
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Protocol
 
 import numpy as np
+from pydantic import BaseModel, ConfigDict
 
 from transformer_cli.data.batches import Batch, collate, count_batches, plan_epoch
-from transformer_cli.data.encoded import EncodedText
+from transformer_cli.data.encoded import EncodedText, TokenStore
+from transformer_cli.data.sealed import read_sealed, write_sealed
 from transformer_cli.data.store import EncodedStore
 
 WINDOW_PAIRS = 131_072
 """Most pairs of a window: some 15 MB of captions, and enough for batches of like lengths."""
-PAGE_PAIRS = 256
-"""Neighbouring pairs that stay together, so that they are read in one go."""
-
+_NOTES = "batches.json"
 
 Resegment = Callable[[EncodedText, int], EncodedText]
 """Gives the same pairs in other tokens, which a number from 0 to 2^32 - 1 decides."""
@@ -33,6 +34,27 @@ class WindowedText(Protocol):
         """Tokens of source and target of the window's pairs, in their order."""
 
 
+class _Counts(BaseModel):
+    """How many pairs and batches there are, and of what."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    text_sum: str
+    tokenizer: str
+    page_pairs: int
+    window_pairs: int
+    max_length: int
+    batch_tokens: int
+    pairs: int
+    """Of all windows."""
+    batches: list[int]
+    """Of each window."""
+
+    def are_of(self, other: "_Counts") -> bool:
+        """Whether both count the same things."""
+        return self == other.model_copy(update={"pairs": self.pairs, "batches": self.batches})
+
+
 class StoredWindows:
     """The pairs of a store that are not too long to train on; none of them is held.
 
@@ -42,58 +64,100 @@ class StoredWindows:
     Args:
         store: the whole text.
         max_length: most tokens of a side of a pair that is trained on.
-        window_pairs: most pairs of a window, a multiple of ``page_pairs``.
-        page_pairs: neighbouring pairs of a page.
+        batch_tokens: as ``plan_epoch`` is given.
+        window_pairs: most pairs of a window, a multiple of those of a page.
     """
 
     def __init__(
         self,
         store: EncodedStore,
         max_length: int,
+        batch_tokens: int,
         window_pairs: int = WINDOW_PAIRS,
-        page_pairs: int = PAGE_PAIRS,
     ) -> None:
         self._store = store
         self._max_length = max_length
-        self._page_pairs = page_pairs
-        pages = -(-len(store) // page_pairs)
-        self._windows = -(-pages // (window_pairs // page_pairs))
-        self._pairs = sum(len(self.window_lengths(number)[0]) for number in range(self._windows))
+        self._windows = -(-store.pages // (window_pairs // store.page_pairs))
+        wanted = _Counts(
+            text_sum=store.text_sum,
+            tokenizer=store.tokenizer,
+            page_pairs=store.page_pairs,
+            window_pairs=window_pairs,
+            max_length=max_length,
+            batch_tokens=batch_tokens,
+            pairs=0,
+            batches=[],
+        )
+        noted = read_sealed(self._notes, _Counts)
+        self._are_noted = noted is not None and noted.are_of(wanted)
+        self._counts = noted if noted is not None and self._are_noted else self._count(wanted)
 
     def __len__(self) -> int:
-        return self._pairs
+        return self._counts.pairs
 
     @property
     def windows(self) -> int:
         """The number of windows."""
         return self._windows
 
+    @property
+    def batch_tokens(self) -> int:
+        """What ``batches`` counts with."""
+        return self._counts.batch_tokens
+
+    @property
+    def batches(self) -> list[int]:
+        """How many batches ``plan_epoch`` makes of each window, in every epoch alike."""
+        return self._counts.batches
+
+    def note_counts(self) -> None:
+        """Write the numbers of pairs and batches into the store, so that they need no counting.
+
+        Only who may write to the store may do so.
+
+        Raises:
+            OSError: they cannot be written.
+        """
+        if not self._are_noted:
+            write_sealed(self._notes, self._counts)
+            self._are_noted = True
+
     def window(self, number: int) -> EncodedText:
-        """The pairs of a window, counted from 0, apart from those that are too long."""
-        runs = []
-        for page in self._pages(number):
-            edges = np.diff(self._are_kept(*self._store.lengths([page])), prepend=0, append=0)
-            # Where it changes, a run of kept pairs begins or ends, by turns.
-            for start, end in np.flatnonzero(edges).reshape(-1, 2).tolist():
-                runs.append(page[start:end])
-        return self._store.read(runs)
+        """The pairs of a window, counted from 0."""
+        src, tgt = [], []
+        for page in self._store.read(self._pages(number)):
+            kept = self._are_kept(page.src.lengths, page.tgt.lengths)
+            src.append(page.src.where(kept))
+            tgt.append(page.tgt.where(kept))
+        return EncodedText(TokenStore.joined(src), TokenStore.joined(tgt))
 
     def window_lengths(self, number: int) -> tuple[np.ndarray, np.ndarray]:
         """Tokens of source and target of the pairs of ``window(number)``."""
-        src, tgt = self._store.lengths(self._pages(number))
-        kept = self._are_kept(src, tgt) == 1
+        none = np.zeros(0, np.int64)
+        sides = zip((none, none), *self._store.lengths(self._pages(number)), strict=True)
+        src, tgt = (np.concatenate(side) for side in sides)
+        kept = self._are_kept(src, tgt)
         return src[kept], tgt[kept]
 
     def _are_kept(self, src_lengths: np.ndarray, tgt_lengths: np.ndarray) -> np.ndarray:
-        """1 for each pair that is trained on, 0 for each that is too long."""
-        longest: np.ndarray = np.maximum(src_lengths, tgt_lengths)
-        return (longest <= self._max_length).astype(np.int8)
+        """Which pairs are trained on, being not too long."""
+        kept: np.ndarray = np.maximum(src_lengths, tgt_lengths) <= self._max_length
+        return kept
 
-    def _pages(self, number: int) -> list[range]:
-        pairs, size = range(len(self._store)), self._page_pairs
-        return [
-            pairs[start : start + size] for start in pairs[number * size :: self._windows * size]
-        ]
+    def _pages(self, number: int) -> range:
+        return range(number, self._store.pages, self._windows)
+
+    @property
+    def _notes(self) -> Path:
+        return self._store.directory / _NOTES
+
+    def _count(self, counts: _Counts) -> _Counts:
+        pairs, batches = 0, []
+        for number in range(self._windows):
+            src_lengths, tgt_lengths = self.window_lengths(number)
+            pairs += len(src_lengths)
+            batches.append(count_batches(src_lengths, tgt_lengths, counts.batch_tokens))
+        return counts.model_copy(update={"pairs": pairs, "batches": batches})
 
 
 class EpochBatches:
@@ -122,10 +186,13 @@ class EpochBatches:
         self._batch_tokens = batch_tokens
         self._seed = seed
         # Sorted by length, a window has the same number of batches in every epoch.
-        self._counts = [
-            count_batches(*text.window_lengths(number), batch_tokens)
-            for number in range(text.windows)
-        ]
+        if isinstance(text, StoredWindows) and text.batch_tokens == batch_tokens:
+            self._counts = text.batches
+        else:
+            self._counts = [
+                count_batches(*text.window_lengths(number), batch_tokens)
+                for number in range(text.windows)
+            ]
 
     def __len__(self) -> int:
         """Batches of an epoch."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice, pairwise
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from transformer_cli.model.device import autocast
 from transformer_cli.model.products import packed_weights
 from transformer_cli.model.transformer import Transformer, build_model
 from transformer_cli.model.weights import load_weights
+from transformer_cli.ranks import ALONE, Ranks
 from transformer_cli.runs.checkpoint import MANIFEST, Checkpoint, find_checkpoint
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.text.tokenizer import Tokenizers, fingerprint, load_tokenizers
@@ -132,24 +134,39 @@ class Translator:
         chunk_lines: int = CHUNK_LINES,
         first_line: int = 1,
         on_cut: Callable[[CutLine], object] = ignore,
+        ranks: Ranks = ALONE,
     ) -> Iterator[str]:
         """One translation a line, in order, holding ``chunk_lines`` of them at a time.
 
         Args:
             lines: text without line ends.
-            chunk_lines: lines sorted by length and translated together.
+            chunk_lines: lines sorted by length and translated together, on each rank.
             first_line: the number of the first line, for messages.
-            on_cut: told of each line too long to be translated as one.
+            on_cut: told of each line too long to be translated as one, on the rank that has it.
+            ranks: who shares the work; all of them get all translations.
         """
         remaining = iter(lines)
-        while chunk := list(islice(remaining, chunk_lines)):
-            yield from self.translate(chunk, first_line, on_cut=on_cut)
+        while chunk := list(islice(remaining, chunk_lines * ranks.size)):
+            share = partial(self._translate_share, first_line, on_cut, ranks)
+            yield from ranks.map(share, chunk)
             first_line += len(chunk)
+
+    def _translate_share(
+        self,
+        first_line: int,
+        on_cut: Callable[[CutLine], object],
+        ranks: Ranks,
+        lines: Sequence[str],
+    ) -> list[str]:
+        def told(cut: CutLine) -> None:
+            place = ranks.rank + (cut.line - 1) * ranks.size
+            on_cut(replace(cut, line=first_line + place))
+
+        return self.translate(lines, on_cut=told)
 
     def translate(
         self,
         lines: Sequence[str],
-        first_line: int = 1,
         progress: Callable[[int], object] = ignore,
         on_cut: Callable[[CutLine], object] = ignore,
     ) -> list[str]:
@@ -160,12 +177,11 @@ class Translator:
 
         Args:
             lines: text without line ends.
-            first_line: the number of the first line, for messages.
             progress: told how many sentences, or pieces, were finished each time some are.
             on_cut: told of each line that is cut, before any is translated.
         """
         sources = [self.tokenizers.src.encode(line) for line in lines]
-        for cut in self.cut_lines([len(ids) for ids in sources], first_line):
+        for cut in self.cut_lines([len(ids) for ids in sources]):
             on_cut(cut)
         pieces: list[list[int]] = []
         owners: list[int] = []
@@ -184,14 +200,9 @@ class Translator:
         limit = self._positions
         return LONGEST_SOURCE if limit is None else min(LONGEST_SOURCE, limit - 1)
 
-    def cut_lines(self, lengths: Iterable[int], first_line: int = 1) -> Iterator[CutLine]:
-        """Which lines are too long to be translated as one.
-
-        Args:
-            lengths: tokens of each line, without marks.
-            first_line: the number of the first line.
-        """
-        for line, tokens in enumerate(lengths, first_line):
+    def cut_lines(self, lengths: Iterable[int]) -> Iterator[CutLine]:
+        """Which lines, given the tokens of each, are too long to be translated as one."""
+        for line, tokens in enumerate(lengths, start=1):
             if tokens > self.longest_source:
                 yield CutLine(line, int(tokens), int(-(-tokens // self.longest_source)))
 

@@ -1,5 +1,7 @@
 """Where the model computes, and in what precision."""
 
+import os
+
 import torch
 
 from transformer_cli.config.choices import DeviceName, PrecisionName
@@ -46,3 +48,14 @@ def choose_precision(name: PrecisionName, device: torch.device) -> torch.dtype:
 def autocast(device: torch.device, precision: torch.dtype) -> torch.autocast:
     """A context in which matrix products run in ``precision``; weights stay float32."""
     return torch.autocast(device.type, torch.bfloat16, enabled=precision == torch.bfloat16)
+
+
+def bound_kernel_caches() -> None:
+    """Have oneDNN keep few kernels; training calls this before its first product.
+
+    It makes kernels for a shape of batch and layer; it and torch keep 1,024 of them each. Hardly a
+    training batch has the shape of an earlier one, so that they took 10 MB more with each step, and
+    few were used again. A user's own settings go before.
+    """
+    for name in ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"):
+        os.environ.setdefault(name, "64")

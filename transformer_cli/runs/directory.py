@@ -1,14 +1,19 @@
 """What lies where in a run directory, and when it may be written to."""
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from transformer_cli.config.differences import differences
+from transformer_cli.config.differences import Difference, differences
 from transformer_cli.config.schema import Config
 from transformer_cli.config.yaml import dump_config, load_config
 from transformer_cli.errors import ConfigError, RunError
-from transformer_cli.files import TEMPORARY_MARK, remove_directory, remove_leftovers, write_text
-from transformer_cli.runs.checkpoint import list_checkpoints
+from transformer_cli.files import (
+    TEMPORARY_MARK,
+    remove_directory,
+    remove_leftovers,
+    write_text,
+)
 
 # What a run may change its mind about once it has begun: nothing that weights depend on, apart
 # from how long to go on.
@@ -24,6 +29,8 @@ _MAY_CHANGE = (
     "training.skip_nonfinite",
 )
 _SHAPES_TOKENIZER = ("data.", "tokenizer.", "init")
+# Paths. What lies there may have been moved, with the whole checkout, say.
+_FILES = ("data.train.", "data.val.", "data.more", "init")
 
 
 @dataclass(frozen=True)
@@ -89,13 +96,18 @@ class RunDirectory:
         try:
             self._prepare(config, overwrite)
         except OSError as error:
-            raise RunError(f"{self.path}: cannot be written: {error.strerror or error}") from error
+            named = Path(error.filename or self.path)
+            where = named if named.is_relative_to(self.path) else self.path
+            raise RunError(f"{where}: cannot be written: {error.strerror or error}") from error
 
     def _prepare(self, config: Config, overwrite: bool) -> None:
         self.refuse_other_content()
-        for directory in (self.path, self.checkpoints):
-            if directory.is_dir():
-                remove_leftovers(directory)
+        # The lock is ours: what a process left in our files' places is a dead one's.
+        if self.path.is_dir():
+            ours = (self.config, self.tokenizer, self.encoded, self.checkpoints, self.metrics)
+            remove_leftovers(self.path, [path.name for path in ours])
+        if self.checkpoints.is_dir():
+            remove_leftovers(self.checkpoints, ["*"])
         if self.config.is_file():
             if overwrite:
                 self._clear()
@@ -104,8 +116,11 @@ class RunDirectory:
         # The settings come first, and stay when the rest is cleared: by them the directory is known
         # as a run, whenever the process dies.
         self.path.mkdir(parents=True, exist_ok=True)
-        write_text(self.config, dump_config(config))
+        text = dump_config(config)
+        if not self.config.is_file() or self.config.read_bytes() != text.encode():
+            write_text(self.config, text)
         self.checkpoints.mkdir(exist_ok=True)
+        _refuse_unwritable(self.checkpoints)
 
     def refuse_other_content(self) -> None:
         """Make sure that nothing but a run, or nothing at all, is in the directory.
@@ -136,6 +151,8 @@ class RunDirectory:
         self.metrics.unlink(missing_ok=True)
 
     def _refuse_changes(self, config: Config) -> None:
+        from transformer_cli.runs.checkpoint import list_checkpoints  # takes torch's time
+
         changed = [
             difference
             for difference in differences(self.load_config(), config)
@@ -146,9 +163,34 @@ class RunDirectory:
             stale = any(difference.key.startswith(_SHAPES_TOKENIZER) for difference in changed)
             if stale:
                 self.forget_text()
-        elif changed:
-            listed = "; ".join(f"{each.key} was {each.old}, now {each.new}" for each in changed)
+        elif changed := [each for each in changed if not _has_only_moved(each)]:
+            listed = "; ".join(map(str, changed))
             raise ConfigError(
                 f"{self.path}: trained with other settings ({listed}); "
                 "go on with the old ones, choose another --run-dir, or start anew with --overwrite"
             )
+
+
+def _has_only_moved(difference: Difference) -> bool:
+    """Whether files have another path than before because nothing is left in the old place."""
+    if not difference.key.startswith(_FILES):
+        return False
+    old, new = _paths(difference.old), _paths(difference.new)
+    return 0 < len(old) == len(new) and not any(Path(path).exists() for path in old)
+
+
+def _paths(value: object) -> list[str]:
+    if isinstance(value, list):  # of pairs of files
+        return [path for pair in value for path in pair.values()]
+    return [value] if isinstance(value, str) else []
+
+
+def _refuse_unwritable(directory: Path) -> None:
+    # Permissions alone do not tell: root has them on a disk that is mounted read-only.
+    trial = directory / f"trial{TEMPORARY_MARK}{os.getpid()}"
+    try:
+        trial.mkdir()
+        trial.rmdir()
+    except OSError as error:
+        error.filename = str(directory)
+        raise

@@ -3,11 +3,35 @@
 import fcntl
 import os
 import socket
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TextIO
 
 from transformer_cli.errors import RunError
+from transformer_cli.files import naming
 from transformer_cli.runs.directory import RunDirectory
+
+# Longer than anybody asks for, and shorter than anybody trains.
+_ASKING_SECONDS = 0.2
+
+
+def refuse_if_locked(run: RunDirectory) -> None:
+    """Make sure, before long work and without writing, that nobody else writes to ``run``.
+
+    This needs no torch, so that whoever starts a second training is told at once. In a training of
+    several processes only the one that will lock the directory may ask.
+
+    Raises:
+        RunError: another process has the lock, or the directory holds something else.
+    """
+    run.refuse_other_content()
+    try:
+        file = run.lock.open(encoding="utf-8")
+    except OSError:
+        return  # there is no lock yet; whether there can be one is for ``locked`` to find out
+    with file:
+        _lock(run, file, fcntl.LOCK_SH)
 
 
 @contextmanager
@@ -28,20 +52,28 @@ def locked(run: RunDirectory) -> Iterator[None]:
     except OSError as error:
         raise RunError(f"{run.path}: cannot be written: {error.strerror}") from error
     with file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            file.seek(0)
-            holder = file.read().strip() or "another process"
-            raise RunError(
-                f"{run.path}: in use by {holder}; wait for it, or use another directory"
-            ) from None
-        except OSError as error:
-            raise RunError(
-                f"{run.path}: cannot be locked: {error.strerror}; "
-                "choose a --run-dir on a local disk"
-            ) from error
-        file.truncate(0)
-        file.write(f"process {os.getpid()} on {socket.gethostname()}\n")
-        file.flush()
+        _lock(run, file, fcntl.LOCK_EX)
+        with naming(run.lock):
+            file.truncate(0)
+            file.write(f"process {os.getpid()} on {socket.gethostname()}\n")
+            file.flush()
         yield
+
+
+def _lock(run: RunDirectory, file: TextIO, kind: int) -> None:
+    try:
+        try:
+            fcntl.flock(file, kind | fcntl.LOCK_NB)
+        except BlockingIOError:
+            time.sleep(_ASKING_SECONDS)  # it may have been somebody who only asked
+            fcntl.flock(file, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        file.seek(0)
+        holder = file.read().strip() or "another process"
+        raise RunError(
+            f"{run.path}: in use by {holder}; wait for it, or use another directory"
+        ) from None
+    except OSError as error:
+        raise RunError(
+            f"{run.path}: cannot be locked: {error.strerror}; choose a --run-dir on a local disk"
+        ) from error

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from transformer_cli.errors import RunError
 from transformer_cli.files import write_text
 from transformer_cli.ranks import Ranks
 from transformer_cli.training.trainer import Progress
@@ -30,9 +31,19 @@ class MetricsLog:
         write_text(path, "".join(kept))
 
     def append(self, record: Mapping[str, Any]) -> None:
-        """Write one record."""
-        with self.path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(record) + "\n")
+        """Write one record.
+
+        Raises:
+            RunError: it cannot be written; half of it may be.
+        """
+        try:
+            with self.path.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(record) + "\n")
+        except OSError as error:
+            raise RunError(
+                f"{self.path}: cannot be written: {error.strerror}; mend that, and the same "
+                "command goes on from the last checkpoint"
+            ) from error
 
 
 def _step_of(line: str) -> float:

@@ -7,10 +7,18 @@ import numpy as np
 
 from transformer_cli.config.schema import Config, DataConfig
 from transformer_cli.data.corpus import ParallelText, without_blank_pairs
-from transformer_cli.data.encoded import EncodedText, TokenStore, encode_text
+from transformer_cli.data.encoded import EncodedText, encode_text
+from transformer_cli.data.encoding import encoder
 from transformer_cli.data.sampling import SampledSubwords
 from transformer_cli.data.sources import load_split, open_training_text
-from transformer_cli.data.store import EncodedStore, StoredSide, open_store, write_store
+from transformer_cli.data.store import (
+    EncodedStore,
+    note_times,
+    open_checked_store,
+    open_store,
+    stored_survey,
+    write_store,
+)
 from transformer_cli.data.streamed import StreamedText, Survey
 from transformer_cli.data.windows import StoredWindows
 from transformer_cli.errors import CorpusError, RunError
@@ -65,7 +73,10 @@ def read_texts(data: DataConfig, known: Survey | None = None) -> Texts:
     Raises:
         CorpusError: one is missing, misaligned, damaged or blank.
     """
-    train = StreamedText.of(open_training_text(data), known)
+    return _with_val(data, StreamedText.of(open_training_text(data), known))
+
+
+def _with_val(data: DataConfig, train: StreamedText) -> Texts:
     val, blank_in_val = without_blank_pairs(load_split(data, "val"))
     for name, pairs in (("train", len(train)), ("val", len(val))):
         if not pairs:
@@ -88,11 +99,50 @@ def prepare(config: Config, texts: Texts, run: RunDirectory, progress: Progress)
         TokenizerError: tokenizers cannot be learned, or their files are damaged.
     """
     tokenizers = _tokenizers(config, run, texts.train, progress)
-    return Prepared(
-        tokenizers=tokenizers,
-        train=_encoded(run, texts.train, tokenizers, progress),
-        val=encode_text(texts.val, tokenizers, progress),
+    store = _encoded(run, texts.train, tokenizers, progress)
+    try:
+        _windows(config, store).note_counts()
+    except OSError as error:
+        raise _unwritable(run, error) from error
+    return Prepared(tokenizers, store, encode_text(texts.val, tokenizers, progress))
+
+
+def open_prepared(config: Config, run: RunDirectory, progress: Progress) -> tuple[Texts, Prepared]:
+    """What ``read_texts`` and ``prepare`` have given another process, by reading alone.
+
+    For the other processes that train the same run: they need no lock, and neither read the
+    training text nor check the store from one end to the other.
+
+    Args:
+        config: the experiment's settings.
+        run: a run directory that ``prepare`` has made ready.
+        progress: draws a bar.
+
+    Raises:
+        RunError: it is not ready.
+        CorpusError: the text to validate on is missing, misaligned, damaged or blank.
+        TokenizerError: the tokenizers' files are damaged.
+    """
+    survey = stored_survey(run.encoded)
+    if survey is None or not run.tokenizer.is_dir():
+        raise _unready(run)
+    texts = _with_val(config.data, StreamedText(open_training_text(config.data), survey))
+    tokenizers = load_tokenizers(run.tokenizer)
+    store = open_checked_store(run.encoded, survey.text_sum, fingerprint(run.tokenizer))
+    if store is None or learned_from(run.tokenizer) != survey.text_sum:
+        raise _unready(run)
+    return texts, Prepared(tokenizers, store, encode_text(texts.val, tokenizers, progress))
+
+
+def _unready(run: RunDirectory) -> RunError:
+    return RunError(
+        f"{run.encoded}: not what belongs to {run.tokenizer}, or not there; make both with: "
+        "transformer-cli vocab CONFIG"
     )
+
+
+def _unwritable(run: RunDirectory, error: OSError) -> RunError:
+    return RunError(f"{run.encoded}: cannot be written: {error.strerror or error}")
 
 
 def _tokenizers(
@@ -125,15 +175,17 @@ def _encoded(
     run: RunDirectory, text: StreamedText, tokenizers: Tokenizers, progress: Progress
 ) -> EncodedStore:
     expected = (text.survey.text_sum, fingerprint(run.tokenizer))
-    store = open_store(run.encoded, *expected)
-    if store is not None:
-        return store
     try:
+        store = open_store(run.encoded, *expected)
+        if store is not None:
+            note_times(run.encoded, text.survey)
+            return store
         if run.encoded.exists():
             remove_directory(run.encoded)
-        return write_store(run.encoded, text, tokenizers, expected[1], progress)
+        encode = encoder(tokenizers, run.tokenizer, len(text))
+        return write_store(run.encoded, text, encode, expected[1], progress)
     except OSError as error:
-        raise RunError(f"{run.encoded}: cannot be written: {error.strerror or error}") from error
+        raise _unwritable(run, error) from error
 
 
 def text_to_train_on(config: Config, text: EncodedStore) -> StoredWindows:
@@ -142,13 +194,17 @@ def text_to_train_on(config: Config, text: EncodedStore) -> StoredWindows:
     Raises:
         CorpusError: all of them are.
     """
-    kept = StoredWindows(text, config.training.max_length)
+    kept = _windows(config, text)
     if not len(kept):
         raise CorpusError(
             f"split 'train': every pair is longer than training.max_length "
             f"{config.training.max_length} tokens; raise it"
         )
     return kept
+
+
+def _windows(config: Config, text: EncodedStore) -> StoredWindows:
+    return StoredWindows(text, config.training.max_length, config.training.batch_tokens)
 
 
 def subword_sampling(config: Config, tokenizers: Tokenizers) -> SampledSubwords | None:
@@ -183,22 +239,23 @@ def summarise(prepared: Prepared) -> tuple[SideSummary, SideSummary]:
     """The summaries of source and target."""
     types = prepared.tokenizers.types or (None, None)
     sizes = (prepared.tokenizers.src.size, prepared.tokenizers.tgt.size)
-    src = _summarise_side(prepared.train.src, prepared.val.src, types[0], sizes[0])
-    tgt = _summarise_side(prepared.train.tgt, prepared.val.tgt, types[1], sizes[1])
-    return src, tgt
-
-
-def _summarise_side(
-    train: StoredSide, val: TokenStore, types: int | None, size: int
-) -> SideSummary:
-    return SideSummary(
-        lines=train.sentences,
-        tokens=train.tokens,
-        types=types,
-        size=size,
-        unknown_in_val=float((val.ids == UNK_ID).mean()) if len(val.ids) else 0.0,
-        lengths=percentiles(train.length_counts(), PERCENTILES),
+    train, val = prepared.train, prepared.val
+    counts = train.length_counts()
+    src, tgt = (
+        SideSummary(
+            lines=len(train),
+            tokens=tokens,
+            types=types[side],
+            size=sizes[side],
+            unknown_in_val=float((ids == UNK_ID).mean()) if len(ids) else 0.0,
+            lengths=percentiles(counts[side], PERCENTILES),
+        )
+        for side, tokens, ids in (
+            (0, train.src_tokens, val.src.ids),
+            (1, train.tgt_tokens, val.tgt.ids),
+        )
     )
+    return src, tgt
 
 
 def percentiles(counts: np.ndarray, shares: Sequence[float]) -> list[int]:

@@ -1,0 +1,53 @@
+"""Whether two runs are the same to the last bit, apart from how long things took."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+
+def assert_same_run(found: Path, expected: Path, other_checkpoints: bool = False) -> None:
+    """The run in ``found`` is the finished one in ``expected``; nothing temporary is in it.
+
+    Args:
+        found: a run directory.
+        expected: another one.
+        other_checkpoints: whether ``found`` may have kept other checkpoints beside the last.
+    """
+    names, expected_names = (
+        {str(path.relative_to(run)) for path in run.rglob("*")} for run in (found, expected)
+    )
+    assert not [name for name in names if ".partial-" in name]
+    last = max((expected / "checkpoints").glob("step-*")).relative_to(expected)
+    assert max((found / "checkpoints").glob("step-*")).relative_to(found) == last
+    if other_checkpoints:
+        needed = {name for name in expected_names if not name.startswith("checkpoints/step-")}
+        needed |= {name for name in expected_names if name.startswith(str(last))}
+        assert needed <= names
+    else:
+        assert names == expected_names
+    for name in sorted(names & expected_names - {".lock"}):
+        if (found / name).is_file():
+            assert content(found / name) == content(expected / name), name
+
+
+def content(path: Path) -> object:
+    """What is in a run's file, without how long things took."""
+    match path.name:
+        case "metrics.jsonl":
+            return [timeless(line) for line in path.read_text().splitlines()]
+        case "state.json":
+            return timeless(path.read_text())
+        case "manifest.json":
+            manifest = json.loads(path.read_text())
+            del manifest["files"]["state.json"], manifest["sum"]  # these hang on the time it took
+            return manifest
+        case _:
+            return path.read_bytes()
+
+
+def timeless(text: str) -> dict[str, Any]:
+    """A JSON object without how long things took."""
+    values = json.loads(text)
+    assert isinstance(values, dict)
+    values.pop("seconds")
+    return values

@@ -1,0 +1,191 @@
+"""Mistakes in a configuration: one line that names place and key, exit code 2, nothing touched."""
+
+import re
+from pathlib import Path
+
+import pytest
+from cli.conftest import TINY, Training
+from cli.process import assert_refused, run
+from cli.same import assert_same_run
+
+
+def tiny(old: str, new: str) -> str:
+    """The tiny experiment with another text for one of its own."""
+    assert TINY.count(old) == 1
+    return TINY.replace(old, new)
+
+
+MISTAKES = {
+    "a misspelt key": (
+        tiny("  save_every: 10", "  save_evry: 10"),
+        "8: training.save_evry: unknown key; did you mean 'save_every'?",
+    ),
+    "a misspelt section": (
+        tiny("training:", "trainig:"),
+        "4: trainig: unknown key; did you mean 'training'?",
+    ),
+    "a key of another kind": (
+        tiny("{kind: words, min_freq: 1}", "{kind: words, vocab_size: 9}"),
+        "2: tokenizer.vocab_size: unknown key for kind 'words'",
+    ),
+    "a key written twice": (
+        TINY + "  epochs: 3\n",
+        "10: training.epochs: written twice, first on line 5; keep one",
+    ),
+    "text for a number": (
+        tiny("epochs: 12", "epochs: a dozen"),
+        "5: training.epochs: expected a whole number, found the text 'a dozen'",
+    ),
+    "a number for a section": (
+        tiny(
+            "data: {kind: copy, symbols: 6, length: 4, train_lines: 200, test_lines: 20}", "data: 3"
+        ),
+        "1: data: expected keys and values, found 3",
+    ),
+    "a fraction for a number of things": (
+        tiny("batch_tokens: 200", "batch_tokens: 2.5"),
+        "6: training.batch_tokens: expected a whole number, found 2.5",
+    ),
+    "nothing": (tiny("epochs: 12", "epochs:"), "5: training.epochs: expected a whole number"),
+    "no steps": (tiny("epochs: 12", "epochs: 0"), "5: training.epochs: expected more than 0"),
+    "a rate below zero": (
+        tiny("peak: 1e-2", "peak: -1e-2"),
+        "9: training.schedule.peak: expected more than 0.0, found -0.01",
+    ),
+    "all units dropped": (
+        tiny("{d_model: 16,", "{dropout: 1.0, d_model: 16,"),
+        "3: model.dropout: expected at most 0.9, found 1",
+    ),
+    "heads that do not divide": (
+        tiny("num_heads: 2", "num_heads: 3"),
+        "3: model.num_heads: 3 heads do not divide d_model 16",
+    ),
+    "an unknown kind": (
+        tiny("kind: constant", "kind: constnat"),
+        "9: training.schedule.kind: expected 'noam', 'constant'",
+    ),
+    "a missing kind": (tiny("{kind: words, min_freq: 1}", "{min_freq: 1}"), "tokenizer.kind: "),
+    "no YAML": (TINY + "  - 3: [\n", "not YAML: "),
+    "a tag": (TINY + "seed: !!python/object/apply:os.system [exit]\n", "10: seed: the tag "),
+    # Beyond what libraries take, which would say so by a traceback.
+    "a model wider than any": (
+        tiny("d_ff: 32", "d_ff: 1000000000000000000000"),
+        "3: model.d_ff: expected at most 1048576, found 1000000000000000000000",
+    ),
+    "more layers than any": (
+        tiny("num_encoder_layers: 1", "num_encoder_layers: 1e6"),
+        "3: model.num_encoder_layers: expected at most 1000, found 1000000",
+    ),
+    "a sum without end": (
+        TINY + "  accumulate: 1e30\n",
+        "10: training.accumulate: expected less than 2147483648, found 1",
+    ),
+    "differences that weigh too much": (
+        TINY + "  consistency: 1e300\n",
+        "10: training.consistency: expected at most 1000000.0, found 1",
+    ),
+    "outputs without end": (
+        TINY + "decoding: {max_length_ratio: 1e300}\n",
+        "10: decoding.max_length_ratio: expected at most 1000.0, found 1",
+    ),
+    "more subwords than there are numbers": (
+        tiny("{kind: words, min_freq: 1}", "{kind: sentencepiece, vocab_size: 1e20}"),
+        "2: tokenizer.vocab_size: expected less than 2147483648, found 1",
+    ),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake(tmp_path: Path, mistake: str) -> None:
+    text, message = MISTAKES[mistake]
+    config = tmp_path / "tiny.yaml"
+    config.write_text(text)
+    refused = run("train", "tiny.yaml", cwd=tmp_path)
+    assert_refused(refused, 2, "tiny.yaml:", message)
+    assert list(tmp_path.iterdir()) == [config]
+
+
+# --- settings that change while a run is under way ------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("settings", "difference"),
+    [
+        (["seed=2"], "seed was 1, now 2"),
+        (["model.norm=post"], "model.norm was pre, now post"),
+        (["training.clip_norm=null"], "training.clip_norm was 1.0, now null"),
+        (["tokenizer.lowercase=true"], "tokenizer.lowercase was false, now true"),
+        (["training.betas=[0.9, 0.9]"], "training.betas was [0.9, 0.98], now [0.9, 0.9]"),
+        (["seed=2", "data.length=5"], "seed was 1, now 2; data.length was 4, now 5"),
+    ],
+)
+def test_changed_settings(
+    training: Training, own_run: Path, settings: list[str], difference: str
+) -> None:
+    options = [part for setting in settings for part in ("--set", setting)]
+    refused = run("train", training.config, "--run-dir", own_run, *options)
+    assert_refused(
+        refused,
+        2,
+        f"{own_run}: trained with other settings ({difference}); ",
+        "go on with the old ones, choose another --run-dir, or start anew with --overwrite",
+    )
+    assert_same_run(own_run, training.run)
+
+
+# --- files that move ------------------------------------------------------------------------------
+
+FILES = """\
+data:
+  kind: files
+  src_lang: de
+  tgt_lang: en
+  train: {src: train.de, tgt: train.en}
+  val: {src: val.de, tgt: val.en}
+  more: [{src: more.de, tgt: more.en}]
+tokenizer: {kind: words, min_freq: 1}
+model: {d_model: 16, num_heads: 2, d_ff: 32, num_encoder_layers: 1, num_decoder_layers: 1}
+training: {epochs: 1, batch_tokens: 100}
+"""
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """An experiment on files, trained for one epoch."""
+    checkout = tmp_path / "checkout"
+    checkout.mkdir()
+    (checkout / "files.yaml").write_text(FILES)
+    for number, name in enumerate(("train", "val", "more")):
+        (checkout / f"{name}.de").write_text("eins zwei drei\nvier fünf\n" * (10 + number))
+        (checkout / f"{name}.en").write_text("one two three\nfour five\n" * (10 + number))
+    finished = run("train", "files.yaml", "--run-dir", "run", cwd=checkout)
+    assert finished.code == 0, finished.err
+    return checkout
+
+
+def test_a_moved_checkout_goes_on(checkout: Path) -> None:
+    moved = checkout.rename(checkout.with_name("elsewhere"))
+    more = ("--set", "training.epochs=2")
+    finished = run("train", "files.yaml", "--run-dir", "run", *more, cwd=moved)
+    assert finished.code == 0, finished.err
+    assert re.search(r"^going on from step \d+$", finished.err, re.MULTILINE)
+    assert str(checkout) not in (moved / "run" / "config.yaml").read_text()
+
+
+def test_a_moved_checkout_with_other_text_is_refused(checkout: Path) -> None:
+    moved = checkout.rename(checkout.with_name("elsewhere"))
+    (moved / "more.de").write_text("eins zwei drei\nvier sechs\n" * 12)
+    refused = run("train", "files.yaml", "--run-dir", "run", cwd=moved)
+    assert_refused(refused, 1, "run: the training text has changed since this run began")
+
+
+@pytest.mark.parametrize("split", ["train", "val"])
+def test_other_files_are_other_settings_while_the_old_ones_are_there(
+    checkout: Path, split: str
+) -> None:
+    other = ("--set", f"data.{split}={{src: more.de, tgt: more.en}}")
+    refused = run("train", "files.yaml", "--run-dir", "run", *other, cwd=checkout)
+    was, now = checkout / f"{split}.de", checkout / "more.de"
+    assert_refused(
+        refused, 2, f"run: trained with other settings (data.{split}.src was {was}, now {now}; "
+    )

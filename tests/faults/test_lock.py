@@ -1,0 +1,110 @@
+"""Two trainings of one run: the second is told at once whose run it is."""
+
+import fcntl
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from functools import partial
+from pathlib import Path
+
+import pytest
+from cli.conftest import Training
+from cli.process import assert_refused, run, run_anew, signal_at, start
+
+from transformer_cli.errors import RunError
+from transformer_cli.runs.directory import RunDirectory
+from transformer_cli.runs.lock import locked, refuse_if_locked
+
+
+def test_asking_for_the_lock_imports_no_torch() -> None:
+    program = (
+        "import sys, transformer_cli.config.yaml, transformer_cli.runs.lock; "
+        "print(sorted({'torch', 'numpy', 'spacy'} & sys.modules.keys()))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
+    assert done.stdout == b"[]\n"
+
+
+def hide_torch_and_text() -> None:
+    sys.modules["transformer_cli.model.device"] = None  # type: ignore[assignment]
+    sys.modules["transformer_cli.training.preparation"] = None  # type: ignore[assignment]
+
+
+@pytest.mark.parametrize("command", ["train", "vocab"])
+def test_the_second_is_refused_before_it_looks_at_anything(
+    training: Training, tmp_path: Path, command: str
+) -> None:
+    # Neither torch is imported nor text read: both would take their time.
+    directory = RunDirectory(tmp_path / "run")
+    with locked(directory):
+        before = sorted(directory.path.iterdir())
+        second = run(
+            command, training.config, "--run-dir", directory.path, before=hide_torch_and_text
+        )
+        assert sorted(directory.path.iterdir()) == before
+    mine = f"process {os.getpid()} on {socket.gethostname()}"
+    assert_refused(second, 1, f"{directory.path}: in use by {mine}; ")
+
+
+def test_two_programs(training: Training, tmp_path: Path) -> None:
+    command = ("train", training.config, "--run-dir", "run")
+    endless = ("--set", "training.epochs=1000000")
+    first = start(*command, *endless, cwd=tmp_path, stderr=subprocess.PIPE)
+    try:
+        assert first.stderr is not None
+        assert next(line for line in first.stderr if line.startswith(b"step "))
+        began = time.monotonic()
+        second = run_anew(*command, *endless, cwd=tmp_path)
+        print(f"refused after {time.monotonic() - began:.2f} s")
+        holder = f"process {first.pid} on {socket.gethostname()}"
+        assert_refused(second, 1, f"run: in use by {holder}; ", "use another directory")
+        assert first.poll() is None
+        first.send_signal(signal.SIGTERM)
+        first.communicate()
+    finally:
+        first.kill()
+    assert first.returncode == 143
+
+
+def test_a_killed_trainings_lock_is_no_obstacle(training: Training, tmp_path: Path) -> None:
+    command = ("train", training.config, "--run-dir", tmp_path / "run")
+    kill = partial(signal_at, "transformer_cli.training.trainer:Trainer", "_update", 12)
+    assert run(*command, before=kill).code == -signal.SIGKILL
+    assert (tmp_path / "run" / ".lock").read_text().startswith("process ")
+    finished = run(*command)
+    assert finished.code == 0, finished.err
+    assert "going on from step 10\n" in finished.err
+
+
+def test_asking_writes_nothing(tmp_path: Path) -> None:
+    run = RunDirectory(tmp_path / "run")
+    refuse_if_locked(run)
+    assert list(tmp_path.iterdir()) == []
+    with locked(run):
+        pass
+    before = run.lock.read_text()
+    refuse_if_locked(run)
+    assert run.lock.read_text() == before
+
+
+def test_somebody_who_only_asks_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = RunDirectory(tmp_path)
+    with locked(run):
+        pass
+    with run.lock.open() as asking:
+        fcntl.flock(asking, fcntl.LOCK_SH)
+        refuse_if_locked(run)  # two may ask at a time
+        monkeypatch.setattr("time.sleep", lambda _: fcntl.flock(asking, fcntl.LOCK_UN))
+        with locked(run), pytest.raises(RunError, match=f"in use by process {os.getpid()} on "):
+            refuse_if_locked(run)
+
+
+def test_what_is_no_run_is_refused_early(tmp_path: Path) -> None:
+    (tmp_path / "thesis.tex").touch()
+    with pytest.raises(RunError, match="holds files but no run"):
+        refuse_if_locked(RunDirectory(tmp_path))

@@ -67,7 +67,8 @@ class Output:
         """Start with nothing."""
         self.begun = True
         self._write_journal()
-        self._file.truncate(0)
+        self._file.seek(0)
+        self._file.truncate()
 
     def go_on(self, lines: Iterator[str]) -> None:
         """Start where an earlier process stopped; where none did, with nothing.
@@ -100,7 +101,7 @@ class Output:
             self._bytes += len(chunk)
         if self._output.hexdigest() != journal.output:
             raise self._unfit("the translations are not as they were written")
-        self._file.truncate(self._bytes)
+        self._file.truncate()
         self.kept = done
         self.begun = True
 

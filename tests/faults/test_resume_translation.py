@@ -1,0 +1,365 @@
+"""A translation of a file that is ended by anything goes on to the same bytes."""
+
+import fcntl
+import os
+import random
+import resource
+import signal
+import subprocess
+import time
+from functools import partial
+from pathlib import Path
+
+import pytest
+from cli.conftest import Training
+from cli.process import PATIENCE, Finished, assert_refused, run, signal_at, start
+
+OUTPUT = "transformer_cli.inference.output"
+TRANSLATOR = "transformer_cli.inference.translator:Translator"
+CHUNK = 4
+# Three chunks, the last one not full.
+LINES = ["1 2 3 4", "", "4 3 2", "5", "6 1 1 2", "2 2", "", "3 4 5 6", "1", "6 6"]
+TEXT = "".join(f"{line}\n" for line in LINES).encode()
+
+
+def in_small_chunks() -> None:
+    import transformer_cli.inference.translator as translator
+
+    translator.CHUNK_LINES = CHUNK
+
+
+def in_chunks_of_500(most_bytes: int = resource.RLIM_INFINITY) -> None:
+    import transformer_cli.inference.translator as translator
+
+    translator.CHUNK_LINES = 500
+    resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, resource.RLIM_INFINITY))
+
+
+def killed_at(where: str, attribute: str, call: int, number: int = signal.SIGKILL) -> None:
+    in_small_chunks()
+    signal_at(where, attribute, call, number)
+
+
+def translate(
+    training: Training, directory: Path, *options: str | Path, before: object = in_small_chunks
+) -> Finished:
+    return run(
+        "translate",
+        training.run,
+        "-i",
+        directory / "in.txt",
+        "-o",
+        directory / "out.txt",
+        *options,
+        before=before,  # type: ignore[arg-type]
+    )
+
+
+def interrupt(training: Training, directory: Path, *options: str, chunks: int = 1) -> None:
+    """Leave a translation of which some chunks are done."""
+    kill = partial(killed_at, TRANSLATOR, "translate", chunks + 1)
+    assert translate(training, directory, *options, before=kill).code == -signal.SIGKILL
+    assert names(directory) == ["in.txt", "out.txt.partial", "out.txt.partial.json"]
+
+
+def names(directory: Path) -> list[str]:
+    return sorted(path.name for path in directory.iterdir())
+
+
+@pytest.fixture(scope="module")
+def expected(training: Training, tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    directory = tmp_path_factory.mktemp("expected")
+    (directory / "in.txt").write_bytes(TEXT)
+    finished = translate(training, directory)
+    assert (finished.code, finished.out, finished.err) == (0, "", "")
+    assert names(directory) == ["in.txt", "out.txt"]
+    data = (directory / "out.txt").read_bytes()
+    assert data.count(b"\n") == len(LINES)
+    return data
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Path:
+    (tmp_path / "in.txt").write_bytes(TEXT)
+    return tmp_path
+
+
+# --- going on -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("where", "attribute", "call"),
+    [
+        (TRANSLATOR, "translate", 1),
+        (TRANSLATOR, "translate", 3),
+        (f"{OUTPUT}:Output", "_write_journal", 1),
+        (f"{OUTPUT}:Output", "commit", 2),
+        (f"{OUTPUT}:os", "fsync", 2),
+        (OUTPUT, "sync", 3),  # the first chunk's journal is written, and not yet in its place
+        (OUTPUT, "sync", 4),
+        (f"{OUTPUT}:Output", "commit", 3),
+        (OUTPUT, "_remove_journal", 1),  # the file has its name already
+    ],
+)
+def test_what_was_killed_anywhere_goes_on_to_the_same_bytes(
+    training: Training, here: Path, expected: bytes, where: str, attribute: str, call: int
+) -> None:
+    older = "" if attribute == "_remove_journal" else "older\n"
+    (here / "out.txt").write_text("older\n")
+    killed = translate(training, here, before=partial(killed_at, where, attribute, call))
+    assert killed.code == -signal.SIGKILL
+    if older:
+        assert (here / "out.txt").read_text() == older
+    finished = translate(training, here, "--resume")
+    assert (finished.code, finished.err) == (0, "")
+    assert (here / "out.txt").read_bytes() == expected
+    assert names(here) == ["in.txt", "out.txt"]
+
+
+def test_chunks_that_are_done_are_not_done_again(
+    training: Training, here: Path, expected: bytes
+) -> None:
+    interrupt(training, here, chunks=2)
+    # The rest is one call; a second one would be the end of it.
+    finished = translate(
+        training, here, "--resume", before=partial(killed_at, TRANSLATOR, "translate", 2)
+    )
+    assert finished.code == 0
+    assert (here / "out.txt").read_bytes() == expected
+
+
+def test_without_resume_it_starts_anew(training: Training, here: Path, expected: bytes) -> None:
+    interrupt(training, here)
+    assert translate(training, here).code == 0
+    assert (here / "out.txt").read_bytes() == expected
+    assert names(here) == ["in.txt", "out.txt"]
+
+
+def test_where_nothing_is_done_resume_starts(
+    training: Training, here: Path, expected: bytes
+) -> None:
+    assert translate(training, here, "--resume").code == 0
+    assert (here / "out.txt").read_bytes() == expected
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_a_signal_says_how_to_go_on(
+    training: Training, here: Path, expected: bytes, number: int, code: int
+) -> None:
+    (here / "out.txt").write_text("older\n")
+    end = partial(killed_at, TRANSLATOR, "translate", 3, number)
+    stopped = translate(training, here, before=end)
+    assert stopped.code == code
+    assert stopped.err.strip() == "8 lines are kept; to go on, add --resume to the same command"
+    assert (here / "out.txt").read_text() == "older\n"
+    assert translate(training, here, "--resume").code == 0
+    assert (here / "out.txt").read_bytes() == expected
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_before_the_first_chunk_leaves_nothing(
+    training: Training, here: Path, number: int
+) -> None:
+    end = partial(killed_at, TRANSLATOR, "translate", 1, number)
+    assert translate(training, here, before=end).code == 128 + number
+    assert names(here) == ["in.txt"]
+
+
+def test_an_error_midway_keeps_what_is_done(
+    training: Training, here: Path, expected: bytes
+) -> None:
+    lines = TEXT.splitlines(keepends=True)
+    (here / "in.txt").write_bytes(b"".join(lines[:6]) + b"\xff\n" + b"".join(lines[7:]))
+    refused = translate(training, here)
+    assert_refused(refused, 1, "in.txt:7: not UTF-8", "; 4 lines are kept; to go on, add --resume")
+    assert "out.txt" not in names(here)
+    (here / "in.txt").write_bytes(TEXT)
+    assert translate(training, here, "--resume").code == 0
+    assert (here / "out.txt").read_bytes() == expected
+
+
+def test_a_full_disk_keeps_what_is_done(training: Training, here: Path) -> None:
+    (here / "in.txt").write_bytes(b"\n" * 1600)
+    refused = translate(training, here, before=partial(in_chunks_of_500, 1200))
+    assert_refused(refused, 1, "out.txt.partial: cannot be written: File too large", "1,000 lines")
+    assert translate(training, here, "--resume", before=in_chunks_of_500).code == 0
+    assert (here / "out.txt").read_bytes() == b"\n" * 1600
+    assert names(here) == ["in.txt", "out.txt"]
+
+
+@pytest.mark.long
+def test_what_is_killed_again_and_again_at_random_times_comes_out_the_same(
+    training: Training, tmp_path: Path
+) -> None:
+    draws = random.Random(1)
+    words = [str(number) for number in range(1, 7)]
+    (tmp_path / "in.txt").write_text(
+        "".join(f"{' '.join(draws.choices(words, k=1 + n % 7))}\n" for n in range(60_000))
+    )
+    command: list[str | Path] = [
+        "translate",
+        training.run,
+        "-i",
+        tmp_path / "in.txt",
+        "-o",
+        tmp_path / "out.txt",
+    ]
+    started = time.monotonic()
+    assert start(*command).wait(PATIENCE) == 0
+    seconds = time.monotonic() - started
+    whole = (tmp_path / "out.txt").read_bytes()
+    (tmp_path / "out.txt").unlink()
+    kills = 0
+    while not (tmp_path / "out.txt").exists():
+        process = start(*command, "--resume")
+        try:
+            # Later and later, or a slow machine would never come to an end.
+            process.wait(draws.uniform(0.0, seconds * (0.5 + 0.1 * kills)))
+        except subprocess.TimeoutExpired:
+            process.kill()
+            kills += 1
+        assert process.wait(PATIENCE) in (0, -signal.SIGKILL)
+    assert kills > 0
+    assert (tmp_path / "out.txt").read_bytes() == whole
+    start(*command, "--resume").wait(PATIENCE)
+    assert names(tmp_path) == ["in.txt", "out.txt"]
+
+
+# --- what does not fit ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "difference"),
+    [
+        (["--beam-size", "2"], "beam_size was 1, now 2"),
+        (["--max-length", "3"], "max_length was None, now 3"),
+        (["--errors", "replace"], "errors was strict, now replace"),
+        (["--precision", "bfloat16"], "precision was float32, now bfloat16"),
+        (["--checkpoint", "{run}/checkpoints/step-00000050"], "checkpoint was "),
+    ],
+)
+def test_other_settings_are_refused(
+    training: Training, here: Path, options: list[str], difference: str
+) -> None:
+    interrupt(training, here)
+    kept = (here / "out.txt.partial").read_bytes()
+    asked = [option.format(run=training.run) for option in options]
+    refused = translate(training, here, "--resume", *asked)
+    assert_refused(refused, 2, difference, "start anew without --resume")
+    assert (here / "out.txt.partial").read_bytes() == kept
+    assert translate(training, here, "--resume").code == 0
+
+
+def test_other_batches_are_no_other_settings(
+    training: Training, here: Path, expected: bytes
+) -> None:
+    interrupt(training, here)
+    assert translate(training, here, "--resume", "--batch-tokens", "9").code == 0
+    assert (here / "out.txt").read_bytes() == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        (TEXT.replace(b"4 3 2\n", b"4 3 1\n"), "the input's first 4 lines are not what they were"),
+        (b"1 2 3 4\n\n4 3 2\n", "4 lines are done, but the input has 3"),
+    ],
+)
+def test_another_text_is_refused(training: Training, here: Path, text: bytes, found: str) -> None:
+    interrupt(training, here)
+    (here / "in.txt").write_bytes(text)
+    refused = translate(training, here, "--resume")
+    assert_refused(refused, 2, f"out.txt.partial: {found}; start anew without --resume")
+    assert "out.txt.partial" in names(here)
+
+
+@pytest.mark.parametrize("damage", ["altered", "cut off", "journal cut off", "journal gone"])
+def test_a_damaged_part_is_refused(training: Training, here: Path, damage: str) -> None:
+    interrupt(training, here)
+    part, journal = here / "out.txt.partial", here / "out.txt.partial.json"
+    if damage == "altered":
+        part.write_bytes(b"9" + part.read_bytes()[1:])
+    elif damage == "cut off":
+        part.write_bytes(part.read_bytes()[:-1])
+    elif damage == "journal cut off":
+        journal.write_bytes(journal.read_bytes()[:-9])
+    else:
+        journal.unlink()
+    refused = translate(training, here, "--resume")
+    assert_refused(refused, 1 if damage == "journal gone" else 2, "out.txt.partial")
+
+
+@pytest.mark.parametrize("absurd", ["-1", "1e999", str(1 << 70), '"9"', "null"])
+def test_absurd_journals_are_refused(training: Training, here: Path, absurd: str) -> None:
+    interrupt(training, here)
+    journal = here / "out.txt.partial.json"
+    journal.write_text(journal.read_text().replace('"lines": 4', f'"lines": {absurd}'))
+    assert_refused(translate(training, here, "--resume"), 2, "partial.json cannot be read")
+
+
+@pytest.mark.parametrize(
+    "options", [[], ["-i", "in.txt"], ["-o", "out.txt"], ["-i", "in.txt", "-o", "/dev/null"]]
+)
+def test_resume_needs_files(training: Training, here: Path, options: list[str]) -> None:
+    refused = run("translate", training.run, "--resume", *options, cwd=here, stdin=TEXT)
+    assert_refused(refused, 2, "--resume needs files")
+    assert names(here) == ["in.txt"]
+
+
+# --- others' files --------------------------------------------------------------------------------
+
+
+def test_of_two_writers_the_second_is_refused(
+    training: Training, here: Path, expected: bytes
+) -> None:
+    os.mkfifo(here / "pipe")
+    first = start("translate", training.run, "-i", here / "pipe", "-o", here / "out.txt", cwd=here)
+    try:
+        with (here / "pipe").open("wb") as pipe:
+            deadline = time.monotonic() + PATIENCE
+            while not (here / "out.txt.partial.json").exists():
+                assert time.monotonic() < deadline
+                time.sleep(0.05)
+            refused = translate(training, here)
+            assert_refused(refused, 1, "out.txt.partial: another process is writing it")
+            pipe.write(TEXT)
+        assert first.wait(PATIENCE) == 0
+    finally:
+        first.kill()
+    assert (here / "out.txt").read_bytes() == expected
+    assert names(here) == ["in.txt", "out.txt", "pipe"]
+
+
+def test_a_lock_left_by_a_killed_process_is_no_obstacle(training: Training, here: Path) -> None:
+    child = os.fork()
+    if not child:
+        file = (here / "out.txt.partial").open("wb")
+        fcntl.flock(file, fcntl.LOCK_EX)
+        os.kill(os.getpid(), signal.SIGKILL)
+    os.waitpid(child, 0)
+    assert translate(training, here).code == 0
+
+
+def test_a_file_that_is_in_the_way_stays(training: Training, here: Path) -> None:
+    (here / "out.txt.partial").write_text("a person's own\n")
+    refused = translate(training, here)
+    assert_refused(refused, 1, "out.txt.partial: in the way")
+    assert (here / "out.txt.partial").read_text() == "a person's own\n"
+
+
+def test_a_link_in_the_way_is_not_followed(training: Training, here: Path) -> None:
+    (here / "outside.txt").write_text("a person's own\n")
+    (here / "out.txt.partial").symlink_to(here / "outside.txt")
+    refused = translate(training, here)
+    assert_refused(refused, 1, "out.txt.partial: cannot be written")
+    assert (here / "outside.txt").read_text() == "a person's own\n"
+
+
+def test_what_a_link_points_to_is_replaced(training: Training, here: Path, expected: bytes) -> None:
+    (here / "elsewhere").mkdir()
+    (here / "elsewhere" / "real.txt").write_text("older\n")
+    (here / "out.txt").symlink_to(here / "elsewhere" / "real.txt")
+    assert translate(training, here).code == 0
+    assert (here / "out.txt").is_symlink()
+    assert (here / "elsewhere" / "real.txt").read_bytes() == expected
+    assert names(here / "elsewhere") == ["real.txt"]

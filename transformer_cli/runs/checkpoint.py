@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pydantic import BaseModel, ConfigDict, NonNegativeInt, PositiveInt, ValidationError
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
@@ -43,6 +44,34 @@ AVERAGE = "average"
 # What replaces a checkpoint appears whole under this name first; then the old one goes.
 _NEW = "-new"
 _NAME = re.compile(r"step-(\d{8,})")
+
+
+class _Sums(BaseModel):
+    """Types of what is summed up for the next record."""
+
+    model_config = ConfigDict(strict=True)
+
+    smoothed: float
+    unsmoothed: float
+    tgt_tokens: int
+
+
+class _State(BaseModel):
+    """Types of what a state says, as far as it says it: the sums may be a forger's."""
+
+    model_config = ConfigDict(strict=True)
+
+    step: NonNegativeInt = 0
+    epoch: NonNegativeInt = 0
+    batch: NonNegativeInt = 0
+    skipped: NonNegativeInt = 0
+    batches_a_step: PositiveInt = 1
+    best_step: NonNegativeInt | None = None
+    best_bleu: float = 0.0
+    best_loss: float = 0.0
+    bad_validations: NonNegativeInt = 0
+    seconds: float = 0.0
+    window: _Sums | None = None
 
 
 @dataclass(frozen=True)
@@ -97,7 +126,17 @@ class Checkpoint:
 
     def load_state(self) -> dict[str, Any]:
         """Where training stood."""
-        return _read_json(self._verified(STATE))
+        path = self._verified(STATE)
+        state = _read_json(path)
+        try:
+            _State.model_validate(state)
+        except ValidationError as error:
+            first = error.errors()[0]
+            key = ".".join(map(str, first["loc"]))
+            raise DamagedCheckpointError(
+                f"{path}: {key}: {first['msg']}; use another checkpoint, or delete this one"
+            ) from error
+        return state
 
     def _load_tensors(self, name: str) -> dict[str, Tensor]:
         path = self._verified(name)

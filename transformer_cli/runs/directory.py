@@ -125,9 +125,19 @@ class RunDirectory:
     def refuse_other_content(self) -> None:
         """Make sure that nothing but a run, or nothing at all, is in the directory.
 
+        Links are refused where a run is written to: a run from elsewhere could have its writer
+        change any file.
+
         Raises:
-            RunError: there are files that are not a run's.
+            RunError: there are files that are not a run's, or lie elsewhere.
         """
+        own = (self.config, self.metrics, self.lock, self.checkpoints, self.tokenizer, self.encoded)
+        for path in own:
+            if path.is_symlink():
+                raise RunError(
+                    f"{path}: is a link, and what is written there would be written elsewhere; "
+                    f"move what it leads to into {self.path}, or link that directory as a whole"
+                )
         if self.config.is_file() or not self.path.is_dir():
             return
         # A process that died before the settings were there may have left these.

@@ -19,6 +19,8 @@ from transformer_cli.text.words import Words, WordTokenizer
 _DESCRIPTION = "tokenizer.json"
 _SRC_VOCAB, _TGT_VOCAB = "src.vocab.txt", "tgt.vocab.txt"
 _SRC_MODEL, _TGT_MODEL, _JOINT_MODEL = "src.model", "tgt.model", "joint.model"
+# Nothing else is read or copied, whatever a description from elsewhere says.
+_Name = Annotated[str, Field(pattern=r"^((src|tgt)\.vocab\.txt|(src|tgt|joint)\.model)$")]
 
 
 class Tokenizer(Protocol):
@@ -60,7 +62,7 @@ class _Description(BaseModel):
     lowercase: bool
     learned_from: str
     """The ``text_sum`` of the training text, or of the one that they were adopted for."""
-    sha256: dict[str, str]
+    sha256: dict[_Name, str]
 
 
 class _Side(BaseModel):

@@ -72,6 +72,7 @@ class _State(BaseModel):
     bad_validations: NonNegativeInt = 0
     seconds: float = 0.0
     window: _Sums | None = None
+    unvalidated: bool = False
 
 
 @dataclass(frozen=True)

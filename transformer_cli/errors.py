@@ -78,10 +78,13 @@ def is_lost_process(error: Exception) -> bool:
     return type(error).__name__.startswith("Dist") or "/gloo/" in str(error)
 
 
+_NO_MEMORY = ("can't allocate memory", "bad_alloc", "_STATUS_ALLOC_FAILED")
+
+
 def is_out_of_memory(error: BaseException) -> bool:
     """Whether an error says that there is no more memory, a GPU's or the machine's."""
     # torch has a type of its own for a GPU's memory. For a CPU's it only has words, and oneDNN,
     # which multiplies there, others.
     if type(error).__name__ in ("MemoryError", "OutOfMemoryError"):
         return True
-    return any(words in str(error) for words in ("can't allocate memory", "bad_alloc"))
+    return any(words in str(error) for words in _NO_MEMORY)

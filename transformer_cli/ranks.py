@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 
 Item = TypeVar("Item")
 
-# Preparing a corpus may take hours, for which all but one process wait. A process that dies is
-# noticed at once, whatever this is, since its connections end with it.
+# Preparing a corpus may take hours, for which all but one process wait.
 _PATIENCE = timedelta(days=7)
 
 
@@ -35,7 +34,8 @@ class Ranks:
     local_rank: int = 0
     """Its place among those of its machine."""
     restarts: int = 0
-    """How often torchrun has started the job again."""
+    """How often torchrun has started the job again; tells nothing where it has several machines."""
+    machines: int = 1
     group: Any = None
     """What they agree through: on the CPU, beside the gradients. None before they are joined."""
 
@@ -48,6 +48,7 @@ class Ranks:
                 size=int(os.environ["WORLD_SIZE"]),
                 local_rank=int(os.environ["LOCAL_RANK"]),
                 restarts=int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")),
+                machines=int(os.environ.get("GROUP_WORLD_SIZE", "1")),
             )
         except (KeyError, ValueError):
             return cls()
@@ -79,20 +80,34 @@ class Ranks:
             store, _, _ = next(rendezvous("env://", self.rank, self.size))
             dist.init_process_group(
                 "cpu:gloo,cuda:nccl" if on_gpu else "gloo",
-                # Started again by torchrun, they find what the dead ones left in its store.
-                store=PrefixStore(f"start-{self.restarts}", store),
+                store=PrefixStore(self._start, store),
                 rank=self.rank,
                 world_size=self.size,
                 device_id=device if on_gpu else None,
             )
-            group = dist.new_group(backend="gloo", timeout=_PATIENCE)
+            group = dist.new_group(backend="gloo")
         yield replace(self, group=group)
         # After an error, others may never answer: then the process' end has to do.
         dist.destroy_process_group()
 
+    @property
+    def _start(self) -> str:
+        """What the processes that are started together have in common.
+
+        Started again by torchrun, they find what the dead ones left in its store. On several
+        machines, torchrun counts starts on each by itself: there its store has to be a new one each
+        time, which TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 makes it.
+        """
+        return f"start-{self.restarts}" if self.machines == 1 else "start"
+
     def wait(self) -> None:
-        """Wait until all are here."""
-        self.sum([0])
+        """Wait until all are here, however long that takes."""
+        if self.size == 1:
+            return
+        import torch.distributed as dist
+
+        with _lost_ones_named():
+            dist.monitored_barrier(self.group, timeout=_PATIENCE)
 
     def sum(self, values: Sequence[float]) -> list[float]:
         """Each of ``values`` summed over all ranks; integers below 2^53 exactly."""
@@ -150,5 +165,5 @@ ALONE = Ranks()
 def _lost_ones_named() -> Iterator[None]:
     try:
         yield
-    except RuntimeError as error:
+    except (RuntimeError, ValueError) as error:
         raise RanksError.of(error) from error

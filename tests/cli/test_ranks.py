@@ -174,7 +174,8 @@ def test_a_loss_that_is_no_number_on_one_rank_stops_all(training: Training, tmp_
     finished = run_ranks(2, *command, before=spoil_a_loss)
     assert_all(finished, 1)
     # 8 steps an epoch, of two batches but for the last
-    assert "error: step 13 (epoch 2, batches 9 to 10): " in finished[0].err
+    said = "error: step 13 (epoch 2, batches 9 to 10): the loss is inf and the gradient's norm "
+    assert said in finished[0].err
     assert finished[1].err == ""
     assert last(tmp_path / "run").name == "step-00000008"
     skipping = run_ranks(2, *command, *settings(skip_nonfinite=1), before=spoil_a_loss)
@@ -235,6 +236,14 @@ def test_ranks_go_on_with_an_interrupted_translation(training: Training, tmp_pat
     assert run(*command[:-1], tmp_path / "alone").code == 0
     assert (tmp_path / "out").read_text() == (tmp_path / "alone").read_text()
     assert {path.name for path in tmp_path.iterdir()} == {"in", "alone", "out"}
+
+
+@pytest.mark.parametrize("command", ["vocab", "evaluate", "compare", "average"])
+def test_what_ranks_would_all_do_alike_is_refused(tmp_path: Path, command: str) -> None:
+    finished = run_ranks(2, command, "runs/x", cwd=tmp_path)
+    assert_all(finished, 2)
+    assert f"error: {command}: works in one process; start it without torchrun" in finished[0].err
+    assert finished[1].err == ""
 
 
 def test_ranks_translate_no_pipe(training: Training, tmp_path: Path) -> None:

@@ -260,8 +260,7 @@ def summary(killed: list[Kill]) -> dict[str, object]:
     seconds = [kill.seconds_lost for kill in killed]
     hits = [kill.hit for kill in killed]
     return {
-        "faults_tried": len(killed),
-        "faults_survived": len(killed),  # or we would not be here
+        "faults_tried_and_survived": len(killed),  # or we would not be here
         "hit": {hit: hits.count(hit) for hit in dict.fromkeys(hits)},
         "steps_lost_mean": round(sum(lost) / len(lost), 1),
         "steps_lost_max": max(lost),

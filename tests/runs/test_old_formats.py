@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from cli.process import run, start_server
+from cli.process import run, run_ranks, start_server
 
 from transformer_cli.runs.checkpoint import FORMAT, MANIFEST
 
@@ -46,6 +46,17 @@ def test_an_old_run_scores_as_it_did(old_run: Path) -> None:
     said = json.loads(finished.out)
     assert said["bleu"] == pytest.approx(100.0)
     assert said["perplexity"] == pytest.approx(math.exp(best_loss(old_run)), rel=1e-4)
+
+
+def test_an_old_runs_steps_stay_what_they_were(old_run: Path) -> None:
+    config = old_run / "config.yaml"
+    command = ["train", config, "--run-dir", old_run, "--set", "training.epochs=61"]
+    more = run(*command, "--set", "training.accumulate=2")
+    assert more.code == 2
+    assert "training.accumulate" in more.err
+    two = run_ranks(2, *command)
+    assert two[0].code == 2
+    assert "was begun with 1" in two[0].err
 
 
 def test_an_old_run_trains_on(old_run: Path) -> None:

@@ -448,6 +448,10 @@ def test_an_interrupted_validation_is_taken_up_again(
     session.validate = lambda give_up: None
     assert list(session.events(never)) == []
     assert (session.stopped, session.finished) == (True, False)
+    # Once more killed when it was done, but not saved.
+    with run.metrics.open("a") as file:
+        step = at * STEPS_PER_EPOCH
+        file.write(json.dumps({"kind": "validation", "step": step, "seconds": 1.0}) + "\n")
 
     session = open_session(run, config(keep=1), results[at - 1 :])
     list(session.events(never))

@@ -66,11 +66,12 @@ def main() -> NoReturn:
 
 def _run() -> int:
     try:
+        _refuse_ranks(sys.argv[1:])
         code = app(sys.argv[1:] or ["--help"], standalone_mode=False)
     except TransformerCliError as error:
-        # What every process of a job finds alike is said once.
-        ranks = Ranks.of_environment()
-        if ranks.leads or not isinstance(error, UsageError | ConfigError | TrainingError):
+        # What every process of a job finds alike is said once a machine.
+        first = Ranks.of_environment().local_rank == 0
+        if first or not isinstance(error, UsageError | ConfigError | TrainingError):
             _complain(str(error), error.exit_code)
         return error.exit_code
     except typer.TyperException as error:
@@ -87,6 +88,12 @@ def _run() -> int:
             raise
         return _complain("out of memory; lower training.batch_tokens or --batch-tokens", 1)
     return code if isinstance(code, int) else 0
+
+
+def _refuse_ranks(arguments: list[str]) -> None:
+    """Several processes would all do the same, and write it to the same place."""
+    if Ranks.of_environment().size > 1 and arguments[:1] not in ([], ["train"], ["translate"]):
+        raise UsageError(f"{arguments[0]}: works in one process; start it without torchrun")
 
 
 def _complain(message: str, code: int) -> int:

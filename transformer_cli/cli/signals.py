@@ -2,9 +2,14 @@
 
 import os
 import signal
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
+
+from transformer_cli.ranks import Ranks
+
+_ECHO_SECONDS = 1.0
 
 
 class StopRequest:
@@ -12,6 +17,9 @@ class StopRequest:
 
     def __init__(self) -> None:
         self.signal: int | None = None
+        self._taken = 0.0
+        # torchrun hands on what its processes may have been sent as well.
+        self._echo = _ECHO_SECONDS if Ranks.of_environment().size > 1 else 0.0
 
     def __call__(self) -> bool:
         """Whether to stop."""
@@ -20,8 +28,10 @@ class StopRequest:
     def handle(self, number: int, frame: FrameType | None) -> None:
         """Take the first signal as a wish, the second as an order."""
         if self.signal is not None:
-            os._exit(128 + number)
-        self.signal = number
+            if time.monotonic() - self._taken > self._echo:
+                os._exit(128 + number)
+            return
+        self.signal, self._taken = number, time.monotonic()
         # Not by print: a signal may come while something is being printed.
         with suppress(OSError):  # nobody may be reading, as after Ctrl-C with `2>&1 | tee`
             os.write(2, b"\nstopping after this step with a checkpoint; once more stops at once\n")

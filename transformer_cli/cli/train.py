@@ -11,6 +11,7 @@ from transformer_cli.cli import options
 from transformer_cli.cli.display import line_bar, log
 from transformer_cli.cli.signals import StopRequest, stop_requests
 from transformer_cli.cli.training_display import TrainingDisplay
+from transformer_cli.errors import UsageError
 from transformer_cli.ranks import Ranks
 
 if TYPE_CHECKING:
@@ -48,6 +49,12 @@ def train(
     settings = load_config(config, set_ or [])
     ranks = Ranks.of_environment()
     run = RunDirectory(options.run_directory(config, run_dir))
+    if overwrite and ranks.machines > 1:
+        # How often it has started a training there, torchrun does not tell.
+        raise UsageError(
+            "--overwrite: not on several machines, where torchrun may start it twice; remove "
+            f"{run.path} yourself, or choose another --run-dir"
+        )
     if ranks.leads:
         refuse_if_locked(run)  # before torch is imported: a second training is told at once
 
@@ -64,8 +71,8 @@ def train(
     torch_precision = choose_precision(precision, torch_device)
     with ranks.joined(torch_device) as ranks, ExitStack() as held:
         # Started again by torchrun, it would discard what was trained before that.
-        overwrite = overwrite and not ranks.restarts
-        texts, prepared = _prepare(settings, run, overwrite, ranks, held)
+        discarding = overwrite and not ranks.restarts
+        texts, prepared = _prepare(settings, run, discarding, ranks, held)
         session = _open_session(
             settings, texts, prepared, run, torch_device, torch_precision, ranks
         )
@@ -122,7 +129,7 @@ def _open_session(
     ranks: Ranks,
 ) -> "Session":
     """Everything made ready, and said in two lines."""
-    from transformer_cli.inference.evaluation import GivenUpError, evaluate
+    from transformer_cli.inference.evaluation import GivenUpError, evaluate, measurable
     from transformer_cli.inference.translator import Translator
     from transformer_cli.model.transformer import build_model, count_parameters
     from transformer_cli.model.weights import load_weights
@@ -148,6 +155,7 @@ def _open_session(
     translator = Translator(
         trainer.kept, tokenizers, settings, settings.decoding, precision
     ).searching(beam_size=1)
+    unmeasured = len(prepared.val) - len(measurable(translator, prepared.val))
     translator.refuse_too_long(prepared.val.src.lengths, "validation source sentence")
     translator.refuse_too_long(prepared.val.tgt.lengths, "validation target sentence")
 
@@ -163,6 +171,7 @@ def _open_session(
         f"{len(text):,} pairs to train on (left out: {texts.blank_in_train} with a blank side, "
         f"{len(prepared.train) - len(text)} over {settings.training.max_length} tokens), "
         f"{len(prepared.val):,} to validate on (left out: {texts.blank_in_val} with a blank side)"
+        + (f"; {unmeasured} of them too long to be in its loss" if unmeasured else "")
     )
     log(
         f"{count_parameters(model):,} parameters, vocabularies {tokenizers.src.size:,} and "

@@ -100,13 +100,7 @@ def evaluate(
         GivenUpError: on all ranks alike, as one of them gave up.
     """
     encoded = encode_text(text, translator.tokenizers, lambda lines, _: lines)
-    lengths = np.maximum(encoded.src.lengths, encoded.tgt.lengths)
-    short = np.flatnonzero(lengths <= translator.longest_source)
-    if not len(short):
-        raise CorpusError(
-            f"all pairs of lines have more than {translator.longest_source:,} tokens on a side; "
-            "put one sentence on a line"
-        )
+    short = measurable(translator, encoded)
     for cut in translator.cut_lines(encoded.src.lengths):
         on_cut(cut)
     hypotheses = ranks.map(
@@ -123,6 +117,22 @@ def evaluate(
         ranks,
     )
     return Evaluation(hypotheses, score(hypotheses, text.tgt), loss, len(text) - len(short))
+
+
+def measurable(translator: Translator, text: EncodedText) -> np.ndarray:
+    """The numbers of the pairs that are not too long for the loss.
+
+    Raises:
+        CorpusError: all are.
+    """
+    lengths = np.maximum(text.src.lengths, text.tgt.lengths)
+    short = np.flatnonzero(lengths <= translator.longest_source)
+    if not len(short):
+        raise CorpusError(
+            f"all pairs of lines have more than {translator.longest_source:,} tokens on a side; "
+            "put one sentence on a line"
+        )
+    return short
 
 
 @torch.inference_mode()

@@ -5,7 +5,7 @@ import os
 import torch
 
 from transformer_cli.config.choices import DeviceName, PrecisionName
-from transformer_cli.errors import UsageError
+from transformer_cli.errors import RanksError, UsageError
 from transformer_cli.ranks import ALONE, Ranks
 
 
@@ -21,7 +21,7 @@ def choose_device(name: DeviceName, ranks: Ranks = ALONE) -> torch.device:
         raise UsageError("--device cuda: torch sees no CUDA device here; use --device cpu")
     if name == "cuda" and ranks.size > 1:
         if ranks.local_rank >= torch.cuda.device_count():
-            raise UsageError(
+            raise RanksError(
                 f"--nproc-per-node: no CUDA device is left for process {ranks.local_rank + 1} of "
                 f"this machine, which has {torch.cuda.device_count()}; start one process for each, "
                 "or use --device cpu"

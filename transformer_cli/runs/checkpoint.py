@@ -152,7 +152,11 @@ class Checkpoint:
             raise DamagedCheckpointError(
                 f"{path}: missing; use another checkpoint, or delete this one"
             )
-        if sha256(path) != self.files.get(name):
+        try:
+            found = sha256(path)
+        except OSError as error:
+            raise DamagedCheckpointError(f"{path}: cannot be read: {error}") from error
+        if found != self.files.get(name):
             raise DamagedCheckpointError(
                 f"{path}: damaged, its SHA-256 is not the manifest's; use another checkpoint, "
                 "or delete this one"
@@ -279,6 +283,15 @@ def _set_aside(path: Path) -> None:
     path.rename(aside)
 
 
+def tells_batches(directory: Path) -> bool:
+    """Whether the newest checkpoint says how many batches a step has; format 1 does not."""
+    checkpoints = list_checkpoints(directory)
+    try:
+        return bool(checkpoints) and "batches_a_step" in _read_json(checkpoints[-1] / STATE)
+    except CheckpointError:
+        return True  # it will be passed over, or refused, by who goes on from it
+
+
 def list_checkpoints(directory: Path) -> list[Path]:
     """The checkpoints in ``directory``, oldest first."""
     if not directory.is_dir():
@@ -341,9 +354,9 @@ def _read_manifest(path: Path) -> dict[str, Any]:
         raise DamagedCheckpointError(
             f"{path / MANIFEST}: damaged, it is not as it was written; use another checkpoint"
         )
-    if manifest["format"] not in range(1, FORMAT + 1):
+    if manifest.get("format") not in range(1, FORMAT + 1):
         raise CheckpointError(
-            f"{path / MANIFEST}: format {manifest['format']!r}, "
+            f"{path / MANIFEST}: format {manifest.get('format')!r}, "
             f"but this version of transformer-cli reads formats up to {FORMAT}"
         )
     return manifest
@@ -360,7 +373,7 @@ def _read_json(path: Path) -> dict[str, Any]:
         raise DamagedCheckpointError(
             f"{path}: missing; is this a checkpoint's directory?"
         ) from None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise DamagedCheckpointError(f"{path}: cannot be read: {error}") from error
     if not isinstance(content, dict):
         raise DamagedCheckpointError(f"{path}: damaged, not a JSON object")

@@ -20,7 +20,6 @@ from transformer_cli.files import (
 _MAY_CHANGE = (
     "data.test.",
     "decoding.",
-    "training.accumulate",  # what it makes of a step is looked at when training goes on
     "training.epochs",
     "training.max_steps",
     "training.patience",
@@ -106,8 +105,9 @@ class RunDirectory:
         if self.path.is_dir():
             ours = (self.config, self.tokenizer, self.encoded, self.checkpoints, self.metrics)
             remove_leftovers(self.path, [path.name for path in ours])
-        if self.checkpoints.is_dir():
-            remove_leftovers(self.checkpoints, ["*"])
+        for directory in (self.checkpoints, self.encoded):
+            if directory.is_dir():
+                remove_leftovers(directory, ["*"])
         if self.config.is_file():
             if overwrite:
                 self._clear()
@@ -161,12 +161,17 @@ class RunDirectory:
         self.metrics.unlink(missing_ok=True)
 
     def _refuse_changes(self, config: Config) -> None:
-        from transformer_cli.runs.checkpoint import list_checkpoints  # takes torch's time
+        # torch is imported with it
+        from transformer_cli.runs.checkpoint import list_checkpoints, tells_batches
 
+        may_change: tuple[str, ...] = _MAY_CHANGE
+        if tells_batches(self.checkpoints):
+            # What it makes of a step is looked at when training goes on.
+            may_change = (*may_change, "training.accumulate")
         changed = [
             difference
             for difference in differences(self.load_config(), config)
-            if not difference.key.startswith(_MAY_CHANGE)
+            if not difference.key.startswith(may_change)
         ]
         if not list_checkpoints(self.checkpoints):
             # Nothing is trained yet, and a tokenizer is made again in seconds.

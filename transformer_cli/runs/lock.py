@@ -54,9 +54,9 @@ def locked(run: RunDirectory) -> Iterator[None]:
     with file:
         _lock(run, file, fcntl.LOCK_EX)
         with naming(run.lock):
-            file.truncate(0)
-            file.write(f"process {os.getpid()} on {socket.gethostname()}\n")
-            file.flush()
+            # Unbuffered: what a full disk does not take is not tried again when the file is closed.
+            os.ftruncate(file.fileno(), 0)
+            os.write(file.fileno(), f"process {os.getpid()} on {socket.gethostname()}\n".encode())
         yield
 
 

@@ -22,12 +22,14 @@ class MetricsLog:
     Args:
         path: the file, made if it is missing.
         last_step: records of later steps are dropped: they will be measured again.
+        validated: whether that step's validation is done; otherwise its record is dropped, too.
     """
 
-    def __init__(self, path: Path, last_step: int) -> None:
+    def __init__(self, path: Path, last_step: int, validated: bool = True) -> None:
         self.path = path
         text = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
-        kept = [line for line in text.splitlines(keepends=True) if _step_of(line) <= last_step]
+        last = (last_step, "validation" if validated else "train")
+        kept = [line for line in text.splitlines(keepends=True) if _place_of(line) <= last]
         write_text(path, "".join(kept))
 
     def append(self, record: Mapping[str, Any]) -> None:
@@ -46,11 +48,15 @@ class MetricsLog:
             ) from error
 
 
-def _step_of(line: str) -> float:
+def _place_of(line: str) -> tuple[float, str]:
+    """A record's step and kind, which order them: 'train' comes before 'validation'."""
     try:
-        return float(json.loads(line)["step"]) if line.endswith("\n") else math.inf
-    except (ValueError, KeyError, TypeError):
-        return math.inf  # cut short when a process was killed
+        record = json.loads(line)
+        if line.endswith("\n"):
+            return float(record["step"]), str(record["kind"])
+    except (ValueError, KeyError, TypeError, RecursionError):
+        pass
+    return math.inf, ""  # cut short when a process was killed
 
 
 @dataclass

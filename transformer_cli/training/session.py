@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
 from transformer_cli.config.schema import Config
-from transformer_cli.errors import TrainingError
+from transformer_cli.errors import CheckpointError, TrainingError
 from transformer_cli.files import sync
 from transformer_cli.model.perplexity import perplexity
 from transformer_cli.model.weights import load_weights, weights_of
@@ -106,7 +106,10 @@ class Session:
         self._unvalidated = False
         self._resume()
         if self._ranks.leads:
-            self._metrics = MetricsLog(self.run.metrics, self.trainer.step)
+            # A validation that is still to come may have been recorded all the same.
+            self._metrics = MetricsLog(
+                self.run.metrics, self.trainer.step, validated=not self._unvalidated
+            )
         self._started = time.monotonic() - self.standing.seconds
 
     @property
@@ -150,6 +153,9 @@ class Session:
             if saving:
                 self._save()
             self.stopped = progress.stop or self._unvalidated
+            if self.stopped:
+                # When the first of them ends, torchrun ends the others: not while one still saves.
+                self._ranks.wait()
             if self.stopped or self._out_of_patience:
                 return
 
@@ -246,6 +252,9 @@ class Session:
         if checkpoint is None:
             return
         state = checkpoint.load_state()
+        lacking = {"step", "epoch", "batch", "window", *asdict(self.standing)} - state.keys()
+        if lacking:
+            raise CheckpointError(f"{checkpoint.path}: its state lacks '{min(lacking)}'")
         load_weights(self.trainer.kept, checkpoint.load_weights())
         self.trainer.restore(state, checkpoint.load_optimizer())
         if self._ranks.leads:  # the others' sums are in it

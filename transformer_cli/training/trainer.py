@@ -151,13 +151,14 @@ class Trainer:
         Raises:
             ConfigError: steps were of another number of batches.
         """
-        taken = state.get("batches_a_step", self.batches_a_step)
+        # Not told by format 1, whose runs keep their setting and had one process.
+        taken = state.get("batches_a_step", self.config.accumulate)
         if taken != self.batches_a_step:
             ranks = self.ranks.size
             todo = (
                 f"set training.accumulate={taken // ranks}"
                 if taken % ranks == 0
-                else "take a number of processes that divides the former"
+                else "start as many processes as divide that number"
             )
             raise ConfigError(
                 f"training.accumulate: {self.config.accumulate} batches on each of {ranks} "
@@ -203,7 +204,7 @@ class Trainer:
         norm = nn.utils.get_total_norm(
             [each.grad for each in self._weights if each.grad is not None]
         )
-        skipped = self._is_to_be_skipped(sums, norm, where)
+        skipped = self._is_to_be_skipped(sums, norm, tgt_tokens, where)
         if skipped:
             sums, own_tokens = Sums(*map(torch.zeros_like, sums)), 0
         else:
@@ -221,15 +222,16 @@ class Trainer:
             bool(stop),
         )
 
-    def _is_to_be_skipped(self, sums: Sums, norm: Tensor, where: str) -> bool:
+    def _is_to_be_skipped(self, sums: Sums, norm: Tensor, tgt_tokens: float, where: str) -> bool:
         """Whether a rank's loss, or the gradient of all, is not a finite number."""
-        values = torch.stack([sums.smoothed, norm]).tolist()
-        (bad,) = self.ranks.sum([not all(map(math.isfinite, values))])
+        loss, norm_of_all = torch.stack([sums.smoothed, norm]).tolist()
+        bad, loss_of_all = self.ranks.sum([not math.isfinite(loss + norm_of_all), loss])
         if not bad:
             return False
         if self.skipped >= self.config.skip_nonfinite:
             raise TrainingError(
-                f"{where}: the loss is {values[0]:.4g} and the gradient's norm {values[1]:.4g}; "
+                f"{where}: the loss is {loss_of_all / tgt_tokens:.4g} and the gradient's norm "
+                f"{norm_of_all:.4g}; "
                 "lower the learning rate (training.schedule) and start again with --overwrite, or "
                 f"leave such steps out: --set training.skip_nonfinite={self.skipped + 10}"
             )

@@ -154,12 +154,14 @@ def _start(directory: Path) -> "tuple[Trainer, Start]":
 
     from transformer_cli.config.yaml import load_config
     from transformer_cli.data.store import stored_survey
+    from transformer_cli.model.device import bound_kernel_caches
     from transformer_cli.model.transformer import build_model
     from transformer_cli.runs.directory import RunDirectory
     from transformer_cli.text.vocabulary import PAD_ID
     from transformer_cli.training.preparation import prepare, read_texts, text_to_train_on
     from transformer_cli.training.trainer import Trainer
 
+    bound_kernel_caches()
     _forget_peak()
     before = time.perf_counter()
     config = load_config(directory / "config.yaml")

@@ -331,3 +331,34 @@ def test_torchrun_stops_a_training_with_a_checkpoint(
     said = re.search(rb"stopped at step (\d+); the same command goes on from there", err)
     assert said, err.decode()
     assert last(tmp_path / "run").name == f"step-{int(said[1]):08d}"
+
+
+def interrupt_a_validation(which: int, rank: int) -> None:
+    """Have a rank be asked to stop in its second validation, whose end is not worth waiting for."""
+    from transformer_cli.inference.translator import Translator
+
+    if rank == which:
+        signal_at("transformer_cli.inference.translator:Translator", "_search", 2, signal.SIGTERM)
+    search = Translator._search
+    searches = iter(range(1, 100))
+
+    def slow(*arguments: Any) -> Any:
+        assert next(searches) <= 2, "translated on"
+        return search(*arguments)
+
+    Translator._search = slow  # type: ignore[method-assign, assignment]
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_signal_in_a_validation_does_not_wait_for_its_end(
+    training: Training, tmp_path: Path, pair: Path, rank: int
+) -> None:
+    command = small_training(training, tmp_path / "run")
+    finished = run_ranks(2, *command, before=partial(interrupt_a_validation, rank))
+    assert_all(finished, 143)
+    assert last(tmp_path / "run").name == "step-00000040"
+    kinds = [record["kind"] for record in records(tmp_path / "run")]
+    assert kinds.count("validation") == 1
+    assert_all(run_ranks(2, *command), 0)
+    assert_same_bytes(tmp_path / "run", pair)
+    assert records(tmp_path / "run") == records(pair)

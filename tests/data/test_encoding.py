@@ -36,6 +36,8 @@ if __name__ == "__main__":
     for number, _ in enumerate(pages):
         if number == 5:
             print("encoding", flush=True)
+        if number == 9 and sys.argv[2] == "fails":
+            raise RuntimeError("elsewhere than in the encoder")
 """
 
 
@@ -182,7 +184,7 @@ def test_however_the_program_ends_its_workers_do(
     script = tmp_path / "endless.py"
     script.write_text(ENDLESS)
     process = subprocess.Popen(
-        [sys.executable, script, tokenizers],
+        [sys.executable, script, tokenizers, "goes on"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         start_new_session=True,
@@ -203,6 +205,16 @@ def test_however_the_program_ends_its_workers_do(
     while in_session(process.pid) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert in_session(process.pid) == set()
+
+
+def test_trouble_elsewhere_leaves_no_worker(tokenizers: Path, tmp_path: Path) -> None:
+    """The traceback keeps the encoder, and so its pipes, until the interpreter ends."""
+    script = tmp_path / "endless.py"
+    script.write_text(ENDLESS)
+    command = [sys.executable, str(script), str(tokenizers), "fails"]
+    finished = subprocess.run(command, capture_output=True, timeout=120, check=False)
+    assert finished.returncode == 1
+    assert finished.stderr.count(b"Traceback") == 1
 
 
 def in_session(leader: int) -> set[int]:

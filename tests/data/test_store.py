@@ -3,7 +3,7 @@
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from functools import partial
 from io import BytesIO
 from pathlib import Path
@@ -16,7 +16,7 @@ from letters import LettersFrom
 
 from transformer_cli.data.corpus import ParallelFiles, ParallelText
 from transformer_cli.data.encoded import EncodedText, TokenStore, encode_text
-from transformer_cli.data.encoding import encode_here
+from transformer_cli.data.encoding import Pairs, encode_here
 from transformer_cli.data.pages import pack_page, read_lengths, read_page
 from transformer_cli.data.store import (
     EncodedStore,
@@ -286,6 +286,22 @@ def test_a_text_that_changes_meanwhile_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(CorpusError, match="somebody changes the files"):
         write_store(tmp_path / "encoded", text, ENCODE, "print", quiet)
     assert {path.name for path in tmp_path.iterdir()} == {"src", "tgt"}
+
+
+def test_what_encodes_is_ended_where_writing_fails(tmp_path: Path) -> None:
+    closed: list[bool] = []
+
+    def encode(pages: Iterable[Pairs]) -> Generator[bytes, None, None]:
+        try:
+            yield b"no page"
+        finally:
+            closed.append(True)
+
+    with pytest.raises(ValueError, match="buffer") as kept:
+        write_store(tmp_path / "encoded", StreamedText.of(TEXT), encode, "print", quiet)
+    assert closed == [True]
+    assert kept.tb is not None  # which keeps the generator
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("name", ["pages", "index"])

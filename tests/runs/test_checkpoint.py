@@ -22,6 +22,7 @@ from transformer_cli.runs.checkpoint import (
     Checkpoint,
     find_checkpoint,
     list_checkpoints,
+    newest_whole,
     prune_checkpoints,
     save_checkpoint,
 )
@@ -106,13 +107,35 @@ def test_the_manifest_holds_the_sums_of_the_other_files(tmp_path: Path) -> None:
     }
 
 
-def test_a_step_saved_again_leaves_the_first(tmp_path: Path) -> None:
+def test_a_step_saved_again_replaces_the_first(tmp_path: Path) -> None:
     path = save(tmp_path, 3)
-    with pytest.raises(CheckpointError, match=f"^{path}: cannot be written"):
+    save_checkpoint(tmp_path, MOMENTS, WEIGHTS, state_of(3, 2), TOKENIZER)
+    assert bits(load(path)[0]) == bits(MOMENTS)
+    assert names(tmp_path) == [path.name]
+
+
+@pytest.mark.parametrize("call", [1, 2, 3])
+def test_a_replacement_that_is_cut_short_is_done_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: int
+) -> None:
+    path = save(tmp_path, 3)
+    renames = iter(range(1, 99))
+    rename = Path.rename
+
+    def cut_short(source: Path, target: Path) -> Path:
+        if next(renames) == call:
+            raise KeyboardInterrupt
+        return rename(source, target)
+
+    monkeypatch.setattr(Path, "rename", cut_short)
+    with pytest.raises(KeyboardInterrupt):
         save_checkpoint(tmp_path, MOMENTS, WEIGHTS, state_of(3, 2), TOKENIZER)
-    weights, moments, state = load(path)
-    assert (bits(weights), bits(moments)) == (bits(WEIGHTS), bits(MOMENTS))
-    assert state == state_of(3)
+    monkeypatch.undo()
+    remove_leftovers(tmp_path)
+    found, damaged = newest_whole(tmp_path, TOKENIZER)
+    assert found is not None
+    assert damaged == []
+    assert bits(found.load_weights()) == bits(WEIGHTS if call == 1 else MOMENTS)
     assert names(tmp_path) == [path.name]
 
 

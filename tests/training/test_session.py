@@ -66,13 +66,13 @@ def open_session(
     assert trainer.steps_per_epoch == STEPS_PER_EPOCH
     script = iter(results or ())
 
-    def by_weights() -> Validation:
+    def by_weights(give_up: Callable[[], bool]) -> Validation:
         trainer.kept.eval()
         torch.rand(5)
         total = sum(weight.double().abs().sum().item() for weight in trainer.kept.parameters())
         return Validation(loss=total / 1000.0, bleu=total % 10.0, bleu_lc=total % 7.0)
 
-    validate = by_weights if results is None else lambda: next(script)
+    validate = by_weights if results is None else lambda give_up: next(script)
     return Session(settings, run, trainer, TOKENIZER, validate)
 
 
@@ -427,6 +427,35 @@ def test_a_best_checkpoint_that_went_for_a_damaged_one_is_forgotten(run: RunDire
     session = open_session(run, config(epochs=4, keep=2), [validation(0.5), validation(0.25)])
     assert session.standing.best_step is None
     assert session.standing.best_bleu == -1.0
+
+
+@pytest.mark.parametrize("at", [1, 4])
+def test_an_interrupted_validation_is_taken_up_again(
+    run: RunDirectory, tmp_path: Path, at: int
+) -> None:
+    straight = RunDirectory(tmp_path / "straight")
+    results = [validation(bleu) for bleu in (4.0, 3.0, 2.0, 5.0)]
+    list(open_session(straight, config(keep=1), results).events(never))
+
+    script = iter(results[: at - 1])
+    session = open_session(run, config(keep=1))
+    session.validate = lambda give_up: next(script, None)
+    list(session.events(never))
+    assert (session.stopped, session.finished) == (True, False)
+    assert saved_steps(run)[-1] == at * STEPS_PER_EPOCH
+    # Once more before it is done.
+    session = open_session(run, config(keep=1))
+    session.validate = lambda give_up: None
+    assert list(session.events(never)) == []
+    assert (session.stopped, session.finished) == (True, False)
+
+    session = open_session(run, config(keep=1), results[at - 1 :])
+    list(session.events(never))
+    assert (session.stopped, session.finished) == (False, True)
+    assert metrics(run) == metrics(straight)
+    assert saved_steps(run) == saved_steps(straight)
+    timeless = [{**state_of(each), "seconds": 0} for each in (run, straight)]
+    assert timeless[0] == timeless[1]
 
 
 def test_a_checkpoint_that_cannot_be_written_ends_it(run: RunDirectory) -> None:

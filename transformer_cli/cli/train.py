@@ -1,6 +1,7 @@
 """``transformer-cli train``."""
 
 import signal
+from collections.abc import Callable
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
@@ -121,7 +122,7 @@ def _open_session(
     ranks: Ranks,
 ) -> "Session":
     """Everything made ready, and said in two lines."""
-    from transformer_cli.inference.evaluation import evaluate
+    from transformer_cli.inference.evaluation import GivenUpError, evaluate
     from transformer_cli.inference.translator import Translator
     from transformer_cli.model.transformer import build_model, count_parameters
     from transformer_cli.model.weights import load_weights
@@ -150,9 +151,12 @@ def _open_session(
     translator.refuse_too_long(prepared.val.src.lengths, "validation source sentence")
     translator.refuse_too_long(prepared.val.tgt.lengths, "validation target sentence")
 
-    def validate() -> Validation:
+    def validate(give_up: Callable[[], bool]) -> Validation | None:
         trainer.kept.eval()
-        evaluation = evaluate(translator, texts.val, ranks=ranks)
+        try:
+            evaluation = evaluate(translator, texts.val, ranks=ranks, give_up=give_up)
+        except GivenUpError:
+            return None
         return Validation(evaluation.loss, evaluation.scores.bleu, evaluation.scores.bleu_lc)
 
     log(

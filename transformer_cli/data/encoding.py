@@ -10,7 +10,7 @@ import os
 import signal
 import sys
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing import resource_tracker
@@ -24,8 +24,11 @@ from transformer_cli.errors import TokenizerError, TransformerCliError
 from transformer_cli.text.tokenizer import Tokenizers, load_tokenizers
 
 Pairs = list[tuple[str, str]]
-Encode = Callable[[Iterable[Pairs]], Iterator[bytes]]
-"""Makes pages of pairs into the bytes of ``pages.pack_page``, in their order."""
+Encode = Callable[[Iterable[Pairs]], Generator[bytes, None, None]]
+"""Makes pages of pairs into the bytes of ``pages.pack_page``, in their order.
+
+Who does not go through all of them closes it, which ends its processes.
+"""
 
 PROCESSES_FROM = 50_000
 """Pairs from which on processes are worth the second that it takes to start them."""
@@ -45,13 +48,15 @@ def encoder(tokenizers: Tokenizers, directory: Path, pairs: int) -> Encode:
     return lambda pages: encode_in_processes(pages, directory, processes)
 
 
-def encode_here(pages: Iterable[Pairs], tokenizers: Tokenizers) -> Iterator[bytes]:
+def encode_here(pages: Iterable[Pairs], tokenizers: Tokenizers) -> Generator[bytes, None, None]:
     """Encode in this process."""
     for number, pairs in enumerate(pages):
         yield _encode_page(number, pairs, tokenizers)
 
 
-def encode_in_processes(pages: Iterable[Pairs], directory: Path, processes: int) -> Iterator[bytes]:
+def encode_in_processes(
+    pages: Iterable[Pairs], directory: Path, processes: int
+) -> Generator[bytes, None, None]:
     """Encode in so many new processes; a page for each of them, and one more, is held.
 
     Raises:
@@ -127,8 +132,8 @@ def _workers(directory: Path, count: int) -> Iterator[list[_Worker]]:
     resource_tracker.ensure_running()
     try:
         # Ctrl-C goes to all processes. It is for this one, which then ends the others: they are
-        # born with signals blocked, and stay so.
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+        # born with it blocked, and stay so.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
             for _ in range(count):
                 started.append(_start(directory))

@@ -12,7 +12,7 @@ is opened at once, and damage is noticed where it would be used.
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -156,7 +156,8 @@ def write_store(
     """
     with whole_directory(directory) as temporary:
         pages = _in_pages(_watched(text, progress), page_pairs)
-        src_tokens, tgt_tokens = _write_pages(temporary, encode(pages))
+        with closing(encode(pages)) as encoded:
+            src_tokens, tgt_tokens = _write_pages(temporary, encoded)
         stamp = text.source.stamp()
         text.refuse_if_changed()
         description = _Description(

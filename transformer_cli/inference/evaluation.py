@@ -11,7 +11,7 @@ from transformer_cli.data.batches import collate, cut_by_tokens
 from transformer_cli.data.corpus import ParallelText
 from transformer_cli.data.encoded import EncodedText, encode_text
 from transformer_cli.errors import CorpusError
-from transformer_cli.inference.translator import CutLine, Translator, ignore
+from transformer_cli.inference.translator import CutLine, Translator, ignore, never
 from transformer_cli.model.device import autocast
 from transformer_cli.model.transformer import Transformer
 from transformer_cli.ranks import ALONE, Ranks
@@ -71,12 +71,17 @@ class Evaluation:
     """Pairs too long to be part of the loss; see ``Translator.longest_source``."""
 
 
+class GivenUpError(Exception):
+    """An evaluation that nobody waits for any more."""
+
+
 def evaluate(
     translator: Translator,
     text: ParallelText,
     progress: Callable[[int], object] = ignore,
     ranks: Ranks = ALONE,
     on_cut: Callable[[CutLine], object] = ignore,
+    give_up: Callable[[], bool] = never,
 ) -> Evaluation:
     """Translate the source side and compare with the target side.
 
@@ -88,9 +93,11 @@ def evaluate(
         progress: told how many sentences were translated each time some are.
         ranks: who shares the work; all of them get its result.
         on_cut: told of each source line that is too long to be translated as one.
+        give_up: asked before each batch that is translated whether there is no more need to.
 
     Raises:
         CorpusError: all pairs are too long for the loss.
+        GivenUpError: on all ranks alike, as one of them gave up.
     """
     encoded = encode_text(text, translator.tokenizers, lambda lines, _: lines)
     lengths = np.maximum(encoded.src.lengths, encoded.tgt.lengths)
@@ -102,7 +109,12 @@ def evaluate(
         )
     for cut in translator.cut_lines(encoded.src.lengths):
         on_cut(cut)
-    hypotheses = ranks.map(lambda lines: translator.translate(lines, progress=progress), text.src)
+    hypotheses = ranks.map(
+        lambda lines: translator.translate(lines, progress, give_up=give_up), text.src
+    )
+    (giving_up,) = ranks.sum([give_up()])
+    if giving_up:
+        raise GivenUpError
     loss = mean_loss(
         translator.model,
         encoded if len(short) == len(text) else encoded.take(short),

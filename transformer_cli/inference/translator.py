@@ -35,6 +35,11 @@ def ignore(what: object) -> None:
     """Take no notice, of progress say."""
 
 
+def never() -> bool:
+    """Do not give up."""
+    return False
+
+
 @dataclass(frozen=True)
 class CutLine:
     """A line too long to be translated as one."""
@@ -169,6 +174,7 @@ class Translator:
         lines: Sequence[str],
         progress: Callable[[int], object] = ignore,
         on_cut: Callable[[CutLine], object] = ignore,
+        give_up: Callable[[], bool] = never,
     ) -> list[str]:
         """One translation a line; a blank line's is empty.
 
@@ -179,6 +185,7 @@ class Translator:
             lines: text without line ends.
             progress: told how many sentences, or pieces, were finished each time some are.
             on_cut: told of each line that is cut, before any is translated.
+            give_up: asked before each batch; once it is true, what is left has empty translations.
         """
         sources = [self.tokenizers.src.encode(line) for line in lines]
         for cut in self.cut_lines([len(ids) for ids in sources]):
@@ -190,7 +197,8 @@ class Translator:
             pieces += [[*piece, EOS_ID] for piece in cut_ids]
             owners += [index] * len(cut_ids)
         translations: list[list[str]] = [[] for _ in lines]
-        for owner, ids in zip(owners, self.translate_ids(pieces, progress), strict=True):
+        found = self.translate_ids(pieces, progress, give_up)
+        for owner, ids in zip(owners, found, strict=True):
             translations[owner].append(self.tokenizers.tgt.decode(ids))
         return [" ".join(filter(None, each)) for each in translations]
 
@@ -207,13 +215,17 @@ class Translator:
                 yield CutLine(line, int(tokens), int(-(-tokens // self.longest_source)))
 
     def translate_ids(
-        self, sources: Sequence[list[int]], progress: Callable[[int], object] = ignore
+        self,
+        sources: Sequence[list[int]],
+        progress: Callable[[int], object] = ignore,
+        give_up: Callable[[], bool] = never,
     ) -> list[list[int]]:
         """The translations of token ids, as token ids without begin and end marks.
 
         Args:
             sources: each with its end mark, or empty, which stays empty.
             progress: told how many sentences were finished each time some are.
+            give_up: asked before each batch; once it is true, what is left stays empty.
         """
         outputs: list[list[int]] = [[] for _ in sources]
         lengths = np.array([len(ids) for ids in sources])
@@ -225,6 +237,8 @@ class Translator:
         batches = list(cut_by_tokens(order, lengths, batch_tokens))
 
         def search_batch(batch: np.ndarray) -> list[list[int]]:
+            if give_up():
+                return [[] for _ in batch]
             with autocast(device, self.precision):
                 return self._search([sources[index] for index in batch], device)
 

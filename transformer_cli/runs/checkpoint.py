@@ -41,6 +41,8 @@ MODEL, OPTIMIZER, STATE, MANIFEST = (
     "manifest.json",
 )
 AVERAGE = "average"
+# What replaces a checkpoint appears whole under this name first; then the old one goes.
+_NEW = "-new"
 _NAME = re.compile(r"step-(\d{8,})")
 
 
@@ -70,6 +72,7 @@ class _State(BaseModel):
     bad_validations: NonNegativeInt = 0
     seconds: float = 0.0
     window: _Sums | None = None
+    unvalidated: bool = False
 
 
 @dataclass(frozen=True)
@@ -166,6 +169,8 @@ def save_checkpoint(
 ) -> Path:
     """Write the checkpoint of step ``state["step"]`` into ``directory``; give its path.
 
+    One of that step is replaced.
+
     Raises:
         CheckpointError: it cannot be written; older checkpoints are as they were.
     """
@@ -182,13 +187,8 @@ def save_average(
     Raises:
         CheckpointError: it cannot be written; checkpoints are as they were.
     """
-    path, new = directory / AVERAGE, directory / f"{AVERAGE}-new"
-    if new.is_dir():
-        remove_directory(new)  # by a process that died between the two renames
-    _save(new, {MODEL: weights}, state, tokenizer)
-    if path.is_dir():
-        remove_directory(path)
-    new.rename(path)
+    path = directory / AVERAGE
+    _save(path, {MODEL: weights}, state, tokenizer)
     return path
 
 
@@ -199,17 +199,35 @@ def _save(
     tokenizer: str,
 ) -> None:
     try:
-        with whole_directory(path) as temporary:
+        _finish_replacing(path.parent)
+        target = path.with_name(f"{path.name}{_NEW}") if path.is_dir() else path
+        with whole_directory(target) as temporary:
             for name, content in tensors.items():
                 save_file(dict(content), temporary / name)
             _write_json(temporary / STATE, state)
             files = {name: sha256(temporary / name) for name in (*tensors, STATE)}
             manifest = {"format": FORMAT, "tokenizer": tokenizer, "files": files}
             _write_json(temporary / MANIFEST, {**manifest, "sum": _sum_of(manifest)})
+        if target != path:
+            _put_in_place(target)
     except (OSError, SafetensorError) as error:
         raise CheckpointError(
             f"{path}: cannot be written: {error}; older checkpoints are untouched"
         ) from error
+
+
+def _finish_replacing(directory: Path) -> None:
+    """Do what a process has left undone that died while it replaced a checkpoint."""
+    for new in directory.glob(f"*{_NEW}"):
+        _put_in_place(new)
+
+
+def _put_in_place(new: Path) -> None:
+    """Have a whole checkpoint take the place of the one that it is the successor of."""
+    path = new.with_name(new.name.removesuffix(_NEW))
+    if path.is_dir():
+        remove_directory(path)
+    new.rename(path)
 
 
 def checkpoint_path(directory: Path, step: int) -> Path:
@@ -231,6 +249,7 @@ def newest_whole(directory: Path, tokenizer: str) -> tuple[Checkpoint | None, li
         CheckpointError: all are damaged, and then all stay where they are; or one is of another
             tokenizer or of a later version's format.
     """
+    _finish_replacing(directory)
     damaged: list[Path] = []
     reasons: list[str] = []
     for path in reversed(list_checkpoints(directory)):

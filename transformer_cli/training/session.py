@@ -80,7 +80,8 @@ class Session:
         run: where checkpoints and metrics go; prepared.
         trainer: set up for ``config``, at step 0.
         tokenizer: fingerprint of the run's tokenizer.
-        validate: measures the model that the trainer keeps on the validation split.
+        validate: measures the model that the trainer keeps on the validation split; told now and
+            then by what it is given to give up, it gives None.
 
     Attributes:
         found_damaged: what is wrong with each newer checkpoint than the one that it goes on from.
@@ -93,7 +94,7 @@ class Session:
     run: RunDirectory
     trainer: Trainer
     tokenizer: str
-    validate: Callable[[], Validation]
+    validate: Callable[[Callable[[], bool]], Validation | None]
     standing: Standing = field(default_factory=Standing)
 
     def __post_init__(self) -> None:
@@ -101,6 +102,8 @@ class Session:
         self._window = Window.empty(self.trainer.device)
         self.found_damaged: list[str] = []
         self.stopped = False
+        # Whether a validation of the step that is done is still to come.
+        self._unvalidated = False
         self._resume()
         if self._ranks.leads:
             self._metrics = MetricsLog(self.run.metrics, self.trainer.step)
@@ -109,19 +112,26 @@ class Session:
     @property
     def finished(self) -> bool:
         """Whether there is nothing left to do."""
-        return self.trainer.step >= self.trainer.total_steps or self._out_of_patience
+        is_trained = self.trainer.step >= self.trainer.total_steps or self._out_of_patience
+        return is_trained and not self._unvalidated
 
     def events(self, stop_requested: Callable[[], bool]) -> Iterator[Event]:
         """Train, giving each thing that happens.
 
         Args:
-            stop_requested: asked at each step; when true on any rank, a checkpoint is written after
-                the step and the iteration ends.
+            stop_requested: asked at each step, and in validations; when true on any rank, a
+                checkpoint is written after the step and the iteration ends. A validation that it
+                interrupts is taken up again by the next session.
 
         Raises:
             TrainingError: a loss or a gradient is no longer a number.
             CheckpointError: a checkpoint cannot be written.
         """
+        if self._unvalidated:
+            yield from self._validated(stop_requested)
+            if self._unvalidated:
+                return
+            self._save()
         if self.finished:
             return
         for progress in self.trainer.steps(stop_requested):
@@ -136,12 +146,20 @@ class Session:
             if recording:
                 yield self._record_training(progress)
             if validating:
-                yield self._record_validation(progress)
+                yield from self._validated(stop_requested)
             if saving:
                 self._save()
-            if progress.stop or self._out_of_patience:
-                self.stopped = progress.stop
+            self.stopped = progress.stop or self._unvalidated
+            if self.stopped or self._out_of_patience:
                 return
+
+    def _validated(self, stop_requested: Callable[[], bool]) -> Iterator[Record]:
+        """Validate, and give the record of it, unless a stop is requested meanwhile."""
+        validation = self.validate(stop_requested)
+        self._unvalidated = validation is None
+        self.stopped = self._unvalidated
+        if validation is not None:
+            yield self._record_validation(validation)
 
     @property
     def _out_of_patience(self) -> bool:
@@ -168,14 +186,13 @@ class Session:
             tgt_tokens=tgt_tokens,
         )
 
-    def _record_validation(self, progress: Progress) -> Record:
-        validation = self.validate()
+    def _record_validation(self, validation: Validation) -> Record:
         if not math.isfinite(validation.loss):
             # Before anything is judged or saved.
             raise self._diverged(f"the validation loss is {validation.loss}")
         # A model that writes lower case only is judged without regard to case.
         bleu = validation.bleu_lc if self.config.tokenizer.lowercase else validation.bleu
-        best = self.standing.judge(progress.step, bleu, validation.loss)
+        best = self.standing.judge(self.trainer.step, bleu, validation.loss)
         return self._record(
             "validation",
             loss=validation.loss,
@@ -209,6 +226,7 @@ class Session:
             **self.trainer.state(),
             **asdict(self.standing),
             "window": self._window.state(),
+            "unvalidated": self._unvalidated,
         }
         if not self._ranks.leads:
             return
@@ -232,6 +250,7 @@ class Session:
         self.trainer.restore(state, checkpoint.load_optimizer())
         if self._ranks.leads:  # the others' sums are in it
             self._window = Window.restored(state["window"], self.trainer.device)
+        self._unvalidated = state.get("unvalidated", False)
         self.standing = Standing(**{key: state[key] for key in asdict(self.standing)})
         self._forget_lost_best()
 

@@ -237,18 +237,6 @@ def test_a_run_on_a_disk_that_has_become_read_only(training: Training, small_dis
     assert_refused(refused, 1, f"{directory}: cannot be written: Read-only file system")
 
 
-def test_checkpoints_on_another_disk_that_is_read_only(
-    training: Training, own_run: Path, small_disk: Path
-) -> None:
-    shutil.copytree(own_run / "checkpoints", small_disk / "checkpoints")
-    shutil.rmtree(own_run / "checkpoints")
-    (own_run / "checkpoints").symlink_to(small_disk / "checkpoints")
-    subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
-    longer = ("--set", "training.epochs=13")
-    refused = run("train", training.config, "--run-dir", own_run, *longer)
-    assert_refused(refused, 1, f"{own_run / 'checkpoints'}: cannot be written: Read-only")
-
-
 @pytest.mark.parametrize("name", ["checkpoints", "tokenizer", ".lock", "metrics.jsonl"])
 def test_something_else_in_the_place_of_a_part_of_the_run(
     config: Path, tmp_path: Path, name: str

@@ -49,8 +49,8 @@ def test_an_old_run_scores_as_it_did(old_run: Path) -> None:
 
 
 def test_an_old_runs_steps_stay_what_they_were(old_run: Path) -> None:
-    config = old_run / "config.yaml"
-    command = ["train", config, "--run-dir", old_run, "--set", "training.epochs=61"]
+    longer = "--set=training.epochs=61"
+    command: list[str | Path] = ["train", old_run / "config.yaml", "--run-dir", old_run, longer]
     more = run(*command, "--set", "training.accumulate=2")
     assert more.code == 2
     assert "training.accumulate" in more.err

@@ -452,7 +452,8 @@ def test_a_step_left_out_does_not_count_for_adam_after_resuming_either(
     take(straight, 5)
     resumed = trainer_of(settings, weights=2)
     load_weights(resumed.model, weights(straight))
-    resumed.restore(straight.state(), straight.moments())
+    moments = {name: moment.clone() for name, moment in straight.moments().items()}
+    resumed.restore(straight.state(), moments)
     expected = [numbers(each) for each in straight.steps()]
     assert [numbers(each) for each in resumed.steps()] == expected
     assert_same(straight, resumed)
@@ -482,7 +483,9 @@ def test_a_step_that_does_not_fit_is_halved_until_it_does(monkeypatch: pytest.Mo
         assert one[:4] == other[:4]
         assert one[4:] == pytest.approx(other[4:], rel=1e-5)
     for name, weight in weights(halved).items():
-        torch.testing.assert_close(weight, weights(whole)[name], rtol=1e-4, atol=1e-6)
+        # Keys' biases have no effect: their gradients are rounding errors, made steps by Adam.
+        if not name.endswith("attention.key.bias"):
+            torch.testing.assert_close(weight, weights(whole)[name], rtol=1e-4, atol=1e-6)
 
 
 def test_a_row_that_does_not_fit_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -256,7 +256,10 @@ class Session:
         if lacking:
             raise CheckpointError(f"{checkpoint.path}: its state lacks '{min(lacking)}'")
         load_weights(self.trainer.kept, checkpoint.load_weights())
-        self.trainer.restore(state, checkpoint.load_optimizer())
+        try:
+            self.trainer.restore(state, checkpoint.load_optimizer())
+        except (KeyError, RuntimeError) as error:
+            raise CheckpointError(f"{checkpoint.path}: of another model: {error}") from error
         if self._ranks.leads:  # the others' sums are in it
             self._window = Window.restored(state["window"], self.trainer.device)
         self._unvalidated = state.get("unvalidated", False)

@@ -171,11 +171,11 @@ class Trainer:
         self.step, self.epoch, self.batch = state["step"], state["epoch"], state["batch"]
         self.skipped = state.get("skipped", 0)
         self._batches = self._own_batches()
+        step = torch.tensor(float(self.step - self.skipped), device=self.device)
         for name, weight in self.model.named_parameters():
-            self.optimizer.state[weight] = {
-                "step": torch.tensor(float(self.step - self.skipped), device=self.device),
-                "exp_avg": moments[f"exp_avg.{name}"].to(self.device),
-                "exp_avg_sq": moments[f"exp_avg_sq.{name}"].to(self.device),
+            self.optimizer.state[weight] = {"step": step.clone()} | {
+                kind: moments[f"{kind}.{name}"].view_as(weight).to(self.device)
+                for kind in ("exp_avg", "exp_avg_sq")
             }
 
     def _where(self) -> str:

@@ -282,7 +282,7 @@ def test_pieces_are_as_equal_as_can_be_and_in_order() -> None:
     translator = random_translator(positions="learned")
     seen: list[list[int]] = []
 
-    def remember(sources: Sequence[list[int]], progress: object) -> list[list[int]]:
+    def remember(sources: Sequence[list[int]], *callbacks: object) -> list[list[int]]:
         seen.extend(sources)
         return [ids[:-1] for ids in sources]
 

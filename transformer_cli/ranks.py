@@ -36,6 +36,7 @@ class Ranks:
     restarts: int = 0
     """How often torchrun has started the job again; tells nothing where it has several machines."""
     machines: int = 1
+    """How many the job has."""
     group: Any = None
     """What they agree through: on the CPU, beside the gradients. None before they are joined."""
 

@@ -92,8 +92,9 @@ def _run() -> int:
 
 def _refuse_ranks(arguments: list[str]) -> None:
     """Several processes would all do the same, and write it to the same place."""
-    if Ranks.of_environment().size > 1 and arguments[:1] not in ([], ["train"], ["translate"]):
-        raise UsageError(f"{arguments[0]}: works in one process; start it without torchrun")
+    alone = [name for name in arguments[:1] if name not in ("train", "translate")]
+    if Ranks.of_environment().size > 1 and alone and not alone[0].startswith("-"):
+        raise UsageError(f"{alone[0]}: works in one process; start it without torchrun")
 
 
 def _complain(message: str, code: int) -> int:

@@ -262,7 +262,8 @@ def newest_whole(directory: Path, tokenizer: str) -> tuple[Checkpoint | None, li
             checkpoint.verify()
         except DamagedCheckpointError as error:
             damaged.append(path)
-            reasons.append(f"{error}; set aside as damaged-{path.name}")
+            found, _, advice = str(error).rpartition("; ")
+            reasons.append(f"{found or advice}; set aside as damaged-{path.name}")
             continue
         for each in damaged:
             _set_aside(each)

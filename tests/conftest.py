@@ -1,6 +1,7 @@
 """What all tests share: checked shapes, few threads, fixed seeds, and marks that skip."""
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -26,6 +27,8 @@ settings.load_profile("no deadline")
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if not torch.cuda.is_available():
         _skip(items, "gpu", "no CUDA device")
+    if shutil.which("chromium") is None:
+        _skip(items, "browser", "no Chromium (Debian's package chromium)")
     if not _multi30k_is_here(config.rootpath):
         _skip(items, "multi30k", "no Multi30k files in $MULTI30K_DIR or data/multi30k")
 

@@ -25,6 +25,10 @@ class ConfigError(TransformerCliError):
     exit_code = 2
 
 
+class MissingExtraError(TransformerCliError):
+    """An optional package that is not installed."""
+
+
 class CorpusError(TransformerCliError):
     """Text that is missing, misaligned, empty or not UTF-8."""
 

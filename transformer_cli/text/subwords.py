@@ -102,6 +102,10 @@ class SubwordTokenizer:
         # A model may spell a line end by its byte, and what it says is to stay one line.
         return str(self._processor.decode(shown)).replace("\n", " ")
 
+    def token(self, number: int) -> str:
+        """The subword of an id; '▁' stands for a space before it."""
+        return str(self._processor.id_to_piece(number))
+
 
 def learn_model(
     config: SentencePieceTokenizer, lines: Lines, label: str, progress: Progress

@@ -36,6 +36,9 @@ class Tokenizer(Protocol):
     def decode(self, ids: Sequence[int]) -> str:
         """The text of ids, on one line; BOS, EOS and PAD are passed over."""
 
+    def token(self, number: int) -> str:
+        """One id's token, as a person is shown it: '▁' stands for a space before it."""
+
 
 @dataclass(frozen=True)
 class Tokenizers:

@@ -86,6 +86,10 @@ class WordTokenizer:
         shown = [number for number in ids if number not in (BOS_ID, EOS_ID, PAD_ID)]
         return self._words.join([self._vocabulary.token(number) for number in shown])
 
+    def token(self, number: int) -> str:
+        """The word of an id."""
+        return self._vocabulary.token(number)
+
 
 class _Rules:
     """A language's rules for cutting text, by spaCy.

@@ -1,0 +1,27 @@
+from pathlib import Path
+
+import pytest
+
+from transformer_cli.errors import MissingExtraError
+from transformer_cli.extras import imported
+
+
+def test_what_is_installed_is_imported() -> None:
+    assert imported("json.decoder", "export", "export").__name__ == "json.decoder"
+
+
+def test_a_package_that_is_missing_is_named_with_its_extra() -> None:
+    with pytest.raises(
+        MissingExtraError, match=r"report: needs the package nowhere_to_be_found"
+    ) as error:
+        imported("nowhere_to_be_found.part", "report", "report")
+    assert "pip install 'transformer-cli[report]'" in str(error.value)
+
+
+def test_what_an_installed_package_lacks_is_not_blamed_on_the_extra(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "half_installed.py").write_text("import nowhere_to_be_found\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(ModuleNotFoundError, match="nowhere_to_be_found"):
+        imported("half_installed", "report", "report")

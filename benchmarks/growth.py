@@ -3,8 +3,7 @@
     python -m benchmarks.growth --steps 60 --sizes 30000 300000 3000000
 
 Makes seeded text of as many pairs, prepares a run and takes optimizer steps as ``train`` does, each
-in a process of its own, and prints a table. With matplotlib (``pip install '.[bench]'``) it also
-draws docs/growth.svg. Run it alone on the machine, as everything that takes times.
+in a process of its own, prints a table and draws docs/growth.svg. Run it alone on the machine, as everything that takes times.
 """
 
 import argparse
@@ -221,12 +220,9 @@ def table(rows: Sequence[Row]) -> str:
 
 
 def draw(rows: Sequence[Row], path: Path) -> None:
-    """Draw cost and memory over the corpus' size, where matplotlib is installed."""
-    try:
-        from matplotlib import pyplot
-    except ImportError:
-        _say(f"no {path}: matplotlib is not installed (pip install '.[bench]')")
-        return
+    """Draw cost and memory over the corpus' size."""
+    from matplotlib import pyplot
+
     pairs = [row.pairs for row in rows]
     figure, (cost, memory) = pyplot.subplots(1, 2, figsize=(9, 3.5), layout="constrained")
     cost.plot(pairs, [row.steps.ms_per_1000 for row in rows], "o-")

@@ -3,7 +3,8 @@
     python -m benchmarks.growth --steps 60 --sizes 30000 300000 3000000
 
 Makes seeded text of as many pairs, prepares a run and takes optimizer steps as ``train`` does, each
-in a process of its own, prints a table and draws docs/growth.svg. Run it alone on the machine, as everything that takes times.
+in a process of its own, prints a table and draws docs/growth.svg. Run it alone on the machine, as
+everything that takes times.
 """
 
 import argparse

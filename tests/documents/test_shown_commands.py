@@ -1,0 +1,139 @@
+"""Every command that README and docs/ show works, on a small scale."""
+
+import shutil
+import subprocess
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from cli import process
+
+from documents.commands import ROOT, Command, commands, documents
+
+SHOWN = [
+    command
+    for path in documents()
+    if path.name != "tutorial.md"  # test_tutorial.py follows that one
+    for command in commands(path)
+]
+# A tenth of a second of training, on captions that are there.
+SMALL = """\
+data:
+  kind: files
+  src_lang: de
+  tgt_lang: en
+  train: {src: data/toy/val.de, tgt: data/toy/val.en}
+  val: {src: ten.de, tgt: ten.en}
+  test:
+    test: {src: ten.de, tgt: ten.en}
+    test_2016_flickr: {src: ten.de, tgt: ten.en}
+    test_2017_flickr: {src: ten.de, tgt: ten.en}
+    test_2017_mscoco: {src: ten.de, tgt: ten.en}
+    news: {src: ten.de, tgt: ten.en}
+model: {d_model: 16, num_heads: 2, d_ff: 32, num_encoder_layers: 2, num_decoder_layers: 2}
+training: {batch_tokens: 1000, max_steps: 2}
+tokenizer: @TOKENIZER@
+"""
+TOKENIZERS = {
+    "words": "{kind: words, min_freq: 2}",
+    "subwords": "{kind: sentencepiece, vocab_size: 400}",
+}
+WITH_CONFIG = ("train", "vocab", "check", "config")
+# Files that a command makes or reads, by the option before them.
+INPUTS = ("-i", "--input", "--src", "--ref", "--prefix-file")
+
+
+@pytest.fixture(scope="session")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with two small runs in it, and what they were trained on."""
+    process.start_server()
+    directory = tmp_path_factory.mktemp("shown")
+    _furnish(directory)
+    for name, tokenizer in TOKENIZERS.items():
+        (directory / f"{name}.yaml").write_text(SMALL.replace("@TOKENIZER@", tokenizer))
+        finished = process.run("train", f"{name}.yaml", cwd=directory)
+        assert finished.code == 0, finished.err
+        averaged = process.run("average", f"runs/{name}", "--last", "1", cwd=directory)
+        assert averaged.code == 0, averaged.err
+    return directory
+
+
+def _furnish(directory: Path) -> None:
+    (directory / "data").mkdir(parents=True)
+    (directory / "data" / "toy").symlink_to(ROOT / "data" / "toy")
+    (directory / "configs").symlink_to(ROOT / "configs")
+    for side in ("de", "en"):
+        lines = (ROOT / "data" / "toy" / f"test.{side}").read_text(encoding="utf-8").splitlines()
+        (directory / f"ten.{side}").write_text("".join(f"{line}\n" for line in lines[:10]))
+
+
+def test_commands_are_found() -> None:
+    shown = {command.arguments[0] for command in SHOWN if command.document == "README.md"}
+    assert {"train", "evaluate", "translate", "compare"} <= shown
+
+
+@pytest.mark.parametrize(
+    "command", SHOWN, ids=[f"{command.document}: {command.line}" for command in SHOWN]
+)
+def test_command_works(command: Command, trained: Path, tmp_path: Path) -> None:
+    directory = tmp_path / "here"
+    directory.mkdir()
+    _furnish(directory)
+    arguments = list(command.arguments)
+    if arguments[0] in WITH_CONFIG:
+        arguments = _made_small(arguments, directory, command.refused)
+    else:
+        _make_runs(arguments, directory, trained)
+    _make_inputs(arguments, directory)
+    stdin = b""
+    if command.feeding:
+        stdin = subprocess.run(
+            ["bash", "-c", command.feeding], cwd=directory, stdout=subprocess.PIPE, check=True
+        ).stdout
+    if command.processes > 1:
+        finished = process.run_ranks(command.processes, *arguments, cwd=directory)[0]
+    else:
+        finished = process.run(*arguments, cwd=directory, stdin=stdin)
+    if command.refused:
+        assert finished.err.startswith("transformer-cli: error: ")
+    elif arguments[0] == "check":  # warnings are its result
+        assert finished.code in (0, 1), finished.err
+    else:
+        assert finished.code == 0, finished.err
+
+
+def _made_small(arguments: list[str], directory: Path, refused: bool) -> list[str]:
+    """The command with the small experiment in place of its own."""
+    for place, argument in enumerate(arguments):
+        if not argument.endswith(".yaml") or arguments[place - 1].startswith("-"):
+            continue
+        if not (directory / argument).exists():
+            (directory / argument).parent.mkdir(parents=True, exist_ok=True)
+            (directory / argument).write_text(SMALL.replace("@TOKENIZER@", TOKENIZERS["subwords"]))
+        elif not refused and arguments[0] != "config":
+            small = directory / Path(argument).name
+            small.write_text(SMALL.replace("@TOKENIZER@", TOKENIZERS["subwords"]))
+            arguments[place] = small.name
+    return arguments
+
+
+def _make_runs(arguments: list[str], directory: Path, trained: Path) -> None:
+    """Have a trained run wherever the command names one."""
+    for place, argument in enumerate(arguments):
+        if not argument.startswith(("runs/", "/work/runs/")) or "/" in argument[5:]:
+            continue
+        if place and arguments[place - 1] in ("-o", "--output"):
+            continue
+        kind = "words" if {"--replace-unk"} & set(arguments) else "subwords"
+        shutil.copytree(trained / "runs" / kind, directory / argument, dirs_exist_ok=True)
+
+
+def _make_inputs(arguments: list[str], directory: Path) -> None:
+    for option, name in pairwise(arguments):
+        path = directory / name
+        if option in INPUTS and not path.exists():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            side = "de" if option in ("-i", "--input", "--src") else "en"
+            shutil.copy(directory / f"ten.{side}", path)
+        if option in ("-o", "--output"):
+            path.parent.mkdir(parents=True, exist_ok=True)

@@ -22,6 +22,9 @@ class Replaced:
     source: str
     line: int
 
+    def __str__(self) -> str:
+        return f"{self.source}:{self.line}"
+
 
 @dataclass(frozen=True)
 class Origin:

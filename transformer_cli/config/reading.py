@@ -5,7 +5,7 @@ from pathlib import Path
 
 from transformer_cli.config.merging import merged
 from transformer_cli.config.parsing import parse
-from transformer_cli.config.tree import Node, Place, complaint, shown
+from transformer_cli.config.tree import Node, Place, complaint, shortened, shown
 from transformer_cli.errors import ConfigError
 
 BASE = "base"
@@ -49,7 +49,8 @@ def _base(files: list[Path], tree: Node) -> Path | None:
     base = files[-1].parent / os.path.expanduser(node.value)  # noqa: PTH111
     # Not Path.is_file, which raises where a name is too long.
     if not os.path.isfile(base):  # noqa: PTH113
-        problem = f"there is no file {base}; the path starts from the directory of {files[-1]}"
+        missing = shortened(str(base), 300)
+        problem = f"there is no file {missing}; a base's path starts from its file's directory"
         raise complaint(node.place, (BASE,), problem)
     if base.resolve() in [file.resolve() for file in files]:
         problem = f"{base} is this file, or one that builds on it; take another, or none"

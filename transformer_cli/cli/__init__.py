@@ -10,6 +10,8 @@ import typer
 
 from transformer_cli.cli.average import average
 from transformer_cli.cli.compare import compare
+from transformer_cli.cli.config import config_app
+from transformer_cli.cli.display import complain
 from transformer_cli.cli.evaluate import evaluate
 from transformer_cli.cli.options import Version
 from transformer_cli.cli.train import train
@@ -34,6 +36,7 @@ app = typer.Typer(
 )
 for command in (vocab, train, evaluate, compare, translate, average):
     app.command()(command)
+app.add_typer(config_app)
 
 
 @app.callback()
@@ -98,7 +101,7 @@ def _refuse_ranks(arguments: list[str]) -> None:
 
 
 def _complain(message: str, code: int) -> int:
-    print(f"transformer-cli: error: {' '.join(message.split())}", file=sys.stderr)
+    complain(message)
     return code
 
 

@@ -1,4 +1,4 @@
-"""The lines of docs/torchtext.md, run by torchtext in its own environment: `make test-torchtext`."""
+"""The lines of docs/torchtext.md, run in torchtext's own environment: `make test-torchtext`."""
 
 import json
 import os

@@ -11,13 +11,14 @@ from cli import process
 from transformer_cli import __version__
 from transformer_cli.cli import app
 
-COMMANDS = ("vocab", "train", "evaluate", "compare", "translate", "average", "config")
+COMMANDS = ("check", "vocab", "train", "evaluate", "compare", "translate", "average", "config")
 CONFIG_COMMANDS = [("config", name) for name in ("show", "validate", "schema")]
 ALL = [(), *((name,) for name in COMMANDS), *CONFIG_COMMANDS]
 
 # A change here is a change for users: it belongs in the changelog.
 SHARED = ["--device", "--precision", "--threads", "--version"]
 OPTIONS = {
+    "check": ["CONFIG", "--run-dir", "--set", "--json", "--version"],
     "vocab": ["CONFIG", "--run-dir", "--set", "--overwrite", *SHARED],
     "train": ["CONFIG", "--run-dir", "--set", "--overwrite", *SHARED],
     "evaluate": [

@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 
 from transformer_cli.data.encoding import encode_here
+from transformer_cli.data.lengths import PERCENTILES, percentiles
 from transformer_cli.data.store import open_store, write_store
 from transformer_cli.data.streamed import StreamedText
 from transformer_cli.data.windows import EpochBatches, StoredWindows
 from transformer_cli.text.tokenizer import Tokenizers
-from transformer_cli.training.preparation import PERCENTILES, percentiles
 
 
 class Digits:

@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from transformer_cli.config.choices import LONGEST_SOURCE
 from transformer_cli.config.schema import (
     Config,
     CopyData,
@@ -19,7 +20,7 @@ from transformer_cli.config.schema import (
     WordsTokenizer,
 )
 from transformer_cli.errors import CheckpointError, RunError, TokenizerError
-from transformer_cli.inference.translator import LONGEST_SOURCE, CutLine, Translator
+from transformer_cli.inference.translator import CutLine, Translator
 from transformer_cli.model.transformer import DecoderState, Transformer, build_model
 from transformer_cli.model.weights import weights_of
 from transformer_cli.runs.checkpoint import save_checkpoint

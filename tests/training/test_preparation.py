@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from transformer_cli.config.schema import Config
 from transformer_cli.data import corpus, store
 from transformer_cli.data.encoded import EncodedText, TokenStore
+from transformer_cli.data.lengths import percentiles
 from transformer_cli.data.store import stored_survey
 from transformer_cli.data.streamed import StreamedText
 from transformer_cli.errors import CorpusError, RunError, TokenizerError
@@ -27,7 +28,6 @@ from transformer_cli.training.preparation import (
     Prepared,
     Texts,
     open_prepared,
-    percentiles,
     prepare,
     read_texts,
     summarise,

@@ -9,6 +9,7 @@ from typing import NoReturn
 import typer
 
 from transformer_cli.cli.average import average
+from transformer_cli.cli.check import check
 from transformer_cli.cli.compare import compare
 from transformer_cli.cli.config import config_app
 from transformer_cli.cli.display import complain
@@ -34,7 +35,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-for command in (vocab, train, evaluate, compare, translate, average):
+for command in (check, vocab, train, evaluate, compare, translate, average):
     app.command()(command)
 app.add_typer(config_app)
 

@@ -3,12 +3,14 @@
 import sys
 from collections.abc import Iterable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from transformer_cli.ranks import Ranks
 
 if TYPE_CHECKING:
     from tqdm import tqdm
+
+_Item = TypeVar("_Item")
 
 
 def log(message: str) -> None:
@@ -57,12 +59,21 @@ def bar(
 
 def line_bar(lines: Iterable[str], label: str) -> Iterable[str]:
     """Go through ``lines`` with a bar."""
+    return _followed(lines, label, " lines")
+
+
+def pair_bar(pairs: Iterable[tuple[str, str]], label: str) -> Iterable[tuple[str, str]]:
+    """Go through ``pairs`` of lines with a bar."""
+    return _followed(pairs, label, " pairs")
+
+
+def _followed(items: Iterable[_Item], label: str, unit: str) -> Iterable[_Item]:
     from tqdm import tqdm
 
     return tqdm(
-        lines,
+        items,
         label,
-        unit=" lines",
+        unit=unit,
         leave=False,
         dynamic_ncols=True,
         disable=_silent(),

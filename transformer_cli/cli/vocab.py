@@ -59,7 +59,7 @@ def vocab(
 
 
 def _print_summary(settings: "Config", src: "SideSummary", tgt: "SideSummary") -> None:
-    from transformer_cli.training.preparation import PERCENTILES
+    from transformer_cli.data.lengths import PERCENTILES
 
     percentiles = "/".join(f"{each}" for each in PERCENTILES)
     tokenizer = settings.tokenizer

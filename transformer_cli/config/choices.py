@@ -5,3 +5,6 @@ from typing import Literal
 DeviceName = Literal["auto", "cpu", "cuda"]
 PrecisionName = Literal["auto", "float32", "bfloat16"]
 DecodingErrors = Literal["strict", "replace"]
+
+LONGEST_SOURCE = 1024
+"""Most tokens of a line that is translated as one: attention's cost grows with their square."""

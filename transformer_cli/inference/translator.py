@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from transformer_cli.config.choices import LONGEST_SOURCE
 from transformer_cli.config.schema import Config, DecodingConfig
 from transformer_cli.data.batches import cut_by_tokens, pad_rows
 from transformer_cli.errors import InputError
@@ -27,8 +28,6 @@ from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 
 CHUNK_LINES = 4096
 """Lines read, sorted by length and translated together when translating a stream."""
-LONGEST_SOURCE = 1024
-"""Most tokens of a line that is translated as one: attention's cost grows with their square."""
 
 
 def ignore(what: object) -> None:

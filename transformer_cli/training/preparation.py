@@ -3,12 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from transformer_cli.config.schema import Config, DataConfig
 from transformer_cli.data.corpus import ParallelText, without_blank_pairs
 from transformer_cli.data.encoded import EncodedText, encode_text
 from transformer_cli.data.encoding import encoder
+from transformer_cli.data.lengths import PERCENTILES, percentiles
 from transformer_cli.data.sampling import SampledSubwords
 from transformer_cli.data.sources import load_split, open_training_text
 from transformer_cli.data.store import (
@@ -232,9 +231,6 @@ class SideSummary:
     """Tokens of a training line: the percentiles of ``PERCENTILES``."""
 
 
-PERCENTILES = (50, 90, 99, 100)
-
-
 def summarise(prepared: Prepared) -> tuple[SideSummary, SideSummary]:
     """The summaries of source and target."""
     types = prepared.tokenizers.types or (None, None)
@@ -256,15 +252,3 @@ def summarise(prepared: Prepared) -> tuple[SideSummary, SideSummary]:
         )
     )
     return src, tgt
-
-
-def percentiles(counts: np.ndarray, shares: Sequence[float]) -> list[int]:
-    """The smallest values that so many per cent of all are not above.
-
-    Args:
-        counts: how many there are of 0, 1, 2, …; at least one in all.
-        shares: 0 to 100.
-    """
-    up_to = np.cumsum(counts)
-    below = np.ceil(up_to[-1] * (np.asarray(shares) / 100) - 1).clip(min=0)
-    return [int(each) for each in np.searchsorted(up_to, below, side="right")]

@@ -1,0 +1,126 @@
+"""``transformer-cli check``."""
+
+import json as json_format
+from collections.abc import Iterable
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from transformer_cli.cli import options
+from transformer_cli.cli.display import pair_bar
+
+if TYPE_CHECKING:
+    from transformer_cli.config.schema import Config
+    from transformer_cli.data.checks import CorpusReport
+
+
+def check(
+    config: options.Config,
+    run_dir: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR", help="Run whose tokenizer counts tokens.  [default: runs/<config name>]"
+        ),
+    ] = None,
+    set_: options.Set = None,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    version: options.Version = False,
+) -> None:
+    """Look for faults in an experiment's text, before training on it.
+
+    Finds blank, repeated and copied pairs, test pairs that are trained on, odd lengths, lines of
+    another script, odd characters and those that the vocabulary lacks. A few of them make a note;
+    more, a warning, and exit code 1. Lengths are in tokens where `vocab` has been there before.
+
+    \b
+    Example:
+      transformer-cli check configs/toy.yaml
+    """
+    from transformer_cli.config.yaml import load_config
+    from transformer_cli.data.checks import check_corpus
+    from transformer_cli.text.tokenizer import load_tokenizers
+
+    settings = load_config(config, set_ or [])
+    directory = _tokenizer(settings, options.run_directory(config, run_dir), run_dir is not None)
+    tokenizers = None if directory is None else load_tokenizers(directory)
+    report = check_corpus(settings, tokenizers, pair_bar)
+    if json:
+        found = {"config": str(config), "tokenizer": directory and str(directory)}
+        typer.echo(json_format.dumps({**found, "warnings": report.warnings, **asdict(report)}))
+    else:
+        cut = f"tokens of {directory}" if directory else "words: no tokenizer yet (see vocab)"
+        typer.echo("\n".join(_lines(report, f"{config}: lengths in {cut}")))
+    if report.warnings:
+        raise typer.Exit(1)
+
+
+def _tokenizer(settings: "Config", path: Path, named: bool) -> Path | None:
+    """Where the experiment's tokenizers are, if anywhere.
+
+    Args:
+        settings: the experiment's.
+        path: the run's.
+        named: whether the user has named it.
+    """
+    from transformer_cli.errors import RunError
+    from transformer_cli.runs.directory import RunDirectory
+
+    run = RunDirectory(path)
+    if named:
+        if not run.tokenizer.is_dir():
+            raise RunError(
+                f"{run.tokenizer}: is not there; make it with transformer-cli vocab, or leave out "
+                "--run-dir"
+            )
+        return run.tokenizer
+    if run.config.is_file() and run.tokenizer.is_dir():
+        own = run.load_config()
+        same = ("data", "tokenizer", "init")
+        if all(getattr(own, key) == getattr(settings, key) for key in same):
+            return run.tokenizer
+    if settings.init is not None and RunDirectory(settings.init).tokenizer.is_dir():
+        return RunDirectory(settings.init).tokenizer
+    return None
+
+
+def _lines(report: "CorpusReport", heading: str) -> Iterable[str]:
+    from transformer_cli.data.lengths import PERCENTILES
+
+    yield heading
+    yield ""
+    shares = "/".join(map(str, PERCENTILES))
+    rows = [
+        ("split", "pairs", f"source, percentiles {shares}", "target"),
+        *(
+            (
+                split.name,
+                f"{split.pairs:,}",
+                *("/".join(map(str, side)) for side in (split.src_lengths, split.tgt_lengths)),
+            )
+            for split in report.splits
+        ),
+    ]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for name, *cells in rows:
+        padded = (cell.rjust(width) for cell, width in zip(cells, widths[1:], strict=True))
+        yield "  ".join([name.ljust(widths[0]), *padded])
+    yield ""
+    yield from (f"warning: {finding}" for finding in report.findings if finding.warning)
+    notes = [
+        *(str(finding) for finding in report.findings if not finding.warning),
+        *(
+            f"no script is known of '{language}', so lines of another one are not found"
+            for language in report.unknown_scripts
+        ),
+        *report.unavailable,
+    ]
+    yield from (f"note: {note}" for note in notes)
+    yield ", ".join(
+        _counted(*each) for each in ((report.warnings, "warning"), (len(notes), "note"))
+    )
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count or 'no'} {what}{'' if count == 1 else 's'}"

@@ -1,0 +1,244 @@
+"""Whether a corpus is fit to train on: what is repeated, misplaced, too long or oddly written."""
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from transformer_cli.config.choices import LONGEST_SOURCE
+from transformer_cli.config.schema import Config, CopyData
+from transformer_cli.data.corpus import ParallelFiles, ParallelText
+from transformer_cli.data.lengths import PERCENTILES, percentiles
+from transformer_cli.data.line_checks import Hits
+from transformer_cli.data.repetition import Digests, found_in, repeated
+from transformer_cli.data.sources import open_split, split_names
+from transformer_cli.data.split_check import Follow, SplitCheck
+from transformer_cli.errors import CorpusError
+from transformer_cli.text.scripts import scripts_of
+from transformer_cli.text.tokenizer import Tokenizers
+
+SERIOUS, COMMON = 0.001, 0.01
+"""Shares of a split's pairs from which a finding is a warning: one of what should not be there, and
+one of what any text has a little of."""
+ANY = 0.0
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Some pairs of a split that have the same fault."""
+
+    split: str
+    what: str
+    """Its name, for programs."""
+    text: str
+    """The same for people."""
+    count: int
+    share: float
+    """Of the split's pairs, from 0 to 1."""
+    warning: bool
+    """Whether it is worth one, or a note only."""
+    places: list[str]
+    """The first few: file, line and what is there."""
+
+    def __str__(self) -> str:
+        places = "; ".join(self.places) + ("; …" if self.count > len(self.places) else "")
+        return f"{self.split}: {self.text}: {self.count:,} ({self.share:.2%}): {places}"
+
+
+@dataclass(frozen=True)
+class SplitSummary:
+    """How much there is of a split; lengths are the percentiles of ``PERCENTILES``."""
+
+    name: str
+    pairs: int
+    src_lengths: list[int]
+    tgt_lengths: list[int]
+
+
+@dataclass(frozen=True)
+class CorpusReport:
+    """What was found out about a corpus."""
+
+    unit: Literal["tokens", "words"]
+    """What lengths are counted in; words are what white space parts."""
+    unknown_scripts: list[str]
+    """Languages whose script is not known, so that lines of another one are not found."""
+    unavailable: list[str]
+    """Why splits that nothing but an evaluation needs could not be had, and were not checked."""
+    splits: list[SplitSummary]
+    findings: list[Finding]
+
+    @property
+    def warnings(self) -> int:
+        """How many findings are worth one."""
+        return sum(finding.warning for finding in self.findings)
+
+
+def check_corpus(config: Config, tokenizers: Tokenizers | None, follow: Follow) -> CorpusReport:
+    """Go through all splits of a configured corpus, each once.
+
+    Args:
+        config: the experiment's settings.
+        tokenizers: those that it is to be trained with; None: not known yet.
+        follow: draws a bar.
+
+    Raises:
+        CorpusError: a split is missing, misaligned, blank, or not UTF-8; but one to evaluate on may
+            be impossible to fetch.
+    """
+    unavailable: list[str] = []
+    training: list[SplitCheck] = []
+    findings: list[Finding] = []
+    summaries: list[SplitSummary] = []
+    for name, source, trained in _sources(config, unavailable):
+        limit = _limit(config, trained)
+        split = SplitCheck(name, source, config, tokenizers, limit, None if trained else training)
+        split.read(follow)
+        findings += _Judge(split, config, limit, tokenizers is not None).findings()
+        lengths = [percentiles(side.length_counts(), PERCENTILES) for side in split.sides]
+        summaries.append(SplitSummary(name, split.pairs, *lengths))
+        if trained:
+            training.append(split)
+    data = config.data
+    languages = [] if isinstance(data, CopyData) else [data.src_lang, data.tgt_lang]
+    return CorpusReport(
+        "words" if tokenizers is None else "tokens",
+        [language for language in languages if scripts_of(language) is None],
+        unavailable,
+        summaries,
+        findings,
+    )
+
+
+def _sources(
+    config: Config, unavailable: list[str]
+) -> Iterator[tuple[str, ParallelFiles | ParallelText, bool]]:
+    """Each split, and whether it is trained on; training's further files are splits here.
+
+    Args:
+        config: the experiment's settings.
+        unavailable: gets what is said of a split that cannot be fetched and is not trained with.
+    """
+    data = config.data
+    train, val, *tests = split_names(data)
+    yield train, open_split(data, train), True
+    if not isinstance(data, CopyData):
+        for number, pair in enumerate(data.more):
+            yield f"data.more[{number}]", ParallelFiles(pair.src, pair.tgt), True
+    yield val, open_split(data, val), False
+    for name in tests:
+        try:
+            source = open_split(data, name)
+        except CorpusError as error:
+            unavailable.append(f"{name}: not checked: {error}")
+        else:
+            yield name, source, False
+
+
+def _limit(config: Config, trained: bool) -> int:
+    """Most tokens of a side that a pair is used with as it is."""
+    if trained:
+        return config.training.max_length
+    positions = config.model.max_positions if config.model.positions == "learned" else None
+    return LONGEST_SOURCE if positions is None else min(LONGEST_SOURCE, positions - 1)
+
+
+@dataclass(frozen=True)
+class _Judge:
+    """What is worth saying of a split."""
+
+    split: SplitCheck
+    config: Config
+    limit: int
+    has_tokenizer: bool
+
+    def findings(self) -> list[Finding]:
+        return [finding for finding in self._all() if finding.count]
+
+    def _all(self) -> Iterator[Finding]:
+        split = self.split
+        yield self._of("blank", "pairs with a blank side, no use in training", SERIOUS, split.blank)
+        again = [(index, split, first) for index, first in repeated(split.pair_digests)]
+        yield self._like("repeated", "pairs that stand there before", COMMON, again)
+        if split.training is not None:
+            pairs = self._trained_on(split.pair_digests, [t.pair_digests for t in split.training])
+            yield self._like("in_training", "pairs that are trained on too", SERIOUS, pairs)
+            sources = self._trained_on(split.src_digests, [t.src_digests for t in split.training])
+            yield self._like("source_in_training", "sources that are trained on", COMMON, sources)
+        yield self._of("copied", "pairs whose target is their source", COMMON, split.copied)
+        yield self._of("ratio", "pairs of odd lengths for each other", SERIOUS, split.odd_ratios())
+        yield self._of("long", *self._too_long(), split.long)
+        yield from self._of_sides()
+
+    def _too_long(self) -> tuple[str, float]:
+        over = f"pairs of more than {self.limit:,} {'tokens' if self.has_tokenizer else 'words'}"
+        if self.split.training is None:
+            return f"{over} (training.max_length), no use in training", COMMON
+        if self.config.model.positions == "learned" and self.split.name == "val":
+            return f"{over} (model.max_positions): training will refuse them", ANY
+        return f"{over}, translated in pieces and not in the perplexity", SERIOUS
+
+    def _of_sides(self) -> Iterator[Finding]:
+        data = self.config.data
+        whose = "the vocabulary" if self.has_tokenizer else "the training text"
+        for number, name in enumerate(("source", "target")):
+            lines = self.split.sides[number].lines
+            language = (data.src_lang, data.tgt_lang)[number]
+            for what, text, share, hits in (
+                ("script", f"lines mostly in no script of '{language}'", SERIOUS, lines.foreign),
+                ("odd_characters", "lines with odd characters", SERIOUS, lines.odd),
+                (
+                    "unknown_characters",
+                    f"lines with characters that {whose} lacks",
+                    COMMON,
+                    lines.lacking,
+                ),
+            ):
+                yield self._of(f"{name}_{what}", f"{name} {text}", share, hits, number)
+
+    def _of(self, what: str, text: str, share: float, hits: Hits, side: int = 0) -> Finding:
+        places = [
+            _place(self.split, index, side) + (f" ({detail})" if detail else "")
+            for index, detail in hits.first
+        ]
+        return self._finding(what, text, share, hits.count, places)
+
+    def _like(
+        self, what: str, text: str, share: float, found: Sequence[tuple[int, SplitCheck, int]]
+    ) -> Finding:
+        """A finding of lines that stand somewhere else too."""
+        places = [
+            f"{_place(self.split, index)} (as {_line(self.split, other, like)})"
+            for index, other, like in found[: Hits.SHOWN]
+        ]
+        return self._finding(what, text, share, len(found), places)
+
+    def _finding(
+        self, what: str, text: str, share: float, count: int, places: list[str]
+    ) -> Finding:
+        found = count / self.split.pairs
+        return Finding(self.split.name, what, text, count, found, found >= share, places)
+
+    def _trained_on(
+        self, own: Digests, training: Iterable[Digests]
+    ) -> list[tuple[int, SplitCheck, int]]:
+        assert self.split.training is not None
+        first: dict[int, tuple[SplitCheck, int]] = {}
+        for split, digests in zip(self.split.training, training, strict=True):
+            for index, like in found_in(own, digests):
+                first.setdefault(index, (split, like))
+        return [(index, *first[index]) for index in sorted(first)]
+
+
+def _line(split: SplitCheck, other: SplitCheck, index: int) -> str:
+    return f"line {index + 1}" if other is split else f"line {index + 1} of {other.name}"
+
+
+def _place(split: SplitCheck, index: int, side: int = 0) -> str:
+    if isinstance(split.source, ParallelText):
+        return f"{split.name}:{index + 1}"
+    path = (split.source.src, split.source.tgt)[side]
+    here = Path.cwd()
+    shown = path.relative_to(here) if path.is_relative_to(here) else path
+    return f"{os.fspath(shown)}:{index + 1}"

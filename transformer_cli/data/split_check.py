@@ -1,0 +1,173 @@
+"""One split of a corpus, read once, with all that is looked for in it.
+
+Beside the text's different characters, 20 bytes a pair are held.
+"""
+
+import math
+import re
+from array import array
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence, Sized
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from transformer_cli.config.schema import Config
+from transformer_cli.data.corpus import ParallelFiles, ParallelText
+from transformer_cli.data.line_checks import Hits, LineChecks
+from transformer_cli.data.repetition import Digests
+from transformer_cli.errors import CorpusError
+from transformer_cli.text.scripts import scripts_of
+from transformer_cli.text.tokenizer import Tokenizer, Tokenizers
+from transformer_cli.text.vocabulary import SPECIALS, UNK_ID
+
+Pair = tuple[str, str]
+Follow = Callable[[Iterable[Pair], str], Iterable[Pair]]
+"""Wraps a pass over pairs, given a label, as tqdm would."""
+
+# So that short lines, which vary most, are not odd: 'Ja.' beside 'Yes, indeed.'.
+_SMOOTHING = 10
+_DEVIATIONS, _FACTOR = 6.0, 3.0
+_GAUSSIAN = 1.4826  # a normal distribution's standard deviation over its median absolute one
+_BYTE = re.compile(r"<0x[0-9A-F]{2}>")
+
+
+@dataclass
+class Side:
+    """What is known of one side: its lines, and how many tokens they have."""
+
+    lines: LineChecks
+    encode: Callable[[str], Sized]
+    lengths: Counter[int] = field(default_factory=Counter)
+    """How many lines there are of each number of tokens."""
+
+    def look_at(self, index: int, line: str) -> int:
+        """Check a line that is not blank, and count its tokens."""
+        self.lines.look_at(index, line)
+        tokens = len(self.encode(line))
+        self.lengths[tokens] += 1
+        return tokens
+
+    def length_counts(self) -> np.ndarray:
+        """How many lines there are of 0, 1, 2, … tokens."""
+        counts = np.zeros(max(self.lengths) + 1, dtype=np.int64)
+        counts[list(self.lengths)] = list(self.lengths.values())
+        return counts
+
+
+class SplitCheck:
+    """A split, and what was found in it.
+
+    Args:
+        name: what it is called.
+        source: its text.
+        config: the experiment's settings.
+        tokenizers: those that it is to be trained with; None: not known yet, and lines are cut into
+            words at white space.
+        longest: most tokens of a side.
+        training: what is trained on, checked before; None for that itself.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        source: ParallelFiles | ParallelText,
+        config: Config,
+        tokenizers: Tokenizers | None,
+        longest: int,
+        training: "Sequence[SplitCheck] | None" = None,
+    ) -> None:
+        self.name = name
+        self.source = source
+        self.training = training
+        self.pairs = 0
+        self.pair_digests, self.src_digests = Digests(), Digests()
+        self.blank, self.copied, self.long = Hits(), Hits(), Hits()
+        languages = (config.data.src_lang, config.data.tgt_lang)
+        both = (None, None) if tokenizers is None else (tokenizers.src, tokenizers.tgt)
+        self._one_language = languages[0] == languages[1]
+        self._longest = longest
+        self._ratios = array("f")
+        self.sides = tuple(
+            Side(
+                LineChecks(scripts_of(language), self._lacks(number, tokenizer)),
+                tokenizer.encode if tokenizer is not None else str.split,
+            )
+            for number, (language, tokenizer) in enumerate(zip(languages, both, strict=True))
+        )
+
+    def _lacks(self, side: int, tokenizer: Tokenizer | None) -> Callable[[str], bool]:
+        if tokenizer is not None:
+            return Characters(tokenizer).lack
+        if self.training is None:
+            return lambda character: False
+        seen = [split.sides[side].lines.characters for split in self.training]
+        return lambda character: not any(character in characters for characters in seen)
+
+    def read(self, follow: Follow) -> None:
+        """Go through the split.
+
+        Raises:
+            CorpusError: it is missing, misaligned, not UTF-8, or every pair has a blank side.
+        """
+        for src, tgt in follow(self.source.pairs(), self.name):
+            self._look_at(self.pairs, src, tgt)
+            self.pairs += 1
+        if self.blank.count == self.pairs:
+            raise CorpusError(
+                f"split '{self.name}': every pair has a blank side; nothing is left of it"
+            )
+
+    def _look_at(self, index: int, src: str, tgt: str) -> None:
+        has_text = (bool(src.strip()), bool(tgt.strip()))
+        if not all(has_text):
+            self.blank.add(index, ("both sides", "target", "source")[has_text[0] + 2 * has_text[1]])
+            self.pair_digests.skip()
+            self.src_digests.skip()
+            self._ratios.append(math.nan)
+            return
+        self.pair_digests.add(f"{src}\n{tgt}")
+        self.src_digests.add(src)
+        self._ratios.append(math.log((len(src) + _SMOOTHING) / (len(tgt) + _SMOOTHING)))
+        if src == tgt and not self._one_language and any(map(str.isalpha, src)):
+            self.copied.add(index)
+        tokens = max(
+            side.look_at(index, line) for side, line in zip(self.sides, (src, tgt), strict=True)
+        )
+        if tokens > self._longest:
+            self.long.add(index, f"{tokens:,}")
+
+    def odd_ratios(self) -> Hits:
+        """The pairs whose lengths do not go together.
+
+        With r = (source's characters + 10) / (target's + 10), these are the pairs whose r is off
+        the training text's median by more than a factor of 3, and log r by more than 6 standard
+        deviations, as the median deviation tells them.
+        """
+        typical = self.training[0] if self.training else self
+        known = np.frombuffer(typical._ratios, dtype=np.float32)
+        median = np.nanmedian(known)
+        deviation = _GAUSSIAN * float(np.nanmedian(np.abs(known - median)))
+        off = np.abs(np.frombuffer(self._ratios, dtype=np.float32) - median)
+        hits = Hits()
+        for index in np.flatnonzero(off > max(math.log(_FACTOR), _DEVIATIONS * deviation)).tolist():
+            hits.add(index)
+        return hits
+
+
+class Characters:
+    """Which characters a vocabulary knows."""
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        tokens = map(tokenizer.token, range(len(SPECIALS), tokenizer.size))
+        self._tokenizer = tokenizer
+        self._known = set().union(*(token for token in tokens if not _BYTE.fullmatch(token)))
+        self._lowercase = not any(map(str.isupper, self._known))
+
+    def lack(self, character: str) -> bool:
+        """Whether a character is in no token, so that it is unknown or spelled as bytes."""
+        if self._known.issuperset(character.lower() if self._lowercase else character):
+            return False
+        # A tokenizer may also read it as another one, as SentencePiece reads 'ﬁ' as 'fi'.
+        ids = self._tokenizer.encode(character)
+        return any(each == UNK_ID or _BYTE.fullmatch(self._tokenizer.token(each)) for each in ids)

@@ -11,7 +11,7 @@ from cli import process
 from transformer_cli import __version__
 from transformer_cli.cli import app
 
-COMMANDS = ("vocab", "train", "evaluate", "compare", "translate", "average")
+COMMANDS = ("vocab", "train", "evaluate", "compare", "report", "translate", "average")
 
 # A change here is a change for users: it belongs in the changelog.
 SHARED = ["--device", "--precision", "--threads", "--version"]
@@ -31,6 +31,15 @@ OPTIONS = {
     ],
     "average": ["RUN", "--last", "--version"],
     "compare": ["RUN", "--split", "--checkpoint", "--beam-size", "--json", *SHARED],
+    "report": [
+        "RUN",
+        "--output -o",
+        "--split",
+        "--sentence",
+        "--checkpoint",
+        "--beam-size",
+        *SHARED,
+    ],
     "translate": [
         "RUN",
         "--input -i",

@@ -51,8 +51,8 @@ def report(
     options.check_output(page)
     sentences = sentence or []
     for each in sentences:
-        if not each.strip() or not each.isprintable():
-            raise UsageError(f"--sentence {each!r}: not a line of text; give a sentence")
+        if not each.strip() or "\n" in each or any("\ud800" <= sign <= "\udfff" for sign in each):
+            raise UsageError(f"--sentence {each!r}: is no line of UTF-8 text; give a sentence")
 
     from transformer_cli.report.page import plotly_script, render
 
@@ -76,9 +76,7 @@ def report(
         directory, str(weights), torch_device, choose_precision(precision, torch_device)
     ).searching(beam_size)
     step = Checkpoint.open(weights, fingerprint(directory.tokenizer)).load_state()["step"]
-    subject = Subject(
-        run.absolute().name, directory, translator, checkpoint, step, name, text
-    )
+    subject = Subject(run.absolute().name, directory, translator, checkpoint, step, name, text)
     with bar(len(text), name, " sentences") as translated:
         built = build(subject, sentences, line_bar, translated.update, partial(warn, name))
     write_text(page, render(built, plotly))

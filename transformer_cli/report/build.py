@@ -131,9 +131,7 @@ def build(
         found_lengths,
         rarity,
         {
-            kind: [
-                example(n, scores[n], text.src[n], hypotheses[n], text.tgt[n]) for n in numbers
-            ]
+            kind: [example(n, scores[n], text.src[n], hypotheses[n], text.tgt[n]) for n in numbers]
             for kind, numbers in choose(scores, text.tgt).items()
         },
         [*asked, *attention],

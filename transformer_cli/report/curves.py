@@ -33,6 +33,7 @@ class Chart(NamedTuple):
     series: list[Series]
     kind: str = "lines"
     log: bool = False
+    from_zero: bool = True
     mark: int | None = None
     """The step of the checkpoint that the page is about."""
 
@@ -77,7 +78,9 @@ def training_charts(records: Sequence[Record], step: int) -> list[Chart]:
     validated = validations(records)
 
     def series(name: str, role: str, of: Sequence[Record], key: str) -> Series:
-        return Series(name, role, [each["step"] for each in of], [_number(each, key) for each in of])
+        return Series(
+            name, role, [each["step"] for each in of], [_number(each, key) for each in of]
+        )
 
     wanted = [
         ("loss", "Loss", "nats a token", False, _both(series, trained, validated, "loss")),
@@ -107,7 +110,17 @@ def training_charts(records: Sequence[Record], step: int) -> list[Chart]:
         ),
     ]
     return [
-        Chart(name, title, _in_words(title, drawn), "optimizer step", y, drawn, log=log, mark=step)
+        Chart(
+            name,
+            title,
+            _in_words(title, drawn),
+            "optimizer step",
+            y,
+            drawn,
+            log=log,
+            from_zero=name in ("bleu", "rate"),
+            mark=step,
+        )
         for name, title, y, log, all_series in wanted
         if (drawn := [each for each in all_series if any(y is not None for y in each.y)])
     ]

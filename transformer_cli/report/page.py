@@ -9,7 +9,7 @@ from transformer_cli import __version__
 from transformer_cli.extras import imported
 from transformer_cli.report.build import Report
 from transformer_cli.report.examples import SEED, SHOWN
-from transformer_cli.text.vocabulary import EOS_ID, SPECIALS
+from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, SPECIALS
 
 _TEMPLATES = files("transformer_cli.report") / "template"
 
@@ -57,7 +57,7 @@ def render(report: Report, plotly: str) -> str:
             "charts": [chart.plain() for chart in report.charts],
             "attention": report.attention,
             "subwords": translator.config.tokenizer.kind != "words",
-            "end": SPECIALS[EOS_ID],
+            "marks": {SPECIALS[BOS_ID]: "start", SPECIALS[EOS_ID]: "end"},
         },
         css=_template("page.css"),
         scripts=[plotly, script],

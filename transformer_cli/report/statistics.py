@@ -42,9 +42,7 @@ class Statistics:
     """Share of the split's tokens that the vocabulary lacks."""
 
 
-def corpus_statistics(
-    run: RunDirectory, tokenizers: Tokenizers, split: EncodedText
-) -> Statistics:
+def corpus_statistics(run: RunDirectory, tokenizers: Tokenizers, split: EncodedText) -> Statistics:
     """Look at the run's encoded training text, and at the split that it is scored on."""
     store = _store(run)
     src = tgt = None

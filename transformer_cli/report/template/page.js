@@ -13,7 +13,6 @@
   function paint() {
     button.textContent = dark ? "Light" : "Dark";
     button.setAttribute("aria-label", dark ? "Switch to light colours" : "Switch to dark colours");
-    button.setAttribute("aria-pressed", String(dark));
     drawCharts();
   }
 
@@ -60,6 +59,8 @@
     const roles = { val: colour("main"), train: colour("second"), src: colour("main"), tgt: colour("second") };
     const font = getComputedStyle(document.body).fontFamily;
     const touch = matchMedia("(pointer: coarse)").matches;
+    // 1, 2, 5, 10, …, a million
+    const steps = [...Array(19).keys()].map((n) => [1, 2, 5][n % 3] * 10 ** Math.floor(n / 3));
     for (const chart of data.charts) {
       const place = document.querySelector(`[data-chart="${chart.name}"]`);
       if (!place) continue;
@@ -72,7 +73,7 @@
       const marked = chart.mark !== null;
       Plotly.react(place, traces, {
         xaxis: { ...axis, title: title(chart.x), showgrid: false, type: chart.kind === "bars" ? "category" : "linear" },
-        yaxis: { ...axis, title: title(chart.y), type: chart.log ? "log" : "linear", nticks: 6, rangemode: chart.kind === "lines" ? "normal" : "tozero", ...(chart.log ? { dtick: "D2" } : {}) },
+        yaxis: { ...axis, title: title(chart.y), type: chart.log ? "log" : "linear", nticks: 6, rangemode: chart.from_zero ? "tozero" : "normal", ...(chart.log ? { tickmode: "array", tickvals: steps, ticktext: steps.map((each) => each.toLocaleString("en")) } : {}) },
         shapes: marked ? [{ type: "line", yref: "paper", y0: 0, y1: 1, x0: chart.mark, x1: chart.mark, line: { color: soft, width: 1, dash: "dot" } }] : [],
         margin: { l: 52, r: 12, t: 30, b: 44 },
         paper_bgcolor: sheet, plot_bgcolor: sheet,
@@ -146,7 +147,7 @@
   function attention() {
     const menus = { sentence: $("sentence"), kind: $("kind"), layer: $("layer"), head: $("head") };
     const rows = { queries: $("queries"), keys: $("keys") };
-    const kept = { kind: "cross" };
+    const tokens = { queries: [], keys: [] };
     let current, weight, pinned = null;
 
     options(menus.sentence, data.attention.map((each, n) => [n, each.title]), 0);
@@ -166,28 +167,39 @@
     }
 
     function fill(side) {
-      rows[side].replaceChildren(...current[side].map((text, n) => {
+      tokens[side] = current[side].map((text, n) => {
         const token = document.createElement("button");
         token.type = "button";
-        token.className = "token";
+        token.className = isMark(text) ? "token special" : "token";
         token.dataset.number = n;
         token.tabIndex = n === 0 ? 0 : -1;
-        const special = n === current[side].length - 1 && text === data.end;
-        if (data.subwords && n > 0 && !special && !text.startsWith("▁")) token.classList.add("joined");
-        if (special) token.classList.add("end");
         token.append(shown(text), document.createElement("small"));
-        token.setAttribute("aria-pressed", "false");
         return token;
-      }));
+      });
+      // The subwords of a word stand together.
+      const words = [];
+      tokens[side].forEach((token, n) => {
+        const text = current[side][n];
+        const joined = data.subwords && n > 0 && !isMark(text) && !isMark(current[side][n - 1]) && !text.startsWith("▁");
+        if (!joined) words.push(document.createElement("span"));
+        words.at(-1).className = "word";
+        words.at(-1).append(token);
+      });
+      rows[side].replaceChildren(...words);
     }
 
-    const shown = (text) => special(text) ? "end" : data.subwords ? text.replace(/^▁(?=.)/, "") : text;
-    const special = (text) => text === data.end;
+    const isMark = (text) => text in data.marks;
+
+    function shown(text) {
+      if (isMark(text)) return data.marks[text];
+      if (!data.subwords) return text;
+      return text === "▁" ? "␣" : text.replace(/^▁/, "");
+    }
 
     /* Shade what a word of one row looks at, or is looked at by, in the other row. */
     function look(at) {
       for (const side of ["queries", "keys"]) {
-        [...rows[side].children].forEach((token, n) => {
+        tokens[side].forEach((token, n) => {
           const chosen = at !== null && at.side === side && at.number === n;
           token.classList.toggle("chosen", chosen);
           token.setAttribute("aria-pressed", String(pinned !== null && pinned.side === side && pinned.number === n));
@@ -229,9 +241,9 @@
         look(at);
       });
       row.addEventListener("keydown", (event) => {
-        const to = { ArrowRight: "nextElementSibling", ArrowLeft: "previousElementSibling" }[event.key];
+        const by = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
         const token = event.target.closest(".token");
-        const next = to && token && token[to];
+        const next = by && token && tokens[side][Number(token.dataset.number) + by];
         if (!next) return;
         event.preventDefault();
         token.tabIndex = -1;

@@ -10,6 +10,8 @@ import typer
 
 from transformer_cli.cli.average import average
 from transformer_cli.cli.compare import compare
+from transformer_cli.cli.config import config_app
+from transformer_cli.cli.display import complain
 from transformer_cli.cli.evaluate import evaluate
 from transformer_cli.cli.options import Version
 from transformer_cli.cli.report import report
@@ -35,6 +37,7 @@ app = typer.Typer(
 )
 for command in (vocab, train, evaluate, compare, report, translate, average):
     app.command()(command)
+app.add_typer(config_app)
 
 
 @app.callback()
@@ -99,7 +102,7 @@ def _refuse_ranks(arguments: list[str]) -> None:
 
 
 def _complain(message: str, code: int) -> int:
-    print(f"transformer-cli: error: {' '.join(message.split())}", file=sys.stderr)
+    complain(message)
     return code
 
 

@@ -20,6 +20,11 @@ def log(message: str) -> None:
         _write(message)
 
 
+def complain(message: str) -> None:
+    """Write what is wrong, by this one line, to stderr."""
+    print(f"transformer-cli: error: {' '.join(message.split())}", file=sys.stderr)
+
+
 def warn(where: str, what: object) -> None:
     """Write one line to stderr about what this process has found in a file or a run."""
     _write(f"warning: {where}: {what}")

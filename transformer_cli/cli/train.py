@@ -17,6 +17,7 @@ from transformer_cli.ranks import Ranks
 if TYPE_CHECKING:
     import torch
 
+    from transformer_cli.config.origins import Origins
     from transformer_cli.config.schema import Config
     from transformer_cli.runs.directory import RunDirectory
     from transformer_cli.training.preparation import Prepared, Texts
@@ -42,11 +43,11 @@ def train(
     Example:
       transformer-cli train configs/multi30k_de_en.yaml --set training.epochs=12
     """
-    from transformer_cli.config.yaml import load_config
+    from transformer_cli.config.yaml import load_settings
     from transformer_cli.runs.directory import RunDirectory
     from transformer_cli.runs.lock import refuse_if_locked
 
-    settings = load_config(config, set_ or [])
+    settings, origins = load_settings(config, set_ or [])
     ranks = Ranks.of_environment()
     run = RunDirectory(options.run_directory(config, run_dir))
     if overwrite and ranks.machines > 1:
@@ -72,7 +73,7 @@ def train(
     with ranks.joined(torch_device) as ranks, ExitStack() as held:
         # Started again by torchrun, it would discard what was trained before that.
         discarding = overwrite and not ranks.restarts
-        texts, prepared = _prepare(settings, run, discarding, ranks, held)
+        texts, prepared = _prepare(settings, origins, run, discarding, ranks, held)
         session = _open_session(
             settings, texts, prepared, run, torch_device, torch_precision, ranks
         )
@@ -91,12 +92,18 @@ def train(
 
 
 def _prepare(
-    settings: "Config", run: "RunDirectory", overwrite: bool, ranks: Ranks, held: ExitStack
+    settings: "Config",
+    origins: "Origins",
+    run: "RunDirectory",
+    overwrite: bool,
+    ranks: Ranks,
+    held: ExitStack,
 ) -> tuple["Texts", "Prepared"]:
     """Have the leading rank make what is not there yet; the others read what it has made.
 
     Args:
         settings: the experiment's.
+        origins: where they come from.
         run: where to.
         overwrite: whether to start anew.
         ranks: who works on it.
@@ -113,7 +120,7 @@ def _prepare(
     refuse_unfit_init(settings, run, overwrite)
     texts = read_texts(settings.data, stored_survey(run.encoded))
     held.enter_context(locked(run))
-    run.prepare(settings, overwrite)
+    run.prepare(settings, overwrite, origins)
     prepared = prepare(settings, texts, run, line_bar)
     ranks.wait()
     return texts, prepared

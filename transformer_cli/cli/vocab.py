@@ -33,11 +33,11 @@ def vocab(
     Example:
       transformer-cli vocab configs/toy.yaml
     """
-    from transformer_cli.config.yaml import load_config
+    from transformer_cli.config.yaml import load_settings
     from transformer_cli.runs.directory import RunDirectory
     from transformer_cli.runs.lock import locked, refuse_if_locked
 
-    settings = load_config(config, set_ or [])
+    settings, origins = load_settings(config, set_ or [])
     run = RunDirectory(options.run_directory(config, run_dir))
     refuse_if_locked(run)  # before torch is imported: a second writer is told at once
 
@@ -48,7 +48,7 @@ def vocab(
     refuse_unfit_init(settings, run, overwrite)
     texts = read_texts(settings.data, stored_survey(run.encoded))
     with locked(run):
-        run.prepare(settings, overwrite)
+        run.prepare(settings, overwrite, origins)
         prepared = prepare(settings, texts, run, line_bar)
     _print_summary(settings, *summarise(prepared))
     typer.echo(

@@ -17,10 +17,11 @@ class Difference:
     new: object
 
     def __str__(self) -> str:
-        return f"{self.key} was {_as_yaml(self.old)}, now {_as_yaml(self.new)}"
+        return f"{self.key} was {as_yaml(self.old)}, now {as_yaml(self.new)}"
 
 
-def _as_yaml(value: object) -> str:
+def as_yaml(value: object) -> str:
+    """A value as a sentence names it."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 

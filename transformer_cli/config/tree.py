@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from transformer_cli.errors import ConfigError
@@ -25,10 +26,11 @@ class Place:
 
 @dataclass
 class Node:
-    """A value and the place of its key (of itself, in a list)."""
+    """A value, the place of its key (of itself, in a list), and what it stands there instead of."""
 
     value: "Value"
     place: Place
+    replaced: "Node | None" = None
 
 
 Value = Scalar | list[Node] | dict[str, Node]
@@ -49,6 +51,27 @@ def values(node: Node) -> object:
             return int(number)
         case scalar:
             return scalar
+
+
+def leaves(value: object, keys: Keys = ()) -> Iterator[tuple[Keys, object]]:
+    """The settings of a tree's values, each with its path; an empty section is one too."""
+    if isinstance(value, dict) and value:
+        for key, below in value.items():
+            yield from leaves(below, (*keys, key))
+    else:
+        yield keys, value
+
+
+def node_at(root: Node, keys: Keys) -> Node | None:
+    """The setting at ``keys``, if it was written."""
+    node: Node | None = root
+    for key in keys:
+        match node, key:
+            case Node(value=dict() as entries), str():
+                node = entries.get(key)
+            case _:
+                return None
+    return node
 
 
 def place_at(root: Node, keys: Keys) -> Place:

@@ -9,6 +9,7 @@ from typing import Any, get_args
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
+from transformer_cli.config.reading import BASE
 from transformer_cli.config.schema import Config, Section
 from transformer_cli.config.tree import Keys, Node, complaint, place_at, shown, values
 from transformer_cli.errors import ConfigError
@@ -101,10 +102,12 @@ def _problem(error: ErrorDetails) -> _Problem:
 
 def _unknown_key(loc: Keys) -> str:
     _, section = _follow(loc[:-1])
-    allowed = section.model_fields
+    allowed = [*section.model_fields]
+    if section is Config:
+        allowed.insert(0, BASE)
     text = "unknown key"
     if "kind" in allowed:
-        text += f" for kind {_either(get_args(allowed['kind'].annotation))}"
+        text += f" for kind {_either(get_args(section.model_fields['kind'].annotation))}"
     if hint := _did_you_mean(loc[-1], allowed):
         return text + hint
     return (

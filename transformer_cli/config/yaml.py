@@ -7,14 +7,21 @@ from typing import Any
 
 import yaml
 
+from transformer_cli.config.merging import instead
+from transformer_cli.config.origins import SET, Origins, origins_of
 from transformer_cli.config.parsing import parse, plain_value
+from transformer_cli.config.reading import BASE, read_settings
 from transformer_cli.config.schema import Config
-from transformer_cli.config.tree import Node, Place, complaint, shown
+from transformer_cli.config.tree import Keys, Node, Place, complaint, shown
 from transformer_cli.config.validation import validate
-from transformer_cli.errors import ConfigError
 
 
 def load_config(path: Path, overrides: Sequence[str] = ()) -> Config:
+    """The settings of a YAML file; see ``load_settings``."""
+    return load_settings(path, overrides)[0]
+
+
+def load_settings(path: Path, overrides: Sequence[str] = ()) -> tuple[Config, Origins]:
     """Read a YAML file, change it as the command line says, and check every key and value.
 
     Args:
@@ -22,52 +29,42 @@ def load_config(path: Path, overrides: Sequence[str] = ()) -> Config:
         overrides: ``KEY=VALUE`` each, in the order they are applied: KEY dotted as in
             ``training.schedule.warmup``, VALUE in YAML. They may add keys and replace sections.
 
+    Returns:
+        the settings, and where those that are no defaults were written.
+
     Raises:
-        ConfigError: the file cannot be read, is not YAML or does not fit the schema, or an override
+        ConfigError: a file cannot be read, is not YAML or does not fit the schema, or an override
             does not. The message is one line with the file and line, or the override.
     """
-    root = parse(_read(path), lambda line: Place(str(path), line))
-    if root.value is None:
-        raise complaint(root.place, (), "the file is empty; it needs at least data and tokenizer")
-    if not isinstance(root.value, dict):
-        found = shown(root.value)
-        raise complaint(root.place, (), f"expected keys such as data and tokenizer, found {found}")
+    root = read_settings(path)
     for override in overrides:
         _apply(override, root)
-    return validate(root)
-
-
-def _read(path: Path) -> str:
-    try:
-        content = path.read_bytes()
-    except FileNotFoundError:
-        raise ConfigError(f"{path}: no such file; give the path of a YAML file") from None
-    except IsADirectoryError:
-        raise ConfigError(f"{path}: is a directory; give the path of a YAML file") from None
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
-    try:
-        return content.decode("utf-8")
-    except UnicodeDecodeError as error:
-        place = Place(str(path), content.count(b"\n", 0, error.start) + 1)
-        problem = f"the byte 0x{content[error.start]:02x} is not UTF-8; save the file as UTF-8"
-        raise complaint(place, (), problem) from error
+    config = validate(root)
+    return config, origins_of(config, root)
 
 
 def _apply(override: str, root: Node) -> None:
-    place = Place(f"--set {' '.join(override.split())}")
+    place = Place(f"{SET} {' '.join(override.split())}")
     dotted_key, equals, text = override.partition("=")
     keys = tuple(dotted_key.split("."))
     if not equals or not all(keys):
         raise complaint(place, (), "expected KEY=VALUE, as in training.epochs=20")
-    section = root
-    for depth, key in enumerate(keys):
-        if not isinstance(section.value, dict):
-            problem = f"is {shown(section.value)} and has no keys to set"
-            raise complaint(place, keys[:depth], problem)
-        section = section.value.setdefault(key, Node({}, place))
-    section.value = parse(text, lambda line: place, keys).value
-    section.place = place
+    if keys == (BASE,):
+        raise complaint(
+            place, keys, "only a file has one; write one with this base and the changes"
+        )
+    *above, last = keys
+    entries = _entries(root, (), place)
+    for depth, key in enumerate(above):
+        entries = _entries(entries.setdefault(key, Node({}, place)), keys[: depth + 1], place)
+    new = Node(parse(text, lambda line: place, keys).value, place)
+    entries[last] = instead(entries[last], new) if last in entries else new
+
+
+def _entries(section: Node, keys: Keys, place: Place) -> dict[str, Node]:
+    if not isinstance(section.value, dict):
+        raise complaint(place, keys, f"is {shown(section.value)} and has no keys to set")
+    return section.value
 
 
 def dump_config(config: Config) -> str:

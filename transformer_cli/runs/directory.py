@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from transformer_cli.config.differences import Difference, differences
+from transformer_cli.config.origins import Origins, dump_origins, load_origins, traced
 from transformer_cli.config.schema import Config
 from transformer_cli.config.yaml import dump_config, load_config
 from transformer_cli.errors import ConfigError, RunError
@@ -44,6 +45,11 @@ class RunDirectory:
         return self.path / "config.yaml"
 
     @property
+    def origins(self) -> Path:
+        """Where the settings come from; see config/origins.py."""
+        return self.path / "origins.json"
+
+    @property
     def tokenizer(self) -> Path:
         """The directory of the tokenizer's files."""
         return self.path / "tokenizer"
@@ -81,30 +87,32 @@ class RunDirectory:
             )
         return load_config(self.config)
 
-    def prepare(self, config: Config, overwrite: bool = False) -> None:
+    def prepare(
+        self, config: Config, overwrite: bool = False, origins: Origins | None = None
+    ) -> None:
         """Make the directory ready for ``config``, keeping what an earlier session left.
 
         Args:
             config: the settings to run with.
             overwrite: start anew, whatever the directory holds of an earlier run.
+            origins: where the settings come from, if that is to be kept.
 
         Raises:
             RunError: it cannot be written, or holds something else.
             ConfigError: it holds a run whose settings differ in a way that cannot go on.
         """
         try:
-            self._prepare(config, overwrite)
+            self._prepare(config, overwrite, origins or {})
         except OSError as error:
             named = Path(error.filename or self.path)
             where = named if named.is_relative_to(self.path) else self.path
             raise RunError(f"{where}: cannot be written: {error.strerror or error}") from error
 
-    def _prepare(self, config: Config, overwrite: bool) -> None:
+    def _prepare(self, config: Config, overwrite: bool, origins: Origins) -> None:
         self.refuse_other_content()
         # The lock is ours: what a process left in our files' places is a dead one's.
         if self.path.is_dir():
-            ours = (self.config, self.tokenizer, self.encoded, self.checkpoints, self.metrics)
-            remove_leftovers(self.path, [path.name for path in ours])
+            remove_leftovers(self.path, [path.name for path in self._own if path != self.lock])
         for directory in (self.checkpoints, self.encoded):
             if directory.is_dir():
                 remove_leftovers(directory, ["*"])
@@ -117,10 +125,20 @@ class RunDirectory:
         # as a run, whenever the process dies.
         self.path.mkdir(parents=True, exist_ok=True)
         text = dump_config(config)
+        origins = traced(origins, self.config, load_origins(self.origins))
         if not self.config.is_file() or self.config.read_bytes() != text.encode():
             write_text(self.config, text)
+        # Those of the settings as they first were are kept, whatever file says the same now.
+        if origins and not load_origins(self.origins):
+            write_text(self.origins, dump_origins(origins, text))
         self.checkpoints.mkdir(exist_ok=True)
         _refuse_unwritable(self.checkpoints)
+
+    @property
+    def _own(self) -> tuple[Path, ...]:
+        """What a training writes."""
+        files = (self.config, self.origins, self.metrics, self.lock)
+        return (*files, self.checkpoints, self.tokenizer, self.encoded)
 
     def refuse_other_content(self) -> None:
         """Make sure that nothing but a run, or nothing at all, is in the directory.
@@ -131,8 +149,7 @@ class RunDirectory:
         Raises:
             RunError: there are files that are not a run's, or lie elsewhere.
         """
-        own = (self.config, self.metrics, self.lock, self.checkpoints, self.tokenizer, self.encoded)
-        for path in own:
+        for path in self._own:
             if path.is_symlink():
                 raise RunError(
                     f"{path}: is a link, and what is written there would be written elsewhere; "
@@ -159,6 +176,7 @@ class RunDirectory:
             remove_directory(self.checkpoints)
         self.forget_text()
         self.metrics.unlink(missing_ok=True)
+        self.origins.unlink(missing_ok=True)
 
     def _refuse_changes(self, config: Config) -> None:
         # torch is imported with it

@@ -1,0 +1,108 @@
+"""``transformer-cli config``: what configuration files say, without running anything."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from transformer_cli.cli import options
+from transformer_cli.cli.display import complain, log
+from transformer_cli.errors import ConfigError
+
+config_app = typer.Typer(name="config", rich_markup_mode=None)
+
+
+@config_app.callback(invoke_without_command=True)
+def _config(context: typer.Context, version: options.Version = False) -> None:
+    """Show and check configuration files.
+
+    \b
+    Example:
+      transformer-cli config show configs/toy.yaml --set training.epochs=5
+    """
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+@config_app.command()
+def show(
+    config: Annotated[
+        Path,
+        typer.Argument(metavar="CONFIG", help="YAML file, or a run directory.", show_default=False),
+    ],
+    set_: options.Set = None,
+    version: options.Version = False,
+) -> None:
+    """Show every setting, and where its value comes from.
+
+    Prints YAML that is a configuration itself, with bases and defaults resolved. The comment on
+    each line says where the value was written: file and line, --set, or nowhere, as it is the
+    default; and what it stands instead of, if a base said otherwise.
+
+    \b
+    Example:
+      transformer-cli config show configs/toy.yaml --set training.epochs=5
+      transformer-cli config show runs/toy
+    """
+    from transformer_cli.config.origins import load_origins, traced
+    from transformer_cli.config.showing import annotated
+    from transformer_cli.config.yaml import load_settings
+    from transformer_cli.runs.directory import RunDirectory
+
+    file, earlier = config, {}
+    if config.is_dir():
+        run = RunDirectory(config)
+        run.load_config()  # or it is no run
+        file, earlier = run.config, load_origins(run.origins)
+        if not earlier:
+            log(f"{run.path}: where its settings come from is not known (no {run.origins.name})")
+    settings, origins = load_settings(file, set_ or [])
+    typer.echo(annotated(settings, traced(origins, file, earlier)), nl=False)
+
+
+@config_app.command()
+def validate(
+    configs: Annotated[
+        list[Path],
+        typer.Argument(metavar="CONFIG", help="YAML file of an experiment.", show_default=False),
+    ],
+    version: options.Version = False,
+) -> None:
+    """Check every key and value of configuration files.
+
+    Prints a line for each good file, and on stderr the first mistake of each bad one; then exits
+    with 2. Whether the corpus and what else they name is there, is not looked at.
+
+    \b
+    Example:
+      transformer-cli config validate configs/*.yaml
+    """
+    from transformer_cli.config.yaml import load_config
+
+    good = True
+    for config in configs:
+        try:
+            load_config(config)
+        except ConfigError as error:
+            good = False
+            complain(str(error))
+        else:
+            typer.echo(f"{config}: ok")
+    if not good:
+        raise typer.Exit(ConfigError.exit_code)
+
+
+@config_app.command()
+def schema(version: options.Version = False) -> None:
+    """Print the JSON Schema of configuration files.
+
+    Editors complete and check files by it: those that run the YAML language server, where a file's
+    first line is `# yaml-language-server: $schema=schema.json`, with the path from that file.
+
+    \b
+    Example:
+      transformer-cli config schema > schema.json
+    """
+    from transformer_cli.config.json_schema import schema_text
+
+    typer.echo(schema_text(), nl=False)

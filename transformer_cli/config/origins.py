@@ -1,0 +1,145 @@
+"""Where settings come from and what they replaced: found while reading, kept in a run."""
+
+import json
+from dataclasses import asdict, dataclass
+from hashlib import sha256
+from pathlib import Path
+
+from pydantic import TypeAdapter, ValidationError
+
+from transformer_cli.config.schema import Config
+from transformer_cli.config.tree import Node, dotted, leaves, node_at, values
+
+SET = "--set"
+"""The source of what the command line changes."""
+
+
+@dataclass(frozen=True)
+class Replaced:
+    """A value, as YAML has it, that another one took the place of."""
+
+    value: object
+    source: str
+    line: int
+
+    def __str__(self) -> str:
+        return f"{self.source}:{self.line}"
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a setting was written.
+
+    Attributes:
+        source: a file's path as it was given, or "--set".
+        line: of the file, from 1; 0 of "--set".
+        replaced: what bases have said of the setting, the nearest base first.
+    """
+
+    source: str
+    line: int
+    replaced: tuple[Replaced, ...] = ()
+
+    def __str__(self) -> str:
+        return f"{self.source}:{self.line}" if self.line else self.source
+
+
+Origins = dict[str, Origin]
+"""By dotted key; settings at their defaults have none."""
+
+
+@dataclass(frozen=True)
+class _Kept:
+    """What a run's origins.json holds: the sum is that of the config.yaml it belongs to."""
+
+    config_sha256: str
+    origins: Origins
+
+
+_KEPT = TypeAdapter(_Kept)
+
+
+def origins_of(config: Config, root: Node) -> Origins:
+    """Where each of the settings that are no defaults was written.
+
+    Args:
+        config: the settings.
+        root: what they were made of.
+    """
+    found = {}
+    for keys, _ in leaves(config.model_dump(mode="json")):
+        if node := node_at(root, keys):
+            found[dotted(keys)] = _origin(node)
+    return found
+
+
+def _origin(node: Node) -> Origin:
+    replaced = []
+    below = node.replaced
+    while below is not None:
+        source, line = _written(below)
+        if source != SET:
+            replaced.append(Replaced(values(below), source, line))
+        below = below.replaced
+    return Origin(*_written(node), tuple(replaced))
+
+
+def _written(node: Node) -> tuple[str, int]:
+    # The place of a --set is the whole of it, key and value.
+    return node.place.source if node.place.line else SET, node.place.line
+
+
+def dump_origins(origins: Origins, config_text: str) -> str:
+    """The JSON text of ``origins``, which belong to the settings of ``config_text``."""
+    kept = _Kept(sha256(config_text.encode()).hexdigest(), origins)
+    return json.dumps(asdict(kept), ensure_ascii=False, indent=1) + "\n"
+
+
+def load_origins(path: Path) -> Origins:
+    """Read a run's origins.json.
+
+    Returns:
+        empty where it is missing, damaged, or of other settings than the config.yaml beside it: a
+        run is as good without.
+    """
+    if not path.is_file():
+        return {}
+    try:
+        kept = _KEPT.validate_json(path.read_bytes(), strict=True)
+        config_text = path.with_name("config.yaml").read_bytes()
+    except (OSError, ValidationError):
+        return {}
+    return kept.origins if kept.config_sha256 == sha256(config_text).hexdigest() else {}
+
+
+def traced(origins: Origins, config: Path, earlier: Origins) -> Origins:
+    """Origins that lead past a run's own config.yaml, to where that has its settings from.
+
+    Args:
+        origins: of settings read from ``config``, perhaps.
+        config: a run's config.yaml, in which every setting stands.
+        earlier: where that has them from; empty if it is not known.
+    """
+    if not earlier:
+        return origins
+    past = {key: _past(origin, config, earlier.get(key)) for key, origin in origins.items()}
+    return {key: origin for key, origin in past.items() if origin}
+
+
+def _past(origin: Origin, config: Path, earlier: Origin | None) -> Origin | None:
+    if _is_in(config, origin.source):
+        return earlier
+    replaced: list[Replaced] = []
+    for each in origin.replaced:
+        if not _is_in(config, each.source):
+            replaced.append(each)
+        elif earlier:
+            # What the command line once said is of no more interest than other --set of one call.
+            if earlier.source != SET:
+                replaced.append(Replaced(each.value, earlier.source, earlier.line))
+            replaced.extend(earlier.replaced)
+    return Origin(origin.source, origin.line, tuple(replaced))
+
+
+def _is_in(file: Path, source: str) -> bool:
+    return Path(source).absolute() == file.absolute()

@@ -1,0 +1,85 @@
+"""Reading a YAML file of settings, and the files that it builds on."""
+
+import os.path
+from pathlib import Path
+
+from transformer_cli.config.merging import merged
+from transformer_cli.config.parsing import parse
+from transformer_cli.config.tree import Node, Place, complaint, shortened, shown
+from transformer_cli.errors import ConfigError
+
+BASE = "base"
+"""The key that names the file whose settings a file changes; it is no setting itself."""
+BASE_MEANS = (
+    "YAML file whose settings this one changes or adds to; its path starts from this file's "
+    "directory. Sections are merged key by key, one of another kind and lists are replaced"
+)
+
+
+def read_settings(path: Path) -> Node:
+    """Read a YAML file's settings over those of its base, and of that one's.
+
+    Returns:
+        a mapping, in which each value has the place where it was written.
+
+    Raises:
+        ConfigError: a file cannot be read, is not YAML or no mapping, or builds on itself. The
+            message is one line with the file and line.
+    """
+    files, trees = [path], [_read_tree(path)]
+    while (base := _base(files, trees[-1])) is not None:
+        files.append(base)
+        trees.append(_read_tree(base))
+    settings = trees.pop()
+    while trees:
+        settings = merged(settings, trees.pop())
+    return settings
+
+
+def _base(files: list[Path], tree: Node) -> Path | None:
+    """Take from the last file's tree what it builds on."""
+    assert isinstance(tree.value, dict)
+    node = tree.value.pop(BASE, None)
+    if node is None:
+        return None
+    if not isinstance(node.value, str) or not node.value:
+        problem = f"expected the path of a YAML file, found {shown(node.value)}"
+        raise complaint(node.place, (BASE,), problem)
+    # Not Path.expanduser, which raises where there is no such user.
+    base = files[-1].parent / os.path.expanduser(node.value)  # noqa: PTH111
+    # Not Path.is_file, which raises where a name is too long.
+    if not os.path.isfile(base):  # noqa: PTH113
+        missing = shortened(str(base), 300)
+        problem = f"there is no file {missing}; a base's path starts from its file's directory"
+        raise complaint(node.place, (BASE,), problem)
+    if base.resolve() in [file.resolve() for file in files]:
+        problem = f"{base} is this file, or one that builds on it; take another, or none"
+        raise complaint(node.place, (BASE,), problem)
+    return base
+
+
+def _read_tree(path: Path) -> Node:
+    root = parse(_read_text(path), lambda line: Place(str(path), line))
+    if root.value is None:
+        raise complaint(root.place, (), "the file is empty; it needs at least data and tokenizer")
+    if not isinstance(root.value, dict):
+        found = shown(root.value)
+        raise complaint(root.place, (), f"expected keys such as data and tokenizer, found {found}")
+    return root
+
+
+def _read_text(path: Path) -> str:
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        raise ConfigError(f"{path}: no such file; give the path of a YAML file") from None
+    except IsADirectoryError:
+        raise ConfigError(f"{path}: is a directory; give the path of a YAML file") from None
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        place = Place(str(path), content.count(b"\n", 0, error.start) + 1)
+        problem = f"the byte 0x{content[error.start]:02x} is not UTF-8; save the file as UTF-8"
+        raise complaint(place, (), problem) from error

@@ -1,0 +1,192 @@
+"""The reference of all settings, docs/configuration.md, made from the schema.
+
+``python -m transformer_cli.config.reference > docs/configuration.md``
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from transformer_cli.config.differences import as_yaml
+from transformer_cli.config.json_schema import Schema, inlined_schema
+
+_HEAD = """\
+# Configuration
+
+*Made by `python -m transformer_cli.config.reference`; change the schema or that program instead.*
+
+An experiment is a YAML file. Only `data` and `tokenizer` have to be in it, each with its `kind`;
+everything else has a default. `transformer-cli config show my.yaml` prints every setting and where
+its value comes from, `config validate` checks files, and `config schema` prints the JSON Schema by
+which editors complete keys and underline mistakes, for those that run the YAML language server:
+
+    # yaml-language-server: $schema=schema.json
+
+as a file's first line, with the path of the schema from that file. [configs/](../configs) has files
+to start from.
+
+## How values are written
+
+- **Numbers** as people write them: `4000`, `4e3` and `4000.0` are the same whole number, `1e-4` is a
+  number and not text. Where a number of things has no upper bound below, it is 2,147,483,647.
+- **Text** needs no quotes, unless it reads as a number, `true`, `false` or `null`. `no`, `on` and
+  `12:30` are text. Aliases and tags are refused, and so are keys written twice.
+- **Paths** start from the directory that the command is run in, whichever file they stand in; `~` is
+  your home directory.
+- **Unknown keys** are mistakes, and so is a value of another type.
+
+## One file on another
+
+    # mine.yaml
+    base: configs/multi30k_de_en_bpe.yaml
+    training:
+      epochs: 20
+      schedule: {kind: noam, warmup: 4000}
+
+`base` names the file whose settings this one changes or adds to, by a path that starts from this
+file's directory. That one may have a base in turn.
+
+- Sections are merged key by key: `epochs` is changed here, `training.batch_tokens` stays.
+- A section whose `kind` is another than the base's replaces it as a whole: of a `linear` schedule,
+  nothing is left in a `noam` one. Lists are replaced, too.
+- `--set training.epochs=5` comes last and changes the one key that it names.
+- A mistake is reported with the file and line that it stands in. A run's `config.yaml` has every
+  setting and no base; where each came from is kept beside it, in `origins.json`.
+
+## Settings
+
+| key | what it is |
+|---|---|
+"""
+
+
+def reference() -> str:
+    """The whole page, as Markdown."""
+    sections = inlined_schema()["properties"]
+    table, rest = [], []
+    for name, part in sections.items():
+        if "properties" in part or "anyOf" in part:
+            table.append(f"| [`{name}`](#{name}) | {_cell(part.get('description', _KINDS))} |")
+            rest.append(f"\n## {name}\n\n{_section(name, part)}")
+        else:
+            table.append(f"| `{name}` | {_described(part)} |")
+    return _HEAD + "".join(f"{row}\n" for row in table) + "".join(rest)
+
+
+_KINDS = "one of the kinds below"
+
+
+def _section(name: str, part: Schema) -> str:
+    """A section's text and table, and after it the unions of kinds in it."""
+    if "anyOf" in part:
+        return "\n".join(_kind(name, kind) for kind in part["anyOf"])
+    text = f"{part['description']}\n\n{_table(part)}"
+    for key, below in part["properties"].items():
+        if "anyOf" in below:
+            text += f"\n### {name}.{key}\n\n{_sentence(below['description'])}"
+            if "default" in below:
+                text += f" The default is {_inline(below['default'])}."
+            text += f"\n\n{_section(f'{name}.{key}', below)}"
+    return text
+
+
+def _kind(name: str, part: Schema) -> str:
+    kind = part["properties"]["kind"]["const"]
+    level = "#" * (3 + name.count("."))
+    text = f"{level} {name}: kind {kind}\n\n{part['description']}\n"
+    settings = {key: each for key, each in part["properties"].items() if key != "kind"}
+    return f"{text}\n{_table({**part, 'properties': settings})}" if settings else text
+
+
+def _table(part: Schema) -> str:
+    rows = ["| key | value | default | what it is |", "|---|---|---|---|"]
+    for key, below, default in _rows(part):
+        rows.append(f"| `{key}` | {_type(below)} | {default} | {_cell(below['description'])} |")
+    return "".join(f"{row}\n" for row in rows)
+
+
+def _rows(part: Schema, above: str = "") -> Iterator[tuple[str, Schema, str]]:
+    """A section's settings: dotted key, schema and default; those of sections in it, too."""
+    for name, below in part["properties"].items():
+        key = above + name
+        if "properties" in below:
+            yield from _rows(below, f"{key}.")
+        elif "anyOf" in below:
+            yield key, below, f"`kind: {below['default']['kind']}`"
+        elif name in part.get("required", []):
+            yield key, below, "required"
+        else:
+            yield key, below, f"`{as_yaml(below['default'])}`"
+
+
+def _described(part: Schema) -> str:
+    return f"{_type(part)}; default `{as_yaml(part['default'])}`. {_sentence(part['description'])}"
+
+
+def _type(part: Schema) -> str:
+    """What values a setting takes, in words."""
+    if "anyOf" in part:
+        return "a section, see below"
+    if "const" in part:
+        return f"`{part['const']}`"
+    if "enum" in part:
+        return " or ".join(f"`{as_yaml(choice)}`" for choice in part["enum"])
+    match part["type"]:
+        case [name, "null"]:
+            return f"{_type({**part, 'type': name})}, or `null`"
+        case "integer" | "number" as name:
+            kind = {"integer": "whole number", "number": "number"}[name]
+            return f"{kind}, {bounds}" if (bounds := _bounds(part)) else kind
+        case "boolean":
+            return "`true` or `false`"
+        case "array" if isinstance(part["items"], list):
+            return f"list of {len(part['items'])}: {_type(part['items'][0])} each"
+        case "array":
+            return f"list of {_mapping(part['items'])}"
+        case "object":
+            return f"{_mapping(part['additionalProperties'])} by name"
+        case _ if part.get("format") == "path":
+            return "path"
+        case _ if "pattern" in part:  # the schema has one
+            return "language code, as `de` or `pt-BR`"
+        case name:
+            return str(name)
+
+
+def _mapping(part: Schema) -> str:
+    return f"`{{{', '.join(f'{key}: {_type(each)}' for key, each in part['properties'].items())}}}`"
+
+
+def _bounds(part: Schema) -> str:
+    is_whole = part["type"] == "integer"
+    found: dict[str, Any] = {key: value for key, value in part.items() if "imum" in key}
+    least, above = found.get("minimum"), found.get("exclusiveMinimum")
+    if is_whole and above is not None:
+        least, above = above + 1, None
+    most, below = found.get("maximum"), found.get("exclusiveMaximum")
+    if is_whole and below is not None:
+        most, below = None, None  # 2^31: the page's head says so
+    if least is not None and most is not None:
+        return f"{least:,} to {most:,}"
+    named = (
+        ("at least", least),
+        ("more than", above),
+        ("at most", most),
+        ("less than", below),
+    )
+    return " and ".join(f"{words} {bound:,}" for words, bound in named if bound is not None)
+
+
+def _inline(section: dict[str, object]) -> str:
+    return f"`{{{', '.join(f'{key}: {as_yaml(value)}' for key, value in section.items())}}}`"
+
+
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:].removesuffix('.')}."
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+if __name__ == "__main__":
+    print(reference(), end="")

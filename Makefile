@@ -4,6 +4,7 @@
 # make best: our best models of Multi30k, both ways; about 2½ hours on 2 CPU cores with
 # PRECISION=bfloat16, for processors that multiply in it. It goes on where it was stopped; after
 # training a strong model anew, remove runs/multi30k_more first.
+# make test-torchtext: vocabulary files read by torchtext, in an environment of its own (5 GB).
 # PYTHON=python3.12 make …: with another interpreter.
 PYTHON ?= python3
 VENV := .venv
@@ -15,7 +16,11 @@ PRECISION ?= auto
 # Another interpreter, or other requirements, make the environment anew.
 INSTALLED := $(VENV)/.installed-$(shell $(PYTHON) -c 'import sys; print(sys.implementation.cache_tag)')
 
-.PHONY: setup demo test test-all lint bench best clean
+# torchtext works with an old torch only, and that with an old Python.
+TORCHTEXT := .torchtext-venv
+OLD_PYTHON ?= python3.11
+
+.PHONY: setup demo test test-all test-torchtext lint bench best clean
 
 setup: $(INSTALLED)
 
@@ -38,6 +43,14 @@ test: setup
 
 test-all: setup
 	$(BIN)/python -m pytest -m ''
+
+test-torchtext: setup $(TORCHTEXT)/.installed
+	TORCHTEXT_PYTHON=$(TORCHTEXT)/bin/python $(BIN)/python -m pytest tests/text/test_torchtext.py
+
+$(TORCHTEXT)/.installed:
+	$(OLD_PYTHON) -m venv --clear $(TORCHTEXT)
+	$(TORCHTEXT)/bin/python -m pip install --quiet torch==2.3.1 torchtext==0.18.0 'numpy<2'
+	touch $@
 
 lint: setup
 	$(BIN)/ruff format --check .
@@ -69,4 +82,4 @@ best: setup
 	$(CLI) evaluate runs/multi30k_en_de_best --precision $(PRECISION)
 
 clean:
-	rm -rf $(VENV) .bench build *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(TORCHTEXT) .bench build *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import pytest
 import sacrebleu
 import torch
+from sacrebleu.metrics.ter import TER
 from torch import nn
 from torch.nn import functional as F
 
@@ -21,7 +22,7 @@ from transformer_cli.config.schema import (
 from transformer_cli.data.corpus import ParallelText
 from transformer_cli.data.encoded import EncodedText, TokenStore
 from transformer_cli.errors import CorpusError
-from transformer_cli.inference.evaluation import evaluate, mean_loss, score
+from transformer_cli.inference.evaluation import evaluate, mean_loss, score, score_thoroughly
 from transformer_cli.inference.translator import CutLine, Translator
 from transformer_cli.model.perplexity import perplexity
 from transformer_cli.model.transformer import Transformer
@@ -74,6 +75,25 @@ def test_signatures_say_how() -> None:
     assert {"case:mixed", "tok:13a", "nrefs:1"} <= set(scores.signature.split("|"))
     assert {"case:lc", "tok:13a", "nrefs:1"} <= set(scores.signature_lc.split("|"))
     assert {"case:mixed", "nw:0", "nc:6"} <= set(scores.signature_chrf.split("|"))
+
+
+def test_thorough_scores_are_the_cheap_ones_and_more() -> None:
+    cheap, thorough = score(HYPOTHESES, REFERENCES), score_thoroughly(HYPOTHESES, REFERENCES)
+    for name in ("bleu", "bleu_lc", "chrf"):
+        assert getattr(thorough, name) == getattr(cheap, name)
+        assert getattr(thorough, f"{name}_ci") > 0
+        assert getattr(cheap, f"{name}_ci") is None
+    assert (cheap.ter, cheap.signature_ter, cheap.ter_ci) == (None, None, None)
+    assert thorough.ter == TER().corpus_score(HYPOTHESES, [REFERENCES]).score
+    assert thorough.ter_ci is not None
+    assert "tok:tercom" in str(thorough.signature_ter)
+    assert "|bs:1000|seed:12345|" in thorough.signature_chrf
+
+
+def test_ter_by_hand() -> None:
+    # A word moved, a word replaced and a word too many: 3 edits to 8 words.
+    scores = score_thoroughly(["b c d e a f x h i"], ["a b c d e f g h"])
+    assert scores.ter == pytest.approx(100 * 3 / 8)
 
 
 # --- perplexity -----------------------------------------------------------------------------------
@@ -202,5 +222,6 @@ def test_pairs_that_are_all_too_long_are_refused_before_any_work() -> None:
 
 
 def test_as_many_translations_as_references_are_wanted_before_any_work() -> None:
-    with pytest.raises(CorpusError, match=r"^3 translations but 2 references"):
-        score(["a", "b", "c"], ["a", "b"])
+    for scored in (score, score_thoroughly):
+        with pytest.raises(CorpusError, match=r"^3 translations but 2 references"):
+            scored(["a", "b", "c"], ["a", "b"])

@@ -5,8 +5,11 @@ import random
 
 import pytest
 from sacrebleu.metrics.bleu import BLEU
+from sacrebleu.metrics.chrf import CHRF
+from sacrebleu.metrics.ter import TER
 
-from transformer_cli.inference.significance import SAMPLES, paired_bootstrap
+from transformer_cli.inference import significance
+from transformer_cli.inference.significance import SAMPLES, measure, paired_bootstrap
 
 LINE = "a black dog runs through the tall grass while two men sit on an old bench"
 WORDS = LINE.split()
@@ -110,3 +113,36 @@ def test_systems_that_say_nothing_are_equally_bad() -> None:
     for resampled in paired_bootstrap([empty, empty], REFERENCES, lowercase=False).systems:
         assert resampled.half_width == 0
         assert resampled.p_value in (None, 1)
+
+
+# --- scores of one system -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("lowercase", [False, True])
+def test_a_score_alone_has_the_interval_that_it_has_beside_others(lowercase: bool) -> None:
+    measured = measure(BLEU(lowercase=lowercase), GOOD, REFERENCES)
+    beside = paired_bootstrap([BAD, GOOD], REFERENCES, lowercase)
+    assert measured.half_width == pytest.approx(beside.systems[1].half_width)
+    assert measured.signature == beside.signature
+    assert measured.score == BLEU(lowercase=lowercase).corpus_score(GOOD, [REFERENCES]).score
+
+
+@pytest.mark.parametrize("metric", [CHRF, TER])
+def test_intervals_of_other_metrics_are_sacrebleus(metric: type[CHRF] | type[TER]) -> None:
+    mixed = GOOD[:30] + BAD[30:]
+    measured = measure(metric(), mixed, REFERENCES)
+    own = metric()
+    alone = own.corpus_score(mixed, [REFERENCES], n_bootstrap=SAMPLES)
+    assert measured.score == alone.score
+    assert measured.half_width == pytest.approx(alone._ci)
+    assert measured.half_width > 0
+    assert measured.signature == str(own.get_signature())
+
+
+def test_of_very_many_sentences_there_is_a_score_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    few = measure(BLEU(), GOOD, REFERENCES)
+    monkeypatch.setattr(significance, "MOST_SENTENCES", len(GOOD) - 1)
+    many = measure(BLEU(), GOOD, REFERENCES)
+    assert many.half_width is None
+    assert many.score == few.score
+    assert "bs:" not in many.signature

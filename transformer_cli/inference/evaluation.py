@@ -27,6 +27,16 @@ class Scores:
     signature: str
     signature_lc: str
     signature_chrf: str
+    ter: float | None = None
+    """Edits to a hundred reference words, so the fewer the better; None: not asked for."""
+    signature_ter: str | None = None
+    bleu_ci: float | None = None
+    """Half of the 95 % interval by bootstrap resampling, in points; so are the others. None: not
+    asked for, or too many sentences.
+    """
+    bleu_lc_ci: float | None = None
+    chrf_ci: float | None = None
+    ter_ci: float | None = None
 
 
 def score(hypotheses: Sequence[str], references: Sequence[str]) -> Scores:
@@ -39,11 +49,7 @@ def score(hypotheses: Sequence[str], references: Sequence[str]) -> Scores:
     Raises:
         CorpusError: there are more of the ones than of the others.
     """
-    if len(hypotheses) != len(references):
-        raise CorpusError(
-            f"{len(hypotheses)} translations but {len(references)} references; "
-            "each needs a reference of its own"
-        )
+    _refuse_unequal(hypotheses, references)
     from sacrebleu.metrics.bleu import BLEU
     from sacrebleu.metrics.chrf import CHRF
 
@@ -57,6 +63,53 @@ def score(hypotheses: Sequence[str], references: Sequence[str]) -> Scores:
         signature_lc=str(bleu_lc.get_signature()),
         signature_chrf=str(chrf.get_signature()),
     )
+
+
+def score_thoroughly(hypotheses: Sequence[str], references: Sequence[str]) -> Scores:
+    """What ``score`` gives, with TER (Snover et al. 2006) and 95 % intervals: 3 s for 1,000 lines.
+
+    The signatures say how often was resampled, and by which seed.
+
+    Args:
+        hypotheses: one translation a sentence, as a person would write it.
+        references: as many raw reference lines.
+
+    Raises:
+        CorpusError: there are more of the ones than of the others.
+    """
+    _refuse_unequal(hypotheses, references)
+    from sacrebleu.metrics.bleu import BLEU
+    from sacrebleu.metrics.chrf import CHRF
+    from sacrebleu.metrics.ter import TER
+
+    from transformer_cli.inference.significance import measure
+
+    bleu, bleu_lc, chrf, ter = (
+        measure(metric, hypotheses, references)
+        for metric in (BLEU(), BLEU(lowercase=True), CHRF(), TER())
+    )
+    return Scores(
+        bleu=bleu.score,
+        bleu_lc=bleu_lc.score,
+        chrf=chrf.score,
+        signature=bleu.signature,
+        signature_lc=bleu_lc.signature,
+        signature_chrf=chrf.signature,
+        ter=ter.score,
+        signature_ter=ter.signature,
+        bleu_ci=bleu.half_width,
+        bleu_lc_ci=bleu_lc.half_width,
+        chrf_ci=chrf.half_width,
+        ter_ci=ter.half_width,
+    )
+
+
+def _refuse_unequal(hypotheses: Sequence[str], references: Sequence[str]) -> None:
+    if len(hypotheses) != len(references):
+        raise CorpusError(
+            f"{len(hypotheses)} translations but {len(references)} references; "
+            "each needs a reference of its own"
+        )
 
 
 @dataclass(frozen=True)
@@ -82,6 +135,7 @@ def evaluate(
     ranks: Ranks = ALONE,
     on_cut: Callable[[CutLine], object] = ignore,
     give_up: Callable[[], bool] = never,
+    scored: Callable[[Sequence[str], Sequence[str]], Scores] = score,
 ) -> Evaluation:
     """Translate the source side and compare with the target side.
 
@@ -94,6 +148,7 @@ def evaluate(
         ranks: who shares the work; all of them get its result.
         on_cut: told of each source line that is too long to be translated as one.
         give_up: asked before each batch that is translated whether there is no more need to.
+        scored: ``score``, or ``score_thoroughly``, which takes longer than training would wait.
 
     Raises:
         CorpusError: all pairs are too long for the loss.
@@ -116,7 +171,7 @@ def evaluate(
         translator.precision,
         ranks,
     )
-    return Evaluation(hypotheses, score(hypotheses, text.tgt), loss, len(text) - len(short))
+    return Evaluation(hypotheses, scored(hypotheses, text.tgt), loss, len(text) - len(short))
 
 
 def measurable(translator: Translator, text: EncodedText) -> np.ndarray:

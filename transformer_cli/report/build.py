@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from transformer_cli.config.origins import load_origins
 from transformer_cli.config.yaml import dump_config
 from transformer_cli.data.corpus import ParallelText
 from transformer_cli.data.encoded import encode_text
@@ -123,7 +124,7 @@ def build(
             *_breakdown_charts(found_lengths, rarity),
         ],
         validations(records),
-        chosen_settings(translator.config),
+        chosen_settings(translator.config, load_origins(subject.run.origins)),
         dump_config(translator.config),
         statistics,
         all_scores(hypotheses, text.tgt),

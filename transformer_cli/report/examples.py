@@ -73,8 +73,8 @@ def marked(first: str, second: str) -> tuple[list[Span], list[Span]]:
     cut = [pieces(text) for text in (first, second)]
     # White space is no word, or all texts would have much in common.
     solid = [[n for n, piece in enumerate(side) if not piece.isspace()] for side in cut]
-    compared = [[side[n] for n in of] for side, of in zip(cut, solid, strict=True)]
-    matcher = SequenceMatcher(None, *compared, autojunk=False)
+    one, other = ([side[n] for n in of] for side, of in zip(cut, solid, strict=True))
+    matcher = SequenceMatcher(None, one, other, autojunk=False)
     common: tuple[set[int], set[int]] = (set(), set())
     for block in matcher.get_matching_blocks():
         common[0].update(solid[0][block.a : block.a + block.size])

@@ -1,22 +1,20 @@
-"""Scores of a whole split with how sure they are."""
+"""Scores of a whole split, as rows of a table."""
 
-import json
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from transformer_cli.inference.significance import SAMPLES
+from transformer_cli.inference.evaluation import score_thoroughly
 
 
 class Score(NamedTuple):
     """One metric's verdict."""
 
     name: str
-    value: float
+    value: float | None
     half_width: float | None
-    """Half of the 95 % interval by bootstrap resampling; None: there is nothing to resample."""
-    signature: str
-    better: str
-    """'higher' or 'lower'."""
+    """Half of the 95 % interval by bootstrap resampling; None: it was not resampled."""
+    signature: str | None
+    lower_is_better: bool = False
 
 
 def all_scores(hypotheses: Sequence[str], references: Sequence[str]) -> list[Score]:
@@ -26,29 +24,10 @@ def all_scores(hypotheses: Sequence[str], references: Sequence[str]) -> list[Sco
         hypotheses: one translation a sentence.
         references: as many raw reference lines.
     """
-    from sacrebleu.metrics.bleu import BLEU
-    from sacrebleu.metrics.chrf import CHRF
-    from sacrebleu.metrics.ter import TER
-
-    metrics = {
-        "BLEU": BLEU(),
-        "BLEU lowercased": BLEU(lowercase=True),
-        "chrF": CHRF(),
-        "TER": TER(),
-    }
-    found = []
-    for name, metric in metrics.items():
-        score = metric.corpus_score(hypotheses, [list(references)], n_bootstrap=SAMPLES)
-        told = json.loads(
-            score.format(width=4, is_json=True, signature=str(metric.get_signature()))
-        )
-        found.append(
-            Score(
-                name,
-                score.score,
-                told.get("confidence_var"),
-                str(metric.get_signature()),
-                "lower" if name == "TER" else "higher",
-            )
-        )
-    return found
+    found = score_thoroughly(hypotheses, references)
+    return [
+        Score("BLEU", found.bleu, found.bleu_ci, found.signature),
+        Score("BLEU lowercased", found.bleu_lc, found.bleu_lc_ci, found.signature_lc),
+        Score("chrF", found.chrf, found.chrf_ci, found.signature_chrf),
+        Score("TER", found.ter, found.ter_ci, found.signature_ter, lower_is_better=True),
+    ]

@@ -142,7 +142,7 @@
     }));
   }
 
-  const percent = (weight) => `${Math.round(100 * weight)} %`;
+  const percent = (weight) => `${Math.round(100 * weight)}\u00a0%`;
 
   function attention() {
     const menus = { sentence: $("sentence"), kind: $("kind"), layer: $("layer"), head: $("head") };

@@ -200,7 +200,7 @@ def _with_a_full_disk() -> None:
     def full(path: Path, *_: Any, **__: Any) -> int:
         raise OSError(28, "No space left on device")
 
-    Path.write_text = full  # type: ignore[method-assign]
+    Path.write_text = full  # type: ignore[method-assign,assignment]
 
 
 # --- in a browser ---------------------------------------------------------------------------------
@@ -261,35 +261,38 @@ def test_a_person_clicks_through_it(opened: Any, tmp_path: Path) -> None:
         == SENTENCE
     )
     page.get_by_role("combobox", name="Sentence").select_option(index=1)
-    page.get_by_role("combobox", name="Attention").select_option(value="encoder")
-    page.get_by_role("combobox", name="Layer").select_option(value="0")
-    page.get_by_role("combobox", name="Head").select_option(value="1")
+    page.get_by_role("combobox", name="Attention").select_option(label="source → source")
+    page.get_by_role("combobox", name="Layer").select_option(label="1")
+    page.get_by_role("combobox", name="Head").select_option(label="2")
     kind = data["attention"][1]["kinds"]["encoder"]
     width = len(kind["keys"])
     weights = [byte / 255 for byte in base64.b64decode(kind["weights"])]
-    row = lambda query: weights[(width + query) * width :][:width]  # noqa: E731
+    first, row = (
+        [weights[(head * width + query) * width :][:width] for query in range(width)]
+        for head in (0, 1)
+    )
     keys, queries = page.locator("#keys .token"), page.locator("#queries .token")
     assert keys.count() == width
     for query in (0, 1):
         queries.nth(query).hover()
-        _assert_shaded(keys, row(query))
+        _assert_shaded(keys, row[query])
     page.locator("h1").hover()
     _assert_shaded(keys, [0.0] * width)
     queries.nth(2).click()
     page.locator("h1").hover()
-    _assert_shaded(keys, row(2))
+    _assert_shaded(keys, row[2])
     assert queries.nth(2).get_attribute("aria-pressed") == "true"
     page.keyboard.press("ArrowLeft")
-    _assert_shaded(keys, row(1))
+    _assert_shaded(keys, row[1])
     assert re.search(r"looks at: .*\d+\xa0%", page.locator("#looks").text_content())
     # and the other way round
     keys.nth(0).hover()
-    _assert_shaded(queries, [row(query)[0] for query in range(width)])
+    _assert_shaded(queries, [each[0] for each in row])
     # the mean of a layer's heads
-    page.get_by_role("combobox", name="Head").select_option(value="mean")
+    page.get_by_role("combobox", name="Head").select_option(label="mean of all")
     queries.nth(0).hover()
-    other = weights[:width]
-    _assert_shaded(keys, [(one + two) / 2 for one, two in zip(row(0), other, strict=True)])
+    mean = [(one + two) / 2 for one, two in zip(first[0], row[0], strict=True)]
+    _assert_shaded(keys, mean)
 
     # the folded settings
     assert not page.locator("#config pre").is_visible()

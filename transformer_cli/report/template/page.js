@@ -173,7 +173,9 @@
         token.className = isMark(text) ? "token special" : "token";
         token.dataset.number = n;
         token.tabIndex = n === 0 ? 0 : -1;
-        token.append(shown(text), document.createElement("small"));
+        const share = document.createElement("small");
+        share.setAttribute("aria-hidden", "true");
+        token.append(shown(text), share);
         return token;
       });
       // The subwords of a word stand together.

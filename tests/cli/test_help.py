@@ -11,7 +11,17 @@ from cli import process
 from transformer_cli import __version__
 from transformer_cli.cli import app
 
-COMMANDS = ("check", "vocab", "train", "evaluate", "compare", "translate", "average", "config")
+COMMANDS = (
+    "check",
+    "vocab",
+    "train",
+    "evaluate",
+    "compare",
+    "report",
+    "translate",
+    "average",
+    "config",
+)
 CONFIG_COMMANDS = [("config", name) for name in ("show", "validate", "schema")]
 ALL = [(), *((name,) for name in COMMANDS), *CONFIG_COMMANDS]
 
@@ -35,6 +45,15 @@ OPTIONS = {
     "average": ["RUN", "--last", "--version"],
     "config": ["--version"],
     "compare": ["RUN", "--split", "--checkpoint", "--beam-size", "--json", *SHARED],
+    "report": [
+        "RUN",
+        "--output -o",
+        "--split",
+        "--sentence",
+        "--checkpoint",
+        "--beam-size",
+        *SHARED,
+    ],
     "translate": [
         "RUN",
         "--input -i",

@@ -15,6 +15,7 @@ from transformer_cli.cli.config import config_app
 from transformer_cli.cli.display import complain
 from transformer_cli.cli.evaluate import evaluate
 from transformer_cli.cli.options import Version
+from transformer_cli.cli.report import report
 from transformer_cli.cli.train import train
 from transformer_cli.cli.translate import translate
 from transformer_cli.cli.vocab import vocab
@@ -35,7 +36,16 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-for command in (check, vocab, train, evaluate, compare, translate, average):
+for command in (
+    check,
+    vocab,
+    train,
+    evaluate,
+    compare,
+    report,
+    translate,
+    average,
+):
     app.command()(command)
 app.add_typer(config_app)
 

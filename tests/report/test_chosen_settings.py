@@ -1,0 +1,42 @@
+from transformer_cli.config.origins import Origin, Replaced
+from transformer_cli.config.schema import Config
+from transformer_cli.report.settings import Setting, chosen_settings
+
+CONFIG = Config.model_validate(
+    {
+        "data": {"kind": "toy"},
+        "tokenizer": {"kind": "words", "min_freq": 3},
+        "model": {"d_model": 64},
+        "training": {"betas": [0.9, 0.99], "schedule": {"kind": "constant", "peak": 0.01}},
+    }
+)
+
+
+def test_settings_that_are_no_defaults_are_told() -> None:
+    told = {each.key: (each.value, each.instead_of) for each in chosen_settings(CONFIG, {})}
+    assert told == {
+        "data.kind": ("toy", None),
+        "tokenizer.kind": ("words", None),
+        "tokenizer.min_freq": (3, 2),
+        "model.d_model": (64, 256),
+        "training.schedule.kind": ("constant", None),
+        "training.schedule.peak": (0.01, None),
+        "training.betas": ([0.9, 0.99], [0.9, 0.98]),
+    }
+
+
+def test_what_a_base_has_said_counts_for_more_than_the_default() -> None:
+    origins = {
+        "model.d_model": Origin("my.yaml", 7, (Replaced(128, "base.yaml", 3),)),
+        # As in the schema, but not as in the base.
+        "seed": Origin("--set", 0, (Replaced(2, "base.yaml", 1),)),
+        # As in the base, so nobody has chosen it here.
+        "tokenizer.min_freq": Origin("my.yaml", 4, (Replaced(3, "base.yaml", 9),)),
+    }
+    told = {each.key: each for each in chosen_settings(CONFIG, origins)}
+    assert told["model.d_model"] == Setting(
+        "model.d_model", 64, 128, False, "my.yaml:7", "base.yaml:3"
+    )
+    assert told["seed"] == Setting("seed", 1, 2, False, "--set", "base.yaml:1")
+    assert "tokenizer.min_freq" not in told
+    assert told["data.kind"] == Setting("data.kind", "toy", None, True, None, None)

@@ -1,0 +1,83 @@
+"""``transformer-cli report``."""
+
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from transformer_cli.cli import options
+from transformer_cli.cli.display import bar, line_bar, warn
+from transformer_cli.errors import UsageError
+
+
+def report(
+    run: options.Run,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output", "-o", metavar="FILE", help="The page.  [default: RUN/report.html]"
+        ),
+    ] = None,
+    split: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Split of the run's corpus.  [default: its first test]"),
+    ] = None,
+    sentence: Annotated[
+        list[str] | None,
+        typer.Option(metavar="TEXT", help="Show the attention of this one too; repeatable."),
+    ] = None,
+    checkpoint: options.Checkpoint = "best",
+    beam_size: options.BeamSize = None,
+    device: options.Device = "auto",
+    precision: options.Precision = "auto",
+    threads: options.Threads = None,
+    version: options.Version = False,
+) -> None:
+    """Show a trained model as one HTML page: curves, scores, translations, attention.
+
+    The page is complete in itself: it works without a network, can be sent to anybody and opens in
+    any browser. Made while training goes on, it shows the best model so far.
+
+    \b
+    Example:
+      transformer-cli report runs/toy --sentence 'Ein Hund schläft.'
+    """
+    from transformer_cli.runs.directory import RunDirectory
+
+    directory = RunDirectory(run)
+    settings = directory.load_config()
+    page = output or run / "report.html"
+    options.check_output(page)
+    sentences = sentence or []
+    for each in sentences:
+        if not each.strip() or "\n" in each or any("\ud800" <= sign <= "\udfff" for sign in each):
+            raise UsageError(f"--sentence {each!r}: is no line of UTF-8 text; give a sentence")
+
+    from transformer_cli.report.page import plotly_script, render
+
+    plotly = plotly_script()  # before long work
+
+    from transformer_cli.data.sources import default_split, load_split
+    from transformer_cli.files import write_text
+    from transformer_cli.inference.translator import Translator
+    from transformer_cli.model.device import choose_device, choose_precision, use_threads
+    from transformer_cli.report.build import Subject, build
+    from transformer_cli.runs.checkpoint import Checkpoint, find_checkpoint
+    from transformer_cli.text.tokenizer import fingerprint
+
+    name = split or default_split(settings.data)
+    text = load_split(settings.data, name)
+    use_threads(threads)
+    torch_device = choose_device(device)
+    # One checkpoint throughout, whatever training makes the best one meanwhile.
+    weights = find_checkpoint(directory.checkpoints, checkpoint)
+    translator = Translator.load(
+        directory, str(weights), torch_device, choose_precision(precision, torch_device)
+    ).searching(beam_size)
+    step = Checkpoint.open(weights, fingerprint(directory.tokenizer)).load_state()["step"]
+    subject = Subject(run.absolute().name, directory, translator, checkpoint, step, name, text)
+    with bar(len(text), name, " sentences") as translated:
+        built = build(subject, sentences, line_bar, translated.update, partial(warn, name))
+    write_text(page, render(built, plotly))
+    typer.echo(str(page))

@@ -1,0 +1,123 @@
+"""Where a translation is good and where it is not: by sentence length, and by rarity of words."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from transformer_cli.report.words import words
+
+LENGTHS = (1, 6, 11, 16, 21, 31, 41, 61)
+"""The fewest source tokens of each bucket of lengths; the last one has no end."""
+FREQUENCIES = (0, 1, 10, 100, 1000)
+"""The fewest occurrences in the training text of each bucket of words."""
+
+
+@dataclass(frozen=True)
+class LengthBucket:
+    """Sentences of like length, and how well they are translated."""
+
+    label: str
+    sentences: int
+    bleu: float
+    chrf: float
+
+
+@dataclass(frozen=True)
+class RarityBucket:
+    """Words that the training text has about as often, and how many were found again."""
+
+    label: str
+    words: int
+    """Occurrences in the references."""
+    found: int
+    """Those that the translation of the same sentence has too, each counted once."""
+
+    @property
+    def recall(self) -> float:
+        """The share that was found, in per cent."""
+        return 100 * self.found / self.words
+
+
+def by_length(
+    lengths: Sequence[int], hypotheses: Sequence[str], references: Sequence[str]
+) -> list[LengthBucket]:
+    """Scores of the sentences of each bucket of ``LENGTHS`` that has any.
+
+    Args:
+        lengths: each source's tokens, without its end mark; empty ones count as of one token.
+        hypotheses: the translations.
+        references: as many.
+    """
+    from sacrebleu.metrics.bleu import BLEU
+    from sacrebleu.metrics.chrf import CHRF
+
+    bleu, chrf = BLEU(), CHRF()
+    found = []
+    for label, least, below in _buckets(LENGTHS):
+        inside = [
+            number
+            for number, length in enumerate(lengths)
+            if least <= max(1, length) and (below is None or max(1, length) < below)
+        ]
+        if not inside:
+            continue
+        theirs = [hypotheses[number] for number in inside]
+        wanted = [[references[number] for number in inside]]
+        found.append(
+            LengthBucket(
+                label,
+                len(inside),
+                bleu.corpus_score(theirs, wanted).score,
+                chrf.corpus_score(theirs, wanted).score,
+            )
+        )
+    return found
+
+
+def by_rarity(
+    seen: Mapping[str, int], hypotheses: Sequence[str], references: Sequence[str]
+) -> list[RarityBucket]:
+    """How many of the references' words the translations have, by how rare they are.
+
+    A word that a reference has twice and its translation once is found once.
+
+    Args:
+        seen: how often the training text's target side has each word; see ``count_words``.
+        hypotheses: the translations.
+        references: as many.
+    """
+    wanted: Counter[str] = Counter()
+    met: Counter[str] = Counter()
+    for hypothesis, reference in zip(hypotheses, references, strict=True):
+        of_reference = Counter(words(reference))
+        wanted += of_reference
+        met += of_reference & Counter(words(hypothesis))
+    found = []
+    for label, least, below in _buckets(FREQUENCIES):
+        inside = [
+            word
+            for word in wanted
+            if least <= seen.get(word, 0) and (below is None or seen.get(word, 0) < below)
+        ]
+        if inside:
+            total, hits = (sum(counts[word] for word in inside) for counts in (wanted, met))
+            found.append(RarityBucket("never" if below == 1 else label, total, hits))
+    return found
+
+
+def count_words(lines: Iterable[str], references: Sequence[str]) -> Counter[str]:
+    """How often ``lines`` have each word of the references; other words are not counted."""
+    asked = {word for reference in references for word in words(reference)}
+    counts: Counter[str] = Counter()
+    for line in lines:
+        counts.update(word for word in words(line) if word in asked)
+    return counts
+
+
+def _buckets(starts: Sequence[int]) -> list[tuple[str, int, int | None]]:
+    """Each bucket's label, its least number and the next one's."""
+    inner: list[tuple[str, int, int | None]] = [
+        (f"{least:,}–{below - 1:,}", least, below) for least, below in pairwise(starts)
+    ]
+    return [*inner, (f"{starts[-1]:,}+", starts[-1], None)]

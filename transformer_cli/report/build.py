@@ -1,0 +1,202 @@
+"""Everything that a report says about a run."""
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from transformer_cli.config.origins import load_origins
+from transformer_cli.config.yaml import dump_config
+from transformer_cli.data.corpus import ParallelText
+from transformer_cli.data.encoded import encode_text
+from transformer_cli.data.sources import open_training_text
+from transformer_cli.errors import CorpusError
+from transformer_cli.inference.attention import attention_maps
+from transformer_cli.inference.evaluation import evaluate
+from transformer_cli.inference.translator import CutLine, Translator, ignore
+from transformer_cli.model.perplexity import perplexity
+from transformer_cli.report.attention import packed
+from transformer_cli.report.breakdown import (
+    LengthBucket,
+    RarityBucket,
+    by_length,
+    by_rarity,
+    count_words,
+)
+from transformer_cli.report.curves import (
+    Chart,
+    Record,
+    Series,
+    read_records,
+    training_charts,
+    validations,
+)
+from transformer_cli.report.examples import SEED, Example, choose, example, sentence_scores
+from transformer_cli.report.scoring import Score, all_scores
+from transformer_cli.report.settings import Setting, chosen_settings
+from transformer_cli.report.statistics import Statistics, corpus_statistics, length_chart
+from transformer_cli.runs.directory import RunDirectory
+from transformer_cli.text.lines import Progress
+
+LOOKED_INTO = 5
+"""Sentences of the split whose attention is shown."""
+_LOOKED_INTO_TOKENS = (4, 30)
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What a report is about."""
+
+    name: str
+    run: RunDirectory
+    translator: Translator
+    checkpoint: str
+    """What it was asked for by: 'best', say."""
+    step: int
+    split: str
+    text: ParallelText
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a report says."""
+
+    subject: Subject
+    parameters: int
+    charts: list[Chart]
+    validations: list[Record]
+    settings: list[Setting]
+    config: str
+    """As YAML."""
+    statistics: Statistics
+    scores: list[Score]
+    perplexity: float
+    lengths: list[LengthBucket]
+    rarity: list[RarityBucket] | None
+    """None: the training text is not there."""
+    examples: dict[str, list[Example]]
+    attention: list[dict[str, Any]]
+
+
+def build(
+    subject: Subject,
+    sentences: Sequence[str],
+    progress: Progress,
+    translated: Callable[[int], object] = ignore,
+    on_cut: Callable[[CutLine], object] = ignore,
+) -> Report:
+    """Translate the split and look at it from all sides.
+
+    Args:
+        subject: a trained run, and the text to judge it by.
+        sentences: more sentences to show the attention of.
+        progress: wraps passes over lines, given a label, as tqdm would.
+        translated: told how many sentences were translated each time some are.
+        on_cut: told of each line that is too long to be translated as one.
+
+    Raises:
+        InputError: a sentence is too long.
+        CorpusError: all pairs of the split are too long to be measured.
+        RunError: the run's files are damaged.
+    """
+    translator, text = subject.translator, subject.text
+    languages = (translator.config.data.src_lang, translator.config.data.tgt_lang)
+    # First what may fail at once.
+    asked = [packed(sentence, attention_maps(translator, sentence)) for sentence in sentences]
+    records = read_records(subject.run.metrics)
+    encoded = encode_text(text, translator.tokenizers, progress)
+    statistics = corpus_statistics(subject.run, translator.tokenizers, encoded)
+    lengths = encoded.src.lengths.tolist()
+    result = evaluate(translator, text, translated, on_cut=on_cut)
+    hypotheses = result.hypotheses
+    drawn = [text.src[number] for number in _to_look_into(lengths)]
+    attention = [packed(line, attention_maps(translator, line)) for line in drawn]
+    scores = sentence_scores(hypotheses, text.tgt)
+    chart = length_chart(statistics, languages)
+    found_lengths = by_length(lengths, hypotheses, text.tgt)
+    rarity = _rarity(translator, text, hypotheses, progress)
+    return Report(
+        subject,
+        sum(weight.numel() for weight in translator.model.parameters()),
+        [
+            *training_charts(records, subject.step),
+            *([chart] if chart else []),
+            *_breakdown_charts(found_lengths, rarity),
+        ],
+        validations(records),
+        chosen_settings(translator.config, load_origins(subject.run.origins)),
+        dump_config(translator.config),
+        statistics,
+        all_scores(hypotheses, text.tgt),
+        perplexity(result.loss),
+        found_lengths,
+        rarity,
+        {
+            kind: [example(n, scores[n], text.src[n], hypotheses[n], text.tgt[n]) for n in numbers]
+            for kind, numbers in choose(scores, text.tgt).items()
+        },
+        [*asked, *attention],
+    )
+
+
+def _to_look_into(lengths: Sequence[int]) -> list[int]:
+    """Some sentences at random, numbered from 0, of a length that fits a screen if there are."""
+    least, most = _LOOKED_INTO_TOKENS
+    fit = [number for number, length in enumerate(lengths) if least <= length <= most]
+    if not fit:
+        fit = [number for number, length in enumerate(lengths) if 0 < length <= 10 * most]
+    return sorted(random.Random(SEED).sample(fit, min(LOOKED_INTO, len(fit))))
+
+
+def _rarity(
+    translator: Translator, text: ParallelText, hypotheses: Sequence[str], progress: Progress
+) -> list[RarityBucket] | None:
+    try:
+        pairs = open_training_text(translator.config.data).pairs()
+        targets = progress((tgt for _, tgt in pairs), "counting words")
+        seen = count_words(targets, text.tgt)
+    except CorpusError:
+        return None  # a run that was moved here without its text
+    return by_rarity(seen, hypotheses, text.tgt)
+
+
+def _breakdown_charts(
+    lengths: Sequence[LengthBucket], rarity: Sequence[RarityBucket] | None
+) -> list[Chart]:
+    labels = [bucket.label for bucket in lengths]
+    notes = [f"{bucket.sentences:,} sentences" for bucket in lengths]
+    charts = [
+        Chart(
+            "by-length",
+            "Scores by length of the source",
+            "BLEU and chrF by source tokens; the table has the numbers.",
+            "source tokens",
+            "score",
+            [
+                Series("BLEU", "val", labels, [bucket.bleu for bucket in lengths], notes),
+                Series("chrF", "train", labels, [bucket.chrf for bucket in lengths], notes),
+            ],
+            kind="bars",
+        )
+    ]
+    if rarity:
+        charts.append(
+            Chart(
+                "by-rarity",
+                "Reference words found in the translation",
+                "Recall by how often the training text has a word; the table has the numbers.",
+                "times in the training text",
+                "per cent found",
+                [
+                    Series(
+                        "recall",
+                        "val",
+                        [bucket.label for bucket in rarity],
+                        [bucket.recall for bucket in rarity],
+                        [f"{bucket.found:,} of {bucket.words:,}" for bucket in rarity],
+                    )
+                ],
+                kind="bars",
+            )
+        )
+    return charts

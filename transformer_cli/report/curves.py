@@ -1,0 +1,150 @@
+"""What metrics.jsonl says, as curves."""
+
+import json
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+Record = dict[str, Any]
+
+
+class Series(NamedTuple):
+    """A line, or a row of bars, of a chart."""
+
+    name: str
+    role: str
+    """Which colour it has: 'train', 'val', 'src' or 'tgt'."""
+    x: list[Any]
+    y: list[float | None]
+    note: list[str] | None = None
+    """What pointing at each says beside its number."""
+
+
+class Chart(NamedTuple):
+    """A picture for plotly to draw; everything it needs is plain JSON."""
+
+    name: str
+    title: str
+    says: str
+    """The picture in a sentence, for who does not see it."""
+    x: str
+    y: str
+    series: list[Series]
+    kind: str = "lines"
+    log: bool = False
+    from_zero: bool = True
+    mark: int | None = None
+    """The step of the checkpoint that the page is about."""
+
+    def plain(self) -> dict[str, Any]:
+        """As JSON has it."""
+        return {**self._asdict(), "series": [each._asdict() for each in self.series]}
+
+
+def read_records(path: Path) -> list[Record]:
+    """The records of a metrics.jsonl; none if there is no such file.
+
+    Lines that are no records are passed over: the last one may be half written.
+    """
+    try:
+        text = path.read_text(encoding="utf-8", errors="replace")
+    except FileNotFoundError:
+        return []
+    found = []
+    for line in text.splitlines():
+        try:
+            record = json.loads(line)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(record, dict) and isinstance(record.get("step"), int):
+            found.append(record)
+    return found
+
+
+def validations(records: Sequence[Record]) -> list[Record]:
+    """The records of validations."""
+    return [record for record in records if record.get("kind") == "validation"]
+
+
+def training_charts(records: Sequence[Record], step: int) -> list[Chart]:
+    """Loss, perplexity, BLEU and learning rate by optimizer step; those that there is data for.
+
+    Args:
+        records: of metrics.jsonl.
+        step: the checkpoint's, which is marked.
+    """
+    trained = [record for record in records if record.get("kind") == "train"]
+    validated = validations(records)
+
+    def series(name: str, role: str, of: Sequence[Record], key: str) -> Series:
+        return Series(
+            name, role, [each["step"] for each in of], [_number(each, key) for each in of]
+        )
+
+    wanted = [
+        ("loss", "Loss", "nats a token", False, _both(series, trained, validated, "loss")),
+        (
+            "perplexity",
+            "Perplexity",
+            "perplexity, logarithmic",
+            True,
+            _both(series, trained, validated, "perplexity"),
+        ),
+        (
+            "bleu",
+            "BLEU of the validation split",
+            "BLEU, greedy",
+            False,
+            [
+                series("BLEU", "val", validated, "bleu"),
+                series("lowercased", "train", validated, "bleu_lc"),
+            ],
+        ),
+        (
+            "rate",
+            "Learning rate",
+            "learning rate",
+            False,
+            [series("learning rate", "train", trained, "learning_rate")],
+        ),
+    ]
+    return [
+        Chart(
+            name,
+            title,
+            _in_words(title, drawn),
+            "optimizer step",
+            y,
+            drawn,
+            log=log,
+            from_zero=name in ("bleu", "rate"),
+            mark=step,
+        )
+        for name, title, y, log, all_series in wanted
+        if (drawn := [each for each in all_series if any(y is not None for y in each.y)])
+    ]
+
+
+def _both(series: Any, trained: list[Record], validated: list[Record], key: str) -> list[Series]:
+    return [
+        series("training", "train", trained, key),
+        series("validation", "val", validated, key),
+    ]
+
+
+def _number(record: Record, key: str) -> float | None:
+    """A number, or None for what is none or not finite, which JSON cannot say."""
+    value = record.get(key)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return value if math.isfinite(value) else None
+
+
+def _in_words(title: str, drawn: Sequence[Series]) -> str:
+    parts = []
+    for each in drawn:
+        points = [(x, y) for x, y in zip(each.x, each.y, strict=True) if y is not None]
+        (first, at_first), (last, at_last) = points[0], points[-1]
+        parts.append(f"{each.name} {at_first:.4g} at step {first}, {at_last:.4g} at step {last}")
+    return f"{title}: {'; '.join(parts)}."

@@ -1,0 +1,33 @@
+"""Scores of a whole split, as rows of a table."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from transformer_cli.inference.evaluation import score_thoroughly
+
+
+class Score(NamedTuple):
+    """One metric's verdict."""
+
+    name: str
+    value: float | None
+    half_width: float | None
+    """Half of the 95 % interval by bootstrap resampling; None: it was not resampled."""
+    signature: str | None
+    lower_is_better: bool = False
+
+
+def all_scores(hypotheses: Sequence[str], references: Sequence[str]) -> list[Score]:
+    """BLEU, BLEU of lowercased text, chrF and TER.
+
+    Args:
+        hypotheses: one translation a sentence.
+        references: as many raw reference lines.
+    """
+    found = score_thoroughly(hypotheses, references)
+    return [
+        Score("BLEU", found.bleu, found.bleu_ci, found.signature),
+        Score("BLEU lowercased", found.bleu_lc, found.bleu_lc_ci, found.signature_lc),
+        Score("chrF", found.chrf, found.chrf_ci, found.signature_chrf),
+        Score("TER", found.ter, found.ter_ci, found.signature_ter, lower_is_better=True),
+    ]

@@ -1,0 +1,99 @@
+"""How much text a run has seen, in which tokens."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from transformer_cli.data.encoded import EncodedText
+from transformer_cli.data.store import EncodedStore, open_checked_store, stored_survey
+from transformer_cli.report.curves import Chart, Series
+from transformer_cli.runs.directory import RunDirectory
+from transformer_cli.text.tokenizer import Tokenizers, fingerprint
+from transformer_cli.text.vocabulary import UNK_ID
+from transformer_cli.training.preparation import PERCENTILES, percentiles
+
+
+@dataclass(frozen=True)
+class Side:
+    """One side of the training text."""
+
+    lines: int
+    tokens: int
+    lengths: dict[int, int]
+    """By percentile: tokens of a line."""
+    counts: np.ndarray
+    """How many lines have 0, 1, 2, … tokens."""
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """What there is to say about the training text and the split."""
+
+    src: Side | None
+    """None, as is the target's, where the run's store of it is not there."""
+    tgt: Side | None
+    sizes: tuple[int, int]
+    """Entries of the vocabularies."""
+    shared: bool
+    """Whether the two are one."""
+    types: tuple[int, int] | None
+    """Different words of the training text; None for subwords."""
+    unknown: tuple[float, float]
+    """Share of the split's tokens that the vocabulary lacks."""
+
+
+def corpus_statistics(run: RunDirectory, tokenizers: Tokenizers, split: EncodedText) -> Statistics:
+    """Look at the run's encoded training text, and at the split that it is scored on."""
+    store = _store(run)
+    src = tgt = None
+    if store is not None and len(store):
+        counts = store.length_counts()
+        src = _side(store, store.src_tokens, counts[0])
+        tgt = _side(store, store.tgt_tokens, counts[1])
+    return Statistics(
+        src,
+        tgt,
+        (tokenizers.src.size, tokenizers.tgt.size),
+        tokenizers.src is tokenizers.tgt,
+        tokenizers.types,
+        (_unknown(split.src.ids), _unknown(split.tgt.ids)),
+    )
+
+
+def length_chart(statistics: Statistics, languages: tuple[str, str]) -> Chart | None:
+    """How many training lines there are of each length; the longest hundredth is left out."""
+    if statistics.src is None or statistics.tgt is None:
+        return None
+    series = []
+    for side, role, language in (
+        (statistics.src, "src", f"source ({languages[0]})"),
+        (statistics.tgt, "tgt", f"target ({languages[1]})"),
+    ):
+        end = side.lengths[99] + 1
+        series.append(Series(language, role, list(range(end)), side.counts[:end].tolist()))
+    medians = " and ".join(f"{side.lengths[50]}" for side in (statistics.src, statistics.tgt))
+    return Chart(
+        "lengths",
+        "Length of training lines",
+        f"Lines by length: the middle ones have {medians} tokens, source and target.",
+        "tokens in a line",
+        "lines",
+        series,
+        kind="area",
+    )
+
+
+def _store(run: RunDirectory) -> EncodedStore | None:
+    survey = stored_survey(run.encoded)
+    if survey is None:
+        return None
+    return open_checked_store(run.encoded, survey.text_sum, fingerprint(run.tokenizer))
+
+
+def _side(store: EncodedStore, tokens: int, counts: np.ndarray) -> Side:
+    lengths = dict(zip(PERCENTILES, percentiles(counts, PERCENTILES), strict=True))
+    return Side(len(store), tokens, lengths, counts)
+
+
+def _unknown(ids: np.ndarray) -> float:
+    return float((ids == UNK_ID).mean()) if len(ids) else 0.0

@@ -11,7 +11,7 @@ from cli import process
 from transformer_cli import __version__
 from transformer_cli.cli import app
 
-COMMANDS = ("vocab", "train", "evaluate", "compare", "translate", "average")
+COMMANDS = ("vocab", "train", "evaluate", "compare", "translate", "average", "export")
 
 # A change here is a change for users: it belongs in the changelog.
 SHARED = ["--device", "--precision", "--threads", "--version"]
@@ -30,6 +30,7 @@ OPTIONS = {
         *SHARED,
     ],
     "average": ["RUN", "--last", "--version"],
+    "export": ["RUN", "DIR", "--format", "--checkpoint", "--quantization", "--version"],
     "compare": ["RUN", "--split", "--checkpoint", "--beam-size", "--json", *SHARED],
     "translate": [
         "RUN",
@@ -44,7 +45,16 @@ OPTIONS = {
         *SHARED,
     ],
 }
-HEAVY = {"numpy", "pydantic", "sacrebleu", "sacremoses", "sentencepiece", "spacy", "torch"}
+HEAVY = {
+    "ctranslate2",
+    "numpy",
+    "pydantic",
+    "sacrebleu",
+    "sacremoses",
+    "sentencepiece",
+    "spacy",
+    "torch",
+}
 
 
 def help_of(*command: str, option: str = "--help") -> str:

@@ -11,6 +11,7 @@ import typer
 from transformer_cli.cli.average import average
 from transformer_cli.cli.compare import compare
 from transformer_cli.cli.evaluate import evaluate
+from transformer_cli.cli.export import export
 from transformer_cli.cli.options import Version
 from transformer_cli.cli.train import train
 from transformer_cli.cli.translate import translate
@@ -32,7 +33,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-for command in (vocab, train, evaluate, compare, translate, average):
+for command in (vocab, train, evaluate, compare, translate, average, export):
     app.command()(command)
 
 

@@ -19,6 +19,7 @@ COMMANDS = (
     "compare",
     "report",
     "translate",
+    "export",
     "average",
     "config",
 )
@@ -44,6 +45,7 @@ OPTIONS = {
     ],
     "average": ["RUN", "--last", "--version"],
     "config": ["--version"],
+    "export": ["RUN", "DIR", "--format", "--checkpoint", "--quantization", "--version"],
     "compare": ["RUN", "--split", "--checkpoint", "--beam-size", "--json", *SHARED],
     "report": [
         "RUN",
@@ -64,6 +66,7 @@ OPTIONS = {
         "--max-length",
         "--errors",
         "--resume",
+        "--engine",
         *SHARED,
     ],
 }
@@ -72,7 +75,16 @@ CONFIG_OPTIONS = {
     "validate": ["CONFIG", "--version"],
     "schema": ["--version"],
 }
-HEAVY = {"numpy", "pydantic", "sacrebleu", "sacremoses", "sentencepiece", "spacy", "torch"}
+HEAVY = {
+    "ctranslate2",
+    "numpy",
+    "pydantic",
+    "sacrebleu",
+    "sacremoses",
+    "sentencepiece",
+    "spacy",
+    "torch",
+}
 
 
 def help_of(*command: str, option: str = "--help") -> str:

@@ -14,6 +14,7 @@ from transformer_cli.cli.compare import compare
 from transformer_cli.cli.config import config_app
 from transformer_cli.cli.display import complain
 from transformer_cli.cli.evaluate import evaluate
+from transformer_cli.cli.export import export
 from transformer_cli.cli.options import Version
 from transformer_cli.cli.report import report
 from transformer_cli.cli.train import train
@@ -44,6 +45,7 @@ for command in (
     compare,
     report,
     translate,
+    export,
     average,
 ):
     app.command()(command)

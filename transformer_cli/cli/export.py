@@ -23,7 +23,7 @@ def export(
     quantization: Annotated[
         Quantization | None,
         typer.Option(
-            help="Type of the weights, ctranslate2 only.  [default: float32]",
+            help="Of the weights, as int8; ctranslate2 only.  [default: float32]",
             metavar="TYPE",
         ),
     ] = None,

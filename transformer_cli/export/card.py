@@ -174,7 +174,7 @@ def _is_joint(config: Config) -> bool:
 
 def _settings(config: Config) -> str:
     """A Markdown table."""
-    tokenizer = type(config.tokenizer).model_construct(kind=config.tokenizer.kind)
+    tokenizer = type(config.tokenizer).model_construct(**{"kind": config.tokenizer.kind})
     # Its parts may not go together with defaults of others: it is compared, never used.
     defaults = Config.model_construct(data=config.data, tokenizer=tokenizer)
     rows = [

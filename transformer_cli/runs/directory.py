@@ -68,6 +68,22 @@ class RunDirectory:
         """What was measured while training, one JSON object a line."""
         return self.path / "metrics.jsonl"
 
+    @property
+    def tensorboard(self) -> Path:
+        """The directory of the same as event files of TensorBoard."""
+        return self.path / "tensorboard"
+
+    @property
+    def curves(self) -> Path:
+        """The same as a picture."""
+        return self.path / "curves.png"
+
+    @property
+    def _own(self) -> tuple[Path, ...]:
+        """All that is written to, but for the lock."""
+        files = (self.config, self.metrics, self.curves)
+        return (*files, self.tokenizer, self.encoded, self.checkpoints, self.tensorboard)
+
     def load_config(self) -> Config:
         """The run's settings.
 
@@ -103,16 +119,15 @@ class RunDirectory:
         self.refuse_other_content()
         # The lock is ours: what a process left in our files' places is a dead one's.
         if self.path.is_dir():
-            ours = (self.config, self.tokenizer, self.encoded, self.checkpoints, self.metrics)
-            remove_leftovers(self.path, [path.name for path in ours])
+            remove_leftovers(self.path, [path.name for path in self._own])
         for directory in (self.checkpoints, self.encoded):
             if directory.is_dir():
                 remove_leftovers(directory, ["*"])
         if self.config.is_file():
             if overwrite:
                 self._clear()
-            else:
-                self._refuse_changes(config)
+            elif self.refuse_changes(config):
+                self.forget_text()
         # The settings come first, and stay when the rest is cleared: by them the directory is known
         # as a run, whenever the process dies.
         self.path.mkdir(parents=True, exist_ok=True)
@@ -131,8 +146,7 @@ class RunDirectory:
         Raises:
             RunError: there are files that are not a run's, or lie elsewhere.
         """
-        own = (self.config, self.metrics, self.lock, self.checkpoints, self.tokenizer, self.encoded)
-        for path in own:
+        for path in (*self._own, self.lock):
             if path.is_symlink():
                 raise RunError(
                     f"{path}: is a link, and what is written there would be written elsewhere; "
@@ -155,12 +169,22 @@ class RunDirectory:
                 remove_directory(directory)
 
     def _clear(self) -> None:
-        if self.checkpoints.is_dir():
-            remove_directory(self.checkpoints)
+        for directory in (self.checkpoints, self.tensorboard):
+            if directory.is_dir():
+                remove_directory(directory)
         self.forget_text()
-        self.metrics.unlink(missing_ok=True)
+        for file in (self.metrics, self.curves):
+            file.unlink(missing_ok=True)
 
-    def _refuse_changes(self, config: Config) -> None:
+    def refuse_changes(self, config: Config) -> bool:
+        """Make sure that the run that is there can go on with ``config``; nothing is written.
+
+        Returns:
+            Whether what was made of the training text is of other settings, and to be made again.
+
+        Raises:
+            ConfigError: it cannot.
+        """
         # torch is imported with it
         from transformer_cli.runs.checkpoint import list_checkpoints, tells_batches
 
@@ -175,15 +199,14 @@ class RunDirectory:
         ]
         if not list_checkpoints(self.checkpoints):
             # Nothing is trained yet, and a tokenizer is made again in seconds.
-            stale = any(difference.key.startswith(_SHAPES_TOKENIZER) for difference in changed)
-            if stale:
-                self.forget_text()
-        elif changed := [each for each in changed if not _has_only_moved(each)]:
+            return any(difference.key.startswith(_SHAPES_TOKENIZER) for difference in changed)
+        if changed := [each for each in changed if not _has_only_moved(each)]:
             listed = "; ".join(map(str, changed))
             raise ConfigError(
                 f"{self.path}: trained with other settings ({listed}); "
                 "go on with the old ones, choose another --run-dir, or start anew with --overwrite"
             )
+        return False
 
 
 def _has_only_moved(difference: Difference) -> bool:

@@ -1,7 +1,7 @@
 """What commands show while they work: on stderr, with bars only where a person sees them."""
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -84,3 +84,10 @@ def _followed(items: Iterable[_Item], label: str, unit: str) -> Iterable[_Item]:
 def _silent() -> bool | None:
     """What tqdm is to do: nothing in all processes of a job but one; None, to look for itself."""
     return None if Ranks.of_environment().leads else True
+
+
+def table(rows: Iterable[tuple[str, str]]) -> Iterator[str]:
+    """Lines of labels and of what belongs to them, the latter below each other."""
+    rows = list(rows)
+    width = max(len(label) for label, _ in rows)
+    return (f"{label:<{width}}  {text}" for label, text in rows)

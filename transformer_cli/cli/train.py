@@ -1,27 +1,31 @@
 """``transformer-cli train``."""
 
 import signal
-from collections.abc import Callable
+import tempfile
 from contextlib import ExitStack
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from transformer_cli.cli import options
-from transformer_cli.cli.display import line_bar, log
+from transformer_cli.cli.display import line_bar, log, table, warn
 from transformer_cli.cli.signals import StopRequest, stop_requests
 from transformer_cli.cli.training_display import TrainingDisplay
 from transformer_cli.errors import UsageError
 from transformer_cli.ranks import Ranks
 
 if TYPE_CHECKING:
-    import torch
-
     from transformer_cli.config.origins import Origins
     from transformer_cli.config.schema import Config
     from transformer_cli.runs.directory import RunDirectory
     from transformer_cli.training.preparation import Prepared, Texts
     from transformer_cli.training.session import Session
+
+DryRun = Annotated[
+    bool,
+    typer.Option("--dry-run", help="Say what it will be and take, and stop; writes no run."),
+]
 
 
 def train(
@@ -29,6 +33,7 @@ def train(
     run_dir: options.RunDir = None,
     set_: options.Set = None,
     overwrite: options.Overwrite = False,
+    dry_run: DryRun = False,
     device: options.Device = "auto",
     precision: options.Precision = "auto",
     threads: options.Threads = None,
@@ -56,15 +61,21 @@ def train(
             "--overwrite: not on several machines, where torchrun may start it twice; remove "
             f"{run.path} yourself, or choose another --run-dir"
         )
-    if ranks.leads:
+    if dry_run:
+        run.refuse_other_content()
+    elif ranks.leads:
         refuse_if_locked(run)  # before torch is imported: a second training is told at once
 
+    from transformer_cli.cli.training_setup import Setup
     from transformer_cli.model.device import (
         bound_kernel_caches,
         choose_device,
         choose_precision,
         use_threads,
     )
+    from transformer_cli.runs.checkpoint import newest_step
+    from transformer_cli.text.tokenizer import fingerprint
+    from transformer_cli.training.session import Session
 
     use_threads(threads)
     bound_kernel_caches()
@@ -73,12 +84,28 @@ def train(
     with ranks.joined(torch_device) as ranks, ExitStack() as held:
         # Started again by torchrun, it would discard what was trained before that.
         discarding = overwrite and not ranks.restarts
-        texts, prepared = _prepare(settings, origins, run, discarding, ranks, held)
-        session = _open_session(
-            settings, texts, prepared, run, torch_device, torch_precision, ranks
+        texts, prepared = (
+            _prepare_dry(settings, run, discarding, ranks, held)
+            if dry_run
+            else _prepare(settings, origins, run, discarding, ranks, held)
         )
+        setup = Setup(settings, texts, prepared, run, torch_device, torch_precision, ranks)
+        if dry_run:
+            setup.trainer.step = 0 if discarding else newest_step(run.checkpoints)
+            lines = list(table(setup.summary(always_probe=True)))
+            ranks.wait()  # nobody reads any more what goes away now
+            if ranks.leads:
+                typer.echo("\n".join(lines))
+            return
+        tokenizer = fingerprint(run.tokenizer)
+        session = Session(settings, run, setup.trainer, tokenizer, setup.validate)
+        for line in table(setup.summary()):
+            log(line)
         with stop_requests() as stop_requested:
             _follow(session, stop_requested)
+            if ranks.leads:
+                _draw(run, settings.tokenizer.lowercase)
+            ranks.wait()  # when the first of them ends, torchrun may end the others
     if session.stopped and not session.finished:
         same = "the same command without --overwrite" if overwrite else "the same command"
         log(f"stopped at step {session.trainer.step}; {same} goes on from there")
@@ -126,67 +153,34 @@ def _prepare(
     return texts, prepared
 
 
-def _open_session(
-    settings: "Config",
-    texts: "Texts",
-    prepared: "Prepared",
-    run: "RunDirectory",
-    device: "torch.device",
-    precision: "torch.dtype",
-    ranks: Ranks,
-) -> "Session":
-    """Everything made ready, and said in two lines."""
-    from transformer_cli.inference.evaluation import GivenUpError, evaluate, measurable
-    from transformer_cli.inference.translator import Translator
-    from transformer_cli.model.transformer import build_model, count_parameters
-    from transformer_cli.model.weights import load_weights
-    from transformer_cli.runs.checkpoint import list_checkpoints
+def _prepare_dry(
+    settings: "Config", run: "RunDirectory", overwrite: bool, ranks: Ranks, held: ExitStack
+) -> tuple["Texts", "Prepared"]:
+    """As ``_prepare`` does, in a directory that ``held`` removes, unless all is in the run."""
+    from transformer_cli.data.store import stored_survey
     from transformer_cli.runs.directory import RunDirectory
-    from transformer_cli.runs.inheritance import inherited_weights
-    from transformer_cli.text.tokenizer import fingerprint
-    from transformer_cli.text.vocabulary import PAD_ID
-    from transformer_cli.training.preparation import subword_sampling, text_to_train_on
-    from transformer_cli.training.session import Session, Validation
-    from transformer_cli.training.trainer import Trainer
-
-    text = text_to_train_on(settings, prepared.train)
-    tokenizers = prepared.tokenizers
-    model = build_model(
-        settings.model, tokenizers.src.size, tokenizers.tgt.size, PAD_ID, settings.seed
-    ).to(device)
-    if settings.init is not None and not list_checkpoints(run.checkpoints):
-        load_weights(model, inherited_weights(RunDirectory(settings.init)))
-    trainer = Trainer(
-        model, text, settings, precision, subword_sampling(settings, tokenizers), ranks
+    from transformer_cli.runs.inheritance import refuse_unfit_init
+    from transformer_cli.training.preparation import (
+        find_prepared,
+        open_prepared,
+        prepare,
+        read_texts,
     )
-    translator = Translator(
-        trainer.kept, tokenizers, settings, settings.decoding, precision
-    ).searching(beam_size=1)
-    unmeasured = len(prepared.val) - len(measurable(translator, prepared.val))
-    translator.refuse_too_long(prepared.val.src.lengths, "validation source sentence")
-    translator.refuse_too_long(prepared.val.tgt.lengths, "validation target sentence")
 
-    def validate(give_up: Callable[[], bool]) -> Validation | None:
-        trainer.kept.eval()
-        try:
-            evaluation = evaluate(translator, texts.val, ranks=ranks, give_up=give_up)
-        except GivenUpError:
-            return None
-        return Validation(evaluation.loss, evaluation.scores.bleu, evaluation.scores.bleu_lc)
-
-    log(
-        f"{len(text):,} pairs to train on (left out: {texts.blank_in_train} with a blank side, "
-        f"{len(prepared.train) - len(text)} over {settings.training.max_length} tokens), "
-        f"{len(prepared.val):,} to validate on (left out: {texts.blank_in_val} with a blank side)"
-        + (f"; {unmeasured} of them too long to be in its loss" if unmeasured else "")
-    )
-    log(
-        f"{count_parameters(model):,} parameters, vocabularies {tokenizers.src.size:,} and "
-        f"{tokenizers.tgt.size:,}, on {device} in {str(precision).removeprefix('torch.')}; "
-        f"{trainer.total_steps:,} steps, {trainer.steps_per_epoch:,} an epoch, into {run.path}"
-        + (f"; {ranks.size} processes" if ranks.size > 1 else "")
-    )
-    return Session(settings, run, trainer, fingerprint(run.tokenizer), validate)
+    if not ranks.leads:
+        (told,) = ranks.map(lambda items: [], [0])
+        return open_prepared(settings, RunDirectory(Path(told)), line_bar)
+    refuse_unfit_init(settings, run, overwrite)
+    is_begun = run.config.is_file() and not overwrite
+    is_of_use = is_begun and not run.refuse_changes(settings)
+    texts = read_texts(settings.data, stored_survey(run.encoded))
+    prepared = find_prepared(settings, texts, run, line_bar) if is_of_use else None
+    place = run.path
+    if prepared is None:
+        place = Path(held.enter_context(tempfile.TemporaryDirectory(prefix="transformer-cli-")))
+        prepared = prepare(settings, texts, RunDirectory(place), line_bar)
+    ranks.map(lambda items: [str(place) for _ in items], [0])
+    return texts, prepared
 
 
 def _follow(session: "Session", stop_requested: StopRequest) -> None:
@@ -208,3 +202,13 @@ def _follow(session: "Session", stop_requested: StopRequest) -> None:
                     display.step(event)
                 case Record():
                     display.record(event)
+
+
+def _draw(run: "RunDirectory", lowercased: bool) -> None:
+    """Draw the curves; a training is no worse for lacking them."""
+    from transformer_cli.training.curves import draw_curves
+
+    try:
+        draw_curves(run.metrics, run.curves, str(run.path), lowercased)
+    except Exception as error:
+        warn(str(run.curves), f"not drawn: {' '.join(str(error).split()) or type(error).__name__}")

@@ -1,6 +1,7 @@
 """A corpus of any size seen through windows, each an even sample of it that fits into memory."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
@@ -160,6 +161,22 @@ class StoredWindows:
         return counts.model_copy(update={"pairs": pairs, "batches": batches})
 
 
+@dataclass(frozen=True)
+class Sample:
+    """What an epoch is like, told from one window, and a few of that window's batches."""
+
+    src_tokens: int
+    """Source tokens of an epoch, end marks included."""
+    tgt_tokens: int
+    src_padded: int
+    """The same with padding."""
+    tgt_padded: int
+    is_exact: bool
+    """Whether there is no other window."""
+    batches: Iterator[Batch]
+    """The largest one first, then some of ever longer sentences."""
+
+
 class EpochBatches:
     """The batches of every epoch: all pairs once, window after window.
 
@@ -210,7 +227,30 @@ class EpochBatches:
                 first += len(range(first, count, step)) * step
             first -= count
 
-    def _of_window(self, number: int, epoch: int, places: range) -> Iterator[Batch]:
+    def sample(self, count: int) -> Sample:
+        """A look at the first epoch.
+
+        Args:
+            count: most batches to give.
+        """
+        number = int(np.argmax(self._counts))
+        lengths = np.stack(self._text.window_lengths(number)) + 1
+        plan = plan_epoch(self._text.window(number), self._batch_tokens, self._seed, 0, number)
+        longest = np.array([lengths[:, indices].max(axis=1) for indices in plan])
+        padded = longest * np.array([[len(indices)] for indices in plan])
+        # Each window is an even sample of the text.
+        share = len(self) / self._counts[number]
+        tokens, tokens_padded = (
+            (each * share).round().astype(int).tolist()
+            for each in (lengths.sum(axis=1), padded.sum(axis=0))
+        )
+        by_length = np.argsort(longest.max(axis=1), kind="stable")
+        middles = (2 * np.arange(count - 1) + 1) * len(plan) // (2 * max(1, count - 1))
+        places = [int(padded.sum(axis=1).argmax()), *by_length[middles].tolist()]
+        batches = self._of_window(number, 0, places)
+        return Sample(*tokens, *tokens_padded, self._text.windows == 1, batches)
+
+    def _of_window(self, number: int, epoch: int, places: Iterable[int]) -> Iterator[Batch]:
         text = self._text.window(number)
         plan = plan_epoch(text, self._batch_tokens, self._seed, epoch, number)
         for place in places:

@@ -299,6 +299,11 @@ def list_checkpoints(directory: Path) -> list[Path]:
     return sorted(filter(_step_is_told, directory.iterdir()), key=_step)
 
 
+def newest_step(directory: Path) -> int:
+    """The step of the newest checkpoint in ``directory``, whole or not; 0, if there is none."""
+    return max(map(_step, list_checkpoints(directory)), default=0)
+
+
 def _step_is_told(path: Path) -> bool:
     return _NAME.fullmatch(path.name) is not None
 

@@ -76,6 +76,22 @@ class RunDirectory:
         return self.path / "metrics.jsonl"
 
     @property
+    def tensorboard(self) -> Path:
+        """The directory of the same as event files of TensorBoard."""
+        return self.path / "tensorboard"
+
+    @property
+    def curves(self) -> Path:
+        """The same as a picture."""
+        return self.path / "curves.png"
+
+    @property
+    def _own(self) -> tuple[Path, ...]:
+        """All that is written to, but for the lock."""
+        files = (self.config, self.origins, self.metrics, self.curves)
+        return (*files, self.tokenizer, self.encoded, self.checkpoints, self.tensorboard)
+
+    @property
     def is_shared(self) -> bool:
         """Whether it holds no run, but a model as it is shared; see shared.py."""
         return not self.config.is_file() and (self.path / shared.CONFIG).is_file()
@@ -132,15 +148,15 @@ class RunDirectory:
         self.refuse_other_content()
         # The lock is ours: what a process left in our files' places is a dead one's.
         if self.path.is_dir():
-            remove_leftovers(self.path, [path.name for path in self._own if path != self.lock])
+            remove_leftovers(self.path, [path.name for path in self._own])
         for directory in (self.checkpoints, self.encoded):
             if directory.is_dir():
                 remove_leftovers(directory, ["*"])
         if self.config.is_file():
             if overwrite:
                 self._clear()
-            else:
-                self._refuse_changes(config)
+            elif self.refuse_changes(config):
+                self.forget_text()
         # The settings come first, and stay when the rest is cleared: by them the directory is known
         # as a run, whenever the process dies.
         self.path.mkdir(parents=True, exist_ok=True)
@@ -154,12 +170,6 @@ class RunDirectory:
         self.checkpoints.mkdir(exist_ok=True)
         _refuse_unwritable(self.checkpoints)
 
-    @property
-    def _own(self) -> tuple[Path, ...]:
-        """What a training writes."""
-        files = (self.config, self.origins, self.metrics, self.lock)
-        return (*files, self.checkpoints, self.tokenizer, self.encoded)
-
     def refuse_other_content(self) -> None:
         """Make sure that nothing but a run, or nothing at all, is in the directory.
 
@@ -170,7 +180,7 @@ class RunDirectory:
             RunError: there are files that are not a run's, or lie elsewhere.
         """
         self.refuse_shared()
-        for path in self._own:
+        for path in (*self._own, self.lock):
             if path.is_symlink():
                 raise RunError(
                     f"{path}: is a link, and what is written there would be written elsewhere; "
@@ -193,13 +203,22 @@ class RunDirectory:
                 remove_directory(directory)
 
     def _clear(self) -> None:
-        if self.checkpoints.is_dir():
-            remove_directory(self.checkpoints)
+        for directory in (self.checkpoints, self.tensorboard):
+            if directory.is_dir():
+                remove_directory(directory)
         self.forget_text()
-        self.metrics.unlink(missing_ok=True)
-        self.origins.unlink(missing_ok=True)
+        for file in (self.metrics, self.curves, self.origins):
+            file.unlink(missing_ok=True)
 
-    def _refuse_changes(self, config: Config) -> None:
+    def refuse_changes(self, config: Config) -> bool:
+        """Make sure that the run that is there can go on with ``config``; nothing is written.
+
+        Returns:
+            Whether what was made of the training text is of other settings, and to be made again.
+
+        Raises:
+            ConfigError: it cannot.
+        """
         # torch is imported with it
         from transformer_cli.runs.checkpoint import list_checkpoints, tells_batches
 
@@ -214,15 +233,14 @@ class RunDirectory:
         ]
         if not list_checkpoints(self.checkpoints):
             # Nothing is trained yet, and a tokenizer is made again in seconds.
-            stale = any(difference.key.startswith(_SHAPES_TOKENIZER) for difference in changed)
-            if stale:
-                self.forget_text()
-        elif changed := [each for each in changed if not _has_only_moved(each)]:
+            return any(difference.key.startswith(_SHAPES_TOKENIZER) for difference in changed)
+        if changed := [each for each in changed if not _has_only_moved(each)]:
             listed = "; ".join(map(str, changed))
             raise ConfigError(
                 f"{self.path}: trained with other settings ({listed}); "
                 "go on with the old ones, choose another --run-dir, or start anew with --overwrite"
             )
+        return False
 
 
 def _has_only_moved(difference: Difference) -> bool:

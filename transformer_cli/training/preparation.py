@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from transformer_cli.config.schema import Config, DataConfig
 from transformer_cli.data.corpus import ParallelText, without_blank_pairs
@@ -106,6 +107,31 @@ def prepare(config: Config, texts: Texts, run: RunDirectory, progress: Progress)
     return Prepared(tokenizers, store, encode_text(texts.val, tokenizers, progress))
 
 
+def find_prepared(
+    config: Config, texts: Texts, run: RunDirectory, progress: Progress
+) -> Prepared | None:
+    """What ``prepare`` would find there and take as it is, or None; nothing is written.
+
+    Args:
+        config: the experiment's settings, with which the run that is there can go on.
+        texts: what ``read_texts`` gave.
+        run: a run directory, or none yet.
+        progress: draws a bar.
+
+    Raises:
+        RunError: the run was trained on another text.
+        TokenizerError: the tokenizers' files are damaged.
+    """
+    text_sum = texts.train.survey.text_sum
+    if not _has_tokenizers(config, run, text_sum):
+        return None
+    store = open_store(run.encoded, text_sum, fingerprint(run.tokenizer))
+    if store is None:
+        return None
+    tokenizers = load_tokenizers(run.tokenizer)
+    return Prepared(tokenizers, store, encode_text(texts.val, tokenizers, progress))
+
+
 def open_prepared(config: Config, run: RunDirectory, progress: Progress) -> tuple[Texts, Prepared]:
     """What ``read_texts`` and ``prepare`` have given another process, by reading alone.
 
@@ -148,19 +174,11 @@ def _tokenizers(
     config: Config, run: RunDirectory, text: StreamedText, progress: Progress
 ) -> Tokenizers:
     text_sum = text.survey.text_sum
-    source = RunDirectory(config.init).tokenizer if config.init is not None else None
-    begun = bool(list_checkpoints(run.checkpoints))
+    if _has_tokenizers(config, run, text_sum):
+        return load_tokenizers(run.tokenizer)
     if run.tokenizer.is_dir():
-        # Weights yet to be inherited may have been trained anew, with other tokenizers.
-        inherited = begun or source is None or same_tokenizers(source, run.tokenizer)
-        if learned_from(run.tokenizer) == text_sum and inherited:
-            return load_tokenizers(run.tokenizer)
-        if begun:
-            raise RunError(
-                f"{run.path}: the training text has changed since this run began; choose another "
-                "--run-dir, or start anew with --overwrite"
-            )
         run.forget_text()
+    source = _source_of_tokenizers(config)
     languages = (config.data.src_lang, config.data.tgt_lang)
     with whole_directory(run.tokenizer) as directory:
         if source is not None:
@@ -168,6 +186,28 @@ def _tokenizers(
         return learn_tokenizers(
             config.tokenizer, *languages, text.src, text.tgt, text_sum, directory, progress
         )
+
+
+def _has_tokenizers(config: Config, run: RunDirectory, text_sum: str) -> bool:
+    """Whether those in the run are what ``config`` and the text ask for."""
+    if not run.tokenizer.is_dir():
+        return False
+    begun = bool(list_checkpoints(run.checkpoints))
+    source = _source_of_tokenizers(config)
+    # Weights yet to be inherited may have been trained anew, with other tokenizers.
+    inherited = begun or source is None or same_tokenizers(source, run.tokenizer)
+    if learned_from(run.tokenizer) == text_sum and inherited:
+        return True
+    if begun:
+        raise RunError(
+            f"{run.path}: the training text has changed since this run began; choose another "
+            "--run-dir, or start anew with --overwrite"
+        )
+    return False
+
+
+def _source_of_tokenizers(config: Config) -> Path | None:
+    return RunDirectory(config.init).tokenizer if config.init is not None else None
 
 
 def _encoded(

@@ -19,6 +19,7 @@ from transformer_cli.runs.checkpoint import (
     save_checkpoint,
 )
 from transformer_cli.runs.directory import RunDirectory
+from transformer_cli.training.events import EventLog
 from transformer_cli.training.metrics import MetricsLog, Window
 from transformer_cli.training.trainer import Progress, Trainer
 
@@ -110,6 +111,8 @@ class Session:
             self._metrics = MetricsLog(
                 self.run.metrics, self.trainer.step, validated=not self._unvalidated
             )
+            began = time.time() - self.standing.seconds
+            self._events = EventLog(self.run.tensorboard, self.run.metrics, began)
         self._started = time.monotonic() - self.standing.seconds
 
     @property
@@ -220,6 +223,7 @@ class Session:
         record = Record(kind, {**where, **values, "seconds": round(self.standing.seconds, 3)})
         if self._ranks.leads:
             self._metrics.append(record.values)
+            self._events.append(record.values)
         return record
 
     def _save(self) -> None:

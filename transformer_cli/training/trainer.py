@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from transformer_cli.config.schema import Config
 from transformer_cli.data.batches import Batch
-from transformer_cli.data.windows import EpochBatches, Resegment, WindowedText
+from transformer_cli.data.windows import EpochBatches, Resegment, Sample, WindowedText
 from transformer_cli.errors import ConfigError, TrainingError
 from transformer_cli.model.transformer import Transformer
 from transformer_cli.model.weights import load_weights, weights_of
@@ -72,6 +72,7 @@ class Trainer:
     ) -> None:
         self.model = model
         self.ranks = ranks
+        self._setting = (text, config, precision, resegment)
         # What is validated and kept: the moving average of the weights, if there is one.
         averaging = config.training.average_decay is not None
         self.kept = copy.deepcopy(model).requires_grad_(False) if averaging else model
@@ -119,6 +120,23 @@ class Trainer:
                 self.epoch, self.batch = self.epoch + 1, 0
                 self._batches = self._own_batches()
             yield self._update(batches, where, ends_epoch, stop_requested)
+
+    def spare(self) -> "Trainer":
+        """One of its own that begins with a copy of the weights, alone: to try things out with."""
+        return Trainer(copy.deepcopy(self.model), *self._setting)
+
+    def try_step(self, batches: list[Batch]) -> None:
+        """Learn from ``batches``, wherever training stands, which stays there.
+
+        Raises:
+            TrainingError: a loss or a gradient is not a finite number.
+        """
+        batches = [batch.to(self.device) for batch in batches]
+        self._update(batches, "a step on trial", False, lambda: False)
+
+    def sample(self, count: int) -> Sample:
+        """What an epoch of all ranks is like, and at most ``count`` of its batches."""
+        return self._epochs.sample(count)
 
     def state(self) -> dict[str, Any]:
         """Where training stands, beside weights and moments."""

@@ -1,0 +1,96 @@
+"""What ``train`` puts together: a trainer, how its model is validated, and a summary of both."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import torch
+
+from transformer_cli.config.schema import Config
+from transformer_cli.inference.evaluation import GivenUpError, evaluate, measurable
+from transformer_cli.inference.translator import Translator
+from transformer_cli.model.transformer import build_model
+from transformer_cli.model.weights import load_weights
+from transformer_cli.ranks import Ranks
+from transformer_cli.runs.checkpoint import list_checkpoints
+from transformer_cli.runs.directory import RunDirectory
+from transformer_cli.runs.inheritance import inherited_weights
+from transformer_cli.text.vocabulary import PAD_ID
+from transformer_cli.training.forecast import PROBED, WORTHWHILE, forecast
+from transformer_cli.training.preparation import (
+    Prepared,
+    Texts,
+    subword_sampling,
+    text_to_train_on,
+)
+from transformer_cli.training.session import Validation
+from transformer_cli.training.summary import Row, computing, expectation, summary
+from transformer_cli.training.trainer import Trainer
+
+
+@dataclass
+class Setup:
+    """A training that is ready to begin, or to go on once its state is loaded.
+
+    Args:
+        config: the experiment's settings.
+        texts: what ``read_texts`` gave.
+        prepared: what was made of it.
+        run: where it is to be found.
+        device: where to compute.
+        precision: type of the matrix products.
+        ranks: who shares the work.
+    """
+
+    config: Config
+    texts: Texts
+    prepared: Prepared
+    run: RunDirectory
+    device: torch.device
+    precision: torch.dtype
+    ranks: Ranks
+
+    def __post_init__(self) -> None:
+        config, tokenizers, val = self.config, self.prepared.tokenizers, self.prepared.val
+        self._text = text_to_train_on(config, self.prepared.train)
+        model = build_model(
+            config.model, tokenizers.src.size, tokenizers.tgt.size, PAD_ID, config.seed
+        ).to(self.device)
+        if config.init is not None and not list_checkpoints(self.run.checkpoints):
+            load_weights(model, inherited_weights(RunDirectory(config.init)))
+        sampling = subword_sampling(config, tokenizers)
+        self.trainer = Trainer(model, self._text, config, self.precision, sampling, self.ranks)
+        self._translator = Translator(
+            self.trainer.kept, tokenizers, config, config.decoding, self.precision
+        ).searching(beam_size=1)
+        self._unmeasured = len(val) - len(measurable(self._translator, val))
+        self._translator.refuse_too_long(val.src.lengths, "validation source sentence")
+        self._translator.refuse_too_long(val.tgt.lengths, "validation target sentence")
+
+    def validate(self, give_up: Callable[[], bool]) -> Validation | None:
+        """How good the model is on the validation split; None, if it was told to give up."""
+        self.trainer.kept.eval()
+        try:
+            evaluation = evaluate(
+                self._translator, self.texts.val, ranks=self.ranks, give_up=give_up
+            )
+        except GivenUpError:
+            return None
+        return Validation(evaluation.loss, evaluation.scores.bleu, evaluation.scores.bleu_lc)
+
+    def summary(self, always_probe: bool = False) -> Iterator[Row]:
+        """What there is to say of the training from where its trainer stands.
+
+        Args:
+            always_probe: try some steps even where training is hardly longer than that.
+        """
+        trainer = self.trainer
+        sample = trainer.sample(PROBED)
+        batches_left = (trainer.total_steps - trainer.step) * self.config.training.accumulate
+        probing = batches_left > 0 and (always_probe or batches_left >= WORTHWHILE)
+        expected = forecast(trainer, sample) if probing else None
+        pairs = len(self._text)
+        yield from summary(
+            self.config, self.texts, self.prepared, trainer, sample, pairs, self._unmeasured
+        )
+        yield computing(self.device, self.precision, self.ranks.size)
+        yield from expectation(expected, self.run.path)

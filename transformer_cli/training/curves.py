@@ -1,0 +1,116 @@
+"""The run's curves as one picture."""
+
+import logging
+import math
+import warnings
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from transformer_cli.files import whole_file
+from transformer_cli.training.metrics import read_records
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+# Okabe and Ito's, which people who see few colours can tell apart.
+_BLUE, _ORANGE, _GREEN = "#0072B2", "#D55E00", "#009E73"
+
+Records = Sequence[Mapping[str, Any]]
+
+
+def draw_curves(metrics: Path, picture: Path, title: str, lowercased: bool = False) -> None:
+    """Draw loss, perplexity, BLEU and learning rate over the steps, and mark the best step.
+
+    The picture is a function of records and arguments alone; without records there is none.
+
+    Args:
+        metrics: metrics.jsonl.
+        picture: the PNG file to make.
+        title: what stands above it.
+        lowercased: whether the model is judged without regard to case.
+
+    Raises:
+        OSError: it cannot be written.
+        Exception: whatever else may keep matplotlib from drawing.
+    """
+    records = list(read_records(metrics))
+    if not records:
+        return
+    # It tells of caches and fonts, which nobody has asked for.
+    logging.getLogger("matplotlib").setLevel(logging.CRITICAL)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        # Takes a second: not before there is something to draw.
+        import matplotlib
+        from matplotlib.figure import Figure
+
+        # A user's own settings may ask for what is not installed, LaTeX, say.
+        with matplotlib.rc_context(dict(matplotlib.rcParamsDefault)):
+            figure = Figure(figsize=(10, 6.4), dpi=110)
+            figure.subplots_adjust(0.065, 0.085, 0.985, 0.88, wspace=0.18, hspace=0.3)
+            figure.suptitle(title, x=0.065, y=0.975, ha="left", size=13, parse_math=False)
+            _fill(list(figure.subplots(2, 2, sharex=True).flat), records, lowercased)
+            with whole_file(picture) as temporary, temporary.open("wb") as file:
+                figure.savefig(file, format="png", metadata={"Software": None})
+
+
+def _fill(panels: Sequence["Axes"], records: Records, lowercased: bool) -> None:
+    train, validation = (
+        [each for each in records if each["kind"] == kind] for kind in ("train", "validation")
+    )
+    best = max((each["step"] for each in validation if each.get("best")), default=None)
+    loss, perplexity, bleu, rate = panels
+    _line(loss, train, "loss", "training: what is minimised", _BLUE)
+    _line(loss, validation, "loss", "validation", _ORANGE, best)
+    _line(perplexity, train, "perplexity", "training", _BLUE)
+    _line(perplexity, validation, "perplexity", "validation", _ORANGE, best)
+    _line(bleu, validation, "bleu_lc" if lowercased else "bleu", "validation", _ORANGE, best)
+    _line(rate, train, "learning_rate", None, _GREEN)
+    names = ("loss", "perplexity", "BLEU, lowercased" if lowercased else "BLEU", "learning rate")
+    for axes, name in zip(panels, names, strict=True):
+        if best is not None:
+            axes.axvline(best, color="#888888", linewidth=0.8, linestyle=":")
+        _dress(axes, name, records[-1]["step"])
+    perplexity.set_yscale("log")
+    perplexity.yaxis.set_major_formatter("{x:,g}")
+    for axes in (bleu, rate):
+        axes.set_ylim(bottom=0)
+        axes.set_xlabel("step")
+
+
+def _line(
+    axes: "Axes",
+    records: Records,
+    key: str,
+    label: str | None,
+    colour: str,
+    best: int | None = None,
+) -> None:
+    """One curve; at the best step it has a ring, and the legend says how much it is there."""
+    values = {each["step"]: each[key] for each in records if math.isfinite(each[key])}
+    if best in values:
+        label = f"{label} (best, step {best:,}: {values[best]:.2f})"
+        axes.plot(best, values[best], "o", color=colour, fillstyle="none", markersize=9)
+    marker = "o" if len(values) < 40 else ""
+    axes.plot(
+        list(values),
+        list(values.values()),
+        marker,
+        linestyle="-",
+        color=colour,
+        markersize=3,
+        label=label,
+    )
+
+
+def _dress(axes: "Axes", name: str, last_step: int) -> None:
+    """Title, legend, a light grid."""
+    axes.set_title(name, loc="left", size=11, weight="bold")
+    axes.set_xlim(0, last_step * 1.02)
+    axes.grid(color="#dddddd", linewidth=0.6)
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.tick_params(labelsize=9)
+    if axes.get_legend_handles_labels()[1]:
+        axes.legend(fontsize=8.5, frameon=False)

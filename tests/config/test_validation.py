@@ -187,11 +187,13 @@ def test_wrong_added_pairs(data: str, message: str) -> None:
         ),
         (
             "data: {kind: copy}\ntokenizer:\n  kind: [1]\n",
-            "x.yaml:3: tokenizer.kind: expected 'words' or 'sentencepiece', found a list of 1",
+            "x.yaml:3: tokenizer.kind: expected 'words', 'sentencepiece', 'wordpiece' or "
+            "'huggingface', found a list of 1",
         ),
         (
             "data: {kind: copy}\ntokenizer:\n  lowercase: true\n",
-            "x.yaml:2: tokenizer.kind: missing; it is 'words' or 'sentencepiece'",
+            "x.yaml:2: tokenizer.kind: missing; it is 'words', 'sentencepiece', 'wordpiece' or "
+            "'huggingface'",
         ),
         (
             "tokenizer: {kind: words}\n",
@@ -222,7 +224,7 @@ def test_kinds_and_what_is_missing(text: str, message: str) -> None:
         (
             "model:\n  tying: all\n",
             "x.yaml:4: model.tying: 'all' needs one vocabulary for both sides "
-            "(tokenizer.kind sentencepiece with joint: true); use 'output'",
+            "(subwords with joint: true, or one file for both); use 'output'",
         ),
         (
             "model:\n  positions: learned\n  max_positions: 100\n",

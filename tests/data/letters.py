@@ -16,3 +16,9 @@ class LettersFrom:
 
     def decode(self, ids: Sequence[int]) -> str:
         return "".join(chr(number + ord(self.first)) for number in ids)
+
+    def token(self, number: int) -> str:
+        return str(number)
+
+    def word_starts(self, ids: Sequence[int]) -> list[bool]:
+        return [True] * len(ids)

@@ -27,6 +27,12 @@ class Digits:
     def decode(self, ids: Sequence[int]) -> str:
         return "".join(map(str, ids))
 
+    def token(self, number: int) -> str:
+        return str(number)
+
+    def word_starts(self, ids: Sequence[int]) -> list[bool]:
+        return [True] * len(ids)
+
 
 @dataclass(frozen=True)
 class Numbers:

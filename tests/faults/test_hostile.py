@@ -20,7 +20,7 @@ from transformer_cli.config.schema import SentencePieceTokenizer
 from transformer_cli.errors import TokenizerError
 from transformer_cli.files import sha256
 from transformer_cli.runs import checkpoint
-from transformer_cli.text import subwords
+from transformer_cli.text import trying
 from transformer_cli.text.subwords import SubwordTokenizer, learn_model
 from transformer_cli.text.vocabulary import SPECIALS
 
@@ -498,17 +498,17 @@ def test_a_model_that_ends_its_process_ends_the_trial_only(
     (tmp_path / "trial.py").write_text(script)
     model = learned("bpe")
     monkeypatch.setattr("transformer_cli.text.trial.__file__", str(tmp_path / "trial.py"))
-    monkeypatch.setattr(subwords, "_TRIAL_PATIENCE", 2.0 if "while" in script else 60.0)
+    monkeypatch.setattr(trying, "_TRIAL_PATIENCE", 2.0 if "while" in script else 60.0)
     # What was just learned is known to be good.
     SubwordTokenizer(model, lowercase=False, source=Path("joint.model"))
-    monkeypatch.setattr(subwords, "_trusted", set())
+    monkeypatch.setattr(trying, "_trusted", set())
     with pytest.raises(TokenizerError, match=f"^joint.model: {message}"):
         SubwordTokenizer(model, lowercase=False, source=Path("joint.model"))
 
 
 def test_a_model_is_tried_once(monkeypatch: pytest.MonkeyPatch) -> None:
     model = learned("bpe")
-    monkeypatch.setattr(subwords, "_trusted", set())
+    monkeypatch.setattr(trying, "_trusted", set())
     for _ in range(2):
         SubwordTokenizer(model, lowercase=False, source=Path("joint.model"))
         monkeypatch.setattr("subprocess.run", None)

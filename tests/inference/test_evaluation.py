@@ -171,6 +171,12 @@ class NumberTokenizer:
     def decode(self, ids: Sequence[int]) -> str:
         return " ".join(map(str, ids))
 
+    def token(self, number: int) -> str:
+        return str(number)
+
+    def word_starts(self, ids: Sequence[int]) -> list[bool]:
+        return [True] * len(ids)
+
 
 def random_translator() -> Translator:
     config = Config(

@@ -39,6 +39,9 @@ class NumberTokenizer:
     def token(self, number: int) -> str:
         return str(number)
 
+    def word_starts(self, ids: Sequence[int]) -> list[bool]:
+        return [True] * len(ids)
+
 
 class CountingTransformer(Transformer):
     """Remembers how many sentences are searched for a translation, batch by batch."""

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from transformer_cli.config.schema import SentencePieceTokenizer
 from transformer_cli.errors import CorpusError, TokenizerError
-from transformer_cli.text import subwords
+from transformer_cli.text.lines import sample
 from transformer_cli.text.subwords import SubwordTokenizer, learn_model
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, SPECIALS, UNK_ID
 
@@ -181,7 +181,7 @@ def test_what_ends_the_reading_is_what_is_raised(failure: BaseException) -> None
 
 def test_of_very_many_lines_some_are_learned_from(monkeypatch: pytest.MonkeyPatch) -> None:
     def models(most: int) -> set[bytes]:
-        monkeypatch.setattr(subwords, "_MOST_LINES", most)
+        monkeypatch.setattr("transformer_cli.text.lines.MOST_LINES", most)
         return {learn_model(settings(), LINES, "training text", quiet) for _ in range(2)}
 
     everything, enough, half = models(10**6), models(len(LINES)), models(len(LINES) // 2)
@@ -192,13 +192,13 @@ def test_of_very_many_lines_some_are_learned_from(monkeypatch: pytest.MonkeyPatc
 
 def test_a_sample_is_even_and_of_its_size() -> None:
     lines = [str(number) for number in range(10_000)]
-    sample = [int(line) for line in subwords._sample(lines, len(lines), 1000)]
-    assert len(set(sample)) == 1000
-    assert sample == sorted(sample)
+    chosen = [int(line) for line in sample(lines, len(lines), 1000)]
+    assert len(set(chosen)) == 1000
+    assert chosen == sorted(chosen)
     # Of ten lines one is taken, 100 of each thousand, with a deviation of nine.
-    tenths = [sum(1 for each in sample if each // 1000 == tenth) for tenth in range(10)]
+    tenths = [sum(1 for each in chosen if each // 1000 == tenth) for tenth in range(10)]
     assert all(60 < tenth < 140 for tenth in tenths)
-    assert list(subwords._sample(lines, len(lines), len(lines))) == lines
+    assert list(sample(lines, len(lines), len(lines))) == lines
 
 
 @pytest.mark.parametrize("data", [b"", b"x", bytes(range(256)), b"\x00" * 50])

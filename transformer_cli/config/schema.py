@@ -6,7 +6,7 @@ Where a default is a number from the literature, its source is "Attention Is All
 
 import os.path
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     AfterValidator,
@@ -14,6 +14,8 @@ from pydantic import (
     ConfigDict,
     Field,
     PositiveFloat,
+    SerializerFunctionWrapHandler,
+    model_serializer,
     model_validator,
 )
 
@@ -150,9 +152,14 @@ class WordsTokenizer(Section):
         None, description="language whose spaCy rules split the target; its own if not given"
     )
 
+    @property
+    def one_vocabulary(self) -> bool:
+        """Whether both sides share one."""
+        return False
+
 
 class SentencePieceTokenizer(Section):
-    """Subwords by SentencePiece, learned from the training text."""
+    """Subwords by SentencePiece, learned from the training text or taken from files."""
 
     kind: Literal["sentencepiece"]
     model_type: Literal["bpe", "unigram"] = Field("bpe", description="kind of subwords")
@@ -165,9 +172,117 @@ class SentencePieceTokenizer(Section):
     character_coverage: Annotated[float, Field(gt=0.9, le=1.0)] = Field(
         1.0, description="share of the training text's characters that get an entry"
     )
+    model: FilePath | None = Field(
+        None,
+        description="a SentencePiece model made elsewhere, for both sides; null: one is learned, "
+        "as the other keys say",
+    )
+    src_model: FilePath | None = Field(None, description="the same for the source side alone")
+    tgt_model: FilePath | None = Field(None, description="the same for the target side alone")
+
+    @model_validator(mode="after")
+    def _learned_or_from_files(self) -> Self:
+        files = _files(self, "model")
+        given = [key for key in _LEARNING if key in self.model_fields_set]
+        if files and given:
+            raise ValueError(
+                f"{given[0]}: is for learning, and a model made elsewhere is settled; leave it out"
+            )
+        return self
+
+    @model_serializer(mode="wrap")
+    def _as_given(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        # What is settled by files has no setting.
+        settings: dict[str, Any] = dump(self)
+        unused = _LEARNING if self.files else ()
+        return {key: value for key, value in settings.items() if key not in unused}
+
+    @property
+    def files(self) -> dict[Literal["src", "tgt", "joint"], Path]:
+        """The models made elsewhere, by side; empty: they are learned."""
+        return _files(self, "model")
+
+    @property
+    def one_vocabulary(self) -> bool:
+        """Whether both sides share one."""
+        return "joint" in self.files if self.files else self.joint
 
 
-TokenizerConfig = Annotated[WordsTokenizer | SentencePieceTokenizer, Field(discriminator="kind")]
+_LEARNING = ("model_type", "vocab_size", "joint", "byte_fallback", "character_coverage")
+
+
+class WordPieceTokenizer(Section):
+    """WordPiece, BERT's kind of subwords, learned from the training text; keeps spaces."""
+
+    kind: Literal["wordpiece"]
+    vocab_size: Annotated[int, Field(ge=8, lt=2**31)] = Field(
+        8000, description="most entries of a vocabulary, the four specials included"
+    )
+    joint: bool = Field(True, description="one vocabulary for both sides")
+    min_frequency: Count = Field(
+        2, description="characters and pairs seen fewer times than this get no entry"
+    )
+    lowercase: bool = Field(False, description="lowercase text on both sides, output too")
+    strip_accents: bool = Field(False, description="leave accents out on both sides, output too")
+
+    @property
+    def one_vocabulary(self) -> bool:
+        """Whether both sides share one."""
+        return self.joint
+
+
+class HuggingFaceTokenizer(Section):
+    """A Hugging Face tokenizer.json made elsewhere: WordPiece, BPE or unigrams, say."""
+
+    kind: Literal["huggingface"]
+    file: FilePath | None = Field(None, description="path of a tokenizer.json for both sides")
+    src_file: FilePath | None = Field(None, description="the same for the source side alone")
+    tgt_file: FilePath | None = Field(None, description="the same for the target side alone")
+    lowercase: bool = Field(
+        False, description="lowercase text before the file's own rules, and validate by BLEU so"
+    )
+
+    @model_validator(mode="after")
+    def _has_files(self) -> Self:
+        if not _files(self, "file"):
+            raise ValueError("file: missing (path of a tokenizer.json for both sides)")
+        return self
+
+    @property
+    def files(self) -> dict[Literal["src", "tgt", "joint"], Path]:
+        """The files, by side."""
+        return _files(self, "file")
+
+    @property
+    def one_vocabulary(self) -> bool:
+        """Whether both sides share one."""
+        return "joint" in self.files
+
+
+def _files(section: Section, key: str) -> dict[Literal["src", "tgt", "joint"], Path]:
+    """The paths in ``key``, or ``src_`` and ``tgt_`` before it; empty if there are none."""
+    joint, src, tgt = (getattr(section, each) for each in (key, f"src_{key}", f"tgt_{key}"))
+    if joint is not None:
+        for side, path in (("src", src), ("tgt", tgt)):
+            if path is not None:
+                raise ValueError(
+                    f"{side}_{key}: {key} is for both sides; give that, or src_{key} and tgt_{key}"
+                )
+        return {"joint": joint}
+    if src is None and tgt is None:
+        return {}
+    if src is None or tgt is None:
+        missing, given = ("src", "tgt") if src is None else ("tgt", "src")
+        raise ValueError(
+            f"{missing}_{key}: missing, as {given}_{key} is for one side; give both, or {key}"
+        )
+    return {"src": src, "tgt": tgt}
+
+
+TokenizerConfig = Annotated[
+    WordsTokenizer | SentencePieceTokenizer | WordPieceTokenizer | HuggingFaceTokenizer,
+    Field(discriminator="kind"),
+]
 
 # --- model ----------------------------------------------------------------------------------------
 
@@ -361,19 +476,17 @@ class Config(Section):
 
     @model_validator(mode="after")
     def _sections_agree(self) -> Self:
-        if self.model.tying == "all" and not (
-            isinstance(self.tokenizer, SentencePieceTokenizer) and self.tokenizer.joint
-        ):
+        if self.model.tying == "all" and not self.tokenizer.one_vocabulary:
             raise ValueError(
                 "model.tying: 'all' needs one vocabulary for both sides "
-                "(tokenizer.kind sentencepiece with joint: true); use 'output'"
+                "(subwords with joint: true, or one file for both); use 'output'"
             )
-        has_merges = (
-            isinstance(self.tokenizer, SentencePieceTokenizer)
-            and self.tokenizer.model_type == "bpe"
+        # What a model made elsewhere has is seen when it is opened.
+        may_have_merges = isinstance(self.tokenizer, SentencePieceTokenizer) and (
+            bool(self.tokenizer.files) or self.tokenizer.model_type == "bpe"
         )
         for key in ("src_bpe_dropout", "tgt_bpe_dropout"):
-            if getattr(self.training, key) and not has_merges:
+            if getattr(self.training, key) and not may_have_merges:
                 raise ValueError(
                     f"training.{key}: needs merges to leave out (tokenizer.kind sentencepiece "
                     "with model_type: bpe); leave it at 0"

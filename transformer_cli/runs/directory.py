@@ -32,6 +32,9 @@ _MAY_CHANGE = (
 _SHAPES_TOKENIZER = ("data.", "tokenizer.", "init")
 # Paths. What lies there may have been moved, with the whole checkout, say.
 _FILES = ("data.train.", "data.val.", "data.more", "init")
+_TOKENIZER_FILES = [
+    f"tokenizer.{side}{key}" for side in ("", "src_", "tgt_") for key in ("model", "file")
+]
 
 
 @dataclass(frozen=True)
@@ -245,7 +248,7 @@ class RunDirectory:
 
 def _has_only_moved(difference: Difference) -> bool:
     """Whether files have another path than before because nothing is left in the old place."""
-    if not difference.key.startswith(_FILES):
+    if not (difference.key.startswith(_FILES) or difference.key in _TOKENIZER_FILES):
         return False
     old, new = _paths(difference.old), _paths(difference.new)
     return 0 < len(old) == len(new) and not any(Path(path).exists() for path in old)

@@ -61,7 +61,7 @@ def _refuse_other_kind(config: Config, source: RunDirectory) -> None:
     old = source.load_config()
     kinds: tuple[str, ...] = ("tokenizer.",)
     # A joint vocabulary reads whatever it is given; others are made for their side's language.
-    if not (config.tokenizer.kind == "sentencepiece" and config.tokenizer.joint):
+    if not config.tokenizer.one_vocabulary:
         kinds = (*kinds, "data.src_lang", "data.tgt_lang")
     tokenizer = [each for each in differences(old, config) if each.key.startswith(kinds)]
     differing = [*tokenizer, *model_differences(old, config)]

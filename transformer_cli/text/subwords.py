@@ -1,20 +1,18 @@
 """Subwords by SentencePiece, learned from training text."""
 
-import hashlib
 import io
-import random
 import re
-import subprocess
-import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 from transformer_cli.config.schema import SentencePieceTokenizer
 from transformer_cli.errors import TokenizerError
-from transformer_cli.text import trial
-from transformer_cli.text.lines import Lines, Progress
+from transformer_cli.text.lines import LearningText, Lines, Progress
+from transformer_cli.text.protocol import marked_starts
+from transformer_cli.text.renumbering import Renumbering, Specials
+from transformer_cli.text.trying import trust, try_model
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, SPECIALS, UNK_ID
 
 # Part of what is learned, as the unigram sums depend on how they were cut up: never the machine's
@@ -23,12 +21,6 @@ _NUM_THREADS = 4
 # Longer lines are not learned from, in bytes. SentencePiece's own limit, 4192, is a long paragraph.
 _LONGEST_LINE = 1 << 16
 _ERRORS_ONLY = 2
-# SentencePiece holds the lines that it learns from. More of them than this teach it nothing new.
-_MOST_LINES = 1_000_000
-# Seconds for what takes a tenth of one.
-_TRIAL_PATIENCE = 60.0
-# The SHA-256 of the models that this process learned or tried; see _try.
-_trusted: set[bytes] = set()
 _TOO_MANY = re.compile(r"Vocabulary size too high \(\d+\)\. .*<= (\d+)")
 _TOO_FEW = re.compile(r"Vocabulary size is smaller than required_chars\. \d+ vs (\d+)")
 
@@ -37,40 +29,54 @@ class SubwordTokenizer:
     """Lines as ids of subwords.
 
     Args:
-        model: the bytes of a SentencePiece model that ``learn_model`` made. SentencePiece trusts
-            them, so those that this process has not learned are first tried in another.
+        model: the bytes of a SentencePiece model. SentencePiece trusts them, so those that this
+            process has not learned are first tried in another.
         lowercase: whether lines are lowercased first.
         source: the file that ``model`` came from, for messages.
+        specials: where a model made elsewhere has its specials; None: where ``learn_model`` puts
+            them, and its ids are ours.
 
     Raises:
         TokenizerError: SentencePiece cannot read or use the model, or its specials are not ours.
     """
 
-    def __init__(self, model: bytes, lowercase: bool, source: Path) -> None:
-        import sentencepiece
-
-        _try(model, source)
-        self._processor: Any = sentencepiece.SentencePieceProcessor()
-        try:
-            self._processor.LoadFromSerializedProto(model)
-        except RuntimeError as error:
-            raise TokenizerError(f"{source}: not a SentencePiece model; learn it again") from error
-        pieces = tuple(self._processor.id_to_piece(list(range(min(len(SPECIALS), self.size)))))
-        if pieces != SPECIALS:
-            raise TokenizerError(
-                f"{source}: starts with the pieces {pieces}, not {SPECIALS}; learn it again"
-            )
+    def __init__(
+        self, model: bytes, lowercase: bool, source: Path, specials: Specials | None = None
+    ) -> None:
+        self._processor = open_model(model, source, "learn it again")
+        pieces = range(self._processor.get_piece_size())
+        self._numbers: Renumbering | None = None
+        if specials is not None:
+            try:
+                self._numbers = Renumbering(specials, pieces)
+            except ValueError as error:
+                raise TokenizerError(f"{source}: {error}; restore tokenizer.json") from error
+        else:
+            first = tuple(self._processor.id_to_piece(list(pieces[: len(SPECIALS)])))
+            if first != SPECIALS:
+                raise TokenizerError(
+                    f"{source}: starts with the pieces {first}, not {SPECIALS}; learn it again"
+                )
         self._lowercase = lowercase
 
     @property
     def size(self) -> int:
         """Entries of the vocabulary, the four specials included."""
-        return int(self._processor.get_piece_size())
+        return len(self._numbers) if self._numbers else int(self._processor.get_piece_size())
+
+    @property
+    def has_merges(self) -> bool:
+        """Whether ``sample`` leaves out merges: the model is one of byte pair encoding."""
+        # The library does not say what a model is, only what it can do: of many ways to cut a text
+        # unigrams can give the best, byte pairs one at random, words and characters none.
+        return _can(self._processor.encode, enable_sampling=True, alpha=0.5, nbest_size=-1) and (
+            not _can(self._processor.nbest_encode, nbest_size=2)
+        )
 
     def encode(self, line: str) -> list[int]:
         """A line's ids, without BOS and EOS."""
         ids: list[int] = self._processor.encode(line.lower() if self._lowercase else line)
-        return ids
+        return self._numbers.ours(ids) if self._numbers else ids
 
     def sample(self, sentences: Sequence[list[int]], rate: float, seed: int) -> list[list[int]]:
         """Cut sentences into other subwords by BPE-dropout (Provilkov et al. 2020).
@@ -88,23 +94,82 @@ class SubwordTokenizer:
         def cut() -> list[list[int]]:
             return [
                 self._processor.encode(line, enable_sampling=True, alpha=rate, nbest_size=-1)
-                for line in self._processor.decode(list(sentences))
+                for line in self._processor.decode(whole)
             ]
+
+        numbers = self._numbers
+        whole = [numbers.theirs(ids) for ids in sentences] if numbers else list(sentences)
 
         # SentencePiece has a generator a thread, and seeds it when the thread first draws from it.
         sentencepiece.set_random_generator_seed(seed)
         with ThreadPoolExecutor(max_workers=1) as new_thread:
-            return new_thread.submit(cut).result()
+            sampled = new_thread.submit(cut).result()
+        return [numbers.ours(ids) for ids in sampled] if numbers else sampled
 
     def decode(self, ids: Sequence[int]) -> str:
-        """The text of ids, without BOS, EOS and PAD; an unknown character is written '<unk>'."""
-        shown = [int(number) for number in ids if number not in (BOS_ID, EOS_ID, PAD_ID)]
+        """The text of ids, without BOS, EOS and PAD; an unknown character is written '<unk>'.
+
+        A model made elsewhere has its own sign for it.
+        """
+        if self._numbers:
+            shown = self._numbers.theirs(ids)
+        else:
+            shown = [int(number) for number in ids if number not in (BOS_ID, EOS_ID, PAD_ID)]
         # A model may spell a line end by its byte, and what it says is to stay one line.
         return str(self._processor.decode(shown)).replace("\n", " ")
 
     def token(self, number: int) -> str:
         """The subword of an id; '▁' stands for a space before it."""
-        return str(self._processor.id_to_piece(number))
+        theirs = self._numbers.of(number) if self._numbers else number
+        return SPECIALS[number] if theirs is None else str(self._processor.id_to_piece(theirs))
+
+    def word_starts(self, ids: Sequence[int]) -> list[bool]:
+        """Of each id, whether a word begins there."""
+        return marked_starts([self.token(number) for number in ids])
+
+
+def open_model(model: bytes, source: Path, advice: str) -> Any:
+    """SentencePiece's processor of a model, which is tried first.
+
+    Args:
+        model: its bytes.
+        source: the file that they came from, for messages.
+        advice: what to do if it is no good, as messages end.
+
+    Raises:
+        TokenizerError: SentencePiece cannot read or use it.
+    """
+    import sentencepiece
+
+    try_model("sentencepiece", model, source, advice)
+    processor: Any = sentencepiece.SentencePieceProcessor()
+    try:
+        processor.LoadFromSerializedProto(model)
+    except RuntimeError as error:
+        raise TokenizerError(f"{source}: not a SentencePiece model; {advice}") from error
+    return processor
+
+
+def find_specials(processor: Any) -> Specials:
+    """Where a model has its specials; of two in one place the first counts."""
+    found: list[int | None] = []
+    for number in (
+        processor.unk_id(),
+        processor.bos_id(),
+        processor.eos_id(),
+        processor.pad_id(),
+    ):
+        found.append(None if number < 0 or number in found else number)
+    unk, bos, eos, pad = found
+    return Specials(unk=unk, bos=bos, eos=eos, pad=pad)
+
+
+def _can(way: Callable[..., object], **options: object) -> bool:
+    try:
+        way("a", **options)
+    except RuntimeError:
+        return False
+    return True
 
 
 def learn_model(
@@ -124,7 +189,7 @@ def learn_model(
     import sentencepiece
 
     model = io.BytesIO()
-    text = _Text(progress(lines, label), len(lines), config.lowercase)
+    text = LearningText(progress(lines, label), len(lines), config.lowercase)
     try:
         sentencepiece.SentencePieceTrainer.train(
             sentence_iterator=iter(text),
@@ -150,79 +215,8 @@ def learn_model(
         if text.failure is not None:
             raise text.failure from None
         raise TokenizerError(_explain(str(error), config.vocab_size, label)) from error
-    _trusted.add(hashlib.sha256(model.getvalue()).digest())
+    trust(model.getvalue())
     return model.getvalue()
-
-
-def _try(model: bytes, source: Path) -> None:
-    """Use a model in a process of its own, once for each model.
-
-    Raises:
-        TokenizerError: it cannot be used.
-    """
-    digest = hashlib.sha256(model).digest()
-    if digest in _trusted:
-        return
-    try:
-        # -P: no module of the current directory or of the script's takes another's place.
-        tried = subprocess.run(
-            [sys.executable, "-P", trial.__file__],
-            input=model,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            timeout=_TRIAL_PATIENCE,
-        )
-    except subprocess.TimeoutExpired:
-        raise TokenizerError(
-            f"{source}: SentencePiece does not come to an end with this model; learn it again"
-        ) from None
-    if tried.returncode < 0:
-        raise TokenizerError(
-            f"{source}: SentencePiece dies of this model (signal {-tried.returncode}); "
-            "learn it again"
-        )
-    if tried.returncode > 0:
-        reason = tried.stderr.decode(errors="replace").strip().rpartition("\n")[2]
-        raise TokenizerError(f"{source}: not a SentencePiece model ({reason}); learn it again")
-    _trusted.add(digest)
-
-
-class _Text:
-    """What SentencePiece is shown, read once.
-
-    Args:
-        lines: the training text.
-        count: the number of its lines.
-        lowercase: whether they are lowercased.
-    """
-
-    def __init__(self, lines: Iterable[str], count: int, lowercase: bool) -> None:
-        self._lines = lines if count <= _MOST_LINES else _sample(lines, count, _MOST_LINES)
-        self._lowercase = lowercase
-        self.failure: BaseException | None = None
-        """What ended the reading, if anything: SentencePiece makes its own error of it."""
-
-    def __iter__(self) -> Iterator[str]:
-        try:
-            for line in self._lines:
-                yield line.lower() if self._lowercase else line
-        except (Exception, KeyboardInterrupt, SystemExit) as error:
-            self.failure = error
-            raise
-
-
-def _sample(lines: Iterable[str], count: int, size: int) -> Iterator[str]:
-    """Choose ``size`` of ``count`` lines, the same ones every time, all equally likely.
-
-    This is selection sampling: Knuth, The Art of Computer Programming 2, 3.4.2, algorithm S.
-    SentencePiece's own sampling depends on the process that it happens in.
-    """
-    draws = random.Random(1)
-    wanted = size
-    for seen, line in enumerate(lines):
-        if draws.random() * (count - seen) < wanted:
-            wanted -= 1
-            yield line
 
 
 def _explain(reason: str, vocab_size: int, label: str) -> str:

@@ -90,6 +90,10 @@ class WordTokenizer:
         """The word of an id."""
         return self._vocabulary.token(number)
 
+    def word_starts(self, ids: Sequence[int]) -> list[bool]:
+        """Each is a word."""
+        return [True] * len(ids)
+
 
 class _Rules:
     """A language's rules for cutting text, by spaCy.

@@ -21,7 +21,7 @@ from transformer_cli.data.store import (
 )
 from transformer_cli.data.streamed import StreamedText, Survey
 from transformer_cli.data.windows import StoredWindows
-from transformer_cli.errors import CorpusError, RunError
+from transformer_cli.errors import ConfigError, CorpusError, RunError
 from transformer_cli.files import remove_directory, whole_directory
 from transformer_cli.runs.checkpoint import list_checkpoints
 from transformer_cli.runs.directory import RunDirectory
@@ -35,6 +35,7 @@ from transformer_cli.text.tokenizer import (
     learned_from,
     load_tokenizers,
     same_tokenizers,
+    were_made_from,
 )
 from transformer_cli.text.vocabulary import UNK_ID
 
@@ -95,10 +96,12 @@ def prepare(config: Config, texts: Texts, run: RunDirectory, progress: Progress)
 
     Raises:
         CorpusError: the training text changes while it is read.
+        ConfigError: subwords are to be sampled, and the tokenizers cannot.
         RunError: the run was trained on another text, or cannot be written.
         TokenizerError: tokenizers cannot be learned, or their files are damaged.
     """
     tokenizers = _tokenizers(config, run, texts.train, progress)
+    _refuse_sampling_without_merges(config, tokenizers)
     store = _encoded(run, texts.train, tokenizers, progress)
     try:
         _windows(config, store).note_counts()
@@ -196,7 +199,9 @@ def _has_tokenizers(config: Config, run: RunDirectory, text_sum: str) -> bool:
     source = _source_of_tokenizers(config)
     # Weights yet to be inherited may have been trained anew, with other tokenizers.
     inherited = begun or source is None or same_tokenizers(source, run.tokenizer)
-    if learned_from(run.tokenizer) == text_sum and inherited:
+    # What was copied is made anew if there is another file in the old place.
+    fresh = begun or source is not None or were_made_from(config.tokenizer, run.tokenizer)
+    if learned_from(run.tokenizer) == text_sum and inherited and fresh:
         return True
     if begun:
         raise RunError(
@@ -244,6 +249,18 @@ def text_to_train_on(config: Config, text: EncodedStore) -> StoredWindows:
 
 def _windows(config: Config, text: EncodedStore) -> StoredWindows:
     return StoredWindows(text, config.training.max_length, config.training.batch_tokens)
+
+
+def _refuse_sampling_without_merges(config: Config, tokenizers: Tokenizers) -> None:
+    """What the schema cannot know: which kind of model a file made elsewhere is."""
+    for side in ("src", "tgt"):
+        tokenizer = getattr(tokenizers, side)
+        has_merges = isinstance(tokenizer, SubwordTokenizer) and tokenizer.has_merges
+        if getattr(config.training, f"{side}_bpe_dropout") and not has_merges:
+            raise ConfigError(
+                f"training.{side}_bpe_dropout: needs merges to leave out, and the tokenizer's "
+                "model is not one of byte pair encoding (BPE); leave it at 0"
+            )
 
 
 def subword_sampling(config: Config, tokenizers: Tokenizers) -> SampledSubwords | None:

@@ -10,7 +10,7 @@ import ctranslate2
 import pytest
 import torch
 
-from transformer_cli.config.choices import PrecisionName
+from transformer_cli.config.choices import LONGEST_SOURCE, PrecisionName
 from transformer_cli.config.schema import (
     Config,
     CopyData,
@@ -33,7 +33,7 @@ from transformer_cli.inference.ctranslate2_engine import (
     is_exported,
 )
 from transformer_cli.inference.search import SearchOptions, search
-from transformer_cli.inference.translator import LONGEST_SOURCE, Translator
+from transformer_cli.inference.translator import Translator
 from transformer_cli.model.transformer import Transformer, build_model
 from transformer_cli.model.weights import weights_of
 from transformer_cli.runs.checkpoint import save_checkpoint
@@ -77,6 +77,9 @@ class Names:
 
     def token(self, number: int) -> str:
         return ODD[number - 4] if number < 4 + len(ODD) else f"token{number}"
+
+    def word_starts(self, ids: Sequence[int]) -> list[bool]:
+        return [True] * len(ids)
 
 
 def random_model(config: ModelConfig, size: int = SIZE) -> Transformer:

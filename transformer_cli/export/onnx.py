@@ -15,9 +15,9 @@ import torch
 from torch import Tensor, nn
 
 from transformer_cli import __version__
+from transformer_cli.config.choices import LONGEST_SOURCE
 from transformer_cli.extras import imported
 from transformer_cli.files import sha256, write_text
-from transformer_cli.inference.translator import LONGEST_SOURCE
 from transformer_cli.model.attention import MultiHeadAttention
 from transformer_cli.model.embeddings import Embedding, sinusoids
 from transformer_cli.model.layers import DecoderLayer, LayerCache

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from transformer_cli.data.encoded import EncodedText
+from transformer_cli.data.lengths import PERCENTILES, percentiles
 from transformer_cli.data.store import EncodedStore, open_checked_store, stored_survey
 from transformer_cli.report.curves import Chart, Series
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.text.tokenizer import Tokenizers, fingerprint
 from transformer_cli.text.vocabulary import UNK_ID
-from transformer_cli.training.preparation import PERCENTILES, percentiles
 
 
 @dataclass(frozen=True)

@@ -76,7 +76,8 @@ KEYS = st.one_of(
     words_of(
         "base seed init data data.kind data.train data.train.src data.test tokenizer "
         "tokenizer.kind tokenizer.vocab_size tokenizer.min_freq model model.d_model "
-        "model.num_heads model.dropout model.positions model.max_positions model.tying training training.epochs "
+        "model.num_heads model.dropout model.positions model.max_positions model.tying "
+        "training training.epochs "
         "training.batch_tokens training.schedule training.schedule.kind training.schedule.peak "
         "training.max_length training.accumulate decoding decoding.beam_size "
         "decoding.length_penalty decoding.max_length_ratio model.d_modle . .. a.b.c.d"

@@ -186,9 +186,10 @@ class _Writing:
             [said.get(part) for part in ("normalizer", "pre_tokenizer", "decoder")],
             ensure_ascii=False,
         )
+        marked = "▁" in parts or kind == "Unigram"
         return cls(
-            whole_words_unknown=kind in ("WordPiece", "WordLevel"),
-            marked="▁" in parts or kind == "Unigram",
+            whole_words_unknown=kind in ("WordPiece", "WordLevel") and not marked,
+            marked=marked,
             in_bytes='"ByteLevel"' in parts,
             prefix=model.get("continuing_subword_prefix") or "",
             suffix=model.get("end_of_word_suffix") or "",

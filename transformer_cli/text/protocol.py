@@ -28,6 +28,7 @@ class Tokenizer(Protocol):
     def word_starts(self, ids: Sequence[int]) -> list[bool]:
         """Of each id, whether a word begins there: the first one, and those after a space.
 
+        Where a tokenizer forgets spaces, as BERT's does, its own words count, marks among them.
         This, not the look of a token, tells which tokens make a word together. What is unknown
         begins one where it stands for a whole word; other specials do at the start only.
         """

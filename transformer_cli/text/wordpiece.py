@@ -1,6 +1,7 @@
 """Learning WordPiece: BERT's kind of subwords, here so that spaces are kept."""
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 from transformer_cli.config.schema import WordPieceTokenizer
@@ -38,8 +39,10 @@ def learn_wordpiece(
         TokenizerError: ``tokenizer.vocab_size`` is too small for this text.
     """
     library = tokenizers_library()
-    tokenizer = _tokenizer(library, config, {SPECIALS[UNK_ID]: UNK_ID})
-    characters = _characters(config, tokenizer.normalizer, lines, label, progress)
+    normalizer = _normalizer(library, config)
+    characters = _characters(config, normalizer, lines, label, progress)
+    tokenizer = _tokenizer(library, {SPECIALS[UNK_ID]: UNK_ID}, characters)
+    tokenizer.normalizer = normalizer
     # The library numbers what it meets first, first, and meets words in another order each time;
     # among pairs seen as often it prefers low numbers. So all that it starts from is given to it,
     # in order, as specials; which it then takes for text again, as the vocabulary alone is kept.
@@ -61,7 +64,8 @@ def learn_wordpiece(
             raise text.failure from None
         reason = " ".join(str(error).split())
         raise TokenizerError(f"tokenizer: cannot learn from the {label} ({reason})") from error
-    made = _tokenizer(library, config, tokenizer.get_vocab(with_added_tokens=False))
+    made = _tokenizer(library, tokenizer.get_vocab(with_added_tokens=False), characters)
+    made.normalizer = normalizer
     data = str(made.to_str(pretty=True)).encode()
     trust(data)
     return data
@@ -86,17 +90,10 @@ def _characters(
     return characters
 
 
-def _tokenizer(library: Any, config: WordPieceTokenizer, vocabulary: dict[str, int]) -> Any:
-    normalizers, pre_tokenizers = library.normalizers, library.pre_tokenizers
-    tokenizer = library.Tokenizer(
-        library.models.WordPiece(
-            vocabulary,
-            unk_token=SPECIALS[UNK_ID],
-            continuing_subword_prefix=_GOES_ON,
-            max_input_chars_per_word=_LONGEST_WORD,
-        )
-    )
-    tokenizer.normalizer = normalizers.Sequence(
+def _normalizer(library: Any, config: WordPieceTokenizer) -> Any:
+    """What is done to text first: as in BERT's, and one space where there is white space."""
+    normalizers = library.normalizers
+    return normalizers.Sequence(
         [
             normalizers.NFC(),
             normalizers.BertNormalizer(
@@ -105,19 +102,35 @@ def _tokenizer(library: Any, config: WordPieceTokenizer, vocabulary: dict[str, i
                 strip_accents=config.strip_accents,
                 lowercase=config.lowercase,
             ),
-            normalizers.Replace(library.Regex(" +"), " "),
+            normalizers.Replace(library.Regex(f"[ {_SPACE}]+"), " "),
             normalizers.Strip(),
         ]
     )
-    # Marks are words of their own, so '##' cannot be the beginning of one.
-    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
-        [pre_tokenizers.Metaspace(_SPACE), pre_tokenizers.Punctuation("isolated")]
+
+
+def _tokenizer(library: Any, vocabulary: dict[str, int], characters: Sequence[str]) -> Any:
+    pre_tokenizers, decoders = library.pre_tokenizers, library.decoders
+    tokenizer = library.Tokenizer(
+        library.models.WordPiece(
+            vocabulary,
+            unk_token=SPECIALS[UNK_ID],
+            continuing_subword_prefix=_GOES_ON,
+            max_input_chars_per_word=_LONGEST_WORD,
+        )
     )
-    decoders = library.decoders
+    known = "".join(f"\\x{{{ord(each):x}}}" for each in characters)
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.Metaspace(_SPACE),
+            # Marks are words of their own, so '##' cannot be the beginning of one.
+            pre_tokenizers.Punctuation("isolated"),
+            # A character never seen would make all of its word unknown, and the space before it.
+            pre_tokenizers.Split(library.Regex(f"[^{known}]+"), "isolated"),
+        ]
+    )
     tokenizer.decoder = decoders.Sequence(
         [
             decoders.Replace(library.Regex(f"^{_GOES_ON}"), ""),
-            decoders.Replace(SPECIALS[UNK_ID], f" {SPECIALS[UNK_ID]}"),
             decoders.Replace(_SPACE, " "),
             decoders.Fuse(),
             decoders.Strip(" ", 1, 0),

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from transformer_cli.config.schema import Config
 from transformer_cli.data import corpus, store
 from transformer_cli.data.encoded import EncodedText, TokenStore
-from transformer_cli.data.lengths import percentiles
+from transformer_cli.data.lengths import PERCENTILES, percentiles
 from transformer_cli.data.store import stored_survey
 from transformer_cli.data.streamed import StreamedText
 from transformer_cli.errors import CorpusError, RunError, TokenizerError
@@ -24,7 +24,6 @@ from transformer_cli.text.lines import Progress
 from transformer_cli.text.tokenizer import fingerprint, learned_from, same_tokenizers
 from transformer_cli.training import preparation
 from transformer_cli.training.preparation import (
-    PERCENTILES,
     Prepared,
     Texts,
     open_prepared,

@@ -1,3 +1,23 @@
-"""Train, score and use Transformer translation models from the command line."""
+"""Train, score and use Transformer translation models from the command line, or from Python."""
+
+from typing import TYPE_CHECKING
 
 __version__ = "0.1.0"
+__all__ = ["TransformerCliError", "Translator", "__version__"]
+
+if TYPE_CHECKING:
+    from transformer_cli.api import Translator as Translator
+    from transformer_cli.errors import TransformerCliError as TransformerCliError
+else:
+
+    def __getattr__(name: str) -> object:
+        # Not before they are asked for: torch takes seconds to import, and --help needs none of it.
+        from importlib import import_module
+
+        modules = {
+            "Translator": "transformer_cli.api",
+            "TransformerCliError": "transformer_cli.errors",
+        }
+        if name not in modules:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return getattr(import_module(modules[name]), name)

@@ -11,7 +11,7 @@ from cli import process
 from transformer_cli import __version__
 from transformer_cli.cli import app
 
-COMMANDS = ("check", "vocab", "train", "evaluate", "compare", "translate", "average")
+COMMANDS = ("check", "vocab", "train", "evaluate", "compare", "translate", "average", "export")
 
 # A change here is a change for users: it belongs in the changelog.
 SHARED = ["--device", "--precision", "--threads", "--version"]
@@ -26,11 +26,13 @@ OPTIONS = {
         "--ref",
         "--checkpoint",
         "--beam-size",
+        "--comet",
         "--json",
         "--output -o",
         *SHARED,
     ],
     "average": ["RUN", "--last", "--version"],
+    "export": ["RUN", "DIR", "--format", "--checkpoint", "--quantization", "--version"],
     "compare": ["RUN", "--split", "--checkpoint", "--beam-size", "--json", *SHARED],
     "translate": [
         "RUN",
@@ -45,7 +47,16 @@ OPTIONS = {
         *SHARED,
     ],
 }
-HEAVY = {"numpy", "pydantic", "sacrebleu", "sacremoses", "sentencepiece", "spacy", "torch"}
+HEAVY = {
+    "ctranslate2",
+    "numpy",
+    "pydantic",
+    "sacrebleu",
+    "sacremoses",
+    "sentencepiece",
+    "spacy",
+    "torch",
+}
 
 
 def help_of(*command: str, option: str = "--help") -> str:

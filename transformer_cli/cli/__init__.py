@@ -12,6 +12,7 @@ from transformer_cli.cli.average import average
 from transformer_cli.cli.check import check
 from transformer_cli.cli.compare import compare
 from transformer_cli.cli.evaluate import evaluate
+from transformer_cli.cli.export import export
 from transformer_cli.cli.options import Version
 from transformer_cli.cli.train import train
 from transformer_cli.cli.translate import translate
@@ -33,7 +34,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-for command in (check, vocab, train, evaluate, compare, translate, average):
+for command in (check, vocab, train, evaluate, compare, translate, average, export):
     app.command()(command)
 
 

@@ -40,6 +40,7 @@ def average(
         raise UsageError("average: a run is named twice; name each once")
     directories = [RunDirectory(run) for run in runs]
     directories[0].load_config()
+    directories[0].refuse_shared()
     with locked(directories[0]):
         path, averaged = average_runs(directories, last)
     typer.echo(f"{path}: the average of {', '.join(each.name for each in averaged)}")

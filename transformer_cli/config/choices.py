@@ -5,6 +5,10 @@ from typing import Literal
 DeviceName = Literal["auto", "cpu", "cuda"]
 PrecisionName = Literal["auto", "float32", "bfloat16"]
 DecodingErrors = Literal["strict", "replace"]
+ExportFormat = Literal["ctranslate2", "onnx", "hub"]
+Quantization = Literal[
+    "float32", "float16", "bfloat16", "int16", "int8", "int8_float16", "int8_bfloat16"
+]
 
 LONGEST_SOURCE = 1024
 """Most tokens of a line that is translated as one: attention's cost grows with their square."""

@@ -171,6 +171,7 @@ def _refuse_repetition(paths: Sequence[Path]) -> None:
 
 
 def _open(name: str, run: RunDirectory, which: str, beam_size: int | None) -> Contender:
+    run.refuse_shared()
     config = run.load_config()
     if beam_size is not None:
         decoding = config.decoding.model_copy(update={"beam_size": beam_size})

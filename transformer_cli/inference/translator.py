@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice, pairwise
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -13,17 +12,15 @@ from transformer_cli.config.choices import LONGEST_SOURCE
 from transformer_cli.config.schema import Config, DecodingConfig
 from transformer_cli.data.batches import cut_by_tokens, pad_rows
 from transformer_cli.errors import InputError
-from transformer_cli.files import sha256
 from transformer_cli.inference.search import SearchOptions, search
 from transformer_cli.inference.workers import map_on_cores
 from transformer_cli.model.device import autocast
 from transformer_cli.model.products import packed_weights
-from transformer_cli.model.transformer import Transformer, build_model
-from transformer_cli.model.weights import load_weights
+from transformer_cli.model.transformer import Transformer
 from transformer_cli.ranks import ALONE, Ranks
-from transformer_cli.runs.checkpoint import MANIFEST, Checkpoint, find_checkpoint
 from transformer_cli.runs.directory import RunDirectory
-from transformer_cli.text.tokenizer import Tokenizers, fingerprint, load_tokenizers
+from transformer_cli.runs.trained import load_trained
+from transformer_cli.text.tokenizer import Tokenizers
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 
 CHUNK_LINES = 4096
@@ -89,21 +86,14 @@ class Translator:
         Raises:
             RunError, TokenizerError, CheckpointError: something is missing or damaged.
         """
-        config = run.load_config()
-        tokenizers = load_tokenizers(run.tokenizer)
-        path: Path = find_checkpoint(run.checkpoints, checkpoint)
-        weights = Checkpoint.open(path, fingerprint(run.tokenizer)).load_weights()
-        model = build_model(
-            config.model, tokenizers.src.size, tokenizers.tgt.size, PAD_ID, config.seed
-        )
-        load_weights(model, weights)
+        trained = load_trained(run, checkpoint)
         return cls(
-            model.to(device).eval(),
-            tokenizers,
-            config,
-            config.decoding,
+            trained.model.to(device),
+            trained.tokenizers,
+            trained.config,
+            trained.config.decoding,
             precision,
-            checkpoint=sha256(path / MANIFEST),
+            checkpoint=trained.sum,
         )
 
     def searching(

@@ -28,6 +28,7 @@ class Product:
     def __init__(self, *layers: nn.Linear) -> None:
         self._layers = layers
         self._packed: tuple[Tensor, Tensor] | None = None
+        self._plain = False
 
     def __call__(
         self, x: Float[Tensor, "*batch d_in"], relu: bool = False
@@ -46,6 +47,8 @@ class Product:
 
     def _product(self, x: Tensor) -> Tensor:
         weight, bias = self._packed or self._weights()
+        if self._plain:
+            return F.linear(x, *self._weights())
         if product_type(x) == torch.float32 and _onednn_takes(x, torch.float32):
             product: Tensor = _DifferentiableProduct.apply(x, weight, bias)  # type: ignore[no-untyped-call]
             return product
@@ -65,6 +68,10 @@ class Product:
         """Use the layers' own weights again."""
         self._packed = None
 
+    def be_plain(self) -> None:
+        """Be torch's own product from now on, which its exporters know."""
+        self._plain = True
+
     def _weights(self) -> tuple[Tensor, Tensor]:
         if len(self._layers) == 1:
             return self._layers[0].weight, self._layers[0].bias
@@ -80,12 +87,7 @@ def packed_weights(model: nn.Module) -> Iterator[None]:
 
     They come in the type of the autocast that is on where the block begins.
     """
-    products = [
-        value
-        for module in model.modules()
-        for value in vars(module).values()
-        if isinstance(value, Product)
-    ]
+    products = list(products_of(model))
     try:
         for product in products:
             product.pack()
@@ -93,6 +95,12 @@ def packed_weights(model: nn.Module) -> Iterator[None]:
     finally:
         for product in products:
             product.unpack()
+
+
+def products_of(model: nn.Module) -> Iterator[Product]:
+    """All products that ``model`` is made of."""
+    for module in model.modules():
+        yield from (value for value in vars(module).values() if isinstance(value, Product))
 
 
 def product_type(x: Tensor) -> torch.dtype:

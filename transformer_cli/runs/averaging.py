@@ -80,6 +80,7 @@ def mean(checkpoints: Iterable[Checkpoint]) -> dict[str, Tensor]:
 
 def _newest(run: RunDirectory, last: int) -> list[Path]:
     run.load_config()  # or it is no run
+    run.refuse_shared()
     paths = list_checkpoints(run.checkpoints)
     if len(paths) < last:
         raise UsageError(

@@ -82,6 +82,8 @@ class Checkpoint:
     path: Path
     files: Mapping[str, str]
     """SHA-256 by file name."""
+    advice: str = "use another checkpoint, or delete this one"
+    """What to do where it is damaged."""
 
     @classmethod
     def open(cls, path: Path, tokenizer: str) -> "Checkpoint":
@@ -149,17 +151,14 @@ class Checkpoint:
     def _verified(self, name: str) -> Path:
         path = self.path / name
         if not path.is_file():
-            raise DamagedCheckpointError(
-                f"{path}: missing; use another checkpoint, or delete this one"
-            )
+            raise DamagedCheckpointError(f"{path}: missing; {self.advice}")
         try:
             found = sha256(path)
         except OSError as error:
             raise DamagedCheckpointError(f"{path}: cannot be read: {error}") from error
         if found != self.files.get(name):
             raise DamagedCheckpointError(
-                f"{path}: damaged, its SHA-256 is not the manifest's; use another checkpoint, "
-                "or delete this one"
+                f"{path}: damaged, its SHA-256 is not the manifest's; {self.advice}"
             )
         return path
 

@@ -14,6 +14,7 @@ from transformer_cli.files import (
     remove_leftovers,
     write_text,
 )
+from transformer_cli.runs import shared
 
 # What a run may change its mind about once it has begun: nothing that weights depend on, apart
 # from how long to go on.
@@ -68,12 +69,31 @@ class RunDirectory:
         """What was measured while training, one JSON object a line."""
         return self.path / "metrics.jsonl"
 
-    def load_config(self) -> Config:
-        """The run's settings.
+    @property
+    def is_shared(self) -> bool:
+        """Whether it holds no run, but a model as it is shared; see shared.py."""
+        return not self.config.is_file() and (self.path / shared.CONFIG).is_file()
+
+    def refuse_shared(self) -> None:
+        """Make sure that this is a run, with checkpoints, and no model as it is shared.
 
         Raises:
-            RunError: this is not a run directory.
+            RunError: it is one.
         """
+        if self.is_shared:
+            raise RunError(
+                f"{self.path}: is an exported model, which has no checkpoints and is not trained "
+                "on; name a run, or begin one from this model with init"
+            )
+
+    def load_config(self) -> Config:
+        """The run's settings, or a shared model's.
+
+        Raises:
+            RunError: this is neither.
+        """
+        if self.is_shared:
+            return shared.read_description(self.path)[1]
         if not self.config.is_file():
             raise RunError(
                 f"{self.path}: not a run directory, it has no config.yaml; "
@@ -131,6 +151,7 @@ class RunDirectory:
         Raises:
             RunError: there are files that are not a run's, or lie elsewhere.
         """
+        self.refuse_shared()
         own = (self.config, self.metrics, self.lock, self.checkpoints, self.tokenizer, self.encoded)
         for path in own:
             if path.is_symlink():

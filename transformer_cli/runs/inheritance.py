@@ -5,9 +5,9 @@ from torch import Tensor
 from transformer_cli.config.differences import Difference, differences
 from transformer_cli.config.schema import Config
 from transformer_cli.errors import ConfigError
-from transformer_cli.runs.checkpoint import Checkpoint, find_checkpoint, list_checkpoints
+from transformer_cli.runs.checkpoint import Checkpoint, list_checkpoints
 from transformer_cli.runs.directory import RunDirectory
-from transformer_cli.text.tokenizer import fingerprint
+from transformer_cli.runs.trained import open_checkpoint
 
 
 def model_differences(old: Config, new: Config) -> list[Difference]:
@@ -54,8 +54,7 @@ def inherited_weights(source: RunDirectory) -> dict[str, Tensor]:
 
 
 def _best(source: RunDirectory) -> Checkpoint:
-    path = find_checkpoint(source.checkpoints, "best")
-    return Checkpoint.open(path, fingerprint(source.tokenizer))
+    return open_checkpoint(source, "best")
 
 
 def _refuse_other_kind(config: Config, source: RunDirectory) -> None:

@@ -1,0 +1,142 @@
+"""What Python programs use: small, typed, light to import, and without side effects."""
+
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from cli.conftest import Training, _server, own_run, training
+from cli.process import run
+
+import transformer_cli
+from transformer_cli import TransformerCliError, Translator
+from transformer_cli.errors import CheckpointError, InputError, RunError, UsageError
+
+__all__ = ["_server", "own_run", "training"]
+
+LINES = ["x1 x2 x3 x4", "", "x5 x1", "x3 x3 x3"]
+
+
+@pytest.fixture(scope="module")
+def translator(training: Training) -> Translator:
+    return Translator.load(training.run, device="cpu")
+
+
+def test_it_translates_as_the_command_does(training: Training, translator: Translator) -> None:
+    text = "".join(f"{line}\n" for line in LINES)
+    for beam_size in (1, 3):
+        arguments = ("--beam-size", str(beam_size), "--device", "cpu")
+        expected = run("translate", training.run, *arguments, stdin=text.encode()).out
+        found = translator.translate(LINES, beam_size=beam_size)
+        assert found == expected.splitlines()
+    assert translator.translate(tuple(LINES), batch_tokens=1) == translator.translate(LINES)
+    assert translator.translate([]) == []
+    assert (translator.src_lang, translator.tgt_lang) == ("xx", "xx")
+
+
+def test_it_loads_from_anywhere_and_by_text(
+    training: Training, translator: Translator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(training.run.parent)
+    loaded = Translator.load(training.run.name, "last", "cpu", "float32")
+    monkeypatch.chdir("/")
+    assert loaded.translate(LINES) == translator.translate(LINES)
+
+
+def test_a_shared_model_loads(training: Training, translator: Translator, tmp_path: Path) -> None:
+    run("export", training.run, tmp_path / "shared", "--format", "hub")
+    assert Translator.load(tmp_path / "shared").translate(LINES) == translator.translate(LINES)
+
+
+def test_nothing_is_printed_or_changed(
+    training: Training, capfd: pytest.CaptureFixture[str]
+) -> None:
+    before = torch.random.get_rng_state(), torch.get_num_threads()
+    Translator.load(training.run, device="cpu").translate(LINES)
+    assert torch.equal(torch.random.get_rng_state(), before[0])
+    assert torch.get_num_threads() == before[1]
+    assert capfd.readouterr() == ("", "")
+
+
+def test_threads_are_set_where_asked_for(training: Training) -> None:
+    before = torch.get_num_threads()
+    try:
+        Translator.load(training.run, device="cpu", threads=3)
+        assert torch.get_num_threads() == 3
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_a_text_is_not_taken_for_its_characters(translator: Translator) -> None:
+    with pytest.raises(InputError, match=r"for one, translate\(\[text\]\)"):
+        translator.translate("x1 x2")
+    lines: Any = ["x1", 2]
+    with pytest.raises(InputError, match="line 2 is int, not text"):
+        translator.translate(lines)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "fragment"),
+    [
+        ({"device": "gpu"}, "device: expected one of"),
+        ({"precision": "float16"}, "precision: expected one of"),
+        ({"threads": 0}, "threads: expected at least 1, found 0"),
+    ],
+)
+def test_wrong_choices_are_refused(
+    training: Training, wrong: dict[str, Any], fragment: str
+) -> None:
+    with pytest.raises(UsageError, match=fragment):
+        Translator.load(training.run, **wrong)
+
+
+def test_numbers_less_than_one_are_refused(translator: Translator) -> None:
+    with pytest.raises(UsageError, match="beam_size: expected at least 1, found 0"):
+        translator.translate(LINES, beam_size=0)
+    with pytest.raises(UsageError, match="batch_tokens"):
+        translator.translate(LINES, batch_tokens=-1)
+
+
+def test_what_is_missing_is_an_error_of_ours(training: Training, tmp_path: Path) -> None:
+    with pytest.raises(RunError, match="not a run directory"):
+        Translator.load(tmp_path)
+    with pytest.raises(CheckpointError, match="no average yet"):
+        Translator.load(training.run, "average")
+    for error in (RunError, CheckpointError, InputError, UsageError):
+        assert issubclass(error, TransformerCliError)
+
+
+def test_threads_take_turns(translator: Translator) -> None:
+    expected = translator.translate(LINES)
+    found: list[list[str]] = []
+    threads = [
+        threading.Thread(target=lambda: found.append(translator.translate(LINES))) for _ in range(8)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [expected] * 8
+
+
+def test_the_package_is_light_until_it_is_used() -> None:
+    program = """
+import sys
+import transformer_cli
+assert not {"torch", "numpy", "pydantic", "typer"} & sys.modules.keys()
+from transformer_cli import *
+assert "torch" in sys.modules
+assert Translator is transformer_cli.Translator
+assert Translator.__module__ == "transformer_cli.api"
+assert issubclass(TransformerCliError, Exception)
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_names_that_are_not_there_are_told() -> None:
+    with pytest.raises(AttributeError, match="has no attribute 'Transformer'"):
+        transformer_cli.Transformer  # type: ignore[attr-defined]  # noqa: B018
+    assert set(transformer_cli.__all__) == {"Translator", "TransformerCliError", "__version__"}

@@ -1,0 +1,111 @@
+"""What Python programs and notebooks use: ``from transformer_cli import Translator``.
+
+This surface is small so that it can stay as it is; everything else may change with any version.
+"""
+
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import get_args
+
+import torch
+
+from transformer_cli.config.choices import DeviceName, PrecisionName
+from transformer_cli.errors import InputError, UsageError
+from transformer_cli.inference import translator
+from transformer_cli.model.device import choose_device, choose_precision, use_threads
+from transformer_cli.runs.directory import RunDirectory
+
+
+class Translator:
+    """A trained model that translates; make one with ``Translator.load``.
+
+    Several threads may use one: they take turns.
+    """
+
+    def __init__(self, of_run: translator.Translator) -> None:
+        self._of_run = of_run
+        self._turn = threading.Lock()
+
+    @classmethod
+    def load(
+        cls,
+        path: str | Path,
+        checkpoint: str = "best",
+        device: DeviceName = "auto",
+        precision: PrecisionName = "auto",
+        threads: int | None = None,
+    ) -> "Translator":
+        """Read a trained model.
+
+        Args:
+            path: a run directory, or what ``transformer-cli export --format hub`` made of one.
+            checkpoint: 'best', 'last', 'average' or a checkpoint's path.
+            device: where to compute; 'auto' takes a GPU if there is one.
+            precision: of matrix products; 'auto' is bfloat16 on a GPU that has it, else float32.
+            threads: CPU threads, for all that torch does in this process; None leaves them alone.
+
+        Raises:
+            TransformerCliError: something is missing or damaged; the message is one line that says
+                what, and what to do.
+        """
+        for name, value, choices in (
+            ("device", device, get_args(DeviceName)),
+            ("precision", precision, get_args(PrecisionName)),
+        ):
+            if value not in choices:
+                raise UsageError(f"load: {name}: expected one of {choices}, found {value!r}")
+        _refuse_less_than_one("load: threads", threads)
+        use_threads(threads)
+        chosen = choose_device(device)
+        # A model is made with random weights first: that is not to touch the caller's generator.
+        with torch.random.fork_rng(devices=[chosen] if chosen.type == "cuda" else []):
+            of_run = translator.Translator.load(
+                RunDirectory(Path(path)), checkpoint, chosen, choose_precision(precision, chosen)
+            )
+        return cls(of_run)
+
+    @property
+    def src_lang(self) -> str:
+        """The language translated from, as in 'de'."""
+        return self._of_run.config.data.src_lang
+
+    @property
+    def tgt_lang(self) -> str:
+        """The language translated into."""
+        return self._of_run.config.data.tgt_lang
+
+    def translate(
+        self,
+        lines: Sequence[str],
+        beam_size: int | None = None,
+        batch_tokens: int | None = None,
+    ) -> list[str]:
+        """Translate text, one sentence a line.
+
+        Args:
+            lines: best one sentence each; one of more than 1,024 tokens is translated in pieces.
+            beam_size: hypotheses kept; 1 is greedy search. None: the run's setting.
+            batch_tokens: source tokens in a batch, times the beam. None: the run's setting.
+
+        Returns:
+            As many translations, in the same order; a blank line's is empty.
+
+        Raises:
+            InputError: ``lines`` is one text instead of several, or has what is no text.
+            UsageError: a number is less than 1.
+        """
+        if isinstance(lines, str):
+            raise InputError("translate: takes a list of lines; for one, translate([text])")
+        for number, line in enumerate(lines, start=1):
+            if not isinstance(line, str):
+                raise InputError(f"translate: line {number} is {type(line).__name__}, not text")
+        _refuse_less_than_one("translate: beam_size", beam_size)
+        _refuse_less_than_one("translate: batch_tokens", batch_tokens)
+        with self._turn:
+            return self._of_run.searching(beam_size, batch_tokens).translate(lines)
+
+
+def _refuse_less_than_one(name: str, value: int | None) -> None:
+    if value is not None and value < 1:
+        raise UsageError(f"{name}: expected at least 1, found {value}")

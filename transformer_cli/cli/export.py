@@ -1,0 +1,78 @@
+"""``transformer-cli export``."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from transformer_cli.cli import options
+from transformer_cli.config.choices import ExportFormat, Quantization
+from transformer_cli.errors import UsageError
+
+
+def export(
+    run: options.Run,
+    directory: Annotated[
+        Path,
+        typer.Argument(metavar="DIR", help="Where to write; new or empty.", show_default=False),
+    ],
+    format_: Annotated[
+        ExportFormat, typer.Option("--format", help="Who is to read it.", show_default=False)
+    ],
+    checkpoint: options.Checkpoint = "best",
+    quantization: Annotated[
+        Quantization | None,
+        typer.Option(
+            help="Of the weights, as int8; ctranslate2 only.  [default: float32]",
+            metavar="TYPE",
+        ),
+    ] = None,
+    version: options.Version = False,
+) -> None:
+    """Write a trained model in a format that other programs read.
+
+    ctranslate2 is for fast translation on CPUs and GPUs, onnx for ONNX Runtime and its kin, hub the
+    layout in which models are shared on the Hugging Face Hub. DIR gets all that it takes to
+    translate: tokenizers and settings too. It appears when it is whole.
+
+    \b
+    Example:
+      transformer-cli export runs/toy exported --format ctranslate2 --quantization int8
+    """
+    if quantization is not None and format_ != "ctranslate2":
+        raise UsageError(
+            f"--quantization {quantization}: {format_} has no such choice; leave it out, "
+            "or use --format ctranslate2"
+        )
+    _check_directory(directory)
+
+    from transformer_cli.files import whole_directory
+    from transformer_cli.runs.directory import RunDirectory
+    from transformer_cli.runs.trained import load_trained
+
+    run_directory = RunDirectory(run)
+    trained = load_trained(run_directory, checkpoint)
+    with whole_directory(directory.resolve()) as temporary:
+        if format_ == "ctranslate2":
+            from transformer_cli.export.ctranslate2 import write_ctranslate2
+
+            write_ctranslate2(run_directory, trained, quantization or "float32", temporary)
+        elif format_ == "onnx":
+            from transformer_cli.export.onnx import write_onnx
+
+            write_onnx(run_directory, trained, temporary)
+        else:
+            from transformer_cli.export.hub import write_hub
+
+            write_hub(run_directory, trained, temporary)
+    typer.echo(f"{directory}: {trained.checkpoint.name} of {run}, for {format_}")
+
+
+def _check_directory(directory: Path) -> None:
+    """Make sure, before the model is read, that a directory can be made there."""
+    if not directory.absolute().parent.is_dir():
+        raise UsageError(f"{directory}: there is no directory {directory.parent}; make it first")
+    if directory.is_dir() and not any(directory.iterdir()):
+        return
+    if directory.exists() or directory.is_symlink():
+        raise UsageError(f"{directory}: is there already; give a new or an empty directory")

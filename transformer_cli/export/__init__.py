@@ -1,0 +1,1 @@
+"""A trained model in other programs' formats, one module a format."""

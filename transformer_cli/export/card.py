@@ -1,0 +1,186 @@
+"""The model card: what a person, and the Hugging Face Hub, reads about a shared model."""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+
+from transformer_cli import __version__
+from transformer_cli.config.differences import differences
+from transformer_cli.config.schema import Config, CopyData, FilesData, Multi30kData
+
+
+@dataclass(frozen=True)
+class Score:
+    """What a validation measured."""
+
+    step: int
+    bleu: float
+    bleu_lc: float
+
+
+def model_card(
+    name: str, config: Config, parameters: int, sizes: tuple[int, int], score: Score | None
+) -> str:
+    """The text of README.md: YAML that the Hub reads, then Markdown.
+
+    Args:
+        name: of the model.
+        config: the run's settings.
+        parameters: number of weights.
+        sizes: entries of the vocabularies, source and target.
+        score: what was measured of these weights on the run's validation split, if anything.
+    """
+    src, tgt = config.data.src_lang, config.data.tgt_lang
+    corpus, licence = _corpus(config)
+    signatures = (_signature(lowercase=False), _signature(lowercase=True))
+    front = yaml.safe_dump(
+        _front_matter(name, config, score), sort_keys=False, allow_unicode=True
+    ).rstrip()
+    return f"""\
+---
+{front}
+# license: left for you to choose; see "Licence" below.
+---
+
+# {name}: translation from {src} to {tgt}
+
+An encoder-decoder Transformer of {parameters:,} parameters, trained with
+transformer-cli {__version__}. It translates text from {src} to {tgt}, one sentence a line.
+
+## Use
+
+With transformer-cli installed, and this repository in the directory `{name}`:
+
+    transformer-cli translate {name} -i in.{src} -o out.{tgt}
+    transformer-cli evaluate {name} --src in.{src} --ref reference.{tgt}
+
+From Python:
+
+    from transformer_cli import Translator
+
+    translator = Translator.load("{name}")
+    translations = translator.translate(["..."])
+
+The files are checked by their SHA-256, which config.json and tokenizer/tokenizer.json hold.
+
+## Scores
+
+{_scores(score, signatures, config.tokenizer.lowercase)}
+## Data
+
+{corpus}
+Vocabulary: {sizes[0]:,} entries for {src}, {sizes[1]:,} for {tgt}\
+{" (one for both)" if _is_joint(config) else ""}, tokenizer `{config.tokenizer.kind}`.
+
+## Settings
+
+Those that differ from transformer-cli's defaults; config.json has all of them.
+
+{_settings(config)}
+## Limits
+
+It was trained on text of one kind and does worse on any other. Put one sentence on a line. Like any
+such model it may leave out, invent or distort what the source says: have a person check what
+matters.
+
+## Licence
+
+The licence of these weights is for whoever publishes them to choose: put it into the line `license`
+at the top of this file. {licence}
+"""
+
+
+def _front_matter(name: str, config: Config, score: Score | None) -> dict[str, Any]:
+    languages = [each for each in (config.data.src_lang, config.data.tgt_lang) if each != "xx"]
+    front: dict[str, Any] = {"language": languages} if languages else {}
+    front |= {
+        "library_name": "transformer-cli",
+        "pipeline_tag": "translation",
+        "tags": ["translation", "transformer-cli"],
+    }
+    if isinstance(config.data, Multi30kData):
+        front["datasets"] = ["multi30k"]
+    if score is not None:
+        front["metrics"] = ["bleu"]
+        result = {
+            "task": {"type": "translation", "name": "Translation"},
+            "dataset": {"name": _name(config), "type": config.data.kind, "split": "validation"},
+            "metrics": [{"type": "bleu", "name": "BLEU", "value": round(score.bleu, 2)}],
+        }
+        front["model-index"] = [{"name": name, "results": [result]}]
+    return front
+
+
+def _name(config: Config) -> str:
+    return {"multi30k": "Multi30k", "toy": "toy captions", "copy": "copy task"}.get(
+        config.data.kind, "own text files"
+    )
+
+
+def _corpus(config: Config) -> tuple[str, str]:
+    """What it was trained on, and what that means for a licence."""
+    data = config.data
+    if isinstance(data, Multi30kData):
+        text = "Multi30k, task 1: 29,000 image captions (Elliott et al. 2016)."
+        licence = (
+            "Multi30k is for non-commercial research and education, as its repository\n"
+            "says; respect that in what you choose."
+        )
+    elif isinstance(data, FilesData):
+        text = (
+            f"The lines of {data.train.src.name} and {data.train.tgt.name}: say here what they are."
+        )
+        licence = "Mind the licence of the text that it was trained on."
+    elif isinstance(data, CopyData):
+        text = "The copy task: random symbols that are their own translation."
+        licence = "The training text was made by transformer-cli and is free."
+    else:
+        text = "The toy captions of transformer-cli, made by a grammar: for trying things out."
+        licence = "The training text is part of transformer-cli, under the MIT licence."
+    more = getattr(data, "more", [])
+    if more:
+        names = ", ".join(f"{pair.src.name} and {pair.tgt.name}" for pair in more)
+        text += f"\nTraining text was added to it: {names}."
+    if config.init is not None:
+        text += f"\nTraining began from the weights of another run, {config.init.name}."
+    return text + "\n", licence
+
+
+def _scores(score: Score | None, signatures: tuple[str, str], lowercase: bool) -> str:
+    if score is None:
+        return "Not measured yet: see `transformer-cli evaluate`.\n"
+    note = "\nIt writes lower case, so that cased BLEU is low.\n" if lowercase else ""
+    # A list: the signatures' bars would end a table's cells.
+    return (
+        f"On the validation split, at step {score.step:,}, as it was measured in training, by\n"
+        f"sacreBLEU:\n\n- BLEU {score.bleu:.2f} (`{signatures[0]}`)\n"
+        f"- BLEU, lowercased, {score.bleu_lc:.2f} (`{signatures[1]}`)\n{note}"
+    )
+
+
+def _signature(lowercase: bool) -> str:
+    from sacrebleu.metrics.bleu import BLEU
+
+    metric = BLEU(lowercase=lowercase)
+    metric.corpus_score(["."], [["."]])  # it has no signature before
+    return str(metric.get_signature())
+
+
+def _is_joint(config: Config) -> bool:
+    return bool(getattr(config.tokenizer, "joint", False))
+
+
+def _settings(config: Config) -> str:
+    """A Markdown table."""
+    tokenizer = type(config.tokenizer).model_construct(**{"kind": config.tokenizer.kind})
+    # Its parts may not go together with defaults of others: it is compared, never used.
+    defaults = Config.model_construct(data=config.data, tokenizer=tokenizer)
+    rows = [
+        f"| `{each.key}` | `{json.dumps(each.new, ensure_ascii=False)}` |"
+        for each in differences(defaults, config)
+        # A path is nobody's business, and null stands for what another kind of schedule has.
+        if each.key != "init" and not (each.key.startswith("training.schedule.") and not each.new)
+    ]
+    return "\n".join(["| setting | value |", "|---|---|", *rows]) + "\n"

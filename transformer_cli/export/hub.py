@@ -1,0 +1,103 @@
+"""A trained model as it is shared on the Hugging Face Hub: the layout of ``runs/shared.py``."""
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+from safetensors.torch import save_file
+
+from transformer_cli import __version__
+from transformer_cli.errors import UsageError
+from transformer_cli.export.card import Score, model_card
+from transformer_cli.files import sha256, write_text
+from transformer_cli.model.transformer import count_parameters
+from transformer_cli.model.weights import weights_of
+from transformer_cli.runs import shared
+from transformer_cli.runs.checkpoint import MODEL
+from transformer_cli.runs.directory import RunDirectory
+from transformer_cli.runs.trained import Trained
+from transformer_cli.text.tokenizer import adopt_tokenizers, fingerprint, learned_from
+from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, UNK_ID
+
+
+def write_hub(run: RunDirectory, trained: Trained, directory: Path) -> None:
+    """Write the model, its tokenizers, its settings and a model card into ``directory``.
+
+    Paths of the run's files are left out but for the files' names.
+
+    Args:
+        run: where the tokenizers' files, the settings and the measurements lie.
+        trained: what was read from it.
+        directory: empty.
+
+    Raises:
+        UsageError: ``run`` is a shared model already.
+        TokenizerError: a file of the tokenizers is damaged.
+    """
+    if run.is_shared:
+        raise UsageError(f"{run.path}: has been exported to this format; copy the directory")
+    tokenizer = directory / shared.TOKENIZER
+    tokenizer.mkdir()
+    adopt_tokenizers(run.tokenizer, learned_from(run.tokenizer), tokenizer)
+    # The header's format is what other readers of the Hub look for.
+    save_file(weights_of(trained.model), directory / MODEL, metadata={"format": "pt"})
+    sums = shared.Sums(weights=sha256(directory / MODEL), tokenizer=fingerprint(tokenizer))
+    config = {
+        "model_type": shared.MODEL_TYPE,
+        "architectures": ["Transformer"],
+        "format": 1,
+        "transformer_cli_version": __version__,
+        "dtype": "float32",
+        "is_encoder_decoder": True,
+        "src_vocab_size": trained.tokenizers.src.size,
+        "tgt_vocab_size": trained.tokenizers.tgt.size,
+        "pad_token_id": PAD_ID,
+        "unk_token_id": UNK_ID,
+        "bos_token_id": BOS_ID,
+        "eos_token_id": EOS_ID,
+        "decoder_start_token_id": BOS_ID,
+        "sha256": sums.model_dump(),
+        "settings": _without_paths(trained.config.model_dump(mode="json")),
+    }
+    text = json.dumps(config, indent=2, ensure_ascii=False)
+    write_text(directory / shared.CONFIG, text + "\n")
+    card = model_card(
+        run.path.resolve().name,
+        trained.config,
+        count_parameters(trained.model),
+        (trained.tokenizers.src.size, trained.tokenizers.tgt.size),
+        _score(run, trained),
+    )
+    write_text(directory / shared.CARD, card)
+
+
+def _without_paths(settings: dict[str, Any]) -> dict[str, Any]:
+    """Settings that tell nothing of the machine that the model was trained on."""
+    data = settings["data"]
+    pairs = [data[key] for key in ("train", "val") if key in data]
+    for pair in (*pairs, *data.get("test", {}).values(), *data.get("more", [])):
+        pair.update({side: Path(path).name for side, path in pair.items()})
+    if settings["init"] is not None:
+        settings["init"] = Path(settings["init"]).name
+    return settings
+
+
+def _score(run: RunDirectory, trained: Trained) -> Score | None:
+    """What the run's validation measured of just these weights, if it did."""
+    try:
+        lines = run.metrics.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return None
+    for line in reversed(lines):
+        try:
+            record = json.loads(line)
+            if record["kind"] == "validation" and trained.checkpoint.name == (
+                f"step-{record['step']:08d}"
+            ):
+                bleu, bleu_lc = float(record["bleu"]), float(record["bleu_lc"])
+                if math.isfinite(bleu) and math.isfinite(bleu_lc):
+                    return Score(int(record["step"]), bleu, bleu_lc)
+        except (ValueError, KeyError, TypeError, RecursionError):
+            continue  # cut short when a process was killed
+    return None

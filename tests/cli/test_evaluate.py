@@ -161,11 +161,15 @@ def load_from_checkpoint(path):
 """
 
 
+def add_modules(directory: Path) -> None:
+    sys.path.insert(0, str(directory))
+
+
 def test_comet_is_asked_where_it_is_installed(training: Training, tmp_path: Path) -> None:
     (tmp_path / "comet.py").write_text(FAKE_COMET)
     output = tmp_path / "out.txt"
     arguments = ("evaluate", training.run, "--comet", "-o", output)
-    finished = run(*arguments, "--json", before=partial(sys.path.insert, 0, str(tmp_path)))
+    finished = run(*arguments, "--json", before=partial(add_modules, tmp_path))
     assert finished.code == 0
     assert finished.err == "downloading\npredicting\n"
     values = json.loads(finished.out)
@@ -173,7 +177,7 @@ def test_comet_is_asked_where_it_is_installed(training: Training, tmp_path: Path
     references = load_split(load_config(training.config).data, "test").tgt
     right = map(str.__eq__, output.read_text().splitlines(), references)
     assert values["comet"] == sum(right) / 20
-    table = run(*arguments, before=partial(sys.path.insert, 0, str(tmp_path)))
+    table = run(*arguments, before=partial(add_modules, tmp_path))
     assert table.out.splitlines()[-1].split() == [
         "COMET",
         f"{values['comet']:.4f}",
@@ -195,7 +199,5 @@ def test_comet_that_cannot_be_had_is_said_before_the_work(
     training: Training, tmp_path: Path, module: str, fragments: list[str]
 ) -> None:
     (tmp_path / "comet.py").write_text(module)
-    finished = run(
-        "evaluate", training.run, "--comet", before=partial(sys.path.insert, 0, str(tmp_path))
-    )
+    finished = run("evaluate", training.run, "--comet", before=partial(add_modules, tmp_path))
     assert_refused(finished, 1, "evaluate: --comet", *fragments, "leave out --comet")

@@ -42,6 +42,7 @@ OPTIONS = {
         "--max-length",
         "--errors",
         "--resume",
+        "--engine",
         *SHARED,
     ],
 }

@@ -44,6 +44,7 @@ OPTIONS = {
         "--max-length",
         "--errors",
         "--resume",
+        "--engine",
         *SHARED,
     ],
 }

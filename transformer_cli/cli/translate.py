@@ -13,14 +13,16 @@ import typer
 
 from transformer_cli.cli import options
 from transformer_cli.cli.display import bar, log, warn
-from transformer_cli.config.choices import DecodingErrors
+from transformer_cli.config.choices import DecodingErrors, EngineName, PrecisionName
 from transformer_cli.errors import InputError, TransformerCliError, UsageError
 from transformer_cli.ranks import Ranks
 
 if TYPE_CHECKING:
+    import torch
     from tqdm import tqdm
 
     from transformer_cli.inference.output import Output
+    from transformer_cli.inference.translator import Translator
 
 
 def translate(
@@ -57,6 +59,10 @@ def translate(
             "--resume", help="Go on with what an interrupted translation of -i into -o did."
         ),
     ] = False,
+    engine: Annotated[
+        EngineName,
+        typer.Option(help="What searches; auto is torch, or CTranslate2 where RUN is exported."),
+    ] = "auto",
     device: options.Device = "auto",
     precision: options.Precision = "auto",
     threads: options.Threads = None,
@@ -75,9 +81,8 @@ def translate(
     from transformer_cli.data.corpus import decode_lines
     from transformer_cli.files import is_stream
     from transformer_cli.inference.output import output_file
-    from transformer_cli.inference.translator import CHUNK_LINES, Translator
-    from transformer_cli.model.device import choose_device, choose_precision, use_threads
-    from transformer_cli.runs.directory import RunDirectory
+    from transformer_cli.inference.translator import CHUNK_LINES
+    from transformer_cli.model.device import choose_device, use_threads
 
     if str(output) != "-":
         options.check_output(output)
@@ -91,9 +96,9 @@ def translate(
     use_threads(threads)
     torch_device = choose_device(device, ranks)
     with _opened(input_) as source, ranks.joined(torch_device) as ranks:
-        translator = Translator.load(
-            RunDirectory(run), checkpoint, torch_device, choose_precision(precision, torch_device)
-        ).searching(beam_size, batch_tokens, max_length)
+        translator = _loaded(run, engine, checkpoint, torch_device, precision).searching(
+            beam_size, batch_tokens, max_length
+        )
         interactive = source.isatty()
         name = "standard input" if str(input_) == "-" else str(input_)
         lines = decode_lines(_prompted(source) if interactive else source, name, errors)
@@ -125,6 +130,29 @@ def translate(
             (kept,) = ranks.sum([0])  # as the leading one has found
             for _ in translated(1 + sum(1 for _ in islice(lines, int(kept)))):
                 pass
+
+
+def _loaded(
+    run: Path,
+    engine: EngineName,
+    checkpoint: str,
+    device: "torch.device",
+    precision: PrecisionName,
+) -> "Translator":
+    from transformer_cli.export.ctranslate2 import ctranslate2_translator
+    from transformer_cli.inference.ctranslate2_engine import is_exported
+    from transformer_cli.inference.translator import Translator
+    from transformer_cli.model.device import choose_precision
+    from transformer_cli.runs.directory import RunDirectory
+
+    exported = is_exported(run)
+    if engine == "torch" and exported:
+        raise UsageError(f"{run}: is exported for CTranslate2; use --engine ctranslate2")
+    if engine == "ctranslate2" or exported:
+        return ctranslate2_translator(run, checkpoint, device, precision)
+    return Translator.load(
+        RunDirectory(run), checkpoint, device, choose_precision(precision, device)
+    )
 
 
 def _to_stream(path: Path, translated: Iterable[tuple[str, str]], flushing: bool) -> None:

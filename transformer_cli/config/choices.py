@@ -5,6 +5,7 @@ from typing import Literal
 DeviceName = Literal["auto", "cpu", "cuda"]
 PrecisionName = Literal["auto", "float32", "bfloat16"]
 DecodingErrors = Literal["strict", "replace"]
+EngineName = Literal["auto", "torch", "ctranslate2"]
 ExportFormat = Literal["ctranslate2", "onnx", "hub"]
 Quantization = Literal[
     "float32", "float16", "bfloat16", "int16", "int8", "int8_float16", "int8_bfloat16"

@@ -1,27 +1,35 @@
 """A trained model as CTranslate2 reads it.
 
-Only names and layout change: CTranslate2 has all that our models are made of. Its own sinusoids have
-another layout than the paper's, so positions always go as a table, the learned ones' or ours.
+Only names and layout change: CTranslate2 has all that our models are made of. Its own sinusoids
+have another layout than the paper's, so positions always go as a table, the learned ones' or ours.
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from transformer_cli.config.choices import Quantization
+from transformer_cli.config.choices import PrecisionName, Quantization
 from transformer_cli.config.yaml import dump_config
+from transformer_cli.errors import UsageError
 from transformer_cli.extras import imported
 from transformer_cli.files import write_text
-from transformer_cli.inference.ctranslate2_engine import SINUSOIDS
+from transformer_cli.inference.ctranslate2_engine import (
+    SINUSOIDS,
+    CTranslate2Translator,
+    is_exported,
+)
 from transformer_cli.model.attention import MultiHeadAttention
+from transformer_cli.model.device import choose_precision
 from transformer_cli.model.embeddings import Embedding, LearnedPositions, sinusoids
 from transformer_cli.model.layers import DecoderLayer, EncoderLayer, FeedForward
 from transformer_cli.model.transformer import Transformer
 from transformer_cli.runs.directory import RunDirectory
-from transformer_cli.runs.trained import Trained
+from transformer_cli.runs.trained import Trained, load_trained
 from transformer_cli.text.tokenizer import Tokenizer, adopt_tokenizers, learned_from
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, SPECIALS, UNK_ID
 
@@ -50,6 +58,43 @@ def write_ctranslate2(
     write_text(copied.config, dump_config(trained.config))
     copied.tokenizer.mkdir()
     adopt_tokenizers(run.tokenizer, learned_from(run.tokenizer), copied.tokenizer)
+
+
+def ctranslate2_translator(
+    path: Path, checkpoint: str, device: torch.device, precision: PrecisionName
+) -> CTranslate2Translator:
+    """A translator that searches by CTranslate2, with as many threads as torch has.
+
+    Args:
+        path: a run's directory, whose model is exported for the occasion, or an exported one.
+        checkpoint: 'best', 'last', 'average' or a checkpoint's path; of a run only.
+        device: where to compute.
+        precision: of matrix products; 'auto' is the run's choice, or that of the exported weights.
+
+    Raises:
+        UsageError: the choices do not go together.
+        RunError, TokenizerError, CheckpointError: something is missing or damaged.
+        MissingExtraError: CTranslate2 is not installed.
+    """
+    threads = torch.get_num_threads()
+    if is_exported(path):
+        if checkpoint != "best":
+            raise UsageError(
+                f"--checkpoint {checkpoint}: {path} holds one exported model; leave it out, "
+                "or name the run that it was made of"
+            )
+        return CTranslate2Translator.open(path, device, precision, threads)
+    imported("ctranslate2", "export", "--engine ctranslate2")  # before the work
+    run = RunDirectory(path)
+    trained = load_trained(run, checkpoint)
+    quantization: Quantization = (
+        "bfloat16" if choose_precision(precision, device) == torch.bfloat16 else "float32"
+    )
+    # Less than a second for 30 million weights, and a run may be on a disk that is read-only.
+    with TemporaryDirectory() as directory:
+        write_ctranslate2(run, trained, quantization, Path(directory))
+        translator = CTranslate2Translator.open(Path(directory), device, precision, threads)
+    return replace(translator, checkpoint=trained.sum)
 
 
 def model_spec(trained: Trained) -> Any:

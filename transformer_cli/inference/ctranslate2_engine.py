@@ -1,5 +1,210 @@
 """Searching by CTranslate2, which is faster on a CPU than torch."""
 
+import json
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from transformer_cli.config.choices import PrecisionName
+from transformer_cli.data.batches import cut_by_tokens
+from transformer_cli.errors import CheckpointError, UsageError
+from transformer_cli.extras import imported
+from transformer_cli.files import sha256
+from transformer_cli.inference.search import Hypothesis, penalised
+from transformer_cli.inference.translator import Translator, ignore, never
+from transformer_cli.model.transformer import Transformer
+from transformer_cli.runs.directory import RunDirectory
+from transformer_cli.text.tokenizer import load_tokenizers
+from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, SPECIALS
+
 SINUSOIDS = 2_100
 """Positions of an exported model that has learned none: the longest source of a line, 1,024 tokens,
 and its longest output, twice that plus ten, have room."""
+_MODEL = "model.bin"
+# Source tokens in a batch. More of them are no faster, and cores get less even shares.
+_BATCH_TOKENS = 2048
+# Batches given to CTranslate2 and not yet taken back, for each of its workers.
+_AHEAD = 2
+# CTranslate2 stops at the first likely end if there is no penalty at all; ours is computed here.
+_NO_PENALTY = 1e-30
+
+
+def is_exported(directory: Path) -> bool:
+    """Whether there is a model for CTranslate2 in ``directory``."""
+    return (directory / _MODEL).is_file()
+
+
+@dataclass
+class CTranslate2Translator(Translator):
+    """A translator whose search is CTranslate2's. Its ``model`` is a shape without weights.
+
+    Attributes:
+        engine: a ``ctranslate2.Translator``.
+        src_names: the source's tokens as CTranslate2 is given them, by id.
+        tgt_ids: the ids of the target's tokens, as it gives them.
+    """
+
+    engine: Any = None
+    src_names: list[str] = field(default_factory=list)
+    tgt_ids: dict[str, int] = field(default_factory=dict)
+
+    @classmethod
+    def open(
+        cls, directory: Path, device: torch.device, precision: PrecisionName, threads: int
+    ) -> "CTranslate2Translator":
+        """The translator of a directory that ``export --format ctranslate2`` wrote.
+
+        Args:
+            directory: with model.bin.
+            device: where to compute.
+            precision: of matrix products; 'auto' is that of the weights, int8 say.
+            threads: batches searched side by side on a CPU.
+
+        Raises:
+            RunError, TokenizerError, CheckpointError: something is missing or damaged.
+            UsageError: the device cannot compute like that.
+            MissingExtraError: CTranslate2 is not installed.
+        """
+        ctranslate2 = imported("ctranslate2", "export", "--engine ctranslate2")
+        exported = RunDirectory(directory)
+        config = exported.load_config()
+        tokenizers = load_tokenizers(exported.tokenizer)
+        src_names = _names(directory, "source", tokenizers.src.size)
+        tgt_names = _names(directory, "target", tokenizers.tgt.size)
+        try:
+            engine = ctranslate2.Translator(
+                str(directory),
+                device=device.type,
+                device_index=device.index or 0,
+                compute_type="default" if precision == "auto" else precision,
+                inter_threads=threads if device.type == "cpu" else 1,
+                intra_threads=1,
+            )
+        except ValueError as error:
+            raise UsageError(f"--engine ctranslate2: {error}") from error
+        except RuntimeError as error:
+            raise CheckpointError(
+                f"{directory}: CTranslate2 cannot read it ({error}); export it again"
+            ) from error
+        with torch.device("meta"):
+            shape = Transformer(config.model, tokenizers.src.size, tokenizers.tgt.size, PAD_ID)
+        return cls(
+            shape,
+            tokenizers,
+            config,
+            config.decoding,
+            torch.float32,
+            checkpoint=sha256(directory / _MODEL),
+            engine=engine,
+            src_names=src_names,
+            tgt_ids={name: number for number, name in enumerate(tgt_names)},
+        )
+
+    @property
+    def terms(self) -> dict[str, str]:
+        """What decides the translation of a line, each by its name."""
+        return {**super().terms, "engine": "ctranslate2", "precision": self.engine.compute_type}
+
+    def translate_ids(
+        self,
+        sources: Sequence[list[int]],
+        progress: Callable[[int], object] = ignore,
+        give_up: Callable[[], bool] = never,
+    ) -> list[list[int]]:
+        """As ``Translator.translate_ids``: the same output, up to rounding, if search is greedy.
+
+        Beam search differs in that tokens never written have no share of the probability.
+        """
+        outputs: list[list[int]] = [[] for _ in sources]
+        lengths = np.array([len(ids) for ids in sources])
+        order = np.argsort(-lengths, kind="stable")[: np.count_nonzero(lengths)]
+        most = min(self.decoding.batch_tokens // self.decoding.beam_size, _BATCH_TOKENS)
+        waiting: deque[tuple[np.ndarray, list[Any]]] = deque()
+
+        def take() -> None:
+            batch, started = waiting.popleft()
+            for index, one in zip(batch, started, strict=True):
+                outputs[index] = self._ids(sources[index], one.result())
+            progress(len(batch))
+
+        for batch in cut_by_tokens(order, lengths, most):
+            if give_up():
+                break
+            waiting.append((batch, self._start([sources[index] for index in batch])))
+            if len(waiting) > _AHEAD * self.engine.num_translators:
+                take()
+        while waiting:
+            take()
+        return outputs
+
+    def _start(self, sources: list[list[int]]) -> list[Any]:
+        """Have sources of about the same length searched, by the longest one's limit."""
+        beam_size = self.decoding.beam_size
+        started: list[Any] = self.engine.translate_batch(
+            # CTranslate2 adds the end mark.
+            [[self.src_names[number] for number in ids[:-1]] for ids in sources],
+            asynchronous=True,
+            beam_size=beam_size,
+            num_hypotheses=beam_size,
+            length_penalty=_NO_PENALTY,
+            return_scores=True,
+            return_end_token=True,
+            disable_unk=True,
+            suppress_sequences=[[SPECIALS[BOS_ID]], [SPECIALS[PAD_ID]]],
+            max_input_length=0,
+            max_decoding_length=max(map(self._limit, sources)),
+            min_decoding_length=0,
+        )
+        return started
+
+    def _ids(self, source: list[int], result: Any) -> list[int]:
+        """The best of what was found, if need be by searching again with the source's own limit."""
+        ids = self._best(result)
+        if len(ids) <= self._limit(source):
+            return ids
+        if self.decoding.beam_size == 1:
+            return ids[: self._limit(source)]
+        (again,) = self._start([source])
+        return self._best(again.result())
+
+    def _limit(self, source: list[int]) -> int:
+        limit = self._longest_output(len(source) - 1)
+        return min(limit, SINUSOIDS) if self.config.model.positions == "sinusoidal" else limit
+
+    def _best(self, result: Any) -> list[int]:
+        found = [
+            Hypothesis([self.tgt_ids[name] for name in names], score)
+            for names, score in zip(result.hypotheses, result.scores, strict=True)
+        ]
+        ended = [
+            Hypothesis(each.ids[:-1], each.log_probability)
+            for each in found
+            if each.ids[-1:] == [EOS_ID]
+        ]
+        options = self._options
+        # One that reached the limit counts only where none has ended.
+        return max(ended or found, key=lambda one: penalised(one, options)).ids
+
+
+def _names(directory: Path, side: str, size: int) -> list[str]:
+    """The tokens of a side by id.
+
+    Raises:
+        CheckpointError: the file that has them is missing, damaged or another tokenizer's.
+    """
+    own, shared = directory / f"{side}_vocabulary.json", directory / "shared_vocabulary.json"
+    path = own if own.is_file() else shared
+    try:
+        names: list[str] = json.loads(path.read_bytes())
+    except (OSError, ValueError) as error:
+        raise CheckpointError(f"{path}: cannot be read; export the model again") from error
+    if len(names) != size:
+        raise CheckpointError(
+            f"{path}: {len(names)} tokens, but the tokenizer has {size}; export the model again"
+        )
+    return names

@@ -1,0 +1,401 @@
+"""The same model in CTranslate2: its output, its probabilities, its files."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import ctranslate2
+import pytest
+import torch
+
+from transformer_cli.config.choices import LONGEST_SOURCE, PrecisionName
+from transformer_cli.config.schema import (
+    Config,
+    CopyData,
+    DecodingConfig,
+    ModelConfig,
+    SentencePieceTokenizer,
+    TrainingConfig,
+)
+from transformer_cli.config.yaml import dump_config
+from transformer_cli.data.batches import pad_rows
+from transformer_cli.errors import CheckpointError, TransformerCliError, UsageError
+from transformer_cli.export.ctranslate2 import (
+    ctranslate2_translator,
+    model_spec,
+    write_ctranslate2,
+)
+from transformer_cli.inference.ctranslate2_engine import (
+    SINUSOIDS,
+    CTranslate2Translator,
+    is_exported,
+)
+from transformer_cli.inference.search import SearchOptions, search
+from transformer_cli.inference.translator import Translator
+from transformer_cli.model.transformer import Transformer, build_model
+from transformer_cli.model.weights import weights_of
+from transformer_cli.runs.checkpoint import save_checkpoint
+from transformer_cli.runs.directory import RunDirectory
+from transformer_cli.runs.trained import Trained, load_trained
+from transformer_cli.text.tokenizer import Tokenizers, fingerprint, learn_tokenizers
+from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, SPECIALS, UNK_ID
+
+SIZE = 40
+BANNED = [UNK_ID, BOS_ID, PAD_ID]
+# What a line-based or careless file would lose, and a token that is there twice.
+ODD = [
+    "\n",
+    "\r",
+    "\u2028",
+    "\u0085",
+    " ",
+    '"',
+    "\\",
+    "\t",
+    "<0x0A>",
+    "▁",
+    "é",
+    "😀",
+    "twice",
+    "twice",
+]
+
+
+@dataclass(frozen=True)
+class Names:
+    """The ids of the specials are ours; the other tokens have odd names."""
+
+    size: int = SIZE
+
+    def encode(self, line: str) -> list[int]:
+        return [int(word) for word in line.split()]
+
+    def decode(self, ids: Sequence[int]) -> str:
+        return " ".join(map(str, ids))
+
+    def token(self, number: int) -> str:
+        return ODD[number - 4] if number < 4 + len(ODD) else f"token{number}"
+
+
+def random_model(config: ModelConfig, size: int = SIZE) -> Transformer:
+    """Every weight is random, biases and norms too, so that no output is like another."""
+    model = build_model(config, size, size, PAD_ID, seed=1).eval()
+    with torch.no_grad():
+        for weight in model.parameters():
+            if weight.dim() == 1:
+                weight.add_(torch.randn_like(weight), alpha=0.3)
+            else:
+                weight.mul_(1.5)
+    return model
+
+
+def random_trained(model: Transformer | None = None, **form: Any) -> Trained:
+    config = Config(
+        data=CopyData(kind="copy"),
+        tokenizer=SentencePieceTokenizer(kind="sentencepiece"),
+        model=ModelConfig(
+            **{
+                "d_model": 16,
+                "num_heads": 4,
+                "d_ff": 48,
+                "num_encoder_layers": 2,
+                "num_decoder_layers": 1,
+                **form,
+            }
+        ),
+        training=TrainingConfig(max_length=8),
+    )
+    model = model or random_model(config.model)
+    return Trained(config, Tokenizers(Names(), Names()), model, Path("none"))
+
+
+def converted(trained: Trained, directory: Path, quantization: str = "float32") -> Any:
+    spec = model_spec(trained)
+    spec.validate()
+    spec.optimize(quantization)
+    directory.mkdir()
+    spec.save(str(directory))
+    return ctranslate2.Translator(str(directory), inter_threads=2, intra_threads=1)
+
+
+def names_of(ids: Sequence[int], directory: Path) -> list[str]:
+    found = json.loads((directory / "shared_vocabulary.json").read_text())
+    return [found[number] for number in ids]
+
+
+def log_probabilities(model: Transformer, source: list[int], target: list[int]) -> torch.Tensor:
+    """Of each token of a target and of its end mark."""
+    tgt_in = torch.tensor([[BOS_ID, *target]])
+    with torch.inference_mode():
+        logits = model(torch.tensor([[*source, EOS_ID]]), tgt_in)
+    rows = logits[0].log_softmax(dim=1)
+    chosen: torch.Tensor = rows[torch.arange(len(target) + 1), torch.tensor([*target, EOS_ID])]
+    return chosen
+
+
+SOURCES = [[4 + (7 * n + 3 * i * i) % 36 for i in range(n)] for n in (1, 2, 3, 5, 8, 12)]
+
+# --- the same model -------------------------------------------------------------------------------
+
+# Each pair of choices is among them.
+FORMS = [
+    ("pre", "sinusoidal", "relu", "none"),
+    ("pre", "learned", "gelu", "output"),
+    ("pre", "sinusoidal", "swiglu", "all"),
+    ("pre", "learned", "relu", "all"),
+    ("post", "learned", "swiglu", "none"),
+    ("post", "sinusoidal", "gelu", "all"),
+    ("post", "sinusoidal", "swiglu", "output"),
+    ("post", "sinusoidal", "relu", "output"),
+    ("post", "learned", "gelu", "none"),
+]
+
+
+@pytest.mark.parametrize(
+    ("norm", "positions", "activation", "tying"), FORMS, ids=["-".join(form) for form in FORMS]
+)
+def test_every_form_has_the_same_greedy_output_and_probabilities(
+    norm: str, positions: str, activation: str, tying: str, tmp_path: Path
+) -> None:
+    trained = random_trained(norm=norm, positions=positions, activation=activation, tying=tying)
+    directory = tmp_path / "exported"
+    engine = converted(trained, directory)
+    limits = torch.tensor([2 * len(source) + 10 for source in SOURCES])
+    ours = search(
+        trained.model,
+        pad_rows([[*source, EOS_ID] for source in SOURCES]),
+        limits,
+        SearchOptions(BOS_ID, EOS_ID, tuple(BANNED)),
+    )
+    sources = [names_of(source, directory) for source in SOURCES]
+    theirs = engine.translate_batch(
+        sources,
+        beam_size=1,
+        disable_unk=True,
+        suppress_sequences=[["<BOS>"], ["<PAD>"]],
+        min_decoding_length=0,
+        max_decoding_length=int(limits.max()),
+    )
+    outputs = [names_of(hypothesis.ids, directory) for hypothesis in ours]
+    assert len(set(map(tuple, outputs))) == len(SOURCES), "the case is too easy"
+    for output, limit, result in zip(outputs, limits.tolist(), theirs, strict=True):
+        assert result.hypotheses[0][:limit] == output
+    scored = engine.score_batch(sources, outputs)
+    for source, hypothesis, scores in zip(SOURCES, ours, scored, strict=True):
+        expected = log_probabilities(trained.model, source, hypothesis.ids)
+        torch.testing.assert_close(torch.tensor(scores.log_probs), expected, atol=1e-4, rtol=0.0)
+
+
+def test_exporting_changes_no_weight_of_the_model() -> None:
+    trained = random_trained(tying="all")
+    before = {name: weight.clone() for name, weight in weights_of(trained.model).items()}
+    for quantization in ("int8", "int16", "float16"):
+        spec = model_spec(trained)
+        spec.validate()
+        spec.optimize(quantization)
+    for name, weight in weights_of(trained.model).items():
+        assert torch.equal(weight, before[name]), name
+
+
+@pytest.mark.parametrize(("quantization", "most"), [("int8", 0.1), ("float16", 0.01)])
+def test_rounded_weights_give_about_the_same_probabilities(
+    quantization: str, most: float, tmp_path: Path
+) -> None:
+    trained = random_trained()
+    directory = tmp_path / "exported"
+    engine = converted(trained, directory, quantization)
+    names = [names_of(source, directory) for source in SOURCES]
+    for source, scores in zip(SOURCES, engine.score_batch(names, names), strict=True):
+        expected = log_probabilities(trained.model, source, source)
+        difference = (torch.tensor(scores.log_probs) - expected).abs()
+        assert 0.0 < difference.max() < most
+
+
+def test_tokens_have_one_name_each_in_the_order_of_their_ids(tmp_path: Path) -> None:
+    converted(random_trained(), tmp_path / "exported")
+    names = json.loads((tmp_path / "exported" / "shared_vocabulary.json").read_text())
+    assert names[:4] == list(SPECIALS)
+    assert names[4 : 4 + len(ODD)] == [*ODD[:-1], f"twice<{3 + len(ODD)}>"]
+    assert len(set(names)) == len(names) == SIZE
+
+
+# --- searching ------------------------------------------------------------------------------------
+
+
+def both(directory: Path, model: Transformer | None = None, **form: Any) -> tuple[Translator, ...]:
+    """Our translator and CTranslate2's, of the same random model."""
+    trained = random_trained(model, **form)
+    engine = converted(trained, directory)
+    names = names_of(range(SIZE), directory)
+    common = (trained.tokenizers, trained.config, DecodingConfig(), torch.float32)
+    ids = {name: number for number, name in enumerate(names)}
+    return (
+        Translator(trained.model, *common),
+        CTranslate2Translator(trained.model, *common, engine=engine, src_names=names, tgt_ids=ids),
+    )
+
+
+def favour(model: Transformer, ids: int | Sequence[int], bias: float) -> None:
+    with torch.no_grad():
+        model.output.bias[ids] += bias
+
+
+LINES = ["5 6 7", "", "13 4 4 8 10 22 9 31 7 7", "9", "6 6", "12 11 10 9 8 7 6", "5 5 5 5 5"]
+
+
+@pytest.mark.parametrize("end_bias", [-100.0, 0.0, 3.0])
+@pytest.mark.parametrize("beam_size", [1, 4])
+def test_text_is_translated_alike(beam_size: int, end_bias: float, tmp_path: Path) -> None:
+    model = random_model(random_trained().config.model)
+    favour(model, EOS_ID, end_bias)
+    favour(model, BANNED, -100.0)  # what is never written has no probability in beam search either
+    finished: list[int] = []
+    ours, theirs = (
+        each.searching(beam_size, batch_tokens=40 * beam_size)
+        for each in both(tmp_path / "exported", model)
+    )
+    # Two source lengths or more in a batch: some are searched beyond their own limit.
+    outputs = theirs.translate(LINES, finished.append)
+    assert outputs == ours.translate(LINES)
+    assert outputs[1] == ""
+    assert sum(finished) == len(LINES) - 1
+    if end_bias < 0:  # each stops at its own limit
+        lengths = [len(output.split()) for output in outputs if output]
+        assert lengths == [2 * len(line.split()) + 10 for line in LINES if line]
+
+
+def test_giving_up_leaves_the_rest_empty(tmp_path: Path) -> None:
+    _, theirs = both(tmp_path / "exported")
+    assert theirs.translate(LINES, give_up=lambda: True) == [""] * len(LINES)
+
+
+def test_the_longest_source_and_output_have_positions(tmp_path: Path) -> None:
+    ours, theirs = both(tmp_path / "exported")
+    longest_output = ours._longest_output(LONGEST_SOURCE)
+    assert max(LONGEST_SOURCE + 1, longest_output) <= SINUSOIDS
+    line = " ".join(["5", "9", "11", "30"] * (LONGEST_SOURCE // 4))
+    assert ours.longest_source == theirs.longest_source == LONGEST_SOURCE
+    limited = (each.searching(max_length=4) for each in (ours, theirs))
+    first, second = (each.translate([line]) for each in limited)
+    assert first == second
+    endless = replace(theirs, decoding=DecodingConfig(max_length_ratio=1000.0))
+    assert len(endless.translate(["5 6 7"])[0].split()) <= SINUSOIDS
+
+
+def test_learned_positions_end_where_ours_do(tmp_path: Path) -> None:
+    ours, theirs = both(tmp_path / "exported", positions="learned", max_positions=12)
+    line = " ".join(["5", "9", "11", "30"] * 10)
+    assert theirs.translate([line]) == ours.translate([line])
+
+
+# --- directories ----------------------------------------------------------------------------------
+
+TEXT = ["Ein Hund schläft.", "Zwei Katzen spielen im Garten.", "Der Mann trägt einen Hut."] * 3
+
+
+def subword_run(path: Path, joint: bool) -> RunDirectory:
+    """A run with real subwords and random weights."""
+    run = RunDirectory(path)
+    settings = SentencePieceTokenizer(kind="sentencepiece", vocab_size=300, joint=joint)
+    for directory in (run.tokenizer, run.checkpoints):
+        directory.mkdir(parents=True)
+    tokenizers = learn_tokenizers(
+        settings, "de", "en", TEXT, TEXT[::-1], "0" * 64, run.tokenizer, lambda lines, _: lines
+    )
+    config = Config(
+        data=CopyData(kind="copy"),
+        tokenizer=settings,
+        model=ModelConfig(
+            d_model=32,
+            num_heads=2,
+            d_ff=32,
+            num_encoder_layers=1,
+            num_decoder_layers=1,
+            tying="all" if joint else "none",
+        ),
+    )
+    run.config.write_text(dump_config(config))
+    model = random_model(config.model, tokenizers.src.size)
+    state = {"step": 1, "best_step": 1}
+    save_checkpoint(run.checkpoints, weights_of(model), {}, state, fingerprint(run.tokenizer))
+    return run
+
+
+def exported(run: RunDirectory, directory: Path) -> Path:
+    directory.mkdir()
+    write_ctranslate2(run, load_trained(run, "best"), "float32", directory)
+    return directory
+
+
+def opened(path: Path, precision: PrecisionName = "auto") -> CTranslate2Translator:
+    return ctranslate2_translator(path, "best", torch.device("cpu"), precision)
+
+
+@pytest.mark.parametrize("joint", [True, False])
+def test_a_run_and_what_is_exported_of_it_translate_alike(joint: bool, tmp_path: Path) -> None:
+    run = subword_run(tmp_path / "run", joint)
+    before = sorted(run.path.rglob("*"))
+    ours = Translator.load(run, "best", torch.device("cpu"), torch.float32)
+    expected = ours.translate(TEXT)
+    assert len(set(expected)) == 3, "the case is too easy"
+    directory = exported(run, tmp_path / "exported")
+    of_run, of_export = opened(run.path), opened(directory)
+    assert of_run.translate(TEXT) == of_export.translate(TEXT) == expected
+    assert sorted(run.path.rglob("*")) == before
+    assert of_run.checkpoint == ours.checkpoint
+    assert of_run.terms["engine"] == "ctranslate2"
+    assert of_run.terms != ours.terms
+
+
+def test_what_is_exported_has_files_that_others_read(tmp_path: Path) -> None:
+    run = subword_run(tmp_path / "run", joint=True)
+    assert not is_exported(run.path)
+    directory = exported(run, tmp_path / "exported")
+    assert is_exported(directory)
+    files = {str(path.relative_to(directory)) for path in directory.rglob("*") if path.is_file()}
+    assert files == {
+        "config.json",
+        "config.yaml",
+        "model.bin",
+        "shared_vocabulary.json",
+        "tokenizer/joint.model",
+        "tokenizer/tokenizer.json",
+    }
+    settings = json.loads((directory / "config.json").read_text())
+    assert settings["layer_norm_epsilon"] == 1e-5
+    assert settings["add_source_eos"] is True
+    assert settings["decoder_start_token"] == "<BOS>"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("model.bin", b"\x06\x00\x00\x00garbage", "cannot read it"),
+        ("shared_vocabulary.json", b'["a", "b"]', "2 tokens, but the tokenizer has 300"),
+        ("shared_vocabulary.json", b"[", "cannot be read"),
+        ("shared_vocabulary.json", None, "cannot be read"),
+    ],
+)
+def test_damage_is_named(name: str, content: bytes | None, said: str, tmp_path: Path) -> None:
+    directory = exported(subword_run(tmp_path / "run", joint=True), tmp_path / "exported")
+    if content is None:
+        (directory / name).unlink()
+    else:
+        (directory / name).write_bytes(content)
+    with pytest.raises(TransformerCliError, match=said) as error:
+        opened(directory)
+    assert isinstance(error.value, CheckpointError)
+    assert str(directory) in str(error.value)
+
+
+def test_what_cannot_be_is_refused(tmp_path: Path) -> None:
+    run = subword_run(tmp_path / "run", joint=True)
+    directory = exported(run, tmp_path / "exported")
+    if "bfloat16" not in ctranslate2.get_supported_compute_types("cpu"):
+        for path in (run.path, directory):
+            with pytest.raises(UsageError, match=r"--engine ctranslate2: .*bfloat16"):
+                opened(path, "bfloat16")
+    with pytest.raises(UsageError, match=r"--checkpoint last: .* one exported model"):
+        ctranslate2_translator(directory, "last", torch.device("cpu"), "auto")

@@ -1,0 +1,88 @@
+"""Where a model looks while it translates a line."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from transformer_cli.errors import InputError
+from transformer_cli.inference.translator import Translator
+from transformer_cli.model.attention import recorded_attention
+from transformer_cli.model.device import autocast
+from transformer_cli.text.vocabulary import BOS_ID, EOS_ID
+
+
+@dataclass(frozen=True)
+class AttentionMaps:
+    """The attention weights of one line and its translation, in float32 on the CPU.
+
+    Row i of a target is the step that wrote ``tgt_tokens[i]``. Each row's weights sum to 1,
+    but for rounding.
+
+    Attributes:
+        src_tokens: as shown to a person; the end mark is the last.
+        tgt_tokens: likewise.
+        encoder: of the source on itself.
+        decoder: of the target on itself: column j is what step j was given, ``tgt_tokens[j - 1]``
+            or, for j = 0, the begin mark.
+        cross: of the target on the source.
+    """
+
+    src_tokens: list[str]
+    tgt_tokens: list[str]
+    encoder: Float[Tensor, "layer head src src"]
+    decoder: Float[Tensor, "layer head tgt tgt"]
+    cross: Float[Tensor, "layer head tgt src"]
+
+
+@torch.inference_mode()
+def attention_maps(
+    translator: Translator, line: str, translation: Sequence[int] | None = None
+) -> AttentionMaps:
+    """Look at where the model looks, by one pass over a line and its whole translation.
+
+    Args:
+        translator: model and tokenizers.
+        line: the source; without any words it is the end mark alone.
+        translation: token ids without marks; None translates the line first.
+
+    Raises:
+        InputError: the line is too long to be translated as one, or the translation for the
+            model's learned positions.
+    """
+    source = translator.tokenizers.src.encode(line)
+    if len(source) > translator.longest_source:
+        raise InputError(
+            f"the line has {len(source):,} tokens, and at most {translator.longest_source:,} are "
+            "translated as one; give a sentence of it"
+        )
+    longest = translator.longest_source  # so that the end mark has a position too
+    if translation is None:
+        shorter = translator.searching(max_length=min(longest, translator.max_length or longest))
+        (translation,) = shorter.translate_ids([[*source, EOS_ID] if source else []])
+    if len(translation) > longest:
+        raise InputError(
+            f"the translation has {len(translation):,} tokens, and at most {longest:,} "
+            "can be looked at; give a shorter one"
+        )
+    model = translator.model
+    device = next(model.parameters()).device
+    src = torch.tensor([[*source, EOS_ID]], device=device)
+    tgt_in = torch.tensor([[BOS_ID, *translation]], device=device)
+    with autocast(device, translator.precision), recorded_attention(model) as recorded:
+        model.features(src, tgt_in)
+
+    def stacked(stack: str, kind: str, layers: int) -> Tensor:
+        weights = [recorded[f"{stack}.{layer}.{kind}"][0][0] for layer in range(layers)]
+        return torch.stack(weights).float().cpu()
+
+    src_tokens, tgt_tokens = translator.tokenizers.src.token, translator.tokenizers.tgt.token
+    return AttentionMaps(
+        [src_tokens(number) for number in (*source, EOS_ID)],
+        [tgt_tokens(number) for number in (*translation, EOS_ID)],
+        stacked("encoder", "self_attention", len(model.encoder)),
+        stacked("decoder", "self_attention", len(model.decoder)),
+        stacked("decoder", "cross_attention", len(model.decoder)),
+    )

@@ -29,6 +29,10 @@ class MissingExtraError(TransformerCliError):
     """An optional package that is not installed."""
 
 
+class CometError(TransformerCliError):
+    """COMET's model cannot be had."""
+
+
 class CorpusError(TransformerCliError):
     """Text that is missing, misaligned, empty or not UTF-8."""
 

@@ -1,25 +1,35 @@
 import json
+import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from cli.conftest import Training
-from cli.process import run, run_anew
+from cli.process import assert_refused, run, run_anew
 from transformer_cli.config.yaml import load_config
 from transformer_cli.data.sources import load_split
 
 KEYS = {
     "split",
     "sentences",
+    "checkpoint",
+    "step",
     "beam_size",
     "bleu",
+    "bleu_half_width",
     "bleu_lc",
+    "bleu_lc_half_width",
     "chrf",
+    "chrf_half_width",
+    "ter",
+    "ter_half_width",
     "perplexity",
     "signature",
     "signature_lc",
     "signature_chrf",
+    "signature_ter",
 }
 
 
@@ -39,12 +49,23 @@ def test_json_is_one_object(training: Training) -> None:
     assert values["split"] == "test"
     assert values["sentences"] == 20
     assert values["beam_size"] == 1
-    for score in ("bleu", "bleu_lc", "chrf"):
+    for score in ("bleu", "bleu_lc", "chrf", "ter"):
         assert 0.0 <= values[score] <= 100.0
+        assert 0.0 < values[f"{score}_half_width"] < 50.0
     assert values["perplexity"] > 1.0
     assert "version:" in values["signature"]
     assert "case:mixed" in values["signature"]
     assert "case:lc" in values["signature_lc"]
+    assert "bs:1000|seed:12345" in values["signature_ter"]
+
+
+def test_the_checkpoint_is_named(training: Training) -> None:
+    for which, step in (("last", 60), ("best", report(training.run)["step"])):
+        values = report(training.run, "--checkpoint", which)
+        assert values["step"] == step
+        assert values["checkpoint"] == str(
+            training.run / "checkpoints" / f"step-{values['step']:08}"
+        )
 
 
 def test_validation_split_scores_as_in_training(training: Training) -> None:
@@ -61,11 +82,21 @@ def test_table_says_the_same_from_a_new_interpreter(training: Training) -> None:
     assert finished.code == 0
     assert finished.err == ""
     heading, *rows = finished.out.splitlines()
-    assert heading == "test: 20 sentences, greedy"
+    assert heading == f"test: 20 sentences, greedy, step {values['step']}"
     shown = {" ".join(row[:16].split()): row[16:].split() for row in rows}
-    assert shown["BLEU"] == [f"{values['bleu']:.2f}", values["signature"]]
-    assert shown["BLEU lowercased"] == [f"{values['bleu_lc']:.2f}", values["signature_lc"]]
-    assert shown["chrF"] == [f"{values['chrf']:.2f}", values["signature_chrf"]]
+    for name, key, how in (
+        ("BLEU", "bleu", "signature"),
+        ("BLEU lowercased", "bleu_lc", "signature_lc"),
+        ("chrF", "chrf", "signature_chrf"),
+        ("TER", "ter", "signature_ter"),
+    ):
+        score, half_width = (f"{values[each]:.2f}" for each in (key, f"{key}_half_width"))
+        assert " ".join(shown[name]).replace("±", "± ").split() == [
+            score,
+            "±",
+            half_width,
+            values[how],
+        ]
     assert shown["perplexity"][0] == f"{values['perplexity']:.2f}"
 
 
@@ -105,3 +136,68 @@ def test_checkpoint_by_name_and_by_path(training: Training) -> None:
 
 def test_beam_size_is_obeyed(training: Training) -> None:
     assert report(training.run, "--beam-size", "3")["beam_size"] == 3
+
+
+# --- COMET, or what stands for it -----------------------------------------------------------------
+
+FAKE_COMET = """
+import sys
+
+def download_model(name):
+    print("downloading")
+    return f"/cache/{name}"
+
+class Model:
+    def predict(self, samples, gpus, progress_bar):
+        print("predicting")
+        assert gpus == 0 and not progress_bar
+        assert all(sample.keys() == {"src", "mt", "ref"} for sample in samples)
+        self.system_score = sum(sample["mt"] == sample["ref"] for sample in samples) / len(samples)
+        return self
+
+def load_from_checkpoint(path):
+    assert path == "/cache/Unbabel/wmt22-comet-da"
+    return Model()
+"""
+
+
+def add_modules(directory: Path) -> None:
+    sys.path.insert(0, str(directory))
+
+
+def test_comet_is_asked_where_it_is_installed(training: Training, tmp_path: Path) -> None:
+    (tmp_path / "comet.py").write_text(FAKE_COMET)
+    output = tmp_path / "out.txt"
+    arguments = ("evaluate", training.run, "--comet", "-o", output)
+    finished = run(*arguments, "--json", before=partial(add_modules, tmp_path))
+    assert finished.code == 0
+    assert finished.err == "downloading\npredicting\n"
+    values = json.loads(finished.out)
+    assert values.keys() == KEYS | {"comet", "comet_model"}
+    references = load_split(load_config(training.config).data, "test").tgt
+    right = map(str.__eq__, output.read_text().splitlines(), references)
+    assert values["comet"] == sum(right) / 20
+    table = run(*arguments, before=partial(add_modules, tmp_path))
+    assert table.out.splitlines()[-1].split() == [
+        "COMET",
+        f"{values['comet']:.4f}",
+        "Unbabel/wmt22-comet-da",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("module", "fragments"),
+    [
+        ("import comet_that_is_not_there", ["comet_that_is_not_there is not installed"]),
+        (
+            "def download_model(name):\n    raise KeyError('no\\nnetwork')",
+            ["Unbabel/wmt22-comet-da could not be loaded", "network"],
+        ),
+    ],
+)
+def test_comet_that_cannot_be_had_is_said_before_the_work(
+    training: Training, tmp_path: Path, module: str, fragments: list[str]
+) -> None:
+    (tmp_path / "comet.py").write_text(module)
+    finished = run("evaluate", training.run, "--comet", before=partial(add_modules, tmp_path))
+    assert_refused(finished, 1, "evaluate: --comet", *fragments, "leave out --comet")

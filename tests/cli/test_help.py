@@ -39,6 +39,7 @@ OPTIONS = {
         "--ref",
         "--checkpoint",
         "--beam-size",
+        "--comet",
         "--json",
         "--output -o",
         *SHARED,

@@ -12,8 +12,13 @@ from transformer_cli.cli.display import bar, warn
 from transformer_cli.errors import UsageError
 
 if TYPE_CHECKING:
+    import torch
+
     from transformer_cli.config.schema import Config
     from transformer_cli.data.corpus import ParallelText
+    from transformer_cli.inference.comet import CometScore
+    from transformer_cli.inference.evaluation import Evaluation
+    from transformer_cli.inference.translator import Translator
 
 
 def evaluate(
@@ -30,6 +35,9 @@ def evaluate(
     ] = None,
     checkpoint: options.Checkpoint = "best",
     beam_size: options.BeamSize = None,
+    comet: Annotated[
+        bool, typer.Option("--comet", help="COMET too, if its package is installed.")
+    ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     output: Annotated[
         Path | None,
@@ -40,21 +48,22 @@ def evaluate(
     threads: options.Threads = None,
     version: options.Version = False,
 ) -> None:
-    """Score a trained model: BLEU, chrF and perplexity.
+    """Score a trained model: BLEU, chrF, TER and perplexity.
 
     BLEU is cased and lowercased, of detokenised translations against raw references, by sacreBLEU;
-    the signatures printed with the scores say exactly how.
+    the signatures printed with the scores say exactly how. ± is half of the 95 % interval, by
+    bootstrap resampling. Of TER, edits to a hundred words, less is better.
 
     \b
     Example:
       transformer-cli evaluate runs/multi30k_de_en --split test_2017_flickr --beam-size 5
     """
     from transformer_cli.files import write_text
-    from transformer_cli.inference import evaluation
     from transformer_cli.inference.translator import Translator
     from transformer_cli.model.device import choose_device, choose_precision, use_threads
-    from transformer_cli.model.perplexity import perplexity
+    from transformer_cli.runs.checkpoint import STATE
     from transformer_cli.runs.directory import RunDirectory
+    from transformer_cli.runs.trained import open_checkpoint
 
     if output is not None:
         options.check_output(output)
@@ -62,32 +71,77 @@ def evaluate(
     name, text = _text(directory.load_config(), split, src, ref)
     use_threads(threads)
     torch_device = choose_device(device)
+    comet_score = _open_comet(torch_device) if comet else None
+    opened = open_checkpoint(directory, checkpoint)
     translator = Translator.load(
         directory, checkpoint, torch_device, choose_precision(precision, torch_device)
     ).searching(beam_size)
+    result = _evaluated(translator, name, text)
+    report = {
+        "split": name,
+        "sentences": len(text),
+        "checkpoint": str(opened.path),
+        "step": opened.load_state().get("step") if STATE in opened.files else None,
+        "beam_size": translator.decoding.beam_size,
+        **_scores(result),
+    }
+    if comet_score is not None:
+        from transformer_cli.inference.comet import MODEL
+
+        report["comet"] = comet_score(text.src, result.hypotheses, text.tgt)
+        report["comet_model"] = MODEL
+    typer.echo(json_format.dumps(report) if json else _table(report))
+    if output is not None:
+        write_text(output, "".join(f"{line}\n" for line in result.hypotheses))
+
+
+def _open_comet(device: "torch.device") -> "CometScore":
+    """COMET's model, before the long work: what it lacks is then told at once."""
+    from transformer_cli.inference.comet import open_comet
+
+    return open_comet(device)
+
+
+def _evaluated(translator: "Translator", name: str, text: "ParallelText") -> "Evaluation":
+    """What becomes of a text, with a bar while it does, and lines about what is too long."""
+    from transformer_cli.inference import evaluation
+
     with bar(len(text), name, " sentences") as sentences:
-        result = evaluation.evaluate(translator, text, sentences.update, on_cut=partial(warn, name))
+        result = evaluation.evaluate(
+            translator,
+            text,
+            sentences.update,
+            on_cut=partial(warn, name),
+            scored=evaluation.score_thoroughly,
+        )
     if result.unmeasured:
         warn(
             name,
             f"perplexity leaves out {result.unmeasured:,} pairs of more than "
             f"{translator.longest_source:,} tokens on a side",
         )
-    report = {
-        "split": name,
-        "sentences": len(text),
-        "beam_size": translator.decoding.beam_size,
-        "bleu": result.scores.bleu,
-        "bleu_lc": result.scores.bleu_lc,
-        "chrf": result.scores.chrf,
+    return result
+
+
+def _scores(result: "Evaluation") -> dict[str, Any]:
+    from transformer_cli.model.perplexity import perplexity
+
+    scores = result.scores
+    return {
+        "bleu": scores.bleu,
+        "bleu_half_width": scores.bleu_ci,
+        "bleu_lc": scores.bleu_lc,
+        "bleu_lc_half_width": scores.bleu_lc_ci,
+        "chrf": scores.chrf,
+        "chrf_half_width": scores.chrf_ci,
+        "ter": scores.ter,
+        "ter_half_width": scores.ter_ci,
         "perplexity": perplexity(result.loss),
-        "signature": result.scores.signature,
-        "signature_lc": result.scores.signature_lc,
-        "signature_chrf": result.scores.signature_chrf,
+        "signature": scores.signature,
+        "signature_lc": scores.signature_lc,
+        "signature_chrf": scores.signature_chrf,
+        "signature_ter": scores.signature_ter,
     }
-    typer.echo(json_format.dumps(report) if json else _table(report))
-    if output is not None:
-        write_text(output, "".join(f"{line}\n" for line in result.hypotheses))
 
 
 def _text(
@@ -107,12 +161,24 @@ def _text(
 
 def _table(report: dict[str, Any]) -> str:
     search = "greedy" if report["beam_size"] == 1 else f"beam {report['beam_size']}"
-    return "\n".join(
-        [
-            f"{report['split']}: {report['sentences']:,} sentences, {search}",
-            f"BLEU             {report['bleu']:6.2f}   {report['signature']}",
-            f"BLEU lowercased  {report['bleu_lc']:6.2f}   {report['signature_lc']}",
-            f"chrF             {report['chrf']:6.2f}   {report['signature_chrf']}",
-            f"perplexity       {report['perplexity']:6.2f}   of target tokens, not smoothed",
-        ]
+    step = "" if report["step"] is None else f", step {report['step']:,}"
+    lines = [f"{report['split']}: {report['sentences']:,} sentences, {search}{step}"]
+    for name, key, signature in (
+        ("BLEU", "bleu", "signature"),
+        ("BLEU lowercased", "bleu_lc", "signature_lc"),
+        ("chrF", "chrf", "signature_chrf"),
+        ("TER", "ter", "signature_ter"),
+    ):
+        half = report[f"{key}_half_width"]
+        interval = "" if half is None else f"±{half:5.2f}"
+        lines.append(_row(name, f"{report[key]:6.2f} {interval}", report[signature]))
+    lines.append(
+        _row("perplexity", f"{report['perplexity']:6.2f}", "of target tokens, not smoothed")
     )
+    if "comet" in report:
+        lines.append(_row("COMET", f"{report['comet']:8.4f}", report["comet_model"]))
+    return "\n".join(lines)
+
+
+def _row(name: str, score: str, how: str) -> str:
+    return f"{name:<15}  {score:<13}   {how}"

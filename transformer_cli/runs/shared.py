@@ -54,6 +54,7 @@ def read_description(directory: Path) -> tuple[Description, Config]:
         RunError: it is not a model's of ours, or files are not there yet.
         ConfigError: the settings are none that a run can have; the message names the line.
     """
+    _refuse_pointers(directory)
     path = directory / CONFIG
     try:
         text = path.read_text(encoding="utf-8")
@@ -76,7 +77,7 @@ def read_description(directory: Path) -> tuple[Description, Config]:
     return description, validate(entries["settings"])
 
 
-def refuse_pointers(directory: Path) -> None:
+def _refuse_pointers(directory: Path) -> None:
     """Make sure that Git LFS has left the files themselves, not where to find them.
 
     Raises:

@@ -45,11 +45,14 @@ def load_trained(run: RunDirectory, checkpoint: str) -> Trained:
         RunError, TokenizerError, CheckpointError: something is missing or damaged.
     """
     config = run.load_config()
-    opened = open_checkpoint(run, checkpoint)
     tokenizers = load_tokenizers(run.tokenizer)
+    opened = open_checkpoint(run, checkpoint)
     weights = opened.load_weights()
     model = build_model(config.model, tokenizers.src.size, tokenizers.tgt.size, PAD_ID, config.seed)
-    load_weights(model, weights)
+    try:
+        load_weights(model, weights)
+    except CheckpointError as error:
+        raise CheckpointError(f"{opened.path}: {error}") from error
     told_by = opened.path / (shared.CONFIG if run.is_shared else MANIFEST)
     return Trained(config, tokenizers, model.eval(), opened.path, sha256(told_by))
 
@@ -68,7 +71,6 @@ def open_checkpoint(run: RunDirectory, which: str) -> Checkpoint:
             f"--checkpoint {which}: {run.path} is an exported model, which has its weights only; "
             "leave the option out"
         )
-    shared.refuse_pointers(run.path)
     description, _ = shared.read_description(run.path)
     if fingerprint(run.tokenizer) != description.sha256.tokenizer:
         raise CheckpointError(

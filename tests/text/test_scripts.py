@@ -1,0 +1,51 @@
+import pytest
+
+from transformer_cli.text.scripts import script_of, scripts_of
+
+
+@pytest.mark.parametrize(
+    ("language", "text"),
+    [
+        ("de", "Füße, Straßen und Ｆｕｌｌｗｉｄｔｈ"),
+        ("ru", "Ёлка и собака"),
+        ("el", "Η γάτα κοιμάται"),
+        ("ar", "كلب أسود يركض"),
+        ("he", "כלב שחור"),
+        ("hi", "एक काला कुत्ता"),
+        ("zh", "一只黑狗在奔跑"),
+        ("zh-Hant", "一隻黑狗"),
+        ("ja", "黒い犬がカーテンとｶｰﾃﾝのそばを走る"),
+        ("ko", "검은 개가 달린다"),
+        ("th", "สุนัขสีดำ"),
+        ("ka", "შავი ძაღლი"),
+        ("sr", "Црни пас i crni pas"),
+    ],
+)
+def test_a_languages_own_letters_are_of_its_scripts(language: str, text: str) -> None:
+    scripts = scripts_of(language)
+    assert scripts is not None
+    found = {script_of(character) for character in text} - {None}
+    assert found
+    assert found <= scripts
+
+
+def test_languages_of_other_scripts_share_none() -> None:
+    for one, other in (("de", "ru"), ("zh", "ko-KP"), ("hi", "bn"), ("ar", "he")):
+        first, second = scripts_of(one), scripts_of(other)
+        assert first
+        assert second
+        assert (first & second) == ({"CJK"} if one == "zh" else set())
+
+
+def test_what_is_no_letter_or_of_no_script_has_none() -> None:
+    assert [script_of(character) for character in " .5€µªー!\u0301"] == [
+        *[None] * 6,
+        "KATAKANA",
+        None,
+        None,
+    ]
+
+
+def test_a_language_that_is_not_known_has_no_scripts() -> None:
+    assert scripts_of("tlh") is None
+    assert scripts_of("pt_BR") == scripts_of("pt") == frozenset({"LATIN"})

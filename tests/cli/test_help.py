@@ -17,7 +17,7 @@ COMMANDS = ("vocab", "train", "evaluate", "compare", "translate", "average")
 SHARED = ["--device", "--precision", "--threads", "--version"]
 OPTIONS = {
     "vocab": ["CONFIG", "--run-dir", "--set", "--overwrite", *SHARED],
-    "train": ["CONFIG", "--run-dir", "--set", "--overwrite", *SHARED],
+    "train": ["CONFIG", "--run-dir", "--set", "--overwrite", "--dry-run", *SHARED],
     "evaluate": [
         "RUN",
         "--split",

@@ -4,6 +4,9 @@ import json
 from pathlib import Path
 from typing import Any
 
+# Say what metrics.jsonl says, with times and the name of the run; see test_seeing.py.
+_SEEN = ("tensorboard", "curves.png")
+
 
 def assert_same_run(found: Path, expected: Path, other_checkpoints: bool = False) -> None:
     """The run in ``found`` is the finished one in ``expected``; nothing temporary is in it.
@@ -13,10 +16,17 @@ def assert_same_run(found: Path, expected: Path, other_checkpoints: bool = False
         expected: another one.
         other_checkpoints: whether ``found`` may have kept other checkpoints beside the last.
     """
+    for run in (found, expected):
+        assert len(list((run / "tensorboard").iterdir())) == 1
     names, expected_names = (
-        {str(path.relative_to(run)) for path in run.rglob("*")} for run in (found, expected)
+        {
+            name
+            for path in run.rglob("*")
+            if not (name := str(path.relative_to(run))).startswith(_SEEN)
+        }
+        for run in (found, expected)
     )
-    assert not [name for name in names if ".partial-" in name]
+    assert not [path for path in found.rglob("*") if ".partial-" in path.name]
     last = max((expected / "checkpoints").glob("step-*")).relative_to(expected)
     assert max((found / "checkpoints").glob("step-*")).relative_to(found) == last
     if other_checkpoints:

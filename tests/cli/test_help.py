@@ -31,7 +31,7 @@ SHARED = ["--device", "--precision", "--threads", "--version"]
 OPTIONS = {
     "check": ["CONFIG", "--run-dir", "--set", "--json", "--version"],
     "vocab": ["CONFIG", "--run-dir", "--set", "--overwrite", *SHARED],
-    "train": ["CONFIG", "--run-dir", "--set", "--overwrite", *SHARED],
+    "train": ["CONFIG", "--run-dir", "--set", "--overwrite", "--dry-run", *SHARED],
     "evaluate": [
         "RUN",
         "--split",

@@ -16,11 +16,16 @@ def records_of(run_dir: Path) -> list[dict[str, Any]]:
 
 
 def contents(directory: Path) -> dict[str, bytes]:
-    """Every file below, by its path; not the lock, which tells who was there last."""
+    """Every file below, by its path; not the lock, which tells who was there last.
+
+    Nor what is made anew by each session.
+    """
     return {
         str(path.relative_to(directory)): path.read_bytes()
         for path in directory.rglob("*")
-        if path.is_file() and path.name != ".lock"
+        if path.is_file()
+        and path.name not in (".lock", "curves.png")
+        and path.parent.name != "tensorboard"
     }
 
 
@@ -32,6 +37,8 @@ def test_run_directory_holds_all_that_a_model_needs(training: Training) -> None:
         "encoded",
         "checkpoints",
         "metrics.jsonl",
+        "tensorboard",
+        "curves.png",
         ".lock",
     }
     checkpoints = sorted((training.run / "checkpoints").iterdir())

@@ -23,6 +23,7 @@ from transformer_cli.files import sha256
 
 FILLER = "filler"
 METRICS = "transformer_cli.training.metrics:MetricsLog"
+EVENTS = "transformer_cli.training.events:EventLog"
 CHECKPOINT = "transformer_cli.runs.checkpoint"
 
 
@@ -95,6 +96,7 @@ MOMENTS = {
     ),
     "the encoded text": Moment("transformer_cli.data.store", "_write_pages", 1, "encoded"),
     "a record": Moment(METRICS, "append", 1, "metrics.jsonl", (10,)),
+    "an event": Moment(EVENTS, "append", 1, "tensorboard/events.out.tfevents.", (10,)),
     "the weights": Moment(CHECKPOINT, "save_file", 5, "checkpoints/step-00000030", (10, 20)),
     "half of the weights": Moment(
         CHECKPOINT,
@@ -240,7 +242,9 @@ def test_a_run_on_a_disk_that_has_become_read_only(training: Training, small_dis
     assert_refused(refused, 1, f"{directory}: cannot be written: Read-only file system")
 
 
-@pytest.mark.parametrize("name", ["checkpoints", "tokenizer", ".lock", "metrics.jsonl"])
+@pytest.mark.parametrize(
+    "name", ["checkpoints", "tokenizer", ".lock", "metrics.jsonl", "tensorboard"]
+)
 def test_something_else_in_the_place_of_a_part_of_the_run(
     config: Path, tmp_path: Path, name: str
 ) -> None:

@@ -38,7 +38,7 @@ MOST_CHECKPOINTS = 2
 # What is aimed at, and how often; the first kills are for what happens once only.
 FIRST_AIMS = ["start", "tokenizer", "encoding", "saving"]
 AIMS = {"start": 1, "anywhere": 3, "training": 2, "saving": 3, "pruning": 1, "validating": 1}
-_TRAINS = " parameters, "
+_TRAINS = "parameters "
 """Is shown right before the first step."""
 
 

@@ -165,14 +165,12 @@ class StoredWindows:
 class Sample:
     """What an epoch is like, told from one window, and a few of that window's batches."""
 
-    src_tokens: int
-    """Source tokens of an epoch, end marks included."""
-    tgt_tokens: int
-    src_padded: int
+    tokens: tuple[int, int]
+    """Of source and target in an epoch, end marks included."""
+    computed: tuple[int, int]
     """The same with padding."""
-    tgt_padded: int
     is_exact: bool
-    """Whether there is no other window."""
+    """Whether there is nothing to train on beside that window."""
     batches: Iterator[Batch]
     """The largest one first, then some of ever longer sentences."""
 
@@ -240,15 +238,13 @@ class EpochBatches:
         padded = longest * np.array([[len(indices)] for indices in plan])
         # Each window is an even sample of the text.
         share = len(self) / self._counts[number]
-        tokens, tokens_padded = (
-            (each * share).round().astype(int).tolist()
-            for each in (lengths.sum(axis=1), padded.sum(axis=0))
-        )
+        tokens = (lengths.sum(axis=1) * share).round().astype(int).tolist()
+        computed = (padded.sum(axis=0) * share).round().astype(int).tolist()
         by_length = np.argsort(longest.max(axis=1), kind="stable")
         middles = (2 * np.arange(count - 1) + 1) * len(plan) // (2 * max(1, count - 1))
         places = [int(padded.sum(axis=1).argmax()), *by_length[middles].tolist()]
         batches = self._of_window(number, 0, places)
-        return Sample(*tokens, *tokens_padded, self._text.windows == 1, batches)
+        return Sample((tokens[0], tokens[1]), (computed[0], computed[1]), share == 1.0, batches)
 
     def _of_window(self, number: int, epoch: int, places: Iterable[int]) -> Iterator[Batch]:
         text = self._text.window(number)

@@ -89,7 +89,7 @@ def _line(
 ) -> None:
     """One curve; at the best step it has a ring, and the legend says how much it is there."""
     values = {each["step"]: each[key] for each in records if math.isfinite(each[key])}
-    if best in values:
+    if best is not None and best in values:
         label = f"{label} (best, step {best:,}: {values[best]:.2f})"
         axes.plot(best, values[best], "o", color=colour, fillstyle="none", markersize=9)
     marker = "o" if len(values) < 40 else ""

@@ -83,9 +83,7 @@ def _forecast(trainer: Trainer, sample: Sample) -> Forecast:
     measured = typical or measured
     tokens, seconds = (sum(each) for each in zip(*measured, strict=True))
     a_token = max(0.0, seconds - len(measured) * once) / tokens
-    tokens_a_step = (sample.src_padded + sample.tgt_padded) / (
-        trainer.ranks.size * trainer.steps_per_epoch
-    )
+    tokens_a_step = sum(sample.computed) / (trainer.ranks.size * trainer.steps_per_epoch)
     steps_left = trainer.total_steps - trainer.step
     return Forecast(steps_left * (once + tokens_a_step * a_token), memory)
 

@@ -49,17 +49,15 @@ def summary(
         + too_long,
     )
     about = "" if sample.is_exact else "about "
+    src, tgt = sample.tokens
     padding = (
-        f"{1 - tokens / padded:.0%}"
-        for tokens, padded in (
-            (sample.src_tokens, sample.src_padded),
-            (sample.tgt_tokens, sample.tgt_padded),
-        )
+        f"{1 - count / computed:.0%}"
+        for count, computed in zip(sample.tokens, sample.computed, strict=True)
     )
     yield (
         "an epoch",
-        f"{about}{sample.src_tokens:,} source and {sample.tgt_tokens:,} target tokens; of what is "
-        f"computed, {' and '.join(padding)} are padding",
+        f"{about}{src:,} source and {tgt:,} target tokens, in batches that are "
+        f"{' and '.join(padding)} padding",
     )
     tokenizers = prepared.tokenizers
     yield "vocabularies", f"{tokenizers.src.size:,} (source) and {tokenizers.tgt.size:,} (target)"

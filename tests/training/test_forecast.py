@@ -1,0 +1,213 @@
+"""Steps on trial change nothing, and what follows from their time."""
+
+import copy
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from transformer_cli.config.schema import Config
+from transformer_cli.data.batches import Batch
+from transformer_cli.data.encoded import EncodedText, TokenStore
+from transformer_cli.errors import TrainingError
+from transformer_cli.model.transformer import build_model
+from transformer_cli.ranks import Ranks
+from transformer_cli.text.vocabulary import PAD_ID
+from transformer_cli.training import forecast as module
+from transformer_cli.training.forecast import PROBED, forecast
+from transformer_cli.training.trainer import Trainer
+
+BATCH_TOKENS = 24
+
+
+def text() -> EncodedText:
+    """Forty pairs of one to eight tokens."""
+    src = [[4 + (number + place) % 8 for place in range(1 + number % 8)] for number in range(40)]
+    return EncodedText(TokenStore.of(src), TokenStore.of(src[::-1]))
+
+
+def resegment(pairs: EncodedText, seed: int) -> EncodedText:
+    """Each source backwards, or not."""
+    src: list[list[int]] = [pairs.src[index].tolist() for index in range(len(pairs))]
+    return EncodedText(TokenStore.of(each[::-1] if seed % 2 else each for each in src), pairs.tgt)
+
+
+def trainer(epochs: int = 3, sampled: bool = False, **training: Any) -> Trainer:
+    sizes = {"d_model": 16, "num_heads": 2, "d_ff": 24, "dropout": 0.2}
+    layers = {"num_encoder_layers": 1, "num_decoder_layers": 1}
+    schedule = {"kind": "constant", "peak": 0.01}
+    settings = Config.model_validate(
+        {
+            "data": {"kind": "copy"},
+            "tokenizer": {"kind": "words"},
+            "model": sizes | layers,
+            "training": {
+                "batch_tokens": BATCH_TOKENS,
+                "epochs": epochs,
+                "schedule": schedule,
+                **training,
+            },
+        }
+    )
+    model = build_model(settings.model, 12, 12, PAD_ID, settings.seed)
+    return Trainer(model, text(), settings, torch.float32, resegment if sampled else None)
+
+
+def state(trained: Trainer) -> dict[str, Any]:
+    weights = {f"kept.{name}": each for name, each in trained.kept.state_dict().items()}
+    moments = trained.moments() if trained.optimizer.state else {}
+    numbers = {key: torch.tensor(value) for key, value in trained.state().items()}
+    return copy.deepcopy(weights | moments | numbers | dict(trained.model.state_dict()))
+
+
+def assert_same(found: dict[str, Any], expected: dict[str, Any]) -> None:
+    assert found.keys() == expected.keys()
+    assert [name for name in found if not torch.equal(found[name], expected[name])] == []
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"accumulate": 3},
+        {"consistency": 1.0},
+        {"average_decay": 0.9},
+        {"sampled": True},
+        {"clip_norm": None, "label_smoothing": 0.0},
+    ],
+    ids=str,
+)
+def test_a_training_is_the_same_with_and_without_a_forecast(settings: dict[str, Any]) -> None:
+    plain, probed = trainer(**settings), trainer(**settings)
+    draws = torch.get_rng_state()
+    before = state(probed)
+    assert forecast(probed, probed.sample(PROBED)) is not None
+    assert_same(state(probed), before)
+    assert all(weight.grad is None for weight in probed.model.parameters())
+    assert torch.equal(torch.get_rng_state(), draws)
+    steps = zip(plain.steps(), probed.steps(), strict=True)
+    for number, (expected, found) in enumerate(steps):
+        assert torch.equal(found.smoothed, expected.smoothed)
+        if number == 4:  # in the middle, too
+            assert forecast(probed, probed.sample(PROBED)) is not None
+    assert_same(state(probed), state(plain))
+
+
+# --- what it says ---------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def costs(monkeypatch: pytest.MonkeyPatch) -> list[Batch]:
+    """A step takes 2 s and 0.01 s a token; gives the batches whose time was asked for."""
+    asked = []
+
+    def seconds(spare: Trainer, batch: Batch) -> float:
+        asked.append(batch)
+        one = batch.src.size(0) == 1
+        return 2.0 + (0.0 if one else 0.01 * (batch.src.numel() + batch.tgt_in.numel()))
+
+    monkeypatch.setattr(module, "_seconds_of", seconds)
+    monkeypatch.setattr("time.monotonic", lambda: 0.0)
+    return asked
+
+
+@pytest.mark.parametrize(("accumulate", "ranks"), [(1, 1), (3, 1), (2, 2)])
+def test_time_is_that_of_steps_and_of_tokens(
+    costs: list[Batch], accumulate: int, ranks: int
+) -> None:
+    trained = trainer(accumulate=accumulate, epochs=5)
+    batches = list(trained._epochs.of_epoch(0))
+    tokens = sum(each.src.numel() + each.tgt_in.numel() for each in batches)
+    if ranks > 1:
+        trained.ranks = Ranks(size=ranks)
+        trained.steps_per_epoch = -(-len(batches) // (accumulate * ranks))
+        trained.total_steps = 5 * trained.steps_per_epoch
+    trained.step = 2 * trained.steps_per_epoch  # and three epochs are left
+    found = forecast(trained, trained.sample(PROBED))
+    assert found is not None
+    expected = 2.0 * 3 * trained.steps_per_epoch + 3 * 0.01 * tokens / ranks
+    assert found.seconds == pytest.approx(expected)
+    assert found.memory > 1e6
+
+
+def test_a_first_batch_that_takes_too_long_is_the_last(
+    costs: list[Batch], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = iter(range(0, 10**6, 100))
+    monkeypatch.setattr("time.monotonic", lambda: float(next(clock)))
+    trained = trainer()
+    found = forecast(trained, trained.sample(PROBED))
+    assert found is not None
+    assert [len(batch.src) > 1 for batch in costs] == [False, True, False]
+
+
+@pytest.mark.parametrize(
+    "error", [TrainingError("the loss is nan"), MemoryError(), RuntimeError("CUDA out of memory")]
+)
+def test_nothing_is_said_where_no_step_can_be_done(
+    monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    def fail(spare: Trainer, batches: list[Batch]) -> None:
+        raise error
+
+    monkeypatch.setattr(Trainer, "try_step", fail)
+    trained = trainer()
+    assert forecast(trained, trained.sample(PROBED)) is None
+
+
+# --- the batches that are tried -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("sampled", [False, True])
+def test_a_sample_is_of_the_epochs_batches_and_has_the_largest(sampled: bool) -> None:
+    trained = trainer(sampled=sampled)
+    sample = trained.sample(PROBED)
+    epoch = list(trained._epochs.of_epoch(0))
+    ids = {batch.src.numpy().tobytes() + batch.tgt_in.numpy().tobytes() for batch in epoch}
+    found = list(sample.batches)
+    assert len(found) == PROBED
+    assert {each.src.numpy().tobytes() + each.tgt_in.numpy().tobytes() for each in found} <= ids
+    sizes = [batch.src.numel() + batch.tgt_in.numel() for batch in epoch]
+    assert found[0].src.numel() + found[0].tgt_in.numel() == max(sizes)
+    longest = [max(batch.src.size(1), batch.tgt_in.size(1)) for batch in found[1:]]
+    assert longest == sorted(longest)
+    assert longest[0] < longest[-1]
+    assert sample.tokens == (sum((each.src != PAD_ID).sum() for each in epoch),) * 2
+    assert sample.computed == (
+        sum(each.src.numel() for each in epoch),
+        sum(each.tgt_in.numel() for each in epoch),
+    )
+    assert sample.is_exact
+
+
+class Halves:
+    """A text in two windows of unlike size."""
+
+    windows = 2
+
+    def __init__(self) -> None:
+        self._whole = text()
+
+    def window(self, number: int) -> EncodedText:
+        return self._whole.take(np.arange(30) if number else np.arange(30, 40))
+
+    def window_lengths(self, number: int) -> tuple[np.ndarray, np.ndarray]:
+        part = self.window(number)
+        return part.src.lengths, part.tgt.lengths
+
+
+def test_of_several_windows_the_largest_speaks_for_all() -> None:
+    trained = trainer()
+    settings = trained._setting
+    windowed = Trainer(trained.model, Halves(), *settings[1:])
+    sample = windowed.sample(PROBED)
+    assert not sample.is_exact
+    whole = 40 + int(text().src.lengths.sum())
+    assert sample.tokens[0] == pytest.approx(whole, rel=0.2)
+    assert len(list(sample.batches)) == PROBED
+
+
+def test_a_text_of_one_batch_is_sampled_as_often_as_asked() -> None:
+    batches = list(trainer(batch_tokens=10_000).sample(3).batches)
+    assert [len(batch.src) for batch in batches] == [40] * 3

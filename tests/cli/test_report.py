@@ -301,8 +301,14 @@ def test_a_person_clicks_through_it(opened: Any, tmp_path: Path) -> None:
 
     page.screenshot(path=tmp_path / "desktop.png", full_page=True)
     page.set_viewport_size({"width": 390, "height": 844})
-    page.wait_for_function(
-        "[...document.querySelectorAll('.main-svg')].every(svg => svg.clientWidth < 390)"
+    # Charts are drawn anew. The page's policy lets nobody wait by a function in a string.
+    page.evaluate(
+        """() => new Promise((done) => {
+          const fits = (svg) => svg.clientWidth < 390;
+          const look = () => [...document.querySelectorAll(".main-svg")].every(fits)
+            ? done() : requestAnimationFrame(look);
+          look();
+        })"""
     )
     assert page.evaluate("document.documentElement.scrollWidth") == 390
     page.screenshot(path=tmp_path / "phone.png", full_page=True)

@@ -40,3 +40,14 @@ def test_what_a_base_has_said_counts_for_more_than_the_default() -> None:
     assert told["seed"] == Setting("seed", 1, 2, False, "--set", "base.yaml:1")
     assert "tokenizer.min_freq" not in told
     assert told["data.kind"] == Setting("data.kind", "toy", None, True, None, None)
+
+
+def test_splits_are_told_one_by_one() -> None:
+    pair = {"src": "/a", "tgt": "/b"}
+    data = {"kind": "files", "src_lang": "de", "tgt_lang": "en", "train": pair, "val": pair}
+    config = Config.model_validate(
+        {"data": {**data, "test": {"mine": pair}}, "tokenizer": {"kind": "words"}}
+    )
+    told = {each.key: each.value for each in chosen_settings(config, {})}
+    assert (told["data.test.mine.src"], told["data.test.mine.tgt"]) == ("/a", "/b")
+    assert "data.test" not in told

@@ -10,7 +10,7 @@ from transformer_cli.config.yaml import dump_config
 from transformer_cli.data.corpus import ParallelText
 from transformer_cli.data.encoded import encode_text
 from transformer_cli.data.sources import open_training_text
-from transformer_cli.errors import CorpusError
+from transformer_cli.errors import CorpusError, InputError
 from transformer_cli.inference.attention import attention_maps
 from transformer_cli.inference.evaluation import evaluate
 from transformer_cli.inference.translator import CutLine, Translator, ignore
@@ -40,7 +40,8 @@ from transformer_cli.text.lines import Progress
 
 LOOKED_INTO = 5
 """Sentences of the split whose attention is shown."""
-_LOOKED_INTO_TOKENS = (4, 30)
+_FITTING_TOKENS = (4, 30)
+_MOST_TOKENS = 200  # the page's size grows with their square
 
 
 @dataclass(frozen=True)
@@ -102,7 +103,7 @@ def build(
     translator, text = subject.translator, subject.text
     languages = (translator.config.data.src_lang, translator.config.data.tgt_lang)
     # First what may fail at once.
-    asked = [packed(sentence, attention_maps(translator, sentence)) for sentence in sentences]
+    asked = [_asked(translator, sentence) for sentence in sentences]
     records = read_records(subject.run.metrics)
     encoded = encode_text(text, translator.tokenizers, progress)
     statistics = corpus_statistics(subject.run, translator.tokenizers, encoded)
@@ -139,12 +140,22 @@ def build(
     )
 
 
+def _asked(translator: Translator, sentence: str) -> dict[str, Any]:
+    tokens = len(translator.tokenizers.src.encode(sentence))
+    if tokens > _MOST_TOKENS:
+        raise InputError(
+            f"--sentence: has {tokens:,} tokens, and at most {_MOST_TOKENS} can be shown; "
+            "give a shorter one"
+        )
+    return packed(sentence, attention_maps(translator, sentence))
+
+
 def _to_look_into(lengths: Sequence[int]) -> list[int]:
     """Some sentences at random, numbered from 0, of a length that fits a screen if there are."""
-    least, most = _LOOKED_INTO_TOKENS
+    least, most = _FITTING_TOKENS
     fit = [number for number, length in enumerate(lengths) if least <= length <= most]
     if not fit:
-        fit = [number for number, length in enumerate(lengths) if 0 < length <= 10 * most]
+        fit = [number for number, length in enumerate(lengths) if 0 < length <= _MOST_TOKENS]
     return sorted(random.Random(SEED).sample(fit, min(LOOKED_INTO, len(fit))))
 
 

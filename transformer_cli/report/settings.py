@@ -53,6 +53,10 @@ def _all(
         if isinstance(value, BaseModel) and isinstance(plain, dict):
             yield from _all(f"{prefix}{name}.", value, plain)
             continue
+        if isinstance(value, dict) and isinstance(plain, dict):
+            for key, each in value.items():  # splits by their names
+                yield from _all(f"{prefix}{name}.{key}.", each, plain[key])
+            continue
         default = field.get_default(call_default_factory=True)
         if isinstance(plain, list) and isinstance(default, tuple):
             default = list(default)

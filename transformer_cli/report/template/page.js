@@ -73,7 +73,7 @@
       const marked = chart.mark !== null;
       Plotly.react(place, traces, {
         xaxis: { ...axis, title: title(chart.x), showgrid: false, type: chart.kind === "bars" ? "category" : "linear" },
-        yaxis: { ...axis, title: title(chart.y), type: chart.log ? "log" : "linear", nticks: 6, rangemode: chart.from_zero ? "tozero" : "normal", ...(chart.log ? { tickmode: "array", tickvals: steps, ticktext: steps.map((each) => each.toLocaleString("en")) } : {}) },
+        yaxis: { ...axis, title: title(chart.y), type: chart.log ? "log" : "linear", nticks: 6, ...(chart.kind === "bars" ? { range: [0, 100] } : {}), rangemode: chart.from_zero ? "tozero" : "normal", ...(chart.log ? { tickmode: "array", tickvals: steps, ticktext: steps.map((each) => each.toLocaleString("en")) } : {}) },
         shapes: marked ? [{ type: "line", yref: "paper", y0: 0, y1: 1, x0: chart.mark, x1: chart.mark, line: { color: soft, width: 1, dash: "dot" } }] : [],
         margin: { l: 52, r: 12, t: 30, b: 44 },
         paper_bgcolor: sheet, plot_bgcolor: sheet,
@@ -84,6 +84,7 @@
         hoverlabel: { bgcolor: sheet, bordercolor: line, font: { color: ink, family: font } },
         dragmode: touch || chart.kind === "bars" ? false : "zoom",
         bargap: 0.35,
+        bargroupgap: 0.06,
       }, { displayModeBar: false, responsive: true, showTips: false });
     }
   }

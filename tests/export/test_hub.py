@@ -85,9 +85,11 @@ def test_it_translates_and_is_scored_as_its_run(training: Training, exported: Pa
     ours = run("translate", training.run, stdin=SOURCE)
     assert ours.out.count("\n") == 4
     assert run("translate", exported, stdin=SOURCE) == ours
-    scored = run("evaluate", exported, "--json")
-    assert scored.code == 0
-    assert scored.out == run("evaluate", training.run, "--json").out
+    scores, ours_scores = (
+        json.loads(run("evaluate", path, "--json").out) for path in (exported, training.run)
+    )
+    assert (scores.pop("checkpoint"), scores.pop("step")) == (str(exported), None)
+    assert scores == {key: ours_scores[key] for key in scores}
 
 
 def test_it_is_scored_on_files_and_exported_on(exported: Path, tmp_path: Path) -> None:

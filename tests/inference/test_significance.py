@@ -135,6 +135,7 @@ def test_intervals_of_other_metrics_are_sacrebleus(metric: type[CHRF] | type[TER
     alone = own.corpus_score(mixed, [REFERENCES], n_bootstrap=SAMPLES)
     assert measured.score == alone.score
     assert measured.half_width == pytest.approx(alone._ci)
+    assert measured.half_width is not None
     assert measured.half_width > 0
     assert measured.signature == str(own.get_signature())
 

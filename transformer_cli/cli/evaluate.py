@@ -61,7 +61,6 @@ def evaluate(
     from transformer_cli.files import write_text
     from transformer_cli.inference.translator import Translator
     from transformer_cli.model.device import choose_device, choose_precision, use_threads
-    from transformer_cli.runs.checkpoint import STATE
     from transformer_cli.runs.directory import RunDirectory
     from transformer_cli.runs.trained import open_checkpoint
 
@@ -81,7 +80,7 @@ def evaluate(
         "split": name,
         "sentences": len(text),
         "checkpoint": str(opened.path),
-        "step": opened.load_state().get("step") if STATE in opened.files else None,
+        "step": opened.told_step,
         "beam_size": translator.decoding.beam_size,
         **_scores(result),
     }
@@ -161,8 +160,10 @@ def _text(
 
 def _table(report: dict[str, Any]) -> str:
     search = "greedy" if report["beam_size"] == 1 else f"beam {report['beam_size']}"
-    step = "" if report["step"] is None else f", step {report['step']:,}"
-    lines = [f"{report['split']}: {report['sentences']:,} sentences, {search}{step}"]
+    weights = Path(report["checkpoint"]).absolute().name
+    if report["step"] is not None:
+        weights = f"step {report['step']:,}"
+    lines = [f"{report['split']}: {report['sentences']:,} sentences, {search}, {weights}"]
     for name, key, signature in (
         ("BLEU", "bleu", "signature"),
         ("BLEU lowercased", "bleu_lc", "signature_lc"),

@@ -1,6 +1,6 @@
 """One split of a corpus, read once, with all that is looked for in it.
 
-Beside the text's different characters, 20 bytes a pair are held.
+Beside the text's different characters, 20 bytes a pair are held: two digests and a ratio.
 """
 
 import math

@@ -110,6 +110,11 @@ class Checkpoint:
         """The step that its name tells."""
         return _step(self.path)
 
+    @property
+    def told_step(self) -> int | None:
+        """The step that its name tells; None where it tells none, as an average's."""
+        return self.step if _step_is_told(self.path) else None
+
     def verify(self) -> None:
         """Read all of its files, and make sure that they are as they were written.
 

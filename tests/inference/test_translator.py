@@ -2,101 +2,35 @@
 
 import copy
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
-from torch import Tensor, nn
+from translators import (
+    MAX_POSITIONS,
+    SIZE,
+    numbers,
+    random_translator,
+    searched,
+)
 
 from transformer_cli.config.schema import (
     Config,
     CopyData,
     DecodingConfig,
     ModelConfig,
-    TrainingConfig,
     WordsTokenizer,
 )
 from transformer_cli.errors import CheckpointError, RunError, TokenizerError
 from transformer_cli.inference.translator import LONGEST_SOURCE, CutLine, Translator
-from transformer_cli.model.transformer import DecoderState, Transformer, build_model
+from transformer_cli.model.transformer import Transformer, build_model
 from transformer_cli.model.weights import weights_of
 from transformer_cli.runs.checkpoint import save_checkpoint
 from transformer_cli.runs.directory import RunDirectory
-from transformer_cli.text.tokenizer import Tokenizers, fingerprint
+from transformer_cli.text.tokenizer import fingerprint
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 from transformer_cli.training.preparation import prepare, read_texts
-
-SIZE = 14
-MAX_POSITIONS = 12
-
-
-@dataclass(frozen=True)
-class NumberTokenizer:
-    """Lines are ids already: the specials would be seen in the output."""
-
-    size: int = SIZE
-
-    def encode(self, line: str) -> list[int]:
-        return [int(word) for word in line.split()]
-
-    def decode(self, ids: Sequence[int]) -> str:
-        return " ".join(map(str, ids))
-
-
-class CountingTransformer(Transformer):
-    """Remembers how many sentences are searched for a translation, batch by batch."""
-
-    def __init__(self, *of_transformer: Any) -> None:
-        super().__init__(*of_transformer)
-        self.batches: list[int] = []
-
-    def start(self, src: Tensor, beam_size: int = 1) -> DecoderState:
-        self.batches.append(len(src))
-        return super().start(src, beam_size)
-
-
-def random_translator(
-    favoured: Sequence[int] = (), end_bias: float = 0.0, positions: Any = "sinusoidal"
-) -> Translator:
-    """A translator that writes something else for each source.
-
-    Args:
-        favoured: ids that the model would write above all others.
-        end_bias: added to the end mark's logit.
-        positions: kind of position encoding.
-    """
-    config = Config(
-        data=CopyData(kind="copy"),
-        tokenizer=WordsTokenizer(kind="words"),
-        model=ModelConfig(
-            d_model=16,
-            num_heads=2,
-            d_ff=24,
-            num_encoder_layers=1,
-            num_decoder_layers=1,
-            tying="none",
-            positions=positions,
-            max_positions=MAX_POSITIONS,
-        ),
-        training=TrainingConfig(max_length=MAX_POSITIONS - 1),
-    )
-    model = CountingTransformer(config.model, SIZE, SIZE, PAD_ID)
-    with torch.no_grad():
-        for weight in model.parameters():
-            if weight.dim() == 2:
-                nn.init.normal_(weight, std=0.5)
-        model.output.bias[EOS_ID] += end_bias
-        model.output.bias[list(favoured)] += 50.0
-    tokenizers = Tokenizers(NumberTokenizer(), NumberTokenizer())
-    return Translator(model.eval(), tokenizers, config, DecodingConfig(), torch.float32)
-
-
-def searched(translator: Translator) -> int:
-    assert isinstance(translator.model, CountingTransformer)
-    return sum(translator.model.batches)
-
 
 LINES = ["5 6 7", "9", "13 4 4 8 10", "6 6", "12 11 10 9 8 7 6", "5", "8 13"]
 
@@ -258,10 +192,6 @@ def test_a_stream_reads_no_further_than_its_chunk() -> None:
 
 
 # --- limits ---------------------------------------------------------------------------------------
-
-
-def numbers(count: int) -> str:
-    return " ".join(["5"] * count)
 
 
 def test_a_line_too_long_for_learned_positions_is_cut_and_told_by_its_place_in_the_stream() -> None:

@@ -1,0 +1,97 @@
+"""A translator with random weights, whose lines are ids: each source has another output."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from transformer_cli.config.schema import (
+    Config,
+    CopyData,
+    DecodingConfig,
+    ModelConfig,
+    TrainingConfig,
+    WordsTokenizer,
+)
+from transformer_cli.inference.translator import Translator
+from transformer_cli.model.transformer import DecoderState, Transformer
+from transformer_cli.text.tokenizer import Tokenizers
+from transformer_cli.text.vocabulary import EOS_ID, PAD_ID
+
+SIZE = 14
+MAX_POSITIONS = 12
+
+
+@dataclass(frozen=True)
+class NumberTokenizer:
+    """Lines are ids already: the specials would be seen in the output."""
+
+    size: int = SIZE
+
+    def encode(self, line: str) -> list[int]:
+        return [int(word) for word in line.split()]
+
+    def decode(self, ids: Sequence[int]) -> str:
+        return " ".join(map(str, ids))
+
+    def token(self, number: int) -> str:
+        return str(number)
+
+
+class CountingTransformer(Transformer):
+    """Remembers how many sentences are searched for a translation, batch by batch."""
+
+    def __init__(self, *of_transformer: Any) -> None:
+        super().__init__(*of_transformer)
+        self.batches: list[int] = []
+
+    def start(self, src: Tensor, beam_size: int = 1) -> DecoderState:
+        self.batches.append(len(src))
+        return super().start(src, beam_size)
+
+
+def random_translator(
+    favoured: Sequence[int] = (), end_bias: float = 0.0, positions: Any = "sinusoidal"
+) -> Translator:
+    """A translator that writes something else for each source.
+
+    Args:
+        favoured: ids that the model would write above all others.
+        end_bias: added to the end mark's logit.
+        positions: kind of position encoding.
+    """
+    config = Config(
+        data=CopyData(kind="copy"),
+        tokenizer=WordsTokenizer(kind="words"),
+        model=ModelConfig(
+            d_model=16,
+            num_heads=2,
+            d_ff=24,
+            num_encoder_layers=1,
+            num_decoder_layers=1,
+            tying="none",
+            positions=positions,
+            max_positions=MAX_POSITIONS,
+        ),
+        training=TrainingConfig(max_length=MAX_POSITIONS - 1),
+    )
+    model = CountingTransformer(config.model, SIZE, SIZE, PAD_ID)
+    with torch.no_grad():
+        for weight in model.parameters():
+            if weight.dim() == 2:
+                nn.init.normal_(weight, std=0.5)
+        model.output.bias[EOS_ID] += end_bias
+        model.output.bias[list(favoured)] += 50.0
+    tokenizers = Tokenizers(NumberTokenizer(), NumberTokenizer())
+    return Translator(model.eval(), tokenizers, config, DecodingConfig(), torch.float32)
+
+
+def searched(translator: Translator) -> int:
+    assert isinstance(translator.model, CountingTransformer)
+    return sum(translator.model.batches)
+
+
+def numbers(count: int) -> str:
+    return " ".join(["5"] * count)

@@ -11,7 +11,9 @@ from cli import process
 from transformer_cli import __version__
 from transformer_cli.cli import app
 
-COMMANDS = ("vocab", "train", "evaluate", "compare", "report", "translate", "average")
+COMMANDS = ("vocab", "train", "evaluate", "compare", "report", "translate", "average", "config")
+CONFIG_COMMANDS = [("config", name) for name in ("show", "validate", "schema")]
+ALL = [(), *((name,) for name in COMMANDS), *CONFIG_COMMANDS]
 
 # A change here is a change for users: it belongs in the changelog.
 SHARED = ["--device", "--precision", "--threads", "--version"]
@@ -30,6 +32,7 @@ OPTIONS = {
         *SHARED,
     ],
     "average": ["RUN", "--last", "--version"],
+    "config": ["--version"],
     "compare": ["RUN", "--split", "--checkpoint", "--beam-size", "--json", *SHARED],
     "report": [
         "RUN",
@@ -53,7 +56,21 @@ OPTIONS = {
         *SHARED,
     ],
 }
-HEAVY = {"numpy", "pydantic", "sacrebleu", "sacremoses", "sentencepiece", "spacy", "torch"}
+CONFIG_OPTIONS = {
+    "show": ["CONFIG", "--set", "--version"],
+    "validate": ["CONFIG", "--version"],
+    "schema": ["--version"],
+}
+HEAVY = {
+    "numpy",
+    "plotly",
+    "pydantic",
+    "sacrebleu",
+    "sacremoses",
+    "sentencepiece",
+    "spacy",
+    "torch",
+}
 
 
 def help_of(*command: str, option: str = "--help") -> str:
@@ -65,7 +82,7 @@ def help_of(*command: str, option: str = "--help") -> str:
     return finished.out
 
 
-@pytest.mark.parametrize("command", [(), *((name,) for name in COMMANDS)])
+@pytest.mark.parametrize("command", ALL)
 def test_help_says_what_it_is_for_gives_an_example_and_fits_a_screen(
     command: tuple[str, ...],
 ) -> None:
@@ -97,9 +114,18 @@ def test_program_names_its_commands_in_the_order_of_use() -> None:
     assert [line.split()[0] for line in listed] == list(COMMANDS)
 
 
-def test_options_are_as_published() -> None:
+def group_of(*path: str) -> TyperGroup:
     group = typer.main.get_command(app)
     assert isinstance(group, TyperGroup)
+    for name in path:
+        below = group.commands[name]
+        assert isinstance(below, TyperGroup)
+        group = below
+    return group
+
+
+@pytest.mark.parametrize(("path", "options"), [((), OPTIONS), (("config",), CONFIG_OPTIONS)])
+def test_options_are_as_published(path: tuple[str, ...], options: dict[str, list[str]]) -> None:
     found = {
         name: [
             " ".join(parameter.opts)
@@ -107,17 +133,16 @@ def test_options_are_as_published() -> None:
             else str(parameter.metavar)
             for parameter in command.params
         ]
-        for name, command in group.commands.items()
+        for name, command in group_of(*path).commands.items()
     }
-    assert found == OPTIONS
+    assert found == options
 
 
 def test_every_option_has_help() -> None:
-    group = typer.main.get_command(app)
-    assert isinstance(group, TyperGroup)
-    for command in group.commands.values():
-        for parameter in command.params:
-            assert getattr(parameter, "help", None), f"{command.name} {parameter.name}"
+    for path in ((), ("config",)):
+        for command in group_of(*path).commands.values():
+            for parameter in command.params:
+                assert getattr(parameter, "help", None), f"{command.name} {parameter.name}"
 
 
 def test_help_imports_nothing_heavy() -> None:
@@ -126,7 +151,7 @@ import sys
 from transformer_cli.cli import main
 
 print("at first", *({HEAVY!r} & sys.modules.keys()), file=sys.stderr)
-for command in [[], *([name] for name in {COMMANDS!r})]:
+for command in {ALL!r}:
     sys.argv = ["transformer-cli", *command, "--help"]
     try:
         main()
@@ -137,10 +162,10 @@ print("at last", *({HEAVY!r} & sys.modules.keys() - {{"pydantic"}}), file=sys.st
 """
     done = subprocess.run([sys.executable, "-c", driver], capture_output=True, check=True)
     assert done.stderr.decode() == "at first\nat last\n"
-    assert done.stdout.count(b"Usage: ") == 1 + len(COMMANDS)
+    assert done.stdout.count(b"Usage: ") == len(ALL)
 
 
-@pytest.mark.parametrize("command", [(), *((name,) for name in COMMANDS)])
+@pytest.mark.parametrize("command", ALL)
 def test_version(command: tuple[str, ...]) -> None:
     finished = process.run(*command, "--version")
     assert finished == process.Finished(0, f"transformer-cli {__version__}\n", "")

@@ -15,9 +15,11 @@ def test_there_are_some() -> None:
 
 
 @pytest.mark.parametrize("path", _SHIPPED, ids=lambda path: path.name)
-def test_it_loads_and_its_first_line_is_a_comment(path: Path, tmp_path: Path) -> None:
+def test_it_loads_and_says_what_it_is_for(path: Path, tmp_path: Path) -> None:
     config = load_config(path)
-    assert path.read_text(encoding="utf-8").startswith("# ")
+    first, second, *_ = path.read_text(encoding="utf-8").splitlines()
+    assert first == "# yaml-language-server: $schema=schema.json"
+    assert second.startswith("# ")
     resolved = tmp_path / "resolved.yaml"
     resolved.write_text(dump_config(config), encoding="utf-8")
     assert load_config(resolved) == config

@@ -87,6 +87,9 @@ class Moment:
 
 MOMENTS = {
     "the settings": Moment("transformer_cli.runs.directory", "write_text", 1, "config.yaml"),
+    "where they come from": Moment(
+        "transformer_cli.runs.directory", "write_text", 2, "origins.json"
+    ),
     "the tokenizer": Moment(
         "transformer_cli.training.preparation", "learn_tokenizers", 1, "tokenizer"
     ),

@@ -4,6 +4,7 @@ The short form takes seconds; the long one, 10,000 cases, minutes. Both draw the
 time, so that what fails does so again.
 """
 
+import shutil
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -73,9 +74,10 @@ SCALARS = st.one_of(
 )
 KEYS = st.one_of(
     words_of(
-        "seed init data data.kind data.train data.train.src data.test tokenizer tokenizer.kind "
-        "tokenizer.vocab_size tokenizer.min_freq model model.d_model model.num_heads model.dropout "
-        "model.positions model.max_positions model.tying training training.epochs "
+        "base seed init data data.kind data.train data.train.src data.test tokenizer "
+        "tokenizer.kind tokenizer.vocab_size tokenizer.min_freq model model.d_model "
+        "model.num_heads model.dropout model.positions model.max_positions model.tying "
+        "training training.epochs "
         "training.batch_tokens training.schedule training.schedule.kind training.schedule.peak "
         "training.max_length training.accumulate decoding decoding.beam_size "
         "decoding.length_penalty decoding.max_length_ratio model.d_modle . .. a.b.c.d"
@@ -119,6 +121,12 @@ def mutated_configs(draw: st.DrawFn) -> bytes:
     return text[:place] + draw(st.binary(max_size=4)) + text[place:]
 
 
+def copy_bases(directory: Path) -> None:
+    """Have there what the shipped configurations build on."""
+    for path in CONFIGS:
+        shutil.copy(path, directory)
+
+
 def assert_taken_or_refused(path: Path, overrides: list[str]) -> None:
     try:
         config = load_config(path, overrides)
@@ -137,6 +145,7 @@ def test_a_mutated_configuration_is_taken_or_refused_in_one_line(
     tmp_path: Path, count: int
 ) -> None:
     path = tmp_path / "config.yaml"
+    copy_bases(tmp_path)
 
     def check(content: bytes) -> None:
         path.write_bytes(content)
@@ -164,6 +173,7 @@ def test_any_text_is_taken_or_refused_in_one_line(tmp_path: Path, count: int) ->
 @pytest.mark.parametrize("count", cases(100, 2000))
 def test_any_override_is_taken_or_refused_in_one_line(tmp_path: Path, count: int) -> None:
     path = tmp_path / "config.yaml"
+    copy_bases(tmp_path)
 
     def check(name: Path, overrides: list[str]) -> None:
         path.write_bytes(name.read_bytes())

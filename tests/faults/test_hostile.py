@@ -266,7 +266,16 @@ def test_reading_through_links_writes_nothing(training: Training, own_run: Path)
 
 
 @pytest.mark.parametrize(
-    "name", ["config.yaml", "metrics.jsonl", ".lock", "checkpoints", "tokenizer", "encoded"]
+    "name",
+    [
+        "config.yaml",
+        "origins.json",
+        "metrics.jsonl",
+        ".lock",
+        "checkpoints",
+        "tokenizer",
+        "encoded",
+    ],
 )
 @pytest.mark.parametrize("options", [[], ["--overwrite"]], ids=" ".join)
 def test_nothing_is_written_through_links(

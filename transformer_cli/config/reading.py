@@ -26,18 +26,19 @@ def read_settings(path: Path) -> Node:
         ConfigError: a file cannot be read, is not YAML or no mapping, or builds on itself. The
             message is one line with the file and line.
     """
-    files, trees = [path], [_read_tree(path)]
-    while (base := _base(files, trees[-1])) is not None:
-        files.append(base)
-        trees.append(_read_tree(base))
+    trees, seen = [_read_tree(path)], {path.resolve()}
+    while (base := _base(path, trees[-1], seen)) is not None:
+        path = base
+        trees.append(_read_tree(path))
+        seen.add(path.resolve())
     settings = trees.pop()
     while trees:
         settings = merged(settings, trees.pop())
     return settings
 
 
-def _base(files: list[Path], tree: Node) -> Path | None:
-    """Take from the last file's tree what it builds on."""
+def _base(path: Path, tree: Node, seen: set[Path]) -> Path | None:
+    """Take from a file's tree what it builds on, which must be none of those seen."""
     assert isinstance(tree.value, dict)
     node = tree.value.pop(BASE, None)
     if node is None:
@@ -46,13 +47,13 @@ def _base(files: list[Path], tree: Node) -> Path | None:
         problem = f"expected the path of a YAML file, found {shown(node.value)}"
         raise complaint(node.place, (BASE,), problem)
     # Not Path.expanduser, which raises where there is no such user.
-    base = files[-1].parent / os.path.expanduser(node.value)  # noqa: PTH111
+    base = path.parent / os.path.expanduser(node.value)  # noqa: PTH111
     # Not Path.is_file, which raises where a name is too long.
     if not os.path.isfile(base):  # noqa: PTH113
         missing = shortened(str(base), 300)
         problem = f"there is no file {missing}; a base's path starts from its file's directory"
         raise complaint(node.place, (BASE,), problem)
-    if base.resolve() in [file.resolve() for file in files]:
+    if base.resolve() in seen:
         problem = f"{base} is this file, or one that builds on it; take another, or none"
         raise complaint(node.place, (BASE,), problem)
     return base

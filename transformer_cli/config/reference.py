@@ -8,6 +8,7 @@ from typing import Any
 
 from transformer_cli.config.differences import as_yaml
 from transformer_cli.config.json_schema import Schema, inlined_schema
+from transformer_cli.config.reading import BASE, BASE_MEANS
 
 _HEAD = """\
 # Configuration
@@ -26,12 +27,12 @@ to start from.
 
 ## How values are written
 
-- **Numbers** as people write them: `4000`, `4e3` and `4000.0` are the same whole number, `1e-4` is a
-  number and not text. Where a number of things has no upper bound below, it is 2,147,483,647.
+- **Numbers** as people write them: `4000`, `4e3` and `4000.0` are the same whole number, and `1e-4`
+  is a number. Whole numbers go up to 2,147,483,647 where no other limit is given.
 - **Text** needs no quotes, unless it reads as a number, `true`, `false` or `null`. `no`, `on` and
   `12:30` are text. Aliases and tags are refused, and so are keys written twice.
-- **Paths** start from the directory that the command is run in, whichever file they stand in; `~` is
-  your home directory.
+- **Paths** start from the directory that the command is run in, whichever file they stand in; `~`
+  is your home directory.
 - **Unknown keys** are mistakes, and so is a value of another type.
 
 ## One file on another
@@ -62,7 +63,7 @@ file's directory. That one may have a base in turn.
 def reference() -> str:
     """The whole page, as Markdown."""
     sections = inlined_schema()["properties"]
-    table, rest = [], []
+    table, rest = [f"| `{BASE}` | {_sentence(_cell(BASE_MEANS))} |"], []
     for name, part in sections.items():
         if "properties" in part or "anyOf" in part:
             table.append(f"| [`{name}`](#{name}) | {_cell(part.get('description', _KINDS))} |")
@@ -109,7 +110,9 @@ def _rows(part: Schema, above: str = "") -> Iterator[tuple[str, Schema, str]]:
     for name, below in part["properties"].items():
         key = above + name
         if "properties" in below:
-            yield from _rows(below, f"{key}.")
+            for key_below, each, default in _rows(below, f"{key}."):
+                text = f"{below['description']}: {each['description']}"
+                yield key_below, {**each, "description": text}, default
         elif "anyOf" in below:
             yield key, below, f"`kind: {below['default']['kind']}`"
         elif name in part.get("required", []):
@@ -129,7 +132,8 @@ def _type(part: Schema) -> str:
     if "const" in part:
         return f"`{part['const']}`"
     if "enum" in part:
-        return " or ".join(f"`{as_yaml(choice)}`" for choice in part["enum"])
+        *others, last = (f"`{as_yaml(choice)}`" for choice in part["enum"])
+        return f"{', '.join(others)} or {last}"
     match part["type"]:
         case [name, "null"]:
             return f"{_type({**part, 'type': name})}, or `null`"
@@ -166,14 +170,18 @@ def _bounds(part: Schema) -> str:
     if is_whole and below is not None:
         most, below = None, None  # 2^31: the page's head says so
     if least is not None and most is not None:
-        return f"{least:,} to {most:,}"
+        return f"{_number(least)} to {_number(most)}"
     named = (
         ("at least", least),
         ("more than", above),
         ("at most", most),
         ("less than", below),
     )
-    return " and ".join(f"{words} {bound:,}" for words, bound in named if bound is not None)
+    return " and ".join(f"{words} {_number(bound)}" for words, bound in named if bound is not None)
+
+
+def _number(bound: float) -> str:
+    return f"{int(bound):,}" if float(bound).is_integer() else str(bound)
 
 
 def _inline(section: dict[str, object]) -> str:

@@ -1,0 +1,174 @@
+"""The JSON Schema: what we ship fits it, what is wrong does not."""
+
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from transformer_cli.config.json_schema import json_schema, schema_text
+from transformer_cli.config.parsing import parse
+from transformer_cli.config.reference import reference
+from transformer_cli.config.schema import Config
+from transformer_cli.config.tree import Place, values
+from transformer_cli.config.yaml import dump_config, load_config
+
+_ROOT = Path(__file__).parents[2]
+_SHIPPED = sorted((_ROOT / "configs").glob("*.yaml"))
+_SCHEMA = json_schema()
+_REQUIRED = "data: {kind: copy}\ntokenizer: {kind: words}\n"
+
+
+def fits(text: str) -> bool:
+    content = values(parse(text, lambda line: Place("x.yaml", line)))
+    return jsonschema.Draft7Validator(_SCHEMA).is_valid(content)
+
+
+def test_it_is_a_schema() -> None:
+    jsonschema.Draft7Validator.check_schema(_SCHEMA)
+
+
+def test_the_shipped_one_is_up_to_date() -> None:
+    """Or: transformer-cli config schema > configs/schema.json."""
+    assert (_ROOT / "configs" / "schema.json").read_text(encoding="utf-8") == schema_text()
+
+
+def test_the_reference_is_up_to_date() -> None:
+    """Or: python -m transformer_cli.config.reference > docs/configuration.md."""
+    assert (_ROOT / "docs" / "configuration.md").read_text(encoding="utf-8") == reference()
+
+
+@pytest.mark.parametrize("path", _SHIPPED, ids=lambda path: path.name)
+def test_shipped_files_fit_with_their_base_and_resolved(path: Path) -> None:
+    assert fits(path.read_text(encoding="utf-8"))
+    assert fits(dump_config(load_config(path)))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "seed: 1e4",
+        "init: ~/runs/x",
+        "training: {betas: [0, 0.5], clip_norm: null, schedule: {kind: constant, peak: 1}}",
+        "model: {dropout: 0, norm: post}",
+    ],
+)
+def test_what_is_right(text: str) -> None:
+    assert fits(_REQUIRED + text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "sed: 1",
+        "seed: '1'",
+        "seed: -1",
+        "seed: 1.5",
+        "base: 3",
+        "model: {d_modle: 3}",
+        "model: {norm: Pre}",
+        "model: {dropout: 1}",
+        "model: null",
+        "training: {schedule: {kind: linaer, peak: 1, warmup: 1}}",
+        "training: {schedule: {kind: linear, peak: 1, warmup: 1, factor: 2}}",
+        "training: {schedule: {kind: linear, peak: 1}}",
+        "training: {schedule: {peak: 1, warmup: 1}}",
+        "training: {betas: [0.9]}",
+        "training: {betas: [0.9, 0.9, 0.9]}",
+        "training: {average_decay: 1}",
+    ],
+)
+def test_what_is_wrong(text: str) -> None:
+    assert not fits(_REQUIRED + text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "data: {kind: copy}",
+        "data: {kind: copy}\ntokenizer: {min_freq: 1}",
+        "data: {kind: words}\ntokenizer: {kind: words}",
+        "data: {kind: files, src_lang: de, tgt_lang: en}\ntokenizer: {kind: words}",
+        "data: {kind: toy, more: [{src: a}]}\ntokenizer: {kind: words}",
+    ],
+)
+def test_what_is_not_enough(text: str) -> None:
+    assert not fits(f"seed: 1\n{text}")
+
+
+@pytest.mark.parametrize(
+    ("text", "right"),
+    [
+        ("training: {schedule: {warmup: 3}}", True),
+        ("data: {train: {src: a}}", True),
+        ("data: {test: {news: {src: a}}}", True),
+        ("training: {schedule: {warm: 3}}", False),
+        ("data: {train: {source: a}}", False),
+        # Lists are not merged, so theirs are whole.
+        ("data: {more: [{src: a}]}", False),
+    ],
+)
+def test_a_base_may_say_the_rest(text: str, right: bool) -> None:
+    assert fits(f"base: x.yaml\n{text}") is right
+
+
+def test_it_tells_people_what_a_setting_is() -> None:
+    training = _SCHEMA["properties"]["training"]
+    assert training["title"] == "training"
+    assert training["properties"]["batch_tokens"] == {
+        "title": "training.batch_tokens",
+        "default": 4096,
+        "description": "tokens a side in a batch, padding included",
+        "exclusiveMaximum": 2**31,
+        "exclusiveMinimum": 0,
+        "type": "integer",
+    }
+    kinds = training["properties"]["schedule"]["anyOf"]
+    assert [kind["properties"]["kind"]["const"] for kind in kinds][:2] == ["noam", "constant"]
+    assert kinds[1]["properties"]["peak"]["title"] == "training.schedule.peak"
+    assert kinds[1]["description"] == "A linear rise over the warm-up, then `peak` for ever."
+
+
+def test_its_defaults_are_the_programs() -> None:
+    config = Config.model_validate({"data": {"kind": "copy"}, "tokenizer": {"kind": "words"}})
+    for section, settings in config.model_dump(mode="json").items():
+        part = _SCHEMA["properties"][section]
+        if "anyOf" in part:
+            (part,) = [each for each in part["anyOf"] if _kind(each) == settings["kind"]]
+        if "properties" in part:
+            for key, default in settings.items():
+                if key != "kind":
+                    assert part["properties"][key]["default"] == default, f"{section}.{key}"
+
+
+def _kind(part: dict[str, dict[str, dict[str, str]]]) -> str:
+    return part["properties"]["kind"]["const"]
+
+
+def test_the_reference_has_every_setting() -> None:
+    page = reference()
+    config = Config.model_validate({"data": {"kind": "copy"}, "tokenizer": {"kind": "words"}})
+    for section in config.model_dump().values():
+        if isinstance(section, dict):
+            for key in section.keys() - {"kind"}:
+                assert f"\n| `{key}` | " in page
+    for row in (
+        "| `val.tgt` | path | required | pairs to validate on while training: path of the target",
+        "| `dropout` | number, 0 to 0.9 | `0.1` | dropout of embeddings",
+        "| `average_decay` | number, more than 0 and less than 1, or `null` | `null` | keep a",
+        "| `norm` | `pre` or `post` | `pre` | ",
+        "| `warmup` | whole number, at least 1 | required | optimizer steps of linear rise |",
+    ):
+        assert f"\n{row}" in page
+    assert "\n#### training.schedule: kind cosine\n" in page
+
+
+def test_the_references_example_is_one(tmp_path: Path) -> None:
+    (tmp_path / "configs").symlink_to(_ROOT / "configs")
+    lines = reference().partition("    # mine.yaml\n")[2].partition("\n\n")[0].splitlines()
+    example = tmp_path / "mine.yaml"
+    example.write_text("\n".join(line.removeprefix("    ") for line in lines))
+    training = load_config(example).training
+    assert (training.epochs, training.batch_tokens) == (20, 2560)
+    assert training.schedule.kind == "noam"
+    assert training.schedule.factor == 2.0

@@ -1,0 +1,205 @@
+"""Where settings come from, as it is found, kept and read again."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from transformer_cli.config.origins import (
+    Origin,
+    Origins,
+    Replaced,
+    dump_origins,
+    load_origins,
+    traced,
+)
+from transformer_cli.config.showing import annotated
+from transformer_cli.config.yaml import load_config, load_settings
+
+ROOT = """\
+data: {kind: copy}
+tokenizer: {kind: words}
+seed: 3
+training:
+  epochs: 10
+  schedule: {kind: noam, factor: 3, warmup: 400}
+"""
+MIDDLE = """\
+base: root.yaml
+training: {epochs: 20}
+"""
+TOP = """\
+base: middle.yaml
+seed: 3.0
+training:
+  epochs: 30
+  schedule: {kind: linear, peak: 1e-3, warmup: 100}
+"""
+
+
+@pytest.fixture
+def top(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name, text in (("root", ROOT), ("middle", MIDDLE), ("top", TOP)):
+        (tmp_path / f"{name}.yaml").write_text(text)
+    monkeypatch.chdir(tmp_path)
+    return Path("top.yaml")
+
+
+# --- finding them ---------------------------------------------------------------------------------
+
+
+def test_each_value_has_its_place_and_what_it_replaced(top: Path) -> None:
+    _, origins = load_settings(top)
+    assert origins == {
+        "seed": Origin("top.yaml", 2, (Replaced(3, "root.yaml", 3),)),
+        "data.kind": Origin("root.yaml", 1),
+        "tokenizer.kind": Origin("root.yaml", 2),
+        "training.epochs": Origin(
+            "top.yaml", 4, (Replaced(20, "middle.yaml", 2), Replaced(10, "root.yaml", 5))
+        ),
+        # A warm-up of another schedule is not the one that was replaced.
+        "training.schedule.kind": Origin("top.yaml", 5, (Replaced("noam", "root.yaml", 6),)),
+        "training.schedule.peak": Origin("top.yaml", 5),
+        "training.schedule.warmup": Origin("top.yaml", 5),
+    }
+
+
+def test_overrides_have_no_line_and_replace_what_files_say(top: Path) -> None:
+    overrides = [
+        "seed=4",
+        "seed=5",
+        "model.d_ff=8",
+        "training.schedule={kind: linear, peak: 1, warmup: 2}",
+        "training.epochs=1",
+        "training.betas=[0.1, 0.2]",
+    ]
+    _, origins = load_settings(top, overrides)
+    from_file = Replaced(3, "top.yaml", 2), Replaced(3, "root.yaml", 3)
+    assert origins["seed"] == Origin("--set", 0, from_file)
+    assert origins["model.d_ff"] == Origin("--set", 0)
+    assert origins["training.betas"] == Origin("--set", 0)
+    assert origins["training.epochs"].replaced[0] == Replaced(30, "top.yaml", 4)
+    warmup = origins["training.schedule.warmup"]
+    assert warmup == Origin("--set", 0, (Replaced(100, "top.yaml", 5),))
+
+
+# --- keeping them ---------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def kept(tmp_path: Path) -> Path:
+    (tmp_path / "config.yaml").write_text("settings")
+    path = tmp_path / "origins.json"
+    path.write_text(dump_origins(ORIGINS, "settings"))
+    return path
+
+
+ORIGINS: Origins = {
+    "seed": Origin("--set", 0, (Replaced(3, "ü.yaml", 2), Replaced([0.5, None], "b.yaml", 3))),
+    "data.test.'a b'.src": Origin("ü.yaml", 7),
+}
+
+
+def test_they_are_read_as_they_were_written(kept: Path) -> None:
+    assert load_origins(kept) == ORIGINS
+
+
+def test_they_belong_to_one_text_of_settings(kept: Path) -> None:
+    kept.with_name("config.yaml").write_text("other settings")
+    assert load_origins(kept) == {}
+    kept.with_name("config.yaml").unlink()
+    assert load_origins(kept) == {}
+
+
+def test_where_there_are_none_there_are_none(tmp_path: Path) -> None:
+    assert load_origins(tmp_path / "origins.json") == {}
+    assert load_origins(tmp_path) == {}
+
+
+def test_damage_does_no_harm(kept: Path) -> None:
+    whole = kept.read_bytes()
+    damaged = [whole[:cut] for cut in range(0, len(whole) - 2, 7)]
+    damaged += [b"\xff", b"[" * 10_000, b"{}", b"null", b'{"config_sha256": 1, "origins": {}}']
+    content = json.loads(whole)
+    content["origins"]["seed"]["line"] = "2"
+    damaged.append(json.dumps(content).encode())
+    for text in damaged:
+        kept.write_bytes(text)
+        assert load_origins(kept) == {}, text
+
+
+# --- a run's own config.yaml ----------------------------------------------------------------------
+
+
+def test_a_runs_own_file_is_seen_through() -> None:
+    config = Path("runs/x/config.yaml")
+    earlier = {
+        "a": Origin("a.yaml", 1),
+        "b": Origin("a.yaml", 2, (Replaced(5, "base.yaml", 9),)),
+        "d": Origin("--set", 0),
+    }
+    own = str(config.absolute())
+    found = {
+        "a": Origin(own, 11),
+        "default": Origin(own, 12),
+        "b": Origin("--set", 0, (Replaced(6, str(config), 13),)),
+        "c": Origin("--set", 0, (Replaced(7, str(config), 14),)),
+        "d": Origin("--set", 0, (Replaced(8, str(config), 15),)),
+        "e": Origin("over.yaml", 1, (Replaced(8, "other.yaml", 15),)),
+    }
+    assert traced(found, config, earlier) == {
+        "a": Origin("a.yaml", 1),
+        "b": Origin("--set", 0, (Replaced(6, "a.yaml", 2), Replaced(5, "base.yaml", 9))),
+        "c": Origin("--set", 0),
+        "d": Origin("--set", 0),
+        "e": found["e"],
+    }
+    assert traced(found, config, {}) == found
+
+
+# --- showing them ---------------------------------------------------------------------------------
+
+
+def test_each_line_says_where_it_is_from(top: Path, tmp_path: Path) -> None:
+    config, origins = load_settings(top, ["training.epochs=5", "model.dropout=0.3"])
+    text = annotated(config, origins)
+    lines = text.splitlines()
+    for line in (
+        "seed: 3                    # top.yaml:2",
+        "init: null                 # default",
+        "data:",
+        "  kind: copy               # root.yaml:1",
+        "  dropout: 0.3             # --set",
+        "  epochs: 5                # --set, instead of 30 in top.yaml:4",
+        "    kind: linear           # top.yaml:5, instead of noam in root.yaml:6",
+        "    warmup: 100            # top.yaml:5",
+    ):
+        assert line in lines
+    shown = tmp_path / "shown.yaml"
+    shown.write_text(text)
+    assert load_config(shown) == config
+
+
+def test_names_of_files_do_no_harm_in_comments(tmp_path: Path) -> None:
+    base, over = tmp_path / "a\nseed: 7\x1b.yaml", tmp_path / "over.yaml"
+    base.write_text("data: {kind: copy}\ntokenizer: {kind: words}\n")
+    (tmp_path / "link.yaml").symlink_to(base)
+    over.write_text("base: link.yaml\nseed: 3\n")
+    config, origins = load_settings(base, ["seed=3"])
+    over.write_text(annotated(config, origins))
+    assert load_config(over) == config
+    assert "\x1b" not in over.read_text()
+
+
+def test_settings_wider_than_most_have_their_comment_beside_them(tmp_path: Path) -> None:
+    path = tmp_path / "x.yaml"
+    pair = "{src: a # not a comment\n  , tgt: 'b # nor this'}"
+    path.write_text(
+        f"data: {{kind: files, src_lang: de, tgt_lang: en, train: {pair}, val: {pair},\n"
+        f"  test: {{'a: b': {pair}}}, more: [{pair}]}}\ntokenizer: {{kind: words}}\n"
+    )
+    config, origins = load_settings(path)
+    path.write_text(annotated(config, origins))
+    assert load_config(path) == config
+    assert len(re.findall(r" nor this' +# ", path.read_text())) == 3

@@ -79,6 +79,7 @@ CONFIG_OPTIONS = {
 HEAVY = {
     "ctranslate2",
     "numpy",
+    "plotly",
     "pydantic",
     "sacrebleu",
     "sacremoses",

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
 from transformer_cli.config.parsing import parse
 from transformer_cli.config.schema import Config
@@ -268,7 +269,13 @@ def test_a_misspelt_key_comes_before_the_key_that_is_missing_for_it() -> None:
 
 
 @pytest.mark.parametrize(
-    "tokenizer", ["{kind: words}", "{kind: sentencepiece, model_type: unigram}"]
+    "tokenizer",
+    [
+        "{kind: words}",
+        "{kind: sentencepiece, model_type: unigram}",
+        "{kind: wordpiece}",
+        "{kind: huggingface, file: tokenizer.json}",
+    ],
 )
 @pytest.mark.parametrize("side", ["src", "tgt"])
 def test_bpe_dropout_needs_merges(tokenizer: str, side: str) -> None:
@@ -277,3 +284,60 @@ def test_bpe_dropout_needs_merges(tokenizer: str, side: str) -> None:
     )
     assert "bpe_dropout" in refusal
     assert "model_type: bpe" in refusal
+
+
+@pytest.mark.parametrize(
+    ("tokenizer", "message"),
+    [
+        (
+            "{kind: sentencepiece, vocab_size: 9, model: m}",
+            "tokenizer.vocab_size: is for learning, and a model made elsewhere is settled; "
+            "leave it out",
+        ),
+        (
+            "{kind: sentencepiece, model: m, tgt_model: n}",
+            "tokenizer.tgt_model: model is for both sides; give that, or src_model and tgt_model",
+        ),
+        (
+            "{kind: sentencepiece, tgt_model: n}",
+            "tokenizer.src_model: missing, as tgt_model is for one side; give both, or model",
+        ),
+        (
+            "{kind: huggingface, src_file: n}",
+            "tokenizer.tgt_file: missing, as src_file is for one side; give both, or file",
+        ),
+        (
+            "{kind: huggingface}",
+            "tokenizer.file: missing (path of a tokenizer.json for both sides)",
+        ),
+        (
+            "{kind: huggingface, file: a, vocab_size: 9}",
+            "tokenizer.vocab_size: unknown key for kind 'huggingface'; "
+            "the keys are kind, file, src_file, tgt_file, lowercase",
+        ),
+    ],
+)
+def test_files_made_elsewhere_are_for_one_side_or_both(tokenizer: str, message: str) -> None:
+    assert _refusal(f"data: {{kind: copy}}\ntokenizer: {tokenizer}\n") == f"x.yaml:2: {message}"
+
+
+@pytest.mark.parametrize(
+    ("tokenizer", "is_one"),
+    [
+        ({"kind": "sentencepiece", "model": "m"}, True),
+        ({"kind": "sentencepiece", "src_model": "m", "tgt_model": "m"}, False),
+        ({"kind": "huggingface", "file": "f"}, True),
+        ({"kind": "huggingface", "src_file": "f", "tgt_file": "f"}, False),
+        ({"kind": "wordpiece"}, True),
+        ({"kind": "wordpiece", "joint": False}, False),
+    ],
+)
+def test_tying_needs_one_vocabulary(tokenizer: dict[str, object], is_one: bool) -> None:
+    settings = {"data": {"kind": "copy"}, "tokenizer": tokenizer, "model": {"tying": "all"}}
+    if is_one:
+        config = Config.model_validate(settings)
+        # What is settled by files is not written down, and so can be read again.
+        assert Config.model_validate(config.model_dump(mode="json")) == config
+    else:
+        with pytest.raises(ValidationError, match="one vocabulary"):
+            Config.model_validate(settings)

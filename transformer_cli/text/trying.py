@@ -14,7 +14,7 @@ _TRIAL_PATIENCE = 60.0
 # The SHA-256 of the models that this process made or tried.
 _trusted: set[bytes] = set()
 # Each library's models, as messages call them.
-_NAMES = {"sentencepiece": "SentencePiece", "tokenizers": "tokenizers"}
+_NAMES = {"sentencepiece": "SentencePiece", "tokenizers": "the tokenizers library"}
 _MODELS = {"sentencepiece": "SentencePiece model", "tokenizers": "tokenizer.json of Hugging Face"}
 
 

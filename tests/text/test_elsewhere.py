@@ -1,0 +1,512 @@
+"""Tokenizers made elsewhere, and WordPiece: by their own libraries, and by ours."""
+
+import io
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sentencepiece
+from hypothesis import given
+from hypothesis import strategies as st
+from tokenizers import Tokenizer as Library
+from tokenizers import decoders, models, normalizers, pre_tokenizers, processors, trainers
+
+from transformer_cli.config.schema import (
+    HuggingFaceTokenizer,
+    SentencePieceTokenizer,
+    TokenizerConfig,
+    WordPieceTokenizer,
+)
+from transformer_cli.errors import CorpusError, MissingExtraError, TokenizerError
+from transformer_cli.text.protocol import Tokenizer, Tokenizers
+from transformer_cli.text.renumbering import Renumbering, Specials
+from transformer_cli.text.subwords import SubwordTokenizer
+from transformer_cli.text.tokenizer import (
+    adopt_tokenizers,
+    fingerprint,
+    learn_tokenizers,
+    load_tokenizers,
+    were_made_from,
+)
+from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, SPECIALS, UNK_ID
+from transformer_cli.text.wordpiece import learn_wordpiece
+
+GERMAN = ["Ein Hund läuft über die Straße.", "Ein Mann im T-Shirt sieht einen Hund."] * 20
+ENGLISH = ["A dog runs across the street.", "A man in a T-shirt sees a dog."] * 20
+LINES = [*GERMAN, *ENGLISH]
+STRANGE = ["", "   ", "😀", "a\tb\x00c", "▁ a ▁▁b", "##a ## <PAD>", "[SEP] </s> <s>", "x" * 3000]
+
+
+def spm(**options: Any) -> bytes:
+    model = io.BytesIO()
+    trainer: Any = sentencepiece.SentencePieceTrainer
+    settings = {"vocab_size": 44, "minloglevel": 2, **options}
+    trainer.train(sentence_iterator=iter(LINES), model_writer=model, **settings)
+    return model.getvalue()
+
+
+def bert() -> Any:
+    made = Library(models.WordPiece(unk_token="[UNK]"))
+    made.normalizer = normalizers.BertNormalizer(lowercase=False)
+    made.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    made.decoder = decoders.WordPiece()
+    specials = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"]
+    made.train_from_iterator(
+        LINES, trainers.WordPieceTrainer(vocab_size=150, special_tokens=specials)
+    )
+    made.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
+    )
+    made.enable_padding(pad_id=0, pad_token="[PAD]", length=64)
+    made.enable_truncation(4)
+    return made
+
+
+def gpt2() -> Any:
+    made = Library(models.BPE())
+    made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    made.decoder = decoders.ByteLevel()
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(
+        vocab_size=300, special_tokens=["<|endoftext|>"], initial_alphabet=alphabet
+    )
+    made.train_from_iterator(LINES, trainer)
+    return made
+
+
+def unigram() -> Any:
+    made = Library(models.Unigram())
+    made.pre_tokenizer = pre_tokenizers.Metaspace()
+    made.decoder = decoders.Metaspace()
+    specials = ["<s>", "<pad>", "</s>", "<unk>"]
+    made.train_from_iterator(
+        LINES, trainers.UnigramTrainer(vocab_size=90, special_tokens=specials, unk_token="<unk>")
+    )
+    return made
+
+
+def suffixed() -> Any:
+    made = Library(models.BPE(unk_token="<unk>", end_of_word_suffix="</w>"))
+    made.pre_tokenizer = pre_tokenizers.Whitespace()
+    trainer = trainers.BpeTrainer(
+        vocab_size=90, special_tokens=["<unk>"], end_of_word_suffix="</w>"
+    )
+    made.train_from_iterator(LINES, trainer)
+    return made
+
+
+MAKERS = {"bert": bert, "gpt2": gpt2, "unigram": unigram, "suffixed": suffixed}
+
+
+def learn(config: TokenizerConfig, directory: Path) -> Tokenizers:
+    directory.mkdir(exist_ok=True)
+    return learn_tokenizers(
+        config, "de", "en", GERMAN, ENGLISH, "a sum", directory, lambda lines, _: lines
+    )
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory of files made elsewhere."""
+    directory = tmp_path_factory.mktemp("made")
+    for name, maker in MAKERS.items():
+        (directory / f"{name}.json").write_text(maker().to_str())
+    (directory / "default.model").write_bytes(spm())
+    t5 = spm(model_type="bpe", pad_id=0, eos_id=1, unk_id=2, bos_id=-1)
+    (directory / "t5.model").write_bytes(t5)
+    return directory
+
+
+def config_of(path: Path) -> TokenizerConfig:
+    if path.suffix == ".model":
+        return SentencePieceTokenizer(kind="sentencepiece", model=path)
+    return HuggingFaceTokenizer(kind="huggingface", file=path)
+
+
+FILES = ["default.model", "t5.model", *(f"{name}.json" for name in MAKERS)]
+
+
+@pytest.fixture(scope="module")
+def taken(made: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Tokenizer]:
+    """The tokenizers of all of them."""
+    where = tmp_path_factory.mktemp("taken")
+    return {name: learn(config_of(made / name), where / name).src for name in FILES}
+
+
+# --- ids ------------------------------------------------------------------------------------------
+
+
+@given(
+    st.sets(st.integers(0, 2**32), min_size=4, max_size=40),
+    st.tuples(*[st.booleans()] * 4),
+    st.randoms(use_true_random=False),
+)
+def test_renumbering_is_one_to_one(ids: set[int], has: tuple[bool, ...], random: Any) -> None:
+    places = random.sample(sorted(ids), 4)
+    unk, bos, eos, pad = (place if one else None for place, one in zip(places, has, strict=True))
+    numbers = Renumbering(Specials(unk=unk, bos=bos, eos=eos, pad=pad), ids)
+    specials = {each for each in (unk, bos, eos, pad) if each is not None}
+    assert len(numbers) == len(ids) - len(specials) + len(SPECIALS)
+    rest = sorted(ids - specials)
+    assert numbers.ours(rest) == list(range(4, len(numbers)))
+    assert numbers.theirs(range(4, len(numbers))) == rest
+    assert numbers.ours([each for each in (bos, eos, pad) if each is not None]) == [UNK_ID] * sum(
+        has[1:]
+    )
+    assert numbers.theirs([UNK_ID, BOS_ID, EOS_ID, PAD_ID]) == ([] if unk is None else [unk])
+
+
+@pytest.mark.parametrize("places", [(0, 0), (0, 99), (0, -1)])
+def test_specials_that_cannot_be_are_refused(places: tuple[int, int]) -> None:
+    with pytest.raises(ValueError, match="specials"):
+        Renumbering(Specials(unk=places[0], bos=places[1], eos=None, pad=None), range(10))
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("default.model", (0, 1, 2, None)),
+        ("t5.model", (2, None, 1, 0)),
+        ("bert.json", (1, 2, 3, 0)),
+        ("gpt2.json", (None, None, 0, None)),
+        ("unigram.json", (3, 0, 2, 1)),
+    ],
+)
+def test_specials_are_found_and_noted(
+    made: Path, tmp_path: Path, name: str, expected: tuple[int | None, ...]
+) -> None:
+    learn(config_of(made / name), tmp_path)
+    said = json.loads((tmp_path / "tokenizer.json").read_text())["specials"]["joint"]
+    assert tuple(said[each] for each in ("unk", "bos", "eos", "pad")) == expected
+
+
+# --- text -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["default.model", "t5.model"])
+def test_sentencepiece_cuts_and_writes_as_by_itself(
+    made: Path, taken: dict[str, Tokenizer], name: str
+) -> None:
+    own: Any = sentencepiece.SentencePieceProcessor(model_file=str(made / name))
+    for line in (*LINES[:2], *LINES[-2:], "ﬁn  Ａ ½", *STRANGE):
+        ids = taken[name].encode(line)
+        assert taken[name].decode(ids) == own.decode(own.encode(line))
+        known = [taken[name].token(number) for number in ids]
+        assert known == [own.id_to_piece(number) for number in own.encode(line)]
+    assert taken[name].size == own.get_piece_size() + 1  # each lacks one special
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_the_tokenizers_library_cuts_and_writes_as_by_itself(
+    taken: dict[str, Tokenizer], made: Path, name: str
+) -> None:
+    own = Library.from_file(str(made / f"{name}.json"))
+    own.no_truncation()
+    own.no_padding()
+    tokenizer = taken[f"{name}.json"]
+    for line in (*LINES[:2], *LINES[-2:]):
+        theirs = own.encode(line, add_special_tokens=False).ids
+        assert len(theirs) > 4
+        ids = tokenizer.encode(line)
+        assert len(ids) == len(theirs)
+        if own.decoder is not None:
+            assert tokenizer.decode(ids) == own.decode(theirs)
+
+
+def test_what_has_no_decoder_is_readable(taken: dict[str, Tokenizer]) -> None:
+    tokenizer = taken["suffixed.json"]
+    assert tokenizer.decode(tokenizer.encode(GERMAN[0])) == "Ein Hund läuft über die Straße ."
+
+
+@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("line", STRANGE)
+def test_strange_lines_go_through(taken: dict[str, Tokenizer], name: str, line: str) -> None:
+    tokenizer = taken[name]
+    ids = tokenizer.encode(line)
+    assert all(0 <= number < tokenizer.size for number in ids)
+    assert not {BOS_ID, EOS_ID, PAD_ID} & set(ids)
+    assert "\n" not in tokenizer.decode([BOS_ID, *ids, EOS_ID, PAD_ID])
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_all_ids_can_be_written(taken: dict[str, Tokenizer], name: str) -> None:
+    tokenizer = taken[name]
+    assert "\n" not in tokenizer.decode(range(tokenizer.size))
+    shown = [tokenizer.token(number) for number in range(tokenizer.size)]
+    assert tuple(shown[:4]) == SPECIALS
+
+
+def words(tokenizer: Tokenizer, line: str) -> list[str]:
+    """A line's words, put together from its tokens."""
+    ids = tokenizer.encode(line)
+    found: list[str] = []
+    for number, starts in zip(ids, tokenizer.word_starts(ids), strict=True):
+        if starts:
+            found.append("")
+        found[-1] += tokenizer.token(number).removeprefix("▁")
+    return found
+
+
+@pytest.mark.parametrize("name", ["default.model", "t5.model", "unigram.json"])
+def test_tokens_tell_words(taken: dict[str, Tokenizer], name: str) -> None:
+    assert words(taken[name], ENGLISH[0]) == ["A", "dog", "runs", "across", "the", "street."]
+
+
+@pytest.mark.parametrize("name", ["bert.json", "suffixed.json"])
+def test_where_spaces_are_forgotten_marks_are_words(taken: dict[str, Tokenizer], name: str) -> None:
+    assert words(taken[name], ENGLISH[0]) == ["A", "dog", "runs", "across", "the", "street", "."]
+
+
+def test_bytes_tell_words_too(taken: dict[str, Tokenizer]) -> None:
+    assert words(taken["gpt2.json"], ENGLISH[0]) == [
+        *("A", "dog", "runs", "across", "the", "street.")
+    ]
+
+
+def test_lowercase_is_for_encoding(made: Path, tmp_path: Path) -> None:
+    config = HuggingFaceTokenizer(kind="huggingface", file=made / "gpt2.json", lowercase=True)
+    src = learn(config, tmp_path).src
+    assert src.decode(src.encode("Ein HUND")) == "ein hund"
+
+
+# --- the directory --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["t5.model", "bert.json"])
+def test_a_directory_needs_nothing_else(made: Path, tmp_path: Path, name: str) -> None:
+    away = tmp_path / name
+    away.write_bytes((made / name).read_bytes())
+    learned = learn(config_of(away), tmp_path / "one")
+    learn(config_of(away), tmp_path / "two")
+    assert fingerprint(tmp_path / "one") == fingerprint(tmp_path / "two")
+    assert were_made_from(config_of(away), tmp_path / "one")
+    away.write_bytes(b"other")
+    assert not were_made_from(config_of(away), tmp_path / "one")
+    away.unlink()
+    assert were_made_from(config_of(away), tmp_path / "one")
+    (tmp_path / "heir").mkdir()
+    adopted = adopt_tokenizers(tmp_path / "one", "another sum", tmp_path / "heir")
+    for tokenizers in (load_tokenizers(tmp_path / "one"), adopted):
+        assert tokenizers.src is tokenizers.tgt
+        assert tokenizers.src.size == learned.src.size
+        assert tokenizers.src.encode(GERMAN[1]) == learned.src.encode(GERMAN[1])
+
+
+def test_one_file_a_side(made: Path, tmp_path: Path) -> None:
+    config = SentencePieceTokenizer(
+        kind="sentencepiece", src_model=made / "t5.model", tgt_model=made / "default.model"
+    )
+    learn(config, tmp_path)
+    tokenizers = load_tokenizers(tmp_path)
+    assert tokenizers.src.encode(ENGLISH[0]) != tokenizers.tgt.encode(ENGLISH[0])
+    names = {path.name for path in tmp_path.iterdir()}
+    assert names == {"src.model", "tgt.model", "tokenizer.json"}
+
+
+@pytest.mark.parametrize(
+    "specials",
+    [
+        {},
+        {"src": {"unk": 0, "bos": None, "eos": None, "pad": None}},
+        {"joint": {"unk": 0, "bos": 0, "eos": None, "pad": None}},
+        {"joint": {"unk": 0, "bos": 10**9, "eos": None, "pad": None}},
+        {"../x": {"unk": 0, "bos": None, "eos": None, "pad": None}},
+    ],
+)
+def test_a_description_that_cannot_be_is_refused(
+    made: Path, tmp_path: Path, specials: dict[str, Any]
+) -> None:
+    learn(config_of(made / "default.model"), tmp_path)
+    path = tmp_path / "tokenizer.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "specials": specials}))
+    with pytest.raises(TokenizerError) as caught:
+        load_tokenizers(tmp_path)
+    assert "\n" not in str(caught.value)
+
+
+# --- BPE-dropout ----------------------------------------------------------------------------------
+
+
+def test_merges_are_seen_in_a_model(taken: dict[str, Tokenizer], tmp_path: Path) -> None:
+    for name, has_merges in (("t5.model", True), ("default.model", False)):
+        tokenizer = taken[name]
+        assert isinstance(tokenizer, SubwordTokenizer)
+        assert tokenizer.has_merges is has_merges
+    for kind in ("char", "word"):
+        path = tmp_path / f"{kind}.model"
+        path.write_bytes(spm(model_type=kind, hard_vocab_limit=False))
+        tokenizer = learn(config_of(path), tmp_path / kind).src
+        assert isinstance(tokenizer, SubwordTokenizer)
+        assert not tokenizer.has_merges
+
+
+def test_sampled_subwords_are_the_same_text(taken: dict[str, Tokenizer]) -> None:
+    tokenizer = taken["t5.model"]
+    assert isinstance(tokenizer, SubwordTokenizer)
+    whole = [tokenizer.encode(line) for line in GERMAN[:2]]
+    sampled = tokenizer.sample(whole, 0.5, 1)
+    assert sampled != whole
+    assert [tokenizer.decode(ids) for ids in sampled] == GERMAN[:2]
+
+
+# --- WordPiece ------------------------------------------------------------------------------------
+
+
+def wordpiece(**changes: Any) -> WordPieceTokenizer:
+    return WordPieceTokenizer(**{"kind": "wordpiece", "vocab_size": 120, **changes})
+
+
+@pytest.fixture(scope="module")
+def pieces(tmp_path_factory: pytest.TempPathFactory) -> Tokenizer:
+    return learn(wordpiece(), tmp_path_factory.mktemp("wordpiece")).src
+
+
+@pytest.mark.parametrize("joint", [True, False])
+def test_wordpiece_is_the_same_each_time(joint: bool, tmp_path: Path) -> None:
+    config = wordpiece(joint=joint, vocab_size=90)
+    prints = set()
+    for number in range(4):
+        learn(config, tmp_path / str(number))
+        prints.add(fingerprint(tmp_path / str(number)))
+    assert len(prints) == 1
+    assert load_tokenizers(tmp_path / "0").src.size == 90
+
+
+def test_wordpieces_text_comes_back_with_its_spaces(pieces: Tokenizer) -> None:
+    for line in (*LINES, "Ein T-Shirt. - läuft", "-- Hund", "(siehe) ;"):
+        decoded = pieces.decode(pieces.encode(line))
+        assert decoded == "".join("<unk>" if each in "();" else each for each in line)
+
+
+@given(st.lists(st.sampled_from(["Hund", "T-Shirt", "läuft", "dog", ".", "-", "street."])))
+def test_known_characters_in_any_order_come_back(parts: list[str]) -> None:
+    line = " ".join(parts)
+    assert KNOWN.decode(KNOWN.encode(f"  {line}  ")) == line
+    assert words(KNOWN, line) == parts
+
+
+def _known() -> Tokenizer:
+    from transformer_cli.text.huggingface import HuggingFaceTokenizer as Made
+
+    data = learn_wordpiece(wordpiece(), LINES, "text", lambda lines, _: lines)
+    return Made(data, False, Path("joint.json"), Specials(unk=0, bos=1, eos=2, pad=3))
+
+
+KNOWN = _known()
+
+
+def test_wordpieces_unknown_is_a_character(pieces: Tokenizer) -> None:
+    ids = pieces.encode("Hu😀nd 日本")
+    assert ids.count(UNK_ID) == 2
+    assert pieces.decode(ids) == "Hu<unk>nd <unk>"
+
+
+@pytest.mark.parametrize("line", STRANGE)
+def test_strange_lines_go_through_wordpiece(pieces: Tokenizer, line: str) -> None:
+    ids = pieces.encode(line)
+    assert not {BOS_ID, EOS_ID, PAD_ID} & set(ids)
+    assert "\n" not in pieces.decode(ids)
+
+
+def test_wordpiece_can_forget_case_and_accents(tmp_path: Path) -> None:
+    src = learn(wordpiece(lowercase=True, strip_accents=True), tmp_path).src
+    assert src.decode(src.encode("Ein Hund LÄUFT")) == "ein hund lauft"
+
+
+def test_a_vocabulary_too_small_for_the_characters_says_what_is_possible(tmp_path: Path) -> None:
+    with pytest.raises(TokenizerError, match=r"^tokenizer\.vocab_size: 20 ") as caught:
+        learn(wordpiece(vocab_size=20), tmp_path)
+    possible = int(str(caught.value).split("at least ", 1)[1].split(",")[0])
+    assert learn(wordpiece(vocab_size=possible), tmp_path / "one").src.size == possible
+    with pytest.raises(TokenizerError):
+        learn(wordpiece(vocab_size=possible - 1), tmp_path / "other")
+
+
+class Unreadable:
+    """Lines of which reading fails in the middle, the second time."""
+
+    def __init__(self, failure: BaseException) -> None:
+        self.failure = failure
+        self.passes = 0
+
+    def __iter__(self) -> Iterator[str]:
+        self.passes += 1
+        yield from LINES[:5]
+        if self.passes == 2:
+            raise self.failure
+        yield from LINES[5:]
+
+    def __len__(self) -> int:
+        return len(LINES)
+
+
+@pytest.mark.parametrize("failure", [CorpusError("text.de:6: not UTF-8"), KeyboardInterrupt()])
+def test_what_ends_the_reading_is_what_is_raised(failure: BaseException) -> None:
+    with pytest.raises(type(failure)) as caught:
+        learn_wordpiece(wordpiece(), Unreadable(failure), "text", lambda lines, _: lines)
+    assert caught.value is failure
+
+
+# --- files that are no good -----------------------------------------------------------------------
+
+
+def changed(**parts: Any) -> bytes:
+    return json.dumps({**json.loads(bert().to_str()), **parts}).encode()
+
+
+def bad_files() -> Sequence[tuple[str, bytes]]:
+    blowing = {"type": "Replace", "pattern": {"Regex": "(a+)+$"}, "content": "b"}
+    return [
+        ("empty", b""),
+        ("no_json", b"\xff\xfe"),
+        ("list", b"[]"),
+        ("vocabulary", b'{"a": 0}'),
+        ("deep", b'{"model":' + b"[" * 10**5 + b"]" * 10**5 + b"}"),
+        ("cut", changed()[:500]),
+        ("no_unknown", changed(model={"type": "WordPiece", "vocab": {"a": 0}})),
+        ("regex", changed(normalizer=blowing)),
+    ]
+
+
+@pytest.mark.parametrize(("name", "data"), bad_files(), ids=lambda each: str(each)[:12])
+def test_a_file_that_is_no_tokenizer_is_one_line(name: str, data: bytes, tmp_path: Path) -> None:
+    path = tmp_path / f"{name}.json"
+    path.write_bytes(data)
+    with pytest.raises(TokenizerError, match=f"^{path}: not a tokenizer.json") as caught:
+        learn(config_of(path), tmp_path / "tokenizer")
+    assert "\n" not in str(caught.value)
+    assert not (tmp_path / "tokenizer" / "tokenizer.json").exists()
+
+
+def test_other_files_are_one_line(made: Path, tmp_path: Path) -> None:
+    model = tmp_path / "no.model"
+    model.write_bytes((made / "bert.json").read_bytes())
+    for path in (
+        model,
+        tmp_path / "missing.model",
+        tmp_path / "missing.json",
+        tmp_path,
+        Path("/dev/zero"),
+    ):
+        with pytest.raises(TokenizerError, match=f"^{path}: ") as caught:
+            learn(config_of(path), tmp_path / "tokenizer")
+        assert "\n" not in str(caught.value)
+
+
+def test_a_file_far_too_large_is_not_read(
+    made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("transformer_cli.text.kinds.files._LARGEST", 1000)
+    with pytest.raises(TokenizerError, match="1,000 at most"):
+        learn(config_of(made / "bert.json"), tmp_path)
+
+
+def test_a_missing_library_names_its_extra(
+    made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "tokenizers", None)
+    for config in (config_of(made / "bert.json"), wordpiece()):
+        with pytest.raises(MissingExtraError, match=r"transformer-cli\[tokenizers\]"):
+            learn(config, tmp_path)

@@ -54,7 +54,7 @@ def test_a_panel_each_with_the_best_step_marked(tmp_path: Path, drawn: list[Figu
     assert list(panels) == ["loss", "perplexity", "BLEU", "learning rate"]
     curves = {
         name: [
-            line.get_xydata().tolist()
+            [list(point) for point in zip(*line.get_data(), strict=True)]
             for line in axes.lines
             if not str(line.get_label()).startswith("_")
         ]

@@ -67,7 +67,7 @@ def _fill(panels: Sequence["Axes"], records: Records, lowercased: bool) -> None:
     _line(perplexity, validation, "perplexity", "validation", _ORANGE, best)
     _line(bleu, validation, "bleu_lc" if lowercased else "bleu", "validation", _ORANGE, best)
     _line(rate, train, "learning_rate", "", _GREEN)
-    if any(len(line.get_xydata()) for line in perplexity.lines):
+    if any(math.isfinite(each["perplexity"]) for each in records):
         perplexity.set_yscale("log")
     names = ("loss", "perplexity", "BLEU, lowercased" if lowercased else "BLEU", "learning rate")
     for axes, name in zip(panels, names, strict=True):

@@ -5,6 +5,7 @@ import struct
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
@@ -54,9 +55,9 @@ def test_a_panel_each_with_the_best_step_marked(tmp_path: Path, drawn: list[Figu
     assert list(panels) == ["loss", "perplexity", "BLEU", "learning rate"]
     curves = {
         name: [
-            line.get_xydata().tolist()
+            np.asarray(line.get_xydata()).tolist()
             for line in axes.lines
-            if not str(line.get_label()).startswith("_")
+            if line.get_linestyle() == "-"
         ]
         for name, axes in panels.items()
     }

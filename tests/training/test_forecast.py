@@ -79,7 +79,7 @@ def assert_same(found: dict[str, Any], expected: dict[str, Any]) -> None:
     ids=str,
 )
 def test_a_training_is_the_same_with_and_without_a_forecast(settings: dict[str, Any]) -> None:
-    plain, probed = trainer(**settings), trainer(**settings)
+    plain, probed = (trainer(max_steps=6, **settings) for _ in range(2))
     draws = torch.get_rng_state()
     before = state(probed)
     assert forecast(probed, probed.sample(PROBED)) is not None
@@ -87,9 +87,9 @@ def test_a_training_is_the_same_with_and_without_a_forecast(settings: dict[str, 
     assert all(weight.grad is None for weight in probed.model.parameters())
     assert torch.equal(torch.get_rng_state(), draws)
     steps = zip(plain.steps(), probed.steps(), strict=True)
-    for number, (expected, found) in enumerate(steps):
+    for expected, found in steps:
         assert torch.equal(found.smoothed, expected.smoothed)
-        if number == 4:  # in the middle, too
+        if found.step == 3:  # in the middle, too
             assert forecast(probed, probed.sample(PROBED)) is not None
     assert_same(state(probed), state(plain))
 
@@ -143,7 +143,7 @@ def test_a_first_batch_that_takes_too_long_is_the_last(
 
 
 @pytest.mark.parametrize(
-    "error", [TrainingError("the loss is nan"), MemoryError(), RuntimeError("CUDA out of memory")]
+    "error", [TrainingError("the loss is nan"), MemoryError(), RuntimeError("std::bad_alloc")]
 )
 def test_nothing_is_said_where_no_step_can_be_done(
     monkeypatch: pytest.MonkeyPatch, error: Exception

@@ -10,7 +10,7 @@ from transformer_cli.training.summary import duration, parameters, size
 
 @pytest.mark.parametrize(
     ("tying", "embeddings", "output"),
-    [("none", 2 * 10 * 8, 80 + 10), ("target", 2 * 10 * 8, 10), ("all", 10 * 8, 10)],
+    [("none", 2 * 10 * 8, 80 + 10), ("output", 2 * 10 * 8, 10), ("all", 10 * 8, 10)],
 )
 def test_parts_that_share_weights_count_them_once(tying: str, embeddings: int, output: int) -> None:
     config = ModelConfig.model_validate(

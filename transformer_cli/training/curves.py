@@ -66,13 +66,14 @@ def _fill(panels: Sequence["Axes"], records: Records, lowercased: bool) -> None:
     _line(perplexity, train, "perplexity", "training", _BLUE)
     _line(perplexity, validation, "perplexity", "validation", _ORANGE, best)
     _line(bleu, validation, "bleu_lc" if lowercased else "bleu", "validation", _ORANGE, best)
-    _line(rate, train, "learning_rate", None, _GREEN)
+    _line(rate, train, "learning_rate", "", _GREEN)
+    if any(math.isfinite(each["perplexity"]) for each in records):
+        perplexity.set_yscale("log")
     names = ("loss", "perplexity", "BLEU, lowercased" if lowercased else "BLEU", "learning rate")
     for axes, name in zip(panels, names, strict=True):
         if best is not None:
             axes.axvline(best, color="#888888", linewidth=0.8, linestyle=":")
         _dress(axes, name, records[-1]["step"])
-    perplexity.set_yscale("log")
     perplexity.yaxis.set_major_formatter("{x:,g}")
     for axes in (bleu, rate):
         axes.set_ylim(bottom=0)
@@ -83,7 +84,7 @@ def _line(
     axes: "Axes",
     records: Records,
     key: str,
-    label: str | None,
+    label: str,
     colour: str,
     best: int | None = None,
 ) -> None:

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import yaml
@@ -174,13 +175,18 @@ def _is_joint(config: Config) -> bool:
 
 def _settings(config: Config) -> str:
     """A Markdown table."""
-    tokenizer = type(config.tokenizer).model_construct(**{"kind": config.tokenizer.kind})
+    make: Any = type(config.tokenizer).model_construct
     # Its parts may not go together with defaults of others: it is compared, never used.
-    defaults = Config.model_construct(data=config.data, tokenizer=tokenizer)
+    defaults = Config.model_construct(data=config.data, tokenizer=make(kind=config.tokenizer.kind))
     rows = [
-        f"| `{each.key}` | `{json.dumps(each.new, ensure_ascii=False)}` |"
+        f"| `{each.key}` | `{json.dumps(_without_path(each.new), ensure_ascii=False)}` |"
         for each in differences(defaults, config)
-        # A path is nobody's business, and null stands for what another kind of schedule has.
+        # Null stands for what another kind of schedule has.
         if each.key != "init" and not (each.key.startswith("training.schedule.") and not each.new)
     ]
     return "\n".join(["| setting | value |", "|---|---|", *rows]) + "\n"
+
+
+def _without_path(value: object) -> object:
+    """A file's name for its absolute path: where it lay is nobody's business."""
+    return Path(value).name if isinstance(value, str) and value.startswith("/") else value

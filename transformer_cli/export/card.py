@@ -1,6 +1,7 @@
 """The model card: what a person, and the Hugging Face Hub, reads about a shared model."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ class Score:
 
 
 def model_card(
-    name: str, config: Config, parameters: int, sizes: tuple[int, int], score: Score | None
+    name: str, config: Config, parameters: int, sizes: Sequence[int], score: Score | None
 ) -> str:
     """The text of README.md: YAML that the Hub reads, then Markdown.
 
@@ -30,7 +31,7 @@ def model_card(
         name: of the model.
         config: the run's settings.
         parameters: number of weights.
-        sizes: entries of the vocabularies, source and target.
+        sizes: entries of the vocabularies, source and target; of a joint one, once.
         score: what was measured of these weights on the run's validation split, if anything.
     """
     src, tgt = config.data.src_lang, config.data.tgt_lang
@@ -72,8 +73,7 @@ The files are checked by their SHA-256, which config.json and tokenizer/tokenize
 ## Data
 
 {corpus}
-Vocabulary: {sizes[0]:,} entries for {src}, {sizes[1]:,} for {tgt}\
-{" (one for both)" if _is_joint(config) else ""}, tokenizer `{config.tokenizer.kind}`.
+Vocabulary: {_entries(sizes, src, tgt)}, tokenizer `{config.tokenizer.kind}`.
 
 ## Settings
 
@@ -169,8 +169,10 @@ def _signature(lowercase: bool) -> str:
     return str(metric.get_signature())
 
 
-def _is_joint(config: Config) -> bool:
-    return bool(getattr(config.tokenizer, "joint", False))
+def _entries(sizes: Sequence[int], src: str, tgt: str) -> str:
+    if len(sizes) == 1:
+        return f"{sizes[0]:,} entries for both languages"
+    return f"{sizes[0]:,} entries for {src}, {sizes[1]:,} for {tgt}"
 
 
 def _settings(config: Config) -> str:

@@ -62,11 +62,12 @@ def write_hub(run: RunDirectory, trained: Trained, directory: Path) -> None:
     }
     text = json.dumps(config, indent=2, ensure_ascii=False)
     write_text(directory / shared.CONFIG, text + "\n")
+    src, tgt = trained.tokenizers.src, trained.tokenizers.tgt
     card = model_card(
         run.path.resolve().name,
         trained.config,
         count_parameters(trained.model),
-        (trained.tokenizers.src.size, trained.tokenizers.tgt.size),
+        [src.size] if src is tgt else [src.size, tgt.size],
         _score(run, trained),
     )
     write_text(directory / shared.CARD, card)

@@ -3,11 +3,13 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+import torch
+
 from transformer_cli.config.schema import Config
 from transformer_cli.errors import CheckpointError
 from transformer_cli.files import sha256
 from transformer_cli.model.transformer import Transformer, build_model
-from transformer_cli.model.weights import load_weights
+from transformer_cli.model.weights import load_weights, refuse_misfit
 from transformer_cli.runs import shared
 from transformer_cli.runs.checkpoint import MANIFEST, MODEL, Checkpoint, find_checkpoint
 from transformer_cli.runs.directory import RunDirectory
@@ -52,11 +54,15 @@ def load_trained(run: RunDirectory, checkpoint: str) -> Trained:
     tokenizers = load_tokenizers(run.tokenizer)
     opened = open_checkpoint(run, checkpoint)
     weights = opened.load_weights()
-    model = build_model(config.model, tokenizers.src.size, tokenizers.tgt.size, PAD_ID, config.seed)
+    sizes = tokenizers.src.size, tokenizers.tgt.size
     try:
-        load_weights(model, weights)
+        # Before memory is taken for a model whose settings are not those of its weights.
+        with torch.device("meta"):
+            refuse_misfit(Transformer(config.model, *sizes, PAD_ID), weights)
     except CheckpointError as error:
         raise CheckpointError(f"{opened.path}: {error}") from error
+    model = build_model(config.model, *sizes, PAD_ID, config.seed)
+    load_weights(model, weights)
     return Trained(config, tokenizers, model.eval(), opened.path)
 
 

@@ -24,14 +24,18 @@ class Trained:
         tokenizers: the run's.
         model: on the CPU, in evaluation mode.
         checkpoint: the directory that the weights were read from.
-        sum: SHA-256 of the file in it that tells the weights' own.
     """
 
     config: Config
     tokenizers: Tokenizers
     model: Transformer
     checkpoint: Path
-    sum: str
+
+    @property
+    def sum(self) -> str:
+        """SHA-256 of the file that the weights were loaded by."""
+        manifest = self.checkpoint / MANIFEST
+        return sha256(manifest if manifest.is_file() else self.checkpoint / shared.CONFIG)
 
 
 def load_trained(run: RunDirectory, checkpoint: str) -> Trained:
@@ -53,8 +57,7 @@ def load_trained(run: RunDirectory, checkpoint: str) -> Trained:
         load_weights(model, weights)
     except CheckpointError as error:
         raise CheckpointError(f"{opened.path}: {error}") from error
-    told_by = opened.path / (shared.CONFIG if run.is_shared else MANIFEST)
-    return Trained(config, tokenizers, model.eval(), opened.path, sha256(told_by))
+    return Trained(config, tokenizers, model.eval(), opened.path)
 
 
 def open_checkpoint(run: RunDirectory, which: str) -> Checkpoint:

@@ -30,7 +30,6 @@ from transformer_cli.export.ctranslate2 import (
 from transformer_cli.inference.ctranslate2_engine import (
     SINUSOIDS,
     CTranslate2Translator,
-    is_exported,
 )
 from transformer_cli.inference.search import SearchOptions, search
 from transformer_cli.inference.translator import Translator
@@ -111,7 +110,7 @@ def random_trained(model: Transformer | None = None, **form: Any) -> Trained:
         training=TrainingConfig(max_length=8),
     )
     model = model or random_model(config.model)
-    return Trained(config, Tokenizers(Names(), Names()), model, Path("none"))
+    return Trained(config, Tokenizers(Names(), Names()), model, Path("none"), "")
 
 
 def converted(trained: Trained, directory: Path, quantization: str = "float32") -> Any:
@@ -354,13 +353,13 @@ def test_a_run_and_what_is_exported_of_it_translate_alike(joint: bool, tmp_path:
 
 def test_what_is_exported_has_files_that_others_read(tmp_path: Path) -> None:
     run = subword_run(tmp_path / "run", joint=True)
-    assert not is_exported(run.path)
+    assert not run.is_for_ctranslate2
     directory = exported(run, tmp_path / "exported")
-    assert is_exported(directory)
+    assert RunDirectory(directory).is_for_ctranslate2
     files = {str(path.relative_to(directory)) for path in directory.rglob("*") if path.is_file()}
     assert files == {
         "config.json",
-        "config.yaml",
+        "settings.yaml",
         "model.bin",
         "shared_vocabulary.json",
         "tokenizer/joint.model",

@@ -17,8 +17,11 @@ from safetensors.torch import load_file, save_file
 from transformer_cli import __version__
 from transformer_cli.config.schema import Config, FilePair, FilesData, Multi30kData, WordsTokenizer
 from transformer_cli.config.yaml import load_config
+from transformer_cli.errors import TransformerCliError
 from transformer_cli.export.card import Score, model_card
 from transformer_cli.files import sha256
+from transformer_cli.runs.directory import RunDirectory
+from transformer_cli.runs.trained import load_trained
 
 SOURCE = b"x1 x2 x3 x4\nx3 x3\n\nx5 x1 x2\n"
 
@@ -136,12 +139,13 @@ def test_a_training_begins_with_it(own: Path, tmp_path: Path) -> None:
 def test_who_writes_to_a_run_refuses_it(own: Path, training: Training, tmp_path: Path) -> None:
     before = sorted(own.rglob("*"))
     (tmp_path / "new.yaml").write_text(TINY)
-    for arguments in (
+    commands: list[list[str | Path]] = [
         ["train", "new.yaml", "--run-dir", own],
         ["train", "new.yaml", "--run-dir", own, "--overwrite"],
         ["average", own, "--last", "1"],
         ["compare", training.run, own],
-    ):
+    ]
+    for arguments in commands:
         finished = run(*arguments, cwd=tmp_path)
         assert_refused(finished, 1, f"{own}: is an exported model")
     for which in ("last", "average", str(training.run / "checkpoints" / "step-00000060")):
@@ -156,6 +160,11 @@ def cut(path: Path) -> None:
 
 def point(path: Path) -> None:
     path.write_text(f"version https://git-lfs.github.com/spec/v1\noid sha256:{64 * '0'}\nsize 9\n")
+
+
+def make_a_directory_of(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
 
 
 def forge(directory: Path, what: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
@@ -196,7 +205,7 @@ HARM: dict[str, tuple[Callable[[Path], object], int, str]] = {
     "config empty": (lambda it: (it / "config.json").write_text(""), 1, "has no settings"),
     "config no text": (lambda it: (it / "config.json").write_bytes(b"\xff\xfe{"), 1, "config.json"),
     "config a directory": (
-        lambda it: ((it / "config.json").unlink(), (it / "config.json").mkdir()),
+        lambda it: make_a_directory_of(it / "config.json"),
         1,
         "not a run directory",
     ),
@@ -230,6 +239,11 @@ HARM: dict[str, tuple[Callable[[Path], object], int, str]] = {
         1,
         "does not fit",
     ),
+    "settings of a model that no memory holds": (
+        lambda it: change(it / "config.json", "settings.model", {"d_model": 2**20}),
+        1,
+        "does not fit",
+    ),
     "a null character": (
         lambda it: change(it / "config.json", "settings.init", "a\0b"),
         2,
@@ -242,8 +256,17 @@ HARM: dict[str, tuple[Callable[[Path], object], int, str]] = {
 def test_harm_is_told_in_a_line(own: Path, harm: str) -> None:
     do, code, fragment = HARM[harm]
     do(own)
+    with pytest.raises(TransformerCliError) as told:
+        load_trained(RunDirectory(own), "best")
+    assert told.value.exit_code == code
+    assert str(own) in str(told.value)
+    assert fragment in str(told.value)
+
+
+def test_harm_is_told_on_the_command_line(own: Path) -> None:
+    cut(own / "model.safetensors")
     finished = run("translate", own, stdin=SOURCE)
-    assert_refused(finished, code, str(own), fragment)
+    assert_refused(finished, 1, f"{own}/model.safetensors: damaged", "get the model again")
 
 
 def test_the_card_tells_what_it_is_and_how_good(training: Training, exported: Path) -> None:

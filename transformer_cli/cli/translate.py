@@ -140,19 +140,14 @@ def _loaded(
     precision: PrecisionName,
 ) -> "Translator":
     from transformer_cli.export.ctranslate2 import ctranslate2_translator
-    from transformer_cli.inference.ctranslate2_engine import is_exported
     from transformer_cli.inference.translator import Translator
     from transformer_cli.model.device import choose_precision
     from transformer_cli.runs.directory import RunDirectory
 
-    exported = is_exported(run)
-    if engine == "torch" and exported:
-        raise UsageError(f"{run}: is exported for CTranslate2; use --engine ctranslate2")
-    if engine == "ctranslate2" or exported:
+    directory = RunDirectory(run)
+    if engine == "ctranslate2" or (engine == "auto" and directory.is_for_ctranslate2):
         return ctranslate2_translator(run, checkpoint, device, precision)
-    return Translator.load(
-        RunDirectory(run), checkpoint, device, choose_precision(precision, device)
-    )
+    return Translator.load(directory, checkpoint, device, choose_precision(precision, device))
 
 
 def _to_stream(path: Path, translated: Iterable[tuple[str, str]], flushing: bool) -> None:

@@ -1,7 +1,9 @@
 """The model card: what a person, and the Hugging Face Hub, reads about a shared model."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import yaml
@@ -21,7 +23,7 @@ class Score:
 
 
 def model_card(
-    name: str, config: Config, parameters: int, sizes: tuple[int, int], score: Score | None
+    name: str, config: Config, parameters: int, sizes: Sequence[int], score: Score | None
 ) -> str:
     """The text of README.md: YAML that the Hub reads, then Markdown.
 
@@ -29,7 +31,7 @@ def model_card(
         name: of the model.
         config: the run's settings.
         parameters: number of weights.
-        sizes: entries of the vocabularies, source and target.
+        sizes: entries of the vocabularies, source and target; of a joint one, once.
         score: what was measured of these weights on the run's validation split, if anything.
     """
     src, tgt = config.data.src_lang, config.data.tgt_lang
@@ -71,8 +73,7 @@ The files are checked by their SHA-256, which config.json and tokenizer/tokenize
 ## Data
 
 {corpus}
-Vocabulary: {sizes[0]:,} entries for {src}, {sizes[1]:,} for {tgt}\
-{" (one for both)" if _is_joint(config) else ""}, tokenizer `{config.tokenizer.kind}`.
+Vocabulary: {_entries(sizes, src, tgt)}, tokenizer `{config.tokenizer.kind}`.
 
 ## Settings
 
@@ -168,19 +169,26 @@ def _signature(lowercase: bool) -> str:
     return str(metric.get_signature())
 
 
-def _is_joint(config: Config) -> bool:
-    return bool(getattr(config.tokenizer, "joint", False))
+def _entries(sizes: Sequence[int], src: str, tgt: str) -> str:
+    if len(sizes) == 1:
+        return f"{sizes[0]:,} entries for both languages"
+    return f"{sizes[0]:,} entries for {src}, {sizes[1]:,} for {tgt}"
 
 
 def _settings(config: Config) -> str:
     """A Markdown table."""
-    tokenizer = type(config.tokenizer).model_construct(**{"kind": config.tokenizer.kind})
+    make: Any = type(config.tokenizer).model_construct
     # Its parts may not go together with defaults of others: it is compared, never used.
-    defaults = Config.model_construct(data=config.data, tokenizer=tokenizer)
+    defaults = Config.model_construct(data=config.data, tokenizer=make(kind=config.tokenizer.kind))
     rows = [
-        f"| `{each.key}` | `{json.dumps(each.new, ensure_ascii=False)}` |"
+        f"| `{each.key}` | `{json.dumps(_without_path(each.new), ensure_ascii=False)}` |"
         for each in differences(defaults, config)
-        # A path is nobody's business, and null stands for what another kind of schedule has.
+        # Null stands for what another kind of schedule has.
         if each.key != "init" and not (each.key.startswith("training.schedule.") and not each.new)
     ]
     return "\n".join(["| setting | value |", "|---|---|", *rows]) + "\n"
+
+
+def _without_path(value: object) -> object:
+    """A file's name for its absolute path: where it lay is nobody's business."""
+    return Path(value).name if isinstance(value, str) and value.startswith("/") else value

@@ -19,9 +19,9 @@ from transformer_cli.errors import UsageError
 from transformer_cli.extras import imported
 from transformer_cli.files import write_text
 from transformer_cli.inference.ctranslate2_engine import (
+    SETTINGS,
     SINUSOIDS,
     CTranslate2Translator,
-    is_exported,
 )
 from transformer_cli.model.attention import MultiHeadAttention
 from transformer_cli.model.device import choose_precision
@@ -54,10 +54,10 @@ def write_ctranslate2(
     spec.validate()
     spec.optimize(quantization)
     spec.save(str(directory))
-    copied = RunDirectory(directory)
-    write_text(copied.config, dump_config(trained.config))
-    copied.tokenizer.mkdir()
-    adopt_tokenizers(run.tokenizer, learned_from(run.tokenizer), copied.tokenizer)
+    write_text(directory / SETTINGS, dump_config(trained.config))
+    tokenizer = RunDirectory(directory).tokenizer
+    tokenizer.mkdir()
+    adopt_tokenizers(run.tokenizer, learned_from(run.tokenizer), tokenizer)
 
 
 def ctranslate2_translator(
@@ -73,11 +73,12 @@ def ctranslate2_translator(
 
     Raises:
         UsageError: the choices do not go together.
-        RunError, TokenizerError, CheckpointError: something is missing or damaged.
+        ConfigError, RunError, TokenizerError, CheckpointError: something is missing or damaged.
         MissingExtraError: CTranslate2 is not installed.
     """
     threads = torch.get_num_threads()
-    if is_exported(path):
+    run = RunDirectory(path)
+    if run.is_for_ctranslate2:
         if checkpoint != "best":
             raise UsageError(
                 f"--checkpoint {checkpoint}: {path} holds one exported model; leave it out, "
@@ -85,7 +86,6 @@ def ctranslate2_translator(
             )
         return CTranslate2Translator.open(path, device, precision, threads)
     imported("ctranslate2", "export", "--engine ctranslate2")  # before the work
-    run = RunDirectory(path)
     trained = load_trained(run, checkpoint)
     quantization: Quantization = (
         "bfloat16" if choose_precision(precision, device) == torch.bfloat16 else "float32"

@@ -58,29 +58,31 @@ def write_hub(run: RunDirectory, trained: Trained, directory: Path) -> None:
         "eos_token_id": EOS_ID,
         "decoder_start_token_id": BOS_ID,
         "sha256": sums.model_dump(),
-        "settings": _without_paths(trained.config.model_dump(mode="json")),
+        "settings": _without_paths(trained.config.model_dump()),
     }
     text = json.dumps(config, indent=2, ensure_ascii=False)
     write_text(directory / shared.CONFIG, text + "\n")
+    src, tgt = trained.tokenizers.src, trained.tokenizers.tgt
     card = model_card(
         run.path.resolve().name,
         trained.config,
         count_parameters(trained.model),
-        (trained.tokenizers.src.size, trained.tokenizers.tgt.size),
+        [src.size] if src is tgt else [src.size, tgt.size],
         _score(run, trained),
     )
     write_text(directory / shared.CARD, card)
 
 
-def _without_paths(settings: dict[str, Any]) -> dict[str, Any]:
+def _without_paths(setting: Any) -> Any:
     """Settings that tell nothing of the machine that the model was trained on."""
-    data = settings["data"]
-    pairs = [data[key] for key in ("train", "val") if key in data]
-    for pair in (*pairs, *data.get("test", {}).values(), *data.get("more", [])):
-        pair.update({side: Path(path).name for side, path in pair.items()})
-    if settings["init"] is not None:
-        settings["init"] = Path(settings["init"]).name
-    return settings
+    match setting:
+        case Path():
+            return setting.name
+        case dict():
+            return {key: _without_paths(value) for key, value in setting.items()}
+        case list() | tuple():
+            return [_without_paths(value) for value in setting]
+    return setting
 
 
 def _score(run: RunDirectory, trained: Trained) -> Score | None:

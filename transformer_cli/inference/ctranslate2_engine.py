@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from transformer_cli.config.choices import PrecisionName
+from transformer_cli.config.yaml import load_config
 from transformer_cli.data.batches import cut_by_tokens
 from transformer_cli.errors import CheckpointError, UsageError
 from transformer_cli.extras import imported
@@ -25,18 +26,14 @@ from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, SPECIALS
 SINUSOIDS = 2_100
 """Positions of an exported model that has learned none: the longest source of a line, 1,024 tokens,
 and its longest output, twice that plus ten, have room."""
-_MODEL = "model.bin"
+SETTINGS = "settings.yaml"
+"""The run's settings in an exported model's directory, which is no run's: it has no config.yaml."""
 # Source tokens in a batch. More of them are no faster, and cores get less even shares.
 _BATCH_TOKENS = 2048
 # Batches given to CTranslate2 and not yet taken back, for each of its workers.
 _AHEAD = 2
 # CTranslate2 stops at the first likely end if there is no penalty at all; ours is computed here.
 _NO_PENALTY = 1e-30
-
-
-def is_exported(directory: Path) -> bool:
-    """Whether there is a model for CTranslate2 in ``directory``."""
-    return (directory / _MODEL).is_file()
 
 
 @dataclass
@@ -66,14 +63,13 @@ class CTranslate2Translator(Translator):
             threads: batches searched side by side on a CPU.
 
         Raises:
-            RunError, TokenizerError, CheckpointError: something is missing or damaged.
+            ConfigError, TokenizerError, CheckpointError: something is missing or damaged.
             UsageError: the device cannot compute like that.
             MissingExtraError: CTranslate2 is not installed.
         """
         ctranslate2 = imported("ctranslate2", "export", "--engine ctranslate2")
-        exported = RunDirectory(directory)
-        config = exported.load_config()
-        tokenizers = load_tokenizers(exported.tokenizer)
+        config = load_config(directory / SETTINGS)
+        tokenizers = load_tokenizers(RunDirectory(directory).tokenizer)
         src_names = _names(directory, "source", tokenizers.src.size)
         tgt_names = _names(directory, "target", tokenizers.tgt.size)
         try:
@@ -99,7 +95,7 @@ class CTranslate2Translator(Translator):
             config,
             config.decoding,
             torch.float32,
-            checkpoint=sha256(directory / _MODEL),
+            checkpoint=sha256(directory / "model.bin"),
             engine=engine,
             src_names=src_names,
             tgt_ids={name: number for number, name in enumerate(tgt_names)},

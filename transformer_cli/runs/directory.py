@@ -99,6 +99,11 @@ class RunDirectory:
         """Whether it holds no run, but a model as it is shared; see shared.py."""
         return not self.config.is_file() and (self.path / shared.CONFIG).is_file()
 
+    @property
+    def is_for_ctranslate2(self) -> bool:
+        """Whether it holds no run, but a model that was exported for CTranslate2."""
+        return (self.path / "model.bin").is_file()
+
     def refuse_shared(self) -> None:
         """Make sure that this is a run, with checkpoints, and no model as it is shared.
 
@@ -117,6 +122,11 @@ class RunDirectory:
         Raises:
             RunError: this is neither.
         """
+        if self.is_for_ctranslate2:
+            raise RunError(
+                f"{self.path}: is exported for CTranslate2, whose models nothing but translate "
+                "reads, with --engine ctranslate2; name the run that it was made of"
+            )
         if self.is_shared:
             return shared.read_description(self.path)[1]
         if not self.config.is_file():

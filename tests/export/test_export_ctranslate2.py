@@ -1,0 +1,121 @@
+"""``export --format ctranslate2`` and ``translate --engine ctranslate2`` as a user runs them."""
+
+import signal
+import sys
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cli.conftest import Training
+from cli.process import Finished, assert_refused, run, signal_at
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "exporting.md"
+TEXT = b"1 2 3 4\n\n4 3 2 1\n6 6 6\n \n5\n1 2 3 4 5 6 1 2 3\n"
+
+
+def export(run_path: Path, directory: Path, *options: str, before: Any = None) -> Finished:
+    return run("export", run_path, directory, "--format", "ctranslate2", *options, before=before)
+
+
+def translated(path: Path, *options: str | Path, stdin: bytes = TEXT) -> str:
+    finished = run("translate", path, *options, stdin=stdin)
+    assert (finished.code, finished.err) == (0, "")
+    return finished.out
+
+
+@pytest.fixture(scope="module")
+def directory(training: Training, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What is exported of the trained run; look at it, and change nothing."""
+    path = tmp_path_factory.mktemp("export") / "exported"
+    finished = export(training.run, path)
+    assert (finished.code, finished.err) == (0, "")
+    assert finished.out == f"{path}: step-00000060 of {training.run}, for ctranslate2\n"
+    return path
+
+
+def test_lines_are_translated_as_by_torch(training: Training, directory: Path) -> None:
+    expected = translated(training.run)
+    assert len(set(expected.split("\n"))) >= 5, "the case is too easy"
+    before = sorted(training.run.rglob("*"))
+    assert translated(training.run, "--engine", "ctranslate2", "--threads", "2") == expected
+    assert sorted(training.run.rglob("*")) == before
+    assert translated(directory) == expected
+    beam = ("--beam-size", "3", "--batch-tokens", "30")
+    assert translated(directory, *beam) == translated(training.run, *beam)
+
+
+def test_an_existing_empty_directory_is_filled(training: Training, tmp_path: Path) -> None:
+    path = tmp_path / "exported"
+    path.mkdir()
+    assert export(training.run, path, "--checkpoint", "last", "--quantization", "int8").code == 0
+    assert [each.name for each in tmp_path.iterdir()] == ["exported"]
+    # The model is hardly trained: some of its choices are close ones.
+    numbers = b"".join(b"%d %d %d %d\n" % (a, b, a, b) for a in range(1, 7) for b in range(1, 7))
+    ours = translated(training.run, "--checkpoint", "last", stdin=numbers).split("\n")
+    theirs = translated(path, stdin=numbers).split("\n")
+    assert sum(map(str.__eq__, ours, theirs)) >= 0.8 * len(ours)
+
+
+def test_a_translation_goes_on_with_its_own_engine_only(
+    training: Training, directory: Path, tmp_path: Path
+) -> None:
+    source, target = tmp_path / "in.txt", tmp_path / "out.txt"
+    source.write_bytes(TEXT)
+    stop = partial(signal_at, "transformer_cli.inference.output:Output", "write", 3)
+    files = ("-i", source, "-o", target)
+    engine = ("--engine", "ctranslate2")
+    killed = run("translate", training.run, *files, *engine, before=stop)
+    assert killed.code == -signal.SIGKILL
+    again = run("translate", training.run, *files, *engine, "--resume")
+    assert again.code == 0
+    assert target.read_text() == translated(directory)
+
+
+def test_nothing_is_left_of_an_export_that_is_stopped(training: Training, tmp_path: Path) -> None:
+    stop = partial(
+        signal_at, "transformer_cli.export.ctranslate2", "adopt_tokenizers", 1, signal.SIGTERM
+    )
+    assert export(training.run, tmp_path / "exported", before=stop).code == 128 + signal.SIGTERM
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_cannot_be_exported_is_refused(
+    training: Training, directory: Path, tmp_path: Path
+) -> None:
+    nowhere = tmp_path / "no" / "where"
+    assert_refused(export(training.run, directory), 2, f"{directory}: is there already")
+    assert_refused(export(training.run, nowhere), 2, f"no directory {nowhere.parent}")
+    assert_refused(export(tmp_path, tmp_path / "new"), 1, "not a run directory")
+    assert_refused(export(training.run, tmp_path / "new", "--quantization", "int3"), 2, "int8")
+    finished = run(
+        "export", training.run, tmp_path / "new", "--format", "onnx", "--quantization", "int8"
+    )
+    assert_refused(finished, 2, "--quantization int8: onnx has no such choice")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_exported_model_is_no_run(directory: Path, tmp_path: Path) -> None:
+    for command in (("evaluate", directory), ("translate", directory, "--engine", "torch")):
+        assert_refused(run(*command), 1, f"{directory}: is exported for CTranslate2")
+    finished = run("translate", directory, "--checkpoint", "last")
+    assert_refused(finished, 2, "--checkpoint last", "one exported model")
+    assert_refused(export(directory, tmp_path / "new"), 1, "is exported for CTranslate2")
+
+
+def test_without_the_package_its_extra_is_named(training: Training, tmp_path: Path) -> None:
+    missing = "needs the package ctranslate2", "pip install 'transformer-cli[export]'"
+    assert_refused(export(training.run, tmp_path / "new", before=_uninstall), 1, *missing)
+    finished = run("translate", training.run, "--engine", "ctranslate2", before=_uninstall)
+    assert_refused(finished, 1, "--engine ctranslate2: ", *missing)
+    assert list(tmp_path.iterdir()) == []
+
+
+def _uninstall() -> None:
+    class Uninstalled:
+        @staticmethod
+        def find_spec(name: str, path: object = None, target: object = None) -> None:
+            if name.partition(".")[0] == "ctranslate2":
+                raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+    sys.meta_path.insert(0, Uninstalled)

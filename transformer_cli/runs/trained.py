@@ -26,18 +26,14 @@ class Trained:
         tokenizers: the run's.
         model: on the CPU, in evaluation mode.
         checkpoint: the directory that the weights were read from.
+        sum: SHA-256 of the file in it that tells the weights' own.
     """
 
     config: Config
     tokenizers: Tokenizers
     model: Transformer
     checkpoint: Path
-
-    @property
-    def sum(self) -> str:
-        """SHA-256 of the file that the weights were loaded by."""
-        manifest = self.checkpoint / MANIFEST
-        return sha256(manifest if manifest.is_file() else self.checkpoint / shared.CONFIG)
+    sum: str
 
 
 def load_trained(run: RunDirectory, checkpoint: str) -> Trained:
@@ -63,7 +59,8 @@ def load_trained(run: RunDirectory, checkpoint: str) -> Trained:
         raise CheckpointError(f"{opened.path}: {error}") from error
     model = build_model(config.model, *sizes, PAD_ID, config.seed)
     load_weights(model, weights)
-    return Trained(config, tokenizers, model.eval(), opened.path)
+    told_by = opened.path / (shared.CONFIG if run.is_shared else MANIFEST)
+    return Trained(config, tokenizers, model.eval(), opened.path, sha256(told_by))
 
 
 def open_checkpoint(run: RunDirectory, which: str) -> Checkpoint:

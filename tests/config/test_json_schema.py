@@ -20,7 +20,7 @@ _REQUIRED = "data: {kind: copy}\ntokenizer: {kind: words}\n"
 
 def fits(text: str) -> bool:
     content = values(parse(text, lambda line: Place("x.yaml", line)))
-    return jsonschema.Draft7Validator(_SCHEMA).is_valid(content)
+    return bool(jsonschema.Draft7Validator(_SCHEMA).is_valid(content))
 
 
 def test_it_is_a_schema() -> None:

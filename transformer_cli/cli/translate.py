@@ -13,16 +13,14 @@ import typer
 
 from transformer_cli.cli import options
 from transformer_cli.cli.display import bar, log, warn
-from transformer_cli.config.choices import DecodingErrors, EngineName, PrecisionName
+from transformer_cli.config.choices import DecodingErrors, EngineName
 from transformer_cli.errors import InputError, TransformerCliError, UsageError
 from transformer_cli.ranks import Ranks
 
 if TYPE_CHECKING:
-    import torch
     from tqdm import tqdm
 
     from transformer_cli.inference.output import Output
-    from transformer_cli.inference.translator import Translator
 
 
 def translate(
@@ -79,6 +77,7 @@ def translate(
       transformer-cli translate runs/toy -i captions.de -o captions.en
     """
     from transformer_cli.data.corpus import decode_lines
+    from transformer_cli.export.engines import load_translator
     from transformer_cli.files import is_stream
     from transformer_cli.inference.output import output_file
     from transformer_cli.inference.translator import CHUNK_LINES
@@ -96,7 +95,7 @@ def translate(
     use_threads(threads)
     torch_device = choose_device(device, ranks)
     with _opened(input_) as source, ranks.joined(torch_device) as ranks:
-        translator = _loaded(run, engine, checkpoint, torch_device, precision).searching(
+        translator = load_translator(run, engine, checkpoint, torch_device, precision).searching(
             beam_size, batch_tokens, max_length
         )
         interactive = source.isatty()
@@ -130,24 +129,6 @@ def translate(
             (kept,) = ranks.sum([0])  # as the leading one has found
             for _ in translated(1 + sum(1 for _ in islice(lines, int(kept)))):
                 pass
-
-
-def _loaded(
-    run: Path,
-    engine: EngineName,
-    checkpoint: str,
-    device: "torch.device",
-    precision: PrecisionName,
-) -> "Translator":
-    from transformer_cli.export.ctranslate2 import ctranslate2_translator
-    from transformer_cli.inference.translator import Translator
-    from transformer_cli.model.device import choose_precision
-    from transformer_cli.runs.directory import RunDirectory
-
-    directory = RunDirectory(run)
-    if engine == "ctranslate2" or (engine == "auto" and directory.is_for_ctranslate2):
-        return ctranslate2_translator(run, checkpoint, device, precision)
-    return Translator.load(directory, checkpoint, device, choose_precision(precision, device))
 
 
 def _to_stream(path: Path, translated: Iterable[tuple[str, str]], flushing: bool) -> None:

@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -13,10 +13,10 @@ import torch
 from transformer_cli.config.choices import PrecisionName
 from transformer_cli.config.yaml import load_config
 from transformer_cli.data.batches import cut_by_tokens
-from transformer_cli.errors import CheckpointError, UsageError
+from transformer_cli.errors import CheckpointError, RunError, UsageError
 from transformer_cli.extras import imported
 from transformer_cli.files import sha256
-from transformer_cli.inference.search import Hypothesis, penalised
+from transformer_cli.inference.search import Hypothesis, SearchOptions, _penalised
 from transformer_cli.inference.translator import Translator, ignore, never
 from transformer_cli.model.transformer import Transformer
 from transformer_cli.runs.directory import RunDirectory
@@ -38,7 +38,7 @@ _NO_PENALTY = 1e-30
 
 @dataclass
 class CTranslate2Translator(Translator):
-    """A translator whose search is CTranslate2's. Its ``model`` is a shape without weights.
+    """A translator whose search is CTranslate2's, who has the model: there is none in ``model``.
 
     Attributes:
         engine: a ``ctranslate2.Translator``.
@@ -63,11 +63,16 @@ class CTranslate2Translator(Translator):
             threads: batches searched side by side on a CPU.
 
         Raises:
-            ConfigError, TokenizerError, CheckpointError: something is missing or damaged.
+            ConfigError, RunError, TokenizerError, CheckpointError: something is missing or damaged.
             UsageError: the device cannot compute like that.
             MissingExtraError: CTranslate2 is not installed.
         """
         ctranslate2 = imported("ctranslate2", "export", "--engine ctranslate2")
+        if not (directory / SETTINGS).is_file():
+            raise RunError(
+                f"{directory}: has a model of CTranslate2's, but no {SETTINGS}; make it by: "
+                "transformer-cli export RUN DIR --format ctranslate2"
+            )
         config = load_config(directory / SETTINGS)
         tokenizers = load_tokenizers(RunDirectory(directory).tokenizer)
         src_names = _names(directory, "source", tokenizers.src.size)
@@ -87,10 +92,8 @@ class CTranslate2Translator(Translator):
             raise CheckpointError(
                 f"{directory}: CTranslate2 cannot read it ({error}); export it again"
             ) from error
-        with torch.device("meta"):
-            shape = Transformer(config.model, tokenizers.src.size, tokenizers.tgt.size, PAD_ID)
         return cls(
-            shape,
+            cast("Transformer", None),
             tokenizers,
             config,
             config.decoding,
@@ -116,7 +119,17 @@ class CTranslate2Translator(Translator):
 
         Beam search differs in that tokens never written have no share of the probability.
         """
-        outputs: list[list[int]] = [[] for _ in sources]
+        found = self.search_ids(sources, progress, give_up)
+        return [hypotheses[0].ids if hypotheses else [] for hypotheses in found]
+
+    def search_ids(
+        self,
+        sources: Sequence[list[int]],
+        progress: Callable[[int], object] = ignore,
+        give_up: Callable[[], bool] = never,
+    ) -> list[list[Hypothesis]]:
+        """What is found for each source, best first; nothing for an empty one."""
+        outputs: list[list[Hypothesis]] = [[] for _ in sources]
         lengths = np.array([len(ids) for ids in sources])
         order = np.argsort(-lengths, kind="stable")[: np.count_nonzero(lengths)]
         most = min(self.decoding.batch_tokens // self.decoding.beam_size, _BATCH_TOKENS)
@@ -125,7 +138,7 @@ class CTranslate2Translator(Translator):
         def take() -> None:
             batch, started = waiting.popleft()
             for index, one in zip(batch, started, strict=True):
-                outputs[index] = self._ids(sources[index], one.result())
+                outputs[index] = self._found(sources[index], one.result())
             progress(len(batch))
 
         for batch in cut_by_tokens(order, lengths, most):
@@ -158,21 +171,22 @@ class CTranslate2Translator(Translator):
         )
         return started
 
-    def _ids(self, source: list[int], result: Any) -> list[int]:
-        """The best of what was found, if need be by searching again with the source's own limit."""
-        ids = self._best(result)
-        if len(ids) <= self._limit(source):
-            return ids
+    def _found(self, source: list[int], result: Any) -> list[Hypothesis]:
+        """The hypotheses of a source, best first, if need be by another search within its limit."""
+        limit = self._limit(source)
+        found = self._ranked(result)
+        if len(found[0].ids) <= limit:
+            return found
         if self.decoding.beam_size == 1:
-            return ids[: self._limit(source)]
+            return [Hypothesis(found[0].ids[:limit], found[0].log_probability)]
         (again,) = self._start([source])
-        return self._best(again.result())
+        return self._ranked(again.result())
 
     def _limit(self, source: list[int]) -> int:
         limit = self._longest_output(len(source) - 1)
         return min(limit, SINUSOIDS) if self.config.model.positions == "sinusoidal" else limit
 
-    def _best(self, result: Any) -> list[int]:
+    def _ranked(self, result: Any) -> list[Hypothesis]:
         found = [
             Hypothesis([self.tgt_ids[name] for name in names], score)
             for names, score in zip(result.hypotheses, result.scores, strict=True)
@@ -182,9 +196,11 @@ class CTranslate2Translator(Translator):
             for each in found
             if each.ids[-1:] == [EOS_ID]
         ]
-        options = self._options
+        options = SearchOptions(
+            BOS_ID, EOS_ID, (), self.decoding.beam_size, self.decoding.length_penalty
+        )
         # One that reached the limit counts only where none has ended.
-        return max(ended or found, key=lambda one: penalised(one, options)).ids
+        return sorted(ended or found, key=lambda one: _penalised(one, options), reverse=True)
 
 
 def _names(directory: Path, side: str, size: int) -> list[str]:

@@ -199,7 +199,7 @@ def _beam(
             state.keep(kept)
             written, totals = written[kept], totals[kept]
             sentences = [sentences[row] for row in live]
-    return [max(each, key=lambda one: penalised(one, options)) for each in ended]
+    return [max(each, key=lambda one: _penalised(one, options)) for each in ended]
 
 
 def _is_done(ended: list[Hypothesis], limit: int, position: int, size: int) -> bool:
@@ -237,8 +237,7 @@ def _end_at_limit(
             ended[sentence].append(hypothesis)
 
 
-def penalised(hypothesis: Hypothesis, options: SearchOptions) -> float:
-    """The log-probability by which hypotheses are compared: equation 14 of Wu et al. 2016."""
+def _penalised(hypothesis: Hypothesis, options: SearchOptions) -> float:
     # Lengths count the end mark, so that an empty output has length 1.
     penalty = math.pow((5.0 + len(hypothesis.ids) + 1.0) / 6.0, options.length_penalty)
     return hypothesis.log_probability / penalty

@@ -267,20 +267,16 @@ class Translator:
         return model.max_positions if model.positions == "learned" else None
 
     def _search(self, sources: list[list[int]], device: torch.device) -> list[list[int]]:
-        max_lengths = torch.tensor([self._longest_output(len(ids) - 1) for ids in sources])
-        padded = pad_rows(sources).to(device)
-        found = search(self.model, padded, max_lengths.to(device), self._options)
-        return [hypothesis.ids for hypothesis in found]
-
-    @property
-    def _options(self) -> SearchOptions:
-        return SearchOptions(
+        options = SearchOptions(
             bos_id=BOS_ID,
             eos_id=EOS_ID,
             banned_ids=(UNK_ID, BOS_ID, PAD_ID),
             beam_size=self.decoding.beam_size,
             length_penalty=self.decoding.length_penalty,
         )
+        max_lengths = torch.tensor([self._longest_output(len(ids) - 1) for ids in sources])
+        found = search(self.model, pad_rows(sources).to(device), max_lengths.to(device), options)
+        return [hypothesis.ids for hypothesis in found]
 
     def _longest_output(self, src_tokens: int) -> int:
         # A half-trained model repeats itself for ever; a translation is seldom twice its source.

@@ -237,6 +237,11 @@ HARM: dict[str, tuple[Callable[[Path], object], int, str]] = {
         1,
         "does not fit",
     ),
+    "settings of a model that no memory holds": (
+        lambda it: change(it / "config.json", "settings.model", {"d_model": 2**20}),
+        1,
+        "does not fit",
+    ),
     "a null character": (
         lambda it: change(it / "config.json", "settings.init", "a\0b"),
         2,

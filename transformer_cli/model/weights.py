@@ -13,8 +13,8 @@ def weights_of(model: nn.Module) -> dict[str, Tensor]:
     return {name: weight.detach() for name, weight in model.named_parameters()}
 
 
-def load_weights(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
-    """Copy ``weights`` into ``model``.
+def refuse_misfit(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
+    """Make sure that ``weights`` are ones of ``model``, which may be on the device 'meta'.
 
     Raises:
         CheckpointError: names or shapes are not the model's.
@@ -23,11 +23,21 @@ def load_weights(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
     for name in sorted(own.keys() ^ weights.keys()):
         where = "the checkpoint" if name in own else "the model"
         raise CheckpointError(f"the checkpoint does not fit the model: {where} has no '{name}'")
+    for name, weight in own.items():
+        if weight.shape != weights[name].shape:
+            raise CheckpointError(
+                f"the checkpoint does not fit the model: '{name}' is "
+                f"{tuple(weights[name].shape)}, the model's is {tuple(weight.shape)}"
+            )
+
+
+def load_weights(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
+    """Copy ``weights`` into ``model``.
+
+    Raises:
+        CheckpointError: names or shapes are not the model's.
+    """
+    refuse_misfit(model, weights)
     with torch.no_grad():
-        for name, weight in own.items():
-            if weight.shape != weights[name].shape:
-                raise CheckpointError(
-                    f"the checkpoint does not fit the model: '{name}' is "
-                    f"{tuple(weights[name].shape)}, the model's is {tuple(weight.shape)}"
-                )
+        for name, weight in weights_of(model).items():
             weight.copy_(weights[name])

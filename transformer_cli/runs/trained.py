@@ -3,11 +3,13 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+import torch
+
 from transformer_cli.config.schema import Config
 from transformer_cli.errors import CheckpointError
 from transformer_cli.files import sha256
 from transformer_cli.model.transformer import Transformer, build_model
-from transformer_cli.model.weights import load_weights
+from transformer_cli.model.weights import load_weights, refuse_misfit
 from transformer_cli.runs import shared
 from transformer_cli.runs.checkpoint import MANIFEST, MODEL, Checkpoint, find_checkpoint
 from transformer_cli.runs.directory import RunDirectory
@@ -24,18 +26,14 @@ class Trained:
         tokenizers: the run's.
         model: on the CPU, in evaluation mode.
         checkpoint: the directory that the weights were read from.
+        sum: SHA-256 of the file in it that tells the weights' own.
     """
 
     config: Config
     tokenizers: Tokenizers
     model: Transformer
     checkpoint: Path
-
-    @property
-    def sum(self) -> str:
-        """SHA-256 of the file that the weights were loaded by."""
-        manifest = self.checkpoint / MANIFEST
-        return sha256(manifest if manifest.is_file() else self.checkpoint / shared.CONFIG)
+    sum: str
 
 
 def load_trained(run: RunDirectory, checkpoint: str) -> Trained:
@@ -52,12 +50,17 @@ def load_trained(run: RunDirectory, checkpoint: str) -> Trained:
     tokenizers = load_tokenizers(run.tokenizer)
     opened = open_checkpoint(run, checkpoint)
     weights = opened.load_weights()
-    model = build_model(config.model, tokenizers.src.size, tokenizers.tgt.size, PAD_ID, config.seed)
+    sizes = tokenizers.src.size, tokenizers.tgt.size
     try:
-        load_weights(model, weights)
+        # Before memory is taken for a model whose settings are not those of its weights.
+        with torch.device("meta"):
+            refuse_misfit(Transformer(config.model, *sizes, PAD_ID), weights)
     except CheckpointError as error:
         raise CheckpointError(f"{opened.path}: {error}") from error
-    return Trained(config, tokenizers, model.eval(), opened.path)
+    model = build_model(config.model, *sizes, PAD_ID, config.seed)
+    load_weights(model, weights)
+    told_by = opened.path / (shared.CONFIG if run.is_shared else MANIFEST)
+    return Trained(config, tokenizers, model.eval(), opened.path, sha256(told_by))
 
 
 def open_checkpoint(run: RunDirectory, which: str) -> Checkpoint:

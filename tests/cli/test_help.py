@@ -11,7 +11,7 @@ from cli import process
 from transformer_cli import __version__
 from transformer_cli.cli import app
 
-COMMANDS = ("vocab", "train", "evaluate", "compare", "translate", "average")
+COMMANDS = ("vocab", "train", "evaluate", "compare", "translate", "attention", "average")
 
 # A change here is a change for users: it belongs in the changelog.
 SHARED = ["--device", "--precision", "--threads", "--version"]
@@ -29,6 +29,18 @@ OPTIONS = {
         "--output -o",
         *SHARED,
     ],
+    "attention": [
+        "RUN",
+        "SENTENCE",
+        "--output -o",
+        "--kind",
+        "--layer",
+        "--head",
+        "--translation",
+        "--checkpoint",
+        "--beam-size",
+        *SHARED,
+    ],
     "average": ["RUN", "--last", "--version"],
     "compare": ["RUN", "--split", "--checkpoint", "--beam-size", "--json", *SHARED],
     "translate": [
@@ -41,10 +53,33 @@ OPTIONS = {
         "--max-length",
         "--errors",
         "--resume",
+        "--n-best",
+        "--scores",
+        "--prefix-file",
+        "--alignments",
+        "--replace-unk",
         *SHARED,
     ],
 }
-HEAVY = {"numpy", "pydantic", "sacrebleu", "sacremoses", "sentencepiece", "spacy", "torch"}
+HEAVY = {
+    "matplotlib",
+    "numpy",
+    "pydantic",
+    "sacrebleu",
+    "sacremoses",
+    "sentencepiece",
+    "spacy",
+    "torch",
+}
+    "matplotlib",
+    "numpy",
+    "pydantic",
+    "sacrebleu",
+    "sacremoses",
+    "sentencepiece",
+    "spacy",
+    "torch",
+}
 
 
 def help_of(*command: str, option: str = "--help") -> str:

@@ -11,7 +11,16 @@ from cli import process
 from transformer_cli import __version__
 from transformer_cli.cli import app
 
-COMMANDS = ("vocab", "train", "evaluate", "compare", "translate", "average", "export")
+COMMANDS = (
+    "vocab",
+    "train",
+    "evaluate",
+    "compare",
+    "translate",
+    "attention",
+    "average",
+    "export",
+)
 
 # A change here is a change for users: it belongs in the changelog.
 SHARED = ["--device", "--precision", "--threads", "--version"]
@@ -29,6 +38,18 @@ OPTIONS = {
         "--output -o",
         *SHARED,
     ],
+    "attention": [
+        "RUN",
+        "SENTENCE",
+        "--output -o",
+        "--kind",
+        "--layer",
+        "--head",
+        "--translation",
+        "--checkpoint",
+        "--beam-size",
+        *SHARED,
+    ],
     "average": ["RUN", "--last", "--version"],
     "export": ["RUN", "DIR", "--format", "--checkpoint", "--quantization", "--version"],
     "compare": ["RUN", "--split", "--checkpoint", "--beam-size", "--json", *SHARED],
@@ -42,12 +63,18 @@ OPTIONS = {
         "--max-length",
         "--errors",
         "--resume",
+        "--n-best",
+        "--scores",
+        "--prefix-file",
+        "--alignments",
+        "--replace-unk",
         "--engine",
         *SHARED,
     ],
 }
 HEAVY = {
     "ctranslate2",
+    "matplotlib",
     "numpy",
     "pydantic",
     "sacrebleu",

@@ -107,7 +107,7 @@ def random_trained(model: Transformer | None = None, **form: Any) -> Trained:
         training=TrainingConfig(max_length=8),
     )
     model = model or random_model(config.model)
-    return Trained(config, Tokenizers(Names(), Names()), model, Path("none"))
+    return Trained(config, Tokenizers(Names(), Names()), model, Path("none"), "")
 
 
 def converted(trained: Trained, directory: Path, quantization: str = "float32") -> Any:

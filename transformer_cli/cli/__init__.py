@@ -8,6 +8,7 @@ from typing import NoReturn
 
 import typer
 
+from transformer_cli.cli.attention import attention
 from transformer_cli.cli.average import average
 from transformer_cli.cli.compare import compare
 from transformer_cli.cli.evaluate import evaluate
@@ -33,7 +34,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-for command in (vocab, train, evaluate, compare, translate, average, export):
+for command in (vocab, train, evaluate, compare, translate, attention, average, export):
     app.command()(command)
 
 

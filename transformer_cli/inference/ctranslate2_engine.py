@@ -2,8 +2,9 @@
 
 import json
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from pathlib import Path
 from typing import Any, cast
 
@@ -16,8 +17,9 @@ from transformer_cli.data.batches import cut_by_tokens
 from transformer_cli.errors import CheckpointError, RunError, UsageError
 from transformer_cli.extras import imported
 from transformer_cli.files import sha256
-from transformer_cli.inference.search import Hypothesis, SearchOptions, _penalised
-from transformer_cli.inference.translator import Translator, ignore, never
+from transformer_cli.inference.lines import ignore, never
+from transformer_cli.inference.search import Hypothesis
+from transformer_cli.inference.translator import Translator
 from transformer_cli.model.transformer import Transformer
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.text.tokenizer import load_tokenizers
@@ -109,50 +111,51 @@ class CTranslate2Translator(Translator):
         """What decides the translation of a line, each by its name."""
         return {**super().terms, "engine": "ctranslate2", "precision": self.engine.compute_type}
 
-    def translate_ids(
-        self,
-        sources: Sequence[list[int]],
-        progress: Callable[[int], object] = ignore,
-        give_up: Callable[[], bool] = never,
-    ) -> list[list[int]]:
-        """As ``Translator.translate_ids``: the same output, up to rounding, if search is greedy.
-
-        Beam search differs in that tokens never written have no share of the probability.
-        """
-        found = self.search_ids(sources, progress, give_up)
-        return [hypotheses[0].ids if hypotheses else [] for hypotheses in found]
-
     def search_ids(
         self,
         sources: Sequence[list[int]],
+        prefixes: Sequence[list[int]] | None = None,
         progress: Callable[[int], object] = ignore,
         give_up: Callable[[], bool] = never,
     ) -> list[list[Hypothesis]]:
-        """What is found for each source, best first; nothing for an empty one."""
+        """As ``Translator.search_ids``: the same output, up to rounding, if search is greedy.
+
+        Log-probabilities differ, and so may beam search, in that tokens which are never written
+        have no share. There are no ``prefixes``.
+        """
+        assert not any(prefixes or ()), "outputs cannot be made to begin with anything"
         outputs: list[list[Hypothesis]] = [[] for _ in sources]
-        lengths = np.array([len(ids) for ids in sources])
-        order = np.argsort(-lengths, kind="stable")[: np.count_nonzero(lengths)]
-        most = min(self.decoding.batch_tokens // self.decoding.beam_size, _BATCH_TOKENS)
-        waiting: deque[tuple[np.ndarray, list[Any]]] = deque()
+        waiting: deque[tuple[list[int], list[Any]]] = deque()
 
         def take() -> None:
             batch, started = waiting.popleft()
             for index, one in zip(batch, started, strict=True):
-                outputs[index] = self._found(sources[index], one.result())
+                outputs[index] = self._ranked(one.result())
             progress(len(batch))
 
-        for batch in cut_by_tokens(order, lengths, most):
+        for limit, batch in self._batches([len(ids) for ids in sources]):
             if give_up():
                 break
-            waiting.append((batch, self._start([sources[index] for index in batch])))
+            waiting.append((batch, self._start([sources[index] for index in batch], limit)))
             if len(waiting) > _AHEAD * self.engine.num_translators:
                 take()
         while waiting:
             take()
         return outputs
 
-    def _start(self, sources: list[list[int]]) -> list[Any]:
-        """Have sources of about the same length searched, by the longest one's limit."""
+    def _batches(self, lengths: list[int]) -> Iterator[tuple[int, list[int]]]:
+        """The places of sources with the same longest output, which CTranslate2 has for a batch."""
+        order = sorted(filter(lengths.__getitem__, range(len(lengths))), key=lengths.__getitem__)
+        most = min(self.decoding.batch_tokens // self.decoding.beam_size, _BATCH_TOKENS)
+        for limit, alike in groupby(reversed(order), lambda index: self._limit(lengths[index])):
+            for batch in cut_by_tokens(np.array(list(alike)), np.array(lengths), most):
+                yield limit, batch.tolist()
+
+    def _limit(self, length: int) -> int:
+        limit = self._longest_output(length - 1)
+        return min(limit, SINUSOIDS) if self.positions is None else limit
+
+    def _start(self, sources: list[list[int]], limit: int) -> list[Any]:
         beam_size = self.decoding.beam_size
         started: list[Any] = self.engine.translate_batch(
             # CTranslate2 adds the end mark.
@@ -166,27 +169,13 @@ class CTranslate2Translator(Translator):
             disable_unk=True,
             suppress_sequences=[[SPECIALS[BOS_ID]], [SPECIALS[PAD_ID]]],
             max_input_length=0,
-            max_decoding_length=max(map(self._limit, sources)),
+            max_decoding_length=limit,
             min_decoding_length=0,
         )
         return started
 
-    def _found(self, source: list[int], result: Any) -> list[Hypothesis]:
-        """The hypotheses of a source, best first, if need be by another search within its limit."""
-        limit = self._limit(source)
-        found = self._ranked(result)
-        if len(found[0].ids) <= limit:
-            return found
-        if self.decoding.beam_size == 1:
-            return [Hypothesis(found[0].ids[:limit], found[0].log_probability)]
-        (again,) = self._start([source])
-        return self._ranked(again.result())
-
-    def _limit(self, source: list[int]) -> int:
-        limit = self._longest_output(len(source) - 1)
-        return min(limit, SINUSOIDS) if self.config.model.positions == "sinusoidal" else limit
-
     def _ranked(self, result: Any) -> list[Hypothesis]:
+        """What was found for a source, best first."""
         found = [
             Hypothesis([self.tgt_ids[name] for name in names], score)
             for names, score in zip(result.hypotheses, result.scores, strict=True)
@@ -196,11 +185,9 @@ class CTranslate2Translator(Translator):
             for each in found
             if each.ids[-1:] == [EOS_ID]
         ]
-        options = SearchOptions(
-            BOS_ID, EOS_ID, (), self.decoding.beam_size, self.decoding.length_penalty
-        )
-        # One that reached the limit counts only where none has ended.
-        return sorted(ended or found, key=lambda one: _penalised(one, options), reverse=True)
+        alpha = self.decoding.length_penalty
+        # Those that reached the limit count only where none has ended, and then the best of them.
+        return sorted(ended, key=lambda one: one.score(alpha), reverse=True) or found[:1]
 
 
 def _names(directory: Path, side: str, size: int) -> list[str]:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 Item = TypeVar("Item")
+Result = TypeVar("Result", str, list[str])
 
 # Preparing a corpus may take hours, for which all but one process wait.
 _PATIENCE = timedelta(days=7)
@@ -123,18 +124,18 @@ class Ranks:
         return [float(each) for each in sums.tolist()]
 
     def map(
-        self, function: Callable[[Sequence[Item]], list[str]], items: Sequence[Item]
-    ) -> list[str]:
+        self, function: Callable[[Sequence[Item]], list[Result]], items: Sequence[Item]
+    ) -> list[Result]:
         """``function(items)``, each rank working on its share; all of them get the whole result.
 
         Args:
-            function: gives one line an item. It is called once on each rank.
+            function: gives a line, or a list of lines, an item. It is called once on each rank.
             items: the same on all ranks. Neighbours, alike in cost, go to different ones.
         """
         if self.size == 1:
             return function(items)
         shares = self._gather(json.dumps(function(items[self.rank :: self.size])).encode())
-        results = [""] * len(items)
+        results: list[Any] = [None] * len(items)
         for rank, share in enumerate(shares):
             results[rank :: self.size] = json.loads(share)
         return results

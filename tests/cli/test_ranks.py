@@ -209,9 +209,9 @@ def test_ranks_translate_into_one_file_in_order(
 
 def small_chunks(call: int | None, rank: int) -> None:
     """Translate few lines at a time; have the leading rank killed before a chunk is on disk."""
-    from transformer_cli.inference import translator
+    from transformer_cli.inference import stream
 
-    translator.CHUNK_LINES = 8
+    stream.CHUNK_LINES = 8
     if call is not None and rank == 0:
         signal_at("transformer_cli.inference.output:Output", "commit", call)
 
@@ -342,18 +342,18 @@ def test_torchrun_stops_a_training_with_a_checkpoint(
 
 def interrupt_a_validation(which: int, rank: int) -> None:
     """Have a rank be asked to stop in its second validation, whose end is not worth waiting for."""
-    from transformer_cli.inference.translator import Translator
+    from transformer_cli.inference import batching
 
     if rank == which:
-        signal_at("transformer_cli.inference.translator:Translator", "_search", 2, signal.SIGTERM)
-    search = Translator._search
+        signal_at("transformer_cli.inference.batching", "search_all", 2, signal.SIGTERM)
+    search = vars(batching)["search_all"]
     searches = iter(range(1, 100))
 
     def slow(*arguments: Any) -> Any:
         assert next(searches) <= 2, "translated on"
         return search(*arguments)
 
-    Translator._search = slow  # type: ignore[method-assign, assignment]
+    vars(batching)["search_all"] = slow
 
 
 @pytest.mark.parametrize("rank", [0, 1])

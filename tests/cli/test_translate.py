@@ -101,8 +101,7 @@ def test_a_signal_midway_leaves_no_output(
     training: Training, tmp_path: Path, number: int, code: int
 ) -> None:
     target = tmp_path / "out.txt"
-    translator = "transformer_cli.inference.translator:Translator"
-    end = partial(signal_at, translator, "translate", 2, number)
+    end = partial(signal_at, "transformer_cli.inference.stream", "translate_lines", 2, number)
     finished = run("translate", training.run, "-o", target, stdin=LONG, before=end)
     assert finished.code == code
     assert finished.out == ""

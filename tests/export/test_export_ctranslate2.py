@@ -1,5 +1,6 @@
 """``export --format ctranslate2`` and ``translate --engine ctranslate2`` as a user runs them."""
 
+import json
 import signal
 import sys
 from functools import partial
@@ -101,6 +102,31 @@ def test_an_exported_model_is_no_run(directory: Path, tmp_path: Path) -> None:
     finished = run("translate", directory, "--checkpoint", "last")
     assert_refused(finished, 2, "--checkpoint last", "one exported model")
     assert_refused(export(directory, tmp_path / "new"), 1, "is exported for CTranslate2")
+
+
+def test_what_needs_our_own_model_is_refused(training: Training, directory: Path) -> None:
+    options = ("--alignments", directory / "links", "--prefix-file", "-")
+    for finished in (
+        run("translate", directory, *options, "-i", directory / "settings.yaml"),
+        run("translate", training.run, "--replace-unk", "--engine", "ctranslate2"),
+    ):
+        assert_refused(finished, 2, "--engine ctranslate2: does not go with ")
+
+
+def test_several_translations_are_found_and_about_as_likely(
+    training: Training, directory: Path
+) -> None:
+    ours, theirs = (
+        [json.loads(line) for line in translated(path, "--n-best", "3").splitlines()]
+        for path in (training.run, directory)
+    )
+    assert len(ours) == len(theirs) == len(TEXT.splitlines())
+    for our, their in zip(ours, theirs, strict=True):
+        assert our["line"] == their["line"]
+        best, again = our["translations"][0], their["translations"][0]
+        assert best["text"] == again["text"]
+        # What is never written has no share there.
+        assert -1e-3 <= again["log_probability"] - best["log_probability"] < 0.2
 
 
 def test_without_the_package_its_extra_is_named(training: Training, tmp_path: Path) -> None:

@@ -27,7 +27,8 @@ from transformer_cli.config.schema import (
 from transformer_cli.config.yaml import dump_config, load_config
 from transformer_cli.data.corpus import decode_lines
 from transformer_cli.errors import ConfigError, CorpusError, UsageError
-from transformer_cli.inference.translator import CutLine, Translator
+from transformer_cli.inference.lines import CutLine
+from transformer_cli.inference.translator import Translator
 from transformer_cli.model.transformer import build_model
 from transformer_cli.text.subwords import SubwordTokenizer, learn_model
 from transformer_cli.text.tokenizer import Tokenizer, Tokenizers

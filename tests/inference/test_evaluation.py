@@ -23,7 +23,8 @@ from transformer_cli.data.corpus import ParallelText
 from transformer_cli.data.encoded import EncodedText, TokenStore
 from transformer_cli.errors import CorpusError
 from transformer_cli.inference.evaluation import evaluate, mean_loss, score, score_thoroughly
-from transformer_cli.inference.translator import CutLine, Translator
+from transformer_cli.inference.lines import CutLine
+from transformer_cli.inference.translator import Translator
 from transformer_cli.model.perplexity import perplexity
 from transformer_cli.model.transformer import Transformer
 from transformer_cli.text.tokenizer import Tokenizers

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 from translators import (
+    LINES,
     MAX_POSITIONS,
     SIZE,
     numbers,
@@ -24,7 +25,8 @@ from transformer_cli.config.schema import (
     WordsTokenizer,
 )
 from transformer_cli.errors import CheckpointError, RunError, TokenizerError
-from transformer_cli.inference.translator import CutLine, Translator
+from transformer_cli.inference.search import Hypothesis
+from transformer_cli.inference.translator import Translator
 from transformer_cli.model.transformer import Transformer, build_model
 from transformer_cli.model.weights import weights_of
 from transformer_cli.runs.checkpoint import save_checkpoint
@@ -32,8 +34,6 @@ from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.text.tokenizer import fingerprint
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 from transformer_cli.training.preparation import prepare, read_texts
-
-LINES = ["5 6 7", "9", "13 4 4 8 10", "6 6", "12 11 10 9 8 7 6", "5", "8 13"]
 
 # --- lines ----------------------------------------------------------------------------------------
 
@@ -165,59 +165,18 @@ def test_a_caller_that_fails_gets_its_error_and_an_unpacked_model() -> None:
     assert translator.model(ids, ids).argmax(dim=2).tolist() == [[7, 7]]
 
 
-# --- streams --------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("count", [0, 1, 2, 3, 4, 6, 7])
-def test_a_stream_gives_a_line_for_a_line(count: int) -> None:
-    translator = random_translator().searching(max_length=4)
-    lines = LINES[:count]
-    expected = translator.translate(lines)
-    assert list(translator.translate_stream(iter(lines), chunk_lines=3)) == expected
-
-
-def test_a_stream_reads_no_further_than_its_chunk() -> None:
-    read: list[str] = []
-
-    def reading() -> Iterator[str]:
-        for line in LINES:
-            read.append(line)
-            yield line
-
-    translations = random_translator().searching(max_length=4).translate_stream(reading(), 3)
-    assert len(read) == 0
-    reads_before_each = []
-    for _ in translations:
-        reads_before_each.append(len(read))
-    assert reads_before_each == [3, 3, 3, 6, 6, 6, 7]
-
-
 # --- limits ---------------------------------------------------------------------------------------
-
-
-def test_a_line_too_long_for_learned_positions_is_cut_and_told_by_its_place_in_the_stream() -> None:
-    translator = random_translator(positions="learned")
-    lines = ["5", "", numbers(11), "6", "7", numbers(12), "8", numbers(30)]
-    cuts: list[CutLine] = []
-    translations = list(translator.translate_stream(lines, chunk_lines=4, on_cut=cuts.append))
-    assert cuts == [CutLine(line=6, tokens=12, pieces=2), CutLine(line=8, tokens=30, pieces=3)]
-    assert str(cuts[0]) == "line 6: 12 tokens, translated in 2 pieces"
-    six, ten = translator.translate([numbers(6), numbers(10)])
-    assert translations[5] == " ".join(filter(None, [six] * 2))
-    assert translations[7] == " ".join(filter(None, [ten] * 3))
-    for index in (0, 1, 2, 3, 4, 6):
-        assert [translations[index]] == translator.translate([lines[index]])
 
 
 def test_pieces_are_as_equal_as_can_be_and_in_order() -> None:
     translator = random_translator(positions="learned")
     seen: list[list[int]] = []
 
-    def remember(sources: Sequence[list[int]], *callbacks: object) -> list[list[int]]:
+    def remember(sources: Sequence[list[int]], *others: object) -> list[list[Hypothesis]]:
         seen.extend(sources)
-        return [ids[:-1] for ids in sources]
+        return [[Hypothesis(ids[:-1], 0.0)] for ids in sources]
 
-    translator.translate_ids = remember  # type: ignore[method-assign, assignment]
+    translator.search_ids = remember  # type: ignore[method-assign, assignment]
     line = " ".join(str(4 + number % 10) for number in range(25))
     assert translator.translate(["", line, "9"]) == ["", line, "9"]
     assert [len(ids) - 1 for ids in seen] == [8, 8, 9, 1]

@@ -98,3 +98,6 @@ def searched(translator: Translator) -> int:
 
 def numbers(count: int) -> str:
     return " ".join(["5"] * count)
+
+
+LINES = ["5 6 7", "9", "13 4 4 8 10", "6 6", "12 11 10 9 8 7 6", "5", "8 13"]

@@ -8,6 +8,7 @@ from typing import NoReturn
 
 import typer
 
+from transformer_cli.cli.attention import attention
 from transformer_cli.cli.average import average
 from transformer_cli.cli.check import check
 from transformer_cli.cli.compare import compare
@@ -45,6 +46,7 @@ for command in (
     compare,
     report,
     translate,
+    attention,
     export,
     average,
 ):

@@ -61,16 +61,16 @@ Threads = Annotated[
 ]
 
 
-def check_output(path: Path) -> None:
-    """Make sure, before long work, that a file can be made at ``path``.
+def check_output(path: Path, option: str = "-o") -> None:
+    """Make sure, before long work, that a file can be made at ``path``, which ``option`` names.
 
     Raises:
         UsageError: it cannot.
     """
     if path.is_dir():
-        raise UsageError(f"-o {path}: is a directory; give the name of a file")
+        raise UsageError(f"{option} {path}: is a directory; give the name of a file")
     if not path.parent.is_dir():
-        raise UsageError(f"-o {path}: there is no directory {path.parent}; make it first")
+        raise UsageError(f"{option} {path}: there is no directory {path.parent}; make it first")
 
 
 def run_directory(config: Path, run_dir: Path | None) -> Path:

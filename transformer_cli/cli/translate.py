@@ -1,28 +1,16 @@
 """``transformer-cli translate``."""
 
-import os
-import sys
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
-from functools import partial
-from itertools import islice, tee
+from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, TextIO
+from typing import Annotated
 
 import typer
 
 from transformer_cli.cli import options
-from transformer_cli.cli.display import bar, log, warn
-from transformer_cli.config.choices import DecodingErrors, EngineName, PrecisionName
-from transformer_cli.errors import InputError, TransformerCliError, UsageError
+from transformer_cli.cli.streams import opened, prompted
+from transformer_cli.config.choices import DecodingErrors, EngineName
+from transformer_cli.errors import UsageError
 from transformer_cli.ranks import Ranks
-
-if TYPE_CHECKING:
-    import torch
-    from tqdm import tqdm
-
-    from transformer_cli.inference.output import Output
-    from transformer_cli.inference.translator import Translator
 
 
 def translate(
@@ -59,6 +47,27 @@ def translate(
             "--resume", help="Go on with what an interrupted translation of -i into -o did."
         ),
     ] = False,
+    n_best: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N", min=1, help="Write the N best with their scores, as JSON; widens the beam."
+        ),
+    ] = None,
+    scores: Annotated[
+        bool, typer.Option("--scores", help="Write the best with its score, as JSON.")
+    ] = False,
+    prefix_file: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="What each translation starts with: whole words."),
+    ] = None,
+    alignments: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write which words go together, as in 0-0 1-2."),
+    ] = None,
+    replace_unk: Annotated[
+        bool,
+        typer.Option("--replace-unk", help="Take unknown words from the source (word models)."),
+    ] = False,
     engine: Annotated[
         EngineName,
         typer.Option(help="What searches; auto is torch, or CTranslate2 where RUN is exported."),
@@ -72,167 +81,55 @@ def translate(
 
     Reads standard input and writes standard output unless told otherwise (- means these too).
     Files of any length are translated in constant memory; an output file appears when it is whole,
-    and until then the translations are in FILE.partial.
+    and until then the translations are in FILE.partial. docs/translating.md shows all of this.
 
     \b
     Example:
       transformer-cli translate runs/toy -i captions.de -o captions.en
     """
+    from transformer_cli.cli.translating import Job, Places, work
     from transformer_cli.data.corpus import decode_lines
-    from transformer_cli.files import is_stream
-    from transformer_cli.inference.output import output_file
-    from transformer_cli.inference.translator import CHUNK_LINES
+    from transformer_cli.export.engines import load_translator
+    from transformer_cli.inference import stream
     from transformer_cli.model.device import choose_device, use_threads
 
-    if str(output) != "-":
-        options.check_output(output)
-    to_stream = str(output) == "-" or is_stream(output)
-    has_files = not to_stream and str(input_) != "-" and not is_stream(input_)
-    if resume and not has_files:
-        raise UsageError("translate: --resume needs files; name them with -i and -o")
+    if n_best is not None and beam_size is not None and n_best > beam_size:
+        raise UsageError(
+            f"translate: a beam of {beam_size} does not hold the {n_best} best; raise --beam-size, "
+            "or leave it out"
+        )
+    places = Places(input_, output, prefix_file, alignments)
     ranks = Ranks.of_environment()
-    if ranks.size > 1 and not has_files:
-        raise UsageError("translate: several processes need files; name them with -i and -o")
+    places.check(resume, ranks)
     use_threads(threads)
     torch_device = choose_device(device, ranks)
-    with _opened(input_) as source, ranks.joined(torch_device) as ranks:
-        translator = _loaded(run, engine, checkpoint, torch_device, precision).searching(
-            beam_size, batch_tokens, max_length
-        )
+    with ExitStack() as stack:
+        source = stack.enter_context(opened(input_))
+        prefixes = None
+        if prefix_file is not None:
+            raw = stack.enter_context(opened(prefix_file, "--prefix-file"))
+            prefixes = decode_lines(raw, str(prefix_file), errors)
+        ranks = stack.enter_context(ranks.joined(torch_device))
+        needs_torch = {
+            "--prefix-file": prefix_file is not None,
+            "--alignments": alignments is not None,
+            "--replace-unk": replace_unk,
+        }
+        translator = load_translator(
+            run,
+            engine,
+            checkpoint,
+            torch_device,
+            precision,
+            [option for option, is_asked in needs_torch.items() if is_asked],
+        ).searching(beam_size, batch_tokens, max_length)
+        if n_best is not None and n_best > translator.decoding.beam_size:
+            translator = translator.searching(beam_size=n_best)
+        if replace_unk:
+            translator = translator.replacing_unknown()
         interactive = source.isatty()
-        name = "standard input" if str(input_) == "-" else str(input_)
-        lines = decode_lines(_prompted(source) if interactive else source, name, errors)
-        chunk_lines = 1 if interactive else CHUNK_LINES
-
-        def translated(first_line: int) -> Iterator[tuple[str, str]]:
-            """Each line that is left, with its translation."""
-            sources, remembered = tee(lines)
-            translations = translator.translate_stream(
-                sources, chunk_lines, first_line, partial(warn, name), ranks
-            )
-            return zip(remembered, translations, strict=False)
-
-        if to_stream:
-            _to_stream(output, translated(1), flushing=interactive)
-        elif ranks.leads:
-            terms = {**translator.terms, "errors": errors}
-            with (
-                output_file(output, terms, chunk_lines * ranks.size, has_files) as file,
-                _saying_how(file),
-            ):
-                if resume:
-                    file.go_on(lines)
-                else:
-                    file.begin()
-                ranks.sum([file.kept])
-                _to_file(file, translated(file.kept + 1))
-        else:
-            (kept,) = ranks.sum([0])  # as the leading one has found
-            for _ in translated(1 + sum(1 for _ in islice(lines, int(kept)))):
-                pass
-
-
-def _loaded(
-    run: Path,
-    engine: EngineName,
-    checkpoint: str,
-    device: "torch.device",
-    precision: PrecisionName,
-) -> "Translator":
-    from transformer_cli.export.ctranslate2 import ctranslate2_translator
-    from transformer_cli.inference.translator import Translator
-    from transformer_cli.model.device import choose_precision
-    from transformer_cli.runs.directory import RunDirectory
-
-    directory = RunDirectory(run)
-    if engine == "ctranslate2" or (engine == "auto" and directory.is_for_ctranslate2):
-        return ctranslate2_translator(run, checkpoint, device, precision)
-    return Translator.load(directory, checkpoint, device, choose_precision(precision, device))
-
-
-def _to_stream(path: Path, translated: Iterable[tuple[str, str]], flushing: bool) -> None:
-    with (
-        _stream(path) as stream,
-        # A bar and translations on one terminal would get in each other's way.
-        _bar(hidden=stream.isatty()) as lines_bar,
-    ):
-        for _, translation in translated:
-            stream.write(translation + "\n")
-            lines_bar.update()
-            if flushing:
-                stream.flush()
-
-
-def _to_file(file: "Output", translated: Iterable[tuple[str, str]]) -> None:
-    with _bar(initial=file.kept) as lines_bar:
-        for line, translation in translated:
-            file.write(line, translation)
-            lines_bar.update()
-
-
-def _bar(initial: int = 0, hidden: bool = False) -> "tqdm[Any]":
-    return bar(None, "translating", " lines", initial, hidden)
-
-
-@contextmanager
-def _saying_how(file: "Output") -> Iterator[None]:
-    """Say with whatever ends the block early how to go on, if there is something to go on from."""
-    try:
-        yield
-    except BaseException as error:
-        if not file.kept:
-            raise
-        hint = f"{file.kept:,} lines are kept; to go on, add --resume to the same command"
-        if isinstance(error, TransformerCliError):
-            raise type(error)(f"{error}; {hint}") from error
-        log(hint)
-        raise
-
-
-@contextmanager
-def _opened(path: Path) -> Iterator[BinaryIO]:
-    if str(path) == "-":
-        if sys.stdin is None:  # as after `<&-` in a shell
-            raise InputError("standard input is closed; name a file with -i")
-        yield sys.stdin.buffer
-        return
-    try:
-        file = path.open("rb")
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}; check -i") from error
-    with file:
-        yield file
-
-
-@contextmanager
-def _stream(path: Path) -> Iterator[TextIO]:
-    """Standard output, or a device or a pipe."""
-    if str(path) == "-":
-        if sys.stdout is None:
-            raise InputError("standard output is closed; name a file with -o")
-        sys.stdout.reconfigure(encoding="utf-8", newline="\n")  # type: ignore[union-attr]
-        try:
-            yield sys.stdout
-            sys.stdout.flush()
-        except OSError as error:
-            # What is still buffered goes nowhere, or Python would complain when it ends.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            # Whoever read the output may have had enough, as in `translate … | head -1`.
-            if not isinstance(error, BrokenPipeError):
-                raise
-        return
-    with path.open("w", encoding="utf-8", newline="") as file:
-        yield file
-
-
-def _prompted(lines: Iterable[bytes]) -> Iterator[bytes]:
-    """Lines that a person types, asked for on stderr."""
-    log("one sentence a line; Ctrl-D ends")
-    remaining = iter(lines)
-    while True:
-        print("> ", end="", file=sys.stderr, flush=True)
-        line = next(remaining, None)
-        if line is None:
-            print(file=sys.stderr)
-            return
-        yield line
+        lines = decode_lines(prompted(source) if interactive else source, places.name, errors)
+        form = stream.Form(n_best or (1 if scores else None), linked=alignments is not None)
+        chunk_lines = 1 if interactive else stream.CHUNK_LINES
+        job = Job(translator, form, lines, prefixes, places, chunk_lines, ranks)
+        work(job, {"errors": errors}, resume, flushing=interactive)

@@ -28,6 +28,7 @@ class AttentionMaps:
         decoder: of the target on itself: column j is what step j was given, ``tgt_tokens[j - 1]``
             or, for j = 0, the begin mark.
         cross: of the target on the source.
+        translation: the target as text.
     """
 
     src_tokens: list[str]
@@ -35,6 +36,7 @@ class AttentionMaps:
     encoder: Float[Tensor, "layer head src src"]
     decoder: Float[Tensor, "layer head tgt tgt"]
     cross: Float[Tensor, "layer head tgt src"]
+    translation: str = ""
 
 
 @torch.inference_mode()
@@ -85,4 +87,5 @@ def attention_maps(
         stacked("encoder", "self_attention", len(model.encoder)),
         stacked("decoder", "self_attention", len(model.decoder)),
         stacked("decoder", "cross_attention", len(model.decoder)),
+        translator.tokenizers.tgt.decode(translation),
     )

@@ -2,10 +2,11 @@
 
 import json
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -13,11 +14,12 @@ import torch
 from transformer_cli.config.choices import PrecisionName
 from transformer_cli.config.yaml import load_config
 from transformer_cli.data.batches import cut_by_tokens
-from transformer_cli.errors import CheckpointError, UsageError
+from transformer_cli.errors import CheckpointError, RunError, UsageError
 from transformer_cli.extras import imported
 from transformer_cli.files import sha256
-from transformer_cli.inference.search import Hypothesis, penalised
-from transformer_cli.inference.translator import Translator, ignore, never
+from transformer_cli.inference.lines import ignore, never
+from transformer_cli.inference.search import Hypothesis
+from transformer_cli.inference.translator import Translator
 from transformer_cli.model.transformer import Transformer
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.text.tokenizer import load_tokenizers
@@ -38,7 +40,7 @@ _NO_PENALTY = 1e-30
 
 @dataclass
 class CTranslate2Translator(Translator):
-    """A translator whose search is CTranslate2's. Its ``model`` is a shape without weights.
+    """A translator whose search is CTranslate2's, who has the model: there is none in ``model``.
 
     Attributes:
         engine: a ``ctranslate2.Translator``.
@@ -63,11 +65,16 @@ class CTranslate2Translator(Translator):
             threads: batches searched side by side on a CPU.
 
         Raises:
-            ConfigError, TokenizerError, CheckpointError: something is missing or damaged.
+            ConfigError, RunError, TokenizerError, CheckpointError: something is missing or damaged.
             UsageError: the device cannot compute like that.
             MissingExtraError: CTranslate2 is not installed.
         """
         ctranslate2 = imported("ctranslate2", "export", "--engine ctranslate2")
+        if not (directory / SETTINGS).is_file():
+            raise RunError(
+                f"{directory}: has a model of CTranslate2's, but no {SETTINGS}; make it by: "
+                "transformer-cli export RUN DIR --format ctranslate2"
+            )
         config = load_config(directory / SETTINGS)
         tokenizers = load_tokenizers(RunDirectory(directory).tokenizer)
         src_names = _names(directory, "source", tokenizers.src.size)
@@ -87,10 +94,8 @@ class CTranslate2Translator(Translator):
             raise CheckpointError(
                 f"{directory}: CTranslate2 cannot read it ({error}); export it again"
             ) from error
-        with torch.device("meta"):
-            shape = Transformer(config.model, tokenizers.src.size, tokenizers.tgt.size, PAD_ID)
         return cls(
-            shape,
+            cast("Transformer", None),
             tokenizers,
             config,
             config.decoding,
@@ -106,40 +111,51 @@ class CTranslate2Translator(Translator):
         """What decides the translation of a line, each by its name."""
         return {**super().terms, "engine": "ctranslate2", "precision": self.engine.compute_type}
 
-    def translate_ids(
+    def search_ids(
         self,
         sources: Sequence[list[int]],
+        prefixes: Sequence[list[int]] | None = None,
         progress: Callable[[int], object] = ignore,
         give_up: Callable[[], bool] = never,
-    ) -> list[list[int]]:
-        """As ``Translator.translate_ids``: the same output, up to rounding, if search is greedy.
+    ) -> list[list[Hypothesis]]:
+        """As ``Translator.search_ids``: the same output, up to rounding, if search is greedy.
 
-        Beam search differs in that tokens never written have no share of the probability.
+        Log-probabilities differ, and so may beam search, in that tokens which are never written
+        have no share. There are no ``prefixes``.
         """
-        outputs: list[list[int]] = [[] for _ in sources]
-        lengths = np.array([len(ids) for ids in sources])
-        order = np.argsort(-lengths, kind="stable")[: np.count_nonzero(lengths)]
-        most = min(self.decoding.batch_tokens // self.decoding.beam_size, _BATCH_TOKENS)
-        waiting: deque[tuple[np.ndarray, list[Any]]] = deque()
+        assert not any(prefixes or ()), "outputs cannot be made to begin with anything"
+        outputs: list[list[Hypothesis]] = [[] for _ in sources]
+        waiting: deque[tuple[list[int], list[Any]]] = deque()
 
         def take() -> None:
             batch, started = waiting.popleft()
             for index, one in zip(batch, started, strict=True):
-                outputs[index] = self._ids(sources[index], one.result())
+                outputs[index] = self._ranked(one.result())
             progress(len(batch))
 
-        for batch in cut_by_tokens(order, lengths, most):
+        for limit, batch in self._batches([len(ids) for ids in sources]):
             if give_up():
                 break
-            waiting.append((batch, self._start([sources[index] for index in batch])))
+            waiting.append((batch, self._start([sources[index] for index in batch], limit)))
             if len(waiting) > _AHEAD * self.engine.num_translators:
                 take()
         while waiting:
             take()
         return outputs
 
-    def _start(self, sources: list[list[int]]) -> list[Any]:
-        """Have sources of about the same length searched, by the longest one's limit."""
+    def _batches(self, lengths: list[int]) -> Iterator[tuple[int, list[int]]]:
+        """The places of sources with the same longest output, which CTranslate2 has for a batch."""
+        order = sorted(filter(lengths.__getitem__, range(len(lengths))), key=lengths.__getitem__)
+        most = min(self.decoding.batch_tokens // self.decoding.beam_size, _BATCH_TOKENS)
+        for limit, alike in groupby(reversed(order), lambda index: self._limit(lengths[index])):
+            for batch in cut_by_tokens(np.array(list(alike)), np.array(lengths), most):
+                yield limit, batch.tolist()
+
+    def _limit(self, length: int) -> int:
+        limit = self._longest_output(length - 1)
+        return min(limit, SINUSOIDS) if self.positions is None else limit
+
+    def _start(self, sources: list[list[int]], limit: int) -> list[Any]:
         beam_size = self.decoding.beam_size
         started: list[Any] = self.engine.translate_batch(
             # CTranslate2 adds the end mark.
@@ -153,26 +169,13 @@ class CTranslate2Translator(Translator):
             disable_unk=True,
             suppress_sequences=[[SPECIALS[BOS_ID]], [SPECIALS[PAD_ID]]],
             max_input_length=0,
-            max_decoding_length=max(map(self._limit, sources)),
+            max_decoding_length=limit,
             min_decoding_length=0,
         )
         return started
 
-    def _ids(self, source: list[int], result: Any) -> list[int]:
-        """The best of what was found, if need be by searching again with the source's own limit."""
-        ids = self._best(result)
-        if len(ids) <= self._limit(source):
-            return ids
-        if self.decoding.beam_size == 1:
-            return ids[: self._limit(source)]
-        (again,) = self._start([source])
-        return self._best(again.result())
-
-    def _limit(self, source: list[int]) -> int:
-        limit = self._longest_output(len(source) - 1)
-        return min(limit, SINUSOIDS) if self.config.model.positions == "sinusoidal" else limit
-
-    def _best(self, result: Any) -> list[int]:
+    def _ranked(self, result: Any) -> list[Hypothesis]:
+        """What was found for a source, best first."""
         found = [
             Hypothesis([self.tgt_ids[name] for name in names], score)
             for names, score in zip(result.hypotheses, result.scores, strict=True)
@@ -182,9 +185,9 @@ class CTranslate2Translator(Translator):
             for each in found
             if each.ids[-1:] == [EOS_ID]
         ]
-        options = self._options
-        # One that reached the limit counts only where none has ended.
-        return max(ended or found, key=lambda one: penalised(one, options)).ids
+        alpha = self.decoding.length_penalty
+        # Those that reached the limit count only where none has ended, and then the best of them.
+        return sorted(ended, key=lambda one: one.score(alpha), reverse=True) or found[:1]
 
 
 def _names(directory: Path, side: str, size: int) -> list[str]:

@@ -11,7 +11,8 @@ from transformer_cli.data.batches import collate, cut_by_tokens
 from transformer_cli.data.corpus import ParallelText
 from transformer_cli.data.encoded import EncodedText, encode_text
 from transformer_cli.errors import CorpusError
-from transformer_cli.inference.translator import CutLine, Translator, ignore, never
+from transformer_cli.inference.lines import CutLine, ignore, never
+from transformer_cli.inference.translator import Translator
 from transformer_cli.model.device import autocast
 from transformer_cli.model.transformer import Transformer
 from transformer_cli.ranks import ALONE, Ranks

@@ -41,25 +41,48 @@ class Hypothesis:
     ids: list[int]
     log_probability: float
 
+    def score(self, length_penalty: float) -> float:
+        """What hypotheses of a sentence are ranked by: Wu et al. 2016, equation 14."""
+        # Lengths count the end mark, so that an empty output has length 1.
+        penalty = math.pow((5.0 + len(self.ids) + 1.0) / 6.0, length_penalty)
+        return self.log_probability / penalty
+
+
+NOT_FORCED = -1
+"""Stands in a row of prefixes behind a prefix that is shorter than others."""
+
 
 @torch.inference_mode()
-def search(
+def search_all(
     model: Transformer,
     src: Int[Tensor, "batch src"],
     max_lengths: Int[Tensor, " batch"],
     options: SearchOptions,
-) -> list[Hypothesis]:
-    """The best hypothesis found for each row of ``src``.
+    prefixes: Int[Tensor, "batch prefix"] | None = None,
+) -> list[list[Hypothesis]]:
+    """The hypotheses found for each row of ``src``, best first: at least one, at most the beam.
 
     Args:
         model: in evaluation mode.
         src: padded source rows.
         max_lengths: most tokens of each row's output, at least 1; search stops there.
         options: kind of search.
+        prefixes: what each row's outputs begin with, ``NOT_FORCED`` from its end on; no end marks.
+            Their tokens may be banned ones, and count in lengths and log-probabilities.
     """
     if options.beam_size == 1:
-        return _greedy(model, src, max_lengths, options)
-    return _beam(model, src, max_lengths, options)
+        return [[found] for found in _greedy(model, src, max_lengths, options, prefixes)]
+    return _beam(model, src, max_lengths, options, prefixes)
+
+
+def search(
+    model: Transformer,
+    src: Int[Tensor, "batch src"],
+    max_lengths: Int[Tensor, " batch"],
+    options: SearchOptions,
+) -> list[Hypothesis]:
+    """The best hypothesis that ``search_all`` finds for each row of ``src``."""
+    return [found[0] for found in search_all(model, src, max_lengths, options)]
 
 
 # Logits made at a time. Few enough on a CPU to be ranked before they leave its caches.
@@ -70,19 +93,52 @@ _LIVE_SHARE = 0.8
 
 
 def _continuations(
-    model: Transformer, tokens: Tensor, state: DecoderState, banned: Tensor, count: int
+    model: Transformer,
+    tokens: Tensor,
+    state: DecoderState,
+    banned: Tensor,
+    count: int,
+    forced: Int[Tensor, " batch"] | None = None,
 ) -> tuple[Float[Tensor, "batch hypothesis count"], Int[Tensor, "batch hypothesis count"]]:
-    """The ``count`` likeliest tokens after each hypothesis, with their log-probabilities."""
+    """The ``count`` likeliest tokens after each hypothesis, with their log-probabilities.
+
+    Where a token is ``forced`` on a sentence, all others have probability 0.
+    """
     features = model.step(tokens, state).flatten(0, 1)
     rows = max(1, _CHUNK_ELEMENTS[features.device.type] // model.tgt_size)
+    if forced is not None:
+        forced = forced.repeat_interleave(tokens.size(1))
     best = []
-    for part in torch.split(features, rows):
-        log_probabilities = model.logits(part).float().log_softmax(dim=1)
-        log_probabilities.index_fill_(1, banned, float("-inf"))
+    for start in range(0, len(features), rows):
+        part = slice(start, start + rows)
+        log_probabilities = model.logits(features[part]).float().log_softmax(dim=1)
+        if forced is None:
+            log_probabilities.index_fill_(1, banned, float("-inf"))
+        else:
+            log_probabilities = _only(forced[part], log_probabilities, banned)
         best.append(_top(log_probabilities, count))
     shape = (*tokens.shape, count)
     values, ids = (torch.cat(each).view(shape) for each in zip(*best, strict=True))
     return values, ids
+
+
+def _only(
+    forced: Int[Tensor, " row"], log_probabilities: Float[Tensor, "row token"], banned: Tensor
+) -> Float[Tensor, "row token"]:
+    """Leave each row nothing but what is forced on it, or else what is not banned."""
+    allowed = (forced == NOT_FORCED)[:, None].expand_as(log_probabilities).index_fill(1, banned, 0)
+    rows = (forced != NOT_FORCED).nonzero()[:, 0]
+    allowed[rows, forced[rows]] = True
+    return log_probabilities.masked_fill(~allowed, float("-inf"))
+
+
+def _forced(
+    prefixes: Tensor | None, position: int, rows: Tensor | list[int]
+) -> Int[Tensor, " row"] | None:
+    """What is forced on ``rows`` at a position; None: nothing on any."""
+    if prefixes is None or position >= prefixes.size(1):
+        return None
+    return prefixes[rows, position]
 
 
 def _banned(options: SearchOptions, device: torch.device) -> Tensor:
@@ -116,6 +172,7 @@ def _greedy(
     src: Int[Tensor, "batch src"],
     max_lengths: Int[Tensor, " batch"],
     options: SearchOptions,
+    prefixes: Int[Tensor, "batch prefix"] | None = None,
 ) -> list[Hypothesis]:
     """The most likely token at each step, until the end mark."""
     state = model.start(src)
@@ -126,7 +183,8 @@ def _greedy(
     written = torch.full((src.size(0), int(max_lengths.max())), options.eos_id, device=src.device)
     totals = torch.zeros(src.size(0), device=src.device)
     for position in range(written.size(1)):
-        best, found = _continuations(model, tokens[:, None], state, banned, count=1)
+        forced = _forced(prefixes, position, rows)
+        best, found = _continuations(model, tokens[:, None], state, banned, 1, forced)
         tokens = found[:, 0, 0].where(live, options.eos_id)
         written[rows, position] = tokens
         totals[rows] += best[:, 0, 0].where(live, 0.0)
@@ -153,7 +211,8 @@ def _beam(
     src: Int[Tensor, "batch src"],
     max_lengths: Int[Tensor, " batch"],
     options: SearchOptions,
-) -> list[Hypothesis]:
+    prefixes: Int[Tensor, "batch prefix"] | None = None,
+) -> list[list[Hypothesis]]:
     """Beam search: ``beam_size`` hypotheses a sentence, until as many have ended.
 
     A hypothesis ends when its end mark is among the ``beam_size`` best continuations of all.
@@ -170,7 +229,8 @@ def _beam(
     # Twice the beam: at most half of these are ends, one a hypothesis.
     count = min(2 * size, model.tgt_size)
     for position in range(1, max(limits) + 1):
-        step, found = _continuations(model, written[:, :, -1], state, banned, count)
+        forced = _forced(prefixes, position - 1, sentences)
+        step, found = _continuations(model, written[:, :, -1], state, banned, count, forced)
         continued = (totals[:, :, None] + step).flatten(1)
         totals, flat = continued.topk(min(2 * size, continued.size(1)), dim=1)
         tokens, parents = found.flatten(1).gather(1, flat), flat // count
@@ -199,7 +259,9 @@ def _beam(
             state.keep(kept)
             written, totals = written[kept], totals[kept]
             sentences = [sentences[row] for row in live]
-    return [max(each, key=lambda one: penalised(one, options)) for each in ended]
+    # Of equals the one that ended first stays first.
+    alpha = options.length_penalty
+    return [sorted(each, key=lambda one: one.score(alpha), reverse=True) for each in ended]
 
 
 def _is_done(ended: list[Hypothesis], limit: int, position: int, size: int) -> bool:
@@ -235,10 +297,3 @@ def _end_at_limit(
         if position == limits[sentence] and not ended[sentence]:
             hypothesis = Hypothesis(written[row, 0, 1:].tolist(), float(totals[row, 0]))
             ended[sentence].append(hypothesis)
-
-
-def penalised(hypothesis: Hypothesis, options: SearchOptions) -> float:
-    """The log-probability by which hypotheses are compared: equation 14 of Wu et al. 2016."""
-    # Lengths count the end mark, so that an empty output has length 1.
-    penalty = math.pow((5.0 + len(hypothesis.ids) + 1.0) / 6.0, options.length_penalty)
-    return hypothesis.log_probability / penalty

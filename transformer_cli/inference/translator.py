@@ -2,51 +2,22 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-from itertools import islice, pairwise
 
 import numpy as np
 import torch
 
 from transformer_cli.config.choices import LONGEST_SOURCE
 from transformer_cli.config.schema import Config, DecodingConfig
-from transformer_cli.data.batches import cut_by_tokens, pad_rows
-from transformer_cli.errors import InputError
-from transformer_cli.inference.search import SearchOptions, search
-from transformer_cli.inference.workers import map_on_cores
-from transformer_cli.model.device import autocast
-from transformer_cli.model.products import packed_weights
+from transformer_cli.errors import InputError, UsageError
+from transformer_cli.inference.batching import search_batches
+from transformer_cli.inference.lines import CutLine, ignore, never, translate_lines
+from transformer_cli.inference.search import Hypothesis, SearchOptions
 from transformer_cli.model.transformer import Transformer
-from transformer_cli.ranks import ALONE, Ranks
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.trained import load_trained
 from transformer_cli.text.tokenizer import Tokenizers
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, UNK_ID
-
-CHUNK_LINES = 4096
-"""Lines read, sorted by length and translated together when translating a stream."""
-
-
-def ignore(what: object) -> None:
-    """Take no notice, of progress say."""
-
-
-def never() -> bool:
-    """Do not give up."""
-    return False
-
-
-@dataclass(frozen=True)
-class CutLine:
-    """A line too long to be translated as one."""
-
-    line: int
-    """Its number, from 1."""
-    tokens: int
-    pieces: int
-
-    def __str__(self) -> str:
-        return f"line {self.line}: {self.tokens:,} tokens, translated in {self.pieces:,} pieces"
+from transformer_cli.text.words import WordTokenizer
 
 
 @dataclass
@@ -60,6 +31,8 @@ class Translator:
         decoding: how to search; the run's settings unless the caller wants otherwise.
         precision: type of the matrix products.
         max_length: most tokens of an output, whatever its source; None: no such limit.
+        replace_unk: whether the model may write words that it does not know; they are then taken
+            over from the source.
         checkpoint: SHA-256 of the manifest that the weights were loaded by; empty for others.
     """
 
@@ -70,6 +43,7 @@ class Translator:
     precision: torch.dtype
     max_length: int | None = None
     checkpoint: str = ""
+    replace_unk: bool = False
 
     @classmethod
     def load(
@@ -120,43 +94,21 @@ class Translator:
             "precision": str(self.precision).removeprefix("torch."),
             "max_length": str(self.max_length),
             **{key: str(value) for key, value in search.items()},
+            **({"replace_unk": "True"} if self.replace_unk else {}),
         }
 
-    def translate_stream(
-        self,
-        lines: Iterable[str],
-        chunk_lines: int = CHUNK_LINES,
-        first_line: int = 1,
-        on_cut: Callable[[CutLine], object] = ignore,
-        ranks: Ranks = ALONE,
-    ) -> Iterator[str]:
-        """One translation a line, in order, holding ``chunk_lines`` of them at a time.
+    def replacing_unknown(self) -> "Translator":
+        """The same translator, but words that it does not know it takes over from the source.
 
-        Args:
-            lines: text without line ends.
-            chunk_lines: lines sorted by length and translated together, on each rank.
-            first_line: the number of the first line, for messages.
-            on_cut: told of each line too long to be translated as one, on the rank that has it.
-            ranks: who shares the work; all of them get all translations.
+        Raises:
+            UsageError: it writes subwords, which know all words.
         """
-        remaining = iter(lines)
-        while chunk := list(islice(remaining, chunk_lines * ranks.size)):
-            share = partial(self._translate_share, first_line, on_cut, ranks)
-            yield from ranks.map(share, chunk)
-            first_line += len(chunk)
-
-    def _translate_share(
-        self,
-        first_line: int,
-        on_cut: Callable[[CutLine], object],
-        ranks: Ranks,
-        lines: Sequence[str],
-    ) -> list[str]:
-        def told(cut: CutLine) -> None:
-            place = ranks.rank + (cut.line - 1) * ranks.size
-            on_cut(replace(cut, line=first_line + place))
-
-        return self.translate(lines, on_cut=told)
+        if not isinstance(self.tokenizers.tgt, WordTokenizer):
+            raise UsageError(
+                "--replace-unk: is for models of whole words; this one writes parts of words, "
+                "which make up any word; leave it out"
+            )
+        return replace(self, replace_unk=True)
 
     def translate(
         self,
@@ -165,10 +117,7 @@ class Translator:
         on_cut: Callable[[CutLine], object] = ignore,
         give_up: Callable[[], bool] = never,
     ) -> list[str]:
-        """One translation a line; a blank line's is empty.
-
-        A line of more than ``longest_source`` tokens is cut into as few pieces as will do, as equal
-        as can be; their translations are joined by spaces.
+        """The best translation of each line; ``translate_lines`` tells more.
 
         Args:
             lines: text without line ends.
@@ -176,25 +125,13 @@ class Translator:
             on_cut: told of each line that is cut, before any is translated.
             give_up: asked before each batch; once it is true, what is left has empty translations.
         """
-        sources = [self.tokenizers.src.encode(line) for line in lines]
-        for cut in self.cut_lines([len(ids) for ids in sources]):
-            on_cut(cut)
-        pieces: list[list[int]] = []
-        owners: list[int] = []
-        for index, ids in enumerate(sources):
-            cut_ids = _cut(ids, self.longest_source)
-            pieces += [[*piece, EOS_ID] for piece in cut_ids]
-            owners += [index] * len(cut_ids)
-        translations: list[list[str]] = [[] for _ in lines]
-        found = self.translate_ids(pieces, progress, give_up)
-        for owner, ids in zip(owners, found, strict=True):
-            translations[owner].append(self.tokenizers.tgt.decode(ids))
-        return [" ".join(filter(None, each)) for each in translations]
+        found = translate_lines(self, lines, progress=progress, on_cut=on_cut, give_up=give_up)
+        return [best.text for best, *_ in found]
 
     @property
     def longest_source(self) -> int:
         """Most tokens of a source, without its end mark, that is translated as one."""
-        limit = self._positions
+        limit = self.positions
         return LONGEST_SOURCE if limit is None else min(LONGEST_SOURCE, limit - 1)
 
     def cut_lines(self, lengths: Iterable[int]) -> Iterator[CutLine]:
@@ -209,36 +146,52 @@ class Translator:
         progress: Callable[[int], object] = ignore,
         give_up: Callable[[], bool] = never,
     ) -> list[list[int]]:
-        """The translations of token ids, as token ids without begin and end marks.
+        """The best translations of token ids, as token ids without begin and end marks.
 
         Args:
             sources: each with its end mark, or empty, which stays empty.
             progress: told how many sentences were finished each time some are.
             give_up: asked before each batch; once it is true, what is left stays empty.
         """
-        outputs: list[list[int]] = [[] for _ in sources]
-        lengths = np.array([len(ids) for ids in sources])
-        # Longest first: what does not fit into memory fails at once. Empty ones are left out.
-        order = np.argsort(-lengths, kind="stable")[: np.count_nonzero(lengths)]
-        # Each hypothesis of a beam takes as much memory as a sentence.
-        batch_tokens = self.decoding.batch_tokens // self.decoding.beam_size
-        device = next(self.model.parameters()).device
-        batches = list(cut_by_tokens(order, lengths, batch_tokens))
+        found = self.search_ids(sources, None, progress, give_up)
+        return [hypotheses[0].ids if hypotheses else [] for hypotheses in found]
 
-        def search_batch(batch: np.ndarray) -> list[list[int]]:
-            if give_up():
-                return [[] for _ in batch]
-            with autocast(device, self.precision):
-                return self._search([sources[index] for index in batch], device)
+    def search_ids(
+        self,
+        sources: Sequence[list[int]],
+        prefixes: Sequence[list[int]] | None = None,
+        progress: Callable[[int], object] = ignore,
+        give_up: Callable[[], bool] = never,
+    ) -> list[list[Hypothesis]]:
+        """What is found for each source, best first: all that text is translated by.
 
-        with autocast(device, self.precision), packed_weights(self.model):
-            for batch, found in zip(
-                batches, map_on_cores(search_batch, batches, device), strict=True
-            ):
-                for index, ids in zip(batch, found, strict=True):
-                    outputs[index] = ids
-                progress(len(batch))
-        return outputs
+        Args:
+            sources: token ids, each with its end mark, or empty: then nothing is found.
+            prefixes: what each one's outputs begin with.
+            progress: told how many sentences were finished each time some are.
+            give_up: asked before each batch; once it is true, nothing is found for what is left.
+        """
+        prefixes = prefixes or [[] for _ in sources]
+        return search_batches(
+            self.model,
+            sources,
+            prefixes,
+            [
+                max(self._longest_output(len(ids) - 1), len(prefix))
+                for ids, prefix in zip(sources, prefixes, strict=True)
+            ],
+            SearchOptions(
+                bos_id=BOS_ID,
+                eos_id=EOS_ID,
+                banned_ids=(BOS_ID, PAD_ID) if self.replace_unk else (UNK_ID, BOS_ID, PAD_ID),
+                beam_size=self.decoding.beam_size,
+                length_penalty=self.decoding.length_penalty,
+            ),
+            self.decoding.batch_tokens,
+            self.precision,
+            progress,
+            give_up,
+        )
 
     def refuse_too_long(self, lengths: np.ndarray, what: str) -> None:
         """Make sure that the model has positions enough.
@@ -250,7 +203,7 @@ class Translator:
         Raises:
             InputError: a line has more tokens than learned positions take.
         """
-        limit = self._positions
+        limit = self.positions
         if limit is None or not (lengths >= limit).any():
             return
         index = int(np.argmax(lengths >= limit))
@@ -261,38 +214,13 @@ class Translator:
         )
 
     @property
-    def _positions(self) -> int | None:
+    def positions(self) -> int | None:
+        """Most tokens that learned positions take, marks included; None: there is no such limit."""
         model = self.config.model
         return model.max_positions if model.positions == "learned" else None
-
-    def _search(self, sources: list[list[int]], device: torch.device) -> list[list[int]]:
-        max_lengths = torch.tensor([self._longest_output(len(ids) - 1) for ids in sources])
-        padded = pad_rows(sources).to(device)
-        found = search(self.model, padded, max_lengths.to(device), self._options)
-        return [hypothesis.ids for hypothesis in found]
-
-    @property
-    def _options(self) -> SearchOptions:
-        return SearchOptions(
-            bos_id=BOS_ID,
-            eos_id=EOS_ID,
-            banned_ids=(UNK_ID, BOS_ID, PAD_ID),
-            beam_size=self.decoding.beam_size,
-            length_penalty=self.decoding.length_penalty,
-        )
 
     def _longest_output(self, src_tokens: int) -> int:
         # A half-trained model repeats itself for ever; a translation is seldom twice its source.
         limits = [int(src_tokens * self.decoding.max_length_ratio) + 10]
-        limits += [limit for limit in (self.max_length, self._positions) if limit is not None]
+        limits += [limit for limit in (self.max_length, self.positions) if limit is not None]
         return min(limits)
-
-
-def _cut(ids: list[int], longest: int) -> list[list[int]]:
-    """Cut ids into as few pieces of at most ``longest`` as will do, as equal as can be.
-
-    A line of nothing but white space, or of characters that are none to see, has no piece.
-    """
-    count = -(-len(ids) // longest)
-    ends = [len(ids) * piece // max(1, count) for piece in range(count + 1)]
-    return [ids[start:end] for start, end in pairwise(ends)]

@@ -92,7 +92,7 @@ class Transformer(nn.Module):
     def start(self, src: Int[Tensor, "batch src"], beam_size: int = 1) -> "DecoderState":
         """Encode ``src`` and be ready to decode up to ``beam_size`` hypotheses of each row."""
         memory, src_mask = self.encode(src)
-        caches = [layer.start(memory, beam_size) for layer in self._decoder_layers()]
+        caches = [layer.start(memory, beam_size) for layer in self.decoder_layers()]
         return DecoderState(src_mask, caches, beam_size)
 
     def step(
@@ -101,7 +101,7 @@ class Transformer(nn.Module):
         """What becomes the logits of the token after ``tokens``, given all that went before."""
         tgt_mask = state.written(tokens.size(1))
         x = self.tgt_embedding.at(tokens, state.position)
-        for layer, cache in zip(self._decoder_layers(), state.caches, strict=True):
+        for layer, cache in zip(self.decoder_layers(), state.caches, strict=True):
             x = layer.step(x, state.position, cache, tgt_mask, state.src_mask)
         state.position += 1
         features: Tensor = self.decoder_norm(x)
@@ -111,7 +111,8 @@ class Transformer(nn.Module):
         """The output layer, on what ``features`` or ``step`` gave."""
         return self._to_logits(features)
 
-    def _decoder_layers(self) -> list[DecoderLayer]:
+    def decoder_layers(self) -> list[DecoderLayer]:
+        """The decoder's layers, by their type."""
         return cast("list[DecoderLayer]", list(self.decoder))
 
 

@@ -13,7 +13,8 @@ from transformer_cli.data.sources import open_training_text
 from transformer_cli.errors import CorpusError, InputError
 from transformer_cli.inference.attention import attention_maps
 from transformer_cli.inference.evaluation import evaluate
-from transformer_cli.inference.translator import CutLine, Translator, ignore
+from transformer_cli.inference.lines import CutLine, ignore
+from transformer_cli.inference.translator import Translator
 from transformer_cli.model.perplexity import perplexity
 from transformer_cli.report.attention import packed
 from transformer_cli.report.breakdown import (

@@ -84,7 +84,15 @@ class WordTokenizer:
     def decode(self, ids: Sequence[int]) -> str:
         """The text of ids, without BOS, EOS and PAD; unknown words are written '<unk>'."""
         shown = [number for number in ids if number not in (BOS_ID, EOS_ID, PAD_ID)]
-        return self._words.join([self._vocabulary.token(number) for number in shown])
+        return self.join([self._vocabulary.token(number) for number in shown])
+
+    def split(self, line: str) -> list[str]:
+        """The words whose ids ``encode`` gives, known or not."""
+        return self._words.split(line)
+
+    def join(self, words: Sequence[str]) -> str:
+        """Write words as text, whether known or not."""
+        return self._words.join(words)
 
     def token(self, number: int) -> str:
         """The word of an id."""

@@ -1,0 +1,69 @@
+"""Text that commands read from, and write to, a person, a pipe or a file."""
+
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO, TextIO
+
+from transformer_cli.cli.display import log
+from transformer_cli.errors import InputError
+
+
+@contextmanager
+def opened(path: Path, option: str = "-i") -> Iterator[BinaryIO]:
+    """Standard input, or a file that ``option`` names.
+
+    Raises:
+        InputError: it cannot be read.
+    """
+    if str(path) == "-":
+        if sys.stdin is None:  # as after `<&-` in a shell
+            raise InputError(f"standard input is closed; name a file with {option}")
+        yield sys.stdin.buffer
+        return
+    try:
+        file = path.open("rb")
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}; check {option}") from error
+    with file:
+        yield file
+
+
+@contextmanager
+def output_stream(path: Path) -> Iterator[TextIO]:
+    """Standard output, or a device or a pipe.
+
+    Raises:
+        InputError: it is closed.
+    """
+    if str(path) == "-":
+        if sys.stdout is None:
+            raise InputError("standard output is closed; name a file with -o")
+        sys.stdout.reconfigure(encoding="utf-8", newline="\n")  # type: ignore[union-attr]
+        try:
+            yield sys.stdout
+            sys.stdout.flush()
+        except OSError as error:
+            # What is still buffered goes nowhere, or Python would complain when it ends.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            # Whoever read the output may have had enough, as in `translate … | head -1`.
+            if not isinstance(error, BrokenPipeError):
+                raise
+        return
+    with path.open("w", encoding="utf-8", newline="") as file:
+        yield file
+
+
+def prompted(lines: Iterable[bytes]) -> Iterator[bytes]:
+    """Lines that a person types, asked for on stderr."""
+    log("one sentence a line; Ctrl-D ends")
+    remaining = iter(lines)
+    while True:
+        print("> ", end="", file=sys.stderr, flush=True)
+        line = next(remaining, None)
+        if line is None:
+            print(file=sys.stderr)
+            return
+        yield line

@@ -1,0 +1,108 @@
+"""Which words of a source those of its translation go with, by the attention between them."""
+
+import unicodedata
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from jaxtyping import Int
+from torch import Tensor, nn
+
+from transformer_cli.data.batches import cut_by_tokens, pad_rows
+from transformer_cli.model.attention import recorded_attention
+from transformer_cli.model.device import autocast
+from transformer_cli.model.products import packed_weights
+from transformer_cli.model.transformer import Transformer
+from transformer_cli.text.vocabulary import BOS_ID
+
+# How many letters on a token is looked for: some are lost between tokens, and more where a token
+# does not show its letters, as unknown ones and bytes do not.
+_NEAR, _FAR = 16, 1024
+
+
+@torch.inference_mode()
+def aligned_sources(
+    model: Transformer,
+    sources: Sequence[list[int]],
+    targets: Sequence[list[int]],
+    batch_tokens: int,
+    precision: torch.dtype,
+) -> list[list[int]]:
+    """For each token of each target, the place of the source token that its step looked at most.
+
+    Args:
+        model: in evaluation mode.
+        sources: token ids, each with its end mark, which nothing is aligned to.
+        targets: translations of them, without marks.
+        batch_tokens: most tokens of a side of a batch, padding included.
+        precision: type of the matrix products.
+    """
+    aligned: list[list[int]] = [[] for _ in targets]
+    device = next(model.parameters()).device
+    lengths = np.array([max(map(len, pair)) for pair in zip(sources, targets, strict=True)])
+    order = np.argsort(-lengths, kind="stable")
+    with autocast(device, precision), packed_weights(model):
+        for batch in cut_by_tokens(order, lengths, batch_tokens):
+            found = _most_looked_at(
+                model,
+                pad_rows([sources[index] for index in batch]).to(device),
+                pad_rows([[BOS_ID, *targets[index][:-1]] for index in batch]).to(device),
+            )
+            for index, places in zip(batch, found.tolist(), strict=True):
+                aligned[index] = places[: len(targets[index])]
+    return aligned
+
+
+def _most_looked_at(
+    model: Transformer, src: Int[Tensor, "batch src"], tgt_in: Int[Tensor, "batch tgt"]
+) -> Int[Tensor, "batch tgt"]:
+    attentions = nn.ModuleList(layer.cross_attention for layer in model.decoder_layers())
+    with recorded_attention(attentions) as recorded:
+        model.features(src, tgt_in)
+    # (batch, heads, tgt, src) of each layer -> (batch, tgt, src)
+    looks = torch.stack([calls[0].float().mean(dim=1) for calls in recorded.values()]).mean(dim=0)
+    ends = (src != model.pad_id).sum(dim=1) - 1
+    places = torch.arange(src.size(1), device=src.device)
+    is_word = places < ends[:, None]
+    return looks.masked_fill(~is_word[:, None], -1.0).argmax(dim=2)
+
+
+def word_numbers(text: str, tokens: Sequence[str]) -> list[int]:
+    """Which of the words of ``text`` each of its tokens begins in.
+
+    Words are what white space parts, counted from 0. Tokens are found by their letters, so that
+    it does not matter what a tokenizer makes of spaces, of case and of how characters are coded.
+
+    Args:
+        text: one line.
+        tokens: as shown to a person, in their order.
+
+    Returns:
+        A number a token; nothing if the text has no words.
+    """
+    letters, numbers = "", []
+    for number, word in enumerate(text.split()):
+        plain = _plain(word)
+        letters += plain
+        numbers += [number] * len(plain)
+    if not numbers:
+        return []
+    found, place, reach = [], 0, _NEAR
+    for token in tokens:
+        plain = _plain(token)
+        at = letters.find(plain, place, place + len(plain) + reach)
+        found.append(numbers[min(max(at, place), len(numbers) - 1)])
+        reach = _FAR if at < 0 else _NEAR
+        if at >= 0:
+            place = at + len(plain)
+    return found
+
+
+def _plain(text: str) -> str:
+    """The letters of a text and its marks, without what is not seen."""
+    decomposed = unicodedata.normalize("NFKD", text).casefold()
+    return "".join(
+        letter
+        for letter in decomposed
+        if letter != "▁" and not letter.isspace() and unicodedata.category(letter)[0] != "C"
+    )

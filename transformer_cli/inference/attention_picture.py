@@ -1,0 +1,168 @@
+"""Attention as heat maps in a picture, by matplotlib."""
+
+import math
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from matplotlib import rc_context
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.font_manager import FontProperties, fontManager, get_font
+
+from transformer_cli.errors import UsageError
+from transformer_cli.files import whole_file
+from transformer_cli.inference.attention import AttentionMaps
+
+_FORMATS = ("png", "svg", "pdf")
+# In inches.
+_CELL, _GAP, _WIDEST = 0.24, 0.5, 16.0
+_POINTS = 72
+_DPI = 150
+_SMALLEST_FONT = 4.0
+
+
+@dataclass(frozen=True)
+class Panels:
+    """Heat maps of the same words.
+
+    Attributes:
+        rows: what looks.
+        columns: what is looked at.
+        weights: of each panel, by its caption: (row, column).
+    """
+
+    rows: list[str]
+    columns: list[str]
+    weights: dict[str, np.ndarray]
+
+
+def picture_format(path: Path) -> str:
+    """What a file's name says of its format.
+
+    Raises:
+        UsageError: nothing that can be written.
+    """
+    name = path.suffix.removeprefix(".").lower()
+    if name not in _FORMATS:
+        raise UsageError(f"-o {path}: ends in none of .png, .svg and .pdf; give it one of these")
+    return name
+
+
+def chosen_maps(
+    maps: AttentionMaps,
+    kind: Literal["cross", "encoder", "decoder"],
+    layer: int | None,
+    head: int | None,
+) -> Panels:
+    """The maps to be drawn.
+
+    Args:
+        maps: of one sentence.
+        kind: whose attention.
+        layer: its number, from 1; None: all.
+        head: likewise; None: all of a layer that is given, or else the mean of each layer's.
+
+    Raises:
+        UsageError: the model has no such layer or head.
+    """
+    weights = getattr(maps, kind).numpy()
+    for name, number, most in (("layer", layer, len(weights)), ("head", head, weights.shape[1])):
+        if number is not None and number > most:
+            raise UsageError(f"--{name} {number}: the model has {most}; give a number up to that")
+    layers = range(len(weights)) if layer is None else [layer - 1]
+    if head is None and layer is None:
+        chosen = {f"layer {n + 1}": weights[n].mean(axis=0) for n in layers}
+    else:
+        heads = range(weights.shape[1]) if head is None else [head - 1]
+        chosen = {f"layer {n + 1}, head {h + 1}": weights[n, h] for n in layers for h in heads}
+    src, tgt = _shown(maps.src_tokens), _shown(maps.tgt_tokens)
+    rows = src if kind == "encoder" else tgt
+    columns = ["(begin)", *tgt[:-1]] if kind == "decoder" else src
+    return Panels(rows, columns, chosen)
+
+
+def _shown(tokens: Sequence[str]) -> list[str]:
+    return [*(token.removeprefix("▁") or token for token in tokens[:-1]), "(end)"]
+
+
+def draw(panels: Panels, path: Path) -> None:
+    """Write the picture, whole or not at all, in the format that its name says.
+
+    Raises:
+        UsageError: the name says none.
+        OSError: it cannot be written.
+    """
+    name = picture_format(path)
+    figure = Figure(dpi=_DPI)
+    FigureCanvasAgg(figure)
+    with warnings.catch_warnings(), rc_context({"svg.hashsalt": "transformer-cli"}):
+        # What no font has is drawn as a box, and that says it all.
+        warnings.simplefilter("ignore")
+        _fill(figure, panels)
+        with whole_file(path) as temporary:
+            dates = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(name)
+            figure.savefig(temporary, format=name, bbox_inches="tight", metadata=dates)
+
+
+def _fill(figure: Figure, panels: Panels) -> None:
+    """Lay the panels out, cells being squares that words fit beside."""
+    height, width = len(panels.rows), len(panels.columns)
+    cell = min(_CELL, _WIDEST / max(height, width))
+    across, down = cell * width, cell * height
+    in_a_row = min(len(panels.weights), max(1, int(_WIDEST // (across + _GAP))))
+    in_a_row = math.ceil(len(panels.weights) / math.ceil(len(panels.weights) / in_a_row))
+    lines = math.ceil(len(panels.weights) / in_a_row)
+    size = (in_a_row * (across + _GAP), lines * (down + _GAP))
+    figure.set_size_inches(*size)
+    most = max(float(each.max()) for each in panels.weights.values())
+    words = {
+        "fontsize": max(_SMALLEST_FONT, min(9.0, 0.6 * cell * _POINTS)),
+        "fontfamily": _families("".join((*panels.rows, *panels.columns))),
+        "parse_math": False,  # a dollar is a dollar
+    }
+    for number, (caption, weights) in enumerate(panels.weights.items()):
+        line, place = divmod(number, in_a_row)
+        left, bottom = place * (across + _GAP), (lines - 1 - line) * (down + _GAP) + _GAP
+        axes = figure.add_axes((left / size[0], bottom / size[1], across / size[0], down / size[1]))
+        image = axes.imshow(weights, cmap="Blues", vmin=0.0, vmax=most, aspect="auto")
+        axes.set_xlabel(caption, fontsize=10)
+        axes.tick_params(length=0)
+        axes.xaxis.tick_top()
+        step = max(1, math.ceil(_SMALLEST_FONT / (cell * _POINTS)))
+        _label(axes.xaxis, panels.columns if line == 0 else [], step, words, rotation=90)
+        _label(axes.yaxis, panels.rows if place == 0 else [], step, words)
+    scale = figure.add_axes(
+        (1.0 - (_GAP - 0.15) / size[0], bottom / size[1], 0.1 / size[0], down / size[1])
+    )
+    bar = figure.colorbar(image, cax=scale)
+    bar.ax.tick_params(labelsize=7)
+    bar.outline.set_linewidth(0.5)
+
+
+def _label(axis: Any, names: list[str], step: int, words: dict[str, Any], **more: Any) -> None:
+    """Write words beside cells; beside cells too small for that every ``step``-th."""
+    axis.set_ticks(range(0, len(names), step), names[::step], **words, **more)
+
+
+def _families(text: str) -> list[str]:
+    """Fonts that have the text's characters, as far as there are any, the usual one first."""
+    families = ["DejaVu Sans"]
+    path = fontManager.findfont(FontProperties(family=families))
+    missing = {ord(letter) for letter in text if not letter.isspace()} - _characters(path)
+    for font in fontManager.ttflist:
+        if not missing:
+            break
+        if font.style == "normal" and font.name not in families:
+            found = missing & _characters(font.fname)
+            if found:
+                families.append(font.name)
+                missing -= found
+    return families
+
+
+def _characters(path: str) -> set[int]:
+    return set(get_font(path).get_charmap())

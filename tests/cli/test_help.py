@@ -71,15 +71,6 @@ HEAVY = {
     "spacy",
     "torch",
 }
-    "matplotlib",
-    "numpy",
-    "pydantic",
-    "sacrebleu",
-    "sacremoses",
-    "sentencepiece",
-    "spacy",
-    "torch",
-}
 
 
 def help_of(*command: str, option: str = "--help") -> str:

@@ -13,11 +13,13 @@ from torch import Tensor, nn
 from transformer_cli.config.schema import ModelConfig
 from transformer_cli.inference.search import (
     _CHUNK_ELEMENTS,
+    NOT_FORCED,
     Hypothesis,
     SearchOptions,
     _beam,
     _top,
     search,
+    search_all,
 )
 from transformer_cli.model.transformer import DecoderState, Transformer
 
@@ -519,3 +521,80 @@ def test_ties_are_told_apart(width: int, count: int) -> None:
     assert torch.equal(values, x.topk(count, dim=1).values)
     assert torch.equal(x.gather(1, columns), values)
     assert all(len(set(row)) == count for row in columns.tolist())
+
+
+# --- all hypotheses, and given starts -------------------------------------------------------------
+
+
+def padded(prefixes: Sequence[Sequence[int]]) -> Tensor:
+    longest = max(map(len, prefixes))
+    return torch.tensor([[*ids, *[NOT_FORCED] * (longest - len(ids))] for ids in prefixes])
+
+
+# Of lengths from none to a row's limit; one has a banned token.
+PREFIXES = [[9, 4], [], [7], [UNK, 5, 5], [8, 10, 4, 6], [11, 11], [], [6]]
+
+
+@pytest.mark.parametrize("length_penalty", [0.0, 1.0])
+def test_all_hypotheses_come_best_first_and_the_best_is_what_search_finds(
+    length_penalty: float,
+) -> None:
+    model = random_model()
+    options = replace(GREEDY, beam_size=4, length_penalty=length_penalty)
+    found = search_all(model, SRC, LIMITS, options)
+    assert_equal([best for best, *_ in found], search(model, SRC, LIMITS, options))
+    assert max(map(len, found)) == 4
+    for row, limit, hypotheses in zip(SRC, LIMITS.tolist(), found, strict=True):
+        scores = [each.score(length_penalty) for each in hypotheses]
+        assert scores == sorted(scores, reverse=True)
+        assert len({tuple(each.ids) for each in hypotheses}) == len(hypotheses) <= 4
+        for each in hypotheses:
+            expected = log_probability(model, row, with_end_mark(each, limit))
+            assert each.log_probability == pytest.approx(expected, abs=1e-4)
+
+
+@pytest.mark.parametrize("beam_size", [1, 2, 5])
+def test_no_prefixes_are_empty_prefixes(beam_size: int) -> None:
+    model = random_model()
+    options = replace(GREEDY, beam_size=beam_size)
+    nothing = torch.full((len(SRC), 3), NOT_FORCED)
+    expected = search_all(model, SRC, LIMITS, options)
+    assert search_all(model, SRC, LIMITS, options, nothing) == expected
+
+
+@pytest.mark.parametrize("beam_size", [1, 2, 5])
+def test_outputs_begin_with_their_prefixes_and_are_as_likely_as_they_say(beam_size: int) -> None:
+    model = random_model()
+    options = replace(GREEDY, beam_size=beam_size)
+    limits = LIMITS.clamp(min=4)
+    found = search_all(model, SRC, limits, options, padded(PREFIXES))
+    for row, limit, prefix, hypotheses in zip(SRC, limits.tolist(), PREFIXES, found, strict=True):
+        for each in hypotheses:
+            assert each.ids[: len(prefix)] == prefix
+            assert not {*BANNED, EOS} & {*each.ids[len(prefix) :]}
+            expected = log_probability(model, row, with_end_mark(each, limit))
+            assert each.log_probability == pytest.approx(expected, abs=1e-4)
+
+
+@pytest.mark.parametrize("beam_size", [1, 2, 5])
+def test_prefixes_in_a_batch_equal_one_by_one(beam_size: int) -> None:
+    model = random_model()
+    options = replace(GREEDY, beam_size=beam_size, length_penalty=0.6)
+    limits = LIMITS.clamp(min=4)
+    together = search_all(model, SRC, limits, options, padded(PREFIXES))
+    for row, limit, prefix, hypotheses in zip(SRC, limits, PREFIXES, together, strict=True):
+        start = padded([prefix]) if prefix else None
+        (alone,) = search_all(model, without_padding(row), limit[None], options, start)
+        assert_equal(hypotheses, alone)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_the_start_of_the_best_output_gives_that_output(count: int) -> None:
+    # A beam so wide that it holds the best from either start.
+    model = random_model()
+    for beam_size in (1, 40):
+        options = replace(GREEDY, beam_size=beam_size)
+        best = search(model, SRC, LIMITS, options)
+        starts = padded([each.ids[:count] for each in best])
+        again = search_all(model, SRC, LIMITS, options, starts)
+        assert_equal([first for first, *_ in again], best)

@@ -199,7 +199,8 @@ def assert_untouched(own_run: Path, *arguments: str | Path) -> dict[str, str]:
 def no_preparing() -> None:
     from transformer_cli.training import preparation
 
-    del preparation.write_store, preparation.learn_tokenizers
+    del preparation.write_store  # type: ignore[attr-defined]
+    del preparation.learn_tokenizers  # type: ignore[attr-defined]
 
 
 def test_a_dry_run_takes_what_is_there(training: Training, own_run: Path) -> None:

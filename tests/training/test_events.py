@@ -34,7 +34,7 @@ def test_points_stand_where_they_would_without_pauses(metrics: Path, tmp_path: P
 def test_a_full_disk_is_one_line(metrics: Path, tmp_path: Path) -> None:
     log = EventLog(tmp_path / "tensorboard", metrics, began=1000.0)
     log.path = Path("/dev/full")
-    with pytest.raises(RunError, match="^/dev/full: cannot be written: No space left on device; "):
+    with pytest.raises(RunError, match=r"^/dev/full: cannot be written: No space left on device; "):
         log.append(RECORD)
 
 

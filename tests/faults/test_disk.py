@@ -23,7 +23,6 @@ from transformer_cli.files import sha256
 
 FILLER = "filler"
 METRICS = "transformer_cli.training.metrics:MetricsLog"
-EVENTS = "transformer_cli.training.events:EventLog"
 CHECKPOINT = "transformer_cli.runs.checkpoint"
 
 
@@ -96,7 +95,6 @@ MOMENTS = {
     ),
     "the encoded text": Moment("transformer_cli.data.store", "_write_pages", 1, "encoded"),
     "a record": Moment(METRICS, "append", 1, "metrics.jsonl", (10,)),
-    "an event": Moment(EVENTS, "append", 1, "tensorboard/events.out.tfevents.", (10,)),
     "the weights": Moment(CHECKPOINT, "save_file", 5, "checkpoints/step-00000030", (10, 20)),
     "half of the weights": Moment(
         CHECKPOINT,

@@ -358,10 +358,12 @@ def test_stopping_changes_nothing_where_an_average_is_kept(tmp_path: Path) -> No
 
 def test_a_finished_session_does_nothing(run: RunDirectory, uninterrupted: RunDirectory) -> None:
     shutil.copytree(uninterrupted.path, run.path)
+    shutil.rmtree(run.tensorboard)  # is made anew each time
     before = {path: path.read_bytes() for path in run.path.rglob("*") if path.is_file()}
     session = open_session(run, SETTINGS, [])
     assert session.finished
     assert list(session.events(never)) == []
+    shutil.rmtree(run.tensorboard)
     assert {path: path.read_bytes() for path in run.path.rglob("*") if path.is_file()} == before
 
 

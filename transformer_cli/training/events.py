@@ -40,7 +40,7 @@ class EventLog:
         for older in directory.glob(f"{_PREFIX}*"):
             older.unlink()
         self.path.touch(exist_ok=False)  # what somebody links to there is not written to
-        events = [*_opening(began), *map(self._event, read_records(metrics))]
+        events = [_opening(began), *map(self._event, read_records(metrics))]
         self._write(events)
 
     def append(self, record: Mapping[str, Any]) -> None:
@@ -89,12 +89,8 @@ class EventLog:
             return None
 
 
-def _opening(began: float) -> "list[Event]":
-    """What a file starts with: its format, and that points of other files are void."""
-    from tensorboard.compat.proto.event_pb2 import Event, SessionLog
+def _opening(began: float) -> "Event":
+    """What a file starts with: its format."""
+    from tensorboard.compat.proto.event_pb2 import Event
 
-    start = SessionLog(status=SessionLog.START)
-    return [
-        Event(wall_time=began, file_version="brain.Event:2"),
-        Event(wall_time=began, step=0, session_log=start),
-    ]
+    return Event(wall_time=began, file_version="brain.Event:2")

@@ -88,7 +88,7 @@ def expectation(expected: Forecast | None, run: Path) -> Iterator[Row]:
     if expected is not None:
         yield (
             "forecast",
-            f"about {duration(expected.seconds)}, validations not counted, and "
+            f"about {duration(expected.seconds)}, validations not counted, and at least "
             f"{size(expected.memory)} of memory",
         )
     yield "run", str(run)

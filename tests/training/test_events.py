@@ -1,0 +1,66 @@
+"""Event files that cannot be written, and records that are not ours."""
+
+import json
+from pathlib import Path
+
+import pytest
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+from transformer_cli.errors import RunError
+from transformer_cli.training.events import EventLog
+
+RECORD = {"kind": "train", "step": 50, "epoch": 1, "loss": 2.5, "seconds": 4.0}
+
+
+@pytest.fixture
+def metrics(tmp_path: Path) -> Path:
+    path = tmp_path / "metrics.jsonl"
+    path.write_text(json.dumps(RECORD) + "\n")
+    return path
+
+
+def points(directory: Path) -> list[tuple[int, float, float]]:
+    events = EventAccumulator(str(directory)).Reload()
+    return [(each.step, each.value, each.wall_time) for each in events.Scalars("train/loss")]
+
+
+def test_points_stand_where_they_would_without_pauses(metrics: Path, tmp_path: Path) -> None:
+    log = EventLog(tmp_path / "tensorboard", metrics, began=1000.0)
+    log.append({**RECORD, "step": 100, "loss": 1.5, "seconds": 7.5})
+    expected = [(50, 2.5, 1004.0), (100, 1.5, 1007.5)]
+    assert points(tmp_path / "tensorboard") == expected
+
+
+def test_a_full_disk_is_one_line(metrics: Path, tmp_path: Path) -> None:
+    log = EventLog(tmp_path / "tensorboard", metrics, began=1000.0)
+    log.path = Path("/dev/full")
+    with pytest.raises(RunError, match=r"^/dev/full: cannot be written: No space left on device; "):
+        log.append(RECORD)
+
+
+def test_others_files_are_kept(metrics: Path, tmp_path: Path) -> None:
+    directory = tmp_path / "tensorboard"
+    directory.mkdir()
+    (directory / "notes.txt").write_text("mine")
+    (directory / "events.out.tfevents.7").write_text("older")
+    log = EventLog(directory, metrics, began=1000.0)
+    assert {path.name for path in directory.iterdir()} == {"notes.txt", log.path.name}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"kind": "train", "step": 50}',
+        '{"kind": "train", "step": 1.5, "seconds": 1.0, "loss": 1.0}',
+        '{"kind": "train", "step": 50, "seconds": "long", "loss": 1.0}',
+        '{"kind": "train", "step": 50, "seconds": 1.0, "loss": [1.0]}',
+        f'{{"kind": "train", "step": {10**30}, "seconds": 1.0, "loss": 1.0}}',
+        f'{{"kind": "train", "step": 50, "seconds": 1.0, "loss": {10**400}}}',
+        '{"kind": "\\ud800", "step": 50, "seconds": 1.0, "loss": 1.0}',
+        "[]",
+    ],
+)
+def test_records_that_are_none_are_left_out(metrics: Path, tmp_path: Path, line: str) -> None:
+    metrics.write_text(f"{line}\n{json.dumps(RECORD)}\n")
+    EventLog(tmp_path / "tensorboard", metrics, began=1000.0)
+    assert points(tmp_path / "tensorboard") == [(50, 2.5, 1004.0)]

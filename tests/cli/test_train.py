@@ -33,6 +33,7 @@ def test_run_directory_holds_all_that_a_model_needs(training: Training) -> None:
     names = {path.name for path in training.run.iterdir()}
     assert names == {
         "config.yaml",
+        "origins.json",
         "tokenizer",
         "encoded",
         "checkpoints",

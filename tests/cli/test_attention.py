@@ -1,0 +1,48 @@
+from pathlib import Path
+
+import pytest
+
+from cli.conftest import Training
+from cli.process import assert_refused, run
+
+STARTS = {".png": b"\x89PNG", ".svg": b"<?xml", ".pdf": b"%PDF"}
+
+
+@pytest.mark.parametrize("suffix", STARTS)
+def test_a_picture_is_drawn_and_the_translation_printed(
+    training: Training, tmp_path: Path, suffix: str
+) -> None:
+    picture = tmp_path / f"picture{suffix}"
+    finished = run("attention", training.run, "1 2 3 4", "-o", picture)
+    assert (finished.code, finished.err) == (0, "")
+    assert finished.out == run("translate", training.run, stdin=b"1 2 3 4\n").out
+    assert picture.read_bytes().startswith(STARTS[suffix])
+    assert list(tmp_path.iterdir()) == [picture]
+
+
+def test_a_given_translation_is_looked_at(training: Training, tmp_path: Path) -> None:
+    options = ["--kind", "decoder", "--layer", "1", "--head", "2", "--translation", "4 4 1"]
+    finished = run("attention", training.run, "1 2", "-o", tmp_path / "x.svg", *options)
+    assert (finished.code, finished.err, finished.out) == (0, "", "4 4 1\n")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["-o", "picture.jpg"], "-o picture.jpg: ends in none of .png, .svg and .pdf"),
+        (["-o", "x.png", "--layer", "2"], "--layer 2: the model has 1"),
+        (["-o", "x.png", "--head", "3"], "--head 3: the model has 2"),
+        (["-o", "no/x.png"], "-o no/x.png: there is no directory no"),
+    ],
+)
+def test_what_cannot_be_drawn_is_refused(
+    training: Training, tmp_path: Path, options: list[str], message: str
+) -> None:
+    finished = run("attention", training.run, "1 2", *options, cwd=tmp_path)
+    assert_refused(finished, 2, message)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_blank_sentence_is_refused(training: Training, tmp_path: Path) -> None:
+    finished = run("attention", training.run, " ", "-o", tmp_path / "x.png")
+    assert_refused(finished, 2, "one line that is not blank")

@@ -1,0 +1,147 @@
+"""What ``translate`` writes beside plain text, and how that goes together with files and ranks."""
+
+import json
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from cli.conftest import Training
+from cli.process import assert_refused, run, run_ranks, signal_at
+
+TEXT = "1 2 3 4\n\n4 3 2 1\n5 5\n"
+LINES = TEXT.splitlines()
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Path:
+    (tmp_path / "in").write_text(TEXT)
+    (tmp_path / "starts").write_text("6 6\n\n\n1 1\n")
+    return tmp_path
+
+
+def in_small_chunks() -> None:
+    from transformer_cli.inference import stream
+
+    stream.CHUNK_LINES = 1
+
+
+def translate(training: Training, here: Path, *options: str | Path) -> str:
+    finished = run("translate", training.run, "-i", "in", *options, cwd=here)
+    assert finished.err == ""
+    assert finished.code == 0
+    return finished.out
+
+
+def test_n_best_is_an_object_a_line(training: Training, here: Path) -> None:
+    found = [json.loads(each) for each in translate(training, here, "--n-best", "3").splitlines()]
+    assert [each["line"] for each in found] == [1, 2, 3, 4]
+    empty = {"text": "", "score": 0.0, "log_probability": 0.0}
+    assert found[1]["translations"] == [empty]
+    plain = translate(training, here, "--beam-size", "3").splitlines()
+    assert [each["translations"][0]["text"] for each in found] == plain
+    for each in found:
+        scores = [translation["score"] for translation in each["translations"]]
+        assert scores == sorted(scores, reverse=True)
+        assert len(scores) <= 3
+    (alone, *_) = translate(training, here, "--scores").splitlines()
+    assert len(json.loads(alone)["translations"]) == 1
+
+
+def test_a_narrow_beam_is_refused(training: Training, here: Path) -> None:
+    command = ["translate", training.run, "-i", "in", "--n-best", "3", "--beam-size", "2"]
+    assert_refused(run(*command, cwd=here), 2, "beam of 2", "raise --beam-size")
+
+
+def test_each_line_has_its_start(training: Training, here: Path) -> None:
+    found = translate(training, here, "--prefix-file", "starts").splitlines()
+    plain = translate(training, here).splitlines()
+    assert found[0].startswith("6 6")
+    assert found[1:3] == plain[1:3]
+    assert found[3].startswith("1 1")
+
+
+@pytest.mark.parametrize(
+    ("starts", "message"),
+    [("1\n\n", "ends before line 3"), ("1\n\n\n\n\n", "goes on with line 5")],
+)
+def test_as_many_starts_as_lines(training: Training, here: Path, starts: str, message: str) -> None:
+    (here / "starts").write_text(starts)
+    command = ["translate", training.run, "-i", "in", "-o", "out", "--prefix-file", "starts"]
+    assert_refused(run(*command, cwd=here), 1, f"starts: {message}")
+    assert {path.name for path in here.iterdir()} == {"in", "starts"}
+
+
+def test_alignments_appear_whole_line_by_line(training: Training, here: Path) -> None:
+    out = translate(training, here, "--alignments", "links").splitlines()
+    links = (here / "links").read_text().split("\n")
+    assert links.pop() == ""
+    assert len(links) == len(LINES)
+    for source, target, of_line in zip(LINES, out, links, strict=True):
+        pairs = [tuple(map(int, link.split("-"))) for link in of_line.split()]
+        assert all(src < len(source.split()) for src, _ in pairs)
+        assert sorted({tgt for _, tgt in pairs}) == list(range(len(target.split())))
+    (here / "links").unlink()
+    (here / "in").write_bytes(TEXT.encode() + b"\xff\n")
+    failed = run("translate", training.run, "-i", "in", "--alignments", "links", cwd=here)
+    assert failed.code == 1
+    assert not (here / "links").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--alignments", "links", "--resume", "-o", "out"], "--resume does not go on with"),
+        (["--alignments", "out", "-o", "out"], "-o and --alignments are both out"),
+        (["--alignments", "-"], "--alignments needs the name of a file"),
+        (["--alignments", "no/links"], "--alignments no/links: there is no directory no"),
+        (["--resume", "-o", "out", "--prefix-file", "-"], "--resume needs files; name them with"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(
+    training: Training, here: Path, options: list[str], message: str
+) -> None:
+    assert_refused(run("translate", training.run, "-i", "in", *options, cwd=here), 2, message)
+
+
+def test_starts_from_nowhere_are_refused(training: Training, here: Path) -> None:
+    command = ["translate", training.run, "-i", "in", "--prefix-file", "none"]
+    assert_refused(run(*command, cwd=here), 1, "none: cannot be read", "check --prefix-file")
+
+
+def test_unknown_words_are_replaced(training: Training, here: Path) -> None:
+    (here / "in").write_text("x 2 y 4\n\n1 2\n")
+    found = translate(training, here, "--replace-unk", "--alignments", "links").splitlines()
+    assert "<unk>" not in "".join(found)
+    assert found[1] == ""
+
+
+def test_an_interrupted_translation_goes_on_in_the_same_form_alone(
+    training: Training, here: Path
+) -> None:
+    options = ["--n-best", "2", "--prefix-file", "starts"]
+    expected = translate(training, here, *options)
+    command = ["translate", training.run, "-i", "in", "-o", "out", *options]
+
+    def end() -> None:
+        in_small_chunks()
+        signal_at("transformer_cli.inference.stream", "translate_lines", 4)
+
+    assert run(*command, cwd=here, before=end).code < 0
+    go_on = partial(run, cwd=here, before=in_small_chunks)
+    assert_refused(go_on(*command, "--resume", "--replace-unk"), 2, "replace_unk was none")
+    assert_refused(go_on(*command[:-2], "--resume"), 2, "prefixes was")
+    other = [*command[:-3], "1", *command[-2:], "--beam-size", "2"]
+    assert_refused(go_on(*other, "--resume"), 2, "n_best was 2, now 1")
+    assert go_on(*command, "--resume").code == 0
+    assert (here / "out").read_text() == expected
+
+
+def test_ranks_write_what_one_process_does(training: Training, here: Path) -> None:
+    options = ["--n-best", "2", "--prefix-file", "starts", "--alignments"]
+    expected = translate(training, here, *options, "links")
+    command = ["translate", training.run, "-i", "in", "-o", "out", *options, "links of two"]
+    finished = run_ranks(2, *command, cwd=here, before=lambda _: in_small_chunks())
+    assert [(each.code, each.err) for each in finished] == [(0, ""), (0, "")]
+    assert (here / "out").read_text() == expected
+    assert (here / "links of two").read_text() == (here / "links").read_text()

@@ -38,6 +38,21 @@ FORMS = {
 }
 
 
+_session = onnxruntime.InferenceSession
+
+
+def on_one_thread(path: Path) -> Any:
+    """Several would wait for each other by spinning, on a machine that runs other tests too."""
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    return _session(path, options)
+
+
+@pytest.fixture(autouse=True)
+def _snippets_use_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(onnxruntime, "InferenceSession", on_one_thread)
+
+
 @dataclass(frozen=True)
 class Sessions:
     """ONNX Runtime on an exported model."""
@@ -49,7 +64,7 @@ class Sessions:
     @classmethod
     def of(cls, directory: Path) -> "Sessions":
         names = ("encoder.onnx", "decoder_step.onnx")
-        return cls(directory, *(onnxruntime.InferenceSession(directory / name) for name in names))
+        return cls(directory, *(on_one_thread(directory / name) for name in names))
 
     def logits(self, src: np.ndarray, tgt_in: np.ndarray) -> np.ndarray:
         """The logits after each token of ``tgt_in``, step by step."""

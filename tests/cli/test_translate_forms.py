@@ -20,10 +20,15 @@ def here(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def in_small_chunks() -> None:
+def in_small_chunks(rank: int = 0) -> None:
     from transformer_cli.inference import stream
 
     stream.CHUNK_LINES = 1
+
+
+def killed_at_the_last_line() -> None:
+    in_small_chunks()
+    signal_at("transformer_cli.inference.stream", "translate_lines", 4)
 
 
 def translate(training: Training, here: Path, *options: str | Path) -> str:
@@ -122,12 +127,7 @@ def test_an_interrupted_translation_goes_on_in_the_same_form_alone(
     options = ["--n-best", "2", "--prefix-file", "starts"]
     expected = translate(training, here, *options)
     command = ["translate", training.run, "-i", "in", "-o", "out", *options]
-
-    def end() -> None:
-        in_small_chunks()
-        signal_at("transformer_cli.inference.stream", "translate_lines", 4)
-
-    assert run(*command, cwd=here, before=end).code < 0
+    assert run(*command, cwd=here, before=killed_at_the_last_line).code < 0
     go_on = partial(run, cwd=here, before=in_small_chunks)
     assert_refused(go_on(*command, "--resume", "--replace-unk"), 2, "replace_unk was none")
     assert_refused(go_on(*command[:-2], "--resume"), 2, "prefixes was")
@@ -141,7 +141,7 @@ def test_ranks_write_what_one_process_does(training: Training, here: Path) -> No
     options = ["--n-best", "2", "--prefix-file", "starts", "--alignments"]
     expected = translate(training, here, *options, "links")
     command = ["translate", training.run, "-i", "in", "-o", "out", *options, "links of two"]
-    finished = run_ranks(2, *command, cwd=here, before=lambda _: in_small_chunks())
+    finished = run_ranks(2, *command, cwd=here, before=in_small_chunks)
     assert [(each.code, each.err) for each in finished] == [(0, ""), (0, "")]
     assert (here / "out").read_text() == expected
     assert (here / "links of two").read_text() == (here / "links").read_text()

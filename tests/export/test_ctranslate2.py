@@ -1,6 +1,7 @@
 """The same model in CTranslate2: its output, its probabilities, its files."""
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -41,6 +42,7 @@ from transformer_cli.runs.trained import Trained, load_trained
 from transformer_cli.text.tokenizer import Tokenizers, fingerprint, learn_tokenizers
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, SPECIALS, UNK_ID
 
+DOCUMENT = Path(__file__).parents[2] / "docs" / "exporting.md"
 SIZE = 40
 BANNED = [UNK_ID, BOS_ID, PAD_ID]
 # What a line-based or careless file would lose, and a token that is there twice.
@@ -320,6 +322,7 @@ def subword_run(path: Path, joint: bool) -> RunDirectory:
     )
     run.config.write_text(dump_config(config))
     model = random_model(config.model, tokenizers.src.size)
+    favour(model, BANNED, -100.0)
     state = {"step": 1, "best_step": 1}
     save_checkpoint(run.checkpoints, weights_of(model), {}, state, fingerprint(run.tokenizer))
     return run
@@ -369,6 +372,20 @@ def test_what_is_exported_has_files_that_others_read(tmp_path: Path) -> None:
     assert settings["layer_norm_epsilon"] == 1e-5
     assert settings["add_source_eos"] is True
     assert settings["decoder_start_token"] == "<BOS>"
+
+
+def test_the_documented_snippet_translates(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = subword_run(tmp_path / "run", joint=True)
+    exported(run, tmp_path / "exported")
+    (snippet,) = re.findall(r"```py\n(.*?)```", DOCUMENT.read_text(), re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {}
+    exec(snippet, names)
+    ours = Translator.load(run, "best", torch.device("cpu"), torch.float32)
+    endless = replace(ours, decoding=DecodingConfig(max_length_ratio=1000.0), max_length=256)
+    assert capsys.readouterr().out == f"{endless.translate(names['lines'])}\n"
 
 
 @pytest.mark.parametrize(

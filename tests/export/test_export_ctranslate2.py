@@ -11,7 +11,6 @@ import pytest
 from cli.conftest import Training
 from cli.process import Finished, assert_refused, run, signal_at
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "exporting.md"
 TEXT = b"1 2 3 4\n\n4 3 2 1\n6 6 6\n \n5\n1 2 3 4 5 6 1 2 3\n"
 
 

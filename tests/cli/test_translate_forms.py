@@ -54,7 +54,16 @@ def test_n_best_is_an_object_a_line(training: Training, here: Path) -> None:
 
 
 def test_a_narrow_beam_is_refused(training: Training, here: Path) -> None:
-    command = ["translate", str(training.run), "-i", "in", "--n-best", "3", "--beam-size", "2"]
+    command: list[str | Path] = [
+        "translate",
+        training.run,
+        "-i",
+        "in",
+        "--n-best",
+        "3",
+        "--beam-size",
+        "2",
+    ]
     assert_refused(run(*command, cwd=here), 2, "beam of 2", "raise --beam-size")
 
 
@@ -72,7 +81,16 @@ def test_each_line_has_its_start(training: Training, here: Path) -> None:
 )
 def test_as_many_starts_as_lines(training: Training, here: Path, starts: str, message: str) -> None:
     (here / "starts").write_text(starts)
-    command = ["translate", str(training.run), "-i", "in", "-o", "out", "--prefix-file", "starts"]
+    command: list[str | Path] = [
+        "translate",
+        training.run,
+        "-i",
+        "in",
+        "-o",
+        "out",
+        "--prefix-file",
+        "starts",
+    ]
     assert_refused(run(*command, cwd=here), 1, f"starts: {message}")
     assert {path.name for path in here.iterdir()} == {"in", "starts"}
 
@@ -110,7 +128,7 @@ def test_what_does_not_go_together_is_refused(
 
 
 def test_starts_from_nowhere_are_refused(training: Training, here: Path) -> None:
-    command = ["translate", str(training.run), "-i", "in", "--prefix-file", "none"]
+    command: list[str | Path] = ["translate", training.run, "-i", "in", "--prefix-file", "none"]
     assert_refused(run(*command, cwd=here), 1, "none: cannot be read", "check --prefix-file")
 
 
@@ -126,12 +144,12 @@ def test_an_interrupted_translation_goes_on_in_the_same_form_alone(
 ) -> None:
     options = ["--n-best", "2", "--prefix-file", "starts"]
     expected = translate(training, here, *options)
-    command = ["translate", str(training.run), "-i", "in", "-o", "out", *options]
+    command: list[str | Path] = ["translate", training.run, "-i", "in", "-o", "out", *options]
     assert run(*command, cwd=here, before=killed_at_the_last_line).code < 0
     go_on = partial(run, cwd=here, before=in_small_chunks)
     assert_refused(go_on(*command, "--resume", "--replace-unk"), 2, "replace_unk was none")
     assert_refused(go_on(*command[:-2], "--resume"), 2, "prefixes was")
-    other = [*command[:-3], "1", *command[-2:], "--beam-size", "2"]
+    other: list[str | Path] = [*command[:-3], "1", *command[-2:], "--beam-size", "2"]
     assert_refused(go_on(*other, "--resume"), 2, "n_best was 2, now 1")
     assert go_on(*command, "--resume").code == 0
     assert (here / "out").read_text() == expected
@@ -140,7 +158,16 @@ def test_an_interrupted_translation_goes_on_in_the_same_form_alone(
 def test_ranks_write_what_one_process_does(training: Training, here: Path) -> None:
     options = ["--n-best", "2", "--prefix-file", "starts", "--alignments"]
     expected = translate(training, here, *options, "links")
-    command = ["translate", str(training.run), "-i", "in", "-o", "out", *options, "links of two"]
+    command: list[str | Path] = [
+        "translate",
+        training.run,
+        "-i",
+        "in",
+        "-o",
+        "out",
+        *options,
+        "links of two",
+    ]
     finished = run_ranks(2, *command, cwd=here, before=in_small_chunks)
     assert [(each.code, each.err) for each in finished] == [(0, ""), (0, "")]
     assert (here / "out").read_text() == expected

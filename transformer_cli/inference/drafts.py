@@ -111,7 +111,8 @@ def _translation(
     src, tgt = translator.tokenizers.src, translator.tokenizers.tgt
     joined = draft.joined
     sources = _tokens(src, draft.line, draft.pieces) if aligned else []
-    tokens = [tgt.token(number) for number in joined.ids]
+    needed = linked or isinstance(tgt, WordTokenizer)
+    tokens = [tgt.token(number) for number in joined.ids] if needed else []
     if translator.replace_unk:
         for place, number in enumerate(joined.ids):
             if number == UNK_ID and place >= len(draft.forced):

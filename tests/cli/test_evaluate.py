@@ -198,6 +198,7 @@ def test_comet_is_asked_where_it_is_installed(training: Training, tmp_path: Path
     ("module", "fragments"),
     [
         ("import comet_that_is_not_there", ["comet_that_is_not_there is not installed"]),
+        ("raise AttributeError('np.float')", ["unbabel-comet cannot be imported (np.float)"]),
         (
             "def download_model(name):\n    raise KeyError('no\\nnetwork')",
             ["Unbabel/wmt22-comet-da could not be loaded", "network"],

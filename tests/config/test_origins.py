@@ -105,6 +105,11 @@ def test_they_are_read_as_they_were_written(kept: Path) -> None:
     assert load_origins(kept) == ORIGINS
 
 
+def test_a_files_name_may_be_no_text(kept: Path) -> None:
+    kept.write_text(dump_origins({"seed": Origin("\udcff.yaml", 3)}, "settings"), encoding="utf-8")
+    assert load_origins(kept) == {"seed": Origin("?.yaml", 3)}
+
+
 def test_they_belong_to_one_text_of_settings(kept: Path) -> None:
     kept.with_name("config.yaml").write_text("other settings")
     assert load_origins(kept) == {}

@@ -353,6 +353,13 @@ def test_the_best_is_not_looked_up_in_a_damaged_state(tmp_path: Path, best_step:
         find_checkpoint(tmp_path, "best")
 
 
+def test_a_time_that_is_no_number_is_refused(tmp_path: Path) -> None:
+    state = {**state_of(5), "seconds": float("inf")}
+    path = save_checkpoint(tmp_path, WEIGHTS, MOMENTS, state, TOKENIZER)
+    with pytest.raises(CheckpointError, match=f"^{path / STATE}: seconds: "):
+        Checkpoint.open(path, TOKENIZER).load_state()
+
+
 @pytest.mark.parametrize(
     ("keep", "best_step", "left"),
     [(1, 4, [4, 5]), (1, 5, [5]), (2, 1, [1, 4, 5]), (2, 4, [4, 5]), (9, 1, [1, 2, 3, 4, 5])],

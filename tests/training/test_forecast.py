@@ -75,6 +75,10 @@ def assert_same(found: dict[str, Any], expected: dict[str, Any]) -> None:
         {"average_decay": 0.9},
         {"sampled": True},
         {"clip_norm": None, "label_smoothing": 0.0},
+        {"schedule": {"kind": "noam", "warmup": 5}},
+        {"schedule": {"kind": "inverse_sqrt", "peak": 0.01, "warmup": 1}},
+        {"schedule": {"kind": "linear", "peak": 0.01, "warmup": 0}},
+        {"schedule": {"kind": "cosine", "peak": 0.01, "warmup": 2}},
     ],
     ids=str,
 )

@@ -168,6 +168,7 @@ def _prepare_dry(
     )
 
     if not ranks.leads:
+        ranks.wait()  # what they tell each other has to come within minutes
         (told,) = ranks.map(lambda items: [], [0])
         return open_prepared(settings, RunDirectory(Path(told)), line_bar)
     refuse_unfit_init(settings, run, overwrite)
@@ -179,6 +180,7 @@ def _prepare_dry(
     if prepared is None:
         place = Path(held.enter_context(tempfile.TemporaryDirectory(prefix="transformer-cli-")))
         prepared = prepare(settings, texts, RunDirectory(place), line_bar)
+    ranks.wait()
     ranks.map(lambda items: [str(place) for _ in items], [0])
     return texts, prepared
 

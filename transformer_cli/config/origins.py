@@ -92,7 +92,9 @@ def _written(node: Node) -> tuple[str, int]:
 def dump_origins(origins: Origins, config_text: str) -> str:
     """The JSON text of ``origins``, which belong to the settings of ``config_text``."""
     kept = _Kept(sha256(config_text.encode()).hexdigest(), origins)
-    return json.dumps(asdict(kept), ensure_ascii=False, indent=1) + "\n"
+    text = json.dumps(asdict(kept), ensure_ascii=False, indent=1) + "\n"
+    # A file's name need not be text.
+    return text.encode("utf-8", "replace").decode()
 
 
 def load_origins(path: Path) -> Origins:

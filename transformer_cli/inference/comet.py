@@ -35,6 +35,12 @@ def open_comet(device: torch.device) -> CometScore:
                 f"evaluate: --comet needs the package unbabel-comet, and {error.name} is not "
                 "installed; pip install unbabel-comet 'setuptools<81', or leave out --comet"
             ) from error
+        except Exception as error:  # made for other versions of what it imports, say
+            reason = " ".join(str(error).split()) or type(error).__name__
+            raise CometError(
+                f"evaluate: --comet: the package unbabel-comet cannot be imported ({reason}); "
+                "install it anew, or leave out --comet"
+            ) from error
         try:
             model = comet.load_from_checkpoint(comet.download_model(MODEL))
         except Exception as error:  # of many kinds, as several packages have a hand in it

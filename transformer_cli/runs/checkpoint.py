@@ -25,7 +25,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, NonNegativeInt, PositiveInt, ValidationError
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    FiniteFloat,
+    NonNegativeInt,
+    PositiveInt,
+    ValidationError,
+)
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
@@ -70,7 +77,7 @@ class _State(BaseModel):
     best_bleu: float = 0.0
     best_loss: float = 0.0
     bad_validations: NonNegativeInt = 0
-    seconds: float = 0.0
+    seconds: FiniteFloat = 0.0
     window: _Sums | None = None
     unvalidated: bool = False
 

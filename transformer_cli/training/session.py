@@ -113,7 +113,6 @@ class Session:
             )
             began = time.time() - self.standing.seconds
             self._events = EventLog(self.run.tensorboard, self.run.metrics, began)
-        self._started = time.monotonic() - self.standing.seconds
 
     @property
     def finished(self) -> bool:
@@ -133,6 +132,8 @@ class Session:
             TrainingError: a loss or a gradient is no longer a number.
             CheckpointError: a checkpoint cannot be written.
         """
+        # Not when the session was made: a forecast in between is no training.
+        self._started = time.monotonic() - self.standing.seconds
         if self._unvalidated:
             yield from self._validated(stop_requested)
             if self._unvalidated:

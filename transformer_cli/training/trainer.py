@@ -123,7 +123,9 @@ class Trainer:
 
     def spare(self) -> "Trainer":
         """One of its own that begins with a copy of the weights, alone: to try things out with."""
-        return Trainer(copy.deepcopy(self.model), *self._setting)
+        spare = Trainer(copy.deepcopy(self.model), *self._setting)
+        spare.step = 1  # the first that a schedule has a rate for
+        return spare
 
     def try_step(self, batches: list[Batch]) -> None:
         """Learn from ``batches``, wherever training stands, which stays there.

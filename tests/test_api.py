@@ -76,6 +76,13 @@ def test_a_text_is_not_taken_for_its_characters(translator: Translator) -> None:
     lines: Any = ["x1", 2]
     with pytest.raises(InputError, match="line 2 is int, not text"):
         translator.translate(lines)
+    with pytest.raises(InputError, match="line 2 cannot be written as UTF-8"):
+        translator.translate(["x1", "x\udcff"])
+
+
+def test_lines_may_come_one_by_one(translator: Translator) -> None:
+    assert translator.translate(line for line in LINES) == translator.translate(LINES)
+    assert translator.translate(f"{line}\n" for line in LINES) == translator.translate(LINES)
 
 
 @pytest.mark.parametrize(
@@ -84,6 +91,7 @@ def test_a_text_is_not_taken_for_its_characters(translator: Translator) -> None:
         ({"device": "gpu"}, "device: expected one of"),
         ({"precision": "float16"}, "precision: expected one of"),
         ({"threads": 0}, "threads: expected at least 1, found 0"),
+        ({"threads": 10**9}, "threads: expected at most 4096"),
     ],
 )
 def test_wrong_choices_are_refused(

@@ -4,13 +4,13 @@ This surface is small so that it can stay as it is; everything else may change w
 """
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import get_args
 
 import torch
 
-from transformer_cli.config.choices import DeviceName, PrecisionName
+from transformer_cli.config.choices import MOST_THREADS, DeviceName, PrecisionName
 from transformer_cli.errors import InputError, UsageError
 from transformer_cli.inference import translator
 from transformer_cli.model.device import choose_device, choose_precision, use_threads
@@ -56,6 +56,8 @@ class Translator:
             if value not in choices:
                 raise UsageError(f"load: {name}: expected one of {choices}, found {value!r}")
         _refuse_less_than_one("load: threads", threads)
+        if threads is not None and threads > MOST_THREADS:
+            raise UsageError(f"load: threads: expected at most {MOST_THREADS}, found {threads}")
         use_threads(threads)
         chosen = choose_device(device)
         # A model is made with random weights first: that is not to touch the caller's generator.
@@ -77,14 +79,15 @@ class Translator:
 
     def translate(
         self,
-        lines: Sequence[str],
+        lines: Iterable[str],
         beam_size: int | None = None,
         batch_tokens: int | None = None,
     ) -> list[str]:
         """Translate text, one sentence a line.
 
         Args:
-            lines: best one sentence each; one of more than 1,024 tokens is translated in pieces.
+            lines: a list, say, or an open file; best one sentence each. One of more than 1,024
+                tokens is translated in pieces.
             beam_size: hypotheses kept; 1 is greedy search. None: the run's setting.
             batch_tokens: source tokens in a batch, times the beam. None: the run's setting.
 
@@ -97,9 +100,17 @@ class Translator:
         """
         if isinstance(lines, str):
             raise InputError("translate: takes a list of lines; for one, translate([text])")
+        lines = list(lines)
         for number, line in enumerate(lines, start=1):
             if not isinstance(line, str):
                 raise InputError(f"translate: line {number} is {type(line).__name__}, not text")
+            try:
+                line.encode()
+            except UnicodeEncodeError as error:
+                raise InputError(
+                    f"translate: line {number} cannot be written as UTF-8 ({error.reason}); "
+                    "read it with another encoding"
+                ) from error
         _refuse_less_than_one("translate: beam_size", beam_size)
         _refuse_less_than_one("translate: batch_tokens", batch_tokens)
         with self._turn:

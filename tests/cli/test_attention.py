@@ -43,6 +43,10 @@ def test_what_cannot_be_drawn_is_refused(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_blank_sentence_is_refused(training: Training, tmp_path: Path) -> None:
-    finished = run("attention", training.run, " ", "-o", tmp_path / "x.png")
-    assert_refused(finished, 2, "one line that is not blank")
+@pytest.mark.parametrize("text", [" ", "1\n2", "1 \udcff"])
+def test_what_is_no_sentence_is_refused(training: Training, tmp_path: Path, text: str) -> None:
+    finished = run("attention", training.run, text, "-o", tmp_path / "x.png")
+    assert_refused(finished, 2, "SENTENCE ", "no line of UTF-8 text")
+    options = ("--translation", text, "-o", tmp_path / "x.png")
+    finished = run("attention", training.run, "1 2", *options)
+    assert_refused(finished, 2, "--translation ", "no line of UTF-8 text")

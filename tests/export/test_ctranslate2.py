@@ -394,6 +394,8 @@ def test_the_documented_snippet_translates(
         ("model.bin", b"\x06\x00\x00\x00garbage", "cannot read it"),
         ("shared_vocabulary.json", b'["a", "b"]', "2 tokens, but the tokenizer has 300"),
         ("shared_vocabulary.json", b"[", "cannot be read"),
+        ("shared_vocabulary.json", b"[" * 100_000, "cannot be read"),
+        ("shared_vocabulary.json", b"300", "is no list of tokens"),
         ("shared_vocabulary.json", None, "cannot be read"),
     ],
 )

@@ -1,6 +1,7 @@
 """A shared model: read like a run, by its sums; what was done to it is said in a line."""
 
 import json
+import resource
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -78,6 +79,8 @@ def test_the_layout_is_the_hubs(training: Training, exported: Path) -> None:
     assert config["settings"] == kept
     with safe_open(exported / "model.safetensors", "pt") as weights:
         assert weights.metadata() == {"format": "pt"}
+    modes = {path.stat().st_mode for path in exported.rglob("*") if path.is_file()}
+    assert len(modes) == 1, "whoever may read the card may read the weights"
     trained = load_file(training.run / "checkpoints/step-00000060/model.safetensors")
     shared = load_file(exported / "model.safetensors")
     assert trained.keys() == shared.keys()
@@ -144,6 +147,7 @@ def test_who_writes_to_a_run_refuses_it(own: Path, training: Training, tmp_path:
         ["train", "new.yaml", "--run-dir", own, "--overwrite"],
         ["average", own, "--last", "1"],
         ["compare", training.run, own],
+        ["report", own],
     ]
     for arguments in commands:
         finished = run(*arguments, cwd=tmp_path)
@@ -152,6 +156,17 @@ def test_who_writes_to_a_run_refuses_it(own: Path, training: Training, tmp_path:
         finished = run("translate", own, "--checkpoint", which, stdin=SOURCE)
         assert_refused(finished, 1, f"--checkpoint {which}", "leave the option out")
     assert sorted(own.rglob("*")) == before
+
+
+def test_a_full_disk_is_told_in_a_line(training: Training, tmp_path: Path) -> None:
+    directory = tmp_path / "model"
+    finished = run("export", training.run, directory, "--format", "hub", before=_with_little_room)
+    assert_refused(finished, 1, str(directory), "File too large")
+    assert list(tmp_path.iterdir()) == []
+
+
+def _with_little_room() -> None:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
 
 
 def cut(path: Path) -> None:

@@ -28,6 +28,18 @@ def test_the_n_best_come_with_falling_scores(n_best: int) -> None:
         assert [each.score for each in of_line] == sorted((e.score for e in of_line), reverse=True)
 
 
+def test_the_n_best_of_cut_lines_come_with_falling_scores() -> None:
+    translator = random_translator(end_bias=4.0, positions="learned").searching(beam_size=4)
+    translator.decoding = translator.decoding.model_copy(update={"length_penalty": 3.0})
+    lines = [numbers(count) for count in range(12, 40)]
+    found = translate_lines(translator, lines, n_best=4)
+    assert [each[0].text for each in found] == translator.translate(lines)
+    scores = [[each.score for each in of_line] for of_line in found]
+    assert scores == [sorted(of_line, reverse=True) for of_line in scores]
+    (line, *_), (piece, *_) = translate_lines(translator, [numbers(12), numbers(6)])
+    assert line.score == pytest.approx(2 * piece.score)
+
+
 @pytest.mark.parametrize("beam_size", [1, 3])
 def test_translations_begin_with_their_prefixes_whatever_the_batch(beam_size: int) -> None:
     translator = random_translator().searching(beam_size=beam_size, max_length=6)

@@ -6,7 +6,6 @@ from typing import Annotated, Literal
 import typer
 
 from transformer_cli.cli import options
-from transformer_cli.errors import UsageError
 
 
 def attention(
@@ -62,8 +61,9 @@ def attention(
 
     options.check_output(output)
     picture_format(output)
-    if not sentence.strip() or "\n" in sentence.strip():
-        raise UsageError("attention: SENTENCE is to be one line that is not blank")
+    options.check_sentence(sentence, "SENTENCE")
+    if translation is not None:
+        options.check_sentence(translation, "--translation")
     use_threads(threads)
     torch_device = choose_device(device)
     translator = Translator.load(

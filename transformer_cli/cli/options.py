@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from transformer_cli import __version__
-from transformer_cli.config.choices import DeviceName, PrecisionName
+from transformer_cli.config.choices import MOST_THREADS, DeviceName, PrecisionName
 from transformer_cli.errors import UsageError
 
 
@@ -56,7 +56,10 @@ Precision = Annotated[
 Threads = Annotated[
     int | None,
     typer.Option(
-        metavar="N", min=1, max=4096, help="CPU threads to compute with.  [default: one a core]"
+        metavar="N",
+        min=1,
+        max=MOST_THREADS,
+        help="CPU threads to compute with.  [default: one a core]",
     ),
 ]
 
@@ -71,6 +74,18 @@ def check_output(path: Path, option: str = "-o") -> None:
         raise UsageError(f"{option} {path}: is a directory; give the name of a file")
     if not path.parent.is_dir():
         raise UsageError(f"{option} {path}: there is no directory {path.parent}; make it first")
+
+
+def check_sentence(text: str, name: str) -> None:
+    """Make sure that ``text``, which ``name`` names on the command line, is a line of text.
+
+    Raises:
+        UsageError: it is blank, several lines, or bytes that are not UTF-8.
+    """
+    # What Python makes of such bytes has half a surrogate pair for each.
+    is_utf8 = not any("\ud800" <= sign <= "\udfff" for sign in text)
+    if not text.strip() or "\n" in text.strip() or not is_utf8:
+        raise UsageError(f"{name} {text!r}: is no line of UTF-8 text; give a sentence")
 
 
 def run_directory(config: Path, run_dir: Path | None) -> Path:

@@ -8,7 +8,6 @@ import typer
 
 from transformer_cli.cli import options
 from transformer_cli.cli.display import bar, line_bar, warn
-from transformer_cli.errors import UsageError
 
 
 def report(
@@ -46,13 +45,13 @@ def report(
     from transformer_cli.runs.directory import RunDirectory
 
     directory = RunDirectory(run)
+    directory.refuse_shared()
     settings = directory.load_config()
     page = output or run / "report.html"
     options.check_output(page)
     sentences = sentence or []
     for each in sentences:
-        if not each.strip() or "\n" in each or any("\ud800" <= sign <= "\udfff" for sign in each):
-            raise UsageError(f"--sentence {each!r}: is no line of UTF-8 text; give a sentence")
+        options.check_sentence(each, "--sentence")
 
     from transformer_cli.report.page import plotly_script, render
 

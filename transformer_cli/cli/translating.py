@@ -143,33 +143,30 @@ def work(job: Job, terms: Mapping[str, str], resume: bool, flushing: bool) -> No
         for _ in job.records(done):
             pass
         return
-    with _alignments(places.alignments) as alignments:
-        if places.to_stream:
-            _to_stream(places.output, job.records(), alignments, flushing)
-            return
-        # Alignments are not gone on with, so neither are their translations.
-        keep = places.are_files and alignments is None
-        all_terms = {**job.terms, **terms}
-        with (
-            output_file(places.output, all_terms, job.chunk_lines * ranks.size, keep) as file,
-            _saying_how(file),
-        ):
-            if resume:
-                file.go_on(job.lines)
-            else:
-                file.begin()
-            ranks.sum([file.kept])
-            _to_file(file, job.records(file.kept), alignments)
-
-
-def _to_stream(
-    path: Path,
-    records: Iterable[tuple[str, list[str]]],
-    alignments: TextIO | None,
-    flushing: bool,
-) -> None:
+    if places.to_stream:
+        _to_stream(places, job.records(), flushing)
+        return
+    # Alignments are not gone on with, so neither are their translations.
+    keep = places.are_files and places.alignments is None
+    all_terms = {**job.terms, **terms}
     with (
-        output_stream(path) as stream,
+        _alignments(places.alignments) as alignments,
+        output_file(places.output, all_terms, job.chunk_lines * ranks.size, keep) as file,
+        _saying_how(file),
+    ):
+        if resume:
+            file.go_on(job.lines)
+        else:
+            file.begin()
+        ranks.sum([file.kept])
+        _to_file(file, job.records(file.kept), alignments)
+
+
+def _to_stream(places: Places, records: Iterable[tuple[str, list[str]]], flushing: bool) -> None:
+    with (
+        output_stream(places.output) as stream,
+        # Inside, so that no half of them appears where nobody reads all translations.
+        _alignments(places.alignments) as alignments,
         # A bar and translations on one terminal would get in each other's way.
         _bar(hidden=stream.isatty()) as lines_bar,
     ):

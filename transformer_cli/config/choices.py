@@ -13,3 +13,5 @@ Quantization = Literal[
 
 LONGEST_SOURCE = 1024
 """Most tokens of a line that is translated as one: attention's cost grows with their square."""
+MOST_THREADS = 4096
+"""CPU threads that may be asked for. Of a billion, what makes them ends the whole process."""

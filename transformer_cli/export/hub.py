@@ -5,7 +5,7 @@ import math
 from pathlib import Path
 from typing import Any
 
-from safetensors.torch import save_file
+from safetensors.torch import save
 
 from transformer_cli import __version__
 from transformer_cli.errors import UsageError
@@ -40,8 +40,9 @@ def write_hub(run: RunDirectory, trained: Trained, directory: Path) -> None:
     tokenizer = directory / shared.TOKENIZER
     tokenizer.mkdir()
     adopt_tokenizers(run.tokenizer, learned_from(run.tokenizer), tokenizer)
-    # The header's format is what other readers of the Hub look for.
-    save_file(weights_of(trained.model), directory / MODEL, metadata={"format": "pt"})
+    # The header's format is what other readers of the Hub look for. A file that safetensors itself
+    # writes may be read by nobody else.
+    (directory / MODEL).write_bytes(save(weights_of(trained.model), metadata={"format": "pt"}))
     sums = shared.Sums(weights=sha256(directory / MODEL), tokenizer=fingerprint(tokenizer))
     config = {
         "model_type": shared.MODEL_TYPE,

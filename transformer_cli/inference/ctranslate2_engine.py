@@ -199,9 +199,11 @@ def _names(directory: Path, side: str, size: int) -> list[str]:
     own, shared = directory / f"{side}_vocabulary.json", directory / "shared_vocabulary.json"
     path = own if own.is_file() else shared
     try:
-        names: list[str] = json.loads(path.read_bytes())
-    except (OSError, ValueError) as error:
+        names = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError) as error:
         raise CheckpointError(f"{path}: cannot be read; export the model again") from error
+    if not isinstance(names, list):
+        raise CheckpointError(f"{path}: is no list of tokens; export the model again")
     if len(names) != size:
         raise CheckpointError(
             f"{path}: {len(names)} tokens, but the tokenizer has {size}; export the model again"

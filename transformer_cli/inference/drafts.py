@@ -22,7 +22,8 @@ class Translation:
     Attributes:
         text: on one line.
         log_probability: the sum over the tokens of all its pieces.
-        score: what translations of a line are ranked by: that, divided by the length penalty.
+        score: what translations of a line are ranked by: that, divided by the length penalty; of a
+            line in pieces, the sum of theirs, so that the best of each make up the best.
         links: which word of the line goes with which of ``text``, counted from 0, words being what
             white space parts; empty if nobody asked.
     """
@@ -56,6 +57,10 @@ class Draft:
         """That of the whole line."""
         ids = [number for each in self.hypotheses for number in each.ids]
         return Hypothesis(ids, sum((each.log_probability for each in self.hypotheses), start=0.0))
+
+    def score(self, length_penalty: float) -> float:
+        """The sum of its pieces' scores, which falls with its rank, as theirs do."""
+        return sum((each.score(length_penalty) for each in self.hypotheses), start=0.0)
 
     def has_unknown(self) -> bool:
         """Whether it has an unknown word other than those of the prefix."""
@@ -135,7 +140,7 @@ def _translation(
                 for place, to_word in zip(aligned, to_words, strict=True)
             }
     penalty = translator.decoding.length_penalty
-    return Translation(text, joined.log_probability, joined.score(penalty), tuple(sorted(links)))
+    return Translation(text, joined.log_probability, draft.score(penalty), tuple(sorted(links)))
 
 
 def _tokens(tokenizer: Tokenizer, line: str, pieces: Sequence[Sequence[int]]) -> list[str]:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 Record = dict[str, Any]
+_MEASURED = ("loss", "perplexity", "bleu", "bleu_lc")
 
 
 class Series(NamedTuple):
@@ -63,8 +64,12 @@ def read_records(path: Path) -> list[Record]:
 
 
 def validations(records: Sequence[Record]) -> list[Record]:
-    """The records of validations."""
-    return [record for record in records if record.get("kind") == "validation"]
+    """The steps and numbers of validations; what should be a number and is none is left out."""
+    return [
+        {"step": each["step"], **{key: _number(each, key) for key in _MEASURED}}
+        for each in records
+        if each.get("kind") == "validation"
+    ]
 
 
 def training_charts(records: Sequence[Record], step: int) -> list[Chart]:

@@ -191,7 +191,8 @@
       rows[side].replaceChildren(...words);
     }
 
-    const isMark = (text) => text in data.marks;
+    // Not `in`: a word may be called like what every object has, `constructor` say.
+    const isMark = (text) => Object.hasOwn(data.marks, text);
 
     function shown(text) {
       if (isMark(text)) return data.marks[text];

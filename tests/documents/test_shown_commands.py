@@ -38,6 +38,8 @@ TOKENIZERS = {
     "words": "{kind: words, min_freq: 2}",
     "subwords": "{kind: sentencepiece, vocab_size: 400}",
 }
+# Directories that commands read, by the format that they were exported in.
+EXPORTS = {"exported": "ctranslate2", "shared": "hub"}
 WITH_CONFIG = ("train", "vocab", "check", "config")
 # Files that a command makes or reads, by the option before them.
 INPUTS = ("-i", "--input", "--src", "--ref", "--prefix-file")
@@ -55,6 +57,9 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
         assert finished.code == 0, finished.err
         averaged = process.run("average", f"runs/{name}", "--last", "1", cwd=directory)
         assert averaged.code == 0, averaged.err
+    for name, form in EXPORTS.items():
+        exported = process.run("export", "runs/subwords", name, "--format", form, cwd=directory)
+        assert exported.code == 0, exported.err
     return directory
 
 
@@ -118,8 +123,10 @@ def _made_small(arguments: list[str], directory: Path, refused: bool) -> list[st
 
 
 def _make_runs(arguments: list[str], directory: Path, trained: Path) -> None:
-    """Have a trained run wherever the command names one."""
+    """Have a trained run, or an exported one, wherever the command names one."""
     for place, argument in enumerate(arguments):
+        if argument in EXPORTS and arguments[0] != "export":
+            shutil.copytree(trained / argument, directory / argument)
         if not argument.startswith(("runs/", "/work/runs/")) or "/" in argument[5:]:
             continue
         if place and arguments[place - 1] in ("-o", "--output"):

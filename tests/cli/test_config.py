@@ -80,6 +80,8 @@ def test_a_run_is_as_good_without_its_origins(
 def test_show_refuses_what_is_no_configuration(tmp_path: Path) -> None:
     assert_refused(run("config", "show", tmp_path), 1, f"{tmp_path}: not a run directory")
     assert_refused(run("config", "show", tmp_path / "no.yaml"), 2, "no such file")
+    (tmp_path / "config.json").write_text("{}")
+    assert_refused(run("config", "show", tmp_path), 1, f"{tmp_path}: is an exported model")
 
 
 # --- a run's origins ------------------------------------------------------------------------------
@@ -104,6 +106,9 @@ def test_vocab_writes_what_train_goes_on_with(derived: Path) -> None:
     assert again["model.d_model"] == origins["model.d_model"]
     assert again.keys() == origins.keys()
     assert "base" not in directory.config.read_text()
+    anew = ("--run-dir", directory.path, "--overwrite")
+    assert run("vocab", directory.config, *anew).code == 0
+    assert load_origins(directory.origins) == again
 
 
 # --- validate and schema --------------------------------------------------------------------------

@@ -52,6 +52,7 @@ def show(
     file, earlier = config, {}
     if config.is_dir():
         run = RunDirectory(config)
+        run.refuse_shared()
         run.load_config()  # or it is no run
         file, earlier = run.config, load_origins(run.origins)
         if not earlier:

@@ -165,6 +165,8 @@ class RunDirectory:
         for directory in (self.checkpoints, self.encoded):
             if directory.is_dir():
                 remove_leftovers(directory, ["*"])
+        # Before they go: a run may be started anew from its own config.yaml.
+        origins = traced(origins, self.config, load_origins(self.origins))
         if self.config.is_file():
             if overwrite:
                 self._clear()
@@ -174,7 +176,6 @@ class RunDirectory:
         # as a run, whenever the process dies.
         self.path.mkdir(parents=True, exist_ok=True)
         text = dump_config(config)
-        origins = traced(origins, self.config, load_origins(self.origins))
         if not self.config.is_file() or self.config.read_bytes() != text.encode():
             write_text(self.config, text)
         # Those of the settings as they first were are kept, whatever file says the same now.

@@ -122,6 +122,7 @@ def find_prepared(
         progress: draws a bar.
 
     Raises:
+        ConfigError: subwords are to be sampled, and the tokenizers cannot.
         RunError: the run was trained on another text.
         TokenizerError: the tokenizers' files are damaged.
     """
@@ -132,6 +133,7 @@ def find_prepared(
     if store is None:
         return None
     tokenizers = load_tokenizers(run.tokenizer)
+    _refuse_sampling_without_merges(config, tokenizers)
     return Prepared(tokenizers, store, encode_text(texts.val, tokenizers, progress))
 
 

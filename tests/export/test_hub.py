@@ -1,6 +1,7 @@
 """A shared model: read like a run, by its sums; what was done to it is said in a line."""
 
 import json
+import os
 import resource
 import shutil
 import subprocess
@@ -182,6 +183,11 @@ def make_a_directory_of(path: Path) -> None:
     path.mkdir()
 
 
+def make_a_pipe_of(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
 def forge(directory: Path, what: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
     path = directory / "model.safetensors"
     save_file(what(load_file(path)), path)
@@ -196,6 +202,11 @@ def write_weights(directory: Path, content: bytes) -> None:
 HARM: dict[str, tuple[Callable[[Path], object], int, str]] = {
     "weights cut": (lambda it: cut(it / "model.safetensors"), 1, "get the model again"),
     "weights gone": (lambda it: (it / "model.safetensors").unlink(), 1, "get the model again"),
+    "weights that never come": (
+        lambda it: make_a_pipe_of(it / "model.safetensors"),
+        1,
+        "get the model again",
+    ),
     "weights left to LFS": (lambda it: point(it / "model.safetensors"), 1, "git lfs pull"),
     "weights of zeros": (lambda it: write_weights(it, bytes(99)), 1, "not a safetensors file"),
     "a header of 2^63 bytes": (

@@ -1,7 +1,6 @@
 import json
-from pathlib import Path
 
-from transformer_cli.report.curves import read_records, training_charts, validations
+from transformer_cli.report.curves import training_charts
 
 TRAIN = {"kind": "train", "step": 50, "loss": 3.0, "perplexity": 20.0, "learning_rate": 0.001}
 VALIDATION = {"kind": "validation", "step": 60, "loss": 2.0, "perplexity": 7.4, "bleu": 12.5}
@@ -27,18 +26,3 @@ def test_numbers_that_json_does_not_have_are_gaps() -> None:
     assert charts[0].series[0].y == [None, 3.0]
     for chart in charts:
         json.dumps(chart.plain(), allow_nan=False)
-
-
-def test_lines_that_are_no_records_are_passed_over(tmp_path: Path) -> None:
-    path = tmp_path / "metrics.jsonl"
-    assert read_records(path) == []
-    lines = [json.dumps(TRAIN), "[1]", '{"step": "x"}', json.dumps(VALIDATION), '{"kind": "tr']
-    path.write_text("\n".join(lines))
-    assert read_records(path) == [TRAIN, VALIDATION]
-    (validation,) = validations(read_records(path))
-    assert validation == {"step": 60, "loss": 2.0, "perplexity": 7.4, "bleu": 12.5, "bleu_lc": None}
-
-
-def test_what_is_no_number_is_not_shown_as_one() -> None:
-    (validation,) = validations([{**VALIDATION, "loss": "low", "bleu": float("nan")}])
-    assert (validation["loss"], validation["bleu"], validation["perplexity"]) == (None, None, 7.4)

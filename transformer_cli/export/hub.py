@@ -1,7 +1,6 @@
 """A trained model as it is shared on the Hugging Face Hub: the layout of ``runs/shared.py``."""
 
 import json
-import math
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from transformer_cli.model.weights import weights_of
 from transformer_cli.runs import shared
 from transformer_cli.runs.checkpoint import MODEL
 from transformer_cli.runs.directory import RunDirectory
+from transformer_cli.runs.records import read_records, validations
 from transformer_cli.runs.trained import Trained
 from transformer_cli.text.tokenizer import adopt_tokenizers, fingerprint, learned_from
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, UNK_ID
@@ -88,19 +88,8 @@ def _without_paths(setting: Any) -> Any:
 
 def _score(run: RunDirectory, trained: Trained) -> Score | None:
     """What the run's validation measured of just these weights, if it did."""
-    try:
-        lines = run.metrics.read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:
-        return None
-    for line in reversed(lines):
-        try:
-            record = json.loads(line)
-            if record["kind"] == "validation" and trained.checkpoint.name == (
-                f"step-{record['step']:08d}"
-            ):
-                bleu, bleu_lc = float(record["bleu"]), float(record["bleu_lc"])
-                if math.isfinite(bleu) and math.isfinite(bleu_lc):
-                    return Score(int(record["step"]), bleu, bleu_lc)
-        except (ValueError, KeyError, TypeError, RecursionError):
-            continue  # cut short when a process was killed
+    for each in reversed(validations(read_records(run.metrics))):
+        is_of_these = trained.checkpoint.name == f"step-{each['step']:08d}"
+        if is_of_these and each["bleu"] is not None and each["bleu_lc"] is not None:
+            return Score(each["step"], each["bleu"], each["bleu_lc"])
     return None

@@ -26,17 +26,15 @@ from transformer_cli.report.breakdown import (
 )
 from transformer_cli.report.curves import (
     Chart,
-    Record,
     Series,
-    read_records,
     training_charts,
-    validations,
 )
 from transformer_cli.report.examples import SEED, Example, choose, example, sentence_scores
 from transformer_cli.report.scoring import Score, all_scores
 from transformer_cli.report.settings import Setting, chosen_settings
 from transformer_cli.report.statistics import Statistics, corpus_statistics, length_chart
 from transformer_cli.runs.directory import RunDirectory
+from transformer_cli.runs.records import Record, read_records, validations
 from transformer_cli.text.lines import Progress
 
 LOOKED_INTO = 5

@@ -1,13 +1,9 @@
 """What metrics.jsonl says, as curves."""
 
-import json
-import math
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
-Record = dict[str, Any]
-_MEASURED = ("loss", "perplexity", "bleu", "bleu_lc")
+from transformer_cli.runs.records import Record, number, validations
 
 
 class Series(NamedTuple):
@@ -43,35 +39,6 @@ class Chart(NamedTuple):
         return {**self._asdict(), "series": [each._asdict() for each in self.series]}
 
 
-def read_records(path: Path) -> list[Record]:
-    """The records of a metrics.jsonl; none if there is no such file.
-
-    Lines that are no records are passed over: the last one may be half written.
-    """
-    try:
-        text = path.read_text(encoding="utf-8", errors="replace")
-    except FileNotFoundError:
-        return []
-    found = []
-    for line in text.splitlines():
-        try:
-            record = json.loads(line)
-        except (ValueError, RecursionError):
-            continue
-        if isinstance(record, dict) and isinstance(record.get("step"), int):
-            found.append(record)
-    return found
-
-
-def validations(records: Sequence[Record]) -> list[Record]:
-    """The steps and numbers of validations; what should be a number and is none is left out."""
-    return [
-        {"step": each["step"], **{key: _number(each, key) for key in _MEASURED}}
-        for each in records
-        if each.get("kind") == "validation"
-    ]
-
-
 def training_charts(records: Sequence[Record], step: int) -> list[Chart]:
     """Loss, perplexity, BLEU and learning rate by optimizer step; those that there is data for.
 
@@ -79,13 +46,11 @@ def training_charts(records: Sequence[Record], step: int) -> list[Chart]:
         records: of metrics.jsonl.
         step: the checkpoint's, which is marked.
     """
-    trained = [record for record in records if record.get("kind") == "train"]
+    trained = [record for record in records if record["kind"] == "train"]
     validated = validations(records)
 
     def series(name: str, role: str, of: Sequence[Record], key: str) -> Series:
-        return Series(
-            name, role, [each["step"] for each in of], [_number(each, key) for each in of]
-        )
+        return Series(name, role, [each["step"] for each in of], [number(each, key) for each in of])
 
     wanted = [
         ("loss", "Loss", "nats a token", False, _both(series, trained, validated, "loss")),
@@ -136,14 +101,6 @@ def _both(series: Any, trained: list[Record], validated: list[Record], key: str)
         series("training", "train", trained, key),
         series("validation", "val", validated, key),
     ]
-
-
-def _number(record: Record, key: str) -> float | None:
-    """A number, or None for what is none or not finite, which JSON cannot say."""
-    value = record.get(key)
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    return value if math.isfinite(value) else None
 
 
 def _in_words(title: str, drawn: Sequence[Series]) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from transformer_cli.files import whole_file
-from transformer_cli.training.metrics import read_records
+from transformer_cli.runs.records import read_records
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -34,7 +34,7 @@ def draw_curves(metrics: Path, picture: Path, title: str, lowercased: bool = Fal
         OSError: it cannot be written.
         Exception: whatever else may keep matplotlib from drawing.
     """
-    records = list(read_records(metrics))
+    records = read_records(metrics)
     if not records:
         return
     # It tells of caches and fonts, which nobody has asked for.

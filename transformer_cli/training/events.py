@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from transformer_cli.errors import RunError
-from transformer_cli.training.metrics import read_records
+from transformer_cli.runs.records import read_records
 
 if TYPE_CHECKING:
     from tensorboard.compat.proto.event_pb2 import Event

@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -46,13 +46,6 @@ class MetricsLog:
                 f"{self.path}: cannot be written: {error.strerror}; mend that, and the same "
                 "command goes on from the last checkpoint"
             ) from error
-
-
-def read_records(path: Path) -> Iterator[dict[str, Any]]:
-    """The records of a metrics.jsonl; lines that tell no kind or no step are left out."""
-    for line in path.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True):
-        if _place_of(line)[0] < math.inf:
-            yield json.loads(line)
 
 
 def _place_of(line: str) -> tuple[float, str]:

@@ -1,5 +1,7 @@
 """Sampled subwords: the same text in other cuts, decided by a seed and by nothing else."""
 
+import subprocess
+import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -138,3 +140,26 @@ def test_settings_ask_for_it(side: str) -> None:
         subword_sampling(Config.model_validate(values | {"training": {}}), Tokenizers(BPE, BPE))
         is None
     )
+
+
+DRAW = """
+import sys
+from pathlib import Path
+
+from transformer_cli.text.subwords import SubwordTokenizer
+
+tokenizer = SubwordTokenizer(Path(sys.argv[1]).read_bytes(), True, Path("joint.model"))
+print(tokenizer.sample([tokenizer.encode("Straßenbahnhofhund hutlos")] * 20, 0.3, 7))
+"""
+
+
+def test_a_seed_decides_the_cuts_in_every_process(tmp_path: Path) -> None:
+    model = tmp_path / "joint.model"
+    model.write_bytes(learn_model(SETTINGS, LINES, "training text", quiet))
+    drawn = [
+        subprocess.run([sys.executable, "-c", DRAW, str(model)], capture_output=True, check=True)
+        for _ in range(2)
+    ]
+    assert drawn[0].stdout == drawn[1].stdout
+    cuts = BPE.sample([BPE.encode("Straßenbahnhofhund hutlos")] * 20, 0.3, 7)
+    assert drawn[0].stdout.decode() == f"{cuts}\n"

@@ -211,7 +211,7 @@ def learn_model(
             num_threads=_NUM_THREADS,
             minloglevel=_ERRORS_ONLY,
         )
-    except RuntimeError as error:
+    except (RuntimeError, SystemError) as error:
         if text.failure is not None:
             raise text.failure from None
         raise TokenizerError(_explain(str(error), config.vocab_size, label)) from error

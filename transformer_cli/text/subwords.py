@@ -165,11 +165,11 @@ def find_specials(processor: Any) -> Specials:
 
 
 def _can(way: Callable[..., object], **options: object) -> bool:
+    # Some versions of the library raise an error, others give nothing.
     try:
-        way("a", **options)
+        return bool(way("a", **options))
     except RuntimeError:
         return False
-    return True
 
 
 def learn_model(

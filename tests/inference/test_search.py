@@ -19,7 +19,6 @@ from transformer_cli.inference.search import (
     _beam,
     _top,
     search,
-    search_all,
 )
 from transformer_cli.model.transformer import DecoderState, Transformer
 
@@ -41,6 +40,13 @@ SRC = torch.tensor(
     ]
 )
 LIMITS = torch.tensor([9, 4, 1, 12, 7, 2, 12, 10])
+
+
+def best_of(
+    model: Transformer, src: Tensor, max_lengths: Tensor, options: SearchOptions
+) -> list[Hypothesis]:
+    """The first that is found for each row."""
+    return [first for first, *_ in search(model, src, max_lengths, options)]
 
 
 class CountingTransformer(Transformer):
@@ -96,7 +102,7 @@ def one_by_one(
     return [
         hypothesis
         for row, limit in zip(src, limits, strict=True)
-        for hypothesis in search(model, without_padding(row), limit[None], options)
+        for hypothesis in best_of(model, without_padding(row), limit[None], options)
     ]
 
 
@@ -149,13 +155,13 @@ def slow_greedy(model: Transformer, row: Tensor, limit: int) -> Hypothesis:
 @pytest.mark.parametrize("positions", ["sinusoidal", "learned"])
 def test_greedy_equals_a_loop_without_cache(positions: str, norm: str) -> None:
     model = random_model(positions=positions, norm=norm, max_positions=12)
-    found = search(model, SRC, LIMITS, GREEDY)
+    found = best_of(model, SRC, LIMITS, GREEDY)
     rows_and_limits = zip(SRC, LIMITS.tolist(), strict=True)
     assert_equal(found, [slow_greedy(model, row, limit) for row, limit in rows_and_limits])
 
 
 def test_the_random_model_is_no_easy_case() -> None:
-    found = search(random_model(), SRC, LIMITS, GREEDY)
+    found = best_of(random_model(), SRC, LIMITS, GREEDY)
     at_limit = [len(each.ids) == limit for each, limit in zip(found, LIMITS.tolist(), strict=True)]
     assert set(at_limit) == {True, False}
     assert len({tuple(each.ids) for each in found}) >= 6
@@ -165,7 +171,7 @@ def test_the_random_model_is_no_easy_case() -> None:
 def test_greedy_over_many_tokens_equals_a_loop_without_cache() -> None:
     # So many tokens that they are ranked by groups; not all of them stand in one.
     model = random_model(tgt_size=300)
-    found = search(model, SRC, LIMITS, GREEDY)
+    found = best_of(model, SRC, LIMITS, GREEDY)
     rows_and_limits = zip(SRC, LIMITS.tolist(), strict=True)
     assert_equal(found, [slow_greedy(model, row, limit) for row, limit in rows_and_limits])
     assert len({token for each in found for token in each.ids}) > 5
@@ -173,7 +179,7 @@ def test_greedy_over_many_tokens_equals_a_loop_without_cache() -> None:
 
 def test_greedy_batch_equals_one_by_one() -> None:
     model = random_model()
-    assert_equal(search(model, SRC, LIMITS, GREEDY), one_by_one(model, SRC, LIMITS, GREEDY))
+    assert_equal(best_of(model, SRC, LIMITS, GREEDY), one_by_one(model, SRC, LIMITS, GREEDY))
 
 
 def sentences_in_each_step(steps_needed: Sequence[int]) -> list[int]:
@@ -189,7 +195,7 @@ def sentences_in_each_step(steps_needed: Sequence[int]) -> list[int]:
 
 def test_finished_rows_leave_the_batch_together() -> None:
     model = random_model()
-    found = search(model, SRC, LIMITS, GREEDY)
+    found = best_of(model, SRC, LIMITS, GREEDY)
     lengths = [
         len(with_end_mark(each, limit)) for each, limit in zip(found, LIMITS.tolist(), strict=True)
     ]
@@ -201,15 +207,15 @@ def test_finished_rows_leave_the_batch_together() -> None:
 def test_one_done_sentence_of_many_stays() -> None:
     model = random_model(end_bias=-1e4)
     limits = torch.tensor([2, 5, 5, 5, 5, 5, 5, 3])
-    search(model, SRC, limits, GREEDY)
+    best_of(model, SRC, limits, GREEDY)
     assert model.sentences == [8, 8, 8, 6, 6]
 
 
 def test_a_limit_cuts_and_changes_nothing_before_it() -> None:
     model = random_model(end_bias=-1e4)
-    whole = search(model, SRC, torch.full_like(LIMITS, 12), GREEDY)
+    whole = best_of(model, SRC, torch.full_like(LIMITS, 12), GREEDY)
     assert {len(each.ids) for each in whole} == {12}
-    cut = search(model, SRC, LIMITS, GREEDY)
+    cut = best_of(model, SRC, LIMITS, GREEDY)
     expected = [each.ids[:limit] for each, limit in zip(whole, LIMITS.tolist(), strict=True)]
     assert [each.ids for each in cut] == expected
 
@@ -220,7 +226,7 @@ def test_a_limit_cuts_and_changes_nothing_before_it() -> None:
 @pytest.mark.parametrize("beam_size", [1, 2, 5])
 def test_an_end_that_is_sure_gives_an_empty_output(beam_size: int) -> None:
     model = random_model(end_bias=1e3)
-    found = search(model, SRC, LIMITS, replace(GREEDY, beam_size=beam_size))
+    found = best_of(model, SRC, LIMITS, replace(GREEDY, beam_size=beam_size))
     assert found == [Hypothesis([], 0.0)] * len(SRC)
 
 
@@ -230,7 +236,7 @@ def test_banned_ids_are_never_written(beam_size: int) -> None:
     options = replace(GREEDY, beam_size=beam_size, banned_ids=(*BANNED, 6, 7))
     with torch.no_grad():
         model.output.bias[[*options.banned_ids]] += 20.0
-    found = search(model, SRC, LIMITS, options)
+    found = best_of(model, SRC, LIMITS, options)
     assert any(each.ids for each in found)
     assert not {token for each in found for token in each.ids} & {*options.banned_ids, EOS}
 
@@ -241,7 +247,7 @@ def test_no_ids_need_be_banned(beam_size: int) -> None:
     with torch.no_grad():
         model.output.bias[UNK] += 1e3
     options = replace(GREEDY, banned_ids=(), beam_size=beam_size)
-    found = search(model, SRC[:1], torch.tensor([2]), options)
+    found = best_of(model, SRC[:1], torch.tensor([2]), options)
     assert found[0].ids == [UNK, UNK]
 
 
@@ -252,16 +258,16 @@ def test_ranking_some_rows_at_a_time_changes_nothing(
 ) -> None:
     model = random_model()
     options = replace(GREEDY, beam_size=beam_size)
-    expected = search(model, SRC, LIMITS, options)
+    expected = best_of(model, SRC, LIMITS, options)
     monkeypatch.setitem(_CHUNK_ELEMENTS, "cpu", rows_at_a_time * TGT_SIZE)
-    assert_equal(search(model, SRC, LIMITS, options), expected)
+    assert_equal(best_of(model, SRC, LIMITS, options), expected)
 
 
 @pytest.mark.parametrize("beam_size", [1, 2, 4, 7])
 def test_log_probability_is_that_of_a_full_pass(beam_size: int) -> None:
     model = random_model()
     options = replace(GREEDY, beam_size=beam_size, length_penalty=0.6)
-    found = search(model, SRC, LIMITS, options)
+    found = best_of(model, SRC, LIMITS, options)
     expected = [
         log_probability(model, row, with_end_mark(each, limit))
         for row, each, limit in zip(SRC, found, LIMITS.tolist(), strict=True)
@@ -276,14 +282,14 @@ def test_a_beam_of_one_is_greedy() -> None:
     model = random_model()
     with torch.inference_mode():
         found = [best for best, *_ in _beam(model, SRC, LIMITS, GREEDY)]
-    assert_equal(found, search(model, SRC, LIMITS, GREEDY))
+    assert_equal(found, best_of(model, SRC, LIMITS, GREEDY))
 
 
 @pytest.mark.parametrize("beam_size", [2, 5, 9])
 def test_beam_batch_equals_one_by_one(beam_size: int) -> None:
     model = random_model()
     options = replace(GREEDY, beam_size=beam_size, length_penalty=0.6)
-    assert_equal(search(model, SRC, LIMITS, options), one_by_one(model, SRC, LIMITS, options))
+    assert_equal(best_of(model, SRC, LIMITS, options), one_by_one(model, SRC, LIMITS, options))
 
 
 def test_beam_over_many_tokens_equals_one_by_one() -> None:
@@ -291,7 +297,7 @@ def test_beam_over_many_tokens_equals_one_by_one() -> None:
     model = random_model(tgt_size=300)
     for beam_size in (2, 5):
         options = replace(GREEDY, beam_size=beam_size)
-        found = search(model, SRC, LIMITS, options)
+        found = best_of(model, SRC, LIMITS, options)
         assert_equal(found, one_by_one(model, SRC, LIMITS, options))
         expected = [
             log_probability(model, row, with_end_mark(each, limit))
@@ -305,10 +311,10 @@ def test_finished_sentences_leave_the_beam_together() -> None:
     options = replace(GREEDY, beam_size=3)
     steps_needed = []
     for row, limit in zip(SRC, LIMITS, strict=True):
-        search(model, without_padding(row), limit[None], options)
+        best_of(model, without_padding(row), limit[None], options)
         steps_needed.append(len(model.sentences))
     assert len(set(steps_needed)) >= 4, "the case is too easy"
-    search(model, SRC, LIMITS, options)
+    best_of(model, SRC, LIMITS, options)
     assert model.sentences == sentences_in_each_step(steps_needed)
     assert model.hypotheses == [1] + [3] * (max(steps_needed) - 1)
 
@@ -334,7 +340,7 @@ def test_a_beam_of_everything_is_exhaustive(length_penalty: float) -> None:
     # step, and 40 outputs that end by then. A beam of 120 loses none and does not stop early.
     model = random_model(tgt_size=7)
     options = replace(GREEDY, beam_size=120, length_penalty=length_penalty)
-    found = search(model, SRC, torch.full_like(LIMITS, 4), options)
+    found = best_of(model, SRC, torch.full_like(LIMITS, 4), options)
     for row, hypothesis in zip(SRC, found, strict=True):
         endings = every_ending(model, row, length=3)
         assert len(endings) == 40
@@ -351,7 +357,7 @@ def test_a_beam_wider_than_the_vocabulary_goes_on_from_no_end(length_penalty: fl
         torch.manual_seed(seed)
         model = random_model(tgt_size=6)
         options = replace(GREEDY, beam_size=8, length_penalty=length_penalty)
-        found = search(model, SRC, LIMITS, options)
+        found = best_of(model, SRC, LIMITS, options)
         assert not {EOS} & {token for each in found for token in each.ids}
         assert_equal(found, one_by_one(model, SRC, LIMITS, options))
 
@@ -418,7 +424,7 @@ def search_script(
     """The best output's ids, its probability to 6 places, and the number of steps it took."""
     model = ScriptedTransformer(script).eval()
     options = replace(GREEDY, beam_size=beam_size, length_penalty=length_penalty)
-    (found,) = search(model, ONE_SRC, torch.tensor([limit]), options)
+    (found,) = best_of(model, ONE_SRC, torch.tensor([limit]), options)
     return found.ids, round(math.exp(found.log_probability), 6), model.steps
 
 
@@ -541,8 +547,8 @@ def test_all_hypotheses_come_best_first_and_the_best_is_what_search_finds(
 ) -> None:
     model = random_model()
     options = replace(GREEDY, beam_size=4, length_penalty=length_penalty)
-    found = search_all(model, SRC, LIMITS, options)
-    assert_equal([best for best, *_ in found], search(model, SRC, LIMITS, options))
+    found = search(model, SRC, LIMITS, options)
+    assert_equal([best for best, *_ in found], best_of(model, SRC, LIMITS, options))
     assert max(map(len, found)) == 4
     for row, limit, hypotheses in zip(SRC, LIMITS.tolist(), found, strict=True):
         scores = [each.score(length_penalty) for each in hypotheses]
@@ -558,8 +564,8 @@ def test_no_prefixes_are_empty_prefixes(beam_size: int) -> None:
     model = random_model()
     options = replace(GREEDY, beam_size=beam_size)
     nothing = torch.full((len(SRC), 3), NOT_FORCED)
-    expected = search_all(model, SRC, LIMITS, options)
-    assert search_all(model, SRC, LIMITS, options, nothing) == expected
+    expected = search(model, SRC, LIMITS, options)
+    assert search(model, SRC, LIMITS, options, nothing) == expected
 
 
 @pytest.mark.parametrize("beam_size", [1, 2, 5])
@@ -567,7 +573,7 @@ def test_outputs_begin_with_their_prefixes_and_are_as_likely_as_they_say(beam_si
     model = random_model()
     options = replace(GREEDY, beam_size=beam_size)
     limits = LIMITS.clamp(min=4)
-    found = search_all(model, SRC, limits, options, padded(PREFIXES))
+    found = search(model, SRC, limits, options, padded(PREFIXES))
     for row, limit, prefix, hypotheses in zip(SRC, limits.tolist(), PREFIXES, found, strict=True):
         for each in hypotheses:
             assert each.ids[: len(prefix)] == prefix
@@ -581,10 +587,10 @@ def test_prefixes_in_a_batch_equal_one_by_one(beam_size: int) -> None:
     model = random_model()
     options = replace(GREEDY, beam_size=beam_size, length_penalty=0.6)
     limits = LIMITS.clamp(min=4)
-    together = search_all(model, SRC, limits, options, padded(PREFIXES))
+    together = search(model, SRC, limits, options, padded(PREFIXES))
     for row, limit, prefix, hypotheses in zip(SRC, limits, PREFIXES, together, strict=True):
         start = padded([prefix]) if prefix else None
-        (alone,) = search_all(model, without_padding(row), limit[None], options, start)
+        (alone,) = search(model, without_padding(row), limit[None], options, start)
         assert_equal(hypotheses, alone)
 
 
@@ -594,7 +600,7 @@ def test_the_start_of_the_best_output_gives_that_output(count: int) -> None:
     model = random_model()
     for beam_size in (1, 40):
         options = replace(GREEDY, beam_size=beam_size)
-        best = search(model, SRC, LIMITS, options)
+        best = best_of(model, SRC, LIMITS, options)
         starts = padded([each.ids[:count] for each in best])
-        again = search_all(model, SRC, LIMITS, options, starts)
+        again = search(model, SRC, LIMITS, options, starts)
         assert_equal([first for first, *_ in again], best)

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 import pytest
 from translators import LINES, numbers, random_translator
 
+from transformer_cli.errors import InputError
 from transformer_cli.inference.lines import CutLine
 from transformer_cli.inference.stream import translate_stream, with_prefixes
 
@@ -23,6 +24,13 @@ def test_a_stream_gives_a_line_for_a_line(count: int) -> None:
     expected = translator.translate(lines)
     records = translate_stream(translator, unforced(iter(lines)), chunk_lines=3)
     assert list(records) == [[text] for text in expected]
+
+
+def test_a_prefix_that_is_too_long_is_named_by_its_line() -> None:
+    translator = random_translator(positions="learned")
+    lines = [("5", ""), ("5", "9 9"), ("5", numbers(12))]
+    with pytest.raises(InputError, match=r"^prefix of line 9: 12 tokens"):
+        list(translate_stream(translator, iter(lines), chunk_lines=1, first_line=7))
 
 
 def test_a_stream_reads_no_further_than_its_chunk() -> None:

@@ -47,7 +47,7 @@ def report(
     directory = RunDirectory(run)
     directory.refuse_shared()
     settings = directory.load_config()
-    page = output or run / "report.html"
+    page = output or directory.report
     options.check_output(page)
     sentences = sentence or []
     for each in sentences:

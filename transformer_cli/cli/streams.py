@@ -52,8 +52,12 @@ def output_stream(path: Path) -> Iterator[TextIO]:
             if not isinstance(error, BrokenPipeError):
                 raise
         return
-    with path.open("w", encoding="utf-8", newline="") as file:
-        yield file
+    try:
+        with path.open("w", encoding="utf-8", newline="") as file:
+            yield file
+    except OSError as error:
+        error.filename = error.filename or str(path)
+        raise
 
 
 def prompted(lines: Iterable[bytes]) -> Iterator[bytes]:

@@ -1,9 +1,7 @@
 """``transformer-cli train``."""
 
 import signal
-import tempfile
 from contextlib import ExitStack
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -16,10 +14,8 @@ from transformer_cli.errors import UsageError
 from transformer_cli.ranks import Ranks
 
 if TYPE_CHECKING:
-    from transformer_cli.config.origins import Origins
-    from transformer_cli.config.schema import Config
+    from transformer_cli.cli.training_setup import Setup
     from transformer_cli.runs.directory import RunDirectory
-    from transformer_cli.training.preparation import Prepared, Texts
     from transformer_cli.training.session import Session
 
 DryRun = Annotated[
@@ -66,7 +62,7 @@ def train(
     elif ranks.leads:
         refuse_if_locked(run)  # before torch is imported: a second training is told at once
 
-    from transformer_cli.cli.training_setup import Setup
+    from transformer_cli.cli.training_setup import Setup, prepare, prepare_dry
     from transformer_cli.model.device import (
         bound_kernel_caches,
         choose_device,
@@ -84,18 +80,13 @@ def train(
     with ranks.joined(torch_device) as ranks, ExitStack() as held:
         # Started again by torchrun, it would discard what was trained before that.
         discarding = overwrite and not ranks.restarts
-        texts, prepared = (
-            _prepare_dry(settings, run, discarding, ranks, held)
-            if dry_run
-            else _prepare(settings, origins, run, discarding, ranks, held)
-        )
+        if dry_run:
+            texts, prepared = prepare_dry(settings, run, discarding, ranks, held, line_bar)
+        else:
+            texts, prepared = prepare(settings, origins, run, discarding, ranks, held, line_bar)
         setup = Setup(settings, texts, prepared, run, torch_device, torch_precision, ranks)
         if dry_run:
-            setup.trainer.step = 0 if discarding else newest_step(run.checkpoints)
-            lines = list(table(setup.summary(always_probe=True)))
-            ranks.wait()  # nobody reads any more what goes away now
-            if ranks.leads:
-                typer.echo("\n".join(lines))
+            _tell(setup, 0 if discarding else newest_step(run.checkpoints))
             return
         tokenizer = fingerprint(run.tokenizer)
         session = Session(settings, run, setup.trainer, tokenizer, setup.validate)
@@ -110,79 +101,25 @@ def train(
         same = "the same command without --overwrite" if overwrite else "the same command"
         log(f"stopped at step {session.trainer.step}; {same} goes on from there")
         raise typer.Exit(128 + (stop_requested.signal or signal.SIGTERM))
+    if ranks.leads:
+        typer.echo(_outcome(session, run))
+
+
+def _tell(setup: "Setup", step: int) -> None:
+    """Print what a training would be, and take, from a step on."""
+    setup.trainer.step = step
+    lines = list(table(setup.summary(always_probe=True)))
+    setup.ranks.wait()  # nobody reads any more what goes away now
+    if setup.ranks.leads:
+        typer.echo("\n".join(lines))
+
+
+def _outcome(session: "Session", run: "RunDirectory") -> str:
     standing = session.standing
     done = f"{run.path}: trained {session.trainer.step} steps in {standing.seconds:.0f} s"
     if standing.best_step is not None:
         done += f"; best validation BLEU {standing.best_bleu:.2f} at step {standing.best_step}"
-    if ranks.leads:
-        typer.echo(done)
-
-
-def _prepare(
-    settings: "Config",
-    origins: "Origins",
-    run: "RunDirectory",
-    overwrite: bool,
-    ranks: Ranks,
-    held: ExitStack,
-) -> tuple["Texts", "Prepared"]:
-    """Have the leading rank make what is not there yet; the others read what it has made.
-
-    Args:
-        settings: the experiment's.
-        origins: where they come from.
-        run: where to.
-        overwrite: whether to start anew.
-        ranks: who works on it.
-        held: what keeps the run's lock, once the leading rank has it.
-    """
-    from transformer_cli.data.store import stored_survey
-    from transformer_cli.runs.inheritance import refuse_unfit_init
-    from transformer_cli.runs.lock import locked
-    from transformer_cli.training.preparation import open_prepared, prepare, read_texts
-
-    if not ranks.leads:
-        ranks.wait()
-        return open_prepared(settings, run, line_bar)
-    refuse_unfit_init(settings, run, overwrite)
-    texts = read_texts(settings.data, stored_survey(run.encoded))
-    held.enter_context(locked(run))
-    run.prepare(settings, overwrite, origins)
-    prepared = prepare(settings, texts, run, line_bar)
-    ranks.wait()
-    return texts, prepared
-
-
-def _prepare_dry(
-    settings: "Config", run: "RunDirectory", overwrite: bool, ranks: Ranks, held: ExitStack
-) -> tuple["Texts", "Prepared"]:
-    """As ``_prepare`` does, in a directory that ``held`` removes, unless all is in the run."""
-    from transformer_cli.data.store import stored_survey
-    from transformer_cli.runs.directory import RunDirectory
-    from transformer_cli.runs.inheritance import refuse_unfit_init
-    from transformer_cli.training.preparation import (
-        find_prepared,
-        open_prepared,
-        prepare,
-        read_texts,
-    )
-
-    if not ranks.leads:
-        ranks.wait()  # what they tell each other has to come within minutes
-        (told,) = ranks.map(lambda items: [], [0])
-        return open_prepared(settings, RunDirectory(Path(told)), line_bar)
-    refuse_unfit_init(settings, run, overwrite)
-    is_begun = run.config.is_file() and not overwrite
-    is_of_use = is_begun and not run.refuse_changes(settings)
-    texts = read_texts(settings.data, stored_survey(run.encoded))
-    prepared = find_prepared(settings, texts, run, line_bar) if is_of_use else None
-    place = run.path
-    if prepared is None:
-        place = Path(held.enter_context(tempfile.TemporaryDirectory(prefix="transformer-cli-")))
-        prepared = prepare(settings, texts, RunDirectory(place), line_bar)
-    ranks.wait()
-    ranks.map(lambda items: [str(place) for _ in items], [0])
-    return texts, prepared
+    return done
 
 
 def _follow(session: "Session", stop_requested: StopRequest) -> None:

@@ -1,11 +1,16 @@
-"""What ``train`` puts together: a trainer, how its model is validated, and a summary of both."""
+"""What ``train`` puts together: text, a trainer, how its model is validated, and a summary."""
 
+import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
 
+from transformer_cli.config.origins import Origins
 from transformer_cli.config.schema import Config
+from transformer_cli.data.store import stored_survey
 from transformer_cli.inference.evaluation import GivenUpError, evaluate, measurable
 from transformer_cli.inference.translator import Translator
 from transformer_cli.model.transformer import build_model
@@ -13,8 +18,11 @@ from transformer_cli.model.weights import load_weights
 from transformer_cli.ranks import Ranks
 from transformer_cli.runs.checkpoint import list_checkpoints
 from transformer_cli.runs.directory import RunDirectory
-from transformer_cli.runs.inheritance import inherited_weights
+from transformer_cli.runs.inheritance import inherited_weights, refuse_unfit_init
+from transformer_cli.runs.lock import locked
+from transformer_cli.text.lines import Progress
 from transformer_cli.text.vocabulary import PAD_ID
+from transformer_cli.training import preparation
 from transformer_cli.training.forecast import PROBED, WORTHWHILE, forecast
 from transformer_cli.training.preparation import (
     Prepared,
@@ -25,6 +33,65 @@ from transformer_cli.training.preparation import (
 from transformer_cli.training.session import Validation
 from transformer_cli.training.summary import Row, computing, expectation, summary
 from transformer_cli.training.trainer import Trainer
+
+
+def prepare(
+    settings: Config,
+    origins: Origins,
+    run: RunDirectory,
+    overwrite: bool,
+    ranks: Ranks,
+    held: ExitStack,
+    progress: Progress,
+) -> tuple[Texts, Prepared]:
+    """Have the leading rank make what is not there yet; the others read what it has made.
+
+    Args:
+        settings: the experiment's.
+        origins: where they come from.
+        run: where to.
+        overwrite: whether to start anew.
+        ranks: who works on it.
+        held: what keeps the run's lock, once the leading rank has it.
+        progress: draws a bar.
+    """
+    if not ranks.leads:
+        ranks.wait()
+        return preparation.open_prepared(settings, run, progress)
+    refuse_unfit_init(settings, run, overwrite)
+    texts = preparation.read_texts(settings.data, stored_survey(run.encoded))
+    held.enter_context(locked(run))
+    run.prepare(settings, overwrite, origins)
+    prepared = preparation.prepare(settings, texts, run, progress)
+    ranks.wait()
+    return texts, prepared
+
+
+def prepare_dry(
+    settings: Config,
+    run: RunDirectory,
+    overwrite: bool,
+    ranks: Ranks,
+    held: ExitStack,
+    progress: Progress,
+) -> tuple[Texts, Prepared]:
+    """As ``prepare`` does, in a directory that ``held`` removes, unless all is in the run."""
+    if not ranks.leads:
+        ranks.wait()  # what they tell each other has to come within minutes
+        (told,) = ranks.map(lambda items: [], [0])
+        return preparation.open_prepared(settings, RunDirectory(Path(told)), progress)
+    refuse_unfit_init(settings, run, overwrite)
+    is_begun = run.config.is_file() and not overwrite
+    is_of_use = is_begun and not run.refuse_changes(settings)
+    texts = preparation.read_texts(settings.data, stored_survey(run.encoded))
+    prepared = preparation.find_prepared(settings, texts, run, progress) if is_of_use else None
+    place = run.path
+    if prepared is None:
+        place = Path(held.enter_context(tempfile.TemporaryDirectory(prefix="transformer-cli-")))
+        prepared = preparation.prepare(settings, texts, RunDirectory(place), progress)
+    ranks.wait()
+    ranks.map(lambda items: [str(place) for _ in items], [0])
+    return texts, prepared
 
 
 @dataclass

@@ -59,8 +59,10 @@ class Places:
             options.check_output(self.alignments, "--alignments")
             if str(self.alignments) == "-":
                 raise UsageError("translate: --alignments needs the name of a file")
-            if self.alignments.resolve() == self.output.resolve():
-                raise UsageError(f"translate: -o and --alignments are both {self.output}")
+            others = {"-i": self.input, "-o": self.output, "--prefix-file": self.prefixes}
+            for option, path in others.items():
+                if path is not None and self.alignments.resolve() == path.resolve():
+                    raise UsageError(f"translate: {option} and --alignments are both {path}")
             if resume:
                 raise UsageError(
                     "translate: --resume does not go on with --alignments; leave one of them out"

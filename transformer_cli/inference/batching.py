@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from transformer_cli.data.batches import cut_by_tokens, pad_rows
-from transformer_cli.inference.search import NOT_FORCED, Hypothesis, SearchOptions, search_all
+from transformer_cli.inference.search import NOT_FORCED, Hypothesis, SearchOptions, search
 from transformer_cli.inference.workers import map_on_cores
 from transformer_cli.model.device import autocast
 from transformer_cli.model.products import packed_weights
@@ -25,7 +25,7 @@ def search_batches(
     progress: Callable[[int], object],
     give_up: Callable[[], bool],
 ) -> list[list[Hypothesis]]:
-    """What ``search_all`` finds for each source, whatever else is in its batch.
+    """What ``search`` finds for each source, whatever else is in its batch.
 
     Args:
         model: in evaluation mode.
@@ -50,7 +50,7 @@ def search_batches(
         if give_up():
             return [[] for _ in batch]
         with autocast(device, precision):
-            return search_all(
+            return search(
                 model,
                 pad_rows([sources[index] for index in batch]).to(device),
                 torch.tensor([max_lengths[index] for index in batch], device=device),

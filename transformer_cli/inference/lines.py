@@ -68,7 +68,7 @@ def translate_lines(
         on_cut(cut)
     pieces = [cut_evenly(ids, translator.longest_source) for ids in sources]
     starts = [prefix.strip() for prefix in prefixes or [""] * len(lines)]
-    forced = [_prefix_ids(translator, start) for start in starts]
+    forced = [translator.tokenizers.tgt.encode(start) for start in starts]
     remaining = iter(
         translator.search_ids(
             [[*piece, EOS_ID] for of_line in pieces for piece in of_line],
@@ -101,12 +101,18 @@ def cut_evenly(ids: list[int], longest: int) -> list[list[int]]:
     return [ids[start:end] for start, end in pairwise(ends)]
 
 
-def _prefix_ids(translator: "Translator", text: str) -> list[int]:
-    ids = translator.tokenizers.tgt.encode(text)
+def refuse_long_prefix(translator: "Translator", text: str, line: int) -> None:
+    """Make sure that the model has positions enough for what a translation begins with.
+
+    Raises:
+        InputError: it has not.
+    """
     limit = translator.positions
-    if limit is not None and len(ids) >= limit:
+    if limit is None:
+        return
+    tokens = len(translator.tokenizers.tgt.encode(text))
+    if tokens >= limit:
         raise InputError(
-            f"the prefix '{text[:30]}…' has {len(ids):,} tokens, but this model's learned "
-            f"positions take {limit - 1:,} (model.max_positions); give a shorter one"
+            f"prefix of line {line:,}: {tokens:,} tokens, but this model's learned positions "
+            f"take {limit - 1:,} (model.max_positions); give a shorter one"
         )
-    return ids

@@ -53,7 +53,7 @@ NOT_FORCED = -1
 
 
 @torch.inference_mode()
-def search_all(
+def search(
     model: Transformer,
     src: Int[Tensor, "batch src"],
     max_lengths: Int[Tensor, " batch"],
@@ -73,16 +73,6 @@ def search_all(
     if options.beam_size == 1:
         return [[found] for found in _greedy(model, src, max_lengths, options, prefixes)]
     return _beam(model, src, max_lengths, options, prefixes)
-
-
-def search(
-    model: Transformer,
-    src: Int[Tensor, "batch src"],
-    max_lengths: Int[Tensor, " batch"],
-    options: SearchOptions,
-) -> list[Hypothesis]:
-    """The best hypothesis that ``search_all`` finds for each row of ``src``."""
-    return [found[0] for found in search_all(model, src, max_lengths, options)]
 
 
 # Logits made at a time. Few enough on a CPU to be ranked before they leave its caches.

@@ -8,7 +8,7 @@ from itertools import islice
 
 from transformer_cli.errors import InputError
 from transformer_cli.inference.drafts import Translation
-from transformer_cli.inference.lines import CutLine, ignore, translate_lines
+from transformer_cli.inference.lines import CutLine, ignore, refuse_long_prefix, translate_lines
 from transformer_cli.inference.translator import Translator
 from transformer_cli.ranks import ALONE, Ranks
 
@@ -111,6 +111,8 @@ def translate_stream(
     remaining = iter(lines)
     for first in remaining:
         chunk = [first, *islice(remaining, chunk_lines * ranks.size - 1)]
+        for number, (_, prefix) in enumerate(chunk, start=first_line):
+            refuse_long_prefix(translator, prefix, number)  # on all ranks alike
         share = partial(_translate_share, translator, form, first_line, on_cut, ranks)
         yield from ranks.map(share, chunk)
         first_line += len(chunk)

@@ -89,6 +89,11 @@ class RunDirectory:
         return self.path / "curves.png"
 
     @property
+    def report(self) -> Path:
+        """The page that ``report`` makes of the run."""
+        return self.path / "report.html"
+
+    @property
     def _own(self) -> tuple[Path, ...]:
         """All that is written to, but for the lock."""
         files = (self.config, self.origins, self.metrics, self.curves)
@@ -221,7 +226,7 @@ class RunDirectory:
             if directory.is_dir():
                 remove_directory(directory)
         self.forget_text()
-        for file in (self.metrics, self.curves, self.origins):
+        for file in (self.metrics, self.curves, self.origins, self.report):
             file.unlink(missing_ok=True)
 
     def refuse_changes(self, config: Config) -> bool:

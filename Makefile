@@ -27,7 +27,8 @@ setup: $(INSTALLED)
 $(INSTALLED): pyproject.toml constraints.txt
 	$(PYTHON) -m venv --clear $(VENV)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
-	touch $@
+	@touch $@
+	@echo 'ready: . $(BIN)/activate'
 
 demo: setup
 	$(CLI) vocab configs/toy.yaml --run-dir $(DEMO) --overwrite

@@ -18,6 +18,13 @@ def test_an_average_is_evaluated_and_translated_with_like_any_checkpoint(own_run
         assert translated.out.count("\n") == 1
 
 
+def test_all_checkpoints_are_averaged_unless_a_number_is_given(own_run: Path) -> None:
+    finished = run("average", own_run)
+    assert (finished.code, finished.err) == (0, "")
+    there = sorted(path.name for path in (own_run / "checkpoints").glob("step-*"))
+    assert finished.out.endswith(f": the average of {', '.join(there)}\n")
+
+
 def test_training_goes_on_beside_an_average(own_run: Path) -> None:
     assert run("average", own_run, "--last", "2").code == 0
     config = own_run / "config.yaml"
@@ -33,4 +40,9 @@ def test_mistakes_are_one_line(own_run: Path, tmp_path: Path) -> None:
     assert_refused(run("average", tmp_path / "none"), 1, "not a run directory")
     assert not (tmp_path / "none").exists()
     assert_refused(run("average", own_run, own_run), 2, "named twice")
-    assert_refused(run("evaluate", own_run, "--checkpoint", "average"), 1, "no average yet")
+    assert_refused(
+        run("evaluate", own_run, "--checkpoint", "average"),
+        1,
+        "no average yet",
+        f"average {own_run}",
+    )

@@ -211,3 +211,12 @@ def test_comet_that_cannot_be_had_is_said_before_the_work(
     (tmp_path / "comet.py").write_text(module)
     finished = run("evaluate", training.run, "--comet", before=partial(add_modules, tmp_path))
     assert_refused(finished, 1, "evaluate: --comet", *fragments, "leave out --comet")
+
+
+def test_a_score_costs_no_input(training: Training, tmp_path: Path) -> None:
+    text = tmp_path / "text"
+    text.write_text("s1 s2\n")
+    arguments = ("--src", text, "--ref", text, "-o", text)
+    refused = run("evaluate", training.run, *arguments)
+    assert_refused(refused, 2, f"-o {text}: is the file that --src reads")
+    assert text.read_text() == "s1 s2\n"

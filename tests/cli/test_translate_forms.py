@@ -116,6 +116,9 @@ def test_alignments_appear_whole_line_by_line(training: Training, here: Path) ->
     [
         (["--alignments", "links", "--resume", "-o", "out"], "--resume does not go on with"),
         (["--alignments", "out", "-o", "out"], "-o and --alignments are both out"),
+        (["-o", "in"], "-o in: is the file that -i reads"),
+        (["--alignments", "in"], "--alignments in: is the file that -i reads"),
+        (["-o", "in", "--prefix-file", "in"], "-o in: is the file that"),
         (["--alignments", "-"], "--alignments needs the name of a file"),
         (["--alignments", "no/links"], "--alignments no/links: there is no directory no"),
         (["--resume", "-o", "out", "--prefix-file", "-"], "--resume needs files; name them with"),

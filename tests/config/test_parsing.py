@@ -135,3 +135,8 @@ def test_aliases_are_refused_so_that_they_cannot_loop_or_swell() -> None:
 def test_deep_nesting_is_refused() -> None:
     assert _refusal(f"a: {'[' * 900}{']' * 900}") == "x.yaml:1: a: nested too deeply"
     assert _refusal("".join(f"{' ' * n}- \n" for n in range(5000))).endswith("nested too deeply")
+
+
+def test_tabs_are_told_what_to_be() -> None:
+    with pytest.raises(ConfigError, match=r"^2: not YAML: .*; indent with spaces, not tabs$"):
+        parse("a:\n\tb: 1\n", lambda line: Place(str(line)))

@@ -79,7 +79,10 @@ def test_a_missing_file_and_a_directory_are_named(tmp_path: Path) -> None:
     missing = tmp_path / "text.de"
     with pytest.raises(CorpusError) as error:
         read_lines(missing)
-    assert str(error.value) == f"{missing}: there is no such file; check the path"
+    assert str(error.value) == (
+        f"{missing}: there is no such file; paths start from the directory that the command is "
+        "run in"
+    )
     with pytest.raises(CorpusError) as error:
         read_lines(tmp_path)
     assert str(error.value).startswith(f"{tmp_path}: this is a directory")

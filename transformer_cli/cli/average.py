@@ -15,9 +15,11 @@ def average(
         typer.Argument(metavar="RUN", help="Run directory of a training.", show_default=False),
     ],
     last: Annotated[
-        int,
-        typer.Option(metavar="N", min=1, help="How many of the newest checkpoints of each run."),
-    ] = 5,
+        int | None,
+        typer.Option(
+            metavar="N", min=1, help="The newest N checkpoints of each run.  [default: all]"
+        ),
+    ] = None,
     version: options.Version = False,
 ) -> None:
     """Average the weights of a run's newest checkpoints.
@@ -29,7 +31,7 @@ def average(
 
     \b
     Example:
-      transformer-cli average runs/multi30k_de_en --last 5
+      transformer-cli average runs/multi30k_de_en
       transformer-cli evaluate runs/multi30k_de_en --checkpoint average
     """
     from transformer_cli.runs.averaging import average_runs

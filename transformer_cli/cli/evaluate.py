@@ -65,7 +65,7 @@ def evaluate(
     from transformer_cli.runs.trained import open_checkpoint
 
     if output is not None:
-        options.check_output(output)
+        options.check_output(output, inputs={"--src": src, "--ref": ref})
     directory = RunDirectory(run)
     name, text = _text(directory.load_config(), split, src, ref)
     use_threads(threads)

@@ -1,5 +1,6 @@
 """Options that several commands share."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -64,12 +65,22 @@ Threads = Annotated[
 ]
 
 
-def check_output(path: Path, option: str = "-o") -> None:
+def check_output(
+    path: Path, option: str = "-o", inputs: Mapping[str, Path | None] | None = None
+) -> None:
     """Make sure, before long work, that a file can be made at ``path``, which ``option`` names.
+
+    Args:
+        path: where to.
+        option: what names it.
+        inputs: files that the command reads, by their options: none is to be written over.
 
     Raises:
         UsageError: it cannot.
     """
+    for name, other in (inputs or {}).items():
+        if other is not None and path.is_file() and other.is_file() and path.samefile(other):
+            raise UsageError(f"{option} {path}: is the file that {name} reads; name another one")
     if path.is_dir():
         raise UsageError(f"{option} {path}: is a directory; give the name of a file")
     if not path.parent.is_dir():
@@ -84,7 +95,9 @@ def check_sentence(text: str, name: str) -> None:
     """
     # What Python makes of such bytes has half a surrogate pair for each.
     is_utf8 = not any("\ud800" <= sign <= "\udfff" for sign in text)
-    if not text.strip() or "\n" in text.strip() or not is_utf8:
+    if not text.strip():
+        raise UsageError(f"{name}: is empty; give a sentence")
+    if "\n" in text.strip() or not is_utf8:
         raise UsageError(f"{name} {text!r}: is no line of UTF-8 text; give a sentence")
 
 

@@ -85,7 +85,7 @@ def translate(
 
     \b
     Example:
-      transformer-cli translate runs/toy -i captions.de -o captions.en
+      transformer-cli translate runs/toy -i data/toy/test.de -o test.en
     """
     from transformer_cli.cli.translating import Job, Places, work
     from transformer_cli.data.corpus import decode_lines

@@ -53,16 +53,15 @@ class Places:
         Raises:
             UsageError: they do not.
         """
+        inputs = {"-i": self.input, "--prefix-file": self.prefixes}
         if str(self.output) != "-":
-            options.check_output(self.output)
+            options.check_output(self.output, inputs=inputs)
         if self.alignments is not None:
-            options.check_output(self.alignments, "--alignments")
+            options.check_output(self.alignments, "--alignments", inputs)
             if str(self.alignments) == "-":
                 raise UsageError("translate: --alignments needs the name of a file")
-            others = {"-i": self.input, "-o": self.output, "--prefix-file": self.prefixes}
-            for option, path in others.items():
-                if path is not None and self.alignments.resolve() == path.resolve():
-                    raise UsageError(f"translate: {option} and --alignments are both {path}")
+            if self.alignments.resolve() == self.output.resolve():
+                raise UsageError(f"translate: -o and --alignments are both {self.output}")
             if resume:
                 raise UsageError(
                     "translate: --resume does not go on with --alignments; leave one of them out"

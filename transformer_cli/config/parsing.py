@@ -80,7 +80,8 @@ class _Parser:
             mark = error.problem_mark or error.context_mark
             where = self.place_of_line(mark.line + 1 if mark else line)
             column = f" (column {mark.column + 1})" if mark else ""
-            raise complaint(where, (), f"not YAML: {error.problem}{column}") from error
+            advice = "; indent with spaces, not tabs" if "'\\t'" in str(error.problem) else ""
+            raise complaint(where, (), f"not YAML: {error.problem}{column}{advice}") from error
         except ReaderError as error:
             line = text.count("\n", 0, error.position) + 1
             problem = f"not YAML: the character U+{error.character:04X} is not allowed"

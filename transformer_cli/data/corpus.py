@@ -161,7 +161,10 @@ def _opened(path: Path) -> Iterator[gzip.GzipFile | BufferedReader]:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
             yield file
     except FileNotFoundError:
-        raise CorpusError(f"{path}: there is no such file; check the path") from None
+        raise CorpusError(
+            f"{path}: there is no such file; paths start from the "
+            "directory that the command is run in"
+        ) from None
     except IsADirectoryError:
         raise CorpusError(f"{path}: this is a directory; give the path of a text file") from None
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:

@@ -13,7 +13,7 @@ from transformer_cli.runs.inheritance import model_differences
 from transformer_cli.text.tokenizer import fingerprint, same_tokenizers
 
 
-def average_runs(runs: Sequence[RunDirectory], last: int) -> tuple[Path, list[Path]]:
+def average_runs(runs: Sequence[RunDirectory], last: int | None) -> tuple[Path, list[Path]]:
     """Average the weights of the newest checkpoints of one run, or of each of several.
 
     The mean of a training's last checkpoints often translates better than each of them (Junczys-
@@ -23,7 +23,7 @@ def average_runs(runs: Sequence[RunDirectory], last: int) -> tuple[Path, list[Pa
     Args:
         runs: the average is kept as the first one's, where an older one is replaced. The caller
             holds its lock.
-        last: checkpoints of each run.
+        last: so many of the newest checkpoints of each run; None: all.
 
     Returns:
         The average's path, and those of the checkpoints that it is the mean of.
@@ -44,7 +44,7 @@ def average_runs(runs: Sequence[RunDirectory], last: int) -> tuple[Path, list[Pa
     ]
     paths = [checkpoint.path for checkpoint in checkpoints]
     state = {
-        "step": checkpoints[last - 1].load_state()["step"],
+        "step": checkpoints[len(_newest(first, last)) - 1].load_state()["step"],
         "averaged": [str(path) for path in paths],
     }
     return save_average(
@@ -78,16 +78,17 @@ def mean(checkpoints: Iterable[Checkpoint]) -> dict[str, Tensor]:
     return {name: (total / count).to(kinds[name][1]) for name, total in sums.items()}
 
 
-def _newest(run: RunDirectory, last: int) -> list[Path]:
+def _newest(run: RunDirectory, last: int | None) -> list[Path]:
     run.load_config()  # or it is no run
     run.refuse_shared()
     paths = list_checkpoints(run.checkpoints)
-    if len(paths) < last:
+    wanted = last or max(1, len(paths))
+    if len(paths) < wanted:
         raise UsageError(
-            f"{run.path}: has {len(paths)} checkpoints, not {last}; average fewer, or train with "
-            f"training.keep={last}"
+            f"{run.path}: has {len(paths)} checkpoints, not {wanted}; leave --last out to average "
+            f"these, or train with training.keep={wanted}"
         )
-    return paths[-last:]
+    return paths[-wanted:]
 
 
 def _refuse_mismatch(first: RunDirectory, other: RunDirectory) -> None:

@@ -333,7 +333,8 @@ def find_checkpoint(directory: Path, which: str) -> Path:
     if which == AVERAGE:
         if not (directory / AVERAGE).is_dir():
             raise CheckpointError(
-                f"{directory}: no average yet; make one with: transformer-cli average RUN"
+                f"{directory}: no average yet; make one with: "
+                f"transformer-cli average {directory.parent}"
             )
         return directory / AVERAGE
     if which not in ("best", "last"):

@@ -6,7 +6,7 @@ from pathlib import Path
 import torch
 
 from transformer_cli.config.schema import Config
-from transformer_cli.errors import CheckpointError
+from transformer_cli.errors import CheckpointError, RunError
 from transformer_cli.files import sha256
 from transformer_cli.model.transformer import Transformer, build_model
 from transformer_cli.model.weights import load_weights, refuse_misfit
@@ -47,6 +47,8 @@ def load_trained(run: RunDirectory, checkpoint: str) -> Trained:
         RunError, TokenizerError, CheckpointError: something is missing or damaged.
     """
     config = run.load_config()
+    if not run.tokenizer.is_dir() and not run.is_shared:
+        raise RunError(f"{run.path}: not trained yet; train first: transformer-cli train CONFIG")
     tokenizers = load_tokenizers(run.tokenizer)
     opened = open_checkpoint(run, checkpoint)
     weights = opened.load_weights()

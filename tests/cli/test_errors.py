@@ -65,7 +65,7 @@ def test_a_run_that_is_not_trained(config: Path, command: str) -> None:
 
 def test_a_checkpoint_that_is_not_there(own_run: Path) -> None:
     refused = run("translate", own_run, "--checkpoint", "step-7")
-    assert_refused(refused, 1, "step-7", "missing")
+    assert_refused(refused, 1, "--checkpoint step-7: neither best, last")
 
 
 def test_a_damaged_checkpoint(own_run: Path) -> None:

@@ -24,7 +24,7 @@ from transformer_cli.config.schema import (
     ModelConfig,
     WordsTokenizer,
 )
-from transformer_cli.errors import CheckpointError, RunError, TokenizerError
+from transformer_cli.errors import CheckpointError, RunError
 from transformer_cli.inference.search import Hypothesis
 from transformer_cli.inference.translator import Translator
 from transformer_cli.model.transformer import Transformer, build_model
@@ -291,7 +291,7 @@ def test_no_run_is_an_error_of_one_line(tmp_path: Path) -> None:
     [
         ("best", r"checkpoints: no checkpoint yet; train first"),
         ("last", r"checkpoints: no checkpoint yet; train first"),
-        ("nowhere/step-00000001", r"^nowhere/step-00000001/manifest\.json: missing"),
+        ("nowhere/step-00000001", r"^--checkpoint nowhere/step-00000001: neither best, last"),
     ],
 )
 def test_no_checkpoint_is_an_error_of_one_line(
@@ -308,7 +308,7 @@ def test_no_checkpoint_is_an_error_of_one_line(
 def test_no_tokenizer_is_an_error_of_one_line(tmp_path: Path) -> None:
     untrained = RunDirectory(tmp_path)
     untrained.prepare(RUN_CONFIG)
-    with pytest.raises(TokenizerError, match=r"tokenizer\.json") as error:
+    with pytest.raises(RunError, match=r": not trained yet; train first: ") as error:
         Translator.load(untrained, "best", CPU, torch.float32)
     assert "\n" not in str(error.value)
 

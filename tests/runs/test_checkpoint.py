@@ -329,7 +329,10 @@ def test_last_and_best_and_a_path(tmp_path: Path) -> None:
     last = save(tmp_path, 10, best_step=5)
     assert find_checkpoint(tmp_path, "last") == last
     assert find_checkpoint(tmp_path, "best") == first
-    assert find_checkpoint(tmp_path, "some/where") == Path("some/where")
+    assert find_checkpoint(tmp_path, str(first)) == first
+    assert find_checkpoint(tmp_path, first.name) == first
+    with pytest.raises(CheckpointError, match=r"^--checkpoint some/where: neither best, last"):
+        find_checkpoint(tmp_path, "some/where")
 
 
 def test_before_the_first_validation_the_last_is_the_best(tmp_path: Path) -> None:

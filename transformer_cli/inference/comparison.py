@@ -177,11 +177,11 @@ def _open(name: str, run: RunDirectory, which: str, beam_size: int | None) -> Co
     if beam_size is not None:
         decoding = config.decoding.model_copy(update={"beam_size": beam_size})
         config = config.model_copy(update={"decoding": decoding})
-    path = find_checkpoint(run.checkpoints, which)
-    if path.parent != run.checkpoints:
+    if which not in ("best", "last", "average"):
         raise UsageError(
             f"--checkpoint {which}: each run has its own checkpoints; name best, last or average"
         )
+    path = find_checkpoint(run.checkpoints, which)
     tokenizer = fingerprint(run.tokenizer)
     step = Checkpoint.open(path, tokenizer).load_state()["step"]
     last = Checkpoint.open(find_checkpoint(run.checkpoints, "last"), tokenizer).load_state()

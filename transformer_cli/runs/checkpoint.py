@@ -338,7 +338,14 @@ def find_checkpoint(directory: Path, which: str) -> Path:
             )
         return directory / AVERAGE
     if which not in ("best", "last"):
-        return Path(which)
+        # By its name in the run, or by its path.
+        path = directory / which if (directory / which).is_dir() else Path(which)
+        if not path.is_dir():
+            raise CheckpointError(
+                f"--checkpoint {which}: neither best, last, average, one of {directory}, nor the "
+                "path of one"
+            )
+        return path
     checkpoints = list_checkpoints(directory)
     if not checkpoints:
         raise CheckpointError(

@@ -134,6 +134,11 @@ class RunDirectory:
             )
         if self.is_shared:
             return shared.read_description(self.path)[1]
+        if not self.path.exists():
+            raise RunError(
+                f"{self.path}: not a run directory, there is nothing of that name; "
+                "make one with: transformer-cli train CONFIG"
+            )
         if not self.config.is_file():
             raise RunError(
                 f"{self.path}: not a run directory, it has no config.yaml; "

@@ -13,6 +13,8 @@ CLI := $(BIN)/transformer-cli
 DEMO := runs/demo
 MORE := runs/multi30k_more
 PRECISION ?= auto
+# One process a core, and one thread each: threads that wait for each other would spin.
+SIDE_BY_SIDE := -n auto --dist loadfile
 # Another interpreter, or other requirements, make the environment anew.
 INSTALLED := $(VENV)/.installed-$(shell $(PYTHON) -c 'import sys; print(sys.implementation.cache_tag)')
 
@@ -40,10 +42,10 @@ demo: setup
 	$(CLI) evaluate $(DEMO) --split test
 
 test: setup
-	$(BIN)/python -m pytest
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(SIDE_BY_SIDE)
 
 test-all: setup
-	$(BIN)/python -m pytest -m ''
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(SIDE_BY_SIDE) -m ''
 
 test-torchtext: setup $(TORCHTEXT)/.installed
 	TORCHTEXT_PYTHON=$(TORCHTEXT)/bin/python $(BIN)/python -m pytest tests/text/test_torchtext.py

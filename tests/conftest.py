@@ -47,8 +47,8 @@ def _multi30k_is_here(root: Path) -> bool:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _two_threads() -> None:
-    torch.set_num_threads(2)
+def _one_thread() -> None:
+    torch.set_num_threads(1)
 
 
 @pytest.fixture(autouse=True)

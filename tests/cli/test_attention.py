@@ -43,10 +43,15 @@ def test_what_cannot_be_drawn_is_refused(
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("text", [" ", "1\n2", "1 \udcff"])
-def test_what_is_no_sentence_is_refused(training: Training, tmp_path: Path, text: str) -> None:
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [(" ", "is empty"), ("1\n2", "no line of UTF-8 text"), ("1 \udcff", "no line of UTF-8 text")],
+)
+def test_what_is_no_sentence_is_refused(
+    training: Training, tmp_path: Path, text: str, reason: str
+) -> None:
     finished = run("attention", training.run, text, "-o", tmp_path / "x.png")
-    assert_refused(finished, 2, "SENTENCE ", "no line of UTF-8 text")
+    assert_refused(finished, 2, "SENTENCE", reason)
     options = ("--translation", text, "-o", tmp_path / "x.png")
     finished = run("attention", training.run, "1 2", *options)
-    assert_refused(finished, 2, "--translation ", "no line of UTF-8 text")
+    assert_refused(finished, 2, "--translation", reason)

@@ -172,7 +172,7 @@ def test_what_cannot_be_reported_is_one_line(own_run: Path, tmp_path: Path) -> N
     assert_refused(refused("--split", "tset"), 1, "no split 'tset'; did you mean 'test'?")
     assert_refused(refused("-o", tmp_path), 2, f"-o {tmp_path}: is a directory")
     assert_refused(refused("-o", tmp_path / "no" / "r.html"), 2, "there is no directory")
-    assert_refused(refused("--sentence", " "), 2, "--sentence ' '", "give a sentence")
+    assert_refused(refused("--sentence", " "), 2, "--sentence: is empty", "give a sentence")
     assert_refused(refused("--sentence", "1 " * 201), 1, "has 201 tokens", "shorter")
     missing = run("report", own_run, before=_without_plotly)
     assert_refused(missing, 1, "report: needs the package plotly", "transformer-cli[report]")

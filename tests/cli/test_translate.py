@@ -56,9 +56,9 @@ def test_files_and_streams_are_the_same(training: Training, tmp_path: Path) -> N
     expected = translate(training, text, "-i", "-", "-o", "-")
     assert target.read_text() == expected
     assert sorted(tmp_path.iterdir()) == [source, target]
-    # into itself, too
-    translate(training, "", "-i", source, "-o", source)
-    assert source.read_text() == expected
+    refused = run("translate", training.run, "-i", source, "-o", source)
+    assert_refused(refused, 2, "is the file that -i reads")
+    assert source.read_text() == text
 
 
 def test_a_run_can_be_moved_and_used_from_anywhere(training: Training, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import torch
 from transformer_cli.config.origins import Origins
 from transformer_cli.config.schema import Config
 from transformer_cli.data.store import stored_survey
-from transformer_cli.inference.evaluation import GivenUpError, evaluate, measurable
+from transformer_cli.inference import evaluation
 from transformer_cli.inference.translator import Translator
 from transformer_cli.model.transformer import build_model
 from transformer_cli.model.weights import load_weights
@@ -129,7 +129,7 @@ class Setup:
         self._translator = Translator(
             self.trainer.kept, tokenizers, config, config.decoding, self.precision
         ).searching(beam_size=1)
-        self._unmeasured = len(val) - len(measurable(self._translator, val))
+        self._unmeasured = len(val) - len(evaluation.measurable(self._translator, val))
         self._translator.refuse_too_long(val.src.lengths, "validation source sentence")
         self._translator.refuse_too_long(val.tgt.lengths, "validation target sentence")
 
@@ -137,12 +137,13 @@ class Setup:
         """How good the model is on the validation split; None, if it was told to give up."""
         self.trainer.kept.eval()
         try:
-            evaluation = evaluate(
+            measured = evaluation.evaluate(
                 self._translator, self.texts.val, ranks=self.ranks, give_up=give_up
             )
-        except GivenUpError:
+        except evaluation.GivenUpError:
             return None
-        return Validation(evaluation.loss, evaluation.scores.bleu, evaluation.scores.bleu_lc)
+        scores = measured.scores
+        return Validation(measured.loss, scores.bleu, scores.bleu_lc)
 
     def summary(self, always_probe: bool = False) -> Iterator[Row]:
         """What there is to say of the training from where its trainer stands.

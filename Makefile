@@ -1,5 +1,5 @@
 # make demo: set-up and the main job on the toy corpus.   make test: set-up and all tests but the
-# long ones.   make test-all: these too.   make lint: every linter.
+# long ones.   make test-all: these too; 20 minutes.   make lint: every linter.
 # make bench: how fast we are beside other programs, into .bench.
 # make best: our best models of Multi30k, both ways; about 2½ hours on 2 CPU cores with
 # PRECISION=bfloat16, for processors that multiply in it. It goes on where it was stopped; after

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import pytest
 import sacrebleu
@@ -10,6 +9,7 @@ import torch
 from sacrebleu.metrics.ter import TER
 from torch import nn
 from torch.nn import functional as F
+from translators import NumberTokenizer
 
 from transformer_cli.config.schema import (
     Config,
@@ -158,25 +158,6 @@ def test_mean_loss_leaves_no_gradients() -> None:
 
 
 # --- both -----------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class NumberTokenizer:
-    """Lines are ids already."""
-
-    size: int
-
-    def encode(self, line: str) -> list[int]:
-        return [int(word) for word in line.split()]
-
-    def decode(self, ids: Sequence[int]) -> str:
-        return " ".join(map(str, ids))
-
-    def token(self, number: int) -> str:
-        return str(number)
-
-    def word_starts(self, ids: Sequence[int]) -> list[bool]:
-        return [True] * len(ids)
 
 
 def random_translator() -> Translator:

@@ -71,7 +71,7 @@ def with_prefixes(
     if prefixes is None:
         yield from ((line, "") for line in lines)
         return
-    number, remaining = first_line, iter(prefixes)
+    remaining = iter(prefixes)
     for number, line in enumerate(lines, start=first_line):
         prefix = next(remaining, None)
         if prefix is None:

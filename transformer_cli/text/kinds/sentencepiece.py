@@ -4,11 +4,10 @@ from pathlib import Path
 from typing import Literal
 
 from transformer_cli.config.schema import SentencePieceTokenizer
-from transformer_cli.files import whole_file
 from transformer_cli.text import description
-from transformer_cli.text.description import TrainingText, sums
+from transformer_cli.text.description import TrainingText
 from transformer_cli.text.kinds import files
-from transformer_cli.text.lines import Joined, Lines
+from transformer_cli.text.kinds.learned import learn_files, load_files
 from transformer_cli.text.protocol import Tokenizers
 from transformer_cli.text.renumbering import Specials
 from transformer_cli.text.subwords import (
@@ -17,8 +16,6 @@ from transformer_cli.text.subwords import (
     learn_model,
     open_model,
 )
-
-_SRC, _TGT, _JOINT = "src.model", "tgt.model", "joint.model"
 
 
 class Description(description.Description):
@@ -29,12 +26,7 @@ class Description(description.Description):
 
     def load(self, directory: Path) -> Tokenizers:
         """The tokenizers of a directory; its files must be as described."""
-        if self.joint:
-            joint = self._load_side(directory / _JOINT)
-            return Tokenizers(src=joint, tgt=joint)
-        return Tokenizers(
-            src=self._load_side(directory / _SRC), tgt=self._load_side(directory / _TGT)
-        )
+        return load_files(self.joint, directory, FileDescription.file_name, self._load_side)
 
     def _load_side(self, path: Path) -> SubwordTokenizer:
         return SubwordTokenizer(self.verified(path), self.lowercase, path)
@@ -71,21 +63,18 @@ def learn(
         return FileDescription(
             lowercase=config.lowercase, learned_from=text.text_sum, specials=specials, sha256=found
         )
-    texts: dict[str, tuple[Lines, str]] = {
-        _SRC: (text.src, "source text"),
-        _TGT: (text.tgt, "target text"),
-    }
-    if config.joint:
-        texts = {_JOINT: (Joined(text.src, text.tgt), "training text")}
-    for name, (lines, label) in texts.items():
-        model = learn_model(config, lines, label, text.progress)
-        with whole_file(directory / name) as temporary:
-            temporary.write_bytes(model)
+    found = learn_files(
+        config.joint,
+        text,
+        directory,
+        FileDescription.file_name,
+        lambda lines, label: learn_model(config, lines, label, text.progress),
+    )
     return Description(
         lowercase=config.lowercase,
         learned_from=text.text_sum,
         joint=config.joint,
-        sha256=sums(directory, texts),
+        sha256=found,
     )
 
 

@@ -13,7 +13,7 @@ CLI := $(BIN)/transformer-cli
 DEMO := runs/demo
 MORE := runs/multi30k_more
 PRECISION ?= auto
-# One process a core, and one thread each: threads that wait for each other would spin.
+# One process a core, and one thread each.
 SIDE_BY_SIDE := -n auto --dist loadfile
 # Another interpreter, or other requirements, make the environment anew.
 INSTALLED := $(VENV)/.installed-$(shell $(PYTHON) -c 'import sys; print(sys.implementation.cache_tag)')

@@ -2,12 +2,20 @@
 
 import os
 import shutil
+import signal
+from collections.abc import Iterator
 from pathlib import Path
 
+import children
 import pytest
 import torch
+from children import pytest_sessionfinish as pytest_sessionfinish
 from hypothesis import settings
 from jaxtyping import install_import_hook
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # As in a shell script's background job; whatever the tests start would ignore it as well.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Before any test imports these modules: their shape annotations are checked from here on.
 install_import_hook(
@@ -54,3 +62,9 @@ def _one_thread() -> None:
 @pytest.fixture(autouse=True)
 def _fixed_seed() -> None:
     torch.manual_seed(1)
+
+
+@pytest.fixture(autouse=True)
+def _no_process_outlives_its_test() -> Iterator[None]:
+    yield
+    children.end_all()

@@ -22,6 +22,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+import children
 import pytest
 
 PATIENCE = 600.0
@@ -84,9 +85,12 @@ def run(
         command_line = [str(each) for each in arguments]
         process = _forks.Process(target=_be_the_program, args=(command_line, cwd, files, before))
         process.start()
-        process.join(PATIENCE)
-        if process.exitcode is None:
+        assert process.pid is not None
+        try:
+            process.join(PATIENCE)
+        finally:
             process.kill()
+            children.kill_group(process.pid)
             process.join()
         assert process.exitcode is not None
         out, err = (file.read_bytes().decode() for file in files[1:])
@@ -96,6 +100,7 @@ def run(
 def _be_the_program(
     arguments: list[str], cwd: Path | None, files: list[Path], before: Callable[[], None] | None
 ) -> None:
+    os.setsid()
     from transformer_cli.cli import main
     from transformer_cli.training import curves
 
@@ -163,11 +168,11 @@ def _take_rank(rank: int, size: int, port: int, before: Callable[[int], None] | 
 
 
 def start(*arguments: str | Path, **options: Any) -> subprocess.Popen[bytes]:
-    """Start ``python -m transformer_cli`` as ``subprocess.Popen`` does, given its options."""
+    """Start ``python -m transformer_cli`` as ``children.start`` does, given its options."""
     environment = {**os.environ, **_ENVIRONMENT}
     environment.pop("PYTHONUNBUFFERED", None)
     command = [sys.executable, "-m", "transformer_cli", *arguments]
-    return subprocess.Popen(command, env=environment, **options)
+    return children.start(command, env=environment, **options)
 
 
 def run_anew(*arguments: str | Path, cwd: Path, stdin: bytes = b"") -> Finished:
@@ -179,10 +184,7 @@ def run_anew(*arguments: str | Path, cwd: Path, stdin: bytes = b"") -> Finished:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )
-    try:
-        out, err = process.communicate(stdin, timeout=PATIENCE)
-    finally:
-        process.kill()
+    out, err = process.communicate(stdin, timeout=PATIENCE)
     return Finished(process.returncode, out.decode(), err.decode())
 
 

@@ -114,6 +114,21 @@ def test_a_signal_stops_with_a_checkpoint(
     assert_same_end(command, training.run, other_checkpoints=True)
 
 
+def interrupted_in_the_background() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal_at("transformer_cli.training.trainer:Trainer", "_update", 23, signal.SIGINT)
+
+
+def test_a_training_started_with_sigint_ignored_goes_on_ignoring_it(
+    training: Training, tmp_path: Path
+) -> None:
+    command = ("train", training.config, "--run-dir", tmp_path / "run")
+    finished = run(*command, before=interrupted_in_the_background)
+    assert finished.code == 0, finished.err
+    assert "stopping" not in finished.err
+    assert_same_run(tmp_path / "run", training.run)
+
+
 def test_a_second_signal_stops_at_once(training: Training, tmp_path: Path) -> None:
     command = ("train", training.config, "--run-dir", tmp_path / "run")
     trainer = "transformer_cli.training.trainer:Trainer"

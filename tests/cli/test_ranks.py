@@ -11,6 +11,7 @@ from pathlib import Path
 from threading import Timer
 from typing import Any
 
+import children
 import pytest
 import torch
 from safetensors.torch import load_file
@@ -275,7 +276,7 @@ TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2",
 def torchrun(*arguments: str | Path, cwd: Path) -> subprocess.Popen[bytes]:
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
     command = [*TORCHRUN, *map(str, arguments)]
-    return subprocess.Popen(command, cwd=cwd, env=environment, stderr=subprocess.PIPE)
+    return children.start(command, cwd=cwd, env=environment, stderr=subprocess.PIPE)
 
 
 def ranks_of(process: subprocess.Popen[bytes]) -> list[int]:

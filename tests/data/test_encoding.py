@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from children import start
 
 from transformer_cli.config.schema import SentencePieceTokenizer, TokenizerConfig, WordsTokenizer
 from transformer_cli.data import encoding
@@ -183,12 +184,8 @@ def test_however_the_program_ends_its_workers_do(
 ) -> None:
     script = tmp_path / "endless.py"
     script.write_text(ENDLESS)
-    process = subprocess.Popen(
-        [sys.executable, script, tokenizers, "goes on"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        start_new_session=True,
-    )
+    command = [sys.executable, str(script), str(tokenizers), "goes on"]
+    process = start(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert process.stdout is not None
     assert process.stdout.readline() == b"encoding\n"
     assert len(in_session(process.pid)) >= 3
@@ -212,9 +209,10 @@ def test_trouble_elsewhere_leaves_no_worker(tokenizers: Path, tmp_path: Path) ->
     script = tmp_path / "endless.py"
     script.write_text(ENDLESS)
     command = [sys.executable, str(script), str(tokenizers), "fails"]
-    finished = subprocess.run(command, capture_output=True, timeout=120, check=False)
-    assert finished.returncode == 1
-    assert finished.stderr.count(b"Traceback") == 1
+    process = start(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    _, said = process.communicate(timeout=120)
+    assert process.returncode == 1
+    assert said.count(b"Traceback") == 1
 
 
 def in_session(leader: int) -> set[int]:

@@ -84,7 +84,6 @@ class Watched:
             stdin=subprocess.DEVNULL,
             stdout=theirs,
             stderr=theirs,
-            start_new_session=True,
         )
         os.close(theirs)
         os.set_blocking(self._terminal, False)

@@ -1,6 +1,9 @@
 """Steps on trial change nothing, and what follows from their time."""
 
 import copy
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,7 +18,8 @@ from transformer_cli.model.transformer import build_model
 from transformer_cli.ranks import Ranks
 from transformer_cli.text.vocabulary import PAD_ID
 from transformer_cli.training import forecast as module
-from transformer_cli.training.forecast import PROBED, forecast
+from transformer_cli.training.forecast import PROBED, Forecast, _Times, forecast
+from transformer_cli.training.summary import expectation
 from transformer_cli.training.trainer import Trainer
 
 BATCH_TOKENS = 24
@@ -101,25 +105,32 @@ def test_a_training_is_the_same_with_and_without_a_forecast(settings: dict[str, 
 # --- what it says ---------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def costs(monkeypatch: pytest.MonkeyPatch) -> list[Batch]:
-    """A step takes 2 s and 0.01 s a token; gives the batches whose time was asked for."""
-    asked = []
+@dataclass
+class Costs:
+    """A step takes 2 s and 0.01 s a token."""
 
-    def seconds(spare: Trainer, batch: Batch) -> float:
-        asked.append(batch)
+    computing: float = 0.9
+    """Part of the time."""
+    asked: list[Batch] = field(default_factory=list)
+    """The batches whose time was asked for."""
+
+    def __call__(self, spare: Trainer, batch: Batch) -> _Times:
+        self.asked.append(batch)
         one = batch.src.size(0) == 1
-        return 2.0 + (0.0 if one else 0.01 * (batch.src.numel() + batch.tgt_in.numel()))
+        seconds = 2.0 + (0.0 if one else 0.01 * (batch.src.numel() + batch.tgt_in.numel()))
+        return _Times(seconds, self.computing * seconds)
 
-    monkeypatch.setattr(module, "_seconds_of", seconds)
+
+@pytest.fixture
+def costs(monkeypatch: pytest.MonkeyPatch) -> Costs:
+    made = Costs()
+    monkeypatch.setattr(module, "_times_of", made)
     monkeypatch.setattr("time.monotonic", lambda: 0.0)
-    return asked
+    return made
 
 
 @pytest.mark.parametrize(("accumulate", "ranks"), [(1, 1), (3, 1), (2, 2)])
-def test_time_is_that_of_steps_and_of_tokens(
-    costs: list[Batch], accumulate: int, ranks: int
-) -> None:
+def test_time_is_that_of_steps_and_of_tokens(costs: Costs, accumulate: int, ranks: int) -> None:
     trained = trainer(accumulate=accumulate, epochs=5)
     batches = list(trained._epochs.of_epoch(0))
     tokens = sum(each.src.numel() + each.tgt_in.numel() for each in batches)
@@ -135,15 +146,45 @@ def test_time_is_that_of_steps_and_of_tokens(
     assert found.memory > 1e6
 
 
+@pytest.mark.parametrize(("computing", "alone"), [(1.0, 1.0), (0.85, 1.0), (0.4, 0.4)])
+def test_load_is_told_from_work(costs: Costs, computing: float, alone: float) -> None:
+    costs.computing = computing
+    trained = trainer()
+    found = forecast(trained, trained.sample(PROBED))
+    assert found is not None
+    assert found.idle_seconds == pytest.approx(alone * found.seconds)
+
+
+def test_a_thread_that_waits_is_not_computing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As one does whose core is busy with another program, or that waits for such a thread."""
+    monkeypatch.setattr(Trainer, "try_step", lambda spare, batches: time.sleep(0.2))
+    trained = trainer()
+    found = forecast(trained, trained.sample(PROBED))
+    assert found is not None
+    assert found.idle_seconds < 0.5 * found.seconds
+
+
+@pytest.mark.parametrize(
+    ("idle_seconds", "said"),
+    [
+        (12_240.0, "about 3.4 h, validations"),
+        (660.0, "about 11 min on an idle machine, 3.4 h at the present load, validations"),
+    ],
+)
+def test_both_are_said(idle_seconds: float, said: str) -> None:
+    rows = dict(expectation(Forecast(12_240.0, idle_seconds, 10**9), Path("run")))
+    assert rows["forecast"].startswith(said)
+
+
 def test_a_first_batch_that_takes_too_long_is_the_last(
-    costs: list[Batch], monkeypatch: pytest.MonkeyPatch
+    costs: Costs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = iter(range(0, 10**6, 100))
     monkeypatch.setattr("time.monotonic", lambda: float(next(clock)))
     trained = trainer()
     found = forecast(trained, trained.sample(PROBED))
     assert found is not None
-    assert [len(batch.src) > 1 for batch in costs] == [False, True, False]
+    assert [len(batch.src) > 1 for batch in costs.asked] == [False, True, False]
 
 
 @pytest.mark.parametrize(

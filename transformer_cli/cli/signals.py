@@ -39,9 +39,14 @@ class StopRequest:
 
 @contextmanager
 def stop_requests() -> Iterator[StopRequest]:
-    """Turn SIGINT and SIGTERM into a request for the block to end."""
+    """Turn SIGINT and SIGTERM into a request for the block to end.
+
+    SIGINT stays ignored where it was so from the start, as in a background job of a shell script.
+    """
     request = StopRequest()
-    numbers = (signal.SIGINT, signal.SIGTERM)
+    numbers = [signal.SIGTERM]
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+        numbers.append(signal.SIGINT)
     before = [signal.signal(number, request.handle) for number in numbers]
     try:
         yield request

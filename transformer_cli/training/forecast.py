@@ -4,6 +4,7 @@ import resource
 import sys
 import time
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 
@@ -19,6 +20,8 @@ WORTHWHILE = 20 * PROBED
 """Fewer batches than this are trained on about as soon as their time is told."""
 _ENOUGH_SECONDS = 8.0
 """No further batch is tried after that."""
+_LOADED = 0.75
+"""Who computes less than this part of the time has company; alone it is over 0.85."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +29,9 @@ class Forecast:
     """What the steps that are left will take, in all likelihood."""
 
     seconds: float
-    """Of training; of validations and checkpoints, nothing is known yet."""
+    """Of training at the present load; of validations and checkpoints, nothing is known yet."""
+    idle_seconds: float
+    """The same on an idle machine; ``seconds``, where nothing else is computing."""
     memory: int
     """Bytes: on a GPU what its tensors take, elsewhere what the process takes."""
 
@@ -67,33 +72,48 @@ def _forecast(trainer: Trainer, sample: Sample) -> Forecast:
     spare = trainer.spare()
     largest = next(sample.batches)
     # The first step makes what later ones use again, such as Adam's moments.
-    _seconds_of(spare, _first_pair(largest))
-    measured = [(_padded(largest), _seconds_of(spare, largest))]
+    _times_of(spare, _first_pair(largest))
+    measured = [(_padded(largest), _times_of(spare, largest))]
     memory = _peak_memory(trainer.device) - held
     # With hardly anything to learn from, a step is what all steps do once.
-    once = _seconds_of(spare, _first_pair(largest))
-    typical: list[tuple[int, float]] = []
+    once = _times_of(spare, _first_pair(largest)).passed
+    typical: list[tuple[int, _Times]] = []
     while time.monotonic() - began < _ENOUGH_SECONDS:
         started = time.monotonic()
         batch = next(sample.batches, None)
         if batch is None:
             break
         made = time.monotonic() - started
-        typical.append((_padded(batch), made + _seconds_of(spare, batch)))
+        step = _times_of(spare, batch)
+        typical.append((_padded(batch), _Times(made + step.passed, made + step.computing)))
     measured = typical or measured
-    tokens, seconds = (sum(each) for each in zip(*measured, strict=True))
+    tokens = sum(padded for padded, _ in measured)
+    seconds = sum(times.passed for _, times in measured)
     a_token = max(0.0, seconds - len(measured) * once) / tokens
     tokens_a_step = sum(sample.computed) / (trainer.ranks.size * trainer.steps_per_epoch)
     steps_left = trainer.total_steps - trainer.step
-    return Forecast(steps_left * (once + tokens_a_step * a_token), memory)
+    at_this_load = steps_left * (once + tokens_a_step * a_token)
+    computing = sum(times.computing for _, times in measured) / seconds
+    alone = at_this_load * (computing if computing < _LOADED else 1.0)
+    return Forecast(at_this_load, alone, memory)
 
 
-def _seconds_of(spare: Trainer, batch: Batch) -> float:
-    started = time.monotonic()
+class _Times(NamedTuple):
+    """Seconds of a step."""
+
+    passed: float
+    computing: float
+    """That this thread was running, and not waiting for a core, or for threads that did."""
+
+
+def _times_of(spare: Trainer, batch: Batch) -> _Times:
+    started, computed = time.monotonic(), time.thread_time()
     spare.try_step([batch])
-    if spare.device.type == "cuda":
+    on_gpu = spare.device.type == "cuda"
+    if on_gpu:
         torch.cuda.synchronize(spare.device)
-    return time.monotonic() - started
+    passed = time.monotonic() - started
+    return _Times(passed, passed if on_gpu else time.thread_time() - computed)
 
 
 def _padded(batch: Batch) -> int:

@@ -86,10 +86,16 @@ def computing(device: torch.device, precision: torch.dtype, ranks: int) -> Row:
 def expectation(expected: Forecast | None, run: Path) -> Iterator[Row]:
     """What it will take, and where it goes."""
     if expected is not None:
+        seconds = duration(expected.seconds)
+        if expected.idle_seconds < expected.seconds:
+            seconds = (
+                f"{duration(expected.idle_seconds)} on an idle machine, {seconds} at the present "
+                "load"
+            )
         yield (
             "forecast",
-            f"about {duration(expected.seconds)}, validations not counted, and at least "
-            f"{size(expected.memory)} of memory",
+            f"about {seconds}, validations not counted, and at least {size(expected.memory)} of "
+            "memory",
         )
     yield "run", str(run)
 

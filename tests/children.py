@@ -96,7 +96,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         return
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
     assert reporter is not None
-    reporter.ensure_newline()
+    reporter.write_line("")
     for process, command in left.items():
         reporter.write_line(f"process {process} outlived the tests: {command}", red=True)
     while left := _left():

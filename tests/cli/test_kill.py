@@ -164,17 +164,14 @@ def test_a_signal_from_outside_stops_a_training_with_a_checkpoint(
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )
-    try:
-        assert process.stderr is not None
-        for line in process.stderr:
-            if line.startswith(b"step "):
-                break
-        second = run("train", training.config, "--run-dir", "run", *endless, cwd=tmp_path)
-        assert_refused(second, 1, f"run: in use by process {process.pid} on ")
-        process.send_signal(signal.SIGTERM)
-        out, err = process.communicate()
-    finally:
-        process.kill()
+    assert process.stderr is not None
+    for line in process.stderr:
+        if line.startswith(b"step "):
+            break
+    second = run("train", training.config, "--run-dir", "run", *endless, cwd=tmp_path)
+    assert_refused(second, 1, f"run: in use by process {process.pid} on ")
+    process.send_signal(signal.SIGTERM)
+    out, err = process.communicate()
     assert process.returncode == 143
     assert out == b""
     last_line = err.decode().splitlines()[-1]

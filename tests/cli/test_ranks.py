@@ -294,7 +294,7 @@ def wait_for(process: subprocess.Popen[bytes], words: bytes) -> None:
     """Read torchrun's stderr up to the line with ``words``."""
     assert process.stderr is not None
     read = b""
-    timer = Timer(PATIENCE, process.kill)
+    timer = Timer(PATIENCE, children.end_all)  # ranks outlive a torchrun that is killed
     timer.start()
     try:
         while words not in (line := process.stderr.readline()):
@@ -309,14 +309,11 @@ def test_torchrun_starts_a_training_again_after_a_rank_is_killed(
 ) -> None:
     command = ["-m", "transformer_cli", *small_training(training, tmp_path / "run"), "--overwrite"]
     process = torchrun("--max-restarts=1", *command, cwd=tmp_path)
-    try:
-        wait_for(process, b"validation loss")
-        os.kill(ranks_of(process)[1], signal.SIGKILL)
-        # Not from the start, although it was told to overwrite.
-        wait_for(process, b"going on from step ")
-        process.communicate(timeout=PATIENCE)
-    finally:
-        process.kill()
+    wait_for(process, b"validation loss")
+    os.kill(ranks_of(process)[1], signal.SIGKILL)
+    # Not from the start, although it was told to overwrite.
+    wait_for(process, b"going on from step ")
+    process.communicate(timeout=PATIENCE)
     assert process.returncode == 0
     assert_same_run(tmp_path / "run", pair, other_checkpoints=True)
 
@@ -330,12 +327,9 @@ def test_torchrun_stops_a_training_with_a_checkpoint(
         *settings(max_steps=10**6, epochs=10**6),
     ]
     process = torchrun("-m", "transformer_cli", *endless, cwd=tmp_path)
-    try:
-        wait_for(process, b"validation loss")
-        process.send_signal(number)
-        _, err = process.communicate(timeout=PATIENCE)
-    finally:
-        process.kill()
+    wait_for(process, b"validation loss")
+    process.send_signal(number)
+    _, err = process.communicate(timeout=PATIENCE)
     said = re.search(rb"stopped at step (\d+); the same command goes on from there", err)
     assert said, err.decode()
     assert last(tmp_path / "run").name == f"step-{int(said[1]):08d}"

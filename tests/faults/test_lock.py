@@ -53,19 +53,16 @@ def test_two_programs(training: Training, tmp_path: Path) -> None:
     command = ("train", training.config, "--run-dir", "run")
     endless = ("--set", "training.epochs=1000000")
     first = start(*command, *endless, cwd=tmp_path, stderr=subprocess.PIPE)
-    try:
-        assert first.stderr is not None
-        assert next(line for line in first.stderr if line.startswith(b"step "))
-        began = time.monotonic()
-        second = run_anew(*command, *endless, cwd=tmp_path)
-        print(f"refused after {time.monotonic() - began:.2f} s")
-        holder = f"process {first.pid} on {socket.gethostname()}"
-        assert_refused(second, 1, f"run: in use by {holder}; ", "use another directory")
-        assert first.poll() is None
-        first.send_signal(signal.SIGTERM)
-        first.communicate()
-    finally:
-        first.kill()
+    assert first.stderr is not None
+    assert next(line for line in first.stderr if line.startswith(b"step "))
+    began = time.monotonic()
+    second = run_anew(*command, *endless, cwd=tmp_path)
+    print(f"refused after {time.monotonic() - began:.2f} s")
+    holder = f"process {first.pid} on {socket.gethostname()}"
+    assert_refused(second, 1, f"run: in use by {holder}; ", "use another directory")
+    assert first.poll() is None
+    first.send_signal(signal.SIGTERM)
+    first.communicate()
     assert first.returncode == 143
 
 

@@ -20,12 +20,13 @@ from contextlib import ExitStack, contextmanager
 from benchmarks.contention_train import MODELS, prepare_model
 from benchmarks.environments import ROOT
 from benchmarks.machine import report_head
-from benchmarks.rounds import markdown_table
+from benchmarks.rounds import THREADS, markdown_table
 from transformer_cli.cli import SPIN_COUNT
 
 PRECISIONS = ("float32", "bfloat16")
 CASES = ("alone", "beside one", "two at once")
 _WARM_UP_SECONDS = 3.0
+_VARIABLES = ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")
 _BUSY = (sys.executable, "-c", "while True: pass")
 
 Speeds = dict[str, list[float]]
@@ -98,7 +99,8 @@ def _answer(training: subprocess.Popen[str]) -> dict[str, float]:
 @contextmanager
 def _training(model: str, precision: str, wait: str) -> Iterator[subprocess.Popen[str]]:
     command = (sys.executable, "-m", "benchmarks.contention_train", model, precision)
-    environment = {**os.environ, **environment_of(wait)}
+    others = {key: value for key, value in os.environ.items() if key not in _VARIABLES}
+    environment = {**others, "OMP_NUM_THREADS": str(THREADS), **environment_of(wait)}
     started = subprocess.Popen(
         command,
         cwd=ROOT,

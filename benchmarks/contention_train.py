@@ -27,7 +27,7 @@ from transformer_cli.training.trainer import Progress, Trainer
 
 MODELS = ("toy", "small")
 """That of configs/toy.yaml, and the one that `benchmarks.training` trains."""
-_ENDLESS = ("training.max_steps=1000000",)
+_ENDLESS = ("training.epochs=1000000", "training.max_steps=1000000")
 
 
 def main() -> None:

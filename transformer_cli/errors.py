@@ -53,6 +53,10 @@ class RunError(TransformerCliError):
     """A run directory that is missing, cannot be written or holds a different run."""
 
 
+class RunInUseError(RunError):
+    """A run directory that another process writes to."""
+
+
 class InputError(TransformerCliError):
     """A line to translate that the model cannot take."""
 

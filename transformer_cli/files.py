@@ -117,20 +117,26 @@ def remove_directory(path: Path) -> None:
     shutil.rmtree(doomed)
 
 
-def remove_leftovers(directory: Path, ours: Collection[str] = ()) -> None:
+def remove_leftovers(
+    directory: Path, ours: Collection[str] = (), others: Collection[str] = ("*",)
+) -> None:
     """Delete what killed writers left in ``directory`` (not below it).
 
     Args:
         directory: where to look.
         ours: patterns of names that nobody else can be writing now. Their leftovers go even where
             another process, or one on another machine, has the number of the one that was killed.
+        others: patterns of names whose leftovers go if no process has that number.
     """
     for entry in directory.iterdir():
         temporary = _TEMPORARY_NAME.fullmatch(entry.name)
         if temporary is None:
             continue
-        is_ours = any(fnmatchcase(temporary[1], pattern) for pattern in ours)
-        if is_ours or not _is_writing(int(temporary[2])):
+        is_ours, is_anybodys = (
+            any(fnmatchcase(temporary[1], pattern) for pattern in patterns)
+            for patterns in (ours, others)
+        )
+        if is_ours or (is_anybodys and not _is_writing(int(temporary[2]))):
             if entry.is_dir():
                 shutil.rmtree(entry, ignore_errors=True)
             else:

@@ -32,6 +32,7 @@ def contents(directory: Path) -> dict[str, bytes]:
 def test_run_directory_holds_all_that_a_model_needs(training: Training) -> None:
     names = {path.name for path in training.run.iterdir()}
     assert names == {
+        "run.json",
         "config.yaml",
         "origins.json",
         "tokenizer",

@@ -38,6 +38,7 @@ def test_an_old_run_translates(old_run: Path) -> None:
     text = "".join(f"{line}\n" for line in LINES)
     finished = run("translate", old_run, stdin=text.encode())
     assert (finished.code, finished.out) == (0, text), finished.err
+    assert not (old_run / "run.json").exists()
 
 
 def test_an_old_run_scores_as_it_did(old_run: Path) -> None:
@@ -70,3 +71,4 @@ def test_an_old_run_trains_on(old_run: Path) -> None:
     assert newest.name == "step-00000488"
     assert json.loads((newest / MANIFEST).read_text())["format"] == FORMAT
     assert best_loss(old_run) < 1.2 * loss
+    assert json.loads((old_run / "run.json").read_text())["format"] == 1

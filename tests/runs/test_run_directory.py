@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from transformer_cli.config.schema import Config
+from transformer_cli.config.yaml import load_config
 from transformer_cli.errors import ConfigError, RunError
 from transformer_cli.runs.directory import RunDirectory
 
@@ -54,7 +55,8 @@ def test_a_new_run_is_made(tmp_path: Path, exists: bool) -> None:
     if exists:
         run.path.mkdir(parents=True)
     run.prepare(settings(seed=5))
-    assert sorted(path.name for path in run.path.iterdir()) == ["checkpoints", "config.yaml"]
+    made = sorted(path.name for path in run.path.iterdir())
+    assert made == ["checkpoints", "config.yaml", "run.json"]
     assert run.load_config() == settings(seed=5)
     # Every setting is written out: other defaults, one day, do not change this run.
     assert "label_smoothing: 0.1" in run.config.read_text()
@@ -65,7 +67,7 @@ def test_a_directory_of_something_else_is_refused(tmp_path: Path, overwrite: boo
     (tmp_path / "thesis.tex").write_text("years of work")
     (tmp_path / "tokenizer").mkdir()
     run = RunDirectory(tmp_path)
-    with pytest.raises(RunError, match=rf"^{tmp_path}: [^\n]*no config\.yaml[^\n]*--run-dir$"):
+    with pytest.raises(RunError, match=rf"^{tmp_path}: [^\n]*no run\.json[^\n]*--run-dir$"):
         run.prepare(settings(), overwrite)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["thesis.tex", "tokenizer"]
 
@@ -221,23 +223,67 @@ def test_a_run_killed_while_it_was_made_is_no_hindrance(tmp_path: Path) -> None:
 # --- overwriting ----------------------------------------------------------------------------------
 
 
-def test_overwriting_clears_what_is_the_runs(trained: RunDirectory) -> None:
+def test_overwriting_sets_aside_what_is_the_runs(trained: RunDirectory) -> None:
     (trained.path / "notes.txt").write_text("mine")
     (trained.path / "plots").mkdir()
     (trained.path / "plots" / "loss.svg").write_text("mine")
+    before = contents(trained)
     trained.prepare(settings(seed=2), overwrite=True)
     after = contents(trained)
-    assert set(after) == {"config.yaml", "notes.txt", "plots/loss.svg"}
-    assert trained.load_config() == settings(seed=2)
+    stays = {"run.json", "notes.txt", "plots/loss.svg"}
+    aside = {f"previous/{name}": text for name, text in before.items() if name not in stays}
+    assert aside.items() <= after.items()
+    assert set(after) == {"config.yaml", *stays, *aside}
+    assert load_config(trained.config) == settings(seed=2)
     assert list(trained.checkpoints.iterdir()) == []
 
 
 def test_overwriting_does_not_need_the_old_settings(trained: RunDirectory) -> None:
     trained.config.write_text("from: another version\n")
     trained.prepare(settings(), overwrite=True)
-    assert trained.load_config() == settings()
+    assert load_config(trained.config) == settings()
     assert not trained.tokenizer.exists()
     assert not trained.encoded.exists()
+
+
+FOREIGN = [
+    "checkpoints/best-of-all/model.bin",
+    "checkpoints/step-00000001/notes.txt",
+    "checkpoints/film.partial-99999999",
+    "tokenizer/words.txt",
+    "encoded/notes.txt",
+    "tensorboard/events.out.tfevents.1700000000.host.1.0",
+]
+
+
+@pytest.mark.parametrize("name", FOREIGN)
+def test_overwriting_is_refused_where_it_would_delete_what_is_not_the_runs(
+    trained: RunDirectory, name: str
+) -> None:
+    file = trained.path / name
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("mine")
+    before = contents(trained)
+    with pytest.raises(RunError, match=r"not written by transformer-cli.*move it elsewhere$") as e:
+        trained.prepare(settings(seed=2), overwrite=True)
+    assert str(e.value).startswith(str(trained.path / Path(*Path(name).parts[:2])))
+    trained.prepare(settings())
+    assert contents(trained) == before
+
+
+@pytest.mark.parametrize("name", ["tokenizer/words.txt", "encoded/notes.txt"])
+def test_a_tokenizer_with_foreign_files_is_not_made_anew(run: RunDirectory, name: str) -> None:
+    (run.path / name).write_text("mine")
+    with pytest.raises(RunError, match=f"^{run.path / name}: was not written by"):
+        run.prepare(settings(tokenizer={"kind": "words", "lowercase": True}))
+    assert (run.path / name).read_text() == "mine"
+
+
+def test_leftovers_of_others_stay(trained: RunDirectory) -> None:
+    film = trained.path / "film.partial-99999999"
+    film.write_text("mine")
+    trained.prepare(settings())
+    assert film.read_text() == "mine"
 
 
 @pytest.mark.parametrize("name", ["checkpoints", "tokenizer", "encoded"])

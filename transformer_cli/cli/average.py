@@ -40,6 +40,7 @@ def average(
 
     if len({run.resolve() for run in runs}) < len(runs):
         raise UsageError("average: a run is named twice; name each once")
+    options.put_back(*runs)
     directories = [RunDirectory(run) for run in runs]
     directories[0].load_config()
     directories[0].refuse_shared()

@@ -42,8 +42,10 @@ def check(
     from transformer_cli.data.checks import check_corpus
     from transformer_cli.text.tokenizer import load_tokenizers
 
+    run = options.run_directory(config, run_dir)
+    options.put_back(run)
     settings = load_config(config, set_ or [])
-    directory = _tokenizer(settings, options.run_directory(config, run_dir), run_dir is not None)
+    directory = _tokenizer(settings, run, run_dir is not None)
     tokenizers = None if directory is None else load_tokenizers(directory)
     report = check_corpus(settings, tokenizers, pair_bar)
     if json:

@@ -64,6 +64,7 @@ def compare(
             f"compare: {runs[0]} is one run alone; name two or more, "
             f"or use: transformer-cli evaluate {runs[0]}"
         )
+    options.put_back(*runs)
     contenders = comparison.open_contenders(runs, checkpoint, beam_size)
     name, text = comparison.common_text(contenders, split)
     use_threads(threads)

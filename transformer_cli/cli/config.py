@@ -51,6 +51,7 @@ def show(
 
     file, earlier = config, {}
     if config.is_dir():
+        options.put_back(config)
         run = RunDirectory(config)
         run.refuse_shared()
         run.load_config()  # or it is no run

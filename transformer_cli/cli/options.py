@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from transformer_cli import __version__
+from transformer_cli.cli.display import log
 from transformer_cli.config.choices import MOST_THREADS, DeviceName, PrecisionName
 from transformer_cli.errors import UsageError
 
@@ -24,8 +25,40 @@ Version = Annotated[
 Config = Annotated[
     Path, typer.Argument(metavar="CONFIG", help="YAML file of the experiment.", show_default=False)
 ]
+
+
+def put_back(*directories: Path) -> None:
+    """Put earlier runs back in their places whose replacement was killed, and say so.
+
+    Raises:
+        RunError: one cannot be put back.
+    """
+    from transformer_cli.runs.directory import RunDirectory
+    from transformer_cli.runs.lock import put_back
+
+    for directory in directories:
+        if put_back(RunDirectory(directory)):
+            say_put_back(directory)
+
+
+def say_put_back(directory: Path) -> None:
+    """Say that an earlier run is back in its place."""
+    log(f"{directory}: the new run ended before its first checkpoint; the earlier one is back")
+
+
+def _put_back_run(run: Path) -> Path:
+    put_back(run)
+    return run
+
+
 Run = Annotated[
-    Path, typer.Argument(metavar="RUN", help="Run directory of a training.", show_default=False)
+    Path,
+    typer.Argument(
+        metavar="RUN",
+        help="Run directory of a training.",
+        show_default=False,
+        callback=_put_back_run,
+    ),
 ]
 RunDir = Annotated[
     Path | None,
@@ -38,7 +71,11 @@ Set = Annotated[
     ),
 ]
 Overwrite = Annotated[
-    bool, typer.Option("--overwrite", help="Discard what the run directory holds of a run.")
+    bool,
+    typer.Option(
+        "--overwrite",
+        help="Start anew, and discard the earlier run once the new one is under way.",
+    ),
 ]
 Checkpoint = Annotated[
     str, typer.Option(metavar="best|last|average|PATH", help="Which weights.", show_default=True)

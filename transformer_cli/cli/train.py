@@ -44,13 +44,20 @@ def train(
     Example:
       transformer-cli train configs/multi30k_de_en.yaml --set training.epochs=12
     """
+    from transformer_cli.config.reading import files_of
     from transformer_cli.config.yaml import load_settings
+    from transformer_cli.runs.contents import refuse_sources
     from transformer_cli.runs.directory import RunDirectory
     from transformer_cli.runs.lock import refuse_if_locked
+    from transformer_cli.runs.replacing import is_replacing
 
-    settings, origins = load_settings(config, set_ or [])
     ranks = Ranks.of_environment()
     run = RunDirectory(options.run_directory(config, run_dir))
+    # Started again by torchrun, it would discard what was trained before that.
+    discarding = overwrite and (not ranks.restarts or is_replacing(run.path))
+    if ranks.leads and not ranks.restarts:
+        options.put_back(run.path, config.parent)
+    settings, origins = load_settings(config, set_ or [])
     if overwrite and ranks.machines > 1:
         # How often it has started a training there, torchrun does not tell.
         raise UsageError(
@@ -61,6 +68,9 @@ def train(
         run.refuse_other_content()
     elif ranks.leads:
         refuse_if_locked(run)  # before torch is imported: a second training is told at once
+    refuse_sources(run.path, files_of(config))
+    if discarding and ranks.leads:
+        run.refuse_foreign()
 
     from transformer_cli.cli.training_setup import Setup, prepare, prepare_dry
     from transformer_cli.model.device import (
@@ -78,8 +88,6 @@ def train(
     torch_device = choose_device(device, ranks)
     torch_precision = choose_precision(precision, torch_device)
     with ranks.joined(torch_device) as ranks, ExitStack() as held:
-        # Started again by torchrun, it would discard what was trained before that.
-        discarding = overwrite and not ranks.restarts
         if dry_run:
             texts, prepared = prepare_dry(settings, run, discarding, ranks, held, line_bar)
         else:
@@ -95,6 +103,7 @@ def train(
         with stop_requests() as stop_requested:
             _follow(session, stop_requested)
             if ranks.leads:
+                _tell_of_previous(run)
                 _draw(run, settings.tokenizer.lowercase)
             ranks.wait()  # when the first of them ends, torchrun may end the others
     if session.stopped and not session.finished:
@@ -141,6 +150,14 @@ def _follow(session: "Session", stop_requested: StopRequest) -> None:
                     display.step(event)
                 case Record():
                     display.record(event)
+
+
+def _tell_of_previous(run: "RunDirectory") -> None:
+    from transformer_cli.runs.contents import PREVIOUS
+
+    previous = run.path / PREVIOUS
+    if previous.is_dir():
+        warn(str(previous), "not deleted, as files in it are not transformer-cli's; do it yourself")
 
 
 def _draw(run: "RunDirectory", lowercased: bool) -> None:

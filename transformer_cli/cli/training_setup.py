@@ -8,6 +8,7 @@ from pathlib import Path
 
 import torch
 
+from transformer_cli.cli import options
 from transformer_cli.config.origins import Origins
 from transformer_cli.config.schema import Config
 from transformer_cli.data.store import stored_survey
@@ -20,6 +21,7 @@ from transformer_cli.runs.checkpoint import list_checkpoints
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.inheritance import inherited_weights, refuse_unfit_init
 from transformer_cli.runs.lock import locked
+from transformer_cli.runs.replacing import settle
 from transformer_cli.text.lines import Progress
 from transformer_cli.text.vocabulary import PAD_ID
 from transformer_cli.training import preparation
@@ -61,10 +63,18 @@ def prepare(
     refuse_unfit_init(settings, run, overwrite)
     texts = preparation.read_texts(settings.data, stored_survey(run.encoded))
     held.enter_context(locked(run))
+    if ranks.size == 1:  # others may still be reading, and torchrun may start them again
+        held.callback(_settle, run)
     run.prepare(settings, overwrite, origins)
     prepared = preparation.prepare(settings, texts, run, progress)
     ranks.wait()
     return texts, prepared
+
+
+def _settle(run: RunDirectory) -> None:
+    """Put an earlier run back if the new one has come to no checkpoint."""
+    if settle(run.path):
+        options.say_put_back(run.path)
 
 
 def prepare_dry(

@@ -33,13 +33,20 @@ def vocab(
     Example:
       transformer-cli vocab configs/toy.yaml
     """
+    from transformer_cli.config.reading import files_of
     from transformer_cli.config.yaml import load_settings
+    from transformer_cli.runs.contents import refuse_sources
     from transformer_cli.runs.directory import RunDirectory
     from transformer_cli.runs.lock import locked, refuse_if_locked
+    from transformer_cli.runs.replacing import discard_previous, refuse_rest, settle
 
-    settings, origins = load_settings(config, set_ or [])
     run = RunDirectory(options.run_directory(config, run_dir))
+    options.put_back(run.path, config.parent)
+    settings, origins = load_settings(config, set_ or [])
     refuse_if_locked(run)  # before torch is imported: a second writer is told at once
+    refuse_sources(run.path, files_of(config))
+    if overwrite:
+        run.refuse_foreign()
 
     from transformer_cli.data.store import stored_survey
     from transformer_cli.runs.inheritance import refuse_unfit_init
@@ -48,8 +55,14 @@ def vocab(
     refuse_unfit_init(settings, run, overwrite)
     texts = read_texts(settings.data, stored_survey(run.encoded))
     with locked(run):
-        run.prepare(settings, overwrite, origins)
-        prepared = prepare(settings, texts, run, line_bar)
+        try:
+            run.prepare(settings, overwrite, origins)
+            prepared = prepare(settings, texts, run, line_bar)
+            refuse_rest(run.path)
+            discard_previous(run.path)
+        finally:
+            if settle(run.path):
+                options.say_put_back(run.path)
     _print_summary(settings, *summarise(prepared))
     typer.echo(
         f"pairs with a blank side, left out: {texts.blank_in_train} of train, "

@@ -1,6 +1,7 @@
 """Reading a YAML file of settings, and the files that it builds on."""
 
 import os.path
+from collections.abc import Iterator
 from pathlib import Path
 
 from transformer_cli.config.merging import merged
@@ -26,15 +27,32 @@ def read_settings(path: Path) -> Node:
         ConfigError: a file cannot be read, is not YAML or no mapping, or builds on itself. The
             message is one line with the file and line.
     """
-    trees, seen = [_read_tree(path)], {path.resolve()}
-    while (base := _base(path, trees[-1], seen)) is not None:
-        path = base
-        trees.append(_read_tree(path))
-        seen.add(path.resolve())
+    trees = [tree for _, tree in _read_chain(path)]
     settings = trees.pop()
     while trees:
         settings = merged(settings, trees.pop())
     return settings
+
+
+def files_of(path: Path) -> list[Path]:
+    """The files that ``read_settings`` reads: the one at ``path``, its base, and so on.
+
+    Raises:
+        ConfigError: as ``read_settings`` does.
+    """
+    return [file for file, _ in _read_chain(path)]
+
+
+def _read_chain(path: Path) -> Iterator[tuple[Path, Node]]:
+    """Read a file, its base, and so on."""
+    file: Path | None = path
+    seen: set[Path] = set()
+    while file is not None:
+        tree = _read_tree(file)
+        seen.add(file.resolve())
+        base = _base(file, tree, seen)
+        yield file, tree
+        file = base
 
 
 def _base(path: Path, tree: Node, seen: set[Path]) -> Path | None:

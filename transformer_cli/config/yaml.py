@@ -1,6 +1,7 @@
 """Reading a configuration file strictly, and writing one with every key."""
 
 import math
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from transformer_cli.config.reading import BASE, read_settings
 from transformer_cli.config.schema import Config
 from transformer_cli.config.tree import Keys, Node, Place, complaint, shown
 from transformer_cli.config.validation import validate
+from transformer_cli.errors import ConfigError
 
 
 def load_config(path: Path, overrides: Sequence[str] = ()) -> Config:
@@ -75,6 +77,18 @@ def dump_config(config: Config) -> str:
     """
     settings = config.model_dump(mode="json")
     return yaml.dump(settings, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=math.inf)
+
+
+def is_resolved(path: Path) -> bool:
+    """Whether a file is what ``dump_config`` writes, or wrote when there were fewer keys."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+        written = dump_config(load_config(path)).splitlines()
+    except (OSError, UnicodeDecodeError, ConfigError):
+        return False
+    sections = {line for line in written if re.fullmatch(r"\w+:", line)}
+    remaining = iter(written)
+    return sections <= set(lines) and all(line in remaining for line in lines)
 
 
 _TAGS = {

@@ -19,7 +19,6 @@ Whatever format a version has written, later ones read: 1 had no sum of the mani
 
 import hashlib
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,18 +38,13 @@ from torch import Tensor
 
 from transformer_cli.errors import CheckpointError, DamagedCheckpointError
 from transformer_cli.files import remove_directory, sha256, whole_directory
+from transformer_cli.runs.contents import CHECKPOINT_FILES, CHECKPOINT_NAME
 
 FORMAT = 2
-MODEL, OPTIMIZER, STATE, MANIFEST = (
-    "model.safetensors",
-    "optimizer.safetensors",
-    "state.json",
-    "manifest.json",
-)
+MODEL, OPTIMIZER, STATE, MANIFEST = CHECKPOINT_FILES
 AVERAGE = "average"
 # What replaces a checkpoint appears whole under this name first; then the old one goes.
 _NEW = "-new"
-_NAME = re.compile(r"step-(\d{8,})")
 
 
 class _Sums(BaseModel):
@@ -317,7 +311,7 @@ def newest_step(directory: Path) -> int:
 
 
 def _step_is_told(path: Path) -> bool:
-    return _NAME.fullmatch(path.name) is not None
+    return CHECKPOINT_NAME.fullmatch(path.name) is not None
 
 
 def _step(path: Path) -> int:

@@ -15,7 +15,9 @@ from transformer_cli.files import (
     remove_leftovers,
     write_text,
 )
-from transformer_cli.runs import shared
+from transformer_cli.runs import contents, shared
+from transformer_cli.runs.mark import is_run, write_mark
+from transformer_cli.runs.replacing import set_aside
 
 # What a run may change its mind about once it has begun: nothing that weights depend on, apart
 # from how long to go on.
@@ -95,9 +97,8 @@ class RunDirectory:
 
     @property
     def _own(self) -> tuple[Path, ...]:
-        """All that is written to, but for the lock."""
-        files = (self.config, self.origins, self.metrics, self.curves)
-        return (*files, self.tokenizer, self.encoded, self.checkpoints, self.tensorboard)
+        """All that is written to under the lock, and the lock; a report is made without it."""
+        return tuple(self.path / name for name in contents.ALL if name != self.report.name)
 
     @property
     def is_shared(self) -> bool:
@@ -127,6 +128,9 @@ class RunDirectory:
         Raises:
             RunError: this is neither.
         """
+        from transformer_cli.runs.lock import put_back
+
+        put_back(self)
         if self.is_for_ctranslate2:
             raise RunError(
                 f"{self.path}: is exported for CTranslate2, whose models nothing but translate "
@@ -153,7 +157,8 @@ class RunDirectory:
 
         Args:
             config: the settings to run with.
-            overwrite: start anew, whatever the directory holds of an earlier run.
+            overwrite: start anew; what the directory holds of an earlier run is set aside. See
+                replacing.py for what then becomes of it.
             origins: where the settings come from, if that is to be kept.
 
         Raises:
@@ -171,20 +176,23 @@ class RunDirectory:
         self.refuse_other_content()
         # The lock is ours: what a process left in our files' places is a dead one's.
         if self.path.is_dir():
-            remove_leftovers(self.path, [path.name for path in self._own])
-        for directory in (self.checkpoints, self.encoded):
-            if directory.is_dir():
-                remove_leftovers(directory, ["*"])
+            ours = [path.name for path in self._own]
+            remove_leftovers(self.path, ours, [self.report.name])
+        for name, patterns in contents.WRITTEN_WHOLE.items():
+            if (self.path / name).is_dir():
+                remove_leftovers(self.path / name, patterns, ())
         # Before they go: a run may be started anew from its own config.yaml.
         origins = traced(origins, self.config, load_origins(self.origins))
-        if self.config.is_file():
-            if overwrite:
-                self._clear()
-            elif self.refuse_changes(config):
-                self.forget_text()
-        # The settings come first, and stay when the rest is cleared: by them the directory is known
-        # as a run, whenever the process dies.
+        is_begun = self.config.is_file() and not overwrite
+        is_of_other_text = is_begun and self.refuse_changes(config)
+        # The mark comes first, and stays: by it the directory is known as a run, whenever the
+        # process dies.
         self.path.mkdir(parents=True, exist_ok=True)
+        write_mark(self.path)
+        if overwrite:
+            set_aside(self.path)
+        elif is_of_other_text:
+            self.forget_text()
         text = dump_config(config)
         if not self.config.is_file() or self.config.read_bytes() != text.encode():
             write_text(self.config, text)
@@ -204,35 +212,43 @@ class RunDirectory:
             RunError: there are files that are not a run's, or lie elsewhere.
         """
         self.refuse_shared()
-        for path in (*self._own, self.lock):
+        for path in self._own:
             if path.is_symlink():
                 raise RunError(
                     f"{path}: is a link, and what is written there would be written elsewhere; "
                     f"move what it leads to into {self.path}, or link that directory as a whole"
                 )
-        if self.config.is_file() or not self.path.is_dir():
+        if not self.path.is_dir() or is_run(self.path):
             return
-        # A process that died before the settings were there may have left these.
-        begun = (self.lock.name, self.config.name + TEMPORARY_MARK)
-        if not all(path.name.startswith(begun) for path in self.path.iterdir()):
-            raise RunError(
-                f"{self.path}: holds files but no run (there is no config.yaml); "
-                "choose another directory with --run-dir"
-            )
+        for path in sorted(self.path.iterdir()):
+            if not contents.is_of_a_beginning(path):
+                raise RunError(
+                    f"{self.path}: holds files but no run ({path.name}, and no {contents.MARK} of "
+                    "transformer-cli's); choose another directory with --run-dir"
+                )
+
+    def refuse_foreign(self) -> None:
+        """Make sure that the run can be replaced: that all there is in its directories is its own.
+
+        Raises:
+            RunError: something is not.
+        """
+        contents.refuse_foreign(self.path)
 
     def forget_text(self) -> None:
         """Remove what was made of the training text: tokenizers, and the text in their tokens."""
         for directory in (self.tokenizer, self.encoded):
-            if directory.is_dir():
-                remove_directory(directory)
+            self.forget(directory)
 
-    def _clear(self) -> None:
-        for directory in (self.checkpoints, self.tensorboard):
-            if directory.is_dir():
-                remove_directory(directory)
-        self.forget_text()
-        for file in (self.metrics, self.curves, self.origins, self.report):
-            file.unlink(missing_ok=True)
+    def forget(self, directory: Path) -> None:
+        """Remove one of the run's directories, if it is there.
+
+        Raises:
+            RunError: something in it is not the run's.
+        """
+        if directory.is_dir():
+            contents.refuse_foreign(self.path, (directory.name,))
+            remove_directory(directory)
 
     def refuse_changes(self, config: Config) -> bool:
         """Make sure that the run that is there can go on with ``config``; nothing is written.

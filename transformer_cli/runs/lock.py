@@ -8,9 +8,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TextIO
 
-from transformer_cli.errors import RunError
+from transformer_cli.errors import RunError, RunInUseError
 from transformer_cli.files import naming
+from transformer_cli.runs.contents import PREVIOUS
 from transformer_cli.runs.directory import RunDirectory
+from transformer_cli.runs.replacing import is_replacing, settle
 
 # Longer than anybody asks for, and shorter than anybody trains.
 _ASKING_SECONDS = 0.2
@@ -35,8 +37,10 @@ def refuse_if_locked(run: RunDirectory) -> None:
 
 
 @contextmanager
-def locked(run: RunDirectory) -> Iterator[None]:
+def locked(run: RunDirectory) -> Iterator[bool]:
     """Keep other processes from writing to ``run`` while the block runs.
+
+    Gives whether an earlier run was put back, whose replacement has been killed.
 
     The operating system gives the lock back however the process ends; the file that it hangs on
     stays, and says who had it last.
@@ -57,7 +61,30 @@ def locked(run: RunDirectory) -> Iterator[None]:
             # Unbuffered: what a full disk does not take is not tried again when the file is closed.
             os.ftruncate(file.fileno(), 0)
             os.write(file.fileno(), f"process {os.getpid()} on {socket.gethostname()}\n".encode())
-        yield
+        yield settle(run.path)
+
+
+def put_back(run: RunDirectory) -> bool:
+    """Put an earlier run back in its place if a training was to replace it and was killed.
+
+    Returns:
+        Whether it was put back; not where that training still goes on.
+
+    Raises:
+        RunError: it cannot be.
+    """
+    if not is_replacing(run.path):
+        return False
+    try:
+        with locked(run) as is_back:
+            return is_back
+    except RunInUseError:
+        return False
+    except RunError as error:
+        raise RunError(
+            f"{run.path}: a new run was killed before its first checkpoint, and the earlier one, "
+            f"in {run.path / PREVIOUS}, cannot be put back: {error}"
+        ) from error
 
 
 def _lock(run: RunDirectory, file: TextIO, kind: int) -> None:
@@ -70,7 +97,7 @@ def _lock(run: RunDirectory, file: TextIO, kind: int) -> None:
     except BlockingIOError:
         file.seek(0)
         holder = file.read().strip() or "another process"
-        raise RunError(
+        raise RunInUseError(
             f"{run.path}: in use by {holder}; wait for it, or use another directory"
         ) from None
     except OSError as error:

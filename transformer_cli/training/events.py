@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from transformer_cli.errors import RunError
+from transformer_cli.runs.contents import EVENT_FILE_NAME
 from transformer_cli.runs.records import read_records
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ class EventLog:
     one go: what TensorBoard shows as relative time is time spent training.
 
     Args:
-        directory: for event files alone; older ones in it are removed.
+        directory: for event files alone; a run's older ones in it are removed.
         metrics: metrics.jsonl, as it is when the session opens.
         began: when the training began, less all pauses, in seconds since 1970.
 
@@ -37,8 +38,9 @@ class EventLog:
         # Names rise with time, so that a TensorBoard that is watching goes on to the new one.
         self.path = directory / f"{_PREFIX}{int(began):010d}"
         directory.mkdir(exist_ok=True)
-        for older in directory.glob(f"{_PREFIX}*"):
-            older.unlink()
+        for older in directory.iterdir():
+            if EVENT_FILE_NAME.fullmatch(older.name):
+                older.unlink()
         self.path.touch(exist_ok=False)  # what somebody links to there is not written to
         events = [_opening(began), *map(self._event, read_records(metrics))]
         self._write(events)

@@ -22,7 +22,7 @@ from transformer_cli.data.store import (
 from transformer_cli.data.streamed import StreamedText, Survey
 from transformer_cli.data.windows import StoredWindows
 from transformer_cli.errors import ConfigError, CorpusError, RunError
-from transformer_cli.files import remove_directory, whole_directory
+from transformer_cli.files import whole_directory
 from transformer_cli.runs.checkpoint import list_checkpoints
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.text.lines import Progress
@@ -226,8 +226,7 @@ def _encoded(
         if store is not None:
             note_times(run.encoded, text.survey)
             return store
-        if run.encoded.exists():
-            remove_directory(run.encoded)
+        run.forget(run.encoded)
         encode = encoder(tokenizers, run.tokenizer, len(text))
         return write_store(run.encoded, text, encode, expected[1], progress)
     except OSError as error:

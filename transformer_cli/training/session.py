@@ -19,6 +19,7 @@ from transformer_cli.runs.checkpoint import (
     save_checkpoint,
 )
 from transformer_cli.runs.directory import RunDirectory
+from transformer_cli.runs.replacing import discard_previous
 from transformer_cli.training.events import EventLog
 from transformer_cli.training.metrics import MetricsLog, Window
 from transformer_cli.training.trainer import Progress, Trainer
@@ -250,6 +251,7 @@ class Session:
             state,
             self.tokenizer,
         )
+        discard_previous(self.run.path)
         prune_checkpoints(self.run.checkpoints, self.config.training.keep)
 
     def _resume(self) -> None:

@@ -1,0 +1,124 @@
+"""Which directories are runs, and which are the user's."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from transformer_cli import __version__
+from transformer_cli.config.origins import Origin
+from transformer_cli.config.schema import Config
+from transformer_cli.config.yaml import dump_config
+from transformer_cli.errors import ConfigError, RunError
+from transformer_cli.runs.contents import refuse_sources
+from transformer_cli.runs.directory import RunDirectory
+from transformer_cli.runs.mark import FORMAT
+
+FIXTURES = Path(__file__).parents[1] / "fixtures"
+MINE = "# mine\ndata: {kind: copy}\ntokenizer: {kind: words}\n"
+
+
+def settings(**sections: Any) -> Config:
+    required = {"data": {"kind": "copy"}, "tokenizer": {"kind": "words"}}
+    return Config.model_validate({**required, **sections})
+
+
+def contents(directory: Path) -> dict[str, bytes]:
+    files = (path for path in directory.rglob("*") if path.is_file())
+    return {str(path.relative_to(directory)): path.read_bytes() for path in files}
+
+
+def test_a_new_run_is_marked(tmp_path: Path) -> None:
+    run = RunDirectory(tmp_path)
+    run.prepare(settings())
+    mark = json.loads((tmp_path / "run.json").read_text())
+    assert mark == {"format": FORMAT, "program": "transformer-cli", "version": __version__}
+
+
+FOREIGN: dict[str, dict[str, str]] = {
+    "a configuration": {"config.yaml": MINE},
+    "one with every setting": {"config.yaml": dump_config(settings())},
+    "a configuration and checkpoints": {
+        "config.yaml": MINE,
+        "checkpoints/step-00000001/model.pt": "theirs",
+        "tokenizer/tokenizer.json": '{"model": {}}',
+        "metrics.jsonl": "{}\n",
+    },
+    "other programs' manifests": {
+        "config.yaml": dump_config(settings()),
+        "checkpoints/one/manifest.json": '{"files": {}}',
+        "origins.json": "[]",
+    },
+    "no configuration": {"checkpoints/a": "mine"},
+    "something hidden": {".git/HEAD": "ref"},
+}
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+@pytest.mark.parametrize("what", FOREIGN)
+def test_what_is_not_a_run_is_left_alone(tmp_path: Path, what: str, overwrite: bool) -> None:
+    for name, text in FOREIGN[what].items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    before = contents(tmp_path)
+    with pytest.raises(RunError, match=r"holds files but no run \([^\n]*--run-dir$"):
+        RunDirectory(tmp_path).prepare(settings(), overwrite)
+    assert contents(tmp_path) == before
+
+
+@pytest.mark.parametrize("left", ["all", "checkpoints", "tokenizer", "origins"])
+def test_a_run_from_before_there_were_marks_is_known(tmp_path: Path, left: str) -> None:
+    run = RunDirectory(shutil.copytree(FIXTURES / "format-1", tmp_path / "run"))
+    if left in ("checkpoints", "origins"):
+        shutil.rmtree(run.tokenizer)
+    if left in ("tokenizer", "origins"):
+        shutil.rmtree(run.checkpoints)
+    if left == "origins":
+        shutil.rmtree(run.path)
+        run.prepare(settings(), origins={"data.kind": Origin("my.yaml", 1)})
+        (run.path / "run.json").unlink()
+    run.prepare(run.load_config())
+    assert (run.path / "run.json").is_file()
+
+
+@pytest.mark.parametrize(
+    ("mark", "said"),
+    [
+        ('{"format": 1}', "was not written by transformer-cli"),
+        ("half", "was not written by transformer-cli"),
+        ('{"format": 9, "program": "transformer-cli", "version": "7"}', "by transformer-cli 7"),
+    ],
+)
+def test_other_marks_are_refused(tmp_path: Path, mark: str, said: str) -> None:
+    run = RunDirectory(tmp_path)
+    run.prepare(settings())
+    (tmp_path / "run.json").write_text(mark)
+    with pytest.raises(RunError, match=f"^{tmp_path / 'run.json'}: .*{said}") as caught:
+        run.prepare(settings(seed=2), overwrite=True)
+    assert "\n" not in str(caught.value)
+    assert run.load_config() == settings()
+
+
+# --- files that settings are read from ------------------------------------------------------------
+
+
+def test_a_run_is_trained_by_its_own_settings_as_they_were_written(tmp_path: Path) -> None:
+    run = RunDirectory(tmp_path)
+    run.prepare(settings())
+    refuse_sources(run.path, [run.config])
+    run.config.write_text(f"# my remark\n{run.config.read_text()}")
+    with pytest.raises(ConfigError, match=r"config\.yaml: has been edited .* copy it elsewhere"):
+        refuse_sources(run.path, [run.config])
+
+
+def test_nothing_else_that_settings_are_read_from_is_written_over(tmp_path: Path) -> None:
+    run = RunDirectory(tmp_path / "run")
+    run.prepare(settings())
+    mine = tmp_path / "my.yaml"
+    within = run.path / "mine.yaml"
+    refuse_sources(run.path, [mine, within, tmp_path / "run-2" / "config.yaml"])
+    for file in (run.config, run.tokenizer / "my.yaml", run.path / "previous" / "config.yaml"):
+        with pytest.raises(ConfigError, match=f"^{file}: settings are read from it"):
+            refuse_sources(run.path, [mine, file])

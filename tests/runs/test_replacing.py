@@ -1,0 +1,176 @@
+"""A run that is started anew: the earlier one stays until the new one has a checkpoint."""
+
+import os
+from collections.abc import Callable
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from transformer_cli.config.schema import Config
+from transformer_cli.errors import RunError
+from transformer_cli.runs.directory import RunDirectory
+from transformer_cli.runs.lock import locked, put_back
+from transformer_cli.runs.replacing import discard_previous, is_replacing, settle
+
+
+class KilledError(BaseException):
+    """Stands for the end of the process."""
+
+
+def settings(**sections: Any) -> Config:
+    required = {"data": {"kind": "copy"}, "tokenizer": {"kind": "words"}}
+    return Config.model_validate({**required, **sections})
+
+
+def write(run: RunDirectory, step: int | None, text: str) -> None:
+    """What a training makes, up to its first checkpoint."""
+    names = ["tokenizer/tokenizer.json", "encoded/store.json", "metrics.jsonl", "report.html"]
+    if step is not None:
+        names.append(f"checkpoints/step-{step:08d}/state.json")
+    for name in names:
+        (run.path / name).parent.mkdir(exist_ok=True)
+        (run.path / name).write_text(text)
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunDirectory:
+    run = RunDirectory(tmp_path / "run")
+    run.prepare(settings())
+    write(run, 7, "old")
+    (run.path / "notes.txt").write_text("mine")
+    return run
+
+
+def contents(run: RunDirectory) -> dict[str, str]:
+    files = (path for path in run.path.rglob("*") if path.is_file() and path != run.lock)
+    return {str(path.relative_to(run.path)): path.read_text() for path in files}
+
+
+def test_without_a_checkpoint_the_earlier_run_comes_back(run: RunDirectory) -> None:
+    before = contents(run)
+    run.prepare(settings(seed=2), overwrite=True)
+    write(run, None, "new")
+    assert is_replacing(run.path)
+    assert settle(run.path)
+    assert contents(run) == before
+    assert not settle(run.path)
+
+
+def test_with_one_the_new_run_stands(run: RunDirectory) -> None:
+    run.prepare(settings(seed=2), overwrite=True)
+    write(run, 3, "new")
+    assert not is_replacing(run.path)
+    expected = {name: text for name, text in contents(run).items() if "previous" not in name}
+    assert not settle(run.path)
+    assert contents(run) == expected
+    assert not (run.path / "previous").exists()
+
+
+def each_kill(
+    monkeypatch: pytest.MonkeyPatch, act: Callable[[], None], again: Callable[[], None]
+) -> int:
+    """Act, killed before each change of the file system in turn; tell how many there are."""
+    for kill in count(1):
+        calls = count(1)
+
+        def dying(function: Any, calls: count = calls, kill: int = kill) -> Any:  # type: ignore[type-arg]
+            def called(*args: Any, **kwargs: Any) -> Any:
+                if next(calls) == kill:
+                    raise KilledError
+                return function(*args, **kwargs)
+
+            return called
+
+        with monkeypatch.context() as patches:
+            for name in ("rename", "replace", "unlink", "mkdir", "rmdir"):
+                patches.setattr(Path, name, dying(getattr(Path, name)))
+            for name in ("unlink", "rmdir"):
+                patches.setattr(os, name, dying(getattr(os, name)))
+            try:
+                act()
+            except KilledError:
+                pass
+            else:
+                return kill
+        again()
+    raise AssertionError
+
+
+def test_killed_at_any_change_the_earlier_run_comes_back(
+    run: RunDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = contents(run)
+
+    def replace() -> None:
+        run.prepare(settings(seed=2), overwrite=True)
+        write(run, None, "new")
+        settle(run.path)
+
+    def look() -> None:
+        put_back(run)  # as whatever opens the run does
+        found = {name: text for name, text in contents(run).items() if ".partial-" not in name}
+        assert found == before
+        with locked(run):
+            run.prepare(settings())
+        assert contents(run) == before
+        assert not list(run.path.glob("previous*"))
+
+    assert each_kill(monkeypatch, replace, look) > 20
+
+
+def test_killed_while_it_goes_the_earlier_run_is_gone(
+    run: RunDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def replace() -> None:
+        run.prepare(settings(seed=2), overwrite=True)
+        write(run, 3, "new")
+
+    replace()
+    expected = {name: text for name, text in contents(run).items() if "previous" not in name}
+
+    def look() -> None:
+        with locked(run):
+            run.prepare(settings(seed=2))
+        assert contents(run) == expected
+        settle(run.path)
+        replace()
+
+    assert each_kill(monkeypatch, lambda: discard_previous(run.path), look) > 5
+
+
+def test_a_replacement_that_goes_on_is_not_interfered_with(run: RunDirectory) -> None:
+    with locked(run):
+        run.prepare(settings(seed=2), overwrite=True)
+        assert not put_back(run)
+        assert run.load_config() == settings(seed=2)
+        assert is_replacing(run.path)
+    assert run.load_config() == settings()
+
+
+@pytest.mark.parametrize("name", ["previous/notes.txt", "previous/checkpoints/notes.txt"])
+def test_what_somebody_puts_beside_the_earlier_run_is_kept(run: RunDirectory, name: str) -> None:
+    run.prepare(settings(seed=2), overwrite=True)
+    (run.path / name).write_text("mine, too")
+    write(run, 3, "new")
+    discard_previous(run.path)
+    assert not settle(run.path)
+    assert (run.path / name).read_text() == "mine, too"
+    assert (run.path / "notes.txt").read_text() == "mine"
+    with pytest.raises(RunError, match=f"^{run.path / name}: .* in the way; move it elsewhere$"):
+        run.prepare(settings(seed=3), overwrite=True)
+    (run.path / name).unlink()
+    settle(run.path)
+    assert not (run.path / "previous").exists()
+
+
+def test_notes_beside_a_run_that_comes_back_are_no_hindrance(run: RunDirectory) -> None:
+    before = contents(run)
+    run.prepare(settings(seed=2), overwrite=True)
+    (run.path / "previous" / "notes.txt").write_text("other notes")
+    assert settle(run.path)
+    found = contents(run)
+    assert found.pop("previous-moving/notes.txt") == "other notes"
+    assert found == before
+    assert not is_replacing(run.path)

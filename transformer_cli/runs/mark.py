@@ -1,0 +1,87 @@
+"""How a directory is known as a run that this program has made."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from transformer_cli import __version__
+from transformer_cli.config.origins import load_origins
+from transformer_cli.config.yaml import is_resolved
+from transformer_cli.errors import RunError
+from transformer_cli.files import write_text
+from transformer_cli.runs.contents import CONFIG, MARK
+
+FORMAT = 1
+_PROGRAM = "transformer-cli"
+# Keys that the files of all formats have.
+_MANIFEST_KEYS = {"format", "tokenizer", "files"}
+_TOKENIZER_KEYS = {"format", "kind", "learned_from", "sha256"}
+
+
+def write_mark(run: Path) -> None:
+    """Mark a directory as a run, unless it is marked.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    if not is_marked(run):
+        mark = {"format": FORMAT, "program": _PROGRAM, "version": __version__}
+        write_text(run / MARK, json.dumps(mark) + "\n")
+
+
+def is_run(run: Path) -> bool:
+    """Whether a directory is marked as a run, or is a run from before there were marks.
+
+    Raises:
+        RunError: it is a run of a later version, or its mark is another program's.
+    """
+    return is_marked(run) or _is_unmarked_run(run)
+
+
+def is_marked(run: Path) -> bool:
+    """Whether a directory is marked as a run.
+
+    Raises:
+        RunError: a later version has marked it, or another program has a file of that name.
+    """
+    path = run / MARK
+    if not path.exists():
+        return False
+    mark = _read_json(path)
+    found = mark.get("format")
+    if mark.get("program") != _PROGRAM or not isinstance(found, int):
+        raise RunError(
+            f"{path}: was not written by transformer-cli, or is damaged; choose another directory "
+            "with --run-dir, or delete the file if this is a run"
+        )
+    if found > FORMAT:
+        raise RunError(
+            f"{path}: format {found}, by transformer-cli {mark.get('version')}, but this version "
+            f"knows formats up to {FORMAT}; use a newer one, or choose another --run-dir"
+        )
+    return True
+
+
+def _is_unmarked_run(run: Path) -> bool:
+    """Whether there is, beside a config.yaml, what no other program writes."""
+    config = run / CONFIG
+    if not config.is_file():
+        return False
+    manifests = run.glob("checkpoints/*/manifest.json")
+    return (
+        any(_read_json(path).keys() >= _MANIFEST_KEYS for path in manifests)
+        or bool(load_origins(run / "origins.json"))
+        or (
+            _read_json(run / "tokenizer" / "tokenizer.json").keys() >= _TOKENIZER_KEYS
+            and is_resolved(config)
+        )
+    )
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    """A file's JSON object; empty if it has none."""
+    try:
+        content = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return content if isinstance(content, dict) else {}

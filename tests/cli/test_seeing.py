@@ -2,6 +2,7 @@
 
 import json
 import os
+import resource
 import shutil
 import signal
 from functools import partial
@@ -15,6 +16,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from cli.conftest import Training
 from cli.process import assert_refused, run, run_ranks, signal_at
 from cli.test_kill import half_a_line
+from transformer_cli import cli
 
 CURVES = {
     "train": ("loss", "perplexity", "learning_rate"),
@@ -43,6 +45,7 @@ def assert_events_are_the_records(run_dir: Path) -> None:
     }
     assert found == {tag: points for tag, points in expected.items() if points}
     # In time, they are as far from each other as they are in training.
+    assert {each["kind"] for each in records} == {*CURVES, "session"}
     times = [event.wall_time for event in events.Scalars("validation/loss")]
     seconds = [each["seconds"] for each in records if each["kind"] == "validation"]
     assert np.diff(times) == pytest.approx(np.diff(seconds), abs=1e-3)
@@ -265,3 +268,36 @@ def test_ranks_try_steps_by_themselves(config: Path) -> None:
     assert rows(dry[0].out)["device"] == "cpu in float32, 1 thread; 2 processes"
     assert (dry[1].out, dry[1].err) == ("", "")
     assert {path.name for path in config.parent.iterdir()} == {config.name}
+
+
+# --- models that cannot be held -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("more", [["--dry-run"], []])
+def test_a_model_that_memory_cannot_hold_is_refused_before_any_is_taken(
+    config: Path, more: list[str]
+) -> None:
+    sizes = ("d_model=1048576", "d_ff=1048576", "num_encoder_layers=1000")
+    settings = [f"--set=model.{each}" for each in sizes]
+    run_dir = config.parent / "run"
+    peak = config.parent / "peak"
+    before = partial(write_peak_at_exit, peak)
+    refused = run("train", config, "--run-dir", run_dir, *settings, *more, before=before)
+    assert_refused(refused, 2, "model: its ", " weights take at least ", " GB of memory; lower ")
+    assert not run_dir.exists()
+    grown, at_first = map(int, peak.read_text().split())
+    assert grown - at_first < 100_000, "kilobytes"
+
+
+def write_peak_at_exit(file: Path) -> None:
+    def peak() -> int:
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+    at_first = peak()
+    complain = cli.complain
+
+    def measuring(message: str) -> None:
+        file.write_text(f"{peak()} {at_first}")
+        complain(message)
+
+    cli.complain = measuring

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import torch
 
+import transformer_cli
 from transformer_cli.config.schema import Config
 from transformer_cli.data.encoded import EncodedText, TokenStore
 from transformer_cli.errors import CheckpointError, ConfigError, TrainingError
@@ -88,8 +89,9 @@ def after(steps: int) -> Callable[[], bool]:
 
 
 def metrics(run: RunDirectory) -> list[dict[str, Any]]:
-    """The records, apart from their seconds."""
+    """The records, apart from their seconds and the sessions' own."""
     found = [json.loads(line) for line in run.metrics.read_text().splitlines()]
+    found = [record for record in found if record["kind"] != "session"]
     assert all(record.pop("seconds") >= 0.0 for record in found)
     return found
 
@@ -171,7 +173,35 @@ def test_what_an_event_tells_is_already_in_the_file(run: RunDirectory) -> None:
     session = open_session(run, config(epochs=1), [validation(7.0)])
     records = [event for event in session.events(never) if isinstance(event, Record)]
     lines = run.metrics.read_text().splitlines()
-    assert [json.loads(line) for line in lines] == [record.values for record in records]
+    assert [json.loads(line) for line in lines[1:]] == [record.values for record in records]
+
+
+def test_each_session_begins_with_a_record_of_what_it_computes_with(run: RunDirectory) -> None:
+    list(open_session(run, config()).events(after(8)))
+    list(open_session(run, config()).events(never))
+    list(open_session(run, config()).events(never))  # nothing is left to do
+    lines = [json.loads(line) for line in run.metrics.read_text().splitlines()]
+    found = [record for record in lines if record["kind"] == "session"]
+    assert lines[0] == found[0]
+    assert [(each["step"], each["epoch"]) for each in found] == [(0, 0), (8, 1)]
+    for each in found:
+        assert (each["device"], each["precision"], each["processes"]) == ("cpu", "float32", 1)
+        assert each["threads"] == torch.get_num_threads()
+        assert each["torch"] == torch.__version__
+        assert each["transformer_cli"] == transformer_cli.__version__
+
+
+def test_a_session_after_the_checkpoint_that_training_goes_on_from_is_forgotten(
+    run: RunDirectory,
+) -> None:
+    list(open_session(run, config(epochs=1)).events(never))
+    list(open_session(run, config(epochs=2)).events(after(2)))
+    list(open_session(run, config(epochs=2)).events(never))
+    for name in ("step-00000008", "step-00000012"):
+        shutil.rmtree(run.checkpoints / name)
+    list(open_session(run, config(epochs=2)).events(never))
+    lines = [json.loads(line) for line in run.metrics.read_text().splitlines()]
+    assert [each["step"] for each in lines if each["kind"] == "session"] == [0, 6, 6]
 
 
 def test_a_validation_is_recorded_with_all_its_numbers(run: RunDirectory) -> None:
@@ -511,7 +541,9 @@ def test_a_training_killed_in_a_validation_goes_on_with_it(
 
 
 def test_weights_whose_validation_loss_is_no_number_are_not_kept(run: RunDirectory) -> None:
-    session = open_session(run, config(epochs=2, keep=1), [validation(1.0), validation(1.0, math.nan)])
+    session = open_session(
+        run, config(epochs=2, keep=1), [validation(1.0), validation(1.0, math.nan)]
+    )
     with pytest.raises(TrainingError, match=r"^step 12: the validation loss is nan; "):
         list(session.events(never))
     assert saved_steps(run) == [6]

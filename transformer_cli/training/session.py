@@ -20,8 +20,10 @@ from transformer_cli.runs.checkpoint import (
     save_checkpoint,
 )
 from transformer_cli.runs.directory import RunDirectory
+from transformer_cli.runs.environment import KIND, describe_environment
 from transformer_cli.training.events import EventLog
 from transformer_cli.training.metrics import MetricsLog, Window
+from transformer_cli.training.standing import Standing
 from transformer_cli.training.trainer import Progress, Trainer
 
 LOG_EVERY = 50
@@ -48,29 +50,6 @@ class Record:
 
 
 Event = Progress | Record
-
-
-@dataclass
-class Standing:
-    """What the run has achieved so far."""
-
-    best_step: int | None = None
-    best_bleu: float = -1.0
-    best_loss: float = 0.0
-    bad_validations: int = 0
-    """Validations since the best one."""
-    seconds: float = 0.0
-    """Time spent training, in all sessions."""
-
-    def judge(self, step: int, bleu: float, loss: float) -> bool:
-        """Take a validation's result in; tell whether it is the best one yet."""
-        is_best = (bleu, -loss) > (self.best_bleu, -self.best_loss)
-        if is_best:
-            self.best_step, self.best_bleu, self.best_loss = step, bleu, loss
-            self.bad_validations = 0
-        else:
-            self.bad_validations += 1
-        return is_best
 
 
 @dataclass
@@ -136,12 +115,15 @@ class Session:
         """
         # Not when the session was made: a forecast in between is no training.
         self._started = time.monotonic() - self.standing.seconds
-        if self._unvalidated:
-            yield from self._validated(stop_requested)
-            if self._unvalidated:
-                return
         if self.finished:
             return
+        trainer = self.trainer
+        environment = describe_environment(trainer.device, trainer.precision, self._ranks.size)
+        self._record(KIND, **asdict(environment))
+        if self._unvalidated:
+            yield from self._validated(stop_requested)
+            if self._unvalidated or self.finished:
+                return
         for progress in self.trainer.steps(stop_requested):
             self._window.add(progress)
             yield progress

@@ -136,11 +136,19 @@ def jump(
     return rate_jump(then, now, D_MODEL, step, 10)
 
 
-def test_a_schedule_with_another_end_jumps() -> None:
-    assert jump("linear", 40) == (0.0, pytest.approx(1 - 41 / 80))
-    assert jump("linear", 20) == (0.5, pytest.approx(1 - 21 / 80))
-    assert jump("linear", 20, max_steps=30) == (0.5, pytest.approx(1 - 21 / 30))
-    assert jump("cosine", 40) == (0.0, pytest.approx(0.5 * (1 + math.cos(math.pi * 41 / 80))))
+@pytest.mark.parametrize(
+    ("kind", "step", "more", "expected"),
+    [
+        ("linear", 40, {}, (0.0, 1 - 41 / 80)),
+        ("linear", 20, {}, (0.5, 1 - 21 / 80)),
+        ("linear", 20, {"max_steps": 30}, (0.5, 1 - 21 / 30)),
+        ("cosine", 40, {}, (0.0, 0.5 * (1 + math.cos(math.pi * 41 / 80)))),
+    ],
+)
+def test_a_schedule_with_another_end_jumps(
+    kind: str, step: int, more: dict[str, int], expected: tuple[float, float]
+) -> None:
+    assert jump(kind, step, **more) == pytest.approx(expected)
 
 
 def test_nothing_jumps_where_the_end_is_the_same_or_does_not_matter() -> None:

@@ -293,7 +293,20 @@ def test_a_model_that_memory_cannot_hold_is_refused_before_any_is_taken(
 ) -> None:
     settings = [f"--set=model.{each}" for each in sizes]
     run_dir = config.parent / "run"
-    command = ("train", config, "--run-dir", run_dir, *settings, *more)
+    command: list[str | Path] = ["train", config, "--run-dir", run_dir, *settings, *more]
     refused = run(*command, before=partial(leave_room, 300_000_000))
     assert_refused(refused, 2, "model: its ", " weights take at least ", " GB of memory; lower ")
     assert not run_dir.exists()
+
+
+def no_room_for_a_trial() -> None:
+    from transformer_cli.cli import training_setup
+
+    vars(training_setup)["trial_fits"] = lambda trainer, config: False
+
+
+def test_a_trial_that_does_not_fit_is_left_out_and_that_is_said(training: Training) -> None:
+    command = ("train", training.config, "--dry-run")
+    dry = run(*command, cwd=training.config.parent / "..", before=no_room_for_a_trial)
+    assert (dry.code, dry.err) == (0, "")
+    assert rows(dry.out)["forecast"].startswith("none: ")

@@ -160,8 +160,8 @@ class Setup:
         sample = trainer.sample(PROBED)
         batches_left = (trainer.total_steps - trainer.step) * self.config.training.accumulate
         probing = batches_left > 0 and (always_probe or batches_left >= WORTHWHILE)
-        probing = probing and trial_fits(trainer, self.config)
-        expected = forecast(trainer, sample) if probing else None
+        fits = trial_fits(trainer, self.config)
+        expected = forecast(trainer, sample) if probing and fits else None
         pairs = len(self._text)
         yield from summary(
             self.config, self.texts, self.prepared, trainer, sample, pairs, self._unmeasured
@@ -171,4 +171,6 @@ class Setup:
             environment = describe_environment(self.device, self.precision, self.ranks.size)
             changed = changed_environment(read_records(self.run.metrics), environment)
             yield from changes(self.before, self.config, trainer, changed)
+        if probing and not fits:
+            yield "forecast", "none: steps on trial take a copy of the model, which does not fit"
         yield from expectation(expected, self.run.path)

@@ -44,7 +44,9 @@ def content(path: Path) -> object:
     """What is in a run's file, without how long things took."""
     match path.name:
         case "metrics.jsonl":
-            return [timeless(line) for line in path.read_text().splitlines()]
+            records = map(timeless, path.read_text().splitlines())
+            # There is one of kind session for each time that it was started.
+            return [record for record in records if record["kind"] != "session"]
         case "state.json":
             return timeless(path.read_text())
         case "manifest.json":

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from cli.conftest import Training
 from cli.process import assert_refused, run, run_anew
@@ -30,6 +31,8 @@ KEYS = {
     "signature_lc",
     "signature_chrf",
     "signature_ter",
+    "environment",
+    "trained_with",
 }
 
 
@@ -46,6 +49,10 @@ def report(*arguments: str | Path) -> dict[str, Any]:
 def test_json_is_one_object(training: Training) -> None:
     values = report(training.run)
     assert values.keys() == KEYS
+    environment = values["environment"]
+    assert (environment["device"], environment["precision"]) == ("cpu", "float32")
+    assert (environment["processes"], environment["torch"]) == (1, torch.__version__)
+    assert values["trained_with"] == environment
     assert values["split"] == "test"
     assert values["sentences"] == 20
     assert values["beam_size"] == 1

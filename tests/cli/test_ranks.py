@@ -26,8 +26,13 @@ def settings(**training: Any) -> list[str]:
 
 
 def records(run_dir: Path) -> list[dict[str, Any]]:
-    lines = (run_dir / "metrics.jsonl").read_text().splitlines()
-    return [{k: v for k, v in json.loads(line).items() if k != "seconds"} for line in lines]
+    """Those that measure something, without times."""
+    found = map(json.loads, (run_dir / "metrics.jsonl").read_text().splitlines())
+    return [
+        {k: v for k, v in record.items() if k != "seconds"}
+        for record in found
+        if record["kind"] != "session"
+    ]
 
 
 def last(run_dir: Path) -> Path:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from cli.conftest import Training
 from cli.process import Finished, assert_refused, run
@@ -133,6 +134,9 @@ def test_scores_are_those_of_evaluate(training: Training, tmp_path: Path) -> Non
     for score in ("bleu", "bleu_lc", "chrf", "perplexity"):
         assert f"{scores[score]:.2f}" in shown
     assert "bs:1000|seed:12345" in shown
+    assert f"precision float32 threads 1 processes 1 torch {torch.__version__}" in " ".join(
+        shown.split()
+    )
     charts = {chart["name"]: chart for chart in page.data["charts"]}
     assert charts.keys() == {
         "loss",

@@ -2,6 +2,7 @@
 
 import json
 import os
+import resource
 import shutil
 import signal
 from functools import partial
@@ -43,6 +44,7 @@ def assert_events_are_the_records(run_dir: Path) -> None:
     }
     assert found == {tag: points for tag, points in expected.items() if points}
     # In time, they are as far from each other as they are in training.
+    assert {each["kind"] for each in records} == {*CURVES, "session"}
     times = [event.wall_time for event in events.Scalars("validation/loss")]
     seconds = [each["seconds"] for each in records if each["kind"] == "validation"]
     assert np.diff(times) == pytest.approx(np.diff(seconds), abs=1e-3)
@@ -265,3 +267,46 @@ def test_ranks_try_steps_by_themselves(config: Path) -> None:
     assert rows(dry[0].out)["device"] == "cpu in float32, 1 thread; 2 processes"
     assert (dry[1].out, dry[1].err) == ("", "")
     assert {path.name for path in config.parent.iterdir()} == {config.name}
+
+
+# --- models that cannot be held -------------------------------------------------------------------
+
+
+def leave_room(size: int) -> None:
+    """Let the process take so many bytes more than it has."""
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    limit = pages * resource.getpagesize() + size
+    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+
+
+@pytest.mark.parametrize("more", [["--dry-run"], []])
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        ["d_model=1048576", "d_ff=1048576"],
+        # Many small ones: the first of them could be made.
+        ["d_model=4096", "num_encoder_layers=1000", "num_decoder_layers=1000"],
+    ],
+)
+def test_a_model_that_memory_cannot_hold_is_refused_before_any_is_taken(
+    config: Path, sizes: list[str], more: list[str]
+) -> None:
+    settings = [f"--set=model.{each}" for each in sizes]
+    run_dir = config.parent / "run"
+    command: list[str | Path] = ["train", config, "--run-dir", run_dir, *settings, *more]
+    refused = run(*command, before=partial(leave_room, 300_000_000))
+    assert_refused(refused, 2, "model: its ", " weights take at least ", " GB of memory; lower ")
+    assert not run_dir.exists()
+
+
+def no_room_for_a_trial() -> None:
+    from transformer_cli.cli import training_setup
+
+    vars(training_setup)["trial_fits"] = lambda trainer, config: False
+
+
+def test_a_trial_that_does_not_fit_is_left_out_and_that_is_said(training: Training) -> None:
+    command = ("train", training.config, "--dry-run")
+    dry = run(*command, cwd=training.config.parent / "..", before=no_room_for_a_trial)
+    assert (dry.code, dry.err) == (0, "")
+    assert rows(dry.out)["forecast"].startswith("none: ")

@@ -5,14 +5,16 @@ from typing import Any
 
 import pytest
 
-from cli.conftest import Training
+from cli.conftest import TINY, Training
 from cli.process import assert_refused, run
 
 CHECKPOINT_FILES = {"model.safetensors", "optimizer.safetensors", "state.json", "manifest.json"}
 
 
 def records_of(run_dir: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (run_dir / "metrics.jsonl").read_text().splitlines()]
+    """Those of metrics.jsonl that measure something."""
+    lines = map(json.loads, (run_dir / "metrics.jsonl").read_text().splitlines())
+    return [record for record in lines if record["kind"] != "session"]
 
 
 def contents(directory: Path) -> dict[str, bytes]:
@@ -109,6 +111,39 @@ def test_more_epochs_go_on_where_it_stopped(training: Training, own_run: Path) -
     assert after[: len(before)] == before
     assert [each["step"] for each in after[len(before) :]] == [70, 70]
     assert (own_run / "checkpoints" / "step-00000070").is_dir()
+
+
+def test_what_is_changed_is_said_and_that_the_learning_rate_jumps(tmp_path: Path) -> None:
+    config = tmp_path / "linear.yaml"
+    schedule = "{kind: linear, peak: 1e-3, warmup: 10}"
+    config.write_text(TINY.replace("{kind: constant, peak: 1e-2, warmup: 10}", schedule))
+    command = ("train", config, "--run-dir", tmp_path / "run")
+    first = run(*command)
+    assert first.code == 0, first.err
+    assert "changed" not in first.err
+    assert "warning" not in first.err
+
+    searched = run(*command, "--set", "decoding.beam_size=3")
+    assert "\nchanged       decoding.beam_size was 1, now 3\n" in searched.err
+    assert f"nothing left to train: 60 steps are done\n{tmp_path}/run/config.yaml: " in searched.err
+
+    longer = ("--set", "training.epochs=16", "--precision", "bfloat16")
+    dry = run(*command, *longer, "--dry-run")
+    gone_on = run(*command, *longer)
+    assert (dry.code, gone_on.code) == (0, 0), gone_on.err
+    for said in (dry.out, gone_on.err):
+        _, _, said = said.partition("\nchanged       ")
+        assert said.splitlines()[:4] == [
+            "training.epochs was 12, now 16",
+            "              decoding.beam_size was 3, now 1",
+            "              precision was float32, now bfloat16",
+            # 1e-3 (1 - (61 - 10) / (80 - 10)) by the new end, at which it is 0
+            "warning       the learning rate jumps from 0 at step 60 to 0.000271 at step 61, as "
+            "the linear schedule is stretched to step 80; init begins another run from these "
+            "weights, with a schedule of its own",
+        ]
+    records = records_of(tmp_path / "run")
+    assert records[-1]["step"] == 80
 
 
 def test_other_settings_are_refused_by_name(training: Training, own_run: Path) -> None:

@@ -94,7 +94,10 @@ MOMENTS = {
         "transformer_cli.training.preparation", "learn_tokenizers", 1, "tokenizer"
     ),
     "the encoded text": Moment("transformer_cli.data.store", "_write_pages", 1, "encoded"),
-    "a record": Moment(METRICS, "append", 1, "metrics.jsonl", (10,)),
+    "a record": Moment(METRICS, "append", 2, "metrics.jsonl", (10, 20)),
+    "how a step was judged": Moment(
+        CHECKPOINT, "_write_json", 5, "checkpoints/step-00000020", (10, 20)
+    ),
     "the weights": Moment(CHECKPOINT, "save_file", 5, "checkpoints/step-00000030", (10, 20)),
     "half of the weights": Moment(
         CHECKPOINT,
@@ -112,8 +115,8 @@ MOMENTS = {
         (10, 20),
         8192,
     ),
-    "the state": Moment(CHECKPOINT, "_write_json", 5, "checkpoints/step-00000030", (10, 20)),
-    "the manifest": Moment(CHECKPOINT, "_write_json", 6, "checkpoints/step-00000030", (10, 20)),
+    "the state": Moment(CHECKPOINT, "_write_json", 7, "checkpoints/step-00000030", (10, 20)),
+    "the manifest": Moment(CHECKPOINT, "_write_json", 8, "checkpoints/step-00000030", (10, 20)),
 }
 
 

@@ -28,7 +28,8 @@ def contender(name: str, **sections: Any) -> Contender:
     required = {"data": {"kind": "copy"}, "tokenizer": {"kind": "words"}}
     config = Config.model_validate({**required, **sections})
     path = Path("runs") / name
-    return Contender(name, RunDirectory(path), config, path / "checkpoints" / "step", 1, 1, 1.0)
+    checkpoint = path / "checkpoints" / "step"
+    return Contender(name, RunDirectory(path), config, checkpoint, 1, 1, 1.0, None)
 
 
 def on_files(

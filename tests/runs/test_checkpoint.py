@@ -24,6 +24,7 @@ from transformer_cli.runs.checkpoint import (
     list_checkpoints,
     newest_whole,
     prune_checkpoints,
+    replace_state,
     save_checkpoint,
 )
 
@@ -114,11 +115,8 @@ def test_a_step_saved_again_replaces_the_first(tmp_path: Path) -> None:
     assert names(tmp_path) == [path.name]
 
 
-@pytest.mark.parametrize("call", [1, 2, 3])
-def test_a_replacement_that_is_cut_short_is_done_later(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: int
-) -> None:
-    path = save(tmp_path, 3)
+def cut_short_at_rename(monkeypatch: pytest.MonkeyPatch, call: int) -> None:
+    """Have the n-th rename of all fail, as if the process died there."""
     renames = iter(range(1, 99))
     rename = Path.rename
 
@@ -128,6 +126,14 @@ def test_a_replacement_that_is_cut_short_is_done_later(
         return rename(source, target)
 
     monkeypatch.setattr(Path, "rename", cut_short)
+
+
+@pytest.mark.parametrize("call", [1, 2, 3])
+def test_a_replacement_that_is_cut_short_is_done_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: int
+) -> None:
+    path = save(tmp_path, 3)
+    cut_short_at_rename(monkeypatch, call)
     with pytest.raises(KeyboardInterrupt):
         save_checkpoint(tmp_path, MOMENTS, WEIGHTS, state_of(3, 2), TOKENIZER)
     monkeypatch.undo()
@@ -137,6 +143,68 @@ def test_a_replacement_that_is_cut_short_is_done_later(
     assert damaged == []
     assert bits(found.load_weights()) == bits(WEIGHTS if call == 1 else MOMENTS)
     assert names(tmp_path) == [path.name]
+
+
+# --- a step saved again with another state --------------------------------------------------------
+
+
+def inodes(path: Path) -> list[int]:
+    return [(path / name).stat().st_ino for name in (MODEL, OPTIMIZER)]
+
+
+def test_a_state_is_replaced_without_writing_tensors_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = save(tmp_path, 3)
+    files = inodes(path)
+    monkeypatch.setattr(checkpoint_module, "save_file", lambda *_: pytest.fail("written again"))
+    assert replace_state(tmp_path, state_of(3, 3), TOKENIZER) == path
+    weights, moments, state = load(path)
+    assert (bits(weights), bits(moments), state) == (bits(WEIGHTS), bits(MOMENTS), state_of(3, 3))
+    assert inodes(path) == files
+    assert names(tmp_path) == [path.name]
+    # And once more, as by a session that takes up a validation.
+    replace_state(tmp_path, state_of(3, 2), TOKENIZER)
+    assert load(path)[2] == state_of(3, 2)
+
+
+def test_where_no_files_can_be_linked_they_are_copied(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(self: Path, target: Path) -> None:
+        raise PermissionError("Operation not permitted")
+
+    path = save(tmp_path, 3)
+    files = inodes(path)
+    monkeypatch.setattr(Path, "hardlink_to", refuse)
+    replace_state(tmp_path, state_of(3, 3), TOKENIZER)
+    weights, moments, state = load(path)
+    assert (bits(weights), bits(moments), state) == (bits(WEIGHTS), bits(MOMENTS), state_of(3, 3))
+    assert inodes(path) != files
+
+
+@pytest.mark.parametrize("call", [1, 2, 3])
+def test_a_state_that_is_replaced_halfway_is_the_old_or_the_new_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: int
+) -> None:
+    path = save(tmp_path, 3)
+    cut_short_at_rename(monkeypatch, call)
+    with pytest.raises(KeyboardInterrupt):
+        replace_state(tmp_path, state_of(3, 3), TOKENIZER)
+    monkeypatch.undo()
+    remove_leftovers(tmp_path)
+    found, damaged = newest_whole(tmp_path, TOKENIZER)
+    assert found is not None
+    assert damaged == []
+    assert bits(found.load_weights()) == bits(WEIGHTS)
+    assert found.load_state() == state_of(3, None if call == 1 else 3)
+    assert names(tmp_path) == [path.name]
+
+
+def test_the_state_of_a_step_that_is_not_saved_is_not_replaced(tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match="step-00000003"):
+        replace_state(tmp_path, state_of(3, 3), TOKENIZER)
+    assert names(tmp_path) == []
 
 
 @pytest.mark.parametrize("tying", ["none", "output", "all"])

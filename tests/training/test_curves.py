@@ -16,6 +16,7 @@ def record(kind: str, step: int, **values: Any) -> dict[str, Any]:
     return {"kind": kind, "step": step, "epoch": 1, "seconds": 1.0, **values}
 
 
+SESSION = record("session", 0, device="cpu", threads=2)
 TRAIN = [
     record("train", step, loss=9.0 / step, perplexity=90.0 / step, learning_rate=1e-3)
     for step in (10, 20, 30)
@@ -48,7 +49,7 @@ def draw(directory: Path, *records: dict[str, Any], lowercased: bool = False) ->
 
 
 def test_a_panel_each_with_the_best_step_marked(tmp_path: Path, drawn: list[Figure]) -> None:
-    picture = draw(tmp_path, *TRAIN, *VALIDATION)
+    picture = draw(tmp_path, SESSION, *TRAIN, *VALIDATION)
     assert struct.unpack(">II", picture.read_bytes()[16:24]) == (1100, 704)
     (figure,) = drawn
     panels = {axes.get_title("left"): axes for axes in figure.axes}

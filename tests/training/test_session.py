@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import torch
 
+import transformer_cli
 from transformer_cli.config.schema import Config
 from transformer_cli.data.encoded import EncodedText, TokenStore
 from transformer_cli.errors import CheckpointError, ConfigError, TrainingError
@@ -24,6 +25,7 @@ from transformer_cli.training.session import LOG_EVERY, Event, Record, Session, 
 from transformer_cli.training.trainer import Progress, Trainer
 
 TOKENIZER = "fingerprint"
+TENSORS = ("model.safetensors", "optimizer.safetensors")
 STEPS_PER_EPOCH = 6
 
 
@@ -87,8 +89,9 @@ def after(steps: int) -> Callable[[], bool]:
 
 
 def metrics(run: RunDirectory) -> list[dict[str, Any]]:
-    """The records, apart from their seconds."""
+    """The records, apart from their seconds and the sessions' own."""
     found = [json.loads(line) for line in run.metrics.read_text().splitlines()]
+    found = [record for record in found if record["kind"] != "session"]
     assert all(record.pop("seconds") >= 0.0 for record in found)
     return found
 
@@ -170,7 +173,35 @@ def test_what_an_event_tells_is_already_in_the_file(run: RunDirectory) -> None:
     session = open_session(run, config(epochs=1), [validation(7.0)])
     records = [event for event in session.events(never) if isinstance(event, Record)]
     lines = run.metrics.read_text().splitlines()
-    assert [json.loads(line) for line in lines] == [record.values for record in records]
+    assert [json.loads(line) for line in lines[1:]] == [record.values for record in records]
+
+
+def test_each_session_begins_with_a_record_of_what_it_computes_with(run: RunDirectory) -> None:
+    list(open_session(run, config()).events(after(8)))
+    list(open_session(run, config()).events(never))
+    list(open_session(run, config()).events(never))  # nothing is left to do
+    lines = [json.loads(line) for line in run.metrics.read_text().splitlines()]
+    found = [record for record in lines if record["kind"] == "session"]
+    assert lines[0] == found[0]
+    assert [(each["step"], each["epoch"]) for each in found] == [(0, 0), (8, 1)]
+    for each in found:
+        assert (each["device"], each["precision"], each["processes"]) == ("cpu", "float32", 1)
+        assert each["threads"] == torch.get_num_threads()
+        assert each["torch"] == torch.__version__
+        assert each["transformer_cli"] == transformer_cli.__version__
+
+
+def test_a_session_after_the_checkpoint_that_training_goes_on_from_is_forgotten(
+    run: RunDirectory,
+) -> None:
+    list(open_session(run, config(epochs=1)).events(never))
+    list(open_session(run, config(epochs=2)).events(after(2)))
+    list(open_session(run, config(epochs=2)).events(never))
+    for name in ("step-00000008", "step-00000012"):
+        shutil.rmtree(run.checkpoints / name)
+    list(open_session(run, config(epochs=2)).events(never))
+    lines = [json.loads(line) for line in run.metrics.read_text().splitlines()]
+    assert [each["step"] for each in lines if each["kind"] == "session"] == [0, 6, 6]
 
 
 def test_a_validation_is_recorded_with_all_its_numbers(run: RunDirectory) -> None:
@@ -463,6 +494,59 @@ def test_an_interrupted_validation_is_taken_up_again(
     assert saved_steps(run) == saved_steps(straight)
     timeless = [{**state_of(each), "seconds": 0} for each in (run, straight)]
     assert timeless[0] == timeless[1]
+
+
+def test_each_validation_finds_its_step_saved_and_the_older_ones_kept(run: RunDirectory) -> None:
+    session = open_session(run, config(epochs=3, keep=1))
+    results = iter([validation(5.0), validation(3.0), validation(4.0)])
+    found = []
+
+    def validate(give_up: Callable[[], bool]) -> Validation:
+        files = [find_checkpoint(run.checkpoints, "last") / name for name in TENSORS]
+        inodes = [file.stat().st_ino for file in files]
+        found.append((saved_steps(run), state_of(run)["unvalidated"], inodes))
+        return next(results)
+
+    session.validate = validate
+    for _ in session.events(never):
+        pass
+    steps, unvalidated, inodes = zip(*found, strict=True)
+    assert steps == ([6], [6, 12], [6, 12, 18])
+    assert unvalidated == (True, True, True)
+    # The weights were written once.
+    last = find_checkpoint(run.checkpoints, "last")
+    assert [(last / name).stat().st_ino for name in TENSORS] == inodes[-1]
+    assert (saved_steps(run), state_of(run)["unvalidated"]) == ([6, 18], False)
+    assert state_of(run, "best")["step"] == 6
+
+
+@pytest.mark.parametrize("at", [1, 2, 3])
+def test_a_training_killed_in_a_validation_goes_on_with_it(
+    run: RunDirectory, tmp_path: Path, at: int
+) -> None:
+    straight = RunDirectory(tmp_path / "straight")
+    results = [validation(bleu) for bleu in (4.0, 3.0, 5.0)]
+    list(open_session(straight, config(epochs=3, keep=1), results).events(never))
+    settings = config(epochs=3, keep=1)
+    # After its last result, the script ends in an error, which leaves the session where it is.
+    with pytest.raises(RuntimeError, match="StopIteration"):
+        list(open_session(run, settings, results[: at - 1]).events(never))
+    assert saved_steps(run)[-1] == at * STEPS_PER_EPOCH
+    session = open_session(run, settings, results[at - 1 :])
+    events = list(session.events(never))
+    assert isinstance(events[0], Record)
+    assert (events[0].kind, events[0].values["step"]) == ("validation", at * STEPS_PER_EPOCH)
+    assert_same_run(run, straight)
+    assert saved_steps(run) == saved_steps(straight)
+
+
+def test_weights_whose_validation_loss_is_no_number_are_not_kept(run: RunDirectory) -> None:
+    session = open_session(
+        run, config(epochs=2, keep=1), [validation(1.0), validation(1.0, math.nan)]
+    )
+    with pytest.raises(TrainingError, match=r"^step 12: the validation loss is nan; "):
+        list(session.events(never))
+    assert saved_steps(run) == [6]
 
 
 def test_a_checkpoint_that_cannot_be_written_ends_it(run: RunDirectory) -> None:

@@ -2,6 +2,7 @@
 
 import json as json_format
 from collections.abc import Sequence
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -58,6 +59,7 @@ def compare(
     """
     from transformer_cli.inference import comparison
     from transformer_cli.model.device import choose_device, choose_precision, use_threads
+    from transformer_cli.runs.environment import describe_environment
 
     if len(runs) == 1:
         raise UsageError(
@@ -89,6 +91,7 @@ def compare(
         "sentences": len(text),
         "checkpoint": checkpoint,
         **_report(contenders, compared),
+        "environment": asdict(describe_environment(torch_device, torch_precision)),
     }
     typer.echo(json_format.dumps(report) if json else _tables(report))
 
@@ -114,6 +117,7 @@ def _report(contenders: Sequence["Contender"], compared: "Comparison") -> dict[s
                 "step": contender.step,
                 "steps": contender.steps,
                 "seconds": contender.seconds,
+                "trained_with": contender.trained_with,
             }
             for contender, scores, cased, lowercased in zip(
                 contenders,
@@ -142,7 +146,8 @@ def _tables(report: dict[str, Any]) -> str:
             f"p: how likely chance makes such a difference from {names[0]}.",
             "step: of the weights that were scored. steps, seconds: of the whole training.",
             "",
-            *(_settings(names, report["settings"]) or ["no setting differs"]),
+            *(_differing("setting", names, report["settings"]) or ["no setting differs"]),
+            *_trained_with(report["runs"]),
             "",
             f"BLEU             {report['signature']}",
             f"BLEU lowercased  {report['signature_lc']}",
@@ -174,16 +179,23 @@ def _p(value: float | None) -> str:
     return "-" if value is None else f"{value:.3f}"
 
 
-def _settings(names: Sequence[str], settings: dict[str, list[object]]) -> list[str]:
-    if not settings:
+def _trained_with(runs: Sequence[dict[str, Any]]) -> list[str]:
+    """A table of precision, device, versions and so on, where the trainings' differ."""
+    found = [run["trained_with"] or {} for run in runs]
+    values = {key: [each.get(key) for each in found] for each in found for key in each}
+    differing = {key: each for key, each in values.items() if any(v != each[0] for v in each)}
+    lines = _differing("trained with", [run["name"] for run in runs], differing)
+    return ["", *lines] if lines else []
+
+
+def _differing(what: str, names: Sequence[str], values: dict[str, list[object]]) -> list[str]:
+    """A table of values by their keys, one a run; nothing, where there are none."""
+    if not values:
         return []
-    for_values = (WIDTH - max(map(len, settings))) // len(names) - 2
+    for_values = (WIDTH - max(map(len, [what, *values]))) // len(names) - 2
     most = max(for_values, _NARROWEST)
-    rows = [
-        [key, *(_end(_as_yaml(value), most) for value in values)]
-        for key, values in settings.items()
-    ]
-    return _aligned([["setting", *names], *rows])
+    rows = [[key, *(_end(_as_yaml(value), most) for value in each)] for key, each in values.items()]
+    return _aligned([[what, *names], *rows])
 
 
 def _as_yaml(value: object) -> str:

@@ -1,6 +1,7 @@
 """``transformer-cli evaluate``."""
 
 import json as json_format
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -62,6 +63,8 @@ def evaluate(
     from transformer_cli.inference.translator import Translator
     from transformer_cli.model.device import choose_device, choose_precision, use_threads
     from transformer_cli.runs.directory import RunDirectory
+    from transformer_cli.runs.environment import describe_environment, environment_of_training
+    from transformer_cli.runs.records import read_records
     from transformer_cli.runs.trained import open_checkpoint
 
     if output is not None:
@@ -71,10 +74,11 @@ def evaluate(
     use_threads(threads)
     torch_device = choose_device(device)
     comet_score = _open_comet(torch_device) if comet else None
+    torch_precision = choose_precision(precision, torch_device)
     opened = open_checkpoint(directory, checkpoint)
-    translator = Translator.load(
-        directory, checkpoint, torch_device, choose_precision(precision, torch_device)
-    ).searching(beam_size)
+    translator = Translator.load(directory, checkpoint, torch_device, torch_precision).searching(
+        beam_size
+    )
     result = _evaluated(translator, name, text)
     report = {
         "split": name,
@@ -83,6 +87,8 @@ def evaluate(
         "step": opened.told_step,
         "beam_size": translator.decoding.beam_size,
         **_scores(result),
+        "environment": asdict(describe_environment(torch_device, torch_precision)),
+        "trained_with": environment_of_training(read_records(directory.metrics), opened.told_step),
     }
     if comet_score is not None:
         from transformer_cli.inference.comet import MODEL

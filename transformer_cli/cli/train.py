@@ -81,18 +81,22 @@ def train(
     )
     from transformer_cli.runs.checkpoint import newest_step
     from transformer_cli.text.tokenizer import fingerprint
+    from transformer_cli.training.memory import SMALLEST, refuse_too_large
     from transformer_cli.training.session import Session
 
     use_threads(threads)
     bound_kernel_caches()
     torch_device = choose_device(device, ranks)
     torch_precision = choose_precision(precision, torch_device)
+    refuse_too_large(settings, SMALLEST, torch_device, ranks)  # at once, before any text is read
     with ranks.joined(torch_device) as ranks, ExitStack() as held:
+        goes_on = ranks.leads and not discarding and run.config.is_file()
+        before = run.load_config() if goes_on else None
         if dry_run:
             texts, prepared = prepare_dry(settings, run, discarding, ranks, held, line_bar)
         else:
             texts, prepared = prepare(settings, origins, run, discarding, ranks, held, line_bar)
-        setup = Setup(settings, texts, prepared, run, torch_device, torch_precision, ranks)
+        setup = Setup(settings, texts, prepared, run, torch_device, torch_precision, ranks, before)
         if dry_run:
             _tell(setup, 0 if discarding else newest_step(run.checkpoints))
             return
@@ -101,7 +105,7 @@ def train(
         for line in table(setup.summary()):
             log(line)
         with stop_requests() as stop_requested:
-            _follow(session, stop_requested)
+            _follow(session, stop_requested, before not in (None, settings))
             if ranks.leads:
                 _tell_of_previous(run)
                 _draw(run, settings.tokenizer.lowercase)
@@ -131,8 +135,14 @@ def _outcome(session: "Session", run: "RunDirectory") -> str:
     return done
 
 
-def _follow(session: "Session", stop_requested: StopRequest) -> None:
-    """Train, showing a bar where there is a terminal and a line for each record."""
+def _follow(session: "Session", stop_requested: StopRequest, changed: bool) -> None:
+    """Train, showing a bar where there is a terminal and a line for each record.
+
+    Args:
+        session: ready to begin or to go on.
+        stop_requested: asked at each step.
+        changed: whether the run's settings are not as they were.
+    """
     from transformer_cli.training.session import Record
     from transformer_cli.training.trainer import Progress
 
@@ -141,6 +151,8 @@ def _follow(session: "Session", stop_requested: StopRequest) -> None:
         log(reason)
     if session.finished:
         log(f"nothing left to train: {step} steps are done")
+        if changed:
+            log(f"{session.run.config}: has the changed settings, for whatever reads the run")
     elif step:
         log(f"going on from step {step}")
     with TrainingDisplay(session.trainer.total_steps, step) as display:

@@ -19,13 +19,16 @@ from transformer_cli.model.weights import load_weights
 from transformer_cli.ranks import Ranks
 from transformer_cli.runs.checkpoint import list_checkpoints
 from transformer_cli.runs.directory import RunDirectory
+from transformer_cli.runs.environment import changed_environment, describe_environment
 from transformer_cli.runs.inheritance import inherited_weights, refuse_unfit_init
 from transformer_cli.runs.lock import locked
 from transformer_cli.runs.replacing import settle
+from transformer_cli.runs.records import read_records
 from transformer_cli.text.lines import Progress
 from transformer_cli.text.vocabulary import PAD_ID
 from transformer_cli.training import preparation
 from transformer_cli.training.forecast import PROBED, WORTHWHILE, forecast
+from transformer_cli.training.memory import refuse_too_large, trial_fits
 from transformer_cli.training.preparation import (
     Prepared,
     Texts,
@@ -33,7 +36,7 @@ from transformer_cli.training.preparation import (
     text_to_train_on,
 )
 from transformer_cli.training.session import Validation
-from transformer_cli.training.summary import Row, computing, expectation, summary
+from transformer_cli.training.summary import Row, changes, computing, expectation, summary
 from transformer_cli.training.trainer import Trainer
 
 
@@ -116,6 +119,7 @@ class Setup:
         device: where to compute.
         precision: type of the matrix products.
         ranks: who shares the work.
+        before: the settings of the run that goes on, as they were up to now.
     """
 
     config: Config
@@ -125,13 +129,14 @@ class Setup:
     device: torch.device
     precision: torch.dtype
     ranks: Ranks
+    before: Config | None = None
 
     def __post_init__(self) -> None:
         config, tokenizers, val = self.config, self.prepared.tokenizers, self.prepared.val
+        sizes = tokenizers.src.size, tokenizers.tgt.size
+        refuse_too_large(config, sizes, self.device, self.ranks)
         self._text = text_to_train_on(config, self.prepared.train)
-        model = build_model(
-            config.model, tokenizers.src.size, tokenizers.tgt.size, PAD_ID, config.seed
-        ).to(self.device)
+        model = build_model(config.model, *sizes, PAD_ID, config.seed).to(self.device)
         if config.init is not None and not list_checkpoints(self.run.checkpoints):
             load_weights(model, inherited_weights(RunDirectory(config.init)))
         sampling = subword_sampling(config, tokenizers)
@@ -165,10 +170,17 @@ class Setup:
         sample = trainer.sample(PROBED)
         batches_left = (trainer.total_steps - trainer.step) * self.config.training.accumulate
         probing = batches_left > 0 and (always_probe or batches_left >= WORTHWHILE)
-        expected = forecast(trainer, sample) if probing else None
+        fits = trial_fits(trainer, self.config)
+        expected = forecast(trainer, sample) if probing and fits else None
         pairs = len(self._text)
         yield from summary(
             self.config, self.texts, self.prepared, trainer, sample, pairs, self._unmeasured
         )
         yield computing(self.device, self.precision, self.ranks.size)
+        if self.before is not None:
+            environment = describe_environment(self.device, self.precision, self.ranks.size)
+            changed = changed_environment(read_records(self.run.metrics), environment)
+            yield from changes(self.before, self.config, trainer, changed)
+        if probing and not fits:
+            yield "forecast", "none: steps on trial take a copy of the model, which does not fit"
         yield from expectation(expected, self.run.path)

@@ -9,6 +9,7 @@ from typing import Any
 from transformer_cli.config.differences import as_yaml
 from transformer_cli.config.json_schema import Schema, inlined_schema
 from transformer_cli.config.reading import BASE, BASE_MEANS
+from transformer_cli.config.resuming import MAY_CHANGE
 
 _HEAD = """\
 # Configuration
@@ -53,6 +54,27 @@ file's directory. That one may have a base in turn.
 - A mistake is reported with the file and line that it stands in. A run's `config.yaml` has every
   setting and no base; where each came from is kept beside it, in `origins.json`.
 
+"""
+
+_RESUMING = """\
+## What may change when a run goes on
+
+Until a run has its first checkpoint, everything may change. After that:
+
+| key | what changes |
+|---|---|
+{rows}
+`train` says what has changed, one line a setting, and writes it into the run's `config.yaml`, which
+the other commands read, also where nothing is left to train. Files may have moved, if nothing is
+left in their old places. Any other change is refused: choose another `--run-dir`, perhaps with
+`init: RUN`, which takes over the weights, or discard the run with `--overwrite`.
+
+Device, precision, threads and processes may change as well; `train` says so, and each session
+records them in metrics.jsonl.
+
+"""
+
+_SETTINGS = """\
 ## Settings
 
 | key | what it is |
@@ -70,7 +92,15 @@ def reference() -> str:
             rest.append(f"\n## {name}\n\n{_section(name, part)}")
         else:
             table.append(f"| `{name}` | {_described(part)} |")
-    return _HEAD + "".join(f"{row}\n" for row in table) + "".join(rest)
+    head = _HEAD + _RESUMING.format(rows=_may_change()) + _SETTINGS
+    return head + "".join(f"{row}\n" for row in table) + "".join(rest)
+
+
+def _may_change() -> str:
+    return "".join(
+        f"| `{key}{'*' if key.endswith('.') else ''}` | {_cell(effect)} |\n"
+        for key, effect in MAY_CHANGE.items()
+    )
 
 
 _KINDS = "one of the kinds below"

@@ -18,6 +18,8 @@ from transformer_cli.inference.significance import PairedBootstrap, paired_boots
 from transformer_cli.inference.translator import Translator
 from transformer_cli.runs.checkpoint import Checkpoint, find_checkpoint
 from transformer_cli.runs.directory import RunDirectory
+from transformer_cli.runs.environment import environment_of_training
+from transformer_cli.runs.records import read_records
 from transformer_cli.text.tokenizer import fingerprint
 
 
@@ -37,6 +39,8 @@ class Contender:
     """Optimizer steps of the whole training, up to now."""
     seconds: float
     """Time of the whole training, up to now."""
+    trained_with: dict[str, object] | None
+    """Device, precision, versions up to the checkpoint; see ``environment_of_training``."""
 
 
 @dataclass(frozen=True)
@@ -185,7 +189,8 @@ def _open(name: str, run: RunDirectory, which: str, beam_size: int | None) -> Co
     tokenizer = fingerprint(run.tokenizer)
     step = Checkpoint.open(path, tokenizer).load_state()["step"]
     last = Checkpoint.open(find_checkpoint(run.checkpoints, "last"), tokenizer).load_state()
-    return Contender(name, run, config, path, step, last["step"], last["seconds"])
+    trained_with = environment_of_training(read_records(run.metrics), step)
+    return Contender(name, run, config, path, step, last["step"], last["seconds"], trained_with)
 
 
 def _load_text(contender: Contender, split: str) -> ParallelText:

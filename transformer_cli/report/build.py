@@ -34,6 +34,7 @@ from transformer_cli.report.scoring import Score, all_scores
 from transformer_cli.report.settings import Setting, chosen_settings
 from transformer_cli.report.statistics import Statistics, corpus_statistics, length_chart
 from transformer_cli.runs.directory import RunDirectory
+from transformer_cli.runs.environment import environment_of_training
 from transformer_cli.runs.records import Record, read_records, validations
 from transformer_cli.text.lines import Progress
 
@@ -68,6 +69,8 @@ class Report:
     settings: list[Setting]
     config: str
     """As YAML."""
+    trained_with: dict[str, object] | None
+    """Device, precision, versions; None: not recorded."""
     statistics: Statistics
     scores: list[Score]
     perplexity: float
@@ -126,6 +129,7 @@ def build(
         validations(records),
         chosen_settings(translator.config, load_origins(subject.run.origins)),
         dump_config(translator.config),
+        environment_of_training(records, subject.step),
         statistics,
         all_scores(hypotheses, text.tgt),
         perplexity(result.loss),

@@ -14,13 +14,18 @@ translates, and training does not go on from it.
 Each appears by one rename, complete. Which checkpoint is the last follows from the names; which is
 the best stands in the last one's state. No other file has to agree with them.
 
+The checkpoint of a step that is validated is written before the validation, with ``unvalidated`` in
+its state. After the validation another one takes its place: the same tensor files, a new state.
+
 Whatever format a version has written, later ones read: 1 had no sum of the manifest itself.
 """
 
 import hashlib
 import json
-from collections.abc import Mapping
+import shutil
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -184,7 +189,21 @@ def save_checkpoint(
         CheckpointError: it cannot be written; older checkpoints are as they were.
     """
     path = checkpoint_path(directory, state["step"])
-    _save(path, {MODEL: weights, OPTIMIZER: moments}, state, tokenizer)
+    _save(path, partial(_write_tensors, {MODEL: weights, OPTIMIZER: moments}), state, tokenizer)
+    return path
+
+
+def replace_state(directory: Path, state: Mapping[str, Any], tokenizer: str) -> Path:
+    """Give the checkpoint of step ``state["step"]`` another state; its tensors stay as they are.
+
+    Their files are linked, not written again.
+
+    Raises:
+        CheckpointError: there is no such checkpoint, or it cannot be written; it is as it was.
+    """
+    path = checkpoint_path(directory, state["step"])
+    sums = {name: found for name, found in _read_manifest(path)["files"].items() if name != STATE}
+    _save(path, partial(_link_tensors, path, sums), state, tokenizer)
     return path
 
 
@@ -197,24 +216,48 @@ def save_average(
         CheckpointError: it cannot be written; checkpoints are as they were.
     """
     path = directory / AVERAGE
-    _save(path, {MODEL: weights}, state, tokenizer)
+    _save(path, partial(_write_tensors, {MODEL: weights}), state, tokenizer)
     return path
+
+
+def _write_tensors(tensors: Mapping[str, Mapping[str, Tensor]], into: Path) -> dict[str, str]:
+    """Write a file of tensors each; give their SHA-256."""
+    for name, content in tensors.items():
+        save_file(dict(content), into / name)
+    return {name: sha256(into / name) for name in tensors}
+
+
+def _link_tensors(path: Path, sums: dict[str, str], into: Path) -> dict[str, str]:
+    """Have the tensor files of the checkpoint ``path`` in another directory, too."""
+    for name in sums:
+        try:
+            (into / name).hardlink_to(path / name)
+        except OSError:  # not every file system has links
+            shutil.copyfile(path / name, into / name)
+    return sums
 
 
 def _save(
     path: Path,
-    tensors: Mapping[str, Mapping[str, Tensor]],
+    fill: Callable[[Path], dict[str, str]],
     state: Mapping[str, Any],
     tokenizer: str,
 ) -> None:
+    """Write a checkpoint, in an older one's place.
+
+    Args:
+        path: where to.
+        fill: puts the tensor files into a directory and gives their SHA-256 by name.
+        state: where training stood.
+        tokenizer: fingerprint.
+    """
     try:
         _finish_replacing(path.parent)
         target = path.with_name(f"{path.name}{_NEW}") if path.is_dir() else path
         with whole_directory(target) as temporary:
-            for name, content in tensors.items():
-                save_file(dict(content), temporary / name)
+            files = fill(temporary)
             _write_json(temporary / STATE, state)
-            files = {name: sha256(temporary / name) for name in (*tensors, STATE)}
+            files[STATE] = sha256(temporary / STATE)
             manifest = {"format": FORMAT, "tokenizer": tokenizer, "files": files}
             _write_json(temporary / MANIFEST, {**manifest, "sum": _sum_of(manifest)})
         if target != path:

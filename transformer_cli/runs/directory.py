@@ -6,6 +6,7 @@ from pathlib import Path
 
 from transformer_cli.config.differences import Difference, differences
 from transformer_cli.config.origins import Origins, dump_origins, load_origins, traced
+from transformer_cli.config.resuming import MAY_CHANGE
 from transformer_cli.config.schema import Config
 from transformer_cli.config.yaml import dump_config, load_config
 from transformer_cli.errors import ConfigError, RunError
@@ -19,18 +20,6 @@ from transformer_cli.runs import contents, shared
 from transformer_cli.runs.mark import is_run, write_mark
 from transformer_cli.runs.replacing import set_aside
 
-# What a run may change its mind about once it has begun: nothing that weights depend on, apart
-# from how long to go on.
-_MAY_CHANGE = (
-    "data.test.",
-    "decoding.",
-    "training.epochs",
-    "training.max_steps",
-    "training.patience",
-    "training.keep",
-    "training.save_every",
-    "training.skip_nonfinite",
-)
 _SHAPES_TOKENIZER = ("data.", "tokenizer.", "init")
 # Paths. What lies there may have been moved, with the whole checkout, say.
 _FILES = ("data.train.", "data.val.", "data.more", "init")
@@ -262,10 +251,9 @@ class RunDirectory:
         # torch is imported with it
         from transformer_cli.runs.checkpoint import list_checkpoints, tells_batches
 
-        may_change: tuple[str, ...] = _MAY_CHANGE
-        if tells_batches(self.checkpoints):
-            # What it makes of a step is looked at when training goes on.
-            may_change = (*may_change, "training.accumulate")
+        # What `accumulate` makes of a step is looked at when training goes on.
+        told = tells_batches(self.checkpoints)
+        may_change = tuple(key for key in MAY_CHANGE if told or key != "training.accumulate")
         changed = [
             difference
             for difference in differences(self.load_config(), config)

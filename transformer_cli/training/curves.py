@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from transformer_cli.files import whole_file
+from transformer_cli.runs.environment import KIND
 from transformer_cli.runs.records import read_records
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ def draw_curves(metrics: Path, picture: Path, title: str, lowercased: bool = Fal
         OSError: it cannot be written.
         Exception: whatever else may keep matplotlib from drawing.
     """
-    records = read_records(metrics)
+    records = [record for record in read_records(metrics) if record["kind"] != KIND]
     if not records:
         return
     # It tells of caches and fonts, which nobody has asked for.

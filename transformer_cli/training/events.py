@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from transformer_cli.errors import RunError
 from transformer_cli.runs.contents import EVENT_FILE_NAME
+from transformer_cli.runs.environment import KIND
 from transformer_cli.runs.records import read_records
 
 if TYPE_CHECKING:
@@ -72,7 +73,9 @@ class EventLog:
             ) from error
 
     def _event(self, record: Mapping[str, Any]) -> "Event | None":
-        """A record's numbers; None, if it is not one of ours."""
+        """A record's numbers; None, if it has none for a curve."""
+        if record.get("kind") == KIND:
+            return None
         from tensorboard.compat.proto.event_pb2 import Event
         from tensorboard.compat.proto.summary_pb2 import Summary
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from transformer_cli.config.schema import Config
 from transformer_cli.errors import CheckpointError, TrainingError
-from transformer_cli.files import sync
+from transformer_cli.files import remove_directory, sync
 from transformer_cli.model.perplexity import perplexity
 from transformer_cli.model.weights import load_weights, weights_of
 from transformer_cli.runs.checkpoint import (
@@ -16,12 +16,15 @@ from transformer_cli.runs.checkpoint import (
     checkpoint_path,
     newest_whole,
     prune_checkpoints,
+    replace_state,
     save_checkpoint,
 )
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.replacing import discard_previous
+from transformer_cli.runs.environment import KIND, describe_environment
 from transformer_cli.training.events import EventLog
 from transformer_cli.training.metrics import MetricsLog, Window
+from transformer_cli.training.standing import Standing
 from transformer_cli.training.trainer import Progress, Trainer
 
 LOG_EVERY = 50
@@ -48,29 +51,6 @@ class Record:
 
 
 Event = Progress | Record
-
-
-@dataclass
-class Standing:
-    """What the run has achieved so far."""
-
-    best_step: int | None = None
-    best_bleu: float = -1.0
-    best_loss: float = 0.0
-    bad_validations: int = 0
-    """Validations since the best one."""
-    seconds: float = 0.0
-    """Time spent training, in all sessions."""
-
-    def judge(self, step: int, bleu: float, loss: float) -> bool:
-        """Take a validation's result in; tell whether it is the best one yet."""
-        is_best = (bleu, -loss) > (self.best_bleu, -self.best_loss)
-        if is_best:
-            self.best_step, self.best_bleu, self.best_loss = step, bleu, loss
-            self.bad_validations = 0
-        else:
-            self.bad_validations += 1
-        return is_best
 
 
 @dataclass
@@ -127,7 +107,8 @@ class Session:
         Args:
             stop_requested: asked at each step, and in validations; when true on any rank, a
                 checkpoint is written after the step and the iteration ends. A validation that it
-                interrupts is taken up again by the next session.
+                interrupts is taken up again by the next session, from the checkpoint that is
+                written before each validation.
 
         Raises:
             TrainingError: a loss or a gradient is no longer a number.
@@ -135,13 +116,15 @@ class Session:
         """
         # Not when the session was made: a forecast in between is no training.
         self._started = time.monotonic() - self.standing.seconds
-        if self._unvalidated:
-            yield from self._validated(stop_requested)
-            if self._unvalidated:
-                return
-            self._save()
         if self.finished:
             return
+        trainer = self.trainer
+        environment = describe_environment(trainer.device, trainer.precision, self._ranks.size)
+        self._record(KIND, **asdict(environment))
+        if self._unvalidated:
+            yield from self._validated(stop_requested)
+            if self._unvalidated or self.finished:
+                return
         for progress in self.trainer.steps(stop_requested):
             self._window.add(progress)
             yield progress
@@ -153,10 +136,11 @@ class Session:
                 self._window.gather(self._ranks)
             if recording:
                 yield self._record_training(progress)
-            if validating:
-                yield from self._validated(stop_requested)
+            self._unvalidated = validating
             if saving:
                 self._save()
+            if validating:
+                yield from self._validated(stop_requested)
             self.stopped = progress.stop or self._unvalidated
             if self.stopped:
                 # When the first of them ends, torchrun ends the others: not while one still saves.
@@ -165,12 +149,16 @@ class Session:
                 return
 
     def _validated(self, stop_requested: Callable[[], bool]) -> Iterator[Record]:
-        """Validate, and give the record of it, unless a stop is requested meanwhile."""
+        """Validate the step that is saved; give the record of it, and save how it was judged.
+
+        If a stop is requested meanwhile, the step stays unvalidated.
+        """
         validation = self.validate(stop_requested)
-        self._unvalidated = validation is None
-        self.stopped = self._unvalidated
+        self.stopped = validation is None
         if validation is not None:
             yield self._record_validation(validation)
+            self._unvalidated = False
+            self._save_judgement()
 
     @property
     def _out_of_patience(self) -> bool:
@@ -199,7 +187,8 @@ class Session:
 
     def _record_validation(self, validation: Validation) -> Record:
         if not math.isfinite(validation.loss):
-            # Before anything is judged or saved.
+            if self._ranks.leads:  # the run ends with the last weights that are of use
+                remove_directory(checkpoint_path(self.run.checkpoints, self.trainer.step))
             raise self._diverged(f"the validation loss is {validation.loss}")
         # A model that writes lower case only is judged without regard to case.
         bleu = validation.bleu_lc if self.config.tokenizer.lowercase else validation.bleu
@@ -233,26 +222,33 @@ class Session:
         if not all(bool(weight.isfinite().all()) for weight in weights.values()):
             # A finite gradient may still be too large a step.
             raise self._diverged("a weight is not a finite number")
+        if not self._ranks.leads:
+            return
+        moments = self.trainer.moments()
+        save_checkpoint(self.run.checkpoints, weights, moments, self._state(), self.tokenizer)
+        discard_previous(self.run.path)
+        if not self._unvalidated:  # the older ones stay until it is known what this one is worth
+            self._prune()
+
+    def _save_judgement(self) -> None:
+        if self._ranks.leads:
+            replace_state(self.run.checkpoints, self._state(), self.tokenizer)
+            self._prune()
+
+    def _prune(self) -> None:
+        prune_checkpoints(self.run.checkpoints, self.config.training.keep)
+
+    def _state(self) -> dict[str, Any]:
+        """What a checkpoint is to say of where training stands."""
+        # The checkpoint vouches for the records up to its step: they must be on disk first.
+        sync(self.run.metrics)
         self.standing.seconds = time.monotonic() - self._started
-        state = {
+        return {
             **self.trainer.state(),
             **asdict(self.standing),
             "window": self._window.state(),
             "unvalidated": self._unvalidated,
         }
-        if not self._ranks.leads:
-            return
-        # The checkpoint vouches for the records up to its step: they must be on disk first.
-        sync(self.run.metrics)
-        save_checkpoint(
-            self.run.checkpoints,
-            weights,
-            self.trainer.moments(),
-            state,
-            self.tokenizer,
-        )
-        discard_previous(self.run.path)
-        prune_checkpoints(self.run.checkpoints, self.config.training.keep)
 
     def _resume(self) -> None:
         checkpoint = self._newest_whole()

@@ -1,15 +1,18 @@
 """What a training is going to be, for a person to read before it starts."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import chain, repeat
 from pathlib import Path
 
 import torch
 
+from transformer_cli.config.differences import Difference, differences
 from transformer_cli.config.schema import Config
 from transformer_cli.data.windows import Sample
 from transformer_cli.model.transformer import Transformer
 from transformer_cli.training.forecast import Forecast
 from transformer_cli.training.preparation import Prepared, Texts
+from transformer_cli.training.schedule import rate_jump
 from transformer_cli.training.trainer import Trainer
 
 Row = tuple[str, str]
@@ -81,6 +84,32 @@ def computing(device: torch.device, precision: torch.dtype, ranks: int) -> Row:
     threads = f", {count} thread{'s' if count > 1 else ''}" if device.type == "cpu" else ""
     processes = f"; {ranks} processes" if ranks > 1 else ""
     return "device", f"{device} in {str(precision).removeprefix('torch.')}{threads}{processes}"
+
+
+def changes(
+    before: Config, now: Config, trainer: Trainer, environment: Sequence[Difference]
+) -> Iterator[Row]:
+    """What is not as it was when the run was last trained.
+
+    Args:
+        before: the run's settings up to now.
+        now: those that it goes on with.
+        trainer: where training stands.
+        environment: what has changed beside settings.
+    """
+    goes_on = 0 < trainer.step < trainer.total_steps
+    changed = [*differences(before, now), *(environment if goes_on else ())]
+    yield from zip(chain(["changed"], repeat("")), map(str, changed), strict=False)
+    step = trainer.step
+    jump = rate_jump(before.training, now.training, trainer.d_model, step, trainer.steps_per_epoch)
+    if jump is not None:
+        yield (
+            "warning",
+            f"the learning rate jumps from {jump[0]:.3g} at step {step:,} to {jump[1]:.3g} at step "
+            f"{step + 1:,}, as the {now.training.schedule.kind} schedule is stretched to step "
+            f"{trainer.total_steps:,}; init begins another run from these weights, with a schedule "
+            "of its own",
+        )
 
 
 def expectation(expected: Forecast | None, run: Path) -> Iterator[Row]:

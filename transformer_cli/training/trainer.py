@@ -18,7 +18,7 @@ from transformer_cli.model.transformer import Transformer
 from transformer_cli.model.weights import load_weights, weights_of
 from transformer_cli.ranks import ALONE, Ranks
 from transformer_cli.training.gradients import Gradients, Sums
-from transformer_cli.training.schedule import learning_rate
+from transformer_cli.training.schedule import last_step, learning_rate
 
 
 @dataclass(frozen=True)
@@ -72,6 +72,7 @@ class Trainer:
     ) -> None:
         self.model = model
         self.ranks = ranks
+        self.precision = precision
         self._setting = (text, config, precision, resegment)
         # What is validated and kept: the moving average of the weights, if there is one.
         averaging = config.training.average_decay is not None
@@ -92,8 +93,7 @@ class Trainer:
         self._batches = self._own_batches()
         self.batches_a_step = self.config.accumulate * ranks.size
         self.steps_per_epoch = -(-len(self._epochs) // self.batches_a_step)
-        epochs_steps = self.config.epochs * self.steps_per_epoch
-        self.total_steps = min(epochs_steps, self.config.max_steps or epochs_steps)
+        self.total_steps = last_step(self.config, self.steps_per_epoch)
 
     def steps(self, stop_requested: Callable[[], bool] = lambda: False) -> Iterator[Progress]:
         """Train to the end, giving one value an optimizer step.

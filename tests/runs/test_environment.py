@@ -1,0 +1,64 @@
+"""What trainings and evaluations are done with, recorded and read again."""
+
+from typing import Any
+
+import pytest
+import torch
+
+import transformer_cli
+from transformer_cli.runs.environment import (
+    changed_environment,
+    describe_environment,
+    environment_of_training,
+)
+
+
+def session(step: int, **values: Any) -> dict[str, Any]:
+    return {"kind": "session", "step": step, "device": "cpu", "precision": "float32", **values}
+
+
+def test_this_process_is_described() -> None:
+    found = describe_environment(torch.device("cpu"), torch.bfloat16, 2)
+    assert (found.device, found.precision, found.processes) == ("cpu", "bfloat16", 2)
+    assert found.threads == torch.get_num_threads()
+    assert found.torch == torch.__version__
+    assert found.transformer_cli == transformer_cli.__version__
+
+
+@pytest.mark.parametrize(
+    ("records", "step", "expected"),
+    [
+        ([session(0)], None, "float32"),
+        ([session(0), session(60, precision="bfloat16")], None, "float32, then bfloat16"),
+        ([session(0), session(60, precision="bfloat16")], 60, "float32"),
+        ([session(0), session(60, precision="bfloat16")], 61, "float32, then bfloat16"),
+        # Died before its first checkpoint, and was started again.
+        ([session(0), session(0, precision="bfloat16")], None, "bfloat16"),
+        # Begun by a version that did not record it.
+        ([session(60)], None, "not recorded, then float32"),
+        ([session(0), session(5, precision=["what?"])], None, "float32, then not recorded"),
+    ],
+)
+def test_sessions_up_to_a_step_are_taken_together(
+    records: list[dict[str, Any]], step: int | None, expected: str
+) -> None:
+    trained = {"kind": "train", "step": 50}
+    found = environment_of_training([trained, *records], step)
+    assert found is not None
+    assert found["precision"] == expected
+    assert str(found["device"]).endswith("cpu")
+
+
+def test_nothing_is_made_up_where_nothing_is_recorded() -> None:
+    assert environment_of_training([{"kind": "train", "step": 50}]) is None
+    assert environment_of_training([session(60)], 60) is None
+    now = describe_environment(torch.device("cpu"), torch.float32)
+    assert changed_environment([{"kind": "train", "step": 50}], now) == []
+
+
+def test_changes_are_against_the_last_session() -> None:
+    now = describe_environment(torch.device("cpu"), torch.float32)
+    then = vars(now)
+    assert changed_environment([session(0, **then)], now) == []
+    changed = changed_environment([session(0), session(5, **then | {"threads": 64})], now)
+    assert [str(each) for each in changed] == [f"threads was 64, now {now.threads}"]

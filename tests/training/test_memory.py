@@ -1,0 +1,92 @@
+"""What a training holds is counted from shapes, and what cannot be held is refused."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from transformer_cli.config.schema import Config
+from transformer_cli.errors import ConfigError
+from transformer_cli.model.transformer import build_model, count_parameters
+from transformer_cli.ranks import ALONE, Ranks
+from transformer_cli.text.vocabulary import PAD_ID
+from transformer_cli.training import memory
+from transformer_cli.training.memory import cgroup_limits, count_weights, refuse_too_large
+
+CPU = torch.device("cpu")
+
+
+def config(model: dict[str, Any], **training: Any) -> Config:
+    small = {"d_model": 16, "num_heads": 2, "d_ff": 24}
+    settings = {"data": {"kind": "copy"}, "tokenizer": {"kind": "words"}}
+    return Config.model_validate({**settings, "model": small | model, "training": training})
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        {},
+        {"num_encoder_layers": 1, "num_decoder_layers": 4},
+        {"num_encoder_layers": 5, "num_decoder_layers": 1, "norm": "pre"},
+        {"tying": "none", "activation": "swiglu"},
+        {"tying": "output", "positions": "learned"},
+    ],
+    ids=str,
+)
+def test_weights_are_counted_without_making_them(model: dict[str, Any]) -> None:
+    settings = config(model)
+    made = build_model(settings.model, 12, 12, PAD_ID, settings.seed)
+    assert count_weights(settings, (12, 12)) == count_parameters(made)
+
+
+@pytest.mark.parametrize(
+    ("training", "ranks", "bytes_each"),
+    [
+        ({}, ALONE, 16),
+        ({"average_decay": 0.9}, ALONE, 20),
+        ({}, Ranks(size=4), 64),
+        ({}, Ranks(size=4, machines=2), 32),
+    ],
+)
+def test_what_there_is_no_memory_for_is_refused(
+    monkeypatch: pytest.MonkeyPatch, training: dict[str, Any], ranks: Ranks, bytes_each: int
+) -> None:
+    settings = config({"d_model": 512, "d_ff": 2048}, **training)
+    needed = bytes_each * count_weights(settings, (12, 12))
+    monkeypatch.setattr(memory, "memory_of", lambda device: needed)
+    refuse_too_large(settings, (12, 12), CPU, ranks)
+    monkeypatch.setattr(memory, "memory_of", lambda device: needed - 1)
+    with pytest.raises(ConfigError, match=r"^model: its [\d,]+ weights take at least .*; lower "):
+        refuse_too_large(settings, (12, 12), CPU, ranks)
+
+
+# --- how much there is ----------------------------------------------------------------------------
+
+
+def group(root: Path, name: str, **limits: str) -> None:
+    (root / name).mkdir(parents=True, exist_ok=True)
+    for file, limit in limits.items():
+        (root / name / file.replace("_max", ".max").replace("__", ".")).write_text(f"{limit}\n")
+
+
+def test_limits_of_all_groups_above_hold(tmp_path: Path) -> None:
+    root, own = tmp_path / "cgroup", tmp_path / "own"
+    own.write_text("0::/jobs/mine\n")
+    group(root, "jobs/mine", memory_max="max")
+    group(root, "jobs", memory_max="3000")
+    group(root, "", memory_max="5000")
+    assert sorted(cgroup_limits(own, root)) == [3000, 5000]
+
+
+def test_limits_of_version_1(tmp_path: Path) -> None:
+    root, own = tmp_path / "cgroup", tmp_path / "own"
+    own.write_text("5:cpu,cpuacct:/a\n4:memory:/docker/a:b\n0::/\n")
+    # In a container, the group is seen in the root's place.
+    group(root, "memory", memory__limit_in_bytes="7000")
+    assert list(cgroup_limits(own, root)) == [7000]
+
+
+def test_no_groups_no_limits(tmp_path: Path) -> None:
+    assert list(cgroup_limits(tmp_path / "own", tmp_path)) == []
+    assert memory.memory_of(CPU) > 1e6

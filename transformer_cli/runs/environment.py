@@ -1,0 +1,99 @@
+"""What a model is trained or scored with: device, precision, threads, processes and versions."""
+
+import platform
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+import torch
+
+from transformer_cli import __version__
+from transformer_cli.config.differences import Difference
+from transformer_cli.runs.records import Record
+
+KIND = "session"
+"""Kind of the record that each session of a training begins with."""
+_UNKNOWN = "not recorded"
+
+
+@dataclass(frozen=True)
+class Environment:
+    """What results depend on beside settings, text and weights."""
+
+    device: str
+    """The GPU's name, or 'cpu'."""
+    precision: str
+    """Type of the matrix products."""
+    threads: int
+    """CPU threads of a process."""
+    processes: int
+    torch: str
+    transformer_cli: str
+    python: str
+
+
+def describe_environment(
+    device: torch.device, precision: torch.dtype, processes: int = 1
+) -> Environment:
+    """Return what this process computes with.
+
+    Args:
+        device: where.
+        precision: type of the matrix products.
+        processes: how many share the work.
+    """
+    return Environment(
+        torch.cuda.get_device_name(device) if device.type == "cuda" else device.type,
+        str(precision).removeprefix("torch."),
+        torch.get_num_threads(),
+        processes,
+        str(torch.__version__),
+        __version__,
+        platform.python_version(),
+    )
+
+
+def environment_of_training(
+    records: Iterable[Record], step: int | None = None
+) -> dict[str, object] | None:
+    """Return what a run was trained with, by the names of ``Environment``; None: not recorded.
+
+    Where its sessions did not agree, the value is a text that has theirs in order.
+
+    Args:
+        records: of metrics.jsonl.
+        step: up to this step; None: to the end.
+    """
+    # A session that ended without a checkpoint has a successor at the same step.
+    sessions = {
+        each["step"]: each
+        for each in records
+        if each["kind"] == KIND and (step is None or each["step"] < step)
+    }
+    if not sessions:
+        return None
+    before = [_UNKNOWN] if min(sessions) else []  # trained by a version that did not record it
+    return {
+        field.name: _in_order([*before, *(_value(each, field.name) for each in sessions.values())])
+        for field in fields(Environment)
+    }
+
+
+def _value(record: Record, key: str) -> str | int:
+    value: Any = record.get(key)
+    return value if isinstance(value, str | int) else _UNKNOWN
+
+
+def _in_order(values: Sequence[str | int]) -> str | int:
+    distinct = list(dict.fromkeys(values))
+    return distinct[0] if len(distinct) == 1 else ", then ".join(map(str, distinct))
+
+
+def changed_environment(records: Iterable[Record], now: Environment) -> list[Difference]:
+    """Return what is not as it was in the last session; nothing, if that is not recorded."""
+    last = [each for each in records if each["kind"] == KIND][-1:]
+    return [
+        Difference(key, last[0].get(key), value)
+        for key, value in asdict(now).items()
+        if last and last[0].get(key) != value
+    ]

@@ -136,7 +136,7 @@ def test_an_unknown_split(own_run: Path) -> None:
 
 def test_input_that_is_not_there(own_run: Path) -> None:
     refused = run("translate", own_run, "-i", "none.txt", cwd=own_run)
-    assert_refused(refused, 1, "none.txt: cannot be read", "-i")
+    assert_refused(refused, 1, "none.txt: there is no such file", f"here {own_run}")
 
 
 def test_input_that_is_not_utf8(own_run: Path) -> None:

@@ -1,4 +1,5 @@
 import gzip
+import lzma
 import os
 from pathlib import Path
 
@@ -80,8 +81,8 @@ def test_a_missing_file_and_a_directory_are_named(tmp_path: Path) -> None:
     with pytest.raises(CorpusError) as error:
         read_lines(missing)
     assert str(error.value) == (
-        f"{missing}: there is no such file; paths start from the directory that the command is "
-        "run in"
+        f"{missing}: there is no such file; relative paths start from the directory that the "
+        f"command is run in, here {Path.cwd()}"
     )
     with pytest.raises(CorpusError) as error:
         read_lines(tmp_path)
@@ -105,6 +106,16 @@ def test_a_damaged_gzip_file_is_refused(tmp_path: Path) -> None:
             read_lines(path)
         assert str(error.value).startswith(f"{path}: damaged or cut-off gzip file (")
         assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("data", [gzip.compress(b"ein Hund\n"), lzma.compress(b"ein Hund\n")])
+def test_compressed_text_of_another_name_is_no_text_of_another_encoding(
+    tmp_path: Path, data: bytes
+) -> None:
+    with pytest.raises(
+        CorpusError, match=r"^[^:\n]+text\.de: is compressed; [^\n]+ends with \.[gx]z"
+    ):
+        read_lines(written(tmp_path / "text.de", data))
 
 
 def test_parallel_sides_stay_aligned(tmp_path: Path) -> None:

@@ -50,7 +50,7 @@ FilePath = Annotated[
 
 
 class FilePair(Section):
-    """Two aligned text files: line n of one translates line n of the other; .gz is read too.
+    """Two aligned text files: line n of one translates line n of the other; .gz, .xz, .zst too.
 
     Relative paths start from the directory that the command is run in.
     """

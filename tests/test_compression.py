@@ -21,13 +21,12 @@ _ZSTD = "compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd"
 
 def compress(ending: str) -> Callable[[bytes], bytes]:
     """What the format's own library makes of bytes."""
+    compress: Callable[[bytes], bytes]
     if ending == ".zst":
-        pytest.importorskip(_ZSTD)
-    return {
-        ".gz": gzip.compress,
-        ".xz": lzma.compress,
-        ".zst": lambda data: import_module(_ZSTD).compress(data),  # type: ignore[no-any-return]
-    }[ending]
+        compress = pytest.importorskip(_ZSTD).compress
+    else:
+        compress = {".gz": gzip, ".xz": lzma}[ending].compress
+    return compress
 
 
 def decompressed(path: Path) -> bytes:

@@ -68,7 +68,8 @@ def compressor(path: Path) -> Callable[[bytes], bytes]:
 
 def text_writer(file: io.FileIO, path: Path) -> TextIO:
     """Return a writer of UTF-8 into ``file``, compressed as the ending of ``path`` says."""
-    members = io.BufferedWriter(_Members(file, compressor(path)), _MEMBER_BYTES)
+    size = _MEMBER_BYTES if path.suffix in _FORMATS else io.DEFAULT_BUFFER_SIZE
+    members = io.BufferedWriter(_Members(file, compressor(path)), size)
     return io.TextIOWrapper(members, encoding="utf-8", newline="")
 
 

@@ -1,5 +1,6 @@
 import os
 import re
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -81,6 +82,13 @@ def test_a_tokenizer_edited_after_training(own_run: Path) -> None:
     vocabulary = own_run / "tokenizer" / "src.vocab.txt"
     vocabulary.write_text(vocabulary.read_text() + "more\n")
     assert_refused(run("translate", own_run), 1, str(vocabulary), "not as it was written")
+
+
+@pytest.mark.parametrize("command", ["translate", "evaluate", "average", "report"])
+def test_a_tokenizer_that_is_gone(own_run: Path, command: str) -> None:
+    shutil.rmtree(own_run / "tokenizer")
+    refused = run(command, own_run)
+    assert_refused(refused, 1, f"{own_run}/tokenizer/tokenizer.json: cannot be read", "restore it")
 
 
 def test_sides_of_different_lengths(tmp_path: Path) -> None:

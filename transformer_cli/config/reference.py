@@ -34,8 +34,8 @@ to start from.
 - **Paths** start from the directory that the command is run in, whichever file they stand in; `~`
   is your home directory. `base` alone starts from its file's directory. Where a file is missed
   that lies beside the configuration, the error says so.
-- **Unknown keys** are mistakes, and so is a value of another type. All mistakes of a file are told, a
-  line each; what fairseq, JoeyNMT, Marian, Sockeye or transformers call a setting leads to our key.
+- **Unknown keys** are mistakes, and so is a value of another type. All mistakes of a file are told,
+  a line each. Names that fairseq, JoeyNMT, Marian, Sockeye and transformers use lead to our keys.
 
 ## One file on another
 

@@ -145,8 +145,14 @@ def test_tabs_are_told_what_to_be() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("data:\n  kind:files\n  src_lang: de\n", "x.yaml:2: a space is missing after 'kind:'"),
-        ("data:\n  kind:files\n\n  # of\n  a: de\n", "x.yaml:2: a space is missing after 'kind:'"),
+        (
+            "data:\n  kind:files\n  src_lang: de\n",
+            "x.yaml:2: data: a space is missing after 'kind:'",
+        ),
+        (
+            "data:\n  kind:files\n\n  # of\n  a: de\n",
+            "x.yaml:2: data: a space is missing after 'kind:'",
+        ),
         ("model:\n  a: 1\n  b:2\nseed: 1\n", "x.yaml:3: a space is missing after 'b:'"),
         ("model:\n  a: 1\n  b:2\n", "x.yaml:3: a space is missing after 'b:'"),
         ("model:\n  a:1\nseed: 1\n", "x.yaml:2: model: a space is missing after 'a:'"),

@@ -65,15 +65,17 @@ def test_where_it_is_needed(
         ["vocab", "{config}"],
         ["train", "{config}", "--dry-run"],
         ["evaluate", "{run}"],
-        ["compare", "{run}", "{run}"],
+        ["compare", "{run}", "{own}"],
         ["translate", "{run}"],
         ["attention", "{run}", "s1 s2", "-o", "attention.png"],
         ["export", "{run}", "exported", "--format", "hub"],
         ["config", "show", "{config}"],
     ],
 )
-def test_where_none_is_needed(training: Training, tmp_path: Path, command: list[str]) -> None:
-    given = [each.format(run=training.run, config=training.config) for each in command]
+def test_where_none_is_needed(
+    training: Training, own_run: Path, tmp_path: Path, command: list[str]
+) -> None:
+    given = [each.format(run=training.run, own=own_run, config=training.config) for each in command]
     finished = run(*given, cwd=tmp_path, before=partial(hide, OPTIONAL))
     assert "Traceback" not in finished.err
     # `check` exits with 1 where it has found repeated lines.

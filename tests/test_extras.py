@@ -1,3 +1,4 @@
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,18 @@ def test_a_package_that_is_missing_is_named_with_its_extra() -> None:
         MissingExtraError, match=r"report: needs the package nowhere_to_be_found"
     ) as error:
         imported("nowhere_to_be_found.part", "report", "report")
-    assert "pip install 'transformer-cli[report]'" in str(error.value)
+    assert str(error.value).endswith("; pip install 'plotly>=6.0' 'jinja2>=3.1'")
+
+
+def test_where_nothing_is_known_of_the_extra_the_package_is_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def no_metadata(name: str) -> None:
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setattr("transformer_cli.extras.requires", no_metadata)
+    with pytest.raises(MissingExtraError, match=r"; pip install 'nowhere_to_be_found'$"):
+        imported("nowhere_to_be_found.part", "report", "report")
 
 
 def test_what_an_installed_package_lacks_is_not_blamed_on_the_extra(

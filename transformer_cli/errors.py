@@ -5,6 +5,7 @@ Anything that is not one of these is a bug of ours.
 """
 
 import re
+from collections.abc import Sequence
 
 
 class TransformerCliError(Exception):
@@ -20,9 +21,17 @@ class UsageError(TransformerCliError):
 
 
 class ConfigError(TransformerCliError):
-    """A configuration file or a ``--set`` says something that cannot be."""
+    """A configuration file or a ``--set`` says something that cannot be.
+
+    Attributes:
+        others: more mistakes of the same file, a line each.
+    """
 
     exit_code = 2
+
+    def __init__(self, message: str, others: Sequence[str] = ()) -> None:
+        super().__init__(message)
+        self.others = others
 
 
 class MissingExtraError(TransformerCliError):

@@ -1,6 +1,8 @@
 """Packages that only some commands need, and the extras that bring them."""
 
+import re
 from importlib import import_module
+from importlib.metadata import PackageNotFoundError, requires
 from types import ModuleType
 
 from transformer_cli.errors import MissingExtraError
@@ -23,7 +25,20 @@ def imported(module: str, extra: str, what: str) -> ModuleType:
         package = module.partition(".")[0]
         if (error.name or "").partition(".")[0] != package:
             raise  # it is installed, and lacks a package of its own
+        wanted = " ".join(f"'{each}'" for each in _requirements(extra) or [package])
         raise MissingExtraError(
-            f"{what}: needs the package {package}, which is not installed; "
-            f"pip install 'transformer-cli[{extra}]'"
+            f"{what}: needs the package {package}, which is not installed; pip install {wanted}"
         ) from error
+
+
+def _requirements(extra: str) -> list[str]:
+    """What an extra brings, as pip takes it.
+
+    Our own name would not do: it is on no index, where anybody may take it.
+    """
+    try:
+        declared = requires("transformer-cli") or []
+    except PackageNotFoundError:  # run from a checkout that is not installed
+        return []
+    of_extra = re.compile(rf"""\s*(.+?)\s*;.*\bextra == ['"]{extra}['"]""")
+    return [match[1] for each in declared if (match := of_extra.match(each))]

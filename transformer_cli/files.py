@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+from transformer_cli.compression import compressor
+
 # Every temporary name carries this mark and the writer's process id, so that what a killed process
 # left behind is known as such.
 TEMPORARY_MARK = ".partial-"
@@ -105,9 +107,10 @@ def whole_directory(path: Path) -> Iterator[Path]:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write UTF-8 text whole, with line ends as they are."""
+    """Write UTF-8 text whole, with line ends as they are, compressed if the name ends so."""
+    compress = compressor(path)
     with whole_file(path) as temporary:
-        temporary.write_text(text, encoding="utf-8", newline="")
+        temporary.write_bytes(compress(text.encode()))
 
 
 def remove_directory(path: Path) -> None:

@@ -46,3 +46,14 @@ def test_mistakes_are_one_line(own_run: Path, tmp_path: Path) -> None:
         "no average yet",
         f"average {own_run}",
     )
+
+
+def test_of_a_run_without_checkpoints_there_is_no_average(config: Path) -> None:
+    directory = config.parent / "run"
+    assert run("vocab", config, "--run-dir", directory).code == 0
+    for options in ((), ("--last", "2")):
+        assert_refused(
+            run("average", directory, *options),
+            1,
+            f"{directory}/checkpoints: no checkpoint yet; train first",
+        )

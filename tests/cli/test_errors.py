@@ -1,5 +1,6 @@
 import os
 import re
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -83,6 +84,13 @@ def test_a_tokenizer_edited_after_training(own_run: Path) -> None:
     assert_refused(run("translate", own_run), 1, str(vocabulary), "not as it was written")
 
 
+@pytest.mark.parametrize("command", ["translate", "evaluate", "average", "report"])
+def test_a_tokenizer_that_is_gone(own_run: Path, command: str) -> None:
+    shutil.rmtree(own_run / "tokenizer")
+    refused = run(command, own_run)
+    assert_refused(refused, 1, f"{own_run}/tokenizer/tokenizer.json: cannot be read", "restore it")
+
+
 def test_sides_of_different_lengths(tmp_path: Path) -> None:
     (tmp_path / "files.yaml").write_text(FILES)
     (tmp_path / "train.de").write_text("eins\nzwei\ndrei\n")
@@ -136,7 +144,7 @@ def test_an_unknown_split(own_run: Path) -> None:
 
 def test_input_that_is_not_there(own_run: Path) -> None:
     refused = run("translate", own_run, "-i", "none.txt", cwd=own_run)
-    assert_refused(refused, 1, "none.txt: cannot be read", "-i")
+    assert_refused(refused, 1, "none.txt: there is no such file", f"here {own_run}")
 
 
 def test_input_that_is_not_utf8(own_run: Path) -> None:

@@ -1,5 +1,10 @@
+import errno
+import gzip
 import json
+import lzma
+import os
 import sys
+import tempfile
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -158,6 +163,7 @@ def test_beam_size_is_obeyed(training: Training) -> None:
 
 FAKE_COMET = """
 import sys
+import tempfile
 
 def download_model(name):
     print("downloading")
@@ -227,3 +233,37 @@ def test_a_score_costs_no_input(training: Training, tmp_path: Path) -> None:
     refused = run("evaluate", training.run, *arguments)
     assert_refused(refused, 2, f"-o {text}: is the file that --src reads")
     assert text.read_text() == "s1 s2\n"
+
+
+def test_compressed_files_are_read_and_written_by_their_names(
+    training: Training, tmp_path: Path
+) -> None:
+    (tmp_path / "src.gz").write_bytes(gzip.compress(b"s1 s2\ns3\n"))
+    (tmp_path / "ref.xz").write_bytes(lzma.compress(b"s1 s2\ns3\n"))
+    files = ("--src", tmp_path / "src.gz", "--ref", tmp_path / "ref.xz")
+    finished = run("evaluate", training.run, *files, "-o", tmp_path / "out.gz", "--json")
+    assert finished.code == 0, finished.err
+    assert json.loads(finished.out)["sentences"] == 2
+    assert gzip.decompress((tmp_path / "out.gz").read_bytes()).count(b"\n") == 2
+
+
+def test_a_place_that_cannot_be_written_is_said_before_the_work(
+    training: Training, tmp_path: Path
+) -> None:
+    output = tmp_path / "out.txt"
+    refused = run("evaluate", training.run, "-o", output, before=_with_a_read_only_disk)
+    assert_refused(refused, 2, f"-o {output}: cannot be written (Read-only file system)")
+    assert list(tmp_path.iterdir()) == []
+
+
+def _with_a_read_only_disk() -> None:
+    from transformer_cli.inference import evaluation
+
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    def too_late(*_: object, **__: object) -> None:
+        raise AssertionError("scored first")
+
+    tempfile.TemporaryFile = refuse  # type: ignore[assignment]
+    evaluation.evaluate = too_late  # type: ignore[assignment]

@@ -140,3 +140,34 @@ def test_deep_nesting_is_refused() -> None:
 def test_tabs_are_told_what_to_be() -> None:
     with pytest.raises(ConfigError, match=r"^2: not YAML: .*; indent with spaces, not tabs$"):
         parse("a:\n\tb: 1\n", lambda line: Place(str(line)))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "data:\n  kind:files\n  src_lang: de\n",
+            "x.yaml:2: data: a space is missing after 'kind:'",
+        ),
+        (
+            "data:\n  kind:files\n\n  # of\n  a: de\n",
+            "x.yaml:2: data: a space is missing after 'kind:'",
+        ),
+        ("model:\n  a: 1\n  b:2\nseed: 1\n", "x.yaml:3: a space is missing after 'b:'"),
+        ("model:\n  a: 1\n  b:2\n", "x.yaml:3: a space is missing after 'b:'"),
+        ("model:\n  a:1\nseed: 1\n", "x.yaml:2: model: a space is missing after 'a:'"),
+        ("model:\n  a:1\n  b:2\n", "x.yaml:2: model: a space is missing after 'a:'"),
+        ("model: {a: 1, b:2}\n", "x.yaml:1: model: a space is missing after 'b:'"),
+        ("more:\n- src:a\n  tgt: b\n", "x.yaml:2: a space is missing after 'src:'"),
+    ],
+)
+def test_a_space_that_is_missing_is_found_in_its_own_line(text: str, message: str) -> None:
+    assert _refusal(text) == message
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["a: http://x/y", "a:\n  http://x/y", "a: b:c", "a:\n  'b:c'", "test: {wmt:14: {src: a}}"],
+)
+def test_a_colon_in_text_is_no_missing_space(text: str) -> None:
+    parse(text, _place)

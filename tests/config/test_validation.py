@@ -1,12 +1,20 @@
 """Breaches of the schema as one line that names key, place, what was found and what is wanted."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pydantic import ValidationError
 
+from transformer_cli.config import foreign
 from transformer_cli.config.parsing import parse
-from transformer_cli.config.schema import Config
+from transformer_cli.config.schema import (
+    Config,
+    ConstantSchedule,
+    FilesData,
+    SentencePieceTokenizer,
+    WordsTokenizer,
+)
 from transformer_cli.config.tree import Place
 from transformer_cli.config.validation import validate
 from transformer_cli.errors import ConfigError
@@ -255,16 +263,81 @@ def test_keys_of_a_kind_that_do_not_fit_each_other() -> None:
     )
 
 
-def test_the_first_line_is_told_and_the_others_are_counted() -> None:
+def test_names_of_other_programs_lead_to_settings_that_there_are() -> None:
+    settings = _validate(_REQUIRED).model_dump()
+    sections = {
+        **settings,
+        "data": FilesData.model_fields,
+        "tokenizer": {**SentencePieceTokenizer.model_fields, **WordsTokenizer.model_fields},
+    }
+    schedule = {"schedule": ConstantSchedule.model_fields}
+    for name, key in foreign._KEYS.items():
+        node: Any = {**sections, "training": {**sections["training"], **schedule}}
+        for part in key.split("."):
+            assert part in node, f"{name}: {key}"
+            node = node[part]
+        assert name == foreign._plain(name)
+        assert name != key.rpartition(".")[2] or name == "warmup"
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("training: {lr: 3}", "training.lr: unknown key; did you mean 'training.schedule.peak'?"),
+        (
+            "training: {warmup_steps: 3}",
+            "training.warmup_steps: unknown key; did you mean 'training.schedule.warmup'?",
+        ),
+        (
+            "training: {max-epoch: 3}",
+            "training.max-epoch: unknown key; did you mean 'epochs'?",
+        ),
+        ("model: {layers: 3}", "model.layers: unknown key; did you mean 'num_encoder_layers'?"),
+        ("model: {nhead: 3}", "model.nhead: unknown key; did you mean 'num_heads'?"),
+        ("model: {hidden_size: 3}", "model.hidden_size: unknown key; did you mean 'd_model'?"),
+        ("decoding: {beam: 3}", "decoding.beam: unknown key; did you mean 'beam_size'?"),
+        (
+            "training: {schedule: {kind: constant, peak: 1, lr: 1}}",
+            "training.schedule.lr: unknown key for kind 'constant'; did you mean 'peak'?",
+        ),
+        # Noam's schedule has no such key.
+        (
+            "training: {schedule: {kind: noam, lr: 1}}",
+            "training.schedule.lr: unknown key for kind 'noam'; the keys are kind, factor, warmup",
+        ),
+        ("lr: 3", "lr: unknown key; did you mean 'training.schedule.peak'?"),
+    ],
+)
+def test_what_other_programs_call_it_is_translated(text: str, hint: str) -> None:
+    assert _refusal(_REQUIRED + text) == f"x.yaml:3: {hint}"
+
+
+def test_kinds_have_other_names_too() -> None:
+    refusal = _refusal("data: {kind: copy}\ntokenizer: {kind: bpe}\n")
+    assert refusal.endswith("found the text 'bpe'; did you mean 'sentencepiece'?")
+
+
+def test_the_first_line_is_told_and_the_others_follow() -> None:
     text = _REQUIRED + "training:\n  epochs: 0\nmodel:\n  d_modl: 3\nseed: x\n"
-    assert _refusal(text) == (
-        "x.yaml:4: training.epochs: expected more than 0, found 0 (and 2 more)"
-    )
+    with pytest.raises(ConfigError) as refusal:
+        _validate(text)
+    assert str(refusal.value) == "x.yaml:4: training.epochs: expected more than 0, found 0"
+    assert refusal.value.others == [
+        "x.yaml:6: model.d_modl: unknown key; did you mean 'd_model'?",
+        "x.yaml:7: seed: expected a whole number, found the text 'x'",
+    ]
+
+
+def test_of_very_many_mistakes_some_are_told() -> None:
+    with pytest.raises(ConfigError) as refusal:
+        _validate(_REQUIRED + "".join(f"k{number}: 1\n" for number in range(1000)))
+    assert len(refusal.value.others) == 21
+    assert refusal.value.others[-1] == "and 979 more mistakes"
 
 
 def test_a_misspelt_key_comes_before_the_key_that_is_missing_for_it() -> None:
     assert _refusal("dta: {kind: copy}\ntokenizer: {kind: words}\n") == (
-        "x.yaml:1: dta: unknown key; did you mean 'data'? (and 1 more)"
+        "x.yaml:1: dta: unknown key; did you mean 'data'?"
     )
 
 

@@ -1,6 +1,8 @@
 import gzip
+import lzma
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -80,8 +82,8 @@ def test_a_missing_file_and_a_directory_are_named(tmp_path: Path) -> None:
     with pytest.raises(CorpusError) as error:
         read_lines(missing)
     assert str(error.value) == (
-        f"{missing}: there is no such file; paths start from the directory that the command is "
-        "run in"
+        f"{missing}: there is no such file; relative paths start from the directory that the "
+        f"command is run in, here {Path.cwd()}"
     )
     with pytest.raises(CorpusError) as error:
         read_lines(tmp_path)
@@ -105,6 +107,15 @@ def test_a_damaged_gzip_file_is_refused(tmp_path: Path) -> None:
             read_lines(path)
         assert str(error.value).startswith(f"{path}: damaged or cut-off gzip file (")
         assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("library", [gzip, lzma])
+def test_compressed_text_of_another_name_is_no_text_of_another_encoding(
+    tmp_path: Path, library: Any
+) -> None:
+    path = written(tmp_path / "text.de", library.compress(b"ein Hund\n"))
+    with pytest.raises(CorpusError, match=f"^{path}: is compressed; [^\n]+ends with .[gx]z, "):
+        read_lines(path)
 
 
 def test_parallel_sides_stay_aligned(tmp_path: Path) -> None:

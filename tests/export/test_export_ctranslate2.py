@@ -129,7 +129,7 @@ def test_several_translations_are_found_and_about_as_likely(
 
 
 def test_without_the_package_its_extra_is_named(training: Training, tmp_path: Path) -> None:
-    missing = "needs the package ctranslate2", "pip install 'transformer-cli[export]'"
+    missing = "needs the package ctranslate2", "pip install 'ctranslate2>="
     assert_refused(export(training.run, tmp_path / "new", before=_uninstall), 1, *missing)
     finished = run("translate", training.run, "--engine", "ctranslate2", before=_uninstall)
     assert_refused(finished, 1, "--engine ctranslate2: ", *missing)

@@ -105,6 +105,20 @@ def test_a_mistake(tmp_path: Path, mistake: str) -> None:
     assert list(tmp_path.iterdir()) == [config]
 
 
+def test_several_mistakes_are_a_line_each(tmp_path: Path) -> None:
+    text = tiny("  save_every: 10", "  lr: 1").replace("epochs: 12", "epochs: a dozen")
+    (tmp_path / "tiny.yaml").write_text(text)
+    for command in (["train"], ["config", "validate"]):
+        refused = run(*command, "tiny.yaml", cwd=tmp_path)
+        assert (refused.code, refused.out) == (2, "")
+        assert refused.err.splitlines() == [
+            "transformer-cli: error: tiny.yaml:5: training.epochs: expected a whole number, found "
+            "the text 'a dozen'",
+            "transformer-cli: error: tiny.yaml:8: training.lr: unknown key; did you mean "
+            "'training.schedule.peak'?",
+        ]
+
+
 # --- settings that change while a run is under way ------------------------------------------------
 
 

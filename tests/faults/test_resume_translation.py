@@ -1,6 +1,8 @@
 """A translation of a file that is ended by anything goes on to the same bytes."""
 
 import fcntl
+import gzip
+import lzma
 import os
 import random
 import resource
@@ -9,6 +11,7 @@ import subprocess
 import time
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cli.conftest import Training
@@ -126,6 +129,39 @@ def test_chunks_that_are_done_are_not_done_again(
     )
     assert finished.code == 0
     assert (here / "out.txt").read_bytes() == expected
+
+
+@pytest.mark.parametrize("ending", [".gz", ".xz"])
+@pytest.mark.parametrize(
+    ("where", "attribute", "call"),
+    [
+        (STREAM, "translate_lines", 3),
+        (f"{OUTPUT}:os", "fsync", 2),  # a member is written that the journal does not know of
+        (f"{OUTPUT}:Output", "commit", 3),
+    ],
+)
+def test_what_is_compressed_goes_on_from_a_members_end(
+    training: Training,
+    here: Path,
+    expected: bytes,
+    ending: str,
+    where: str,
+    attribute: str,
+    call: int,
+) -> None:
+    library: Any = {".gz": gzip, ".xz": lzma}[ending]
+    (here / f"in.txt{ending}").write_bytes(library.compress(TEXT))
+    places = ("-i", here / f"in.txt{ending}", "-o", here / f"out.txt{ending}")
+    assert translate(training, here, *places).code == 0
+    alone = (here / f"out.txt{ending}").read_bytes()
+    assert library.decompress(alone) == expected
+    (here / f"out.txt{ending}").unlink()
+    killed = translate(training, here, *places, before=partial(killed_at, where, attribute, call))
+    assert killed.code == -signal.SIGKILL
+    finished = translate(training, here, *places, "--resume")
+    assert (finished.code, finished.err) == (0, "")
+    assert (here / f"out.txt{ending}").read_bytes() == alone
+    assert names(here) == ["in.txt", f"in.txt{ending}", f"out.txt{ending}"]
 
 
 def test_without_resume_it_starts_anew(training: Training, here: Path, expected: bytes) -> None:

@@ -99,7 +99,7 @@ def _run() -> int:
         # What every process of a job finds alike is said once a machine.
         first = Ranks.of_environment().local_rank == 0
         if first or not isinstance(error, UsageError | ConfigError | TrainingError):
-            _complain(str(error), error.exit_code)
+            complain(str(error), error.others if isinstance(error, ConfigError) else ())
         return error.exit_code
     except typer.TyperException as error:
         context = getattr(error, "ctx", None)

@@ -72,8 +72,8 @@ def validate(
 ) -> None:
     """Check every key and value of configuration files.
 
-    Prints a line for each good file, and on stderr the first mistake of each bad one; then exits
-    with 2. Whether the corpus and what else they name is there, is not looked at.
+    Prints a line for each good file, and on stderr the mistakes of each bad one; then exits with 2.
+    Whether the corpus and what else they name is there, is not looked at.
 
     \b
     Example:
@@ -87,7 +87,7 @@ def validate(
             load_config(config)
         except ConfigError as error:
             good = False
-            complain(str(error))
+            complain(str(error), error.others)
         else:
             typer.echo(f"{config}: ok")
     if not good:

@@ -1,7 +1,7 @@
 """What commands show while they work: on stderr, with bars only where a person sees them."""
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -22,9 +22,10 @@ def log(message: str) -> None:
         _write(message)
 
 
-def complain(message: str) -> None:
-    """Write what is wrong, by this one line, to stderr."""
-    print(f"transformer-cli: error: {' '.join(message.split())}", file=sys.stderr)
+def complain(message: str, others: Sequence[str] = ()) -> None:
+    """Write what is wrong, by this one line and one for each of ``others``, to stderr."""
+    for line in (message, *others):
+        print(f"transformer-cli: error: {' '.join(line.split())}", file=sys.stderr)
 
 
 def warn(where: str, what: object) -> None:

@@ -8,8 +8,10 @@ import typer
 
 from transformer_cli import __version__
 from transformer_cli.cli.display import log
+from transformer_cli.compression import compressor
 from transformer_cli.config.choices import MOST_THREADS, DeviceName, PrecisionName
 from transformer_cli.errors import UsageError
+from transformer_cli.files import is_stream
 
 
 def _print_version(asked: bool) -> None:
@@ -114,6 +116,7 @@ def check_output(
 
     Raises:
         UsageError: it cannot.
+        MissingExtraError: what compresses it is not installed.
     """
     for name, other in (inputs or {}).items():
         if other is not None and path.is_file() and other.is_file() and path.samefile(other):
@@ -122,6 +125,21 @@ def check_output(
         raise UsageError(f"{option} {path}: is a directory; give the name of a file")
     if not path.parent.is_dir():
         raise UsageError(f"{option} {path}: there is no directory {path.parent}; make it first")
+    compressor(path)  # or it has not got what it takes
+    if not is_stream(path):
+        _refuse_unwritable(path, option)
+
+
+def _refuse_unwritable(path: Path, option: str) -> None:
+    import tempfile
+
+    try:
+        # Permissions alone do not tell: root has them on a disk that is mounted read-only.
+        tempfile.TemporaryFile(dir=path.resolve().parent).close()
+    except OSError as error:
+        raise UsageError(
+            f"{option} {path}: cannot be written ({error.strerror}); name a file elsewhere"
+        ) from error
 
 
 def check_sentence(text: str, name: str) -> None:

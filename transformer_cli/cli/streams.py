@@ -4,36 +4,35 @@ import os
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from io import FileIO
 from pathlib import Path
 from typing import BinaryIO, TextIO
 
 from transformer_cli.cli.display import log
+from transformer_cli.compression import open_text, text_writer
 from transformer_cli.errors import InputError
 
 
 @contextmanager
 def opened(path: Path, option: str = "-i") -> Iterator[BinaryIO]:
-    """Standard input, or a file that ``option`` names.
+    """Standard input, or a file, which may be compressed; ``option`` names it.
 
     Raises:
-        InputError: it cannot be read.
+        InputError: standard input is closed.
+        CorpusError: the file cannot be read.
     """
     if str(path) == "-":
         if sys.stdin is None:  # as after `<&-` in a shell
             raise InputError(f"standard input is closed; name a file with {option}")
         yield sys.stdin.buffer
         return
-    try:
-        file = path.open("rb")
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}; check {option}") from error
-    with file:
+    with open_text(path) as file:
         yield file
 
 
 @contextmanager
 def output_stream(path: Path) -> Iterator[TextIO]:
-    """Standard output, or a device or a pipe.
+    """Standard output, or a device or a pipe, compressed if its name ends so.
 
     Raises:
         InputError: it is closed.
@@ -53,7 +52,7 @@ def output_stream(path: Path) -> Iterator[TextIO]:
                 raise
         return
     try:
-        with path.open("w", encoding="utf-8", newline="") as file:
+        with text_writer(FileIO(path, "w"), path) as file:
             yield file
     except OSError as error:
         error.filename = error.filename or str(path)

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from io import FileIO
 from itertools import islice, tee
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 from transformer_cli.cli import options
 from transformer_cli.cli.display import bar, log, warn
 from transformer_cli.cli.streams import output_stream
+from transformer_cli.compression import text_writer
 from transformer_cli.errors import TransformerCliError, UsageError
 from transformer_cli.files import is_stream, sha256, whole_file
 from transformer_cli.inference.output import Output, output_file
@@ -200,7 +202,7 @@ def _alignments(path: Path | None) -> Iterator[TextIO | None]:
     if path is None:
         yield None
         return
-    with whole_file(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
+    with whole_file(path) as temporary, text_writer(FileIO(temporary, "w"), path) as file:
         yield file
 
 

@@ -34,6 +34,10 @@ _INTEGER = re.compile(r"[-+]?[0-9]{1,300}")
 # An integer of more digits falls to this one, and becomes an infinity that every setting refuses.
 _NUMBER = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 
+# A key whose value follows its colon at once, which YAML reads as one word; no web address or path.
+_NO_SPACE = re.compile(r"([A-Za-z_]\w*:)[^\s:/\\].*")
+_NO_SPACE_CONFUSES = ("mapping values are not allowed here", "could not find expected ':'")
+
 # Control characters, halves of surrogate pairs, and what ends a line in Unicode.
 _NOT_TEXT = {"Cc", "Cs", "Zl", "Zp"}
 _DEEPEST = 20
@@ -67,6 +71,7 @@ class _Parser:
 
     def __init__(self, text: str, place_of_line: Callable[[int], Place]) -> None:
         self.place_of_line = place_of_line
+        self.lines = text.splitlines()
         self.events = self._events(text)
 
     def _events(self, text: str) -> Iterator[yaml.Event]:
@@ -78,6 +83,8 @@ class _Parser:
                 yield event
         except yaml.MarkedYAMLError as error:
             mark = error.problem_mark or error.context_mark
+            if mark and error.problem in _NO_SPACE_CONFUSES:
+                self._refuse_missing_space(mark.line + 1)
             where = self.place_of_line(mark.line + 1 if mark else line)
             column = f" (column {mark.column + 1})" if mark else ""
             advice = "; indent with spaces, not tabs" if "'\\t'" in str(error.problem) else ""
@@ -89,6 +96,13 @@ class _Parser:
         except (ValueError, OverflowError) as error:  # PyYAML does not check what it converts
             problem = "not YAML: an escape that is no character, or a number too large"
             raise complaint(self.place_of_line(line), (), problem) from error
+
+    def _refuse_missing_space(self, last: int) -> None:
+        """Complain about the nearest line, up to ``last``, that lacks a space after its colon."""
+        for number in range(min(last, len(self.lines)), 0, -1):
+            line = self.lines[number - 1].strip().removeprefix("- ")
+            if match := _NO_SPACE.fullmatch(line):
+                raise _no_space(self.place_of_line(number), (), match[1])
 
     def document(self, keys: Keys) -> Node:
         """The only document of the stream; a stream without one holds null."""
@@ -143,8 +157,18 @@ class _Parser:
                 first = entries[key].place.line
                 before = f", first on line {first}" if first else ""
                 raise complaint(place, (*keys, key), f"written twice{before}; keep one")
-            entries[key] = Node(self._value(next(self.events), (*keys, key)), place)
+            written = next(self.events)
+            value = self._value(written, (*keys, key))
+            if _is_plain(event) and not isinstance(value, dict):
+                self._refuse_joined(event, key, keys)
+            if _is_plain(written) and isinstance(value, str) and _line(written) > _line(event):
+                self._refuse_joined(written, value, (*keys, key))
+            entries[key] = Node(value, place)
         return entries
+
+    def _refuse_joined(self, event: yaml.Event, text: str, keys: Keys) -> None:
+        if match := _NO_SPACE.fullmatch(text):
+            raise _no_space(self._place(event), keys, match[1])
 
     def _key(self, event: yaml.Event, keys: Keys) -> str:
         if isinstance(event, yaml.CollectionStartEvent):
@@ -161,6 +185,14 @@ class _Parser:
 
     def _complaint(self, event: yaml.Event, keys: Keys, problem: str) -> ConfigError:
         return complaint(self._place(event), keys, problem)
+
+
+def _no_space(place: Place, keys: Keys, key: str) -> ConfigError:
+    return complaint(place, keys, f"a space is missing after '{key}'")
+
+
+def _is_plain(event: yaml.Event) -> bool:
+    return isinstance(event, yaml.ScalarEvent) and event.implicit[0]
 
 
 def _line(event: yaml.Event) -> int:

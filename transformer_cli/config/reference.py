@@ -33,8 +33,10 @@ to start from.
 - **Text** needs no quotes, unless it reads as a number, `true`, `false` or `null`. `no`, `on` and
   `12:30` are text. Aliases and tags are refused, and so are keys written twice.
 - **Paths** start from the directory that the command is run in, whichever file they stand in; `~`
-  is your home directory.
-- **Unknown keys** are mistakes, and so is a value of another type.
+  is your home directory. `base` alone starts from its file's directory. Where a file is missed
+  that lies beside the configuration, the error says so.
+- **Unknown keys** are mistakes, and so is a value of another type. All mistakes of a file are told,
+  a line each. Names that fairseq, JoeyNMT, Marian, Sockeye and transformers use lead to our keys.
 
 ## One file on another
 

@@ -50,7 +50,7 @@ FilePath = Annotated[
 
 
 class FilePair(Section):
-    """Two aligned text files: line n of one translates line n of the other; .gz is read too.
+    """Two aligned text files: line n of one translates line n of the other; .gz, .xz, .zst too.
 
     Relative paths start from the directory that the command is run in.
     """
@@ -399,8 +399,9 @@ class TrainingConfig(Section):
     )
     consistency: Annotated[float, Field(ge=0.0, le=1e6)] = Field(
         0.0,
-        description="alpha of R-Drop (Liang et al. 2021): each batch is read twice, and readings "
-        "that differ cost this much; 0: it is read once, in half the time",
+        description="weight (alpha) of R-Drop (Liang et al. 2021): each batch goes through the "
+        "model twice, with other units dropped, and the more the two predictions differ, the more "
+        "is added to the loss; 0: once, in half the time",
     )
     src_bpe_dropout: Probability = Field(
         0.0,
@@ -426,8 +427,8 @@ class TrainingConfig(Section):
     )
     skip_nonfinite: CountOrZero = Field(
         0,
-        description="steps of a whole training that are left out when their loss or gradient is "
-        "not a finite number; at the next one training stops",
+        description="most steps of a whole training that may be left out because their loss or "
+        "gradient is not a finite number; one more ends it with an error. 0: the first one does",
     )
     validate_every: Count | None = Field(
         None, description="optimizer steps between validations; null: once an epoch"
@@ -446,7 +447,10 @@ class DecodingConfig(Section):
 
     beam_size: Count = Field(1, description="hypotheses kept; 1 is greedy search")
     length_penalty: Annotated[float, Field(ge=0.0, le=100.0)] = Field(
-        0.6, description="alpha of Wu et al. 2016 (GNMT), equation 14; beam search only"
+        0.6,
+        description="alpha of Wu et al. 2016 (GNMT), equation 14: the higher, the longer the "
+        "translations; 0 compares log-probabilities alone, which prefers short ones; beam search "
+        "only",
     )
     batch_tokens: Count = Field(
         8192,

@@ -69,6 +69,8 @@ def node_at(root: Node, keys: Keys) -> Node | None:
         match node, key:
             case Node(value=dict() as entries), str():
                 node = entries.get(key)
+            case Node(value=list() as items), int() if key < len(items):
+                node = items[key]
             case _:
                 return None
     return node

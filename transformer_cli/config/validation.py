@@ -9,12 +9,14 @@ from typing import Any, get_args
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
+from transformer_cli.config.foreign import our_key, our_kind
 from transformer_cli.config.reading import BASE
 from transformer_cli.config.schema import Config, Section
-from transformer_cli.config.tree import Keys, Node, complaint, place_at, shown, values
+from transformer_cli.config.tree import Keys, Node, complaint, dotted, place_at, shown, values
 from transformer_cli.errors import ConfigError
 
 _MOST_KEYS_LISTED = 8
+_MOST_OTHERS = 20
 
 # What the schema wants, by pydantic's name of the error. Language is the schema's one pattern.
 _LANGUAGE = "a language code such as 'de' or 'pt-BR'"
@@ -59,19 +61,23 @@ def validate(root: Node) -> Config:
 
     Raises:
         ConfigError: it breaks the schema; the message tells the first problem in order of lines,
-            missing keys last, and how many more there are.
+            missing keys last, and ``others`` the others.
     """
     try:
         return Config.model_validate(values(root))
     except ValidationError as error:
         problems = [_problem(details) for details in error.errors(include_url=False)]
-        raise _first_of(problems, root) from error
+        raise _all_of(problems, root) from error
 
 
-def _first_of(problems: list[_Problem], root: Node) -> ConfigError:
-    first = min(problems, key=lambda it: (it.is_missing, place_at(root, it.keys).line))
-    more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
-    return complaint(place_at(root, first.keys), first.keys, first.text + more)
+def _all_of(problems: list[_Problem], root: Node) -> ConfigError:
+    problems.sort(key=lambda it: (it.is_missing, place_at(root, it.keys).line))
+    first, *others = (
+        str(complaint(place_at(root, each.keys), each.keys, each.text)) for each in problems
+    )
+    if len(others) > _MOST_OTHERS:
+        others[_MOST_OTHERS:] = [f"and {len(others) - _MOST_OTHERS:,} more mistakes"]
+    return ConfigError(first, others)
 
 
 def _problem(error: ErrorDetails) -> _Problem:
@@ -88,7 +94,8 @@ def _problem(error: ErrorDetails) -> _Problem:
             return _Problem((*keys, "kind"), text, is_missing=True)
         case "union_tag_invalid":
             kinds, kind = _kinds(wanted), found["kind"]
-            text = f"expected {_either(kinds)}, found {shown(kind)}{_did_you_mean(kind, kinds)}"
+            text = f"expected {_either(kinds)}, found {shown(kind)}"
+            text += _did_you_mean(kind, kinds, our_kind(str(kind)))
             return _Problem((*keys, "kind"), text)
         case "value_error":
             return _validators_problem(keys, str(context["error"]))
@@ -108,11 +115,21 @@ def _unknown_key(loc: Keys) -> str:
     text = "unknown key"
     if "kind" in allowed:
         text += f" for kind {_either(get_args(section.model_fields['kind'].annotation))}"
-    if hint := _did_you_mean(loc[-1], allowed):
+    if hint := _did_you_mean(loc[-1], allowed, _known_elsewhere(loc, allowed)):
         return text + hint
     return (
         f"{text}; the keys are {', '.join(allowed)}" if len(allowed) <= _MOST_KEYS_LISTED else text
     )
+
+
+def _known_elsewhere(loc: Keys, allowed: Collection[str]) -> str | None:
+    """Our key for what other programs call as the last of ``loc``: its name, or its whole path."""
+    key = our_key(str(loc[-1]))
+    section, _ = _follow(loc[:-1])
+    above, _, name = (key or "").rpartition(".")
+    if above == dotted(section):
+        return name if name in allowed else None
+    return key
 
 
 def _missing(loc: Keys) -> str:
@@ -132,8 +149,15 @@ def _validators_problem(section: Keys, message: str) -> _Problem:
     return _Problem((*section, *match[1].split(".")), match[2])
 
 
-def _did_you_mean(found: object, allowed: Collection[str]) -> str:
-    close = get_close_matches(str(found), allowed, n=1)
+def _did_you_mean(found: object, allowed: Collection[str], known: str | None) -> str:
+    """A question to end a message with.
+
+    Args:
+        found: what there is.
+        allowed: what there may be.
+        known: what other programs' users mean by it, which likeness would not tell.
+    """
+    close = [known] if known else get_close_matches(str(found), allowed, n=1)
     return f"; did you mean '{close[0]}'?" if close else ""
 
 

@@ -1,17 +1,14 @@
 """Parallel text, read and checked: line n of one side translates line n of the other."""
 
 import codecs
-import gzip
 import hashlib
 import time
-import zlib
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
-from io import BufferedReader
 from pathlib import Path
 from stat import S_ISREG
 
+from transformer_cli.compression import compressed_ending, open_text
 from transformer_cli.config.choices import DecodingErrors
 from transformer_cli.errors import CorpusError
 
@@ -47,7 +44,7 @@ class ParallelText:
 
 @dataclass(frozen=True)
 class ParallelFiles:
-    """Aligned text in two files, plain UTF-8 or ``.gz``, read anew each time it is asked for."""
+    """Aligned UTF-8 text in two files, compressed or not, read anew each time it is asked for."""
 
     src: Path
     tgt: Path
@@ -112,7 +109,7 @@ def read_parallel(src: Path, tgt: Path) -> ParallelText:
     """Read two aligned files.
 
     Args:
-        src: path of the source side, plain UTF-8 or ``.gz``.
+        src: path of the source side, UTF-8, which may be compressed.
         tgt: path of the target side, likewise.
 
     Raises:
@@ -123,12 +120,12 @@ def read_parallel(src: Path, tgt: Path) -> ParallelText:
 
 
 def stream_lines(path: Path) -> Iterator[str]:
-    """The lines of a UTF-8 file one by one, as ``decode_lines`` cuts them; ``.gz`` is unpacked.
+    """The lines of a UTF-8 file one by one, as ``decode_lines`` cuts them; it may be compressed.
 
     Raises:
         CorpusError: the file is missing, a directory, damaged or not UTF-8.
     """
-    with _opened(path) as file:
+    with open_text(path) as file:
         yield from decode_lines(file, str(path))
 
 
@@ -144,7 +141,7 @@ def _sum_of_sides(*sides: Iterable[bytes]) -> str:
 
 
 def _chunks(path: Path) -> Iterator[bytes]:
-    with _opened(path) as file:
+    with open_text(path) as file:
         if path.exists() and not path.is_file():
             raise CorpusError(
                 f"{path}: a pipe or a device can be read only once, but training reads its text "
@@ -152,30 +149,6 @@ def _chunks(path: Path) -> Iterator[bytes]:
             )
         while chunk := file.read(_CHUNK_BYTES):
             yield chunk
-
-
-@contextmanager
-def _opened(path: Path) -> Iterator[gzip.GzipFile | BufferedReader]:
-    """A file to read, its troubles said in one line."""
-    try:
-        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
-            yield file
-    except FileNotFoundError:
-        raise CorpusError(
-            f"{path}: there is no such file; paths start from the "
-            "directory that the command is run in"
-        ) from None
-    except IsADirectoryError:
-        raise CorpusError(f"{path}: this is a directory; give the path of a text file") from None
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise CorpusError(
-            f"{path}: damaged or cut-off gzip file ({error}); get it anew, or take .gz off its "
-            "name if it is plain text"
-        ) from error
-    except OSError as error:
-        raise CorpusError(
-            f"{path}: cannot be read ({error.strerror}); check the path and its permissions"
-        ) from error
 
 
 def decode_lines(
@@ -205,6 +178,11 @@ def decode_lines(
         try:
             yield raw.decode("utf-8", errors)
         except UnicodeDecodeError as error:
+            if number == 1 and (ending := compressed_ending(raw)):
+                raise CorpusError(
+                    f"{name}: is compressed; give it a name that ends with {ending}, or decompress "
+                    "it first"
+                ) from error
             # Counted in characters, as editors do: what stands before the bad byte is valid.
             column = len(raw[: error.start].decode("utf-8")) + 1
             raise CorpusError(

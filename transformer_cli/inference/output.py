@@ -10,7 +10,7 @@ have done.
 import fcntl
 import hashlib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from io import FileIO
 from itertools import islice
@@ -19,6 +19,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from transformer_cli.compression import compressor
 from transformer_cli.errors import OutputError, UsageError
 from transformer_cli.files import sync
 
@@ -50,7 +51,13 @@ class Output:
     """
 
     def __init__(
-        self, file: FileIO, partial: Path, terms: Mapping[str, str], chunk_lines: int, keep: bool
+        self,
+        file: FileIO,
+        partial: Path,
+        terms: Mapping[str, str],
+        chunk_lines: int,
+        keep: bool,
+        compress: Callable[[bytes], bytes],
     ) -> None:
         self.begun = False
         self.kept = 0
@@ -59,6 +66,7 @@ class Output:
         self._terms = dict(terms)
         self._chunk_lines = chunk_lines
         self._keep = keep
+        self._compress = compress
         self._input, self._output = hashlib.sha256(), hashlib.sha256()
         self._bytes = 0
         self._waiting: list[bytes] = []
@@ -120,8 +128,10 @@ class Output:
                 self._write_journal()
 
     def commit(self) -> None:
-        """Bring all translations safely to disk."""
+        """Bring all translations safely to disk: of a compressed file, as a member of it."""
         data = b"".join(self._waiting)
+        if data or not self._bytes:  # a compressed file of nothing has a member too
+            data = self._compress(data)
         try:
             written = 0
             while written < len(data):
@@ -182,6 +192,7 @@ def output_file(
     Raises:
         OutputError: it cannot be written, or another process is writing it.
     """
+    compress = compressor(path)
     path = path.resolve()
     partial = path.with_name(f"{path.name}.partial")
     with _locked(partial) as file:
@@ -189,7 +200,7 @@ def output_file(
             raise OutputError(
                 f"{partial}: in the way, and not by transformer-cli; move it, or choose another -o"
             )
-        output = Output(file, partial, terms, chunk_lines, keep)
+        output = Output(file, partial, terms, chunk_lines, keep, compress)
         try:
             yield output
             output.commit()

@@ -18,8 +18,9 @@ def plotly_script() -> str:
     """The whole of plotly.js, in one script.
 
     Raises:
-        MissingExtraError: plotly is not installed.
+        MissingExtraError: plotly is not installed, or Jinja, which ``render`` needs.
     """
+    imported("jinja2", "report", "report")
     return str(imported("plotly.offline", "report", "report").get_plotlyjs())
 
 

@@ -7,7 +7,12 @@ import torch
 from torch import Tensor
 
 from transformer_cli.errors import CheckpointError, RunError, UsageError
-from transformer_cli.runs.checkpoint import Checkpoint, list_checkpoints, save_average
+from transformer_cli.runs.checkpoint import (
+    Checkpoint,
+    find_checkpoint,
+    list_checkpoints,
+    save_average,
+)
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.inheritance import model_differences
 from transformer_cli.text.tokenizer import fingerprint, same_tokenizers
@@ -30,6 +35,7 @@ def average_runs(runs: Sequence[RunDirectory], last: int | None) -> tuple[Path, 
 
     Raises:
         UsageError: a run has fewer checkpoints.
+        CheckpointError: a run has none.
         RunError: a run has another model or another tokenizer than the first.
         CheckpointError: a checkpoint is damaged, or does not fit the others; or the average cannot
             be written.
@@ -82,7 +88,9 @@ def _newest(run: RunDirectory, last: int | None) -> list[Path]:
     run.load_config()  # or it is no run
     run.refuse_shared()
     paths = list_checkpoints(run.checkpoints)
-    wanted = last or max(1, len(paths))
+    if not paths:
+        find_checkpoint(run.checkpoints, "last")  # raises, and tells what to do
+    wanted = last or len(paths)
     if len(paths) < wanted:
         raise UsageError(
             f"{run.path}: has {len(paths)} checkpoints, not {wanted}; leave --last out to average "

@@ -11,7 +11,13 @@ from transformer_cli.files import sha256
 from transformer_cli.model.transformer import Transformer, build_model
 from transformer_cli.model.weights import load_weights, refuse_misfit
 from transformer_cli.runs import shared
-from transformer_cli.runs.checkpoint import MANIFEST, MODEL, Checkpoint, find_checkpoint
+from transformer_cli.runs.checkpoint import (
+    MANIFEST,
+    MODEL,
+    Checkpoint,
+    find_checkpoint,
+    list_checkpoints,
+)
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.text.tokenizer import Tokenizers, fingerprint, load_tokenizers
 from transformer_cli.text.vocabulary import PAD_ID
@@ -47,7 +53,7 @@ def load_trained(run: RunDirectory, checkpoint: str) -> Trained:
         RunError, TokenizerError, CheckpointError: something is missing or damaged.
     """
     config = run.load_config()
-    if not run.tokenizer.is_dir() and not run.is_shared:
+    if not run.tokenizer.is_dir() and not run.is_shared and not list_checkpoints(run.checkpoints):
         raise RunError(f"{run.path}: not trained yet; train first: transformer-cli train CONFIG")
     tokenizers = load_tokenizers(run.tokenizer)
     opened = open_checkpoint(run, checkpoint)

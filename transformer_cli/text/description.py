@@ -80,4 +80,7 @@ def sums(directory: Path, names: Iterable[str]) -> dict[str, str]:
 
 def unreadable(path: Path, error: OSError) -> str:
     """The message that one of a tokenizer's files cannot be read."""
-    return f"{path}: cannot be read ({error.strerror}); is this a tokenizer's directory?"
+    return (
+        f"{path}: cannot be read ({error.strerror}); restore it, as a model translates "
+        "only with the tokenizer that it was trained with"
+    )

@@ -1,0 +1,82 @@
+"""Each package that an extra brings is hidden: one line where it is needed, no matter elsewhere."""
+
+import sys
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from cli.conftest import Training
+from cli.process import assert_refused, run
+
+OPTIONAL = (
+    "backports",
+    "comet",
+    "ctranslate2",
+    "jinja2",
+    "onnx",
+    "onnxruntime",
+    "onnxscript",
+    "plotly",
+    "tokenizers",
+)
+REPORT = "pip install 'plotly>=6.0' 'jinja2>=3.1'"
+EXPORT = "pip install 'ctranslate2>="
+HUGGING_FACE = ("--set", "tokenizer={kind: wordpiece, vocab_size: 20}")
+
+
+def hide(names: tuple[str, ...]) -> None:
+    for name in names:
+        sys.modules[name] = None  # type: ignore[assignment]
+        for module in [each for each in sys.modules if each.startswith(f"{name}.")]:
+            del sys.modules[module]
+
+
+@pytest.mark.parametrize(
+    ("package", "command", "advice"),
+    [
+        ("plotly", ["report", "{run}", "-o", "r.html"], REPORT),
+        ("jinja2", ["report", "{run}", "-o", "r.html"], REPORT),
+        ("onnx", ["export", "{run}", "exported", "--format", "onnx"], EXPORT),
+        ("ctranslate2", ["export", "{run}", "exported", "--format", "ctranslate2"], EXPORT),
+        ("ctranslate2", ["translate", "{run}", "--engine", "ctranslate2"], EXPORT),
+        ("tokenizers", ["vocab", "{config}", *HUGGING_FACE], "pip install 'tokenizers>="),
+        ("tokenizers", ["train", "{config}", *HUGGING_FACE], "pip install 'tokenizers>="),
+        ("comet", ["evaluate", "{run}", "--comet"], "pip install unbabel-comet"),
+        ("backports", ["translate", "{run}", "-o", "out.zst"], "pip install backports.zstd"),
+    ],
+)
+def test_where_it_is_needed(
+    training: Training, tmp_path: Path, package: str, command: list[str], advice: str
+) -> None:
+    if package == "backports" and sys.version_info >= (3, 14):
+        pytest.skip("Python has it itself")
+    given = [each.format(run=training.run, config=training.config) for each in command]
+    refused = run(*given, cwd=tmp_path, before=partial(hide, (package,)))
+    assert_refused(refused, 1, f"{package}", advice)
+    assert not (tmp_path / "r.html").exists()
+    assert not (tmp_path / "exported").exists()
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["check", "{config}"],
+        ["vocab", "{config}"],
+        ["train", "{config}", "--dry-run"],
+        ["evaluate", "{run}"],
+        ["compare", "{run}", "{own}"],
+        ["translate", "{run}"],
+        ["attention", "{run}", "s1 s2", "-o", "attention.png"],
+        ["export", "{run}", "exported", "--format", "hub"],
+        ["config", "show", "{config}"],
+    ],
+)
+def test_where_none_is_needed(
+    training: Training, own_run: Path, tmp_path: Path, command: list[str]
+) -> None:
+    given = [each.format(run=training.run, own=own_run, config=training.config) for each in command]
+    finished = run(*given, cwd=tmp_path, before=partial(hide, OPTIONAL))
+    assert "Traceback" not in finished.err
+    # `check` exits with 1 where it has found repeated lines.
+    assert finished.code == (1 if command[0] == "check" else 0), finished.err

@@ -1,0 +1,246 @@
+"""Text files, compressed or not: a name's ending, .gz, .xz or .zst, says which.
+
+All three formats allow several compressed members one after another. What is written here ends a
+member at each flush, so that a file may be cut at a member's end and gone on with.
+"""
+
+import gzip
+import io
+import sys
+import zlib
+from collections.abc import Callable
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+from typing import Any, BinaryIO, TextIO
+
+from transformer_cli.errors import CorpusError, MissingExtraError
+
+_FORMATS = {".gz": "gzip", ".xz": "xz", ".zst": "zstd"}
+_MAGIC = {".gz": b"\x1f\x8b", ".xz": b"\xfd7zXZ\0", ".zst": b"\x28\xb5\x2f\xfd"}
+_CHUNK_BYTES = 1 << 17
+_MEMBER_BYTES = 1 << 20
+
+
+def open_text(path: Path) -> BinaryIO:
+    """Open a text file to read its bytes, decompressed as its name's ending says.
+
+    Raises:
+        CorpusError: it cannot be opened. Reading from what is returned raises it too, if the file
+            is damaged or cut off, say.
+        MissingExtraError: the package that reads .zst is not installed.
+    """
+    new_member = _decompressor(path)
+    try:
+        file = path.open("rb", buffering=0)
+    except FileNotFoundError:
+        raise CorpusError(
+            f"{path}: there is no such file; relative paths start from the directory that the "
+            f"command is run in, here {Path.cwd()}"
+        ) from None
+    except IsADirectoryError:
+        raise CorpusError(f"{path}: this is a directory; give the path of a text file") from None
+    except OSError as error:
+        raise _unreadable(path, error) from error
+    raw = _Plain(path, file) if new_member is None else _Compressed(path, file, new_member)
+    return io.BufferedReader(raw, _CHUNK_BYTES)
+
+
+def compressor(path: Path) -> Callable[[bytes], bytes]:
+    """Return the function that makes a whole member of bytes; for plain text it changes nothing.
+
+    Raises:
+        MissingExtraError: the package that writes .zst is not installed.
+    """
+    match path.suffix:
+        case ".gz":
+            return partial(gzip.compress, mtime=0)  # so that the same text is the same bytes
+        case ".xz":
+            import lzma
+
+            return lzma.compress
+        case ".zst":
+            zstd = _zstd(path)
+            # As the zstd program does; the library alone would leave the checksum out.
+            return partial(zstd.compress, options={zstd.CompressionParameter.checksum_flag: 1})
+    return bytes
+
+
+def text_writer(file: io.FileIO, path: Path) -> TextIO:
+    """Return a writer of UTF-8 into ``file``, compressed as the ending of ``path`` says."""
+    size = _MEMBER_BYTES if path.suffix in _FORMATS else io.DEFAULT_BUFFER_SIZE
+    members = io.BufferedWriter(_Members(file, compressor(path)), size)
+    return io.TextIOWrapper(members, encoding="utf-8", newline="")
+
+
+def compressed_ending(data: bytes) -> str | None:
+    """Return the ending that a file of these first bytes should have; None: it is no archive."""
+    return next((ending for ending, magic in _MAGIC.items() if data.startswith(magic)), None)
+
+
+def _unreadable(path: Path, error: OSError) -> CorpusError:
+    return CorpusError(
+        f"{path}: cannot be read ({error.strerror}); check the path and its permissions"
+    )
+
+
+def _decompressor(path: Path) -> Callable[[], Any] | None:
+    match path.suffix:
+        case ".gz":
+            return _GzipMember
+        case ".xz":
+            import lzma
+
+            return lzma.LZMADecompressor
+        case ".zst":
+            new_member: Callable[[], Any] = _zstd(path).ZstdDecompressor
+            return new_member
+    return None
+
+
+def _zstd(path: Path) -> Any:
+    try:
+        return import_module(
+            "compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd"
+        )
+    except ModuleNotFoundError as error:
+        raise MissingExtraError(
+            f"{path}: .zst needs the package backports.zstd, which is not installed; "
+            "pip install backports.zstd"
+        ) from error
+
+
+class _Plain(io.RawIOBase):
+    """The bytes of a file, whose errors are ours and name it."""
+
+    def __init__(self, path: Path, file: io.FileIO) -> None:
+        self._path = path
+        self._file = file
+
+    def readable(self) -> bool:
+        return True
+
+    def isatty(self) -> bool:
+        return self._file.isatty()
+
+    def readinto(self, buffer: Any) -> int:
+        data = self._read(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+    def _read(self, most: int) -> bytes:
+        try:
+            return self._file.read(most) or b""
+        except OSError as error:
+            raise _unreadable(self._path, error) from error
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
+
+
+class _Compressed(_Plain):
+    """The bytes in a file's members, one after another.
+
+    Python's own readers take what follows a member and is none for nothing, in xz and zstd.
+    """
+
+    def __init__(self, path: Path, file: io.FileIO, new_member: Callable[[], Any]) -> None:
+        super().__init__(path, file)
+        self._new_member = new_member
+        self._member: Any = None
+        self._waiting = b""
+        self._is_empty = True
+
+    def _read(self, most: int) -> bytes:
+        data = b""
+        while not data:
+            if self._member is None and not self._begin_member():
+                return b""
+            compressed, self._waiting = self._waiting, b""
+            ended = False
+            if not compressed and self._member.needs_input:
+                compressed = super()._read(_CHUNK_BYTES)
+                ended = not compressed
+            try:
+                data = self._member.decompress(compressed, most)
+            except Exception as error:  # each library has its own
+                raise self._damaged(str(error)) from error
+            if self._member.eof:
+                self._waiting, self._member = self._member.unused_data, None
+            elif ended and not data:
+                raise self._damaged("it ends too early")
+        return data
+
+    def _begin_member(self) -> bool:
+        """Whether there is one more; zeros before it are padding."""
+        waiting = self._waiting.lstrip(b"\0")
+        while not waiting and (found := super()._read(_CHUNK_BYTES)):
+            waiting = found.lstrip(b"\0")
+        self._waiting = waiting
+        if waiting:
+            self._member = self._new_member()
+            self._is_empty = False
+        elif self._is_empty:
+            raise self._damaged("it is empty")
+        return bool(waiting)
+
+    def _damaged(self, reason: str) -> CorpusError:
+        ending = self._path.suffix
+        return CorpusError(
+            f"{self._path}: damaged or cut-off {_FORMATS[ending]} file ({reason}); get it anew, or "
+            f"take {ending} off its name if it is plain text"
+        )
+
+
+class _GzipMember:
+    """zlib's decompressor with the methods that those of lzma and zstd have."""
+
+    def __init__(self) -> None:
+        self._inner = zlib.decompressobj(wbits=31)
+
+    @property
+    def eof(self) -> bool:
+        return self._inner.eof
+
+    @property
+    def unused_data(self) -> bytes:
+        return self._inner.unused_data
+
+    @property
+    def needs_input(self) -> bool:
+        return not self._inner.unconsumed_tail
+
+    def decompress(self, data: bytes, max_length: int) -> bytes:
+        return self._inner.decompress(self._inner.unconsumed_tail + data, max_length)
+
+
+class _Members(io.RawIOBase):
+    """A file of which each write makes a member."""
+
+    def __init__(self, file: io.FileIO, compress: Callable[[bytes], bytes]) -> None:
+        self._file = file
+        self._compress = compress
+        self._is_empty = True
+
+    def writable(self) -> bool:
+        return True
+
+    def isatty(self) -> bool:
+        return self._file.isatty()
+
+    def write(self, data: Any) -> int:
+        compressed = memoryview(self._compress(bytes(data)))
+        self._is_empty = False
+        while compressed:
+            compressed = compressed[self._file.write(compressed) :]
+        return len(data)
+
+    def close(self) -> None:
+        if not self.closed:
+            try:
+                if self._is_empty:
+                    self.write(b"")
+            finally:
+                self._file.close()
+        super().close()

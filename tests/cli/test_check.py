@@ -147,7 +147,9 @@ def test_what_is_accepted_is_no_warning(files: Path) -> None:
     files.write_text(config)
     told = run("check", files, cwd=files.parent)
     assert told.code == 1
-    assert "warning: val: pairs that are trained on too [in_training]: 4,000 (100.00%): " in told.out
+    assert (
+        "warning: val: pairs that are trained on too [in_training]: 4,000 (100.00%): " in told.out
+    )
     names = ("in_training", "source_in_training")
     finished = run(
         "check", files, "--json", *(f"--ignore={name}" for name in names), cwd=files.parent

@@ -3,8 +3,8 @@
 import random
 
 import pytest
+from test_checks import clean
 
-from data.test_checks import clean
 from transformer_cli.config.schema import CopyData
 from transformer_cli.data import shift
 from transformer_cli.data.copy_task import copy_lines

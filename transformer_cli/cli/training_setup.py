@@ -8,8 +8,10 @@ from pathlib import Path
 
 import torch
 
+from transformer_cli.cli.display import warn
 from transformer_cli.config.origins import Origins
 from transformer_cli.config.schema import Config
+from transformer_cli.data.audit import TextAudit
 from transformer_cli.data.store import stored_survey
 from transformer_cli.inference import evaluation
 from transformer_cli.inference.translator import Translator
@@ -18,6 +20,7 @@ from transformer_cli.model.weights import load_weights
 from transformer_cli.ranks import Ranks
 from transformer_cli.runs.checkpoint import list_checkpoints
 from transformer_cli.runs.directory import RunDirectory
+from transformer_cli.runs.found import corpus_directory, remember_corpus
 from transformer_cli.runs.inheritance import inherited_weights, refuse_unfit_init
 from transformer_cli.runs.lock import locked
 from transformer_cli.text.lines import Progress
@@ -40,6 +43,7 @@ def prepare(
     origins: Origins,
     run: RunDirectory,
     overwrite: bool,
+    allow: bool,
     ranks: Ranks,
     held: ExitStack,
     progress: Progress,
@@ -51,6 +55,7 @@ def prepare(
         origins: where they come from.
         run: where to.
         overwrite: whether to start anew.
+        allow: whether to take text that can only be a mistake.
         ranks: who works on it.
         held: what keeps the run's lock, once the leading rank has it.
         progress: draws a bar.
@@ -59,9 +64,10 @@ def prepare(
         ranks.wait()
         return preparation.open_prepared(settings, run, progress)
     refuse_unfit_init(settings, run, overwrite)
-    texts = preparation.read_texts(settings.data, stored_survey(run.encoded))
+    texts = read_texts(settings, run, overwrite, allow)
     held.enter_context(locked(run))
     run.prepare(settings, overwrite, origins)
+    remember_corpus(run, settings.data)
     prepared = preparation.prepare(settings, texts, run, progress)
     ranks.wait()
     return texts, prepared
@@ -71,6 +77,7 @@ def prepare_dry(
     settings: Config,
     run: RunDirectory,
     overwrite: bool,
+    allow: bool,
     ranks: Ranks,
     held: ExitStack,
     progress: Progress,
@@ -83,7 +90,7 @@ def prepare_dry(
     refuse_unfit_init(settings, run, overwrite)
     is_begun = run.config.is_file() and not overwrite
     is_of_use = is_begun and not run.refuse_changes(settings)
-    texts = preparation.read_texts(settings.data, stored_survey(run.encoded))
+    texts = read_texts(settings, run, overwrite, allow)
     prepared = preparation.find_prepared(settings, texts, run, progress) if is_of_use else None
     place = run.path
     if prepared is None:
@@ -92,6 +99,25 @@ def prepare_dry(
     ranks.wait()
     ranks.map(lambda items: [str(place) for _ in items], [0])
     return texts, prepared
+
+
+def read_texts(settings: Config, run: RunDirectory, overwrite: bool, allow: bool) -> Texts:
+    """Check an experiment's texts, and say on stderr what is odd about them.
+
+    Args:
+        settings: the experiment's.
+        run: a run directory, or none yet.
+        overwrite: whether it is to start anew.
+        allow: whether to take text that can only be a mistake.
+    """
+    is_begun = not overwrite and bool(list_checkpoints(run.checkpoints))
+    audit = TextAudit(settings.data, allow, is_begun, corpus_directory(run))
+    try:
+        return preparation.read_texts(settings.data, stored_survey(run.encoded), audit)
+    finally:
+        for note in audit.notes:
+            where, _, what = note.partition(": ")
+            warn(where, what)
 
 
 @dataclass

@@ -9,6 +9,7 @@ bounded: a longer split is looked at in larger blocks.
 import math
 import re
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -96,7 +97,7 @@ class ShiftCheck:
         return np.add.reduceat(terms, starts)
 
     def _evidence(self) -> np.ndarray:
-        """How much better each line's neighbours fit it than its own pair; float64 [line, offset]."""
+        """How much better each line's neighbours fit it than its pair; float64 [line, offset]."""
         src, tgt = np.log(np.array(self._lengths) + _SMOOTHING).T
         src = src - np.median(src - tgt)
         inner = range(_REACH, len(src) - _REACH)
@@ -126,7 +127,7 @@ class ShiftCheck:
         path = _best_path(sums, switch)
         bounds = [0, *(np.flatnonzero(np.diff(path)) + 1).tolist(), len(path)]
         found = []
-        for first, end in zip(bounds, bounds[1:], strict=False):
+        for first, end in pairwise(bounds):
             column = path[first]
             lines, total, square = (
                 float(each[first:end, column].sum()) for each in (counts, sums, squares)

@@ -3,8 +3,8 @@
 import json
 from pathlib import Path
 
-from transformer_cli.data.corpus import ParallelFiles
-from transformer_cli.data.streamed import Joined, PairSource
+from transformer_cli.config.schema import DataConfig, Multi30kData
+from transformer_cli.data import multi30k
 from transformer_cli.files import write_text
 from transformer_cli.runs.directory import RunDirectory
 
@@ -12,12 +12,14 @@ NAME = "corpus.json"
 _KEY = "multi30k"
 
 
-def remember_corpus(run: RunDirectory, text: PairSource) -> None:
-    """Note in a prepared run where its training text, which is Multi30k's, lies."""
-    train = text.sources[0] if isinstance(text, Joined) else text
-    if not isinstance(train, ParallelFiles):
+def remember_corpus(run: RunDirectory, data: DataConfig) -> None:
+    """Note in a prepared run where its training text lies, if it is Multi30k's."""
+    if not isinstance(data, Multi30kData):
         return
-    directory = train.src.parent.absolute()
+    found = multi30k.find("train", data.src_lang, data.tgt_lang, corpus_directory(run))
+    if found is None:
+        return
+    directory = found[0].parent.absolute()
     if corpus_directory(run) != directory:
         write_text(run.path / NAME, json.dumps({_KEY: str(directory)}) + "\n")
 

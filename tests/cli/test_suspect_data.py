@@ -1,4 +1,4 @@
-"""What train and evaluate say of text before they compute: what is missing, and what is a mistake."""
+"""What train and evaluate say of text before they compute."""
 
 import os
 import random
@@ -23,8 +23,8 @@ tokenizer: {kind: words, min_freq: 1}
 model: {d_model: 16, num_heads: 2, d_ff: 32, num_encoder_layers: 1, num_decoder_layers: 1}
 training: {max_steps: 2, validate_every: 2, batch_tokens: 200}
 """
-GERMAN = ["ein", "Hund", "läuft", "über", "die", "nasse", "Straße", "und", "sieht", "große", "Vögel", "im", "hohen", "Gras"]
-ENGLISH = ["a", "dog", "runs", "across", "the", "wet", "street", "and", "sees", "big", "birds", "in", "tall", "grass"]
+GERMAN = ["ein", "Hund", "läuft", "über", "die", "nasse", "Straße", "und", "sieht", "Vögel"]
+ENGLISH = ["a", "dog", "runs", "across", "the", "wet", "street", "and", "sees", "birds"]
 INSIST = "--allow-suspect-data"
 
 

@@ -135,8 +135,8 @@ def test_a_shifted_corpus_is_a_warning_with_the_line(files: Path) -> None:
     src.write_text("\n".join([*lines[:1999], *lines[2000:], "ein Hund"]) + "\n")
     finished = run("check", files, "--json", cwd=files.parent)
     assert finished.code == 1
-    (found,) = (each for each in json.loads(finished.out)["findings"] if each["warning"])
-    assert (found["split"], found["what"]) == ("train", "shifted")
+    (found,) = (each for each in json.loads(finished.out)["findings"] if each["what"] == "shifted")
+    assert (found["split"], found["warning"]) == ("train", True)
     assert abs(found["count"] - 2000) <= 32
     (place,) = found["places"]
     assert "source line n goes with target line n+1: a line is missing in the source" in place

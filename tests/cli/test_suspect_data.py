@@ -4,6 +4,7 @@ import os
 import random
 import shutil
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -113,14 +114,13 @@ def test_a_run_goes_on_without_its_test_text_and_says_so(small: Path) -> None:
 
 MISTAKES = [
     ("news.de, tgt: news.en", "train.de, tgt: train.en", "news: ", "train.de is trained on"),
-    ("src: val.de", "src: ./train.de", "val: ", "train.de is trained on"),
+    ("val.de, tgt: val.en", "./train.de, tgt: train.en", "val: ", "train.de is trained on"),
     ("tgt: news.en", "tgt: news.de", "news: ", "news.de is its source and its target"),
     ("tgt: train.en", "tgt: train.de", "train: ", "train.de is its source and its target"),
-    ("tgt_lang: en", "tgt_lang: ru", "train: ", ""),
 ]
 
 
-@pytest.mark.parametrize(("old", "new", "where", "told"), MISTAKES[:4])
+@pytest.mark.parametrize(("old", "new", "where", "told"), MISTAKES)
 def test_what_can_only_be_a_mistake_is_refused(
     small: Path, old: str, new: str, where: str, told: str
 ) -> None:
@@ -205,6 +205,10 @@ def test_evaluate_says_that_a_split_was_trained_on(small: Path) -> None:
     ]
 
 
+def _look_in(directory: str) -> None:
+    os.environ["MULTI30K_DIR"] = directory
+
+
 @pytest.mark.multi30k
 def test_a_run_finds_multi30k_where_it_was_trained(tmp_path: Path) -> None:
     corpus = Path(os.environ["MULTI30K_DIR"])
@@ -217,14 +221,8 @@ def test_a_run_finds_multi30k_where_it_was_trained(tmp_path: Path) -> None:
     config.write_text("data: {kind: multi30k}\n" + SMALL[start:].replace("_freq: 1", "_freq: 50"))
     options = ("--set", "training.validate_every=9", "--set", "training.max_length=12")
 
-    def in_corpus() -> None:
-        os.environ["MULTI30K_DIR"] = str(own)
-
-    def nowhere() -> None:
-        os.environ.pop("MULTI30K_DIR", None)
-
-    trained = run("train", config, *options, cwd=tmp_path, before=in_corpus)
+    trained = run("train", config, *options, cwd=tmp_path, before=partial(_look_in, str(own)))
     assert trained.code == 0
     split = ("--split", "test_2017_mscoco", "--json")
-    finished = run("evaluate", "runs/tiny", *split, cwd=tmp_path, before=nowhere)
+    finished = run("evaluate", "runs/tiny", *split, cwd=tmp_path, before=partial(_look_in, ""))
     assert (finished.code, finished.err) == (0, "")

@@ -59,7 +59,7 @@ def test_what_is_wrong_with_multi30k_is_noted_and_no_warning(tmp_path: Path) -> 
     ]
     finished = run("check", config, *named, cwd=tmp_path)
     assert (finished.code, finished.err) == (0, "")
-    assert "\nnote: train: pairs that stand there before: 3 (0.01%): " in finished.out
+    assert "\nnote: train: pairs that stand there before [repeated]: 3 (0.01%): " in finished.out
     # '@@' is all that the German side has of them.
     assert "/train.de.gz:16510; " in finished.out
     assert "\nno warnings, " in finished.out
@@ -76,9 +76,10 @@ def test_warnings_name_the_lines_and_are_the_exit_code(files: Path) -> None:
     assert finished.err == ""
     warnings = [line for line in finished.out.splitlines() if line.startswith("warning: ")]
     assert warnings == [
-        "warning: val: source lines mostly in no script of 'de': 1 (0.50%): val.de:10 (Cyrillic)",
-        "warning: val: source lines with characters that the training text lacks: 2 (1.00%): "
-        "val.de:7 (е); val.de:10 (Ч а б е ж …)",
+        "warning: val: source lines mostly in no script of 'de' [source_script]: "
+        "1 (0.50%): val.de:10 (Cyrillic)",
+        "warning: val: source lines with characters that the training text lacks "
+        "[source_unknown_characters]: 2 (1.00%): val.de:7 (е); val.de:10 (Ч а б е ж …)",
     ]
     assert finished.out.endswith("\n2 warnings, no notes\n")
 
@@ -126,3 +127,39 @@ def test_misaligned_sides_are_an_error(files: Path) -> None:
 def test_a_run_without_tokenizers_is_an_error(files: Path) -> None:
     finished = run("check", files, "--run-dir", "nowhere", cwd=files.parent)
     assert_refused(finished, 1, "nowhere/tokenizer: is not there", "transformer-cli vocab")
+
+
+def test_a_shifted_corpus_is_a_warning_with_the_line(files: Path) -> None:
+    src = files.parent / "train.de"
+    lines = src.read_text().splitlines()
+    src.write_text("\n".join([*lines[:1999], *lines[2000:], "ein Hund"]) + "\n")
+    finished = run("check", files, "--json", cwd=files.parent)
+    assert finished.code == 1
+    (found,) = (each for each in json.loads(finished.out)["findings"] if each["what"] == "shifted")
+    assert (found["split"], found["warning"]) == ("train", True)
+    assert abs(found["count"] - 2000) <= 32
+    (place,) = found["places"]
+    assert "source line n goes with target line n+1: a line is missing in the source" in place
+
+
+def test_what_is_accepted_is_no_warning(files: Path) -> None:
+    config = files.read_text().replace("val.", "train.")
+    files.write_text(config)
+    told = run("check", files, cwd=files.parent)
+    assert told.code == 1
+    assert (
+        "warning: val: pairs that are trained on too [in_training]: 4,000 (100.00%): " in told.out
+    )
+    names = ("in_training", "source_in_training")
+    finished = run(
+        "check", files, "--json", *(f"--ignore={name}" for name in names), cwd=files.parent
+    )
+    assert finished.code == 0
+    report = json.loads(finished.out)
+    assert (report["warnings"], report["ignored"]) == (0, sorted(names))
+    assert [each["what"] for each in report["findings"]] == list(names)
+
+
+def test_what_nothing_is_called_cannot_be_accepted(files: Path) -> None:
+    finished = run("check", files, "--ignore", "in_trainig", cwd=files.parent)
+    assert_refused(finished, 2, "--ignore in_trainig: ", "did you mean 'in_training'?")

@@ -30,9 +30,17 @@ ALL = [(), *((name,) for name in COMMANDS), *CONFIG_COMMANDS]
 # A change here is a change for users: it belongs in the changelog.
 SHARED = ["--device", "--precision", "--threads", "--version"]
 OPTIONS = {
-    "check": ["CONFIG", "--run-dir", "--set", "--json", "--version"],
+    "check": ["CONFIG", "--run-dir", "--set", "--ignore", "--json", "--version"],
     "vocab": ["CONFIG", "--run-dir", "--set", "--overwrite", *SHARED],
-    "train": ["CONFIG", "--run-dir", "--set", "--overwrite", "--dry-run", *SHARED],
+    "train": [
+        "CONFIG",
+        "--run-dir",
+        "--set",
+        "--overwrite",
+        "--dry-run",
+        "--allow-suspect-data",
+        *SHARED,
+    ],
     "evaluate": [
         "RUN",
         "--split",

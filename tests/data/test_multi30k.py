@@ -235,6 +235,29 @@ def test_a_failed_download_says_how_to_do_it_by_hand() -> None:
         assert part in message
 
 
+@pytest.mark.parametrize(
+    ("is_directory", "told"), [(False, "(mine, which is no directory)"), (True, "(mine)")]
+)
+def test_a_users_directory_that_did_not_help_is_named(
+    monkeypatch: pytest.MonkeyPatch, is_directory: bool, told: str
+) -> None:
+    monkeypatch.setenv("MULTI30K_DIR", "mine")
+    if is_directory:
+        Path("mine").mkdir()
+    assert f"; it is not in data/multi30k; nor in $MULTI30K_DIR {told}; try again" in failure()
+
+
+def test_where_a_run_found_the_corpus_is_looked_in_last(server: Server) -> None:
+    put(Path("old"), "train.de.gz", "train.en.gz")
+    put(DIRECTORY, "train.en.gz")
+    assert multi30k.fetch("train", "de", "en", Path("old")) == (
+        Path("old/train.de.gz"),
+        DIRECTORY / "train.en.gz",
+    )
+    assert multi30k.find("val", "de", "en", Path("old")) is None
+    assert server.requests == []
+
+
 # --- the published corpus -------------------------------------------------------------------------
 
 

@@ -10,6 +10,7 @@ import typer
 
 from transformer_cli.cli import options
 from transformer_cli.cli.display import pair_bar
+from transformer_cli.errors import UsageError
 
 if TYPE_CHECKING:
     from transformer_cli.config.schema import Config
@@ -25,14 +26,22 @@ def check(
         ),
     ] = None,
     set_: options.Set = None,
+    ignore: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="Finding, by its name in brackets, that is to be no warning; repeatable.",
+        ),
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     version: options.Version = False,
 ) -> None:
     """Look for faults in an experiment's text, before training on it.
 
-    Finds blank, repeated and copied pairs, test pairs that are trained on, odd lengths, lines of
-    another script, odd characters and those that the vocabulary lacks. A few of them make a note;
-    more, a warning, and exit code 1. Lengths are in tokens where `vocab` has been there before.
+    Finds blank, repeated and copied pairs, sides that are shifted by some lines, test pairs that
+    are trained on, odd lengths, lines of another script, odd characters and those that the
+    vocabulary lacks. A few of them make a note; more, a warning, and exit code 1, unless --ignore
+    accepts them. Lengths are in tokens where `vocab` has been there before.
 
     \b
     Example:
@@ -44,10 +53,12 @@ def check(
 
     run = options.run_directory(config, run_dir)
     options.put_back(run)
+    ignored = ignore or []
+    _refuse_unknown(ignored)
     settings = load_config(config, set_ or [])
     directory = _tokenizer(settings, run, run_dir is not None)
     tokenizers = None if directory is None else load_tokenizers(directory)
-    report = check_corpus(settings, tokenizers, pair_bar)
+    report = check_corpus(settings, tokenizers, pair_bar, ignored)
     if json:
         found = {"config": str(config), "tokenizer": directory and str(directory)}
         typer.echo(json_format.dumps({**found, "warnings": report.warnings, **asdict(report)}))
@@ -56,6 +67,18 @@ def check(
         typer.echo("\n".join(_lines(report, f"{config}: lengths in {cut}")))
     if report.warnings:
         raise typer.Exit(1)
+
+
+def _refuse_unknown(names: Iterable[str]) -> None:
+    from difflib import get_close_matches
+
+    from transformer_cli.data.checks import FINDINGS
+
+    for name in names:
+        if name not in FINDINGS:
+            close = get_close_matches(name, FINDINGS, n=1)
+            hint = f"did you mean '{close[0]}'?" if close else f"choose from {', '.join(FINDINGS)}"
+            raise UsageError(f"--ignore {name}: there is no finding of that name; {hint}")
 
 
 def _tokenizer(settings: "Config", path: Path, named: bool) -> Path | None:

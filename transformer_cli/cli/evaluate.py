@@ -15,11 +15,11 @@ from transformer_cli.errors import UsageError
 if TYPE_CHECKING:
     import torch
 
-    from transformer_cli.config.schema import Config
     from transformer_cli.data.corpus import ParallelText
     from transformer_cli.inference.comet import CometScore
     from transformer_cli.inference.evaluation import Evaluation
     from transformer_cli.inference.translator import Translator
+    from transformer_cli.runs.directory import RunDirectory
 
 
 def evaluate(
@@ -70,7 +70,7 @@ def evaluate(
     if output is not None:
         options.check_output(output, inputs={"--src": src, "--ref": ref})
     directory = RunDirectory(run)
-    name, text = _text(directory.load_config(), split, src, ref)
+    name, text = _text(directory, split, src, ref)
     use_threads(threads)
     torch_device = choose_device(device)
     comet_score = _open_comet(torch_device) if comet else None
@@ -150,18 +150,31 @@ def _scores(result: "Evaluation") -> dict[str, Any]:
 
 
 def _text(
-    settings: "Config", split: str | None, src: Path | None, ref: Path | None
+    run: "RunDirectory", split: str | None, src: Path | None, ref: Path | None
 ) -> tuple[str, "ParallelText"]:
-    """What to evaluate on, and its name."""
-    from transformer_cli.data.corpus import read_parallel
-    from transformer_cli.data.sources import default_split, load_split
+    """What to evaluate on, and its name; it is said if the run was trained on it."""
+    from transformer_cli.data.audit import trained_on
+    from transformer_cli.data.corpus import ParallelFiles, ParallelText
+    from transformer_cli.data.sources import default_split, open_split
+    from transformer_cli.runs.found import corpus_directory
+    from transformer_cli.text.tokenizer import learned_from
 
+    data = run.load_config().data
+    earlier = corpus_directory(run)
     if src is not None and ref is not None and split is None:
-        return str(src), read_parallel(src, ref)
-    if src is not None or ref is not None:
+        name = str(src)
+        source: ParallelFiles | ParallelText = ParallelFiles(src, ref)
+    elif src is not None or ref is not None:
         raise UsageError("evaluate: give --split, or --src and --ref together")
-    name = split or default_split(settings.data)
-    return name, load_split(settings.data, name)
+    else:
+        name = split or default_split(data)
+        source = open_split(data, name, earlier)
+    text = source if isinstance(source, ParallelText) else source.read()
+    files = source if isinstance(source, ParallelFiles) else None
+    learned = learned_from(run.tokenizer) if run.tokenizer.is_dir() else None
+    if told := trained_on(data, learned, text, files, earlier):
+        warn(name, f"{told}; scores on it say nothing of other text")
+    return name, text
 
 
 def _table(report: dict[str, Any]) -> str:

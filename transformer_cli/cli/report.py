@@ -63,10 +63,11 @@ def report(
     from transformer_cli.model.device import choose_device, choose_precision, use_threads
     from transformer_cli.report.build import Subject, build
     from transformer_cli.runs.checkpoint import Checkpoint, find_checkpoint
+    from transformer_cli.runs.found import corpus_directory
     from transformer_cli.text.tokenizer import fingerprint
 
     name = split or default_split(settings.data)
-    text = load_split(settings.data, name)
+    text = load_split(settings.data, name, corpus_directory(directory))
     use_threads(threads)
     torch_device = choose_device(device)
     # One checkpoint throughout, whatever training makes the best one meanwhile.

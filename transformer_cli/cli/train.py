@@ -23,6 +23,15 @@ DryRun = Annotated[
     typer.Option("--dry-run", help="Say what it will be and take, and stop; writes no run."),
 ]
 
+AllowSuspectData = Annotated[
+    bool,
+    typer.Option(
+        "--allow-suspect-data",
+        help="Train even where files can only be named by mistake: test text that is the training "
+        "text, one file for source and target, or languages the wrong way round.",
+    ),
+]
+
 
 def train(
     config: options.Config,
@@ -30,6 +39,7 @@ def train(
     set_: options.Set = None,
     overwrite: options.Overwrite = False,
     dry_run: DryRun = False,
+    allow_suspect_data: AllowSuspectData = False,
     device: options.Device = "auto",
     precision: options.Precision = "auto",
     threads: options.Threads = None,
@@ -92,10 +102,13 @@ def train(
     with ranks.joined(torch_device) as ranks, ExitStack() as held:
         goes_on = ranks.leads and not discarding and run.config.is_file()
         before = run.load_config() if goes_on else None
+        allow = allow_suspect_data
         if dry_run:
-            texts, prepared = prepare_dry(settings, run, discarding, ranks, held, line_bar)
+            texts, prepared = prepare_dry(settings, run, discarding, allow, ranks, held, line_bar)
         else:
-            texts, prepared = prepare(settings, origins, run, discarding, ranks, held, line_bar)
+            texts, prepared = prepare(
+                settings, origins, run, discarding, allow, ranks, held, line_bar
+            )
         setup = Setup(settings, texts, prepared, run, torch_device, torch_precision, ranks, before)
         if dry_run:
             _tell(setup, 0 if discarding else newest_step(run.checkpoints))

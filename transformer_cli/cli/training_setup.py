@@ -9,8 +9,10 @@ from pathlib import Path
 import torch
 
 from transformer_cli.cli import options
+from transformer_cli.cli.display import warn
 from transformer_cli.config.origins import Origins
 from transformer_cli.config.schema import Config
+from transformer_cli.data.audit import TextAudit
 from transformer_cli.data.store import stored_survey
 from transformer_cli.inference import evaluation
 from transformer_cli.inference.translator import Translator
@@ -20,10 +22,11 @@ from transformer_cli.ranks import Ranks
 from transformer_cli.runs.checkpoint import list_checkpoints
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.environment import changed_environment, describe_environment
+from transformer_cli.runs.found import corpus_directory, remember_corpus
 from transformer_cli.runs.inheritance import inherited_weights, refuse_unfit_init
 from transformer_cli.runs.lock import locked
-from transformer_cli.runs.replacing import settle
 from transformer_cli.runs.records import read_records
+from transformer_cli.runs.replacing import settle
 from transformer_cli.text.lines import Progress
 from transformer_cli.text.vocabulary import PAD_ID
 from transformer_cli.training import preparation
@@ -45,6 +48,7 @@ def prepare(
     origins: Origins,
     run: RunDirectory,
     overwrite: bool,
+    allow: bool,
     ranks: Ranks,
     held: ExitStack,
     progress: Progress,
@@ -56,6 +60,7 @@ def prepare(
         origins: where they come from.
         run: where to.
         overwrite: whether to start anew.
+        allow: whether to take text that can only be a mistake.
         ranks: who works on it.
         held: what keeps the run's lock, once the leading rank has it.
         progress: draws a bar.
@@ -64,11 +69,12 @@ def prepare(
         ranks.wait()
         return preparation.open_prepared(settings, run, progress)
     refuse_unfit_init(settings, run, overwrite)
-    texts = preparation.read_texts(settings.data, stored_survey(run.encoded))
+    texts = read_texts(settings, run, overwrite, allow)
     held.enter_context(locked(run))
     if ranks.size == 1:  # others may still be reading, and torchrun may start them again
         held.callback(_settle, run)
     run.prepare(settings, overwrite, origins)
+    remember_corpus(run, settings.data)
     prepared = preparation.prepare(settings, texts, run, progress)
     ranks.wait()
     return texts, prepared
@@ -84,6 +90,7 @@ def prepare_dry(
     settings: Config,
     run: RunDirectory,
     overwrite: bool,
+    allow: bool,
     ranks: Ranks,
     held: ExitStack,
     progress: Progress,
@@ -96,7 +103,7 @@ def prepare_dry(
     refuse_unfit_init(settings, run, overwrite)
     is_begun = run.config.is_file() and not overwrite
     is_of_use = is_begun and not run.refuse_changes(settings)
-    texts = preparation.read_texts(settings.data, stored_survey(run.encoded))
+    texts = read_texts(settings, run, overwrite, allow)
     prepared = preparation.find_prepared(settings, texts, run, progress) if is_of_use else None
     place = run.path
     if prepared is None:
@@ -105,6 +112,25 @@ def prepare_dry(
     ranks.wait()
     ranks.map(lambda items: [str(place) for _ in items], [0])
     return texts, prepared
+
+
+def read_texts(settings: Config, run: RunDirectory, overwrite: bool, allow: bool) -> Texts:
+    """Check an experiment's texts, and say on stderr what is odd about them.
+
+    Args:
+        settings: the experiment's.
+        run: a run directory, or none yet.
+        overwrite: whether it is to start anew.
+        allow: whether to take text that can only be a mistake.
+    """
+    is_begun = not overwrite and bool(list_checkpoints(run.checkpoints))
+    audit = TextAudit(settings.data, allow, is_begun, corpus_directory(run))
+    try:
+        return preparation.read_texts(settings.data, stored_survey(run.encoded), audit)
+    finally:
+        for note in audit.notes:
+            where, _, what = note.partition(": ")
+            warn(where, what)
 
 
 @dataclass

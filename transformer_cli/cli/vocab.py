@@ -48,15 +48,18 @@ def vocab(
     if overwrite:
         run.refuse_foreign()
 
-    from transformer_cli.data.store import stored_survey
+    from transformer_cli.cli.training_setup import read_texts
+    from transformer_cli.runs.found import remember_corpus
     from transformer_cli.runs.inheritance import refuse_unfit_init
-    from transformer_cli.training.preparation import prepare, read_texts, summarise
+    from transformer_cli.training.preparation import prepare, summarise
 
     refuse_unfit_init(settings, run, overwrite)
-    texts = read_texts(settings.data, stored_survey(run.encoded))
+    # Training then finds the text encoded, and does not read it again: it is looked at now.
+    texts = read_texts(settings, run, overwrite, allow=True)
     with locked(run):
         try:
             run.prepare(settings, overwrite, origins)
+            remember_corpus(run, settings.data)
             prepared = prepare(settings, texts, run, line_bar)
             refuse_rest(run.path)
             discard_previous(run.path)

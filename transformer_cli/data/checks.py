@@ -1,7 +1,7 @@
 """Whether a corpus is fit to train on: what is repeated, misplaced, too long or oddly written."""
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -23,6 +23,23 @@ SERIOUS, COMMON = 0.001, 0.01
 one of what any text has a little of."""
 ANY = 0.0
 
+FINDINGS = (
+    "blank",
+    "shifted",
+    "repeated",
+    "in_training",
+    "source_in_training",
+    "copied",
+    "ratio",
+    "long",
+    *(
+        f"{side}_{what}"
+        for side in ("source", "target")
+        for what in ("script", "odd_characters", "unknown_characters")
+    ),
+)
+"""The names of all that may be found."""
+
 
 @dataclass(frozen=True)
 class Finding:
@@ -42,8 +59,11 @@ class Finding:
     """The first few: file, line and what is there."""
 
     def __str__(self) -> str:
-        places = "; ".join(self.places) + ("; …" if self.count > len(self.places) else "")
-        return f"{self.split}: {self.text}: {self.count:,} ({self.share:.2%}): {places}"
+        # Where a shift is told, its first line stands for all of a stretch.
+        has_more = self.count > len(self.places) and self.what != "shifted"
+        places = "; ".join(self.places) + ("; …" if has_more else "")
+        found = f"{self.count:,} ({self.share:.2%})"
+        return f"{self.split}: {self.text} [{self.what}]: {found}: {places}"
 
 
 @dataclass(frozen=True)
@@ -68,6 +88,8 @@ class CorpusReport:
     """Why splits that nothing but an evaluation needs could not be had, and were not checked."""
     splits: list[SplitSummary]
     findings: list[Finding]
+    ignored: list[str]
+    """Names of findings that are no warnings, however many there are: somebody accepts them."""
 
     @property
     def warnings(self) -> int:
@@ -75,13 +97,19 @@ class CorpusReport:
         return sum(finding.warning for finding in self.findings)
 
 
-def check_corpus(config: Config, tokenizers: Tokenizers | None, follow: Follow) -> CorpusReport:
+def check_corpus(
+    config: Config,
+    tokenizers: Tokenizers | None,
+    follow: Follow,
+    ignored: Collection[str] = (),
+) -> CorpusReport:
     """Go through all splits of a configured corpus, each once.
 
     Args:
         config: the experiment's settings.
         tokenizers: those that it is to be trained with; None: not known yet.
         follow: draws a bar.
+        ignored: of ``FINDINGS``, those that are to be no warnings.
 
     Raises:
         CorpusError: a split is missing, misaligned, blank, or not UTF-8; but one to evaluate on may
@@ -95,7 +123,7 @@ def check_corpus(config: Config, tokenizers: Tokenizers | None, follow: Follow) 
         limit = _limit(config, trained)
         split = SplitCheck(name, source, config, tokenizers, limit, None if trained else training)
         split.read(follow)
-        findings += _Judge(split, config, limit, tokenizers is not None).findings()
+        findings += _Judge(split, config, limit, tokenizers is not None, ignored).findings()
         lengths = [percentiles(side.length_counts(), PERCENTILES) for side in split.sides]
         summaries.append(SplitSummary(name, split.pairs, *lengths))
         if trained:
@@ -108,6 +136,7 @@ def check_corpus(config: Config, tokenizers: Tokenizers | None, follow: Follow) 
         unavailable,
         summaries,
         findings,
+        sorted(set(ignored)),
     )
 
 
@@ -152,6 +181,7 @@ class _Judge:
     config: Config
     limit: int
     has_tokenizer: bool
+    ignored: Collection[str]
 
     def findings(self) -> list[Finding]:
         return [finding for finding in self._all() if finding.count]
@@ -159,6 +189,8 @@ class _Judge:
     def _all(self) -> Iterator[Finding]:
         split = self.split
         yield self._of("blank", "pairs with a blank side, no use in training", SERIOUS, split.blank)
+        shifted = split.shifted()
+        yield self._of("shifted", "lines shifted against each other", ANY, shifted)
         again = [(index, split, first) for index, first in repeated(split.pair_digests)]
         yield self._like("repeated", "pairs that stand there before", COMMON, again)
         if split.training is not None:
@@ -217,8 +249,10 @@ class _Judge:
     def _finding(
         self, what: str, text: str, share: float, count: int, places: list[str]
     ) -> Finding:
+        assert what in FINDINGS
         found = count / self.split.pairs
-        return Finding(self.split.name, what, text, count, found, found >= share, places)
+        warning = found >= share and what not in self.ignored
+        return Finding(self.split.name, what, text, count, found, warning, places)
 
     def _trained_on(
         self, own: Digests, training: Iterable[Digests]

@@ -98,6 +98,11 @@ class ParallelFiles:
             found.append(f"{stat.st_size} {stat.st_mtime_ns} {stat.st_ctime_ns} {stat.st_ino}")
         return ", ".join(found)
 
+    def read(self) -> ParallelText:
+        """All pairs, held in memory; raises what ``pairs`` does."""
+        pairs = list(self.pairs())
+        return ParallelText([src for src, _ in pairs], [tgt for _, tgt in pairs])
+
     def _misaligned(self, src_lines: int, tgt_lines: int) -> CorpusError:
         return CorpusError(
             f"{self.src} has {src_lines} lines but {self.tgt} has {tgt_lines}; "
@@ -115,8 +120,7 @@ def read_parallel(src: Path, tgt: Path) -> ParallelText:
     Raises:
         CorpusError: a side cannot be read, the line counts differ, or there are no lines at all.
     """
-    pairs = list(ParallelFiles(src, tgt).pairs())
-    return ParallelText([src for src, _ in pairs], [tgt for _, tgt in pairs])
+    return ParallelFiles(src, tgt).read()
 
 
 def stream_lines(path: Path) -> Iterator[str]:

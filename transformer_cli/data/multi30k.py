@@ -42,15 +42,19 @@ BASE_URL = f"https://raw.githubusercontent.com/multi30k/dataset/{_COMMIT}/data/t
 TIMEOUT = (5.0, 30.0)
 
 
-def fetch(split: str, src_lang: str, tgt_lang: str) -> tuple[Path, Path]:
+def fetch(
+    split: str, src_lang: str, tgt_lang: str, earlier: Path | None = None
+) -> tuple[Path, Path]:
     """Find a split's two files on disk, or download them into ``./data/multi30k``.
 
-    A file is looked for in ``./data/multi30k``, then in the directory that ``$MULTI30K_DIR`` names.
+    A file is looked for in ``./data/multi30k``, then in the directory that ``$MULTI30K_DIR`` names,
+    then in ``earlier``.
 
     Args:
         split: one of ``SPLITS``.
         src_lang: ``de`` or ``en``.
         tgt_lang: the other one.
+        earlier: where a run found the corpus when it was trained, if that is known.
 
     Returns:
         Paths of the source and the target side, both packed and of the published SHA-256.
@@ -59,20 +63,36 @@ def fetch(split: str, src_lang: str, tgt_lang: str) -> tuple[Path, Path]:
         CorpusError: a file on disk is not the published one, or a download failed.
     """
     src, tgt = (
-        _find_on_disk(f"{split}.{lang}.gz") or _download(split, lang)
+        _find_on_disk(f"{split}.{lang}.gz", earlier) or _download(split, lang, earlier)
         for lang in (src_lang, tgt_lang)
     )
     return src, tgt
 
 
-def _find_on_disk(name: str) -> Path | None:
-    directories = [DIRECTORY]
+def find(
+    split: str, src_lang: str, tgt_lang: str, earlier: Path | None = None
+) -> tuple[Path, Path] | None:
+    """What ``fetch`` finds on disk; None: it would have to download a side."""
+    src, tgt = (_find_on_disk(f"{split}.{lang}.gz", earlier) for lang in (src_lang, tgt_lang))
+    return None if src is None or tgt is None else (src, tgt)
+
+
+def _directories(earlier: Path | None) -> dict[Path, str]:
+    """Where to look, and what is said of each place."""
+    places = {DIRECTORY: f"{DIRECTORY}"}
     if from_user := os.environ.get("MULTI30K_DIR"):
-        directories.append(Path(from_user))
-    for path in (directory / name for directory in directories):
+        is_there = "" if Path(from_user).is_dir() else ", which is no directory"
+        places[Path(from_user)] = f"$MULTI30K_DIR ({from_user}{is_there})"
+    if earlier is not None:
+        places.setdefault(earlier, f"{earlier}, where the run found it when it was trained")
+    return places
+
+
+def _find_on_disk(name: str, earlier: Path | None) -> Path | None:
+    for path in (directory / name for directory in _directories(earlier)):
         try:
             found = sha256(path)
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             continue
         except OSError as error:
             raise CorpusError(
@@ -88,7 +108,7 @@ def _find_on_disk(name: str) -> Path | None:
     return None
 
 
-def _download(split: str, lang: str) -> Path:
+def _download(split: str, lang: str, earlier: Path | None) -> Path:
     import pooch
 
     name = f"{split}.{lang}.gz"
@@ -103,7 +123,8 @@ def _download(split: str, lang: str) -> Path:
                 raise OSError("what came is not the published file, by its SHA-256")
     except OSError as error:
         raise CorpusError(
-            f"{BASE_URL}{name}: could not be downloaded to {DIRECTORY}: {_reason(error)}; try "
+            f"{BASE_URL}{name}: could not be downloaded to {DIRECTORY}: {_reason(error)}; it is "
+            f"not in {'; nor in '.join(_directories(earlier).values())}; try "
             f"again, or put {split}.de.gz and {split}.en.gz from {_WEB_PAGE} into {DIRECTORY} by "
             "hand, or into the directory that $MULTI30K_DIR names"
         ) from error

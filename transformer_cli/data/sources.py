@@ -32,28 +32,32 @@ def default_split(data: DataConfig) -> str:
     return names[2] if len(names) > 2 else "val"
 
 
-def load_split(data: DataConfig, split: str) -> ParallelText:
+def load_split(data: DataConfig, split: str, earlier: Path | None = None) -> ParallelText:
     """Read, fetch or make the text of a split, blank lines included.
 
     Args:
         data: the configuration's ``data`` section.
         split: one of ``split_names(data)``.
+        earlier: where a run found Multi30k when it was trained; see runs/found.py.
 
     Raises:
         CorpusError: there is no such split, or its text is missing, misaligned or damaged.
     """
-    source = open_split(data, split)
+    source = open_split(data, split, earlier)
     if isinstance(source, ParallelText):
         return source
     return read_parallel(source.src, source.tgt)
 
 
-def open_split(data: DataConfig, split: str) -> ParallelFiles | ParallelText:
+def open_split(
+    data: DataConfig, split: str, earlier: Path | None = None
+) -> ParallelFiles | ParallelText:
     """Find, fetch or make the text of a split, to be read as a stream.
 
     Args:
         data: the configuration's ``data`` section.
         split: one of ``split_names(data)``.
+        earlier: as ``load_split`` takes it.
 
     Raises:
         CorpusError: there is no such split, or its files cannot be had. Files that a user names are
@@ -62,7 +66,7 @@ def open_split(data: DataConfig, split: str) -> ParallelFiles | ParallelText:
     _check_split(data, split)
     match data:
         case Multi30kData():
-            return ParallelFiles(*multi30k.fetch(split, data.src_lang, data.tgt_lang))
+            return ParallelFiles(*multi30k.fetch(split, data.src_lang, data.tgt_lang, earlier))
         case ToyData():
             return ParallelFiles(
                 *_toy_files(f"{split}.{data.src_lang}", f"{split}.{data.tgt_lang}")
@@ -74,16 +78,40 @@ def open_split(data: DataConfig, split: str) -> ParallelFiles | ParallelText:
             return ParallelFiles(pair.src, pair.tgt)
 
 
-def open_training_text(data: DataConfig) -> PairSource:
+def open_training_text(data: DataConfig, earlier: Path | None = None) -> PairSource:
     """The split ``train`` with all that ``data.more`` adds to it, to be read as a stream.
 
     Raises:
         CorpusError: as ``open_split``.
     """
-    train = open_split(data, "train")
-    if isinstance(data, CopyData) or not data.more:
-        return train
-    return Joined((train, *(ParallelFiles(pair.src, pair.tgt) for pair in data.more)))
+    train, *more = open_training_parts(data, earlier).values()
+    return Joined((train, *more)) if more else train
+
+
+def open_training_parts(
+    data: DataConfig, earlier: Path | None = None
+) -> dict[str, ParallelFiles | ParallelText]:
+    """The split ``train`` and each of ``data.more``, by name.
+
+    Raises:
+        CorpusError: as ``open_split``.
+    """
+    more = [] if isinstance(data, CopyData) else data.more
+    return {
+        "train": open_split(data, "train", earlier),
+        **{f"data.more[{n}]": ParallelFiles(pair.src, pair.tgt) for n, pair in enumerate(more)},
+    }
+
+
+def is_on_disk(data: DataConfig, split: str, earlier: Path | None = None) -> bool:
+    """Whether ``open_split`` would download nothing.
+
+    Raises:
+        CorpusError: a file that is there is not the published one.
+    """
+    if not isinstance(data, Multi30kData):
+        return True
+    return multi30k.find(split, data.src_lang, data.tgt_lang, earlier) is not None
 
 
 def _check_split(data: DataConfig, split: str) -> None:

@@ -16,6 +16,7 @@ from transformer_cli.config.schema import Config
 from transformer_cli.data.corpus import ParallelFiles, ParallelText
 from transformer_cli.data.line_checks import Hits, LineChecks
 from transformer_cli.data.repetition import Digests
+from transformer_cli.data.shift import ShiftCheck
 from transformer_cli.errors import CorpusError
 from transformer_cli.text.scripts import scripts_of
 from transformer_cli.text.tokenizer import Tokenizer, Tokenizers
@@ -83,6 +84,7 @@ class SplitCheck:
         self.pairs = 0
         self.pair_digests, self.src_digests = Digests(), Digests()
         self.blank, self.copied, self.long = Hits(), Hits(), Hits()
+        self._shift = ShiftCheck()
         languages = (config.data.src_lang, config.data.tgt_lang)
         both = (None, None) if tokenizers is None else (tokenizers.src, tokenizers.tgt)
         self._one_language = languages[0] == languages[1]
@@ -112,6 +114,7 @@ class SplitCheck:
         """
         for src, tgt in follow(self.source.pairs(), self.name):
             self._look_at(self.pairs, src, tgt)
+            self._shift.add(src, tgt)
             self.pairs += 1
         if self.blank.count == self.pairs:
             raise CorpusError(
@@ -136,6 +139,14 @@ class SplitCheck:
         )
         if tokens > self._longest:
             self.long.add(index, f"{tokens:,}")
+
+    def shifted(self) -> Hits:
+        """The pairs whose source goes with another line's target; where each stretch begins."""
+        shifts = self._shift.shifts()
+        return Hits(
+            sum(shift.end - shift.first for shift in shifts),
+            [(shift.first, shift.described(self.pairs)) for shift in shifts[: Hits.SHOWN]],
+        )
 
     def odd_ratios(self) -> Hits:
         """The pairs whose lengths do not go together.

@@ -19,6 +19,7 @@ from transformer_cli.inference.translator import Translator
 from transformer_cli.runs.checkpoint import Checkpoint, find_checkpoint
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.environment import environment_of_training
+from transformer_cli.runs.found import corpus_directory
 from transformer_cli.runs.records import read_records
 from transformer_cli.text.tokenizer import fingerprint
 
@@ -195,7 +196,7 @@ def _open(name: str, run: RunDirectory, which: str, beam_size: int | None) -> Co
 
 def _load_text(contender: Contender, split: str) -> ParallelText:
     with _naming(contender):
-        return load_split(contender.config.data, split)
+        return load_split(contender.config.data, split, corpus_directory(contender.run))
 
 
 def _difference(

@@ -35,6 +35,7 @@ from transformer_cli.report.settings import Setting, chosen_settings
 from transformer_cli.report.statistics import Statistics, corpus_statistics, length_chart
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.environment import environment_of_training
+from transformer_cli.runs.found import corpus_directory
 from transformer_cli.runs.records import Record, read_records, validations
 from transformer_cli.text.lines import Progress
 
@@ -117,7 +118,7 @@ def build(
     scores = sentence_scores(hypotheses, text.tgt)
     chart = length_chart(statistics, languages)
     found_lengths = by_length(lengths, hypotheses, text.tgt)
-    rarity = _rarity(translator, text, hypotheses, progress)
+    rarity = _rarity(subject, text, hypotheses, progress)
     return Report(
         subject,
         sum(weight.numel() for weight in translator.model.parameters()),
@@ -163,10 +164,11 @@ def _to_look_into(lengths: Sequence[int]) -> list[int]:
 
 
 def _rarity(
-    translator: Translator, text: ParallelText, hypotheses: Sequence[str], progress: Progress
+    subject: Subject, text: ParallelText, hypotheses: Sequence[str], progress: Progress
 ) -> list[RarityBucket] | None:
     try:
-        pairs = open_training_text(translator.config.data).pairs()
+        earlier = corpus_directory(subject.run)
+        pairs = open_training_text(subject.translator.config.data, earlier).pairs()
         targets = progress((tgt for _, tgt in pairs), "counting words")
         seen = count_words(targets, text.tgt)
     except CorpusError:

@@ -9,7 +9,8 @@ from transformer_cli.errors import ConfigError, RunError
 from transformer_cli.files import TEMPORARY_MARK
 
 CONFIG, MARK, LOCK = "config.yaml", "run.json", ".lock"
-FILES = (CONFIG, "origins.json", "metrics.jsonl", "curves.png", "report.html")
+CORPUS = "corpus.json"
+FILES = (CONFIG, CORPUS, "origins.json", "metrics.jsonl", "curves.png", "report.html")
 CHECKPOINT_FILES = ("model.safetensors", "optimizer.safetensors", "state.json", "manifest.json")
 CHECKPOINT_NAME = re.compile(r"step-(\d{8,})")
 EVENT_FILE_NAME = re.compile(r"events\.out\.tfevents\.\d{10,}")

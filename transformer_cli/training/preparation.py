@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from transformer_cli.config.schema import Config, DataConfig
+from transformer_cli.data.audit import TextAudit
 from transformer_cli.data.corpus import ParallelText, without_blank_pairs
 from transformer_cli.data.encoded import EncodedText, encode_text
 from transformer_cli.data.encoding import encoder
@@ -25,6 +26,7 @@ from transformer_cli.errors import ConfigError, CorpusError, RunError
 from transformer_cli.files import whole_directory
 from transformer_cli.runs.checkpoint import list_checkpoints
 from transformer_cli.runs.directory import RunDirectory
+from transformer_cli.runs.found import corpus_directory
 from transformer_cli.text.lines import Progress
 from transformer_cli.text.subwords import SubwordTokenizer
 from transformer_cli.text.tokenizer import (
@@ -63,22 +65,31 @@ class Prepared:
     val: EncodedText
 
 
-def read_texts(data: DataConfig, known: Survey | None = None) -> Texts:
+def read_texts(
+    data: DataConfig, known: Survey | None = None, audit: TextAudit | None = None
+) -> Texts:
     """Check what to train on, and read what to validate on.
 
     Args:
         data: where they come from.
+        audit: what is to look at all texts meanwhile.
         known: what an earlier session found out about its training text: if it is still the same,
             it need not be checked again.
 
     Raises:
         CorpusError: one is missing, misaligned, damaged or blank.
+        ConfigError: something can only be a mistake.
     """
-    return _with_val(data, StreamedText.of(open_training_text(data), known))
+    if audit is None:
+        return _with_val(data, StreamedText.of(open_training_text(data), known))
+    audit.look_at_scored()
+    train = StreamedText.of(audit.training_text(), known)
+    audit.conclude(train.survey.text_sum)
+    return _with_val(data, train, audit.earlier)
 
 
-def _with_val(data: DataConfig, train: StreamedText) -> Texts:
-    val, blank_in_val = without_blank_pairs(load_split(data, "val"))
+def _with_val(data: DataConfig, train: StreamedText, earlier: Path | None = None) -> Texts:
+    val, blank_in_val = without_blank_pairs(load_split(data, "val", earlier))
     for name, pairs in (("train", len(train)), ("val", len(val))):
         if not pairs:
             raise CorpusError(f"split '{name}': every pair has a blank side; nothing is left of it")
@@ -156,7 +167,9 @@ def open_prepared(config: Config, run: RunDirectory, progress: Progress) -> tupl
     survey = stored_survey(run.encoded)
     if survey is None or not run.tokenizer.is_dir():
         raise _unready(run)
-    texts = _with_val(config.data, StreamedText(open_training_text(config.data), survey))
+    earlier = corpus_directory(run)
+    text = StreamedText(open_training_text(config.data, earlier), survey)
+    texts = _with_val(config.data, text, earlier)
     tokenizers = load_tokenizers(run.tokenizer)
     store = open_checked_store(run.encoded, survey.text_sum, fingerprint(run.tokenizer))
     if store is None or learned_from(run.tokenizer) != survey.text_sum:

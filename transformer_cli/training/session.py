@@ -20,8 +20,8 @@ from transformer_cli.runs.checkpoint import (
     save_checkpoint,
 )
 from transformer_cli.runs.directory import RunDirectory
-from transformer_cli.runs.replacing import discard_previous
 from transformer_cli.runs.environment import KIND, describe_environment
+from transformer_cli.runs.replacing import discard_previous
 from transformer_cli.training.events import EventLog
 from transformer_cli.training.metrics import MetricsLog, Window
 from transformer_cli.training.standing import Standing

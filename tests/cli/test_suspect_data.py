@@ -1,0 +1,228 @@
+"""What train and evaluate say of text before they compute."""
+
+import os
+import random
+import shutil
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from cli.process import Finished, assert_refused, run
+
+SMALL = """\
+data:
+  kind: files
+  src_lang: de
+  tgt_lang: en
+  train: {src: train.de, tgt: train.en}
+  val: {src: val.de, tgt: val.en}
+  test:
+    news: {src: news.de, tgt: news.en}
+tokenizer: {kind: words, min_freq: 1}
+model: {d_model: 16, num_heads: 2, d_ff: 32, num_encoder_layers: 1, num_decoder_layers: 1}
+training: {max_steps: 2, validate_every: 2, batch_tokens: 200}
+"""
+GERMAN = ["ein", "Hund", "läuft", "über", "die", "nasse", "Straße", "und", "sieht", "Vögel"]
+ENGLISH = ["a", "dog", "runs", "across", "the", "wet", "street", "and", "sees", "birds"]
+INSIST = "--allow-suspect-data"
+
+
+def _write(directory: Path, name: str, lines: int) -> None:
+    draws = random.Random(name)
+    words = [draws.choices(range(len(ENGLISH)), k=draws.randint(5, 15)) for _ in range(lines)]
+    for language, known in (("de", GERMAN), ("en", ENGLISH)):
+        text = "".join(" ".join(known[word] for word in line) + "\n" for line in words)
+        (directory / f"{name}.{language}").write_text(text)
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Path:
+    """A small experiment on files of the user's own."""
+    for name, lines in (("train", 400), ("val", 30), ("news", 30)):
+        _write(tmp_path, name, lines)
+    config = tmp_path / "small.yaml"
+    config.write_text(SMALL)
+    return config
+
+
+def train(config: Path, *options: str) -> Finished:
+    return run("train", config, *options, cwd=config.parent)
+
+
+def warnings(finished: Finished) -> list[str]:
+    return [line for line in finished.err.splitlines() if line.startswith("warning: ")]
+
+
+def exchange(config: Path, old: str, new: str) -> None:
+    config.write_text(config.read_text().replace(old, new))
+
+
+def test_of_good_text_nothing_is_said(small: Path) -> None:
+    finished = train(small)
+    assert (finished.code, warnings(finished)) == (0, [])
+    evaluated = run("evaluate", "runs/small", cwd=small.parent)
+    assert (evaluated.code, evaluated.err) == (0, "")
+
+
+def _remove(directory: Path) -> None:
+    (directory / "news.de").unlink()
+
+
+def _lengthen(directory: Path) -> None:
+    with (directory / "news.en").open("a") as file:
+        file.write("one more\n")
+
+
+def _spoil(directory: Path) -> None:
+    with (directory / "news.en").open("ab") as file:
+        file.write(b"sch\xf6n\n")
+
+
+def _empty(directory: Path) -> None:
+    for language in ("de", "en"):
+        (directory / f"news.{language}").write_bytes(b"")
+
+
+@pytest.mark.parametrize(
+    ("harm", "told"),
+    [
+        (_remove, "news.de: there is no such file"),
+        (_lengthen, "news.de has 30 lines but "),
+        (_spoil, "news.en:31: not UTF-8"),
+        (_empty, "news.en are empty"),
+    ],
+)
+def test_test_text_is_looked_at_before_training(
+    small: Path, harm: Callable[[Path], None], told: str
+) -> None:
+    harm(small.parent)
+    assert_refused(train(small), 1, "split 'news': ", told)
+    assert not (small.parent / "runs").exists()
+
+
+def test_a_run_goes_on_without_its_test_text_and_says_so(small: Path) -> None:
+    assert train(small).code == 0
+    _remove(small.parent)
+    finished = train(small, "--set", "training.max_steps=3")
+    assert finished.code == 0
+    (warning,) = warnings(finished)
+    assert warning.startswith("warning: news: cannot be evaluated on: ")
+    assert "news.de: there is no such file" in warning
+
+
+MISTAKES = [
+    ("news.de, tgt: news.en", "train.de, tgt: train.en", "news: ", "train.de is trained on"),
+    ("val.de, tgt: val.en", "./train.de, tgt: train.en", "val: ", "train.de is trained on"),
+    ("tgt: news.en", "tgt: news.de", "news: ", "news.de is its source and its target"),
+    ("tgt: train.en", "tgt: train.de", "train: ", "train.de is its source and its target"),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "where", "told"), MISTAKES)
+def test_what_can_only_be_a_mistake_is_refused(
+    small: Path, old: str, new: str, where: str, told: str
+) -> None:
+    exchange(small, old, new)
+    assert_refused(train(small), 2, where, told, INSIST)
+    assert not (small.parent / "runs").exists()
+    dry = train(small, INSIST, "--dry-run")
+    assert dry.code == 0
+    assert any(line.startswith(f"warning: {where}") and told in line for line in warnings(dry))
+
+
+def test_a_copy_of_the_training_text_is_refused(small: Path) -> None:
+    for language in ("de", "en"):
+        shutil.copy(small.parent / f"train.{language}", small.parent / f"news.{language}")
+    assert_refused(train(small), 2, "news: its text is the training text", INSIST)
+
+
+def test_a_copy_of_the_source_is_refused_as_the_target(small: Path) -> None:
+    shutil.copy(small.parent / "train.de", small.parent / "train.en")
+    assert_refused(train(small), 2, "train: each target is its source", INSIST)
+
+
+def test_one_file_for_both_sides_is_no_mistake_in_one_language(small: Path) -> None:
+    exchange(small, "tgt_lang: en", "tgt_lang: de")
+    exchange(small, ".en", ".de")
+    finished = train(small, "--dry-run")
+    assert (finished.code, warnings(finished)) == (0, [])
+
+
+@pytest.mark.parametrize("split", ["train", "val", "news"])
+def test_languages_the_wrong_way_round_are_refused(small: Path, split: str) -> None:
+    exchange(small, "src_lang: de", "src_lang: ru")
+    for name in ("train", "val", "news"):
+        russian = small.parent / f"{name}.de"
+        russian.write_text("собака бежит по улице\n" * len(russian.read_text().splitlines()))
+    exchange(small, f"src: {split}.de, tgt: {split}.en", f"src: {split}.en, tgt: {split}.de")
+    told = f"{split}: its source is in the script of 'en' and its target in that of 'ru'"
+    assert_refused(train(small), 2, told, INSIST)
+
+
+def test_shifted_and_leaked_text_is_told_once(small: Path) -> None:
+    directory = small.parent
+    lines = (directory / "train.de").read_text().splitlines(keepends=True)
+    (directory / "train.de").write_text("".join([*lines[1:], "ein Hund\n"]))
+    for language in ("de", "en"):
+        trained = (directory / f"train.{language}").read_text().splitlines(keepends=True)
+        with (directory / f"news.{language}").open("a") as file:
+            file.write("".join(trained[:10]))
+    first = train(small)
+    assert first.code == 0
+    told = warnings(first)
+    assert told == [
+        "warning: train: from line 1 on source line n goes with target line n+1: a line is missing "
+        "in the source, or one too many in the target",
+        "warning: news: 10 of 40 pairs are trained on too",
+    ]
+    # The text is not read again.
+    again = train(small, "--set", "training.max_steps=3")
+    assert (again.code, warnings(again)) == (0, [])
+    evaluated = run("evaluate", "runs/small", cwd=directory)
+    assert warnings(evaluated) == [
+        "warning: news: the run was trained on 10 of its 40 different pairs; scores on it say "
+        "nothing of other text"
+    ]
+
+
+def test_vocab_tells_what_train_will_not_read_again(small: Path) -> None:
+    lines = (small.parent / "train.de").read_text().splitlines(keepends=True)
+    (small.parent / "train.de").write_text("".join([*lines[1:], "ein Hund\n"]))
+    finished = run("vocab", small, cwd=small.parent)
+    assert finished.code == 0
+    assert [line.split(" on ")[0] for line in warnings(finished)] == ["warning: train: from line 1"]
+
+
+def test_evaluate_says_that_a_split_was_trained_on(small: Path) -> None:
+    assert train(small).code == 0
+    finished = run("evaluate", "runs/small", "--split", "train", "--json", cwd=small.parent)
+    assert finished.code == 0
+    assert warnings(finished) == [
+        "warning: train: it is the text that the run was trained on; scores on it say nothing of "
+        "other text"
+    ]
+
+
+def _look_in(directory: str) -> None:
+    os.environ["MULTI30K_DIR"] = directory
+
+
+@pytest.mark.multi30k
+def test_a_run_finds_multi30k_where_it_was_trained(tmp_path: Path) -> None:
+    corpus = Path(os.environ["MULTI30K_DIR"])
+    own = tmp_path / "corpus"
+    own.mkdir()
+    for path in corpus.glob("*.gz"):
+        shutil.copy(path, own / path.name)
+    config = tmp_path / "tiny.yaml"
+    start = SMALL.index("tokenizer:")
+    config.write_text("data: {kind: multi30k}\n" + SMALL[start:].replace("_freq: 1", "_freq: 50"))
+    options = ("--set", "training.validate_every=9", "--set", "training.max_length=12")
+
+    trained = run("train", config, *options, cwd=tmp_path, before=partial(_look_in, str(own)))
+    assert trained.code == 0
+    split = ("--split", "test_2017_mscoco", "--json")
+    finished = run("evaluate", "runs/tiny", *split, cwd=tmp_path, before=partial(_look_in, ""))
+    assert (finished.code, finished.err) == (0, "")

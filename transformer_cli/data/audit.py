@@ -1,0 +1,250 @@
+"""What is said of an experiment's text before anything is trained on it.
+
+The splits to validate and to evaluate on are read. The training text is looked at where it is
+streamed anyway, so that a run that goes on starts as soon as before. ``check`` looks more closely.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+from transformer_cli.config.schema import CopyData, DataConfig
+from transformer_cli.data.corpus import ParallelFiles, ParallelText
+from transformer_cli.data.mistakes import are_swapped, same_files
+from transformer_cli.data.shift import ShiftCheck
+from transformer_cli.data.sources import (
+    default_split,
+    is_on_disk,
+    open_split,
+    open_training_parts,
+    split_names,
+)
+from transformer_cli.data.streamed import Joined, PairSource, StreamedText
+from transformer_cli.errors import ConfigError, CorpusError
+
+LARGE_OVERLAP = 0.01
+"""Share of a split's pairs from which it is worth a line that they are trained on."""
+_LOOKED_FOR = 20_000
+"""Pairs of a split that are looked for in the training text."""
+_READ_AGAIN = 64 << 20
+"""Bytes of files, packed or not, that are read again to see whether what is scored is in them."""
+
+
+class TextAudit:
+    """Goes through an experiment's text as it is made ready, and notes what there is to say.
+
+    Args:
+        data: where the text comes from.
+        allow: whether what can only be a mistake is noted as well, and not refused.
+        is_begun: whether the run has been trained before: a split that only an evaluation needs
+            may be missing then.
+        earlier: where the run found Multi30k before.
+    """
+
+    def __init__(
+        self, data: DataConfig, allow: bool, is_begun: bool, earlier: Path | None = None
+    ) -> None:
+        self.notes: list[str] = []
+        """A line each, that begins with a split's name."""
+        self._data = data
+        self._allow = allow or is_begun
+        self._is_begun = is_begun
+        self._one_language = data.src_lang == data.tgt_lang
+        self.earlier = earlier
+        self._training = open_training_parts(data, earlier)
+        self._watched = [_Watched(name, source) for name, source in self._training.items()]
+        self._scored: list[_Watched] = []
+        self._text_sums: dict[str, str] = {}
+
+    def look_at_scored(self) -> None:
+        """Look at all files' names, and go through what is validated and evaluated on.
+
+        Raises:
+            CorpusError: a split is missing, misaligned, damaged or blank.
+            ConfigError: something can only be a mistake.
+        """
+        if isinstance(self._data, CopyData):  # made as it has to be
+            return
+        scored = dict(self._open_scored())
+        for mistake in same_files(self._training, scored, self._one_language):
+            self._refuse(mistake)
+        for name, source in {**self._training, **scored}.items():
+            if are_swapped(source, self._data.src_lang, self._data.tgt_lang):
+                self._refuse(
+                    f"{name}: its source is in the script of '{self._data.tgt_lang}' and its "
+                    f"target in that of '{self._data.src_lang}', so they are swapped"
+                )
+        for name, source in scored.items():
+            watched = _Watched(name, source)
+            try:
+                for _ in watched.pairs():
+                    pass
+                self._text_sums[name] = StreamedText.of(source).survey.text_sum
+            except CorpusError as error:
+                self._miss(name, error)
+            else:
+                self._scored.append(watched)
+                self._note_shifts(watched)
+                self._refuse_copies(watched)
+
+    def _open_scored(self) -> Iterator[tuple[str, ParallelFiles | ParallelText]]:
+        _, *names = split_names(self._data)
+        for name in names:
+            if name == "val" or is_on_disk(self._data, name, self.earlier):
+                source = open_split(self._data, name, self.earlier)
+                try:
+                    next(source.pairs())
+                except CorpusError as error:
+                    self._miss(name, error)
+                else:
+                    yield name, source
+            elif name == default_split(self._data) and not self._is_begun:
+                self.notes.append(f"{name}: is not on disk; evaluate will download it")
+
+    def _miss(self, name: str, error: CorpusError) -> None:
+        if name == "val" or not self._is_begun:
+            raise CorpusError(f"split '{name}': {error}") from error
+        self.notes.append(f"{name}: cannot be evaluated on: {error}")
+
+    def training_text(self) -> PairSource:
+        """What ``open_training_text`` gives, looked at when it is first gone through."""
+        wanted: dict[int, list[_Watched]] = {}
+        for scored in self._scored:
+            for pair in islice(scored.seen, _LOOKED_FOR):
+                wanted.setdefault(pair, []).append(scored)
+        for part in self._watched:
+            part.wanted = wanted
+        first, *more = self._watched
+        return Joined((first, *more)) if more else first
+
+    def conclude(self, text_sum: str) -> None:
+        """Say what was found in the training text, if it has been gone through, and is its sum.
+
+        Raises:
+            ConfigError: something can only be a mistake.
+        """
+        for name, other in self._text_sums.items():
+            if other == text_sum:
+                self._refuse(f"{name}: its text is the training text")
+        for part in self._watched:
+            self._refuse_copies(part)
+            self._note_shifts(part)
+        for scored in self._scored:
+            looked_for = min(len(scored.seen), _LOOKED_FOR)
+            if scored.found >= LARGE_OVERLAP * looked_for and scored.found:
+                self.notes.append(
+                    f"{scored.name}: {scored.found:,} of {looked_for:,} pairs are trained on too"
+                )
+
+    def _refuse_copies(self, watched: "_Watched") -> None:
+        if watched.count and watched.copies == watched.count and not self._one_language:
+            self._refuse(f"{watched.name}: each target is its source, so one file is both")
+
+    def _note_shifts(self, watched: "_Watched") -> None:
+        for shift in watched.shift.shifts():
+            self.notes.append(f"{watched.name}: {shift.described(watched.shift.pairs)}")
+
+    def _refuse(self, mistake: str) -> None:
+        if not self._allow:
+            raise ConfigError(
+                f"{mistake}; that can only be a mistake: name other files, or insist with "
+                "--allow-suspect-data"
+            )
+        if mistake not in self.notes:
+            self.notes.append(mistake)
+
+
+@dataclass
+class _Watched:
+    """A source that is looked at while it is gone through for the first time."""
+
+    name: str
+    source: ParallelFiles | ParallelText
+
+    def __post_init__(self) -> None:
+        self.shift = ShiftCheck()
+        self.count = self.copies = self.found = 0
+        self.seen: dict[int, None] = {}
+        """Of a split that is not trained on: its first different pairs, by a number each."""
+        self.wanted: dict[int, list[_Watched]] | None = None
+        """The same of all such splits, with those that each is in; given to what is trained on."""
+        self._is_fresh = True
+
+    def pairs(self) -> Iterator[tuple[str, str]]:
+        """Each pair of lines, in order, blank ones included."""
+        if not self._is_fresh:
+            yield from self.source.pairs()
+            return
+        self._is_fresh = False
+        for src, tgt in self.source.pairs():
+            self._look_at(src, tgt)
+            yield src, tgt
+
+    def _look_at(self, src: str, tgt: str) -> None:
+        self.shift.add(src, tgt)
+        if not src.strip() or not tgt.strip():
+            return
+        self.count += 1
+        self.copies += src == tgt and any(map(str.isalpha, src))
+        pair = hash((src, tgt))
+        if self.wanted is None:
+            if len(self.seen) < _LOOKED_FOR:
+                self.seen[pair] = None
+        else:
+            for scored in self.wanted.pop(pair, ()):
+                scored.found += 1
+
+    def source_sum(self) -> str:
+        """The source's."""
+        return self.source.source_sum()
+
+    def stamp(self) -> str | None:
+        """The source's."""
+        return self.source.stamp()
+
+
+def trained_on(
+    data: DataConfig,
+    learned_from: str | None,
+    text: ParallelText,
+    files: ParallelFiles | None,
+    earlier: Path | None = None,
+) -> str | None:
+    """How much of a text that is evaluated on a run was trained on, if it is worth a line.
+
+    Args:
+        data: where the run's text comes from.
+        learned_from: the sum of its training text, as its tokenizer tells it.
+        text: what is evaluated on.
+        files: where that was read, if it was.
+        earlier: where the run found Multi30k when it was trained.
+    """
+    if isinstance(data, CopyData):
+        return None
+    try:
+        parts: dict[str, ParallelFiles | ParallelText] = {}
+        if is_on_disk(data, "train", earlier):  # or it would be downloaded
+            parts = open_training_parts(data, earlier)
+        if files is not None and any(same_files(parts, {"": files}, one_language=True)):
+            return "it is the text that the run was trained on"
+        if learned_from == StreamedText.of(text).survey.text_sum:
+            return "it is the text that the run was trained on"
+        paths = [
+            path
+            for each in parts.values()
+            if isinstance(each, ParallelFiles)
+            for path in (each.src, each.tgt)
+        ]
+        if sum(path.stat().st_size for path in paths) > _READ_AGAIN:
+            return None
+        wanted = set(text.pairs())
+        looked_for = len(wanted)
+        for part in parts.values():
+            wanted.difference_update(part.pairs())
+    except (CorpusError, OSError):
+        return None  # the run was moved here without its text
+    found = looked_for - len(wanted)
+    if not found or found < LARGE_OVERLAP * looked_for:
+        return None
+    return f"the run was trained on {found:,} of its {looked_for:,} different pairs"

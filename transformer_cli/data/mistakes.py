@@ -1,0 +1,70 @@
+"""What can only be a mistake in the files that a configuration names."""
+
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from pathlib import Path
+
+from transformer_cli.data.corpus import ParallelFiles, ParallelText
+from transformer_cli.data.line_checks import LineChecks
+from transformer_cli.text.scripts import scripts_of
+
+Sources = Mapping[str, ParallelFiles | ParallelText]
+_LOOKED_AT = 1000
+"""Pairs of a split whose script is looked at."""
+
+
+def same_files(training: Sources, scored: Sources, one_language: bool) -> Iterator[str]:
+    """Say which files are two things that must not be one.
+
+    Args:
+        training: what is trained on, by name.
+        scored: what is validated or evaluated on.
+        one_language: whether a source may be its own translation.
+    """
+    files = {**training, **scored}
+    for name, source in files.items():
+        if isinstance(source, ParallelFiles) and not one_language and _is_same(*_sides(source)):
+            yield f"{name}: {source.src} is its source and its target"
+    for name, source in scored.items():
+        for path in _sides(source):
+            trained = (
+                part for part, text in training.items() for each in _sides(text)
+                if _is_same(path, each)
+            )  # fmt: skip
+            if part := next(trained, None):
+                yield f"{name}: {path} is trained on, as part of {part}"
+                break
+
+
+def _sides(source: ParallelFiles | ParallelText) -> tuple[Path, ...]:
+    return (source.src, source.tgt) if isinstance(source, ParallelFiles) else ()
+
+
+def _is_same(path: Path, other: Path) -> bool:
+    try:
+        return path.samefile(other)
+    except OSError:  # what is not there is found out when it is read
+        return False
+
+
+def are_swapped(source: ParallelFiles | ParallelText, src_lang: str, tgt_lang: str) -> bool:
+    """Whether the sides are each in the other's language, as their scripts tell.
+
+    Raises:
+        CorpusError: the first lines cannot be read.
+    """
+    scripts = (scripts_of(src_lang), scripts_of(tgt_lang))
+    if None in scripts or not frozenset.isdisjoint(*scripts):  # type: ignore[arg-type]
+        return False
+    checks = [[LineChecks(each, _lacks_nothing) for each in scripts] for _ in scripts]
+    count = 0
+    for count, pair in enumerate(islice(source.pairs(), _LOOKED_AT), start=1):
+        for line, both in zip(pair, checks, strict=True):
+            for check in both:
+                check.look_at(count, line)
+    foreign = [[2 * check.foreign.count > count for check in both] for both in checks]
+    return foreign == [[True, False], [False, True]]
+
+
+def _lacks_nothing(character: str) -> bool:
+    return False

@@ -1,0 +1,166 @@
+"""Whether the sides of a split have slipped against each other, by a line lost or added.
+
+Line n of the source is held against lines n - 3 to n + 3 of the target, by what translations share:
+their length, and numbers, names, placeholders and marks that stand in both. Where a neighbour fits
+better than line n itself, over more lines than chance explains, the sides are shifted. Memory is
+bounded: a longer split is looked at in larger blocks.
+"""
+
+import math
+import re
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+_REACH = 3
+_OFFSETS = (0, -3, -2, -1, 1, 2, 3)
+_SMALLEST_BLOCK, _MOST_BLOCKS, _BATCH = 16, 1 << 15, 512  # powers of two
+_REMEMBERED = 1 << 16
+"""Pairs that are known again. A pair tells nothing new the second time, and where a corpus is the
+same few lines over and over, chance likenesses of theirs would seem significant."""
+
+_SMOOTHING = 10  # so that short lines, which vary most, do not weigh most
+_FARTHEST = 1.5  # of log lengths: a line ten times too long is one bad line
+_SHARED, _MOST_SHARED = 0.5, 3  # what a shared number is worth, beside log lengths; and how many
+_MARK = re.compile(r"\d+|[A-Z]\w+|[^\w\s.,'-]\w*")
+
+# All in standard deviations of one line's evidence.
+_SWITCH = 10.0  # what a change of offset has to bring, in blocks of the smallest size
+_SIGNIFICANT = 7.0  # a stretch's sum, over the square root of its lines
+_STRONG = 0.15  # its mean: in a large corpus the faintest likeness of neighbours is significant
+
+
+@dataclass(frozen=True)
+class Shift:
+    """A stretch of pairs in which source line n goes with target line n + ``offset``."""
+
+    offset: int
+    first: int
+    """Index of the first pair, give or take ``margin``."""
+    end: int
+    """Index after the last one, likewise."""
+    margin: int
+
+    def described(self, pairs: int) -> str:
+        """Which lines of a split of so many pairs it is, and what to look for."""
+        begin = f"about line {self.first + 1:,}" if self.first else "line 1"
+        end = "on" if self.end == pairs else f"to about line {self.end:,}"
+        accuracy = f" (give or take {self.margin:,})" if self.first or self.end < pairs else ""
+        lines = abs(self.offset)
+        missing = "a line is" if lines == 1 else f"{lines} lines are"
+        added = "one" if lines == 1 else f"{lines}"
+        short, long = ("source", "target") if self.offset > 0 else ("target", "source")
+        return (
+            f"from {begin} {end}{accuracy} source line n goes with target line n{self.offset:+d}: "
+            f"{missing} missing in the {short}, or {added} too many in the {long}"
+        )
+
+
+class ShiftCheck:
+    """Takes the pairs of a split in turn, blank ones too, and says where they are shifted."""
+
+    def __init__(self) -> None:
+        self.pairs = 0
+        self._block = _SMALLEST_BLOCK
+        self._blocks: list[np.ndarray] = []
+        # The pairs that are still to be looked at, and their neighbours.
+        self._lengths: list[tuple[float, float]] = []
+        self._is_new: list[bool] = []
+        self._seen = [0] * _REMEMBERED
+        self._marks: list[tuple[frozenset[str], frozenset[str]]] = []
+
+    def add(self, src: str, tgt: str) -> None:
+        """The next pair."""
+        self.pairs += 1
+        pair = hash((src, tgt))
+        self._is_new.append(self._seen[pair % _REMEMBERED] != pair)
+        self._seen[pair % _REMEMBERED] = pair
+        self._lengths.append((len(src), len(tgt)))
+        self._marks.append((frozenset(_MARK.findall(src)), frozenset(_MARK.findall(tgt))))
+        if len(self._lengths) == max(_BATCH, self._block) + 2 * _REACH:
+            self._blocks.append(self._in_blocks())
+            for each in (self._lengths, self._marks, self._is_new):
+                del each[: -2 * _REACH]
+            if sum(map(len, self._blocks)) == _MOST_BLOCKS:
+                blocks = np.concatenate(self._blocks)
+                self._blocks = [blocks.reshape(len(blocks) // 2, 2, *blocks.shape[1:]).sum(1)]
+                self._block *= 2
+
+    def _in_blocks(self) -> np.ndarray:
+        """Number of lines, sum and sum of squares of each offset's evidence, block by block."""
+        evidence = self._evidence()
+        evidence[~np.array(self._is_new[_REACH:-_REACH])] = 0.0
+        counted = evidence.any(axis=1, keepdims=True) * np.ones_like(evidence)
+        starts = np.arange(0, len(evidence), self._block)
+        terms = np.stack([counted, evidence, evidence**2], axis=1)
+        return np.add.reduceat(terms, starts)
+
+    def _evidence(self) -> np.ndarray:
+        """How much better each line's neighbours fit it than its pair; float64 [line, offset]."""
+        src, tgt = np.log(np.array(self._lengths) + _SMOOTHING).T
+        src = src - np.median(src - tgt)
+        inner = range(_REACH, len(src) - _REACH)
+        fit = np.zeros((len(inner), len(_OFFSETS)))
+        for column, offset in enumerate(_OFFSETS):
+            off = src[inner.start : inner.stop] - tgt[inner.start + offset : inner.stop + offset]
+            fit[:, column] = -np.abs(off).clip(max=_FARTHEST)
+        for row, index in enumerate(inner):
+            if marks := self._marks[index][0]:
+                shared = [len(marks & self._marks[index + each][1]) for each in _OFFSETS]
+                if any(shared):
+                    fit[row] += _SHARED * np.minimum(shared, _MOST_SHARED)
+        return fit - fit[:, :1]
+
+    def shifts(self) -> list[Shift]:
+        """The stretches that are shifted, in order."""
+        blocks = list(self._blocks)
+        if len(self._lengths) > 2 * _REACH:
+            blocks.append(self._in_blocks())
+        if not blocks:
+            return []
+        counts, sums, squares = np.moveaxis(np.concatenate(blocks), 1, 0)
+        if not squares.any():
+            return []
+        deviation = math.sqrt(squares[:, 1:].sum() / counts[:, 1:].sum())
+        switch = _SWITCH * deviation * math.sqrt(self._block / _SMALLEST_BLOCK)
+        path = _best_path(sums, switch)
+        bounds = [0, *(np.flatnonzero(np.diff(path)) + 1).tolist(), len(path)]
+        found = []
+        for first, end in pairwise(bounds):
+            column = path[first]
+            lines, total, square = (
+                float(each[first:end, column].sum()) for each in (counts, sums, squares)
+            )
+            if (
+                column
+                and total > _SIGNIFICANT * math.sqrt(square)
+                and total > _STRONG * deviation * lines
+            ):
+                found.append(
+                    Shift(
+                        _OFFSETS[column],
+                        0 if first == 0 else _REACH + first * self._block,
+                        self.pairs if end == len(path) else _REACH + end * self._block,
+                        2 * self._block,
+                    )
+                )
+        return found
+
+
+def _best_path(gains: np.ndarray, switch: float) -> np.ndarray:
+    """The column for each row that bring most in all, if a change of columns costs ``switch``."""
+    best = np.zeros(gains.shape[1])
+    came_from = np.zeros(gains.shape, dtype=np.int8)
+    stays = np.arange(gains.shape[1])
+    for row, gain in enumerate(gains):
+        top = int(best.argmax())
+        is_switch = best[top] - switch > best
+        came_from[row] = np.where(is_switch, top, stays)
+        best = np.where(is_switch, best[top] - switch, best) + gain
+    path = np.empty(len(gains), dtype=np.int8)
+    column = int(best.argmax())
+    for row in reversed(range(len(gains))):
+        path[row] = column
+        column = int(came_from[row, column])
+    return path

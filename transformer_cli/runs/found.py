@@ -1,0 +1,35 @@
+"""Where a run found Multi30k, so that it is found again where ``$MULTI30K_DIR`` is not set."""
+
+import json
+from pathlib import Path
+
+from transformer_cli.config.schema import DataConfig, Multi30kData
+from transformer_cli.data import multi30k
+from transformer_cli.files import write_text
+from transformer_cli.runs.contents import CORPUS
+from transformer_cli.runs.directory import RunDirectory
+
+_KEY = "multi30k"
+
+
+def remember_corpus(run: RunDirectory, data: DataConfig) -> None:
+    """Note in a prepared run where its training text lies, if it is Multi30k's."""
+    if not isinstance(data, Multi30kData):
+        return
+    found = multi30k.find("train", data.src_lang, data.tgt_lang, corpus_directory(run))
+    if found is None:
+        return
+    directory = found[0].parent.absolute()
+    if corpus_directory(run) != directory:
+        write_text(run.path / CORPUS, json.dumps({_KEY: str(directory)}) + "\n")
+
+
+def corpus_directory(run: RunDirectory) -> Path | None:
+    """Where the run found it; None: nothing is known."""
+    try:
+        found = json.loads((run.path / CORPUS).read_text(encoding="utf-8"))
+        directory = found[_KEY]
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return None
+    # Anybody may have written it: it is a place to look in, and what lies there is verified.
+    return Path(directory) if isinstance(directory, str) and "\0" not in directory else None

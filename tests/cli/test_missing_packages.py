@@ -22,7 +22,7 @@ OPTIONAL = (
 )
 REPORT = "pip install 'plotly>=6.0' 'jinja2>=3.1'"
 EXPORT = "pip install 'ctranslate2>="
-HUGGING_FACE = ("--set", "tokenizer={kind: wordpiece, vocab_size: 20}")
+HUGGING_FACE = ("--set", "tokenizer={{kind: wordpiece, vocab_size: 20}}")
 
 
 def hide(names: tuple[str, ...]) -> None:

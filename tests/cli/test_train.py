@@ -120,7 +120,7 @@ def test_what_is_changed_is_said_and_that_the_learning_rate_jumps(tmp_path: Path
     command = ("train", config, "--run-dir", tmp_path / "run")
     first = run(*command)
     assert first.code == 0, first.err
-    assert "changed" not in first.err
+    assert "\nchanged " not in first.err
     assert "warning" not in first.err
 
     searched = run(*command, "--set", "decoding.beam_size=3")

@@ -94,7 +94,7 @@ MOMENTS = {
         "transformer_cli.training.preparation", "learn_tokenizers", 1, "tokenizer"
     ),
     "the encoded text": Moment("transformer_cli.data.store", "_write_pages", 1, "encoded"),
-    "a record": Moment(METRICS, "append", 2, "metrics.jsonl", (10, 20)),
+    "a record": Moment(METRICS, "append", 1, "metrics.jsonl"),
     "how a step was judged": Moment(
         CHECKPOINT, "_write_json", 5, "checkpoints/step-00000020", (10, 20)
     ),

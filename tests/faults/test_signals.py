@@ -60,7 +60,8 @@ def test_twice(training: Training, tmp_path: Path, moment: str, number: int, cod
 def test_in_the_last_checkpoint(training: Training, tmp_path: Path, number: int) -> None:
     directory = tmp_path / "run"
     command = ("train", training.config, "--run-dir", directory)
-    asked = partial(signal_at, "transformer_cli.runs.checkpoint", "save_file", 12, number)
+    # After the last of three validations.
+    asked = partial(signal_at, "transformer_cli.runs.checkpoint", "_link_tensors", 3, number)
     finished = run(*command, before=asked)
     assert finished.code == 0, "there is nothing left to stop"
     assert "trained 60 steps" in finished.out

@@ -263,8 +263,9 @@ def _save(
         if target != path:
             _put_in_place(target)
     except (OSError, SafetensorError) as error:
+        reason = getattr(error, "strerror", None) or error
         raise CheckpointError(
-            f"{path}: cannot be written: {error}; older checkpoints are untouched"
+            f"{path}: cannot be written: {reason}; older checkpoints are untouched"
         ) from error
 
 

@@ -21,7 +21,7 @@ from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.text.vocabulary import PAD_ID
 from transformer_cli.training import session as session_module
 from transformer_cli.training.session import LOG_EVERY, Event, Record, Session, Validation
-from transformer_cli.training.trainer import Progress, Trainer
+from transformer_cli.training.trainer import StepResult, Trainer
 
 TOKENIZER = "fingerprint"
 STEPS_PER_EPOCH = 6
@@ -117,13 +117,13 @@ def run(tmp_path: Path) -> RunDirectory:
 def test_a_training_record_every_fifty_steps_and_at_the_end(run: RunDirectory) -> None:
     assert LOG_EVERY == 50
     session = open_session(run, config(epochs=99, max_steps=105, validate_every=99))
-    progress = [event for event in session.events(never) if isinstance(event, Progress)]
+    progress = [event for event in session.events(never) if isinstance(event, StepResult)]
     found = [record for record in metrics(run) if record["kind"] == "train"]
     assert [record["step"] for record in found] == [50, 100, 105]
     for record, steps in zip(found, (progress[:50], progress[50:100], progress[100:]), strict=True):
         tokens = sum(each.tgt_tokens for each in steps)
-        smoothed = sum(each.smoothed.item() for each in steps)
-        unsmoothed = sum(each.unsmoothed.item() for each in steps)
+        smoothed = sum(each.losses.loss.item() for each in steps)
+        unsmoothed = sum(each.losses.nll_loss.item() for each in steps)
         assert record["tgt_tokens"] == tokens
         assert record["loss"] == pytest.approx(smoothed / tokens, rel=1e-6)
         assert record["perplexity"] == pytest.approx(math.exp(unsmoothed / tokens), rel=1e-6)
@@ -265,7 +265,7 @@ def test_patience_runs_out(run: RunDirectory) -> None:
 def test_a_request_to_stop_saves_and_ends(run: RunDirectory) -> None:
     session = open_session(run, config())
     events = list(session.events(after(8)))
-    assert [event.step for event in events if isinstance(event, Progress)][-1] == 8
+    assert [event.step for event in events if isinstance(event, StepResult)][-1] == 8
     assert saved_steps(run) == [6, 8]
     assert steps_of(run, "validation") == [6]
     assert not session.finished
@@ -482,7 +482,7 @@ def test_a_checkpoint_that_cannot_be_written_ends_it(run: RunDirectory) -> None:
 def poison(session: Session, step: int, value: float) -> Iterator[Event]:
     """Give a session's events; from ``step`` on its weights are spoilt."""
     for event in session.events(never):
-        if isinstance(event, Progress) and event.step == step:
+        if isinstance(event, StepResult) and event.step == step:
             with torch.no_grad():
                 session.trainer.model.output.bias[5] = value
         yield event

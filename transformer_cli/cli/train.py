@@ -125,7 +125,7 @@ def _outcome(session: "Session", run: "RunDirectory") -> str:
 def _follow(session: "Session", stop_requested: StopRequest) -> None:
     """Train, showing a bar where there is a terminal and a line for each record."""
     from transformer_cli.training.session import Record
-    from transformer_cli.training.trainer import Progress
+    from transformer_cli.training.trainer import StepResult
 
     step = session.trainer.step
     for reason in session.found_damaged:
@@ -137,7 +137,7 @@ def _follow(session: "Session", stop_requested: StopRequest) -> None:
     with TrainingDisplay(session.trainer.total_steps, step) as display:
         for event in session.events(stop_requested):
             match event:
-                case Progress():
+                case StepResult():
                     display.step(event)
                 case Record():
                     display.record(event)

@@ -12,8 +12,8 @@ from transformer_cli.cli import options
 from transformer_cli.cli.display import pair_bar
 
 if TYPE_CHECKING:
+    from transformer_cli.audit.checks import CorpusReport
     from transformer_cli.config.schema import Config
-    from transformer_cli.data.checks import CorpusReport
 
 
 def check(
@@ -38,8 +38,8 @@ def check(
     Example:
       transformer-cli check configs/toy.yaml
     """
+    from transformer_cli.audit.checks import check_corpus
     from transformer_cli.config.yaml import load_config
-    from transformer_cli.data.checks import check_corpus
     from transformer_cli.text.tokenizer import load_tokenizers
 
     settings = load_config(config, set_ or [])

@@ -7,15 +7,11 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from transformer_cli.config.schema import Config
 from transformer_cli.data import corpus, store
 from transformer_cli.data.encoded import EncodedText, TokenStore
-from transformer_cli.data.lengths import PERCENTILES, percentiles
 from transformer_cli.data.store import stored_survey
 from transformer_cli.data.streamed import StreamedText
 from transformer_cli.errors import CorpusError, RunError, TokenizerError
@@ -486,13 +482,3 @@ def test_text_of_long_pairs_alone_is_refused(run: RunDirectory) -> None:
     _, result = prepared(run, lengths((4, 1), (1, 4)))
     with pytest.raises(CorpusError, match=r"training\.max_length 3[^\n]*raise it"):
         text_to_train_on(config(3), result.train)
-
-
-# --- percentiles ----------------------------------------------------------------------------------
-
-
-@given(st.lists(st.integers(0, 30), min_size=1, max_size=300), st.integers(0, 100))
-def test_percentiles_are_those_of_the_sorted_values(values: list[int], share: int) -> None:
-    shares = [share, *PERCENTILES]
-    expected = np.percentile(values, shares, method="inverted_cdf")
-    assert percentiles(np.bincount(values), shares) == expected.astype(int).tolist()

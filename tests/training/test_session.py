@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from transformer_cli.config.schema import Config
-from transformer_cli.data.encoded import EncodedText, TokenStore
+from transformer_cli.data.token_arrays import EncodedText, TokenArray
 from transformer_cli.errors import CheckpointError, ConfigError, TrainingError
 from transformer_cli.model.transformer import build_model
 from transformer_cli.model.weights import weights_of
@@ -30,7 +30,9 @@ STEPS_PER_EPOCH = 6
 def text() -> EncodedText:
     """Twelve pairs, two to a batch of 12 tokens."""
     sentences = [[4 + (number + place) % 8 for place in range(5)] for number in range(12)]
-    return EncodedText(TokenStore.of(sentences), TokenStore.of(sentences[::-1]))
+    return EncodedText(
+        TokenArray.from_sentences(sentences), TokenArray.from_sentences(sentences[::-1])
+    )
 
 
 def config(tokenizer: dict[str, Any] | None = None, **training: Any) -> Config:

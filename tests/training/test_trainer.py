@@ -6,7 +6,6 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -14,8 +13,9 @@ from torch.nn import functional as F
 
 from transformer_cli.config.schema import Config
 from transformer_cli.data.batches import collate, plan_epoch
-from transformer_cli.data.encoded import EncodedText, TokenStore
-from transformer_cli.data.windows import EpochBatches, WindowedText
+from transformer_cli.data.epochs import EpochBatches
+from transformer_cli.data.shards import ShardedText
+from transformer_cli.data.token_arrays import EncodedText, Lengths, TokenArray
 from transformer_cli.errors import ConfigError, TrainingError
 from transformer_cli.model.transformer import Transformer, build_model
 from transformer_cli.model.weights import load_weights, weights_of
@@ -38,8 +38,8 @@ def text_of(*lengths: tuple[int, int]) -> EncodedText:
         return [4 + (number * 5 + place * 3) % (TOKENS - 4) for place in range(length)]
 
     return EncodedText(
-        TokenStore.of(ids(number, src) for number, (src, _) in enumerate(lengths)),
-        TokenStore.of(ids(number + 1, tgt) for number, (_, tgt) in enumerate(lengths)),
+        TokenArray.from_sentences(ids(number, src) for number, (src, _) in enumerate(lengths)),
+        TokenArray.from_sentences(ids(number + 1, tgt) for number, (_, tgt) in enumerate(lengths)),
     )
 
 
@@ -67,7 +67,7 @@ def config(dropout: float = 0.0, seed: int = 1, **training: Any) -> Config:
     )
 
 
-def trainer_of(settings: Config, text: WindowedText = TEXT, weights: int = 1) -> Trainer:
+def trainer_of(settings: Config, text: ShardedText = TEXT, weights: int = 1) -> Trainer:
     """A trainer of a new model, with its weights drawn by the seed ``weights``."""
     model = build_model(settings.model, TOKENS, TOKENS, PAD_ID, weights)
     return Trainer(model, text, settings, torch.float32)
@@ -515,7 +515,7 @@ def test_ranks_share_each_epochs_batches_out() -> None:
             batch.src.numpy().tobytes()
             for rank in range(size)
             for epoch in range(2)
-            for batch in EpochBatches(TEXT, 12, 1).of_epoch(epoch, rank, size)
+            for batch in EpochBatches(TEXT, 12, 1).iter_epoch(epoch, rank, size)
         ]
         taken.append(sorted(seen))
     assert taken[0] == taken[1] == taken[2]
@@ -618,7 +618,7 @@ def test_the_state_is_three_numbers() -> None:
 
 def test_a_model_learns_to_copy_its_few_pairs() -> None:
     pairs = [[4 + (number + place) % 8 for place in range(4)] for number in range(8)]
-    store = TokenStore.of(pairs)
+    store = TokenArray.from_sentences(pairs)
     settings = config(
         batch_tokens=40, epochs=120, schedule={"kind": "linear", "peak": 0.01, "warmup": 10}
     )
@@ -628,48 +628,48 @@ def test_a_model_learns_to_copy_its_few_pairs() -> None:
     assert losses[-1] < 0.2
 
 
-# --- several windows ------------------------------------------------------------------------------
+# --- several shards -------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class InWindows:
-    """A corpus in windows, as a store of many pairs is seen."""
+class InShards:
+    """A corpus in shards, as a store of many pairs is seen."""
 
     parts: tuple[EncodedText, ...]
 
     @property
-    def windows(self) -> int:
+    def num_shards(self) -> int:
         return len(self.parts)
 
-    def window(self, number: int) -> EncodedText:
+    def shard(self, number: int) -> EncodedText:
         return self.parts[number]
 
-    def window_lengths(self, number: int) -> tuple[np.ndarray, np.ndarray]:
-        return self.parts[number].window_lengths(number)
+    def shard_lengths(self, number: int) -> Lengths:
+        return self.parts[number].shard_lengths(number)
 
 
-# 5, 3 and 1 batches of 12 tokens: 9 an epoch, so that steps of two batches span windows.
-WINDOWS = InWindows((TEXT, text_of(*[(5, 5)] * 6), text_of((2, 3), (3, 2))))
+# 5, 3 and 1 batches of 12 tokens: 9 an epoch, so that steps of two batches span shards.
+SHARDS = InShards((TEXT, text_of(*[(5, 5)] * 6), text_of((2, 3), (3, 2))))
 
 
-def test_steps_may_span_windows_and_an_epoch_has_all_of_them() -> None:
-    trainer = trainer_of(config(accumulate=2, epochs=2), WINDOWS)
+def test_steps_may_span_shards_and_an_epoch_has_all_of_them() -> None:
+    trainer = trainer_of(config(accumulate=2, epochs=2), SHARDS)
     assert (trainer.steps_per_epoch, trainer.total_steps) == (5, 10)
     steps = list(trainer.steps())
-    tokens = sum(len(part.tgt.ids) + len(part) for part in WINDOWS.parts)
+    tokens = sum(len(part.tgt.ids) + len(part) for part in SHARDS.parts)
     for of_epoch in (steps[:5], steps[5:]):
         assert sum(each.tgt_tokens for each in of_epoch) == tokens
         assert [each.ends_epoch for each in of_epoch] == [False] * 4 + [True]
 
 
 @pytest.mark.parametrize("stop", range(1, 10))
-def test_training_goes_on_from_within_any_window(stop: int) -> None:
+def test_training_goes_on_from_within_any_shard(stop: int) -> None:
     settings = config(dropout=0.3, accumulate=2, epochs=2)
-    straight = trainer_of(settings, WINDOWS)
+    straight = trainer_of(settings, SHARDS)
     expected = [numbers(progress) for progress in straight.steps()]
-    first = trainer_of(settings, WINDOWS)
+    first = trainer_of(settings, SHARDS)
     take(first, stop)
-    second = trainer_of(settings, WINDOWS, weights=2)
+    second = trainer_of(settings, SHARDS, weights=2)
     load_weights(second.model, weights(first))
     second.restore(first.state(), first.moments())
     assert [numbers(progress) for progress in second.steps()] == expected[stop:]

@@ -10,7 +10,7 @@ import torch
 
 from transformer_cli.config.origins import Origins
 from transformer_cli.config.schema import Config
-from transformer_cli.data.store import stored_survey
+from transformer_cli.data.store import read_survey
 from transformer_cli.inference import evaluation
 from transformer_cli.inference.translator import Translator
 from transformer_cli.model.transformer import build_model
@@ -59,7 +59,7 @@ def prepare(
         ranks.wait()
         return preparation.open_prepared(settings, run, progress)
     refuse_unfit_init(settings, run, overwrite)
-    texts = preparation.read_texts(settings.data, stored_survey(run.encoded))
+    texts = preparation.read_texts(settings.data, read_survey(run.encoded))
     held.enter_context(locked(run))
     run.prepare(settings, overwrite, origins)
     prepared = preparation.prepare(settings, texts, run, progress)
@@ -83,7 +83,7 @@ def prepare_dry(
     refuse_unfit_init(settings, run, overwrite)
     is_begun = run.config.is_file() and not overwrite
     is_of_use = is_begun and not run.refuse_changes(settings)
-    texts = preparation.read_texts(settings.data, stored_survey(run.encoded))
+    texts = preparation.read_texts(settings.data, read_survey(run.encoded))
     prepared = preparation.find_prepared(settings, texts, run, progress) if is_of_use else None
     place = run.path
     if prepared is None:

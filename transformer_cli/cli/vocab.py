@@ -41,12 +41,12 @@ def vocab(
     run = RunDirectory(options.run_directory(config, run_dir))
     refuse_if_locked(run)  # before torch is imported: a second writer is told at once
 
-    from transformer_cli.data.store import stored_survey
+    from transformer_cli.data.store import read_survey
     from transformer_cli.runs.inheritance import refuse_unfit_init
     from transformer_cli.training.preparation import prepare, read_texts, summarise
 
     refuse_unfit_init(settings, run, overwrite)
-    texts = read_texts(settings.data, stored_survey(run.encoded))
+    texts = read_texts(settings.data, read_survey(run.encoded))
     with locked(run):
         run.prepare(settings, overwrite, origins)
         prepared = prepare(settings, texts, run, line_bar)

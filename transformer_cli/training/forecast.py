@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 
 from transformer_cli.data.batches import Batch
-from transformer_cli.data.windows import Sample
+from transformer_cli.data.epochs import EpochSample
 from transformer_cli.errors import TrainingError, is_out_of_memory
 from transformer_cli.text.vocabulary import PAD_ID
 from transformer_cli.training.trainer import Trainer
@@ -31,7 +31,7 @@ class Forecast:
     """Bytes: on a GPU what its tensors take, elsewhere what the process takes."""
 
 
-def forecast(trainer: Trainer, sample: Sample) -> Forecast | None:
+def forecast(trainer: Trainer, sample: EpochSample) -> Forecast | None:
     """Try a few batches on a copy of the weights, of which nothing remains.
 
     Where several ranks train, each tries by itself: what they have to tell each other in a step
@@ -59,7 +59,7 @@ def forecast(trainer: Trainer, sample: Sample) -> Forecast | None:
                 torch.cuda.empty_cache()
 
 
-def _forecast(trainer: Trainer, sample: Sample) -> Forecast:
+def _forecast(trainer: Trainer, sample: EpochSample) -> Forecast:
     began = time.monotonic()
     if trainer.device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(trainer.device)
@@ -83,7 +83,7 @@ def _forecast(trainer: Trainer, sample: Sample) -> Forecast:
     measured = typical or measured
     tokens, seconds = (sum(each) for each in zip(*measured, strict=True))
     a_token = max(0.0, seconds - len(measured) * once) / tokens
-    tokens_a_step = sum(sample.computed) / (trainer.ranks.size * trainer.steps_per_epoch)
+    tokens_a_step = sum(sample.padded_tokens) / (trainer.ranks.size * trainer.steps_per_epoch)
     steps_left = trainer.total_steps - trainer.step
     return Forecast(steps_left * (once + tokens_a_step * a_token), memory)
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from transformer_cli.config.schema import TrainingConfig
-from transformer_cli.data.batches import Batch, no_pairs
+from transformer_cli.data.batches import Batch, make_dummy_batch
 from transformer_cli.errors import is_out_of_memory
 from transformer_cli.model.device import autocast
 from transformer_cli.model.transformer import Transformer
@@ -89,7 +89,7 @@ class Gradients:
         # DistributedDataParallel averages over the ranks; their sum is wanted.
         share = tgt_tokens / self._ranks.size
         # Every rank has to take part in each step.
-        batches = batches or [no_pairs().to(self._device)]
+        batches = batches or [make_dummy_batch().to(self._device)]
         for index, batch in enumerate(batches):
             self._seed_dropout(step, self._ranks.rank + index * self._ranks.size)
             chunks = _chunk_rows(batch, self.chunks)

@@ -12,7 +12,8 @@ from torch import Tensor, nn
 
 from transformer_cli.config.schema import Config
 from transformer_cli.data.batches import Batch
-from transformer_cli.data.windows import EpochBatches, Resegment, Sample, WindowedText
+from transformer_cli.data.epochs import EpochBatches, EpochSample, SubwordSampler
+from transformer_cli.data.shards import ShardedText
 from transformer_cli.errors import ConfigError, TrainingError
 from transformer_cli.model.transformer import Transformer
 from transformer_cli.model.weights import load_weights, weights_of
@@ -56,22 +57,22 @@ class Trainer:
         text: what to train on.
         config: the experiment's settings.
         precision: type of the matrix products.
-        resegment: see ``EpochBatches``.
+        subword_sampler: see ``EpochBatches``.
         ranks: who shares the work. Each step takes ``accumulate`` batches on each of them.
     """
 
     def __init__(
         self,
         model: Transformer,
-        text: WindowedText,
+        text: ShardedText,
         config: Config,
         precision: torch.dtype,
-        resegment: Resegment | None = None,
+        subword_sampler: SubwordSampler | None = None,
         ranks: Ranks = ALONE,
     ) -> None:
         self.model = model
         self.ranks = ranks
-        self._setting = (text, config, precision, resegment)
+        self._setting = (text, config, precision, subword_sampler)
         # What is validated and kept: the moving average of the weights, if there is one.
         averaging = config.training.average_decay is not None
         self.kept = copy.deepcopy(model).requires_grad_(False) if averaging else model
@@ -87,7 +88,7 @@ class Trainer:
         self.epoch = 0
         self.batch = 0
         self.skipped = 0
-        self._epochs = EpochBatches(text, self.config.batch_tokens, config.seed, resegment)
+        self._epochs = EpochBatches(text, self.config.batch_tokens, config.seed, subword_sampler)
         self._batches = self._own_batches()
         self.batches_a_step = self.config.accumulate * ranks.size
         self.steps_per_epoch = -(-len(self._epochs) // self.batches_a_step)
@@ -135,7 +136,7 @@ class Trainer:
         batches = [batch.to(self.device) for batch in batches]
         self._update(batches, "a step on trial", False, lambda: False)
 
-    def sample(self, count: int) -> Sample:
+    def sample(self, count: int) -> EpochSample:
         """What an epoch of all ranks is like, and at most ``count`` of its batches."""
         return self._epochs.sample(count)
 
@@ -206,7 +207,7 @@ class Trainer:
 
     def _own_batches(self) -> Iterator[Batch]:
         """This rank's batches from here to the end of the epoch."""
-        return self._epochs.of_epoch(self.epoch, self.batch + self.ranks.rank, self.ranks.size)
+        return self._epochs.iter_epoch(self.epoch, self.batch + self.ranks.rank, self.ranks.size)
 
     def _update(
         self,

@@ -12,7 +12,7 @@ from benchmarks.environments import ROOT, WORKSHOP
 from benchmarks.task import settings
 from transformer_cli.config.schema import Config
 from transformer_cli.config.yaml import load_config
-from transformer_cli.data.store import stored_survey
+from transformer_cli.data.store import read_survey
 from transformer_cli.model.device import bound_kernel_caches
 from transformer_cli.model.transformer import build_model
 from transformer_cli.runs.directory import RunDirectory
@@ -23,7 +23,7 @@ from transformer_cli.training.preparation import (
     read_texts,
     text_to_train_on,
 )
-from transformer_cli.training.trainer import Progress, Trainer
+from transformer_cli.training.trainer import StepResult, Trainer
 
 MODELS = ("toy", "small")
 """That of configs/toy.yaml, and the one that `benchmarks.training` trains."""
@@ -43,7 +43,7 @@ def main() -> None:
         print(json.dumps(_train(steps, float(line))), flush=True)
 
 
-def _train(steps: Iterator[Progress], seconds: float) -> dict[str, float]:
+def _train(steps: Iterator[StepResult], seconds: float) -> dict[str, float]:
     """Train, and tell the speed and what part of the time this thread was computing."""
     tokens = 0
     before, computing = time.perf_counter(), time.thread_time()
@@ -61,7 +61,7 @@ def prepare_model(name: str) -> Prepared:
     """
     config = _config(name)
     run = RunDirectory(WORKSHOP / "contention" / name)
-    texts = read_texts(config.data, stored_survey(run.encoded))
+    texts = read_texts(config.data, read_survey(run.encoded))
     run.prepare(config)
     return prepare(config, texts, run, lambda lines, _: lines)
 

@@ -22,8 +22,8 @@ from benchmarks.task import ONE_READING, prepare_data, read_ids, vocab_size
 from transformer_cli.config.schema import Config
 from transformer_cli.config.yaml import load_config
 from transformer_cli.data.batches import plan_epoch
-from transformer_cli.data.encoded import EncodedText
 from transformer_cli.data.sources import load_split, split_names
+from transformer_cli.data.token_arrays import EncodedText
 from transformer_cli.errors import TransformerCliError
 from transformer_cli.inference.translator import Translator
 from transformer_cli.model.device import choose_device

@@ -139,7 +139,7 @@ def take_steps(directory: Path, steps: int) -> Steps:
     costs = []
     before = time.perf_counter()
     for progress in trainer.steps():
-        progress.smoothed.item()  # waits for the step
+        progress.losses.loss.item()  # waits for the step
         now = time.perf_counter()
         costs.append(1e6 * (now - before) / progress.tgt_tokens)
         before = now
@@ -153,7 +153,7 @@ def _start(directory: Path) -> "tuple[Trainer, Start]":
     import torch
 
     from transformer_cli.config.yaml import load_config
-    from transformer_cli.data.store import stored_survey
+    from transformer_cli.data.store import read_survey
     from transformer_cli.model.device import bound_kernel_caches
     from transformer_cli.model.transformer import build_model
     from transformer_cli.runs.directory import RunDirectory
@@ -166,7 +166,7 @@ def _start(directory: Path) -> "tuple[Trainer, Start]":
     before = time.perf_counter()
     config = load_config(directory / "config.yaml")
     run = RunDirectory(directory / "run")
-    texts = read_texts(config.data, stored_survey(run.encoded))
+    texts = read_texts(config.data, read_survey(run.encoded))
     run.prepare(config)
     prepared = prepare(config, texts, run, lambda lines, _: lines)
     text = text_to_train_on(config, prepared.train)

@@ -7,7 +7,7 @@ from benchmarks.environments import ROOT, WORKSHOP
 from transformer_cli.config.schema import Config, SentencePieceTokenizer
 from transformer_cli.config.yaml import load_config
 from transformer_cli.data.corpus import ParallelText
-from transformer_cli.data.encoded import EncodedText, TokenStore, encode_text
+from transformer_cli.data.token_arrays import EncodedText, TokenArray, encode_text
 from transformer_cli.files import whole_directory
 from transformer_cli.text.tokenizer import learn_tokenizers
 from transformer_cli.text.vocabulary import SPECIALS
@@ -81,6 +81,6 @@ def read_ids(split: str) -> EncodedText:
     return EncodedText(_read_side(src), _read_side(tgt))
 
 
-def _read_side(path: Path) -> TokenStore:
+def _read_side(path: Path) -> TokenArray:
     with path.open(encoding="utf-8") as lines:
-        return TokenStore.of([int(number) for number in line.split()] for line in lines)
+        return TokenArray.from_sentences([int(number) for number in line.split()] for line in lines)

@@ -42,7 +42,7 @@ def run_and_losses(tmp_path_factory: pytest.TempPathFactory) -> tuple[RunDirecto
     src_size, tgt_size = prepared.tokenizers.src.size, prepared.tokenizers.tgt.size
     model = build_model(CONFIG.model, src_size, tgt_size, PAD_ID, CONFIG.seed).to(CUDA)
     trainer = Trainer(model, text_to_train_on(CONFIG, prepared.train), CONFIG, torch.bfloat16)
-    losses = [step.unsmoothed.item() / step.tgt_tokens for step in trainer.steps()]
+    losses = [step.losses.nll_loss.item() / step.tgt_tokens for step in trainer.steps()]
     save_checkpoint(
         run.checkpoints,
         weights_of(model),
@@ -92,4 +92,4 @@ def test_training_goes_on_from_a_gpus_checkpoint_on_the_cpu(
     trainer.restore(checkpoint.load_state(), checkpoint.load_optimizer())
     (step,) = trainer.steps()
     assert step.step == 201
-    assert step.unsmoothed.item() / step.tgt_tokens < 0.5 * losses[0]
+    assert step.losses.nll_loss.item() / step.tgt_tokens < 0.5 * losses[0]

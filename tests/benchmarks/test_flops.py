@@ -6,7 +6,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from benchmarks.flops import training_flops
 from transformer_cli.config.schema import ModelConfig
-from transformer_cli.model.attention import recorded_attention
+from transformer_cli.model.attention import record_attention
 from transformer_cli.model.transformer import build_model
 
 
@@ -40,7 +40,7 @@ def test_without_padding_it_is_what_torch_counts(activation: str) -> None:
     # Double precision keeps to torch's own products: torch counts none of oneDNN's. Recording keeps
     # to attention's plain ones: torch counts no fused ones on a CPU.
     model = build_model(config, vocab, vocab, pad_id=3, seed=1).double()
-    with FlopCounterMode(display=False) as counter, recorded_attention(model):
+    with FlopCounterMode(display=False) as counter, record_attention(model):
         ids = torch.full((rows, max(src, tgt)), 4)
         model(ids[:, :src], ids[:, :tgt]).sum().backward()
     # torch counts what causal attention masks, too.

@@ -13,7 +13,7 @@ from benchmarks.environments import ROOT
 from benchmarks.flops import training_flops
 from benchmarks.stopwatch import WARM_UP
 from transformer_cli.config.yaml import load_config
-from transformer_cli.data.encoded import EncodedText, TokenStore
+from transformer_cli.data.token_arrays import EncodedText, TokenArray
 from transformer_cli.errors import UsageError
 from transformer_cli.text.vocabulary import SPECIALS
 
@@ -21,9 +21,11 @@ from transformer_cli.text.vocabulary import SPECIALS
 def random_text(pairs: int, vocab: int) -> EncodedText:
     random = np.random.default_rng(1)
 
-    def side() -> TokenStore:
+    def side() -> TokenArray:
         lengths = random.integers(5, 25, pairs)
-        return TokenStore.of(random.integers(len(SPECIALS), vocab, n).tolist() for n in lengths)
+        return TokenArray.from_sentences(
+            random.integers(len(SPECIALS), vocab, n).tolist() for n in lengths
+        )
 
     return EncodedText(side(), side())
 

@@ -26,8 +26,8 @@ def test_loss_and_gradients_are_ours() -> None:
     src, tgt = collate([(torch.tensor(s), torch.tensor([BOS_ID, *t])) for s, t in pairs])
     tgt_in, tgt_out = tgt[:, :-1], tgt[:, 1:]
 
-    features = ours.features(src, tgt_in)
-    expected = label_smoothed_loss(features, ours.output, tgt_out, PAD_ID, 0.1).smoothed
+    hidden_states = ours.hidden_states(src, tgt_in)
+    expected = label_smoothed_loss(hidden_states, ours.output, tgt_out, PAD_ID, 0.1).loss
     loss = nn.KLDivLoss(reduction="sum")(
         textbook(src, tgt_in).flatten(0, 1), smoothed_targets(tgt_out, VOCAB, 0.1)
     )

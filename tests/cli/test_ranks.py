@@ -162,16 +162,17 @@ def test_one_process_goes_on_where_two_were_stopped(
 
 def spoil_a_loss(rank: int) -> None:
     """Have rank 1's loss of step 13 be infinite, and its gradients sound."""
-    from transformer_cli.training.gradients import Gradients, Sums
+    from transformer_cli.training.gradients import Gradients
+    from transformer_cli.training.loss import Losses
 
-    add_up = Gradients.add_up
+    accumulate = Gradients.accumulate
 
-    def spoilt(gradients: Gradients, step: int, *arguments: Any) -> Sums:
-        sums = add_up(gradients, step, *arguments)
-        return Sums(sums.smoothed + torch.inf, sums.unsmoothed) if step == 13 else sums
+    def spoilt(gradients: Gradients, step: int, *arguments: Any) -> Losses:
+        losses = accumulate(gradients, step, *arguments)
+        return Losses(losses.loss + torch.inf, losses.nll_loss) if step == 13 else losses
 
     if rank == 1:
-        Gradients.add_up = spoilt  # type: ignore[method-assign, assignment]
+        Gradients.accumulate = spoilt  # type: ignore[method-assign, assignment]
 
 
 def test_a_loss_that_is_no_number_on_one_rank_stops_all(training: Training, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from transformer_cli.data.batches import (
     cut_by_tokens,
     plan_epoch,
 )
-from transformer_cli.data.encoded import EncodedText, TokenStore
+from transformer_cli.data.token_arrays import EncodedText, SrcTgt, TokenArray
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID
 
 Lengths = list[tuple[int, int]]
@@ -29,8 +29,8 @@ BUDGETS = st.integers(1, 60)
 def text_of(lengths: Lengths) -> EncodedText:
     """Sentences of these lengths, source and target."""
     return EncodedText(
-        TokenStore.of([4] * src for src, _ in lengths),
-        TokenStore.of([4] * tgt for _, tgt in lengths),
+        TokenArray.from_sentences([4] * src for src, _ in lengths),
+        TokenArray.from_sentences([4] * tgt for _, tgt in lengths),
     )
 
 
@@ -50,7 +50,7 @@ def groupings(plan: list[np.ndarray]) -> set[frozenset[int]]:
     return {frozenset(indices) for indices in as_lists(plan)}
 
 
-def padded_tokens(side: TokenStore, indices: np.ndarray) -> int:
+def padded_tokens(side: TokenArray, indices: np.ndarray) -> int:
     """Cells of a side of a batch, end marks and padding included."""
     return len(indices) * (int(side.lengths[indices].max()) + 1)
 
@@ -103,13 +103,13 @@ def test_batches_are_counted_as_they_are_cut(
     lengths: Lengths, batch_tokens: int, epoch: int
 ) -> None:
     text = text_of(lengths)
-    count = count_batches(text.src.lengths, text.tgt.lengths, batch_tokens)
+    count = count_batches(text.lengths, batch_tokens)
     assert count == len(plan_epoch(text, batch_tokens, seed=1, epoch=epoch))
 
 
 def test_no_pairs_make_no_batches() -> None:
     none = np.zeros(0, np.int64)
-    assert count_batches(none, none, 10) == 0
+    assert count_batches(SrcTgt(none, none), 10) == 0
     assert list(cut_by_tokens(none, none, 10)) == []
 
 
@@ -175,7 +175,7 @@ def test_little_of_a_batch_is_padding() -> None:
     text = captions(10_000)
     plan = plan_epoch(text, 2048, seed=1, epoch=0)
 
-    def padding(side: TokenStore) -> float:
+    def padding(side: TokenArray) -> float:
         cells = sum(padded_tokens(side, indices) for indices in plan)
         return 1.0 - (len(side.ids) + len(side)) / cells
 
@@ -188,7 +188,8 @@ def test_little_of_a_batch_is_padding() -> None:
 
 def test_collate_by_hand() -> None:
     text = EncodedText(
-        TokenStore.of([[10, 11, 12], [99], [13]]), TokenStore.of([[20], [98], [21, 22]])
+        TokenArray.from_sentences([[10, 11, 12], [99], [13]]),
+        TokenArray.from_sentences([[20], [98], [21, 22]]),
     )
     batch = collate(text, np.array([2, 0]))
     assert batch.src.tolist() == [[13, EOS_ID, PAD_ID, PAD_ID], [10, 11, 12, EOS_ID]]

@@ -8,11 +8,13 @@ from pathlib import Path
 
 import numpy as np
 
-from transformer_cli.data.encoding import encode_here
+from transformer_cli.data.encode_workers import encode_serially
+from transformer_cli.data.epochs import EpochBatches
 from transformer_cli.data.lengths import PERCENTILES, percentiles
-from transformer_cli.data.store import open_store, write_store
+from transformer_cli.data.shards import ShardedStore
+from transformer_cli.data.store import open_store
+from transformer_cli.data.store_writer import write_store
 from transformer_cli.data.streamed import StreamedText
-from transformer_cli.data.windows import EpochBatches, StoredWindows
 from transformer_cli.text.tokenizer import Tokenizers
 
 
@@ -64,14 +66,14 @@ def peak_of_an_epoch(directory: Path, pairs: int) -> int:
     try:
         text = StreamedText.of(Numbers(pairs))
         tokenizers = Tokenizers(tokenizer, tokenizer)
-        encode = partial(encode_here, tokenizers=tokenizers)
+        encode = partial(encode_serially, tokenizers=tokenizers)
         write_store(directory, text, encode, "print", quiet, page_pairs=64)
         store = open_store(directory, text.survey.text_sum, "print")
         assert store is not None
-        percentiles(store.length_counts()[0], PERCENTILES)
-        windows = StoredWindows(store, max_length=10, batch_tokens=500, window_pairs=512)
-        batches = EpochBatches(windows, batch_tokens=500, seed=1)
-        assert sum(len(batch.src) for batch in batches.of_epoch(0)) == len(windows) > 0.7 * pairs
+        percentiles(store.count_lengths()[0], PERCENTILES)
+        shards = ShardedStore(store, max_length=10, batch_tokens=500, shard_pairs=512)
+        batches = EpochBatches(shards, batch_tokens=500, seed=1)
+        assert sum(len(batch.src) for batch in batches.iter_epoch(0)) == len(shards) > 0.7 * pairs
         return tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()

@@ -10,9 +10,9 @@ import pytest
 
 from transformer_cli.config.schema import Config, SentencePieceTokenizer
 from transformer_cli.data.batches import Batch
-from transformer_cli.data.encoded import EncodedText, TokenStore
-from transformer_cli.data.sampling import SampledSubwords
-from transformer_cli.data.windows import EpochBatches
+from transformer_cli.data.epochs import EpochBatches
+from transformer_cli.data.sampling import BpeDropout
+from transformer_cli.data.token_arrays import EncodedText, TokenArray
 from transformer_cli.text.subwords import SubwordTokenizer, learn_model
 from transformer_cli.text.tokenizer import Tokenizers
 from transformer_cli.text.vocabulary import EOS_ID, PAD_ID
@@ -33,11 +33,11 @@ BPE = SubwordTokenizer(
 
 
 def encoded(lines: Sequence[str]) -> EncodedText:
-    store = TokenStore.of(map(BPE.encode, lines))
+    store = TokenArray.from_sentences(map(BPE.encode, lines))
     return EncodedText(store, store)
 
 
-def sentences(store: TokenStore) -> list[list[int]]:
+def sentences(store: TokenArray) -> list[list[int]]:
     return [store[index].tolist() for index in range(len(store))]
 
 
@@ -66,7 +66,7 @@ def test_a_higher_rate_cuts_more() -> None:
 def test_each_side_has_its_rate() -> None:
     text = encoded(LINES[:50])
     for rates in ((0.3, 0.0), (0.0, 0.3)):
-        sampled = SampledSubwords(BPE, BPE, *rates, max_length=100)(text, 5)
+        sampled = BpeDropout(BPE, BPE, *rates, max_length=100)(text, 5)
         for side, rate in ((sampled.src, rates[0]), (sampled.tgt, rates[1])):
             assert (sentences(side) == sentences(text.src)) == (rate == 0.0)
 
@@ -74,7 +74,7 @@ def test_each_side_has_its_rate() -> None:
 def test_a_sentence_that_would_be_too_long_stays_as_it_is() -> None:
     text = encoded(LINES[:50])
     longest = int(text.src.lengths.max())
-    sampled = SampledSubwords(BPE, BPE, 0.5, 0.0, max_length=longest)(text, 5)
+    sampled = BpeDropout(BPE, BPE, 0.5, 0.0, max_length=longest)(text, 5)
     assert sampled.src.lengths.max() <= longest
     kept = [a == b for a, b in zip(sentences(sampled.src), sentences(text.src), strict=True)]
     assert any(kept)
@@ -84,8 +84,8 @@ def test_a_sentence_with_an_unknown_character_stays_as_it_is() -> None:
     settings = SETTINGS.model_copy(update={"byte_fallback": False, "vocab_size": 60})
     model = learn_model(settings, LINES, "training text", quiet)
     tokenizer = SubwordTokenizer(model, settings.lowercase, Path("joint.model"))
-    store = TokenStore.of(map(tokenizer.encode, ["Die Männer Ω", "Die Männer"]))
-    sampled = SampledSubwords(tokenizer, tokenizer, 0.5, 0.0, max_length=100)
+    store = TokenArray.from_sentences(map(tokenizer.encode, ["Die Männer Ω", "Die Männer"]))
+    sampled = BpeDropout(tokenizer, tokenizer, 0.5, 0.0, max_length=100)
     (unknown, _), (old, _) = (
         sentences(side) for side in (sampled(EncodedText(store, store), 5).src, store)
     )
@@ -93,8 +93,8 @@ def test_a_sentence_with_an_unknown_character_stays_as_it_is() -> None:
 
 
 def batches(text: EncodedText, epoch: int, first: int = 0) -> list[Batch]:
-    resegment = SampledSubwords(BPE, BPE, 0.2, 0.1, max_length=100)
-    return list(EpochBatches(text, 200, 1, resegment).of_epoch(epoch, first))
+    sampler = BpeDropout(BPE, BPE, 0.2, 0.1, max_length=100)
+    return list(EpochBatches(text, 200, 1, sampler).iter_epoch(epoch, first))
 
 
 def lines_of(batch: Batch) -> list[tuple[str, str]]:
@@ -107,7 +107,7 @@ def test_batches_hold_the_pairs_that_were_planned_in_new_cuts_each_epoch() -> No
     plain = EpochBatches(text, 200, 1)
     for epoch in (0, 1):
         sampled = batches(text, epoch)
-        assert list(map(lines_of, sampled)) == list(map(lines_of, plain.of_epoch(epoch)))
+        assert list(map(lines_of, sampled)) == list(map(lines_of, plain.iter_epoch(epoch)))
         for batch in sampled:
             assert batch.tgt_tokens == int((batch.tgt_out != PAD_ID).sum())
             assert int((batch.src == EOS_ID).sum()) == len(batch.src)
@@ -135,7 +135,7 @@ def test_settings_ask_for_it(side: str) -> None:
     }
     sampling = subword_sampling(Config.model_validate(values), Tokenizers(BPE, BPE))
     rates = (0.1, 0.0) if side == "src" else (0.0, 0.1)
-    assert sampling == SampledSubwords(BPE, BPE, *rates, max_length=9)
+    assert sampling == BpeDropout(BPE, BPE, *rates, max_length=9)
     assert (
         subword_sampling(Config.model_validate(values | {"training": {}}), Tokenizers(BPE, BPE))
         is None

@@ -15,23 +15,23 @@ from hypothesis import strategies as st
 from letters import LettersFrom
 
 from transformer_cli.data.corpus import ParallelFiles, ParallelText
-from transformer_cli.data.encoded import EncodedText, TokenStore, encode_text
-from transformer_cli.data.encoding import Pairs, encode_here
+from transformer_cli.data.encode_workers import Pairs, encode_serially
 from transformer_cli.data.pages import pack_page, read_lengths, read_page
 from transformer_cli.data.store import (
     EncodedStore,
-    note_times,
     open_checked_store,
     open_store,
-    stored_survey,
-    write_store,
+    read_survey,
+    refresh_metadata,
 )
+from transformer_cli.data.store_writer import write_store
 from transformer_cli.data.streamed import StreamedText
+from transformer_cli.data.token_arrays import EncodedText, TokenArray, encode_text
 from transformer_cli.errors import CorpusError, RunError
 from transformer_cli.text.tokenizer import Tokenizers
 
 TOKENIZERS = Tokenizers(src=LettersFrom("a"), tgt=LettersFrom("A"))
-ENCODE = partial(encode_here, tokenizers=TOKENIZERS)
+ENCODE = partial(encode_serially, tokenizers=TOKENIZERS)
 TEXT = ParallelText([*"abcdefg", "ab" * 9], ["AAA", "B", "CB", "D", "E" * 30, "F", "GG", "H"])
 TEXT_SUM = StreamedText.of(TEXT).survey.text_sum
 NAMES = {"pages", "index", "store.json"}
@@ -61,7 +61,7 @@ def opened(directory: Path) -> EncodedStore | None:
 
 
 def all_of(store: EncodedStore) -> Iterator[EncodedText]:
-    return store.read(range(store.pages))
+    return store.read_pages(range(store.num_pages))
 
 
 # --- pages ----------------------------------------------------------------------------------------
@@ -116,24 +116,24 @@ def test_what_is_read_is_what_was_encoded(
 ) -> None:
     text = ParallelText([src for src, _ in pairs], [tgt for _, tgt in pairs])
     store = stored(tmp_path_factory.mktemp("store") / "encoded", text, page_pairs)
-    numbers = data.draw(st.lists(st.integers(0, max(0, store.pages - 1)), max_size=5))
-    numbers = numbers if store.pages else []
+    numbers = data.draw(st.lists(st.integers(0, max(0, store.num_pages - 1)), max_size=5))
+    numbers = numbers if store.num_pages else []
     indices = [
         index
         for number in numbers
         for index in range(number * page_pairs, min(len(pairs), (number + 1) * page_pairs))
     ]
     expected = encode_text(text, TOKENIZERS, quiet)
-    found = list(store.read(numbers))
+    found = list(store.read_pages(numbers))
     assert contents(found) == contents([expected.take(np.array(indices, int))])
-    for lengths, page in zip(store.lengths(numbers), found, strict=True):
+    for lengths, page in zip(store.read_lengths(numbers), found, strict=True):
         assert [side.tolist() for side in lengths] == [
             page.src.lengths.tolist(),
             page.tgt.lengths.tolist(),
         ]
     tokens = (len(expected.src.ids), len(expected.tgt.ids))
     assert (len(store), store.src_tokens, store.tgt_tokens) == (len(pairs), *tokens)
-    for counts, side in zip(store.length_counts(), (expected.src, expected.tgt), strict=True):
+    for counts, side in zip(store.count_lengths(), (expected.src, expected.tgt), strict=True):
         assert np.repeat(np.arange(len(counts)), counts).tolist() == sorted(side.lengths)
 
 
@@ -154,7 +154,7 @@ def test_the_files_are_these_and_no_more(tmp_path: Path) -> None:
 def test_blank_pairs_are_not_stored_but_known(tmp_path: Path) -> None:
     text = ParallelText(["a", " ", "c"], ["X", "Y", ""])
     assert len(stored(tmp_path / "encoded", text)) == 1
-    assert stored_survey(tmp_path / "encoded") == StreamedText.of(text).survey
+    assert read_survey(tmp_path / "encoded") == StreamedText.of(text).survey
 
 
 def test_another_text_or_tokenizer_does_not_fit(tmp_path: Path) -> None:
@@ -201,9 +201,9 @@ def test_damage_that_no_time_tells_of_is_found_where_it_would_be_used(
     store = opened(directory)
     assert store is not None
     damaged = []
-    for number in range(store.pages):
+    for number in range(store.num_pages):
         try:
-            assert contents(store.read([number])) == whole[3 * number : 3 * number + 3]
+            assert contents(store.read_pages([number])) == whole[3 * number : 3 * number + 3]
         except RunError as error:
             damaged.append((number, str(error)))
     ((number, message),) = damaged
@@ -234,7 +234,7 @@ def sealed_sum(content: object) -> str:
 def test_no_store_is_none(tmp_path: Path) -> None:
     assert opened(tmp_path / "encoded") is None
     assert open_checked_store(tmp_path / "encoded", TEXT_SUM, "print") is None
-    assert stored_survey(tmp_path / "encoded") is None
+    assert read_survey(tmp_path / "encoded") is None
 
 
 # --- times ----------------------------------------------------------------------------------------
@@ -261,7 +261,7 @@ def test_a_copy_is_read_as_a_whole_until_its_times_are_noted(
     for _ in range(2):
         assert opened(directory) is not None
     assert checks == [True, True]
-    note_times(directory, StreamedText.of(TEXT).survey)
+    refresh_metadata(directory, StreamedText.of(TEXT).survey)
     assert opened(directory) is not None
     assert checks == [True, True]
     assert {path.name for path in directory.iterdir()} == NAMES
@@ -270,7 +270,7 @@ def test_a_copy_is_read_as_a_whole_until_its_times_are_noted(
 def test_times_are_not_written_where_they_are_known(tmp_path: Path) -> None:
     stored(tmp_path / "encoded")
     before = (tmp_path / "encoded" / "store.json").stat()
-    note_times(tmp_path / "encoded", StreamedText.of(TEXT).survey)
+    refresh_metadata(tmp_path / "encoded", StreamedText.of(TEXT).survey)
     assert (tmp_path / "encoded" / "store.json").stat() == before
 
 
@@ -318,5 +318,5 @@ def test_a_store_that_goes_while_it_is_used_is_one_line(tmp_path: Path, name: st
 
 def test_reading_nothing_gives_nothing(tmp_path: Path) -> None:
     store = stored(tmp_path / "encoded")
-    assert contents(store.read([])) == []
-    assert len(TokenStore.joined([])) == 0
+    assert contents(store.read_pages([])) == []
+    assert len(TokenArray.concatenate([])) == 0

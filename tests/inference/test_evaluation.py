@@ -20,7 +20,7 @@ from transformer_cli.config.schema import (
     WordsTokenizer,
 )
 from transformer_cli.data.corpus import ParallelText
-from transformer_cli.data.encoded import EncodedText, TokenStore
+from transformer_cli.data.token_arrays import EncodedText, TokenArray
 from transformer_cli.errors import CorpusError
 from transformer_cli.inference.evaluation import evaluate, mean_loss, score, score_thoroughly
 from transformer_cli.inference.lines import CutLine
@@ -114,7 +114,7 @@ MODEL = ModelConfig(
 # An empty side is what a blank line becomes.
 SRC = [[5, 6, 7], [13], [], [4, 4, 8, 10, 9], [6, 6], [12, 11]]
 TGT = [[7, 6], [4, 4, 9, 11, 8, 10], [5, 5], [], [11], [8, 6, 7]]
-TEXT = EncodedText(TokenStore.of(SRC), TokenStore.of(TGT))
+TEXT = EncodedText(TokenArray.from_sentences(SRC), TokenArray.from_sentences(TGT))
 
 
 def random_model() -> Transformer:

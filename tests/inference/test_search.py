@@ -55,9 +55,9 @@ class CountingTransformer(Transformer):
     sentences: list[int]
     hypotheses: list[int]
 
-    def start(self, src: Tensor, beam_size: int = 1) -> DecoderState:
+    def init_state(self, src: Tensor, beam_size: int = 1) -> DecoderState:
         self.sentences, self.hypotheses = [], []
-        return super().start(src, beam_size)
+        return super().init_state(src, beam_size)
 
     def step(self, tokens: Tensor, state: DecoderState) -> Tensor:
         self.sentences.append(tokens.size(0))
@@ -382,8 +382,8 @@ class WrittenState(DecoderState):
             for outputs, places in zip(self.outputs, parents.tolist(), strict=True)
         ]
 
-    def keep(self, rows: Tensor) -> None:
-        super().keep(rows)
+    def select(self, rows: Tensor) -> None:
+        super().select(rows)
         self.outputs = [self.outputs[row] for row in rows.tolist()]
 
 
@@ -395,7 +395,7 @@ class ScriptedTransformer(Transformer):
         self.script = script
         self.steps = 0
 
-    def start(self, src: Tensor, beam_size: int = 1) -> WrittenState:
+    def init_state(self, src: Tensor, beam_size: int = 1) -> WrittenState:
         outputs: list[list[tuple[int, ...]]] = [[()] for _ in src]
         return WrittenState((src != PAD)[:, None, None, :], [], beam_size, outputs=outputs)
 

@@ -50,9 +50,9 @@ class CountingTransformer(Transformer):
         super().__init__(*of_transformer)
         self.batches: list[int] = []
 
-    def start(self, src: Tensor, beam_size: int = 1) -> DecoderState:
+    def init_state(self, src: Tensor, beam_size: int = 1) -> DecoderState:
         self.batches.append(len(src))
-        return super().start(src, beam_size)
+        return super().init_state(src, beam_size)
 
 
 def random_translator(

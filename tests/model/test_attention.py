@@ -5,7 +5,7 @@ import torch
 from torch import Tensor, nn
 
 from transformer_cli.config.schema import ModelConfig
-from transformer_cli.model.attention import MultiHeadAttention, recorded_attention
+from transformer_cli.model.attention import MultiHeadAttention, record_attention
 from transformer_cli.model.transformer import Transformer
 
 D_MODEL, HEADS = 12, 3
@@ -77,7 +77,7 @@ def test_recorded_weights_equal_torchs_by_head(which: str) -> None:
     x, memory = torch.randn(BATCH, QUERIES, D_MODEL), torch.randn(BATCH, KEYS, D_MODEL)
     lengths, causal = MASKS[which]
     fused = ours(x, memory, our_mask(lengths), causal)
-    with recorded_attention(ours) as recorded:
+    with record_attention(ours) as recorded:
         slow = ours(x, memory, our_mask(lengths), causal)
     _, expected = oracle_outcome(oracle, x, memory, which)
     (weights,) = recorded[""]
@@ -92,7 +92,7 @@ def test_recorded_and_fused_paths_have_the_same_gradients() -> None:
     weight = torch.randn(BATCH, QUERIES, D_MODEL)
     parameters = list(ours.parameters())
     fused = torch.autograd.grad((ours(x, x, causal=True) * weight).sum(), parameters)
-    with recorded_attention(ours):
+    with record_attention(ours):
         slow = torch.autograd.grad((ours(x, x, causal=True) * weight).sum(), parameters)
     torch.testing.assert_close(slow, fused, rtol=1e-4, atol=1e-5)
 
@@ -128,7 +128,7 @@ def test_dropout_of_weights_keeps_the_expectation_in_training_only(recorded: boo
     expected = attention.eval()(x[:1], x[:1])[0]
     attention.train()
     if recorded:
-        with recorded_attention(attention):
+        with record_attention(attention):
             outputs = attention(x, x)
     else:
         outputs = attention(x, x)
@@ -147,7 +147,7 @@ def test_a_model_records_every_attention_by_name() -> None:
     model = small_model()
     src, tgt = torch.tensor([[4, 5, 6, 3]]), torch.tensor([[1, 4, 5]])
     fused = model(src, tgt)
-    with recorded_attention(model) as recorded:
+    with record_attention(model) as recorded:
         slow = model(src, tgt)
         model(src, tgt)
     torch.testing.assert_close(slow, fused)
@@ -170,7 +170,7 @@ def test_nothing_is_recorded_after_the_block() -> None:
     model = small_model()
     src, tgt = torch.tensor([[4, 5]]), torch.tensor([[1]])
     before = model(src, tgt)
-    with recorded_attention(model) as recorded:
+    with record_attention(model) as recorded:
         pass
     assert torch.equal(model(src, tgt), before)
     assert not any(recorded.values())
@@ -183,7 +183,7 @@ def test_nothing_is_recorded_after_an_exception() -> None:
 
     def fail() -> None:
         nonlocal seen
-        with recorded_attention(model) as seen:
+        with record_attention(model) as seen:
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):

@@ -41,17 +41,17 @@ def assert_close(found: Tensor, expected: Tensor) -> None:
 def test_steps_equal_decode(norm: str, positions: str) -> None:
     model = random_model(norm=norm, positions=positions)
     at_once = model(SRC, TGT)
-    state = model.start(SRC)
+    state = model.init_state(SRC)
     for position in range(TGT.size(1)):
         assert_close(next_logits(model, TGT[:, position], state), at_once[:, position])
 
 
 def test_logits_of_features_are_what_the_model_gives() -> None:
     model = random_model()
-    features = model.features(SRC, TGT)
-    assert_close(model.logits(features), model(SRC, TGT))
-    state = model.start(SRC)
-    assert_close(model.step(TGT[:, :1], state), features[:, :1])
+    hidden_states = model.hidden_states(SRC, TGT)
+    assert_close(model.logits(hidden_states), model(SRC, TGT))
+    state = model.init_state(SRC)
+    assert_close(model.step(TGT[:, :1], state), hidden_states[:, :1])
 
 
 @pytest.mark.parametrize("positions", ["sinusoidal", "learned"])
@@ -59,18 +59,18 @@ def test_steps_that_outgrow_their_caches_equal_decode(positions: str) -> None:
     model = random_model(positions=positions, max_positions=LONG)
     tgt = torch.randint(4, 12, (len(SRC), LONG))
     at_once = model(SRC, tgt)
-    state = model.start(SRC)
+    state = model.init_state(SRC)
     for position in range(LONG):
         assert_close(next_logits(model, tgt[:, position], state), at_once[:, position])
 
 
 def test_start_leaves_nothing_in_the_model() -> None:
     model = random_model()
-    first, second = model.start(SRC), model.start(SRC)
+    first, second = model.init_state(SRC), model.init_state(SRC)
     for position in range(3):
         next_logits(model, TGT[:, position], first)
     torch.testing.assert_close(
-        next_logits(model, TGT[:, 0], second), next_logits(model, TGT[:, 0], model.start(SRC))
+        next_logits(model, TGT[:, 0], second), next_logits(model, TGT[:, 0], model.init_state(SRC))
     )
 
 
@@ -81,10 +81,10 @@ def test_start_leaves_nothing_in_the_model() -> None:
 @pytest.mark.parametrize("rows", [[3, 2, 1, 0], [2, 0, 2, 2, 1, 0], [1], [0, 1, 2, 3]], ids=str)
 def test_kept_rows_go_on_as_themselves(rows: list[int], steps_before: int) -> None:
     model = random_model()
-    state = model.start(SRC)
+    state = model.init_state(SRC)
     for position in range(steps_before):
         next_logits(model, TGT[:, position], state)
-    state.keep(torch.tensor(rows))
+    state.select(torch.tensor(rows))
     # Each of the new rows keeps its source and its past, and goes on in its own way.
     tgt = TGT[rows].clone()
     tgt[:, steps_before:] = torch.randint(4, 12, (len(rows), TGT.size(1) - steps_before))
@@ -95,11 +95,11 @@ def test_kept_rows_go_on_as_themselves(rows: list[int], steps_before: int) -> No
 
 def test_keeping_twice_follows_both_orders() -> None:
     model = random_model()
-    state = model.start(SRC)
+    state = model.init_state(SRC)
     next_logits(model, TGT[:, 0], state)
-    state.keep(torch.tensor([3, 1, 0]))
+    state.select(torch.tensor([3, 1, 0]))
     next_logits(model, TGT[[3, 1, 0], 1], state)
-    state.keep(torch.tensor([2, 0]))
+    state.select(torch.tensor([2, 0]))
     logits = next_logits(model, TGT[[0, 3], 2], state)
     assert_close(logits, model(SRC, TGT)[[0, 3], 2])
 
@@ -129,18 +129,18 @@ class Histories:
         rows = torch.arange(len(parents))[:, None]
         self.written = self.written[rows, parents]
 
-    def keep(self, rows: Tensor) -> None:
+    def select(self, rows: Tensor) -> None:
         self.src, self.written = self.src[rows], self.written[rows]
 
     def random_parents(self, hypotheses: int | None = None) -> Tensor:
         batch, parents, _ = self.written.shape
         return torch.randint(parents, (batch, hypotheses or parents))
 
-    def features(self) -> Tensor:
+    def hidden_states(self) -> Tensor:
         """What a step should give: the whole pass's result at the last position."""
         batch, beam_size, _ = self.written.shape
         src = self.src.repeat_interleave(beam_size, dim=0)
-        at_once = self.model.features(src, self.written.flatten(0, 1))
+        at_once = self.model.hidden_states(src, self.written.flatten(0, 1))
         return at_once[:, -1].view(batch, beam_size, -1)
 
 
@@ -150,11 +150,11 @@ class Histories:
 def test_a_hypothesis_that_goes_on_from_another_has_its_past(beam_size: int, steps: int) -> None:
     model = random_model()
     histories = Histories(model, SRC, beam_size)
-    state = model.start(SRC, beam_size)
+    state = model.init_state(SRC, beam_size)
     for _ in range(steps):
-        features = model.step(histories.written[:, :, -1], state)
-        assert_close(features, histories.features())
-        assert_close(model.logits(features), model.logits(histories.features()))
+        hidden_states = model.step(histories.written[:, :, -1], state)
+        assert_close(hidden_states, histories.hidden_states())
+        assert_close(model.logits(hidden_states), model.logits(histories.hidden_states()))
         parents = histories.random_parents()
         state.reorder(parents)
         histories.reorder(parents)
@@ -165,10 +165,10 @@ def test_a_hypothesis_that_goes_on_from_another_has_its_past(beam_size: int, ste
 def test_there_may_be_fewer_hypotheses_than_places() -> None:
     model = random_model()
     histories = Histories(model, SRC, beam_size=1)
-    state = model.start(SRC, beam_size=4)
+    state = model.init_state(SRC, beam_size=4)
     for hypotheses in (2, 3, 4, 2, 1, 4, *[3] * 12, 4, 1, 4):
-        features = model.step(histories.written[:, :, -1], state)
-        assert_close(features, histories.features())
+        hidden_states = model.step(histories.written[:, :, -1], state)
+        assert_close(hidden_states, histories.hidden_states())
         parents = histories.random_parents(hypotheses)
         state.reorder(parents)
         histories.reorder(parents)
@@ -182,17 +182,17 @@ def test_there_may_be_fewer_hypotheses_than_places() -> None:
 def test_rows_kept_after_a_change_of_places_go_on(rows: list[int], steps_before: int) -> None:
     model = random_model()
     histories = Histories(model, SRC, beam_size=3)
-    state = model.start(SRC, beam_size=3)
+    state = model.init_state(SRC, beam_size=3)
     for position in range(steps_before + 4):
-        features = model.step(histories.written[:, :, -1], state)
+        hidden_states = model.step(histories.written[:, :, -1], state)
         if position >= steps_before:
-            assert_close(features, histories.features())
+            assert_close(hidden_states, histories.hidden_states())
         parents = histories.random_parents()
         state.reorder(parents)
         histories.reorder(parents)
         if position == steps_before - 1:
-            state.keep(torch.tensor(rows))
-            histories.keep(torch.tensor(rows))
+            state.select(torch.tensor(rows))
+            histories.select(torch.tensor(rows))
         histories.write()
 
 
@@ -200,19 +200,19 @@ def test_rows_kept_after_a_change_of_places_go_on(rows: list[int], steps_before:
 def test_places_and_rows_may_change_in_either_order() -> None:
     model = random_model()
     parents, rows = torch.tensor([[2, 0, 0]] * len(SRC)), torch.tensor([3, 0])
-    features = []
+    hidden_states = []
     for keep_first in (True, False):
-        state = model.start(SRC, beam_size=3)
+        state = model.init_state(SRC, beam_size=3)
         for position in range(2):
             model.step(TGT[:, position : position + 3], state)
         if keep_first:
-            state.keep(rows)
+            state.select(rows)
             state.reorder(parents[rows])
         else:
             state.reorder(parents)
-            state.keep(rows)
-        features.append(model.step(TGT[rows, 3:], state))
-    assert_close(*features)
+            state.select(rows)
+        hidden_states.append(model.step(TGT[rows, 3:], state))
+    assert_close(*hidden_states)
 
 
 @torch.no_grad()
@@ -220,7 +220,7 @@ def test_hypotheses_of_a_row_do_not_see_each_other() -> None:
     model = random_model()
     changed = TGT[:, :3].clone()
     changed[:, 1] = (changed[:, 1] + 1) % 12
-    states = [model.start(SRC, beam_size=3) for _ in range(2)]
+    states = [model.init_state(SRC, beam_size=3) for _ in range(2)]
     before, after = (
         [model.step(tokens, state) for _ in range(4)][-1]
         for tokens, state in zip((TGT[:, :3], changed), states, strict=True)
@@ -232,14 +232,14 @@ def test_hypotheses_of_a_row_do_not_see_each_other() -> None:
 @torch.no_grad()
 def test_places_changed_before_the_first_step_change_nothing() -> None:
     model = random_model()
-    state, untouched = model.start(SRC, beam_size=3), model.start(SRC, beam_size=3)
+    state, untouched = model.init_state(SRC, beam_size=3), model.init_state(SRC, beam_size=3)
     state.reorder(torch.tensor([[2, 2, 1]] * len(SRC)))
     assert_close(model.step(TGT[:, :3], state), model.step(TGT[:, :3], untouched))
 
 
 def test_steps_past_learned_positions_say_so() -> None:
     model = random_model(positions="learned")
-    state = model.start(SRC)
+    state = model.init_state(SRC)
     for position in range(TGT.size(1)):
         next_logits(model, TGT[:, position], state)
     with pytest.raises(ValueError, match="7 positions, but learned positions end at 6"):

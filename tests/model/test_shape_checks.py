@@ -37,7 +37,7 @@ def test_fields_of_a_dataclass_are_checked() -> None:
 def test_tokens_without_a_beam_are_refused() -> None:
     model = Transformer(ModelConfig(d_model=8, num_heads=2), src_size=5, tgt_size=5, pad_id=3)
     ids = torch.tensor([[4, 2]])
-    state = model.start(ids)
+    state = model.init_state(ids)
     model.step(ids[:, :1], state)
     with pytest.raises(TypeCheckError):
         model.step(ids[:, 1], state)
@@ -45,7 +45,7 @@ def test_tokens_without_a_beam_are_refused() -> None:
 
 def test_parents_of_another_beam_are_refused() -> None:
     model = Transformer(ModelConfig(d_model=8, num_heads=2), src_size=5, tgt_size=5, pad_id=3)
-    state = model.start(torch.tensor([[4, 2]]), beam_size=3)
+    state = model.init_state(torch.tensor([[4, 2]]), beam_size=3)
     with pytest.raises(TypeCheckError):
         state.reorder(torch.tensor([0, 1, 2]))
 

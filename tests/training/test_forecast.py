@@ -12,7 +12,7 @@ import torch
 
 from transformer_cli.config.schema import Config
 from transformer_cli.data.batches import Batch
-from transformer_cli.data.encoded import EncodedText, TokenStore
+from transformer_cli.data.token_arrays import EncodedText, Lengths, TokenArray
 from transformer_cli.errors import TrainingError
 from transformer_cli.model.transformer import build_model
 from transformer_cli.ranks import Ranks
@@ -28,13 +28,15 @@ BATCH_TOKENS = 24
 def text() -> EncodedText:
     """Forty pairs of one to eight tokens."""
     src = [[4 + (number + place) % 8 for place in range(1 + number % 8)] for number in range(40)]
-    return EncodedText(TokenStore.of(src), TokenStore.of(src[::-1]))
+    return EncodedText(TokenArray.from_sentences(src), TokenArray.from_sentences(src[::-1]))
 
 
-def resegment(pairs: EncodedText, seed: int) -> EncodedText:
+def sample_subwords(pairs: EncodedText, seed: int) -> EncodedText:
     """Each source backwards, or not."""
     src: list[list[int]] = [pairs.src[index].tolist() for index in range(len(pairs))]
-    return EncodedText(TokenStore.of(each[::-1] if seed % 2 else each for each in src), pairs.tgt)
+    return EncodedText(
+        TokenArray.from_sentences(each[::-1] if seed % 2 else each for each in src), pairs.tgt
+    )
 
 
 def trainer(epochs: int = 3, sampled: bool = False, **training: Any) -> Trainer:
@@ -55,7 +57,7 @@ def trainer(epochs: int = 3, sampled: bool = False, **training: Any) -> Trainer:
         }
     )
     model = build_model(settings.model, 12, 12, PAD_ID, settings.seed)
-    return Trainer(model, text(), settings, torch.float32, resegment if sampled else None)
+    return Trainer(model, text(), settings, torch.float32, sample_subwords if sampled else None)
 
 
 def state(trained: Trainer) -> dict[str, Any]:
@@ -96,7 +98,7 @@ def test_a_training_is_the_same_with_and_without_a_forecast(settings: dict[str, 
     assert torch.equal(torch.get_rng_state(), draws)
     steps = zip(plain.steps(), probed.steps(), strict=True)
     for expected, found in steps:
-        assert torch.equal(found.smoothed, expected.smoothed)
+        assert torch.equal(found.losses.loss, expected.losses.loss)
         if found.step == 3:  # in the middle, too
             assert forecast(probed, probed.sample(PROBED)) is not None
     assert_same(state(probed), state(plain))
@@ -132,7 +134,7 @@ def costs(monkeypatch: pytest.MonkeyPatch) -> Costs:
 @pytest.mark.parametrize(("accumulate", "ranks"), [(1, 1), (3, 1), (2, 2)])
 def test_time_is_that_of_steps_and_of_tokens(costs: Costs, accumulate: int, ranks: int) -> None:
     trained = trainer(accumulate=accumulate, epochs=5)
-    batches = list(trained._epochs.of_epoch(0))
+    batches = list(trained._epochs.iter_epoch(0))
     tokens = sum(each.src.numel() + each.tgt_in.numel() for each in batches)
     if ranks > 1:
         trained.ranks = Ranks(size=ranks)
@@ -208,7 +210,7 @@ def test_nothing_is_said_where_no_step_can_be_done(
 def test_a_sample_is_of_the_epochs_batches_and_has_the_largest(sampled: bool) -> None:
     trained = trainer(sampled=sampled)
     sample = trained.sample(PROBED)
-    epoch = list(trained._epochs.of_epoch(0))
+    epoch = list(trained._epochs.iter_epoch(0))
     ids = {batch.src.numpy().tobytes() + batch.tgt_in.numpy().tobytes() for batch in epoch}
     found = list(sample.batches)
     assert len(found) == PROBED
@@ -219,7 +221,7 @@ def test_a_sample_is_of_the_epochs_batches_and_has_the_largest(sampled: bool) ->
     assert longest == sorted(longest)
     assert longest[0] < longest[-1]
     assert sample.tokens == (sum((each.src != PAD_ID).sum() for each in epoch),) * 2
-    assert sample.computed == (
+    assert sample.padded_tokens == (
         sum(each.src.numel() for each in epoch),
         sum(each.tgt_in.numel() for each in epoch),
     )
@@ -227,26 +229,26 @@ def test_a_sample_is_of_the_epochs_batches_and_has_the_largest(sampled: bool) ->
 
 
 class Halves:
-    """A text in two windows of unlike size."""
+    """A text in two shards of unlike size."""
 
-    windows = 2
+    num_shards = 2
 
     def __init__(self) -> None:
         self._whole = text()
 
-    def window(self, number: int) -> EncodedText:
+    def shard(self, number: int) -> EncodedText:
         return self._whole.take(np.arange(30) if number else np.arange(30, 40))
 
-    def window_lengths(self, number: int) -> tuple[np.ndarray, np.ndarray]:
-        part = self.window(number)
-        return part.src.lengths, part.tgt.lengths
+    def shard_lengths(self, number: int) -> Lengths:
+        part = self.shard(number)
+        return part.lengths
 
 
-def test_of_several_windows_the_largest_speaks_for_all() -> None:
+def test_of_several_shards_the_largest_speaks_for_all() -> None:
     trained = trainer()
     settings = trained._setting
-    windowed = Trainer(trained.model, Halves(), *settings[1:])
-    sample = windowed.sample(PROBED)
+    sharded = Trainer(trained.model, Halves(), *settings[1:])
+    sample = sharded.sample(PROBED)
     assert not sample.is_exact
     whole = 40 + int(text().src.lengths.sum())
     assert sample.tokens[0] == pytest.approx(whole, rel=0.2)

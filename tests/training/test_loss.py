@@ -1,6 +1,6 @@
 """The closed-form loss against nn.KLDivLoss over dense targets that a slow loop writes.
 
-And against autograd, for the divergence between two readings.
+And against autograd, for the divergence between two passes.
 """
 
 import math
@@ -19,7 +19,7 @@ TARGETS = torch.tensor([[4, 0, 10, 2], [2, 1, PAD, PAD], [7, 2, PAD, PAD]])
 
 
 def loss_of_logits(logits: Tensor, targets: Tensor, smoothing: float) -> Losses:
-    """The loss behind an output layer that changes nothing, so that features are logits."""
+    """The loss behind an output layer that changes nothing, so that hidden_states are logits."""
     size = logits.size(-1)
     identity = nn.Linear(size, size, dtype=logits.dtype)
     with torch.no_grad():
@@ -57,7 +57,7 @@ def dense_loss(logits: Tensor, smoothing: float) -> Tensor:
 @pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.4])
 def test_value_and_gradient_equal_the_dense_ones(smoothing: float) -> None:
     logits = random_logits()
-    loss = loss_of_logits(logits, TARGETS, smoothing).smoothed
+    loss = loss_of_logits(logits, TARGETS, smoothing).loss
     expected = dense_loss(logits, smoothing)
     assert loss.item() == pytest.approx(expected.item(), rel=1e-5)
     (gradient,) = torch.autograd.grad(loss, logits)
@@ -72,30 +72,30 @@ def test_without_smoothing_it_is_cross_entropy() -> None:
     expected = F.cross_entropy(
         logits.flatten(0, 1), TARGETS.flatten(), ignore_index=PAD, reduction="sum"
     )
-    torch.testing.assert_close(losses.smoothed, expected)
-    torch.testing.assert_close(losses.unsmoothed, expected)
+    torch.testing.assert_close(losses.loss, expected)
+    torch.testing.assert_close(losses.nll_loss, expected)
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.4])
-def test_unsmoothed_is_cross_entropy_and_has_no_gradient(smoothing: float) -> None:
+def test_nll_loss_is_cross_entropy_and_has_no_gradient(smoothing: float) -> None:
     logits = random_logits()
-    unsmoothed = loss_of_logits(logits, TARGETS, smoothing).unsmoothed
+    nll_loss = loss_of_logits(logits, TARGETS, smoothing).nll_loss
     expected = F.cross_entropy(
         logits.flatten(0, 1), TARGETS.flatten(), ignore_index=PAD, reduction="sum"
     )
-    torch.testing.assert_close(unsmoothed, expected)
-    assert not unsmoothed.requires_grad
+    torch.testing.assert_close(nll_loss, expected)
+    assert not nll_loss.requires_grad
 
 
 def test_by_hand() -> None:
     # Five tokens, the true one 0, padding 3, smoothing 0.3: the target is 0.7, 0.1, 0.1, 0, 0.1.
     # Its entropy is -(0.7 ln 0.7 + 3 x 0.1 ln 0.1) = 0.249672 + 0.690776 = 0.940448. Equal logits
-    # make each 0.2: unsmoothed ln 5 = 1.609438, smoothed 1.609438 - 0.940448 = 0.668990.
+    # make each 0.2: nll_loss ln 5 = 1.609438, smoothed 1.609438 - 0.940448 = 0.668990.
     logits = torch.zeros(1, 5, requires_grad=True)
     losses = loss_of_logits(logits, torch.tensor([0]), smoothing=0.3)
-    assert losses.unsmoothed.item() == pytest.approx(1.609438, abs=1e-6)
-    assert losses.smoothed.item() == pytest.approx(0.668990, abs=1e-6)
-    (gradient,) = torch.autograd.grad(losses.smoothed, logits)
+    assert losses.nll_loss.item() == pytest.approx(1.609438, abs=1e-6)
+    assert losses.loss.item() == pytest.approx(0.668990, abs=1e-6)
+    (gradient,) = torch.autograd.grad(losses.loss, logits)
     # 0.2 minus the target.
     torch.testing.assert_close(gradient, torch.tensor([[-0.5, 0.1, 0.1, 0.2, 0.1]]))
 
@@ -104,16 +104,16 @@ def test_by_hand() -> None:
 def test_nothing_but_padding_gives_zero(smoothing: float) -> None:
     logits = random_logits()
     losses = loss_of_logits(logits, torch.full_like(TARGETS, PAD), smoothing)
-    assert losses.smoothed.item() == 0.0
-    assert losses.unsmoothed.item() == 0.0
-    (gradient,) = torch.autograd.grad(losses.smoothed, logits)
+    assert losses.loss.item() == 0.0
+    assert losses.nll_loss.item() == 0.0
+    (gradient,) = torch.autograd.grad(losses.loss, logits)
     assert gradient.count_nonzero() == 0
 
 
 def test_an_incoming_gradient_is_respected() -> None:
     logits = random_logits()
-    (plain,) = torch.autograd.grad(loss_of_logits(logits, TARGETS, 0.1).smoothed, logits)
-    (scaled,) = torch.autograd.grad(loss_of_logits(logits, TARGETS, 0.1).smoothed * -0.25, logits)
+    (plain,) = torch.autograd.grad(loss_of_logits(logits, TARGETS, 0.1).loss, logits)
+    (scaled,) = torch.autograd.grad(loss_of_logits(logits, TARGETS, 0.1).loss * -0.25, logits)
     torch.testing.assert_close(scaled, -0.25 * plain)
 
 
@@ -121,7 +121,7 @@ def test_the_least_is_zero_where_the_model_says_the_target() -> None:
     target = dense_target(TARGETS, smoothing=0.1)
     # The logarithm of nothing, at padding, is made very small instead of infinite.
     logits = target.clamp(min=1e-30).log().float().requires_grad_()
-    loss = loss_of_logits(logits, TARGETS, 0.1).smoothed
+    loss = loss_of_logits(logits, TARGETS, 0.1).loss
     assert loss.item() == pytest.approx(0.0, abs=1e-5)
     (gradient,) = torch.autograd.grad(loss, logits)
     torch.testing.assert_close(gradient, torch.zeros_like(logits), rtol=0.0, atol=1e-6)
@@ -132,22 +132,22 @@ def test_elsewhere_it_is_more_than_zero() -> None:
     for noise in (0.05, 0.5, 5.0):
         logits = target.clamp(min=1e-30).log().float()
         loss = loss_of_logits(logits + noise * torch.randn_like(logits), TARGETS, 0.1)
-        assert loss.smoothed.item() > 1e-4
+        assert loss.loss.item() > 1e-4
 
 
 def test_a_constant_added_to_logits_changes_nothing() -> None:
     logits = random_logits()
     losses = loss_of_logits(logits, TARGETS, 0.1)
     shifted = loss_of_logits(logits + 50.0, TARGETS, 0.1)
-    torch.testing.assert_close(shifted.smoothed, losses.smoothed, rtol=1e-4, atol=1e-4)
-    torch.testing.assert_close(shifted.unsmoothed, losses.unsmoothed, rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(shifted.loss, losses.loss, rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(shifted.nll_loss, losses.nll_loss, rtol=1e-4, atol=1e-4)
 
 
 def test_extreme_logits_stay_finite() -> None:
     logits = (1000.0 * torch.randn(*TARGETS.shape, SIZE)).requires_grad_()
     losses = loss_of_logits(logits, TARGETS, 0.1)
-    (gradient,) = torch.autograd.grad(losses.smoothed, logits)
-    assert losses.smoothed.isfinite()
+    (gradient,) = torch.autograd.grad(losses.loss, logits)
+    assert losses.loss.isfinite()
     assert gradient.isfinite().all()
 
 
@@ -155,11 +155,9 @@ def test_sums_over_parts_are_the_sum_of_the_whole() -> None:
     logits = random_logits(requires_grad=False)
     whole = loss_of_logits(logits, TARGETS, 0.1)
     rows = [loss_of_logits(logits[row], TARGETS[row], 0.1) for row in range(TARGETS.size(0))]
-    assert math.fsum(row.smoothed.item() for row in rows) == pytest.approx(
-        whole.smoothed.item(), rel=1e-5
-    )
-    assert math.fsum(row.unsmoothed.item() for row in rows) == pytest.approx(
-        whole.unsmoothed.item(), rel=1e-5
+    assert math.fsum(row.loss.item() for row in rows) == pytest.approx(whole.loss.item(), rel=1e-5)
+    assert math.fsum(row.nll_loss.item() for row in rows) == pytest.approx(
+        whole.nll_loss.item(), rel=1e-5
     )
 
 
@@ -167,7 +165,7 @@ def test_a_large_vocabulary_keeps_its_precision() -> None:
     size = 8000
     logits = (2.0 * torch.randn(64, size)).requires_grad_()
     targets = torch.randint(4, size, (64,))
-    loss = loss_of_logits(logits, targets, 0.1).smoothed
+    loss = loss_of_logits(logits, targets, 0.1).loss
     target = torch.full((64, size), 0.1 / (size - 2), dtype=torch.float64)
     target[:, PAD] = 0.0
     target[torch.arange(64), targets] = 0.9
@@ -186,11 +184,11 @@ def output_layer(d_model: int, size: int) -> nn.Linear:
 
 
 def test_gradients_reach_features_weight_and_bias() -> None:
-    features = torch.randn(*TARGETS.shape, 6, requires_grad=True)
+    hidden_states = torch.randn(*TARGETS.shape, 6, requires_grad=True)
     layer = output_layer(6, SIZE)
-    inputs = (features, layer.weight, layer.bias)
-    loss = label_smoothed_loss(features, layer, TARGETS, PAD, 0.1).smoothed
-    expected = dense_loss(layer(features), 0.1)
+    inputs = (hidden_states, layer.weight, layer.bias)
+    loss = label_smoothed_loss(hidden_states, layer, TARGETS, PAD, 0.1).loss
+    expected = dense_loss(layer(hidden_states), 0.1)
     assert loss.item() == pytest.approx(expected.item(), rel=1e-5)
     torch.testing.assert_close(
         torch.autograd.grad(loss * 0.5, inputs),
@@ -200,62 +198,62 @@ def test_gradients_reach_features_weight_and_bias() -> None:
     )
 
 
-def features_of(readings: int, d_model: int) -> Tensor:
+def hidden_states_of(passes: int, d_model: int) -> Tensor:
     """Features of the batch read so many times, one reading below the other."""
-    return torch.randn(readings * len(TARGETS), TARGETS.size(1), d_model, requires_grad=True)
+    return torch.randn(passes * len(TARGETS), TARGETS.size(1), d_model, requires_grad=True)
 
 
 READINGS = pytest.mark.parametrize(
-    ("readings", "consistency"), [(1, 0.0), (2, 3.0)], ids=["one reading", "two readings"]
+    ("passes", "consistency"), [(1, 0.0), (2, 3.0)], ids=["one reading", "two passes"]
 )
 
 
 @READINGS
 @pytest.mark.parametrize("rows", [1, 2, 5, 12])
 def test_chunks_change_nothing(
-    rows: int, readings: int, consistency: float, monkeypatch: pytest.MonkeyPatch
+    rows: int, passes: int, consistency: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    features = features_of(readings, 6)
+    hidden_states = hidden_states_of(passes, 6)
     layer = output_layer(6, SIZE)
-    inputs = (features, layer.weight, layer.bias)
-    whole = label_smoothed_loss(features, layer, TARGETS, PAD, 0.1, consistency)
-    monkeypatch.setitem(loss_module._CHUNK_ELEMENTS, "cpu", rows * readings * SIZE)
-    assert len(loss_module._chunks(12, readings * SIZE, features.device)) == -(-12 // rows)
-    cut = label_smoothed_loss(features, layer, TARGETS, PAD, 0.1, consistency)
+    inputs = (hidden_states, layer.weight, layer.bias)
+    whole = label_smoothed_loss(hidden_states, layer, TARGETS, PAD, 0.1, consistency)
+    monkeypatch.setitem(loss_module._CHUNK_ELEMENTS, "cpu", rows * passes * SIZE)
+    assert len(loss_module._chunks(12, passes * SIZE, hidden_states.device)) == -(-12 // rows)
+    cut = label_smoothed_loss(hidden_states, layer, TARGETS, PAD, 0.1, consistency)
     torch.testing.assert_close(tuple(cut), tuple(whole))
     torch.testing.assert_close(
-        torch.autograd.grad(cut.smoothed, inputs), torch.autograd.grad(whole.smoothed, inputs)
+        torch.autograd.grad(cut.loss, inputs), torch.autograd.grad(whole.loss, inputs)
     )
 
 
 @READINGS
 def test_under_autocast_products_are_short_and_sums_are_not(
-    readings: int, consistency: float
+    passes: int, consistency: float
 ) -> None:
-    features = features_of(readings, 64)
+    hidden_states = hidden_states_of(passes, 64)
     layer = output_layer(64, SIZE)
-    inputs = (features, layer.weight, layer.bias)
-    exact = label_smoothed_loss(features, layer, TARGETS, PAD, 0.1, consistency)
+    inputs = (hidden_states, layer.weight, layer.bias)
+    exact = label_smoothed_loss(hidden_states, layer, TARGETS, PAD, 0.1, consistency)
     with torch.autocast("cpu", torch.bfloat16):
-        rough = label_smoothed_loss(features, layer, TARGETS, PAD, 0.1, consistency)
-    assert rough.smoothed.dtype == rough.unsmoothed.dtype == torch.float32
-    assert rough.smoothed.item() != exact.smoothed.item()
+        rough = label_smoothed_loss(hidden_states, layer, TARGETS, PAD, 0.1, consistency)
+    assert rough.loss.dtype == rough.nll_loss.dtype == torch.float32
+    assert rough.loss.item() != exact.loss.item()
     torch.testing.assert_close(tuple(rough), tuple(exact), rtol=2e-2, atol=2e-2)
-    rough_gradients = torch.autograd.grad(rough.smoothed, inputs)
-    exact_gradients = torch.autograd.grad(exact.smoothed, inputs)
+    rough_gradients = torch.autograd.grad(rough.loss, inputs)
+    exact_gradients = torch.autograd.grad(exact.loss, inputs)
     for short, long in zip(rough_gradients, exact_gradients, strict=True):
         assert short.dtype == torch.float32
         assert (short - long).norm() < 0.02 * long.norm()
 
 
-# --- two readings ---------------------------------------------------------------------------------
+# --- two passes ---------------------------------------------------------------------------------
 
 
 def dense_loss_of_readings(
-    features: Tensor, layer: nn.Linear, smoothing: float, consistency: float
+    hidden_states: Tensor, layer: nn.Linear, smoothing: float, consistency: float
 ) -> Tensor:
     """The same by autograd, with whole softmaxes and KLDivLoss one way and the other."""
-    logits = F.linear(features.double(), layer.weight.double(), layer.bias.double())
+    logits = F.linear(hidden_states.double(), layer.weight.double(), layer.bias.double())
     first, second = logits.chunk(2)
     p, q = first.log_softmax(dim=2), second.log_softmax(dim=2)
     divergence = nn.KLDivLoss(reduction="none", log_target=True)
@@ -272,10 +270,10 @@ def test_two_readings_value_and_gradients_equal_the_dense_ones(
     consistency: float, smoothing: float, dtype: torch.dtype
 ) -> None:
     layer = output_layer(6, SIZE).to(dtype)
-    features = features_of(2, 6).detach().to(dtype).requires_grad_()
-    inputs = (features, layer.weight, layer.bias)
-    loss = label_smoothed_loss(features, layer, TARGETS, PAD, smoothing, consistency).smoothed
-    expected = dense_loss_of_readings(features, layer, smoothing, consistency)
+    hidden_states = hidden_states_of(2, 6).detach().to(dtype).requires_grad_()
+    inputs = (hidden_states, layer.weight, layer.bias)
+    loss = label_smoothed_loss(hidden_states, layer, TARGETS, PAD, smoothing, consistency).loss
+    expected = dense_loss_of_readings(hidden_states, layer, smoothing, consistency)
     exact = dtype == torch.float64
     assert loss.item() == pytest.approx(expected.item(), rel=1e-12 if exact else 1e-5)
     gradients = torch.autograd.grad(loss * 0.5, inputs)
@@ -292,62 +290,63 @@ def test_two_readings_by_hand() -> None:
     # Distributions (0.5, 0.25, 0.25, 0) and (0.25, 0.5, 0.25, 0), the true token 0, no smoothing.
     # Cross-entropies are ln 2 and 2 ln 2; KL is 0.5 ln 2 - 0.25 ln 2 = 0.25 ln 2 both ways.
     p, q = [0.5, 0.25, 0.25, 1e-30], [0.25, 0.5, 0.25, 1e-30]
-    features = torch.tensor([p, q]).log()
+    hidden_states = torch.tensor([p, q]).log()
     layer = nn.Linear(4, 4)
     with torch.no_grad():
         layer.weight.copy_(torch.eye(4))
         layer.bias.zero_()
-    losses = label_smoothed_loss(features, layer, torch.tensor([0]), PAD, 0.0, consistency=4.0)
-    assert losses.unsmoothed.item() == pytest.approx(1.5 * math.log(2))
-    assert losses.smoothed.item() == pytest.approx((1.5 + 4.0 / 2 * 0.25) * math.log(2))
+    losses = label_smoothed_loss(hidden_states, layer, torch.tensor([0]), PAD, 0.0, consistency=4.0)
+    assert losses.nll_loss.item() == pytest.approx(1.5 * math.log(2))
+    assert losses.loss.item() == pytest.approx((1.5 + 4.0 / 2 * 0.25) * math.log(2))
 
 
 def test_equal_readings_give_the_plain_loss_whatever_their_divergence_costs() -> None:
-    features = features_of(1, 6)
+    hidden_states = hidden_states_of(1, 6)
     layer = output_layer(6, SIZE)
-    inputs = (features, layer.weight, layer.bias)
-    plain = label_smoothed_loss(features, layer, TARGETS, PAD, 0.1)
-    plain_gradients = torch.autograd.grad(plain.smoothed, inputs)
+    inputs = (hidden_states, layer.weight, layer.bias)
+    plain = label_smoothed_loss(hidden_states, layer, TARGETS, PAD, 0.1)
+    plain_gradients = torch.autograd.grad(plain.loss, inputs)
     for consistency in (1.0, 1000.0):
-        twice = features.repeat(2, 1, 1)
+        twice = hidden_states.repeat(2, 1, 1)
         losses = label_smoothed_loss(twice, layer, TARGETS, PAD, 0.1, consistency)
         torch.testing.assert_close(tuple(losses), tuple(plain), rtol=1e-6, atol=0.0)
         torch.testing.assert_close(
-            torch.autograd.grad(losses.smoothed, inputs),
+            torch.autograd.grad(losses.loss, inputs),
             plain_gradients,
             rtol=1e-5,
             atol=1e-7 * (1.0 + consistency),  # p + c p - c q, in the precision of c p
         )
 
 
-def test_unsmoothed_is_the_mean_of_both_readings() -> None:
-    features = features_of(2, 6)
+def test_nll_loss_is_the_mean_of_both_passes() -> None:
+    hidden_states = hidden_states_of(2, 6)
     layer = output_layer(6, SIZE)
-    unsmoothed = label_smoothed_loss(features, layer, TARGETS, PAD, 0.1, 3.0).unsmoothed
+    nll_loss = label_smoothed_loss(hidden_states, layer, TARGETS, PAD, 0.1, 3.0).nll_loss
     first, second = (
-        label_smoothed_loss(reading, layer, TARGETS, PAD, 0.1).unsmoothed
-        for reading in features.chunk(2)
+        label_smoothed_loss(reading, layer, TARGETS, PAD, 0.1).nll_loss
+        for reading in hidden_states.chunk(2)
     )
-    torch.testing.assert_close(unsmoothed, (first + second) / 2)
-    assert not unsmoothed.requires_grad
+    torch.testing.assert_close(nll_loss, (first + second) / 2)
+    assert not nll_loss.requires_grad
 
 
 def test_the_order_of_readings_does_not_matter() -> None:
-    features = features_of(2, 6)
+    hidden_states = hidden_states_of(2, 6)
     layer = output_layer(6, SIZE)
-    swapped = features.roll(len(TARGETS), dims=0)
+    swapped = hidden_states.roll(len(TARGETS), dims=0)
     losses, others = (
-        label_smoothed_loss(each, layer, TARGETS, PAD, 0.1, 3.0) for each in (features, swapped)
+        label_smoothed_loss(each, layer, TARGETS, PAD, 0.1, 3.0)
+        for each in (hidden_states, swapped)
     )
     torch.testing.assert_close(tuple(losses), tuple(others))
 
 
 def test_padding_of_either_reading_does_not_count() -> None:
-    features = features_of(2, 6).detach()
+    hidden_states = hidden_states_of(2, 6).detach()
     layer = output_layer(6, SIZE)
-    losses = label_smoothed_loss(features, layer, TARGETS, PAD, 0.1, 3.0)
+    losses = label_smoothed_loss(hidden_states, layer, TARGETS, PAD, 0.1, 3.0)
     for reading in range(2):
-        other = features.clone()
+        other = hidden_states.clone()
         other.view(2, *TARGETS.shape, 6)[reading][TARGETS == PAD] += 5.0
         others = label_smoothed_loss(other, layer, TARGETS, PAD, 0.1, 3.0)
         torch.testing.assert_close(tuple(others), tuple(losses))

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 import torch
 
+from transformer_cli.training.loss import Losses
 from transformer_cli.training.metrics import MetricsLog, Window
-from transformer_cli.training.trainer import Progress
+from transformer_cli.training.trainer import StepResult
 
 CPU = torch.device("cpu")
 
@@ -21,9 +22,9 @@ def records(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
-def progress(smoothed: float, unsmoothed: float, tgt_tokens: int) -> Progress:
-    sums = torch.tensor(smoothed), torch.tensor(unsmoothed)
-    return Progress(1, 0, 0.1, *sums, tgt_tokens, ends_epoch=False)
+def progress(loss: float, nll_loss: float, tgt_tokens: int) -> StepResult:
+    losses = Losses(torch.tensor(loss), torch.tensor(nll_loss))
+    return StepResult(1, 0, 0.1, losses, tgt_tokens, ends_epoch=False)
 
 
 @pytest.fixture

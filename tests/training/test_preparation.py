@@ -7,17 +7,13 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from transformer_cli.config.schema import Config
 from transformer_cli.data import corpus, store
-from transformer_cli.data.encoded import EncodedText, TokenStore
-from transformer_cli.data.lengths import PERCENTILES, percentiles
-from transformer_cli.data.store import stored_survey
+from transformer_cli.data.store import read_survey
 from transformer_cli.data.streamed import StreamedText
+from transformer_cli.data.token_arrays import EncodedText, TokenArray
 from transformer_cli.errors import CorpusError, RunError, TokenizerError
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.text.lines import Progress
@@ -75,7 +71,7 @@ def prepared(
     config = Config.model_validate(
         {"init": init and str(init.path), "data": data | files | added, "tokenizer": tokenizer}
     )
-    texts = read_texts(config.data, stored_survey(run.encoded))
+    texts = read_texts(config.data, read_survey(run.encoded))
     run.prepare(config)
     return texts, prepare(config, texts, run, progress)
 
@@ -87,12 +83,12 @@ def files_of(directory: Path) -> dict[str, tuple[int, int]]:
 
 
 def stored(result: Prepared) -> EncodedText:
-    pages = list(result.train.read(range(result.train.pages)))
+    pages = list(result.train.read_pages(range(result.train.num_pages)))
     sides = ([page.src for page in pages], [page.tgt for page in pages])
-    return EncodedText(*map(TokenStore.joined, sides))
+    return EncodedText(*map(TokenArray.concatenate, sides))
 
 
-def ids(side: TokenStore) -> list[list[int]]:
+def ids(side: TokenArray) -> list[list[int]]:
     return [side[index].tolist() for index in range(len(side))]
 
 
@@ -266,7 +262,7 @@ def test_a_later_start_reads_neither_the_text_nor_the_whole_store(
     run: RunDirectory, passes: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     texts, _ = prepared(run)
-    known = stored_survey(run.encoded)
+    known = read_survey(run.encoded)
     assert known is not None
     assert known.stamp is not None
     passes.clear()
@@ -281,7 +277,7 @@ def test_a_changed_text_is_noticed_though_its_time_is_set_back(
     run: RunDirectory, size: str
 ) -> None:
     texts, _ = prepared(run)
-    known = stored_survey(run.encoded)
+    known = read_survey(run.encoded)
     path = run.path.parent / "train.src"
     before = path.stat()
     text = path.read_text()
@@ -293,7 +289,7 @@ def test_a_changed_text_is_noticed_though_its_time_is_set_back(
 
 def test_a_text_that_was_just_written_is_read_again(run: RunDirectory, passes: list[str]) -> None:
     texts, _ = prepared(run)
-    known = stored_survey(run.encoded)
+    known = read_survey(run.encoded)
     assert known is not None
     assert known.stamp is None
     passes.clear()
@@ -310,7 +306,7 @@ def test_new_times_are_noted_once_all_was_checked(run: RunDirectory, passes: lis
     assert encoding(run) == ENCODING_VAL
     assert passes
     passes.clear()
-    known = stored_survey(run.encoded)
+    known = read_survey(run.encoded)
     assert StreamedText.of(texts.train.source, known).survey == known
     assert passes == []
     assert files_of(run.encoded)["pages"][1] == 1
@@ -331,7 +327,7 @@ def test_other_processes_get_the_same_by_reading_alone(run: RunDirectory) -> Non
     assert {**files_of(run.path), **files_of(run.encoded), **files_of(run.tokenizer)} == before
     assert ids(stored(theirs).src) == ids(stored(made).src)
     assert ids(theirs.val.tgt) == ids(made.val.tgt)
-    assert their_texts.train.survey == stored_survey(run.encoded)
+    assert their_texts.train.survey == read_survey(run.encoded)
     assert their_texts.val == texts.val
     assert theirs.tokenizers.src.encode("a b q") == made.tokenizers.src.encode("a b q")
 
@@ -476,23 +472,13 @@ def config(max_length: int) -> Config:
 
 def test_long_pairs_are_left_out_of_training(run: RunDirectory) -> None:
     _, result = prepared(run, lengths((3, 3), (4, 1), (1, 4), (2, 1)))
-    windows = text_to_train_on(config(3), result.train)
-    assert (len(windows), windows.windows) == (2, 1)
-    assert ids(windows.window(0).src) == [[4, 4, 4], [4, 4]]
-    assert ids(windows.window(0).tgt) == [[4, 4, 4], [4]]
+    shards = text_to_train_on(config(3), result.train)
+    assert (len(shards), shards.num_shards) == (2, 1)
+    assert ids(shards.shard(0).src) == [[4, 4, 4], [4, 4]]
+    assert ids(shards.shard(0).tgt) == [[4, 4, 4], [4]]
 
 
 def test_text_of_long_pairs_alone_is_refused(run: RunDirectory) -> None:
     _, result = prepared(run, lengths((4, 1), (1, 4)))
     with pytest.raises(CorpusError, match=r"training\.max_length 3[^\n]*raise it"):
         text_to_train_on(config(3), result.train)
-
-
-# --- percentiles ----------------------------------------------------------------------------------
-
-
-@given(st.lists(st.integers(0, 30), min_size=1, max_size=300), st.integers(0, 100))
-def test_percentiles_are_those_of_the_sorted_values(values: list[int], share: int) -> None:
-    shares = [share, *PERCENTILES]
-    expected = np.percentile(values, shares, method="inverted_cdf")
-    assert percentiles(np.bincount(values), shares) == expected.astype(int).tolist()

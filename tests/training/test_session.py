@@ -13,7 +13,7 @@ import torch
 
 import transformer_cli
 from transformer_cli.config.schema import Config
-from transformer_cli.data.encoded import EncodedText, TokenStore
+from transformer_cli.data.token_arrays import EncodedText, TokenArray
 from transformer_cli.errors import CheckpointError, ConfigError, TrainingError
 from transformer_cli.model.transformer import build_model
 from transformer_cli.model.weights import weights_of
@@ -22,7 +22,7 @@ from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.text.vocabulary import PAD_ID
 from transformer_cli.training import session as session_module
 from transformer_cli.training.session import LOG_EVERY, Event, Record, Session, Validation
-from transformer_cli.training.trainer import Progress, Trainer
+from transformer_cli.training.trainer import StepResult, Trainer
 
 TOKENIZER = "fingerprint"
 TENSORS = ("model.safetensors", "optimizer.safetensors")
@@ -32,7 +32,9 @@ STEPS_PER_EPOCH = 6
 def text() -> EncodedText:
     """Twelve pairs, two to a batch of 12 tokens."""
     sentences = [[4 + (number + place) % 8 for place in range(5)] for number in range(12)]
-    return EncodedText(TokenStore.of(sentences), TokenStore.of(sentences[::-1]))
+    return EncodedText(
+        TokenArray.from_sentences(sentences), TokenArray.from_sentences(sentences[::-1])
+    )
 
 
 def config(tokenizer: dict[str, Any] | None = None, **training: Any) -> Config:
@@ -120,13 +122,13 @@ def run(tmp_path: Path) -> RunDirectory:
 def test_a_training_record_every_fifty_steps_and_at_the_end(run: RunDirectory) -> None:
     assert LOG_EVERY == 50
     session = open_session(run, config(epochs=99, max_steps=105, validate_every=99))
-    progress = [event for event in session.events(never) if isinstance(event, Progress)]
+    progress = [event for event in session.events(never) if isinstance(event, StepResult)]
     found = [record for record in metrics(run) if record["kind"] == "train"]
     assert [record["step"] for record in found] == [50, 100, 105]
     for record, steps in zip(found, (progress[:50], progress[50:100], progress[100:]), strict=True):
         tokens = sum(each.tgt_tokens for each in steps)
-        smoothed = sum(each.smoothed.item() for each in steps)
-        unsmoothed = sum(each.unsmoothed.item() for each in steps)
+        smoothed = sum(each.losses.loss.item() for each in steps)
+        unsmoothed = sum(each.losses.nll_loss.item() for each in steps)
         assert record["tgt_tokens"] == tokens
         assert record["loss"] == pytest.approx(smoothed / tokens, rel=1e-6)
         assert record["perplexity"] == pytest.approx(math.exp(unsmoothed / tokens), rel=1e-6)
@@ -296,7 +298,7 @@ def test_patience_runs_out(run: RunDirectory) -> None:
 def test_a_request_to_stop_saves_and_ends(run: RunDirectory) -> None:
     session = open_session(run, config())
     events = list(session.events(after(8)))
-    assert [event.step for event in events if isinstance(event, Progress)][-1] == 8
+    assert [event.step for event in events if isinstance(event, StepResult)][-1] == 8
     assert saved_steps(run) == [6, 8]
     assert steps_of(run, "validation") == [6]
     assert not session.finished
@@ -566,7 +568,7 @@ def test_a_checkpoint_that_cannot_be_written_ends_it(run: RunDirectory) -> None:
 def poison(session: Session, step: int, value: float) -> Iterator[Event]:
     """Give a session's events; from ``step`` on its weights are spoilt."""
     for event in session.events(never):
-        if isinstance(event, Progress) and event.step == step:
+        if isinstance(event, StepResult) and event.step == step:
             with torch.no_grad():
                 session.trainer.model.output.bias[5] = value
         yield event

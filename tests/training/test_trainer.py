@@ -6,7 +6,6 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -14,16 +13,17 @@ from torch.nn import functional as F
 
 from transformer_cli.config.schema import Config
 from transformer_cli.data.batches import collate, plan_epoch
-from transformer_cli.data.encoded import EncodedText, TokenStore
-from transformer_cli.data.windows import EpochBatches, WindowedText
+from transformer_cli.data.epochs import EpochBatches
+from transformer_cli.data.shards import ShardedText
+from transformer_cli.data.token_arrays import EncodedText, Lengths, TokenArray
 from transformer_cli.errors import ConfigError, TrainingError
 from transformer_cli.model.transformer import Transformer, build_model
 from transformer_cli.model.weights import load_weights, weights_of
 from transformer_cli.runs.checkpoint import Checkpoint, save_checkpoint
 from transformer_cli.text.vocabulary import PAD_ID
-from transformer_cli.training.gradients import Sums
+from transformer_cli.training.loss import Losses
 from transformer_cli.training.schedule import learning_rate
-from transformer_cli.training.trainer import Progress, Trainer
+from transformer_cli.training.trainer import StepResult, Trainer
 
 TOKENS = 12
 BETA1 = 0.9
@@ -38,8 +38,8 @@ def text_of(*lengths: tuple[int, int]) -> EncodedText:
         return [4 + (number * 5 + place * 3) % (TOKENS - 4) for place in range(length)]
 
     return EncodedText(
-        TokenStore.of(ids(number, src) for number, (src, _) in enumerate(lengths)),
-        TokenStore.of(ids(number + 1, tgt) for number, (_, tgt) in enumerate(lengths)),
+        TokenArray.from_sentences(ids(number, src) for number, (src, _) in enumerate(lengths)),
+        TokenArray.from_sentences(ids(number + 1, tgt) for number, (_, tgt) in enumerate(lengths)),
     )
 
 
@@ -67,13 +67,13 @@ def config(dropout: float = 0.0, seed: int = 1, **training: Any) -> Config:
     )
 
 
-def trainer_of(settings: Config, text: WindowedText = TEXT, weights: int = 1) -> Trainer:
+def trainer_of(settings: Config, text: ShardedText = TEXT, weights: int = 1) -> Trainer:
     """A trainer of a new model, with its weights drawn by the seed ``weights``."""
     model = build_model(settings.model, TOKENS, TOKENS, PAD_ID, weights)
     return Trainer(model, text, settings, torch.float32)
 
 
-def take(trainer: Trainer, steps: int) -> list[Progress]:
+def take(trainer: Trainer, steps: int) -> list[StepResult]:
     taken = list(islice(trainer.steps(), steps))
     assert len(taken) == steps
     return taken
@@ -96,8 +96,8 @@ def assert_same(trainer: Trainer, other: Trainer) -> None:
     assert_same_bits(trainer.moments(), other.moments())
 
 
-def numbers(progress: Progress) -> tuple[Any, ...]:
-    sums = (progress.smoothed.item(), progress.unsmoothed.item(), progress.tgt_tokens)
+def numbers(progress: StepResult) -> tuple[Any, ...]:
+    sums = (progress.losses.loss.item(), progress.losses.nll_loss.item(), progress.tgt_tokens)
     return (progress.step, progress.epoch, progress.ends_epoch, progress.learning_rate, *sums)
 
 
@@ -190,7 +190,7 @@ ONE_PAIR = text_of((5, 5))
 
 def first_losses(seed: int) -> list[float]:
     trainer = trainer_of(config(dropout=0.3, seed=seed, schedule=STILL), ONE_PAIR)
-    return [each.smoothed.item() for each in trainer.steps()]
+    return [each.losses.loss.item() for each in trainer.steps()]
 
 
 def test_each_step_drops_out_anew() -> None:
@@ -239,7 +239,7 @@ def test_the_loss_is_a_mean_over_the_target_tokens_of_the_step(cut: dict[str, An
     expected = {name: each.grad for name, each in model.named_parameters() if each.grad is not None}
 
     assert progress.tgt_tokens == 4 * 3 + 4 * 7
-    for found_sum in (progress.smoothed, progress.unsmoothed):
+    for found_sum in (progress.losses.loss, progress.losses.nll_loss):
         assert found_sum.item() / 40 == pytest.approx(loss.item(), rel=1e-5)
     torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-6)
 
@@ -281,10 +281,10 @@ def test_with_dropout_what_differs_between_readings_costs_as_much_as_is_said() -
     steps = [
         take(trainer_of(config(dropout=0.3, consistency=each)), 1)[0] for each in (1.0, 2.0, 4.0)
     ]
-    low, middle, high = (each.smoothed.item() for each in steps)
+    low, middle, high = (each.losses.loss.item() for each in steps)
     assert middle - low > 0.01
     assert high - middle == pytest.approx(2.0 * (middle - low), rel=1e-3)
-    assert len({each.unsmoothed.item() for each in steps}) == 1
+    assert len({each.losses.nll_loss.item() for each in steps}) == 1
 
 
 def test_with_dropout_consistency_changes_what_is_learned() -> None:
@@ -401,17 +401,17 @@ def test_the_average_computes_with_its_own_weights() -> None:
 
 def spoil(trainer: Trainer, monkeypatch: pytest.MonkeyPatch, *steps: int) -> None:
     """Have some steps' gradients hold a NaN."""
-    add_up = trainer._gradients.add_up
+    accumulate = trainer._gradients.accumulate
 
-    def spoilt(step: int, *arguments: Any) -> Sums:
-        sums = add_up(step, *arguments)
+    def spoilt(step: int, *arguments: Any) -> Losses:
+        losses = accumulate(step, *arguments)
         if step in steps:
             gradient = trainer.model.output.bias.grad
             assert gradient is not None
             gradient[3] = torch.nan
-        return sums
+        return losses
 
-    monkeypatch.setattr(trainer._gradients, "add_up", spoilt)
+    monkeypatch.setattr(trainer._gradients, "accumulate", spoilt)
 
 
 def test_a_gradient_that_is_no_number_stops_before_the_update(
@@ -435,7 +435,7 @@ def test_so_many_steps_may_be_left_out_and_no_more(monkeypatch: pytest.MonkeyPat
     for progress in islice(trainer.steps(), 10):
         if progress.skipped:
             skipped.append(progress.step)
-            assert (progress.smoothed.item(), progress.tgt_tokens) == (0.0, 0)
+            assert (progress.losses.loss.item(), progress.tgt_tokens) == (0.0, 0)
             assert_same_bits(weights(trainer), before)
         before = weights(trainer)
     assert skipped == [3, 7]
@@ -461,14 +461,14 @@ def test_a_step_left_out_does_not_count_for_adam_after_resuming_either(
 
 def out_of_memory_above(monkeypatch: pytest.MonkeyPatch, rows: int) -> None:
     """Stand for a device that has memory for so many rows of a batch."""
-    features = Transformer.features
+    hidden_states = Transformer.hidden_states
 
     def limited(model: Transformer, src: Tensor, tgt_in: Tensor) -> Tensor:
         if len(src) > rows:
             raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB.")
-        return features(model, src, tgt_in)
+        return hidden_states(model, src, tgt_in)
 
-    monkeypatch.setattr(Transformer, "features", limited)
+    monkeypatch.setattr(Transformer, "hidden_states", limited)
 
 
 def test_a_step_that_does_not_fit_is_halved_until_it_does(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -478,7 +478,7 @@ def test_a_step_that_does_not_fit_is_halved_until_it_does(monkeypatch: pytest.Mo
     out_of_memory_above(monkeypatch, 2)
     halved = trainer_of(settings)
     found = list(halved.steps())
-    assert found[0].pieces == found[-1].pieces == 4
+    assert found[0].chunks == found[-1].chunks == 4
     for one, other in zip(map(numbers, found), expected, strict=True):
         assert one[:4] == other[:4]
         assert one[4:] == pytest.approx(other[4:], rel=1e-5)
@@ -498,11 +498,11 @@ def test_other_errors_are_not_taken_for_want_of_memory(monkeypatch: pytest.Monke
     def broken(*arguments: Any) -> Tensor:
         raise RuntimeError("mat1 and mat2 shapes cannot be multiplied")
 
-    monkeypatch.setattr(Transformer, "features", broken)
+    monkeypatch.setattr(Transformer, "hidden_states", broken)
     trainer = trainer_of(config())
     with pytest.raises(RuntimeError, match="shapes"):
         list(trainer.steps())
-    assert trainer._gradients.pieces == 1
+    assert trainer._gradients.chunks == 1
 
 
 # --- ranks ----------------------------------------------------------------------------------------
@@ -515,7 +515,7 @@ def test_ranks_share_each_epochs_batches_out() -> None:
             batch.src.numpy().tobytes()
             for rank in range(size)
             for epoch in range(2)
-            for batch in EpochBatches(TEXT, 12, 1).of_epoch(epoch, rank, size)
+            for batch in EpochBatches(TEXT, 12, 1).iter_epoch(epoch, rank, size)
         ]
         taken.append(sorted(seen))
     assert taken[0] == taken[1] == taken[2]
@@ -618,58 +618,58 @@ def test_the_state_is_three_numbers() -> None:
 
 def test_a_model_learns_to_copy_its_few_pairs() -> None:
     pairs = [[4 + (number + place) % 8 for place in range(4)] for number in range(8)]
-    store = TokenStore.of(pairs)
+    store = TokenArray.from_sentences(pairs)
     settings = config(
         batch_tokens=40, epochs=120, schedule={"kind": "linear", "peak": 0.01, "warmup": 10}
     )
     steps = list(trainer_of(settings, EncodedText(store, store)).steps())
-    losses = [(each.unsmoothed / each.tgt_tokens).item() for each in steps]
+    losses = [(each.losses.nll_loss / each.tgt_tokens).item() for each in steps]
     assert losses[0] > 1.5
     assert losses[-1] < 0.2
 
 
-# --- several windows ------------------------------------------------------------------------------
+# --- several shards -------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class InWindows:
-    """A corpus in windows, as a store of many pairs is seen."""
+class InShards:
+    """A corpus in shards, as a store of many pairs is seen."""
 
     parts: tuple[EncodedText, ...]
 
     @property
-    def windows(self) -> int:
+    def num_shards(self) -> int:
         return len(self.parts)
 
-    def window(self, number: int) -> EncodedText:
+    def shard(self, number: int) -> EncodedText:
         return self.parts[number]
 
-    def window_lengths(self, number: int) -> tuple[np.ndarray, np.ndarray]:
-        return self.parts[number].window_lengths(number)
+    def shard_lengths(self, number: int) -> Lengths:
+        return self.parts[number].shard_lengths(number)
 
 
-# 5, 3 and 1 batches of 12 tokens: 9 an epoch, so that steps of two batches span windows.
-WINDOWS = InWindows((TEXT, text_of(*[(5, 5)] * 6), text_of((2, 3), (3, 2))))
+# 5, 3 and 1 batches of 12 tokens: 9 an epoch, so that steps of two batches span shards.
+SHARDS = InShards((TEXT, text_of(*[(5, 5)] * 6), text_of((2, 3), (3, 2))))
 
 
-def test_steps_may_span_windows_and_an_epoch_has_all_of_them() -> None:
-    trainer = trainer_of(config(accumulate=2, epochs=2), WINDOWS)
+def test_steps_may_span_shards_and_an_epoch_has_all_of_them() -> None:
+    trainer = trainer_of(config(accumulate=2, epochs=2), SHARDS)
     assert (trainer.steps_per_epoch, trainer.total_steps) == (5, 10)
     steps = list(trainer.steps())
-    tokens = sum(len(part.tgt.ids) + len(part) for part in WINDOWS.parts)
+    tokens = sum(len(part.tgt.ids) + len(part) for part in SHARDS.parts)
     for of_epoch in (steps[:5], steps[5:]):
         assert sum(each.tgt_tokens for each in of_epoch) == tokens
         assert [each.ends_epoch for each in of_epoch] == [False] * 4 + [True]
 
 
 @pytest.mark.parametrize("stop", range(1, 10))
-def test_training_goes_on_from_within_any_window(stop: int) -> None:
+def test_training_goes_on_from_within_any_shard(stop: int) -> None:
     settings = config(dropout=0.3, accumulate=2, epochs=2)
-    straight = trainer_of(settings, WINDOWS)
+    straight = trainer_of(settings, SHARDS)
     expected = [numbers(progress) for progress in straight.steps()]
-    first = trainer_of(settings, WINDOWS)
+    first = trainer_of(settings, SHARDS)
     take(first, stop)
-    second = trainer_of(settings, WINDOWS, weights=2)
+    second = trainer_of(settings, SHARDS, weights=2)
     load_weights(second.model, weights(first))
     second.restore(first.state(), first.moments())
     assert [numbers(progress) for progress in second.steps()] == expected[stop:]

@@ -13,8 +13,8 @@ from transformer_cli.cli.display import pair_bar
 from transformer_cli.errors import UsageError
 
 if TYPE_CHECKING:
+    from transformer_cli.audit.checks import CorpusReport
     from transformer_cli.config.schema import Config
-    from transformer_cli.data.checks import CorpusReport
 
 
 def check(
@@ -47,8 +47,8 @@ def check(
     Example:
       transformer-cli check configs/toy.yaml
     """
+    from transformer_cli.audit.checks import check_corpus
     from transformer_cli.config.yaml import load_config
-    from transformer_cli.data.checks import check_corpus
     from transformer_cli.text.tokenizer import load_tokenizers
 
     run = options.run_directory(config, run_dir)
@@ -72,7 +72,7 @@ def check(
 def _refuse_unknown(names: Iterable[str]) -> None:
     from difflib import get_close_matches
 
-    from transformer_cli.data.checks import FINDINGS
+    from transformer_cli.audit.checks import FINDINGS
 
     for name in names:
         if name not in FINDINGS:

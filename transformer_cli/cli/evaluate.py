@@ -153,7 +153,7 @@ def _text(
     run: "RunDirectory", split: str | None, src: Path | None, ref: Path | None
 ) -> tuple[str, "ParallelText"]:
     """What to evaluate on, and its name; it is said if the run was trained on it."""
-    from transformer_cli.data.audit import trained_on
+    from transformer_cli.audit.text_audit import trained_on
     from transformer_cli.data.corpus import ParallelFiles, ParallelText
     from transformer_cli.data.sources import default_split, open_split
     from transformer_cli.runs.found import corpus_directory

@@ -157,7 +157,7 @@ def _follow(session: "Session", stop_requested: StopRequest, changed: bool) -> N
         changed: whether the run's settings are not as they were.
     """
     from transformer_cli.training.session import Record
-    from transformer_cli.training.trainer import Progress
+    from transformer_cli.training.trainer import StepResult
 
     step = session.trainer.step
     for reason in session.found_damaged:
@@ -171,7 +171,7 @@ def _follow(session: "Session", stop_requested: StopRequest, changed: bool) -> N
     with TrainingDisplay(session.trainer.total_steps, step) as display:
         for event in session.events(stop_requested):
             match event:
-                case Progress():
+                case StepResult():
                     display.step(event)
                 case Record():
                     display.record(event)

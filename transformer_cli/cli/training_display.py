@@ -9,7 +9,7 @@ from transformer_cli.cli.display import bar, log
 
 if TYPE_CHECKING:
     from transformer_cli.training.session import Record
-    from transformer_cli.training.trainer import Progress
+    from transformer_cli.training.trainer import StepResult
 
 _REFRESH_SECONDS = 0.5
 
@@ -30,7 +30,7 @@ class TrainingDisplay:
             "{percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} [{elapsed}<{remaining}{postfix}]"
         )
         self._tgt_tokens = 0
-        self._pieces = 1
+        self._chunks = 1
         self._refreshed = time.monotonic()
 
     def __enter__(self) -> Self:
@@ -44,17 +44,17 @@ class TrainingDisplay:
     ) -> None:
         self._bar.close()
 
-    def step(self, progress: "Progress") -> None:
+    def step(self, progress: "StepResult") -> None:
         """Move the bar; look at the loss now and then, since looking waits for a GPU."""
         from transformer_cli.model.perplexity import perplexity
 
         if progress.skipped:
             log(f"step {progress.step}: not a finite number in its loss or gradient; left out")
-        if progress.pieces != self._pieces:
-            self._pieces = progress.pieces
+        if progress.chunks != self._chunks:
+            self._chunks = progress.chunks
             log(
-                f"step {progress.step}: out of memory; from here on each batch is worked off in "
-                f"{progress.pieces} parts, and a step is of as many tokens as before"
+                f"step {progress.step}: out of memory; from here on each batch is split into "
+                f"{progress.chunks} chunks, and a step has as many tokens as before"
             )
         self._bar.update()
         self._tgt_tokens += progress.tgt_tokens
@@ -62,8 +62,8 @@ class TrainingDisplay:
         if self._bar.disable or elapsed < _REFRESH_SECONDS or not progress.tgt_tokens:
             return
         self._bar.set_postfix_str(
-            f"loss {progress.smoothed.item() / progress.tgt_tokens:.2f}, "
-            f"ppl {perplexity(progress.unsmoothed.item() / progress.tgt_tokens):.1f}, "
+            f"loss {progress.losses.loss.item() / progress.tgt_tokens:.2f}, "
+            f"ppl {perplexity(progress.losses.nll_loss.item() / progress.tgt_tokens):.1f}, "
             f"lr {progress.learning_rate:.1e}, {self._tgt_tokens / elapsed:.0f} tok/s",
             refresh=False,
         )

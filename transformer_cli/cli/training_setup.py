@@ -8,12 +8,11 @@ from pathlib import Path
 
 import torch
 
+from transformer_cli.audit.text_audit import TextAudit
 from transformer_cli.cli import options
 from transformer_cli.cli.display import warn
 from transformer_cli.config.origins import Origins
 from transformer_cli.config.schema import Config
-from transformer_cli.data.audit import TextAudit
-from transformer_cli.data.store import stored_survey
 from transformer_cli.inference import evaluation
 from transformer_cli.inference.translator import Translator
 from transformer_cli.model.transformer import build_model
@@ -126,7 +125,7 @@ def read_texts(settings: Config, run: RunDirectory, overwrite: bool, allow: bool
     is_begun = not overwrite and bool(list_checkpoints(run.checkpoints))
     audit = TextAudit(settings.data, allow, is_begun, corpus_directory(run))
     try:
-        return preparation.read_texts(settings.data, stored_survey(run.encoded), audit)
+        return preparation.read_texts(settings.data, read_survey(run.encoded), audit)
     finally:
         for note in audit.notes:
             where, _, what = note.partition(": ")

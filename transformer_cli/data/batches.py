@@ -1,14 +1,15 @@
-"""From token ids to padded batches: which sentences go together, and in what order."""
+"""Batching: bucket sentences by length within a token budget, and pad them."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from transformer_cli.data.encoded import EncodedText
+from transformer_cli.data.token_arrays import EncodedText, Lengths
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID
 
 
@@ -16,18 +17,18 @@ from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID
 class Batch:
     """Padded rows of token ids.
 
-    The source ends in EOS; the target is shifted: what goes in starts with BOS, what is to come out
-    ends in EOS.
+    The source ends in EOS. The target is shifted: the decoder's input starts with BOS, its labels
+    end in EOS.
     """
 
     src: Int[Tensor, "batch src"]
     tgt_in: Int[Tensor, "batch tgt"]
     tgt_out: Int[Tensor, "batch tgt"]
     tgt_tokens: int
-    """Target tokens to predict, padding aside."""
+    """Target tokens to predict, without padding."""
 
     def to(self, device: torch.device) -> "Batch":
-        """The same batch on ``device``, copied while the caller goes on."""
+        """Return the batch on ``device``, copied asynchronously."""
         if device.type == "cpu":
             return self
         src, tgt_in, tgt_out = (
@@ -38,95 +39,93 @@ class Batch:
 
 
 def plan_epoch(
-    text: EncodedText, batch_tokens: int, seed: int, epoch: int, window: int = 0
+    text: EncodedText, batch_tokens: int, seed: int, epoch: int, shard: int = 0
 ) -> list[np.ndarray]:
-    """The batches of one epoch as arrays of sentence numbers: a function of its arguments alone.
+    """Return the batches of one epoch as arrays of sentence indices.
 
-    Sentences of like length on both sides go together; which ones of them do, and the order of the
-    batches, changes from epoch to epoch.
+    The plan is a pure function of its arguments. Sentences of similar length on both sides share a
+    batch; ties and the order of batches are shuffled anew each epoch.
 
     Args:
         text: what to train on.
-        batch_tokens: most tokens of a side of a batch, end mark and padding included; a sentence
-            longer than that makes a batch of its own.
+        batch_tokens: token budget: the most tokens of a side of a batch, EOS and padding included.
+            A longer sentence is a batch of its own.
         seed: the experiment's seed.
         epoch: counted from 0.
-        window: which part of a corpus the text is, counted from 0.
+        shard: which shard of the corpus the text is, counted from 0.
     """
-    random = np.random.Generator(np.random.PCG64([seed, epoch, window]))
-    # Pairs of equal lengths are mixed.
+    random = np.random.Generator(np.random.PCG64([seed, epoch, shard]))
+    # Shuffles pairs of equal lengths.
     ties = random.random(len(text))
-    batches = list(_cut_sorted(text.src.lengths, text.tgt.lengths, ties, batch_tokens))
+    keys = _sort_keys(text.lengths)
+    order = np.lexsort((ties, keys.zigzag, keys.tgt))
+    batches = list(cut_by_tokens(order, np.maximum(keys.src, keys.tgt), batch_tokens))
     return [batches[index] for index in random.permutation(len(batches))]
 
 
-def count_batches(src_lengths: np.ndarray, tgt_lengths: np.ndarray, batch_tokens: int) -> int:
-    """How many batches ``plan_epoch`` makes of sentences of these lengths, in every epoch alike.
+def count_batches(lengths: Lengths, batch_tokens: int) -> int:
+    """Return how many batches ``plan_epoch`` makes, which is the same in every epoch.
 
     Args:
-        src_lengths: tokens of each pair's source, without marks.
-        tgt_lengths: tokens of its target.
-        batch_tokens: as ``plan_epoch`` is given.
+        lengths: tokens of each pair, without BOS and EOS.
+        batch_tokens: as in ``plan_epoch``.
     """
-    # As they are sorted there, but for ties, which are alike to the count: faster in one number.
-    src_lengths, tgt_lengths, winding = _wound(src_lengths, tgt_lengths)
-    turn = int(src_lengths.max(initial=0)) + 1
-    tgt_lengths, winding = np.divmod(np.sort(tgt_lengths * (2 * turn) + winding + turn), 2 * turn)
-    longest = np.maximum(np.abs(winding - turn), tgt_lengths)
-    return len(_cuts(longest, batch_tokens))
+    # Same order but for ties, which do not change the count: sorting one combined key is faster.
+    src, tgt, zigzag = _sort_keys(lengths)
+    offset = int(src.max(initial=0))
+    radix = 2 * offset + 1
+    tgt, zigzag = np.divmod(np.sort(tgt * radix + zigzag + offset), radix)
+    longest = np.maximum(np.abs(zigzag - offset), tgt)
+    return len(_batch_ends(longest, batch_tokens))
 
 
-def _cut_sorted(
-    src_lengths: np.ndarray, tgt_lengths: np.ndarray, ties: np.ndarray, batch_tokens: int
-) -> Iterator[np.ndarray]:
-    """Batches by rising length; pairs of equal lengths are sorted by ``ties``."""
-    src_lengths, tgt_lengths, winding = _wound(src_lengths, tgt_lengths)
-    order = np.lexsort((ties, winding, tgt_lengths))
-    return cut_by_tokens(order, np.maximum(src_lengths, tgt_lengths), batch_tokens)
+class _SortKeys(NamedTuple):
+    """Lengths with EOS, and the key that orders pairs of one target length."""
+
+    src: np.ndarray
+    tgt: np.ndarray
+    zigzag: np.ndarray
 
 
-def _wound(
-    src_lengths: np.ndarray, tgt_lengths: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Lengths with their end marks, and what to sort pairs of equal target lengths by."""
-    src_lengths, tgt_lengths = src_lengths + 1, tgt_lengths + 1
-    # Source lengths rise where the target's is even and fall where it is odd, so that neighbours
-    # are alike at the seams too.
-    return src_lengths, tgt_lengths, np.where(tgt_lengths % 2 == 0, src_lengths, -src_lengths)
+def _sort_keys(lengths: Lengths) -> _SortKeys:
+    src, tgt = lengths.src + 1, lengths.tgt + 1
+    # Zigzag: source lengths rise where the target's is even and fall where it is odd, so that
+    # neighbours are similar across a change of target length too.
+    return _SortKeys(src, tgt, np.where(tgt % 2 == 0, src, -src))
 
 
 def cut_by_tokens(
     order: np.ndarray, lengths: np.ndarray, batch_tokens: int
 ) -> Iterator[np.ndarray]:
-    """Cut ``order`` into runs that fill at most ``batch_tokens`` when padded to their longest."""
+    """Yield slices of ``order`` that take at most ``batch_tokens`` when padded to their longest."""
     start = 0
-    for end in _cuts(lengths[order], batch_tokens):
+    for end in _batch_ends(lengths[order], batch_tokens):
         yield order[start:end]
         start = end
 
 
-def _cuts(lengths: np.ndarray, batch_tokens: int) -> list[int]:
-    """Where each batch of sentences of these lengths, taken in this order, ends."""
+def _batch_ends(lengths: np.ndarray, batch_tokens: int) -> list[int]:
+    """Return the index after each batch's last sentence, for sentences in this order."""
     if not len(lengths):
         return []
-    # Neighbours of one length are looked at together: a window has ten times fewer such runs.
+    # Work on runs of equal lengths: a shard has ten times fewer of them than sentences.
     firsts = np.flatnonzero(np.diff(lengths, prepend=lengths[0] - 1))
-    ends = np.append(firsts[1:], len(lengths)).tolist()
-    cuts = []
+    run_ends = np.append(firsts[1:], len(lengths)).tolist()
+    ends = []
     start = longest = 0
-    for first, end, length in zip(firsts.tolist(), ends, lengths[firsts].tolist(), strict=True):
+    for first, end, length in zip(firsts.tolist(), run_ends, lengths[firsts].tolist(), strict=True):
         longest = max(longest, length)
         if first > start and longest * (first - start + 1) > batch_tokens:
-            cuts.append(first)
+            ends.append(first)
             start, longest = first, length
         while end - start > (most := max(1, batch_tokens // max(1, longest))):
             start, longest = start + most, length
-            cuts.append(start)
-    return [*cuts, len(lengths)]
+            ends.append(start)
+    return [*ends, len(lengths)]
 
 
 def collate(text: EncodedText, indices: np.ndarray) -> Batch:
-    """The batch of the sentences ``indices``."""
+    """Return the sentences at ``indices`` as a padded batch."""
     return Batch(
         src=pad_rows([[*text.src[index], EOS_ID] for index in indices]),
         tgt_in=pad_rows([[BOS_ID, *text.tgt[index]] for index in indices]),
@@ -135,8 +134,8 @@ def collate(text: EncodedText, indices: np.ndarray) -> Batch:
     )
 
 
-def no_pairs() -> Batch:
-    """A batch of one empty pair with nothing to predict: its loss and its gradients are zero."""
+def make_dummy_batch() -> Batch:
+    """Return a batch with nothing to predict: its loss and gradients are zero."""
     return Batch(
         src=torch.tensor([[EOS_ID]]),
         tgt_in=torch.tensor([[BOS_ID]]),
@@ -146,7 +145,7 @@ def no_pairs() -> Batch:
 
 
 def pad_rows(rows: list[list[int]]) -> Int[Tensor, "batch longest"]:
-    """Rows of ids, filled up with padding at their ends."""
+    """Return rows of ids as a tensor, padded on the right."""
     padded = np.full((len(rows), max(map(len, rows))), PAD_ID, dtype=np.int64)
     for row, ids in zip(padded, rows, strict=True):
         row[: len(ids)] = ids

@@ -40,5 +40,5 @@ def copy_lines(data: CopyData, split: str) -> ParallelText:
 
 
 def _is_for_training(line: str) -> bool:
-    """Decided by the line alone, so that splits are disjoint however many lines each has."""
+    """Return whether a line is for ``train``, by itself alone, so that splits are disjoint."""
     return hashlib.sha256(line.encode()).digest()[0] >= 64

@@ -1,20 +1,20 @@
-"""How long lines are."""
+"""Percentiles of line lengths."""
 
 from collections.abc import Sequence
 
 import numpy as np
 
 PERCENTILES = (50, 90, 99, 100)
-"""Those that a person is shown."""
+"""The percentiles that are printed."""
 
 
 def percentiles(counts: np.ndarray, shares: Sequence[float]) -> list[int]:
-    """The smallest values that so many per cent of all are not above.
+    """Return percentiles of values of which ``counts[n]`` are n.
 
     Args:
-        counts: how many there are of 0, 1, 2, …; at least one in all.
+        counts: a histogram of at least one value.
         shares: 0 to 100.
     """
-    up_to = np.cumsum(counts)
-    below = np.ceil(up_to[-1] * (np.asarray(shares) / 100) - 1).clip(min=0)
-    return [int(each) for each in np.searchsorted(up_to, below, side="right")]
+    values = np.arange(len(counts))
+    found = np.percentile(values, shares, weights=counts, method="inverted_cdf")
+    return [int(each) for each in found]

@@ -1,23 +1,23 @@
-"""Subword sampling: training text cut into other subwords each time it is read."""
+"""Subword regularization: each epoch segments the training text anew."""
 
 from dataclasses import dataclass
 
-from transformer_cli.data.encoded import EncodedText, TokenStore
+from transformer_cli.data.token_arrays import EncodedText, TokenArray
 from transformer_cli.text.subwords import SubwordTokenizer
 from transformer_cli.text.vocabulary import UNK_ID
 
 
 @dataclass(frozen=True)
-class SampledSubwords:
-    """BPE-dropout (Provilkov et al. 2020) of one or both sides of some pairs.
+class BpeDropout:
+    """BPE-dropout (Provilkov et al. 2020) of one or both sides.
 
     Attributes:
         src: the source side's tokenizer.
         tgt: the target side's.
-        src_rate: probability that a merge of the source side is left out; 0 changes nothing.
+        src_rate: probability of leaving out a merge on the source side; 0 changes nothing.
         tgt_rate: the same of the target side.
-        max_length: a sentence that would have more tokens than this stays as it is, and so does
-            one with an unknown character.
+        max_length: a sentence that would get more tokens than this keeps its segmentation, and so
+            does one with an unknown token.
     """
 
     src: SubwordTokenizer
@@ -27,22 +27,22 @@ class SampledSubwords:
     max_length: int
 
     def __call__(self, text: EncodedText, seed: int) -> EncodedText:
-        """The same pairs in subwords that ``seed`` decides."""
+        """Return the same pairs in subwords drawn with ``seed``."""
         return EncodedText(
-            self._side(text.src, self.src, self.src_rate, seed),
+            self._sample(text.src, self.src, self.src_rate, seed),
             # Other draws than the source's.
-            self._side(text.tgt, self.tgt, self.tgt_rate, seed ^ 1),
+            self._sample(text.tgt, self.tgt, self.tgt_rate, seed ^ 1),
         )
 
-    def _side(
-        self, side: TokenStore, tokenizer: SubwordTokenizer, rate: float, seed: int
-    ) -> TokenStore:
+    def _sample(
+        self, side: TokenArray, tokenizer: SubwordTokenizer, rate: float, seed: int
+    ) -> TokenArray:
         if not rate:
             return side
         whole: list[list[int]] = [side[index].tolist() for index in range(len(side))]
         sampled = tokenizer.sample(whole, rate, seed)
-        return TokenStore.of(
-            # What an unknown token stood for is not known any more.
+        return TokenArray.from_sentences(
+            # The ids no longer tell which text an unknown token stands for.
             new if len(new) <= self.max_length and UNK_ID not in old else old
             for old, new in zip(whole, sampled, strict=True)
         )

@@ -1,47 +1,38 @@
-"""Text as token ids on disk: written once as a stream, read page by page.
+"""The training text as token ids on disk, read page by page.
 
-A store is a directory of three files. ``pages`` holds one page after another, each with its
-checksums (see data/pages.py), ``index`` where each page starts (int64, little-endian), and
-``store.json`` what they were made of. It appears by one rename, complete.
+A store is a directory of three files: ``pages`` has the pages with their checksums (data/pages.py),
+``index`` where each page starts (int64, little-endian), and ``store.json`` what they were made of.
+data/store_writer.py writes it; it appears by one rename, complete.
 
-Opening one reads store.json alone, as long as the files are of the size and from the time that are
-noted there; no bit of a page is used before its checksum has been compared. So a store of any size
-is opened at once, and damage is noticed where it would be used.
+Opening a store reads store.json alone, provided that the files have the sizes and times in it. A
+page's checksum is verified when it is read, so that damage is found before damaged ids are used.
 """
 
 import os
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing, contextmanager
-from dataclasses import dataclass, replace
-from itertools import islice
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Literal, TypeVar
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict
 
-from transformer_cli.data.encoded import EncodedText
-from transformer_cli.data.encoding import Encode, Pairs
-from transformer_cli.data.pages import packed_lengths, read_lengths, read_page
-from transformer_cli.data.sealed import read_sealed, write_sealed
-from transformer_cli.data.streamed import StreamedLines, StreamedText, Survey
+from transformer_cli.data.checksummed_json import read_checksummed, write_checksummed
+from transformer_cli.data.pages import read_lengths, read_page
+from transformer_cli.data.streamed import Survey
+from transformer_cli.data.token_arrays import EncodedText, Lengths, SrcTgt
 from transformer_cli.errors import RunError
-from transformer_cli.files import whole_directory
-from transformer_cli.text.lines import Progress
 
-PAGE_PAIRS = 256
-"""Neighbouring pairs that stay together, so that they are read in one go."""
-
-_DESCRIPTION = "store.json"
-_PAGES, _INDEX = "pages", "index"
-_START = 8  # bytes of a page's place in the index
+METADATA, PAGES, INDEX = "store.json", "pages", "index"
+INDEX_BYTES = 8
+"""Bytes of an entry of the index."""
 
 T = TypeVar("T")
 
 
-class _Description(BaseModel):
-    """What store.json says."""
+class StoreMetadata(BaseModel):
+    """Content of store.json."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
@@ -50,7 +41,7 @@ class _Description(BaseModel):
     page_pairs: int
     """Pairs of every page but the last."""
     tokenizer: str
-    """The fingerprint of the tokenizer that made the ids."""
+    """Fingerprint of the tokenizers."""
     src_tokens: int
     tgt_tokens: int
     files: dict[str, tuple[int, int]]
@@ -59,19 +50,19 @@ class _Description(BaseModel):
 
 @dataclass(frozen=True)
 class EncodedStore:
-    """The training text as token ids on disk. Nothing of it is held here.
+    """The training text as token ids on disk; none of it is kept in memory.
 
     Attributes:
         directory: where it is.
-        pairs: how many there are.
-        page_pairs: how many a page has, except that the last one may have fewer.
-        src_tokens: tokens of all sources, without begin and end marks.
+        pairs: number of pairs.
+        page_pairs: pairs of every page but the last, which may have fewer.
+        src_tokens: tokens of all sources, without BOS and EOS.
         tgt_tokens: tokens of all targets.
-        text_sum: the text's sum, as in its survey.
-        tokenizer: the fingerprint of the tokenizer that made the ids.
+        text_sha256: SHA-256 of the text, as in its survey.
+        tokenizer: fingerprint of the tokenizers.
 
     Raises of its methods:
-        RunError: the files are not there any more, or not what they were.
+        RunError: the files are missing or damaged.
     """
 
     directory: Path
@@ -79,49 +70,61 @@ class EncodedStore:
     page_pairs: int
     src_tokens: int
     tgt_tokens: int
-    text_sum: str
+    text_sha256: str
     tokenizer: str
+
+    @classmethod
+    def from_metadata(cls, directory: Path, metadata: StoreMetadata) -> "EncodedStore":
+        """Return the store in ``directory``, whose store.json says ``metadata``."""
+        return cls(
+            directory,
+            pairs=metadata.survey.pairs,
+            page_pairs=metadata.page_pairs,
+            src_tokens=metadata.src_tokens,
+            tgt_tokens=metadata.tgt_tokens,
+            text_sha256=metadata.survey.text_sum,
+            tokenizer=metadata.tokenizer,
+        )
 
     def __len__(self) -> int:
         return self.pairs
 
     @property
-    def pages(self) -> int:
-        """The number of pages."""
+    def num_pages(self) -> int:
+        """Number of pages."""
         return -(-self.pairs // self.page_pairs)
 
-    def read(self, pages: Iterable[int]) -> Iterator[EncodedText]:
-        """The pairs of each of these pages."""
-        return self._each(pages, read_page)
+    def read_pages(self, pages: Iterable[int]) -> Iterator[EncodedText]:
+        """Yield the pairs of each of these pages."""
+        return self._read(pages, read_page)
 
-    def lengths(self, pages: Iterable[int]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Tokens of source and target of each pair of each of these pages; no ids are read."""
-        return self._each(pages, read_lengths)
+    def read_lengths(self, pages: Iterable[int]) -> Iterator[Lengths]:
+        """Yield the lengths of the pairs of each of these pages; no ids are read."""
+        return self._read(pages, read_lengths)
 
-    def length_counts(self) -> tuple[np.ndarray, np.ndarray]:
-        """How many sources, and how many targets, have 0, 1, 2, … tokens."""
-        src_counts, tgt_counts = np.zeros(1, np.int64), np.zeros(1, np.int64)
-        for src_lengths, tgt_lengths in self.lengths(range(self.pages)):
-            src_counts = _counted(src_counts, src_lengths)
-            tgt_counts = _counted(tgt_counts, tgt_lengths)
-        return src_counts, tgt_counts
+    def count_lengths(self) -> SrcTgt[np.ndarray]:
+        """Return histograms: how many sources, and how many targets, have 0, 1, 2, … tokens."""
+        src, tgt = np.zeros(1, np.int64), np.zeros(1, np.int64)
+        for lengths in self.read_lengths(range(self.num_pages)):
+            src, tgt = _add_counts(src, lengths.src), _add_counts(tgt, lengths.tgt)
+        return SrcTgt(src, tgt)
 
     def is_whole(self) -> bool:
-        """Whether every page is as it was written; all of them are read."""
+        """Read all pages and return whether their checksums match."""
         try:
-            for _ in self.read(range(self.pages)):
+            for _ in self.read_pages(range(self.num_pages)):
                 pass
         except RunError:
             return False
         return True
 
-    def _each(self, pages: Iterable[int], read: Callable[[BinaryIO, int, int], T]) -> Iterator[T]:
-        with _opened(self.directory / _PAGES) as file, _opened(self.directory / _INDEX) as index:
+    def _read(self, pages: Iterable[int], read: Callable[[BinaryIO, int, int], T]) -> Iterator[T]:
+        with _open(self.directory / PAGES) as file, _open(self.directory / INDEX) as index:
             size = file.seek(0, os.SEEK_END)
             for number in pages:
                 pairs = min(self.page_pairs, self.pairs - number * self.page_pairs)
                 try:
-                    file.seek(_start(index, number, size))
+                    file.seek(_read_start(index, number, size))
                     yield read(file, number, pairs)
                 except ValueError as error:
                     raise RunError(
@@ -131,173 +134,74 @@ class EncodedStore:
                     ) from error
 
 
-def write_store(
-    directory: Path,
-    text: StreamedText,
-    encode: Encode,
-    tokenizer: str,
-    progress: Progress,
-    page_pairs: int = PAGE_PAIRS,
-) -> EncodedStore:
-    """Encode ``text`` into the new directory ``directory``.
+def open_store(directory: Path, text_sha256: str, tokenizer: str) -> EncodedStore | None:
+    """Return the store in ``directory``, or None if it is damaged or of another text or tokenizer.
+
+    Nothing is written. Where the files have the sizes in store.json but other times, as copies do,
+    every page is read and verified.
 
     Args:
-        directory: it must not exist yet.
-        text: what to encode, gone through once.
-        encode: what makes ids of it.
-        tokenizer: the fingerprint of the tokenizers that ``encode`` uses.
-        progress: wraps the sources' lines, given what is done with them, to draw a bar.
-        page_pairs: pairs of a page.
-
-    Raises:
-        CorpusError: the text is not any more what it was when it was surveyed.
-        TokenizerError: it cannot be encoded.
-        OSError: the files cannot be written; nothing is left of them.
+        directory: need not exist.
+        text_sha256: SHA-256 of the text, as in its survey.
+        tokenizer: fingerprint of the tokenizers.
     """
-    with whole_directory(directory) as temporary:
-        pages = _in_pages(_watched(text, progress), page_pairs)
-        with closing(encode(pages)) as encoded:
-            src_tokens, tgt_tokens = _write_pages(temporary, encoded)
-        stamp = text.source.stamp()
-        text.refuse_if_changed()
-        description = _Description(
-            survey=replace(text.survey, stamp=stamp),
-            page_pairs=page_pairs,
-            tokenizer=tokenizer,
-            src_tokens=src_tokens,
-            tgt_tokens=tgt_tokens,
-            files=_times(temporary),
-        )
-        write_sealed(temporary / _DESCRIPTION, description)
-    return _described(directory, description)
+    store = open_checked_store(directory, text_sha256, tokenizer)
+    metadata = _read_metadata(directory)
+    if store is None or metadata is None:
+        return None
+    return store if metadata.files == stat_files(directory) or store.is_whole() else None
 
 
-def open_store(directory: Path, text_sum: str, tokenizer: str) -> EncodedStore | None:
-    """The store in ``directory``, if it is whole and holds this text in these tokens.
+def open_checked_store(directory: Path, text_sha256: str, tokenizer: str) -> EncodedStore | None:
+    """Open a store as ``open_store`` does, where another process has just verified it.
 
-    Nothing is written. Where the files' sizes are those that are noted but their times are not, as
-    those of a copy, every page is read and checked.
-
-    Args:
-        directory: where it is, if it is there.
-        text_sum: the one of the text's survey.
-        tokenizer: the fingerprint of the tokenizers.
+    The files' times are ignored: machines that share a file system may see different ones.
     """
-    store = open_checked_store(directory, text_sum, tokenizer)
-    description = _read_description(directory)
-    if store is None or description is None:
+    metadata = _read_metadata(directory)
+    if metadata is None:
         return None
-    return store if description.files == _times(directory) or store.is_whole() else None
-
-
-def open_checked_store(directory: Path, text_sum: str, tokenizer: str) -> EncodedStore | None:
-    """As ``open_store``, for a store that another process has just opened so.
-
-    Its files' times are not looked at, since machines that share a file system may see different
-    ones.
-    """
-    description = _read_description(directory)
-    if description is None:
-        return None
-    if (description.survey.text_sum, description.tokenizer) != (text_sum, tokenizer):
-        return None
+    store = EncodedStore.from_metadata(directory, metadata)
     try:
-        found = _times(directory)
+        is_complete = _sizes(stat_files(directory)) == _sizes(metadata.files)
     except OSError:
         return None
-    if _sizes(found) != _sizes(description.files):
-        return None
-    return _described(directory, description)
+    is_same = (store.text_sha256, store.tokenizer) == (text_sha256, tokenizer)
+    return store if is_same and is_complete else None
 
 
-def note_times(directory: Path, survey: Survey) -> None:
-    """Note when the files of a whole store were changed, and when those of its text were.
+def refresh_metadata(directory: Path, survey: Survey) -> None:
+    """Write the present times of a store's files, and its text's survey, into store.json.
 
     Args:
         directory: what ``open_store`` has just opened; nobody else may write to it meanwhile.
-        survey: its text's.
+        survey: of the text.
 
     Raises:
-        OSError: store.json cannot be written; it is as it was.
+        OSError: store.json cannot be written; it is left as it was.
     """
-    description = _read_description(directory)
-    if description is None:
-        return
-    renewed = description.model_copy(update={"survey": survey, "files": _times(directory)})
-    if renewed != description:
-        write_sealed(directory / _DESCRIPTION, renewed)
+    if metadata := _read_metadata(directory):
+        renewed = metadata.model_copy(update={"survey": survey, "files": stat_files(directory)})
+        if renewed != metadata:
+            write_checksummed(directory / METADATA, renewed)
 
 
-def stored_survey(directory: Path) -> Survey | None:
-    """What is known of the text that the store in ``directory`` was made of, if it is there."""
-    description = _read_description(directory)
-    return None if description is None else description.survey
+def read_survey(directory: Path) -> Survey | None:
+    """Return the survey of the text in the store, or None if there is no store."""
+    metadata = _read_metadata(directory)
+    return None if metadata is None else metadata.survey
 
 
-def _read_description(directory: Path) -> _Description | None:
-    return read_sealed(directory / _DESCRIPTION, _Description)
+def _read_metadata(directory: Path) -> StoreMetadata | None:
+    return read_checksummed(directory / METADATA, StoreMetadata)
 
 
-def _described(directory: Path, description: _Description) -> EncodedStore:
-    return EncodedStore(
-        directory,
-        pairs=description.survey.pairs,
-        page_pairs=description.page_pairs,
-        src_tokens=description.src_tokens,
-        tgt_tokens=description.tgt_tokens,
-        text_sum=description.survey.text_sum,
-        tokenizer=description.tokenizer,
-    )
-
-
-def _watched(text: StreamedText, progress: Progress) -> Iterator[tuple[str, str]]:
-    """The pairs of ``text``, with a bar drawn by their sources."""
-    targets: deque[str] = deque()
-
-    def sources() -> Iterator[str]:
-        for src, tgt in text.pairs():
-            targets.append(tgt)
-            yield src
-
-    for src in progress(StreamedLines(sources, len(text)), "encoding"):
-        yield src, targets.popleft()
-
-
-def _in_pages(pairs: Iterator[tuple[str, str]], size: int) -> Iterator[Pairs]:
-    while page := list(islice(pairs, size)):
-        yield page
-
-
-def _write_pages(directory: Path, pages: Iterable[bytes]) -> tuple[int, int]:
-    """Write pages and their index; give the number of source and of target tokens."""
-    src_tokens = tgt_tokens = start = 0
-    with (directory / _PAGES).open("wb") as file, (directory / _INDEX).open("wb") as index:
-        for page in pages:
-            index.write(start.to_bytes(_START, "little"))
-            file.write(page)
-            start += len(page)
-            src_lengths, tgt_lengths = packed_lengths(page)
-            src_tokens += int(src_lengths.sum())
-            tgt_tokens += int(tgt_lengths.sum())
-    return src_tokens, tgt_tokens
-
-
-def _start(index: BinaryIO, number: int, size: int) -> int:
-    """Where a page starts in a file of ``size`` bytes, by the index.
+def stat_files(directory: Path) -> dict[str, tuple[int, int]]:
+    """Return the size and the time of change of each file of a store.
 
     Raises:
-        ValueError: the index does not say, or not a place in the file.
+        OSError: a file is missing.
     """
-    index.seek(number * _START)
-    data = index.read(_START)
-    start = int.from_bytes(data, "little")
-    if len(data) < _START or start >= size:
-        raise ValueError("the index is damaged")
-    return start
-
-
-def _times(directory: Path) -> dict[str, tuple[int, int]]:
-    stats = {name: (directory / name).stat() for name in (_PAGES, _INDEX)}
+    stats = {name: (directory / name).stat() for name in (PAGES, INDEX)}
     return {name: (stat.st_size, stat.st_mtime_ns) for name, stat in stats.items()}
 
 
@@ -305,15 +209,29 @@ def _sizes(files: dict[str, tuple[int, int]]) -> dict[str, int]:
     return {name: size for name, (size, _) in files.items()}
 
 
-def _counted(counts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """``counts``, and those of ``lengths`` added."""
-    more: np.ndarray = np.bincount(lengths, minlength=len(counts))
-    more[: len(counts)] += counts
-    return more
+def _read_start(index: BinaryIO, number: int, size: int) -> int:
+    """Return where a page starts in a file of ``size`` bytes.
+
+    Raises:
+        ValueError: the index is too short, or its entry is beyond the file.
+    """
+    index.seek(number * INDEX_BYTES)
+    entry = index.read(INDEX_BYTES)
+    start = int.from_bytes(entry, "little")
+    if len(entry) < INDEX_BYTES or start >= size:
+        raise ValueError("the index is damaged")
+    return start
+
+
+def _add_counts(counts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """Return the histogram ``counts`` with ``lengths`` added."""
+    added: np.ndarray = np.bincount(lengths, minlength=len(counts))
+    added[: len(counts)] += counts
+    return added
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[BinaryIO]:
+def _open(path: Path) -> Iterator[BinaryIO]:
     try:
         with path.open("rb") as file:
             yield file

@@ -21,7 +21,7 @@ from transformer_cli.files import sha256, write_text
 from transformer_cli.model.attention import MultiHeadAttention
 from transformer_cli.model.embeddings import Embedding, sinusoids
 from transformer_cli.model.layers import DecoderLayer, LayerCache
-from transformer_cli.model.products import products_of
+from transformer_cli.model.linear import fused_linears
 from transformer_cli.model.transformer import DecoderState, Transformer
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.trained import Trained
@@ -216,8 +216,8 @@ def _traceable(model: Transformer) -> Transformer:
     for module in model.modules():
         if isinstance(module, MultiHeadAttention):
             module.__class__ = _Attention
-    for product in products_of(model):
-        product.be_plain()
+    for linear in fused_linears(model):
+        linear.use_torch_linear()
     _fix_positions(model.src_embedding, SRC_POSITIONS)
     _fix_positions(model.tgt_embedding, TGT_POSITIONS)
     return model

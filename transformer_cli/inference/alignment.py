@@ -9,9 +9,9 @@ from jaxtyping import Int
 from torch import Tensor, nn
 
 from transformer_cli.data.batches import cut_by_tokens, pad_rows
-from transformer_cli.model.attention import recorded_attention
+from transformer_cli.model.attention import record_attention
 from transformer_cli.model.device import autocast
-from transformer_cli.model.products import packed_weights
+from transformer_cli.model.linear import pack_weights
 from transformer_cli.model.transformer import Transformer
 from transformer_cli.text.vocabulary import BOS_ID
 
@@ -41,7 +41,7 @@ def aligned_sources(
     device = next(model.parameters()).device
     lengths = np.array([max(map(len, pair)) for pair in zip(sources, targets, strict=True)])
     order = np.argsort(-lengths, kind="stable")
-    with autocast(device, precision), packed_weights(model):
+    with autocast(device, precision), pack_weights(model):
         for batch in cut_by_tokens(order, lengths, batch_tokens):
             found = _most_looked_at(
                 model,
@@ -57,8 +57,8 @@ def _most_looked_at(
     model: Transformer, src: Int[Tensor, "batch src"], tgt_in: Int[Tensor, "batch tgt"]
 ) -> Int[Tensor, "batch tgt"]:
     attentions = nn.ModuleList(layer.cross_attention for layer in model.decoder_layers())
-    with recorded_attention(attentions) as recorded:
-        model.features(src, tgt_in)
+    with record_attention(attentions) as recorded:
+        model.hidden_states(src, tgt_in)
     # (batch, heads, tgt, src) of each layer -> (batch, tgt, src)
     looks = torch.stack([calls[0].float().mean(dim=1) for calls in recorded.values()]).mean(dim=0)
     ends = (src != model.pad_id).sum(dim=1) - 1

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from transformer_cli.errors import InputError
 from transformer_cli.inference.translator import Translator
-from transformer_cli.model.attention import recorded_attention
+from transformer_cli.model.attention import record_attention
 from transformer_cli.model.device import autocast
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID
 
@@ -73,8 +73,8 @@ def attention_maps(
     device = next(model.parameters()).device
     src = torch.tensor([[*source, EOS_ID]], device=device)
     tgt_in = torch.tensor([[BOS_ID, *translation]], device=device)
-    with autocast(device, translator.precision), recorded_attention(model) as recorded:
-        model.features(src, tgt_in)
+    with autocast(device, translator.precision), record_attention(model) as recorded:
+        model.hidden_states(src, tgt_in)
 
     def stacked(stack: str, kind: str, layers: int) -> Tensor:
         weights = [recorded[f"{stack}.{layer}.{kind}"][0][0] for layer in range(layers)]

@@ -10,7 +10,7 @@ from transformer_cli.data.batches import cut_by_tokens, pad_rows
 from transformer_cli.inference.search import NOT_FORCED, Hypothesis, SearchOptions, search
 from transformer_cli.inference.workers import map_on_cores
 from transformer_cli.model.device import autocast
-from transformer_cli.model.products import packed_weights
+from transformer_cli.model.linear import pack_weights
 from transformer_cli.model.transformer import Transformer
 
 
@@ -58,7 +58,7 @@ def search_batches(
                 _padded([prefixes[index] for index in batch], device),
             )
 
-    with autocast(device, precision), packed_weights(model):
+    with autocast(device, precision), pack_weights(model):
         for batch, found in zip(batches, map_on_cores(search_batch, batches, device), strict=True):
             for index, hypotheses in zip(batch, found, strict=True):
                 outputs[index] = hypotheses

@@ -9,7 +9,7 @@ from torch.nn import functional as F
 
 from transformer_cli.data.batches import collate, cut_by_tokens
 from transformer_cli.data.corpus import ParallelText
-from transformer_cli.data.encoded import EncodedText, encode_text
+from transformer_cli.data.token_arrays import EncodedText, encode_text
 from transformer_cli.errors import CorpusError
 from transformer_cli.inference.lines import CutLine, ignore, never
 from transformer_cli.inference.translator import Translator

@@ -94,14 +94,14 @@ def _continuations(
 
     Where a token is ``forced`` on a sentence, all others have probability 0.
     """
-    features = model.step(tokens, state).flatten(0, 1)
-    rows = max(1, _CHUNK_ELEMENTS[features.device.type] // model.tgt_size)
+    hidden_states = model.step(tokens, state).flatten(0, 1)
+    rows = max(1, _CHUNK_ELEMENTS[hidden_states.device.type] // model.tgt_size)
     if forced is not None:
         forced = forced.repeat_interleave(tokens.size(1))
     best = []
-    for start in range(0, len(features), rows):
+    for start in range(0, len(hidden_states), rows):
         part = slice(start, start + rows)
-        log_probabilities = model.logits(features[part]).float().log_softmax(dim=1)
+        log_probabilities = model.logits(hidden_states[part]).float().log_softmax(dim=1)
         if forced is None:
             log_probabilities.index_fill_(1, banned, float("-inf"))
         else:
@@ -165,7 +165,7 @@ def _greedy(
     prefixes: Int[Tensor, "batch prefix"] | None = None,
 ) -> list[Hypothesis]:
     """The most likely token at each step, until the end mark."""
-    state = model.start(src)
+    state = model.init_state(src)
     banned = _banned(options, src.device)
     rows = torch.arange(src.size(0), device=src.device)  # which sentence each row is
     live = torch.ones_like(rows, dtype=torch.bool)
@@ -184,7 +184,7 @@ def _greedy(
             break
         if number_live <= _LIVE_SHARE * len(rows):
             kept = live.nonzero()[:, 0]
-            state.keep(kept)
+            state.select(kept)
             rows, live, tokens = rows[kept], live[kept], tokens[kept]
     return [
         Hypothesis(_up_to(ids, options.eos_id), total)
@@ -210,7 +210,7 @@ def _beam(
     size = options.beam_size
     ended: list[list[Hypothesis]] = [[] for _ in range(src.size(0))]
     limits = max_lengths.tolist()
-    state = model.start(src, size)
+    state = model.init_state(src, size)
     banned = _banned(options, src.device)
     sentences = list(range(src.size(0)))  # which sentence each row of the batch is
     # All hypotheses of a sentence begin alike: one is enough until they differ.
@@ -246,7 +246,7 @@ def _beam(
             break
         if len(live) <= _LIVE_SHARE * len(sentences):
             kept = torch.tensor(live, device=src.device)
-            state.keep(kept)
+            state.select(kept)
             written, totals = written[kept], totals[kept]
             sentences = [sentences[row] for row in live]
     # Of equals the one that ended first stays first.

@@ -10,9 +10,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from transformer_cli.model.dropout import Dropout
-from transformer_cli.model.products import Product
+from transformer_cli.model.linear import FusedLinear
 
-_FEW_QUERIES = 16
+_MAX_UNFUSED_QUERIES = 16
 
 
 class MultiHeadAttention(nn.Module):
@@ -32,10 +32,10 @@ class MultiHeadAttention(nn.Module):
         self.key = nn.Linear(d_model, d_model)
         self.value = nn.Linear(d_model, d_model)
         self.output = nn.Linear(d_model, d_model)
-        self._to_all = Product(self.query, self.key, self.value)
-        self._to_queries = Product(self.query)
-        self._to_keys_values = Product(self.key, self.value)
-        self._to_output = Product(self.output)
+        self._qkv = FusedLinear(self.query, self.key, self.value)
+        self._q = FusedLinear(self.query)
+        self._kv = FusedLinear(self.key, self.value)
+        self._out = FusedLinear(self.output)
         self._recorded: list[Tensor] | None = None
 
     def forward(
@@ -45,13 +45,13 @@ class MultiHeadAttention(nn.Module):
         mask: Bool[Tensor, "batch 1 #query key"] | None = None,
         causal: bool = False,
     ) -> Float[Tensor, "batch query d_model"]:
-        """Let each position of ``x`` look at ``memory`` where ``mask`` is True.
+        """Attend from each position of ``x`` to ``memory`` where ``mask`` is True.
 
         Args:
-            x: what asks.
-            memory: what is looked at.
-            mask: True means 'may attend'; None lets everything attend.
-            causal: position i of ``x`` sees positions up to i of ``memory`` only; no mask then.
+            x: queries.
+            memory: keys and values.
+            mask: True means 'may attend'; None masks nothing.
+            causal: position i of ``x`` attends to positions up to i of ``memory``; no mask then.
         """
         if x is memory:
             queries, keys, values = self.queries_keys_values(x)
@@ -62,27 +62,27 @@ class MultiHeadAttention(nn.Module):
     def keys_values(
         self, memory: Float[Tensor, "batch key d_model"]
     ) -> tuple[Float[Tensor, "batch heads key d_head"], Float[Tensor, "batch heads key d_head"]]:
-        """The projected keys and values of ``memory``, which a decoder keeps between steps."""
-        keys, values = self._split(self._to_keys_values(memory), 2)
+        """Return the projected keys and values of ``memory``, which a decoder caches."""
+        keys, values = self._split(self._kv(memory), 2)
         return keys, values
 
     def queries(
         self, x: Float[Tensor, "batch query d_model"]
     ) -> Float[Tensor, "batch heads query d_head"]:
-        """The projected queries of ``x``."""
-        (queries,) = self._split(self._to_queries(x), 1)
+        """Return the projected queries of ``x``."""
+        (queries,) = self._split(self._q(x), 1)
         return queries
 
     def queries_keys_values(
         self, x: Float[Tensor, "batch position d_model"]
     ) -> tuple[Float[Tensor, "batch heads position d_head"], ...]:
-        """All three projections of ``x``, by one product."""
-        return self._split(self._to_all(x), 3)
+        """Return all three projections of ``x``, computed as one GEMM."""
+        return self._split(self._qkv(x), 3)
 
     def _split(
         self, projected: Float[Tensor, "batch position width"], count: int
     ) -> tuple[Float[Tensor, "batch heads position d_head"], ...]:
-        """The ``count`` projections that stand side by side in ``projected``, by head."""
+        """Split ``count`` concatenated projections into heads."""
         batch, position, _ = projected.shape
         split = projected.view(batch, position, count, self.num_heads, -1)
         return tuple(split.permute(2, 0, 3, 1, 4))
@@ -95,8 +95,8 @@ class MultiHeadAttention(nn.Module):
         mask: Bool[Tensor, "batch 1 #query key"] | None = None,
         causal: bool = False,
     ) -> Float[Tensor, "batch query d_model"]:
-        """As ``forward``, over what is projected already."""
-        if self._recorded is None and not self._plain_is_faster(queries):
+        """Attend with queries, keys and values that are already projected."""
+        if self._recorded is None and not self._use_unfused(queries):
             dropout = self.dropout.p if self.training else 0.0
             attended = F.scaled_dot_product_attention(
                 queries, keys, values, attn_mask=mask, dropout_p=dropout, is_causal=causal
@@ -107,19 +107,19 @@ class MultiHeadAttention(nn.Module):
                 self._recorded.append(weights.detach())
             attended = self.dropout(weights) @ values
         merged = attended.transpose(1, 2).flatten(2)  # heads side by side again
-        return self._to_output(merged)
+        return self._out(merged)
 
-    def _plain_is_faster(self, queries: Tensor) -> bool:
-        """Whether weights had better be made than not.
+    def _use_unfused(self, queries: Tensor) -> bool:
+        """Return whether to materialise the weights instead of using fused attention.
 
-        On a CPU torch's fused attention has no dropout and a slow backward in bfloat16, and it is
-        slow for the few queries of a decoding step. It needs less memory for long sequences.
+        On a CPU torch's fused attention has no dropout, a slow backward in bfloat16, and is slow
+        for the few queries of a decoding step. It needs less memory for long sequences.
         """
         if queries.device.type != "cpu":
             return False
         if self.training:
             return queries.dtype == torch.bfloat16 or self.dropout.p > 0.0
-        return queries.size(2) <= _FEW_QUERIES
+        return queries.size(2) <= _MAX_UNFUSED_QUERIES
 
 
 def attention_weights(
@@ -128,24 +128,24 @@ def attention_weights(
     mask: Bool[Tensor, "batch 1 #query key"] | None,
     causal: bool,
 ) -> Float[Tensor, "batch heads query key"]:
-    """The weights that the fused path never makes: softmax(Q K^T / sqrt(d_head))."""
+    """Return softmax(Q K^T / sqrt(d_head)), which fused attention never materialises."""
     scores = (queries / math.sqrt(queries.size(3))) @ keys.transpose(2, 3)
     if causal:
         mask = torch.ones(scores.shape[2:], dtype=torch.bool, device=scores.device).tril()
     if mask is not None:
         scores = scores.masked_fill(~mask, float("-inf"))
-    # Autocast would make the weights float32, just for the next product to make them short again.
+    # Autocast would return float32 weights, which the next matmul would cast down again.
     with torch.autocast(scores.device.type, enabled=False):
         return scores.softmax(dim=3)
 
 
 @contextmanager
-def recorded_attention(model: nn.Module) -> Iterator[dict[str, list[Tensor]]]:
-    """Keep the attention weights of every call that ``model`` makes inside the block.
+def record_attention(model: nn.Module) -> Iterator[dict[str, list[Tensor]]]:
+    """Record the attention weights of every call inside the block.
 
     Yields:
-        by attention module's name, as in ``decoder.2.cross_attention``, the weights of its calls in
-        order: (batch, heads, query, key). The model computes the same numbers, more slowly.
+        the weights of each attention module's calls in order, (batch, heads, query, key), by module
+        name, as in ``decoder.2.cross_attention``. Outputs are the same, only slower.
     """
     attentions = {
         name: module

@@ -1,4 +1,4 @@
-"""Where the model computes, and in what precision."""
+"""Device, threads and precision to compute with."""
 
 import os
 
@@ -10,7 +10,7 @@ from transformer_cli.ranks import ALONE, Ranks
 
 
 def choose_device(name: DeviceName, ranks: Ranks = ALONE) -> torch.device:
-    """The device called ``name``; 'auto' is the GPU if there is one, of several each rank's own.
+    """Return the device called ``name``; 'auto' is the GPU if there is one, one per rank.
 
     Raises:
         UsageError: 'cuda' is asked for where there is none.
@@ -32,13 +32,13 @@ def choose_device(name: DeviceName, ranks: Ranks = ALONE) -> torch.device:
 
 
 def use_threads(threads: int | None) -> None:
-    """Compute with ``threads`` CPU threads from now on; None leaves torch's choice, one a core."""
+    """Set the number of CPU threads; None leaves torch's default, one per core."""
     if threads is not None:
         torch.set_num_threads(threads)
 
 
 def choose_precision(name: PrecisionName, device: torch.device) -> torch.dtype:
-    """The type of matrix products; 'auto' is bfloat16 on a GPU that has it, else float32."""
+    """Return the compute dtype; 'auto' is bfloat16 on a GPU that has it, else float32."""
     if name == "auto":
         on_gpu = device.type == "cuda" and torch.cuda.is_bf16_supported()
         name = "bfloat16" if on_gpu else "float32"
@@ -46,16 +46,16 @@ def choose_precision(name: PrecisionName, device: torch.device) -> torch.dtype:
 
 
 def autocast(device: torch.device, precision: torch.dtype) -> torch.autocast:
-    """A context in which matrix products run in ``precision``; weights stay float32."""
+    """Return an autocast context for ``precision``; weights stay float32."""
     return torch.autocast(device.type, torch.bfloat16, enabled=precision == torch.bfloat16)
 
 
 def bound_kernel_caches() -> None:
-    """Have oneDNN keep few kernels; training calls this before its first product.
+    """Bound oneDNN's kernel caches; call this before the first matmul of a training.
 
-    It makes kernels for a shape of batch and layer; it and torch keep 1,024 of them each. Hardly a
-    training batch has the shape of an earlier one, so that they took 10 MB more with each step, and
-    few were used again. A user's own settings go before.
+    oneDNN compiles a kernel per shape of batch and layer; it and torch cache 1,024 each. Training
+    batches seldom repeat a shape, so the caches grew by 10 MB per step with few hits. Values set by
+    the user take precedence.
     """
     for name in ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"):
         os.environ.setdefault(name, "64")

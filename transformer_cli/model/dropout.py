@@ -9,9 +9,9 @@ _LEVELS = 1 << 16
 
 
 class Dropout(nn.Module):
-    """Zeroes each element with probability ``p`` in training and scales the rest by 1 / (1 - p).
+    """Zero each element with probability ``p`` in training and scale the rest by 1 / (1 - p).
 
-    torch draws one Bernoulli variable an element on a CPU, which costs a quarter of a training
+    On a CPU torch draws one Bernoulli variable per element, which costs a quarter of a training
     step. Here four elements share one 64-bit draw, 16 bits each, so ``p`` is rounded to a multiple
     of 2^-16 and the scale follows the rounded value: the expectation stays exact.
     """
@@ -21,7 +21,7 @@ class Dropout(nn.Module):
         self.p = p
 
     def forward(self, x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-        """Drop elements of ``x`` when training; give ``x`` itself otherwise."""
+        """Drop elements of ``x`` in training; return ``x`` itself otherwise."""
         if not self.training or self.p == 0.0:
             return x
         if x.device.type != "cpu":
@@ -29,10 +29,10 @@ class Dropout(nn.Module):
         dropped_levels = round(self.p * _LEVELS)
         draws = torch.empty((x.numel() + 3) // 4, dtype=torch.int64).random_(-(2**63), None)
         levels = draws.view(torch.int16)[: x.numel()].view(x.shape)
-        # Ones and zeros of the type of ``x``: torch multiplies by truth values slowly.
+        # A mask of the dtype of ``x``: torch multiplies by booleans slowly.
         keep = torch.ge(levels, dropped_levels - _LEVELS // 2, out=torch.empty_like(x))
         return (x * keep).mul_(_LEVELS / (_LEVELS - dropped_levels))
 
     def extra_repr(self) -> str:
-        """Show the probability when a model is printed."""
+        """Return what ``repr`` shows."""
         return f"p={self.p}"

@@ -11,7 +11,7 @@ from transformer_cli.model.dropout import Dropout
 
 
 def sinusoids(length: int, d_model: int) -> Float[Tensor, "length d_model"]:
-    """PE(pos, 2i) = sin(pos / 10000^(2i / d_model)), PE(pos, 2i + 1) = cos(the same)."""
+    """Return PE(pos, 2i) = sin(pos / 10000^(2i / d_model)), PE(pos, 2i + 1) = cos(the same)."""
     positions = torch.arange(length, dtype=torch.float64)[:, None]
     rates = 10000.0 ** (-torch.arange(0, d_model, 2, dtype=torch.float64) / d_model)
     angles = positions * rates
@@ -20,7 +20,7 @@ def sinusoids(length: int, d_model: int) -> Float[Tensor, "length d_model"]:
 
 
 class SinusoidalPositions(nn.Module):
-    """A table of sinusoids that grows with the longest input seen; nothing is learned."""
+    """Sinusoidal encodings in a table that grows with the longest input."""
 
     table: Tensor
 
@@ -30,17 +30,17 @@ class SinusoidalPositions(nn.Module):
         self.register_buffer("table", sinusoids(256, d_model), persistent=False)
 
     def forward(self, start: int, length: int) -> Float[Tensor, "length d_model"]:
-        """The encodings of positions ``start`` to ``start + length - 1``."""
+        """Return the encodings of positions ``start`` to ``start + length - 1``."""
         end = start + length
         table = self.table  # another thread may replace it
         if end > table.size(0):
-            # Twice as much as needed, so that decoding does not grow it every step.
+            # Twice the need, so that decoding does not regrow it at every step.
             table = self.table = sinusoids(2 * end, self.d_model).to(table)
         return table[start:end]
 
 
 class LearnedPositions(nn.Module):
-    """One learned vector a position, up to a longest input that callers must respect."""
+    """Learned position embeddings up to a maximum length, which callers must respect."""
 
     def __init__(self, max_positions: int, d_model: int) -> None:
         super().__init__()
@@ -48,7 +48,7 @@ class LearnedPositions(nn.Module):
         nn.init.normal_(self.table, std=d_model**-0.5)
 
     def forward(self, start: int, length: int) -> Float[Tensor, "length d_model"]:
-        """The vectors of positions ``start`` to ``start + length - 1``.
+        """Return the embeddings of positions ``start`` to ``start + length - 1``.
 
         Raises:
             ValueError: the table ends before that.
@@ -82,15 +82,15 @@ class Embedding(nn.Module):
     def forward(
         self, ids: Int[Tensor, "batch position"]
     ) -> Float[Tensor, "batch position d_model"]:
-        """Embed rows of ``ids``, each of which begins at position 0."""
+        """Embed rows of ``ids`` that begin at position 0."""
         return self._embed(ids, self.positions(0, ids.size(1)))
 
     def at(
         self, ids: Int[Tensor, "batch hypothesis"], position: int
     ) -> Float[Tensor, "batch hypothesis d_model"]:
-        """Embed ``ids``, all of which stand at ``position``."""
+        """Embed ``ids`` that are all at ``position``."""
         return self._embed(ids, self.positions(position, 1))
 
     def _embed(self, ids: Tensor, positions: Tensor) -> Tensor:
-        dropped: Tensor = self.dropout(self.tokens(ids) * self.scale + positions)
-        return dropped
+        embedded: Tensor = self.dropout(self.tokens(ids) * self.scale + positions)
+        return embedded

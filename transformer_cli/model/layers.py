@@ -10,7 +10,7 @@ from torch.nn import functional as F
 from transformer_cli.config.schema import ModelConfig
 from transformer_cli.model.attention import MultiHeadAttention
 from transformer_cli.model.dropout import Dropout
-from transformer_cli.model.products import Product
+from transformer_cli.model.linear import FusedLinear
 
 
 class FeedForward(nn.Module):
@@ -25,18 +25,18 @@ class FeedForward(nn.Module):
         )
         self.dropout = Dropout(config.activation_dropout)
         self.outer = nn.Linear(config.d_ff, config.d_model)
-        self._widen = Product(self.inner)
-        self._narrow = Product(self.outer)
-        self._to_gate = Product(self.gate) if self.gate is not None else None
+        self._inner = FusedLinear(self.inner)
+        self._outer = FusedLinear(self.outer)
+        self._gate = FusedLinear(self.gate) if self.gate is not None else None
 
     def forward(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch d_model"]:
-        """Widen, activate, narrow."""
-        inner = self._widen(x, relu=self.activation == "relu")
+        """Apply both projections, with the activation and dropout in between."""
+        inner = self._inner(x, relu=self.activation == "relu")
         if self.activation == "gelu":
             inner = F.gelu(inner)
-        elif self._to_gate is not None:
-            inner = F.silu(self._to_gate(x)) * inner
-        return self._narrow(self.dropout(inner))
+        elif self._gate is not None:
+            inner = F.silu(self._gate(x)) * inner
+        return self._outer(self.dropout(inner))
 
 
 class Residual(nn.Module):
@@ -51,7 +51,7 @@ class Residual(nn.Module):
     def forward(
         self, x: Float[Tensor, "*batch d_model"], sublayer: Callable[[Tensor], Tensor]
     ) -> Float[Tensor, "*batch d_model"]:
-        """Add what ``sublayer`` makes of ``x`` to ``x``."""
+        """Return ``x`` plus the sublayer's output, normalised before or after."""
         if self.pre_norm:
             x = x + self.dropout(sublayer(self.norm(x)))
         else:
@@ -60,7 +60,7 @@ class Residual(nn.Module):
 
 
 class EncoderLayer(nn.Module):
-    """Self-attention, then feed-forward."""
+    """Self-attention followed by feed-forward."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
@@ -74,21 +74,21 @@ class EncoderLayer(nn.Module):
     def forward(
         self, x: Float[Tensor, "batch src d_model"], src_mask: Bool[Tensor, "batch 1 1 src"]
     ) -> Float[Tensor, "batch src d_model"]:
-        """Let source positions look at each other, padding aside."""
+        """Return the layer's output; ``src_mask`` masks padding."""
         x = self.around_self_attention(x, lambda y: self.self_attention(y, y, src_mask))
         x = self.around_feed_forward(x, self.feed_forward)
         return x
 
 
-_FIRST_CAPACITY = 16
+_INITIAL_CAPACITY = 16
 
 
 @dataclass
 class LayerCache:
-    """What one decoder layer keeps between steps: projected keys and values.
+    """Key-value cache of one decoder layer.
 
-    The memory's are made once a sentence. The target's are written once, hypothesis by hypothesis,
-    and never moved: which of them a hypothesis may look at is ``DecoderState``'s business.
+    The memory's keys and values are computed once per sentence. The target's are written once per
+    hypothesis and never moved: ``DecoderState`` masks those that a hypothesis may not attend to.
     """
 
     memory_keys: Float[Tensor, "batch heads src d_head"]
@@ -104,32 +104,32 @@ class LayerCache:
     ) -> tuple[
         Float[Tensor, "batch heads written d_head"], Float[Tensor, "batch heads written d_head"]
     ]:
-        """Keep those of ``position``; give all up to it, position by position.
+        """Store the keys and values of ``position`` and return all up to it, by position.
 
-        There may be fewer hypotheses than the beam has places.
+        There may be fewer hypotheses than the beam has slots.
         """
         if position == self.keys.size(2):
-            self.keys, self.values = _twice_as_long(self.keys), _twice_as_long(self.values)
+            self.keys, self.values = _double_capacity(self.keys), _double_capacity(self.values)
         self.keys[:, :, position, : keys.size(2)] = keys
         self.values[:, :, position, : keys.size(2)] = values
         end = position + 1
         return self.keys[:, :, :end].flatten(2, 3), self.values[:, :, :end].flatten(2, 3)
 
-    def keep(self, rows: Tensor) -> None:
-        """Keep ``rows`` of the batch, in that order."""
+    def select(self, rows: Tensor) -> None:
+        """Keep these rows of the batch, in this order."""
         self.memory_keys, self.memory_values = self.memory_keys[rows], self.memory_values[rows]
         self.keys, self.values = self.keys[rows], self.values[rows]
 
 
-def _twice_as_long(kept: Tensor) -> Tensor:
-    batch, heads, capacity, beam, d_head = kept.shape
-    longer = kept.new_zeros(batch, heads, 2 * capacity, beam, d_head)
-    longer[:, :, :capacity] = kept
-    return longer
+def _double_capacity(cache: Tensor) -> Tensor:
+    batch, heads, capacity, beam, d_head = cache.shape
+    doubled = cache.new_zeros(batch, heads, 2 * capacity, beam, d_head)
+    doubled[:, :, :capacity] = cache
+    return doubled
 
 
 class DecoderLayer(nn.Module):
-    """Self-attention over what is written so far, attention over the memory, feed-forward."""
+    """Causal self-attention, cross-attention over the memory, feed-forward."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
@@ -147,22 +147,22 @@ class DecoderLayer(nn.Module):
         memory: Float[Tensor, "batch src d_model"],
         src_mask: Bool[Tensor, "batch 1 1 src"],
     ) -> Float[Tensor, "batch tgt d_model"]:
-        """All target positions at once, each seeing those up to itself.
+        """Return the layer's output for all target positions at once (teacher forcing).
 
-        Padding stands at the end of a target, where no real position looks: it needs no mask.
+        Padding is at the end of a target, so the causal mask hides it from real positions.
         """
         x = self.around_self_attention(x, lambda y: self.self_attention(y, y, causal=True))
         x = self.around_cross_attention(x, lambda y: self.cross_attention(y, memory, src_mask))
         x = self.around_feed_forward(x, self.feed_forward)
         return x
 
-    def start(self, memory: Float[Tensor, "batch src d_model"], beam_size: int) -> LayerCache:
-        """The cache before the first step."""
+    def init_cache(self, memory: Float[Tensor, "batch src d_model"], beam_size: int) -> LayerCache:
+        """Return the cache before the first step."""
         keys, values = self.cross_attention.keys_values(memory)
         batch, heads, _, d_head = keys.shape
-        shape = (batch, heads, _FIRST_CAPACITY, beam_size, d_head)
-        # Contiguous: they are read at every step.
-        # Zeros: a place that no hypothesis writes to is multiplied by a weight of zero.
+        shape = (batch, heads, _INITIAL_CAPACITY, beam_size, d_head)
+        # Contiguous, since they are read at every step. Zeros, since slots that no hypothesis has
+        # written are multiplied by attention weights of zero.
         return LayerCache(
             keys.contiguous(), values.contiguous(), keys.new_zeros(shape), keys.new_zeros(shape)
         )
@@ -175,21 +175,21 @@ class DecoderLayer(nn.Module):
         tgt_mask: Bool[Tensor, "batch 1 hypothesis written"] | None,
         src_mask: Bool[Tensor, "batch 1 1 src"],
     ) -> Float[Tensor, "batch hypothesis d_model"]:
-        """One more target position of each hypothesis; ``cache`` holds the earlier ones."""
+        """Return the output at the next position of each hypothesis; earlier ones are cached."""
 
-        def attend_written(y: Tensor) -> Tensor:
+        def self_attend(y: Tensor) -> Tensor:
             queries, keys, values = self.self_attention.queries_keys_values(y)
             return self.self_attention.attend(
                 queries, *cache.write(position, keys, values), tgt_mask
             )
 
-        def attend_memory(y: Tensor) -> Tensor:
+        def cross_attend(y: Tensor) -> Tensor:
             queries = self.cross_attention.queries(y)
             return self.cross_attention.attend(
                 queries, cache.memory_keys, cache.memory_values, src_mask
             )
 
-        x = self.around_self_attention(x, attend_written)
-        x = self.around_cross_attention(x, attend_memory)
+        x = self.around_self_attention(x, self_attend)
+        x = self.around_cross_attention(x, cross_attend)
         x = self.around_feed_forward(x, self.feed_forward)
         return x

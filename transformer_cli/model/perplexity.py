@@ -4,5 +4,5 @@ import math
 
 
 def perplexity(loss: float) -> float:
-    """The exponential of a mean negative log-likelihood; infinite where floats end."""
+    """Return the exponential of a mean negative log-likelihood; infinite on overflow."""
     return math.inf if loss >= 700.0 else math.exp(loss)

@@ -1,4 +1,4 @@
-"""A model's weights by name, each tied one once."""
+"""Weights by name, tied ones once."""
 
 from collections.abc import Mapping
 
@@ -9,15 +9,15 @@ from transformer_cli.errors import CheckpointError
 
 
 def weights_of(model: nn.Module) -> dict[str, Tensor]:
-    """The weights as they are now, sharing memory with the model."""
+    """Return the weights, sharing memory with the model."""
     return {name: weight.detach() for name, weight in model.named_parameters()}
 
 
-def refuse_misfit(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
-    """Make sure that ``weights`` are ones of ``model``, which may be on the device 'meta'.
+def check_fit(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
+    """Check that ``weights`` fit ``model``, which may be on the 'meta' device.
 
     Raises:
-        CheckpointError: names or shapes are not the model's.
+        CheckpointError: names or shapes differ.
     """
     own = weights_of(model)
     for name in sorted(own.keys() ^ weights.keys()):
@@ -35,9 +35,9 @@ def load_weights(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
     """Copy ``weights`` into ``model``.
 
     Raises:
-        CheckpointError: names or shapes are not the model's.
+        CheckpointError: names or shapes differ.
     """
-    refuse_misfit(model, weights)
+    check_fit(model, weights)
     with torch.no_grad():
         for name, weight in weights_of(model).items():
             weight.copy_(weights[name])

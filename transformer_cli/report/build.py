@@ -8,8 +8,8 @@ from typing import Any
 from transformer_cli.config.origins import load_origins
 from transformer_cli.config.yaml import dump_config
 from transformer_cli.data.corpus import ParallelText
-from transformer_cli.data.encoded import encode_text
 from transformer_cli.data.sources import open_training_text
+from transformer_cli.data.token_arrays import encode_text
 from transformer_cli.errors import CorpusError, InputError
 from transformer_cli.inference.attention import attention_maps
 from transformer_cli.inference.evaluation import evaluate

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from transformer_cli.data.encoded import EncodedText
 from transformer_cli.data.lengths import PERCENTILES, percentiles
-from transformer_cli.data.store import EncodedStore, open_checked_store, stored_survey
+from transformer_cli.data.store import EncodedStore, open_checked_store, read_survey
+from transformer_cli.data.token_arrays import EncodedText
 from transformer_cli.report.curves import Chart, Series
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.text.tokenizer import Tokenizers, fingerprint
@@ -47,9 +47,9 @@ def corpus_statistics(run: RunDirectory, tokenizers: Tokenizers, split: EncodedT
     store = _store(run)
     src = tgt = None
     if store is not None and len(store):
-        counts = store.length_counts()
-        src = _side(store, store.src_tokens, counts[0])
-        tgt = _side(store, store.tgt_tokens, counts[1])
+        counts = store.count_lengths()
+        src = _side(store, store.src_tokens, counts.src)
+        tgt = _side(store, store.tgt_tokens, counts.tgt)
     return Statistics(
         src,
         tgt,
@@ -84,7 +84,7 @@ def length_chart(statistics: Statistics, languages: tuple[str, str]) -> Chart | 
 
 
 def _store(run: RunDirectory) -> EncodedStore | None:
-    survey = stored_survey(run.encoded)
+    survey = read_survey(run.encoded)
     if survey is None:
         return None
     return open_checked_store(run.encoded, survey.text_sum, fingerprint(run.tokenizer))

@@ -9,7 +9,7 @@ from transformer_cli.config.schema import Config
 from transformer_cli.errors import CheckpointError, RunError
 from transformer_cli.files import sha256
 from transformer_cli.model.transformer import Transformer, build_model
-from transformer_cli.model.weights import load_weights, refuse_misfit
+from transformer_cli.model.weights import check_fit, load_weights
 from transformer_cli.runs import shared
 from transformer_cli.runs.checkpoint import (
     MANIFEST,
@@ -62,7 +62,7 @@ def load_trained(run: RunDirectory, checkpoint: str) -> Trained:
     try:
         # Before memory is taken for a model whose settings are not those of its weights.
         with torch.device("meta"):
-            refuse_misfit(Transformer(config.model, *sizes, PAD_ID), weights)
+            check_fit(Transformer(config.model, *sizes, PAD_ID), weights)
     except CheckpointError as error:
         raise CheckpointError(f"{opened.path}: {error}") from error
     model = build_model(config.model, *sizes, PAD_ID, config.seed)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import torch
 
 from transformer_cli.data.batches import Batch
-from transformer_cli.data.windows import Sample
+from transformer_cli.data.epochs import EpochSample
 from transformer_cli.errors import TrainingError, is_out_of_memory
 from transformer_cli.text.vocabulary import PAD_ID
 from transformer_cli.training.trainer import Trainer
@@ -36,7 +36,7 @@ class Forecast:
     """Bytes: on a GPU what its tensors take, elsewhere what the process takes."""
 
 
-def forecast(trainer: Trainer, sample: Sample) -> Forecast | None:
+def forecast(trainer: Trainer, sample: EpochSample) -> Forecast | None:
     """Try a few batches on a copy of the weights, of which nothing remains.
 
     Where several ranks train, each tries by itself: what they have to tell each other in a step
@@ -64,7 +64,7 @@ def forecast(trainer: Trainer, sample: Sample) -> Forecast | None:
                 torch.cuda.empty_cache()
 
 
-def _forecast(trainer: Trainer, sample: Sample) -> Forecast:
+def _forecast(trainer: Trainer, sample: EpochSample) -> Forecast:
     began = time.monotonic()
     if trainer.device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(trainer.device)
@@ -90,7 +90,7 @@ def _forecast(trainer: Trainer, sample: Sample) -> Forecast:
     tokens = sum(padded for padded, _ in measured)
     seconds = sum(times.passed for _, times in measured)
     a_token = max(0.0, seconds - len(measured) * once) / tokens
-    tokens_a_step = sum(sample.computed) / (trainer.ranks.size * trainer.steps_per_epoch)
+    tokens_a_step = sum(sample.padded_tokens) / (trainer.ranks.size * trainer.steps_per_epoch)
     steps_left = trainer.total_steps - trainer.step
     at_this_load = steps_left * (once + tokens_a_step * a_token)
     computing = sum(times.computing for _, times in measured) / seconds

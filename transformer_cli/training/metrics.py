@@ -13,7 +13,7 @@ from torch import Tensor
 from transformer_cli.errors import RunError
 from transformer_cli.files import write_text
 from transformer_cli.ranks import Ranks
-from transformer_cli.training.trainer import Progress
+from transformer_cli.training.trainer import StepResult
 
 
 class MetricsLog:
@@ -81,10 +81,10 @@ class Window:
         """The window before its first step."""
         return cls.restored({"smoothed": 0.0, "unsmoothed": 0.0, "tgt_tokens": 0}, device)
 
-    def add(self, progress: Progress) -> None:
+    def add(self, progress: StepResult) -> None:
         """Count one more step."""
-        self.smoothed += progress.smoothed
-        self.unsmoothed += progress.unsmoothed
+        self.smoothed += progress.losses.loss
+        self.unsmoothed += progress.losses.nll_loss
         self.tgt_tokens += progress.tgt_tokens
 
     def gather(self, ranks: Ranks) -> None:

@@ -4,24 +4,24 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from transformer_cli.audit.text_audit import TextAudit
 from transformer_cli.config.schema import Config, DataConfig
-from transformer_cli.data.audit import TextAudit
 from transformer_cli.data.corpus import ParallelText, without_blank_pairs
-from transformer_cli.data.encoded import EncodedText, encode_text
-from transformer_cli.data.encoding import encoder
+from transformer_cli.data.encode_workers import choose_encoder
 from transformer_cli.data.lengths import PERCENTILES, percentiles
-from transformer_cli.data.sampling import SampledSubwords
+from transformer_cli.data.sampling import BpeDropout
+from transformer_cli.data.shards import ShardedStore
 from transformer_cli.data.sources import load_split, open_training_text
 from transformer_cli.data.store import (
     EncodedStore,
-    note_times,
     open_checked_store,
     open_store,
-    stored_survey,
-    write_store,
+    read_survey,
+    refresh_metadata,
 )
+from transformer_cli.data.store_writer import write_store
 from transformer_cli.data.streamed import StreamedText, Survey
-from transformer_cli.data.windows import StoredWindows
+from transformer_cli.data.token_arrays import EncodedText, encode_text
 from transformer_cli.errors import ConfigError, CorpusError, RunError
 from transformer_cli.files import whole_directory
 from transformer_cli.runs.checkpoint import list_checkpoints
@@ -115,7 +115,7 @@ def prepare(config: Config, texts: Texts, run: RunDirectory, progress: Progress)
     _refuse_sampling_without_merges(config, tokenizers)
     store = _encoded(run, texts.train, tokenizers, progress)
     try:
-        _windows(config, store).note_counts()
+        _shards(config, store).save_counts()
     except OSError as error:
         raise _unwritable(run, error) from error
     return Prepared(tokenizers, store, encode_text(texts.val, tokenizers, progress))
@@ -164,7 +164,7 @@ def open_prepared(config: Config, run: RunDirectory, progress: Progress) -> tupl
         CorpusError: the text to validate on is missing, misaligned, damaged or blank.
         TokenizerError: the tokenizers' files are damaged.
     """
-    survey = stored_survey(run.encoded)
+    survey = read_survey(run.encoded)
     if survey is None or not run.tokenizer.is_dir():
         raise _unready(run)
     earlier = corpus_directory(run)
@@ -237,22 +237,22 @@ def _encoded(
     try:
         store = open_store(run.encoded, *expected)
         if store is not None:
-            note_times(run.encoded, text.survey)
+            refresh_metadata(run.encoded, text.survey)
             return store
         run.forget(run.encoded)
-        encode = encoder(tokenizers, run.tokenizer, len(text))
+        encode = choose_encoder(tokenizers, run.tokenizer, len(text))
         return write_store(run.encoded, text, encode, expected[1], progress)
     except OSError as error:
         raise _unwritable(run, error) from error
 
 
-def text_to_train_on(config: Config, text: EncodedStore) -> StoredWindows:
+def text_to_train_on(config: Config, text: EncodedStore) -> ShardedStore:
     """The pairs that are not too long to train on.
 
     Raises:
         CorpusError: all of them are.
     """
-    kept = _windows(config, text)
+    kept = _shards(config, text)
     if not len(kept):
         raise CorpusError(
             f"split 'train': every pair is longer than training.max_length "
@@ -261,8 +261,8 @@ def text_to_train_on(config: Config, text: EncodedStore) -> StoredWindows:
     return kept
 
 
-def _windows(config: Config, text: EncodedStore) -> StoredWindows:
-    return StoredWindows(text, config.training.max_length, config.training.batch_tokens)
+def _shards(config: Config, text: EncodedStore) -> ShardedStore:
+    return ShardedStore(text, config.training.max_length, config.training.batch_tokens)
 
 
 def _refuse_sampling_without_merges(config: Config, tokenizers: Tokenizers) -> None:
@@ -277,13 +277,13 @@ def _refuse_sampling_without_merges(config: Config, tokenizers: Tokenizers) -> N
             )
 
 
-def subword_sampling(config: Config, tokenizers: Tokenizers) -> SampledSubwords | None:
+def subword_sampling(config: Config, tokenizers: Tokenizers) -> BpeDropout | None:
     """What ``training.src_bpe_dropout`` and ``tgt_bpe_dropout`` ask for; None: nothing."""
     src, tgt = tokenizers.src, tokenizers.tgt
     if not (isinstance(src, SubwordTokenizer) and isinstance(tgt, SubwordTokenizer)):
         return None
     rates = (config.training.src_bpe_dropout, config.training.tgt_bpe_dropout)
-    return SampledSubwords(src, tgt, *rates, config.training.max_length) if any(rates) else None
+    return BpeDropout(src, tgt, *rates, config.training.max_length) if any(rates) else None
 
 
 @dataclass(frozen=True)
@@ -307,7 +307,7 @@ def summarise(prepared: Prepared) -> tuple[SideSummary, SideSummary]:
     types = prepared.tokenizers.types or (None, None)
     sizes = (prepared.tokenizers.src.size, prepared.tokenizers.tgt.size)
     train, val = prepared.train, prepared.val
-    counts = train.length_counts()
+    counts = train.count_lengths()
     src, tgt = (
         SideSummary(
             lines=len(train),

@@ -25,7 +25,7 @@ from transformer_cli.runs.replacing import discard_previous
 from transformer_cli.training.events import EventLog
 from transformer_cli.training.metrics import MetricsLog, Window
 from transformer_cli.training.standing import Standing
-from transformer_cli.training.trainer import Progress, Trainer
+from transformer_cli.training.trainer import StepResult, Trainer
 
 LOG_EVERY = 50
 """Optimizer steps between two training records."""
@@ -50,7 +50,7 @@ class Record:
     values: dict[str, Any]
 
 
-Event = Progress | Record
+Event = StepResult | Record
 
 
 @dataclass
@@ -168,11 +168,11 @@ class Session:
     def _is_due(self, every: int | None) -> bool:
         return every is not None and self.trainer.step % every == 0
 
-    def _validation_is_due(self, progress: Progress) -> bool:
+    def _validation_is_due(self, progress: StepResult) -> bool:
         every = self.config.training.validate_every
         return progress.ends_epoch if every is None else self._is_due(every)
 
-    def _record_training(self, progress: Progress) -> Record:
+    def _record_training(self, progress: StepResult) -> Record:
         tgt_tokens = max(1, self._window.tgt_tokens)  # none, if all steps were left out
         loss = self._window.smoothed.item() / tgt_tokens
         unsmoothed = self._window.unsmoothed.item() / tgt_tokens

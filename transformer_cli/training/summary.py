@@ -8,7 +8,7 @@ import torch
 
 from transformer_cli.config.differences import Difference, differences
 from transformer_cli.config.schema import Config
-from transformer_cli.data.windows import Sample
+from transformer_cli.data.epochs import EpochSample
 from transformer_cli.model.transformer import Transformer
 from transformer_cli.training.forecast import Forecast
 from transformer_cli.training.preparation import Prepared, Texts
@@ -24,7 +24,7 @@ def summary(
     texts: Texts,
     prepared: Prepared,
     trainer: Trainer,
-    sample: Sample,
+    sample: EpochSample,
     pairs: int,
     unmeasured: int,
 ) -> Iterator[Row]:
@@ -54,8 +54,8 @@ def summary(
     about = "" if sample.is_exact else "about "
     src, tgt = sample.tokens
     padding = (
-        f"{1 - count / computed:.0%}"
-        for count, computed in zip(sample.tokens, sample.computed, strict=True)
+        f"{1 - count / padded:.0%}"
+        for count, padded in zip(sample.tokens, sample.padded_tokens, strict=True)
     )
     yield (
         "an epoch",

@@ -12,35 +12,35 @@ from torch import Tensor, nn
 
 from transformer_cli.config.schema import Config
 from transformer_cli.data.batches import Batch
-from transformer_cli.data.windows import EpochBatches, Resegment, Sample, WindowedText
+from transformer_cli.data.epochs import EpochBatches, EpochSample, SubwordSampler
+from transformer_cli.data.shards import ShardedText
 from transformer_cli.errors import ConfigError, TrainingError
 from transformer_cli.model.transformer import Transformer
 from transformer_cli.model.weights import load_weights, weights_of
 from transformer_cli.ranks import ALONE, Ranks
-from transformer_cli.training.gradients import Gradients, Sums
+from transformer_cli.training.gradients import Gradients
+from transformer_cli.training.loss import Losses
 from transformer_cli.training.schedule import last_step, learning_rate
 
 
 @dataclass(frozen=True)
-class Progress:
-    """What one optimizer step did. The sums stay on the device until somebody asks for them."""
+class StepResult:
+    """Result of one optimizer step. Losses stay on the device until they are read."""
 
     step: int
     """Counted from 1."""
     epoch: int
     """Epochs completed when the step was done."""
     learning_rate: float
-    smoothed: Tensor
-    """Label-smoothed loss, summed over this rank's target tokens."""
-    unsmoothed: Tensor
-    """Negative log-likelihood, summed over this rank's target tokens."""
+    losses: Losses
+    """Summed over this rank's target tokens."""
     tgt_tokens: int
     """This rank's target tokens of the step."""
     ends_epoch: bool
     skipped: bool = False
     """Left out, as something was not a finite number; the sums are zero then."""
-    pieces: int = 1
-    """Parts that each batch was worked off in, for want of memory."""
+    chunks: int = 1
+    """Chunks that each batch was split into, for want of memory."""
     stop: bool = False
     """Whether a rank had been asked to stop when the step began."""
 
@@ -57,23 +57,23 @@ class Trainer:
         text: what to train on.
         config: the experiment's settings.
         precision: type of the matrix products.
-        resegment: see ``EpochBatches``.
+        subword_sampler: see ``EpochBatches``.
         ranks: who shares the work. Each step takes ``accumulate`` batches on each of them.
     """
 
     def __init__(
         self,
         model: Transformer,
-        text: WindowedText,
+        text: ShardedText,
         config: Config,
         precision: torch.dtype,
-        resegment: Resegment | None = None,
+        subword_sampler: SubwordSampler | None = None,
         ranks: Ranks = ALONE,
     ) -> None:
         self.model = model
         self.ranks = ranks
         self.precision = precision
-        self._setting = (text, config, precision, resegment)
+        self._setting = (text, config, precision, subword_sampler)
         # What is validated and kept: the moving average of the weights, if there is one.
         averaging = config.training.average_decay is not None
         self.kept = copy.deepcopy(model).requires_grad_(False) if averaging else model
@@ -89,13 +89,13 @@ class Trainer:
         self.epoch = 0
         self.batch = 0
         self.skipped = 0
-        self._epochs = EpochBatches(text, self.config.batch_tokens, config.seed, resegment)
+        self._epochs = EpochBatches(text, self.config.batch_tokens, config.seed, subword_sampler)
         self._batches = self._own_batches()
         self.batches_a_step = self.config.accumulate * ranks.size
         self.steps_per_epoch = -(-len(self._epochs) // self.batches_a_step)
         self.total_steps = last_step(self.config, self.steps_per_epoch)
 
-    def steps(self, stop_requested: Callable[[], bool] = lambda: False) -> Iterator[Progress]:
+    def steps(self, stop_requested: Callable[[], bool] = lambda: False) -> Iterator[StepResult]:
         """Train to the end, giving one value an optimizer step.
 
         Between two values the trainer's state is that of the step just done: the caller may save
@@ -136,7 +136,7 @@ class Trainer:
         batches = [batch.to(self.device) for batch in batches]
         self._update(batches, "a step on trial", False, lambda: False)
 
-    def sample(self, count: int) -> Sample:
+    def sample(self, count: int) -> EpochSample:
         """What an epoch of all ranks is like, and at most ``count`` of its batches."""
         return self._epochs.sample(count)
 
@@ -207,7 +207,7 @@ class Trainer:
 
     def _own_batches(self) -> Iterator[Batch]:
         """This rank's batches from here to the end of the epoch."""
-        return self._epochs.of_epoch(self.epoch, self.batch + self.ranks.rank, self.ranks.size)
+        return self._epochs.iter_epoch(self.epoch, self.batch + self.ranks.rank, self.ranks.size)
 
     def _update(
         self,
@@ -215,36 +215,38 @@ class Trainer:
         where: str,
         ends_epoch: bool,
         stop_requested: Callable[[], bool],
-    ) -> Progress:
+    ) -> StepResult:
         own_tokens = sum(batch.tgt_tokens for batch in batches)
         tgt_tokens, stop = self.ranks.sum([own_tokens, stop_requested()])
         self.model.train()
-        sums = self._gradients.add_up(self.step, batches, int(tgt_tokens))
+        losses = self._gradients.accumulate(self.step, batches, int(tgt_tokens))
         rate = learning_rate(self.config.schedule, self.d_model, self.step, self.total_steps)
         norm = nn.utils.get_total_norm(
             [each.grad for each in self._weights if each.grad is not None]
         )
-        skipped = self._is_to_be_skipped(sums, norm, tgt_tokens, where)
+        skipped = self._is_to_be_skipped(losses, norm, tgt_tokens, where)
         if skipped:
-            sums, own_tokens = Sums(*map(torch.zeros_like, sums)), 0
+            losses, own_tokens = Losses(*map(torch.zeros_like, losses)), 0
         else:
             self._apply_gradients(rate, norm)
         self.optimizer.zero_grad()
-        return Progress(
-            self.step,
-            self.epoch,
-            rate,
-            *sums,
-            own_tokens,
-            ends_epoch,
-            skipped,
-            self._gradients.pieces,
-            bool(stop),
+        return StepResult(
+            step=self.step,
+            epoch=self.epoch,
+            learning_rate=rate,
+            losses=losses,
+            tgt_tokens=own_tokens,
+            ends_epoch=ends_epoch,
+            skipped=skipped,
+            chunks=self._gradients.chunks,
+            stop=bool(stop),
         )
 
-    def _is_to_be_skipped(self, sums: Sums, norm: Tensor, tgt_tokens: float, where: str) -> bool:
+    def _is_to_be_skipped(
+        self, losses: Losses, norm: Tensor, tgt_tokens: float, where: str
+    ) -> bool:
         """Whether a rank's loss, or the gradient of all, is not a finite number."""
-        loss, norm_of_all = torch.stack([sums.smoothed, norm]).tolist()
+        loss, norm_of_all = torch.stack([losses.loss, norm]).tolist()
         bad, loss_of_all = self.ranks.sum([not math.isfinite(loss + norm_of_all), loss])
         if not bad:
             return False

@@ -8,20 +8,22 @@ from hypothesis import strategies as st
 from letters import LettersFrom
 
 from transformer_cli.data.corpus import ParallelText
-from transformer_cli.data.encoded import EncodedText, TokenStore, encode_text
+from transformer_cli.data.token_arrays import EncodedText, TokenArray, encode_text
 from transformer_cli.text.tokenizer import Tokenizers
 
 SENTENCES = st.lists(st.lists(st.integers(0, 2**31 - 1), max_size=5), max_size=8)
 
 
-def contents(store: TokenStore) -> list[list[int]]:
+def contents(store: TokenArray) -> list[list[int]]:
     return [store[index].tolist() for index in range(len(store))]
 
 
 def encoded(src_lengths: list[int], tgt_lengths: list[int]) -> EncodedText:
     """Sentence n holds nothing but the id n + 4."""
     sides = (
-        TokenStore.of([number] * length for number, length in enumerate(lengths, start=4))
+        TokenArray.from_sentences(
+            [number] * length for number, length in enumerate(lengths, start=4)
+        )
         for lengths in (src_lengths, tgt_lengths)
     )
     return EncodedText(*sides)
@@ -30,7 +32,7 @@ def encoded(src_lengths: list[int], tgt_lengths: list[int]) -> EncodedText:
 @settings(deadline=None)
 @given(SENTENCES)
 def test_a_store_gives_back_what_was_put_in(sentences: list[list[int]]) -> None:
-    store = TokenStore.of(iter(sentences))
+    store = TokenArray.from_sentences(iter(sentences))
     assert len(store) == len(sentences)
     assert contents(store) == sentences
     assert store.lengths.tolist() == [len(sentence) for sentence in sentences]
@@ -39,7 +41,7 @@ def test_a_store_gives_back_what_was_put_in(sentences: list[list[int]]) -> None:
 
 @pytest.mark.parametrize("sentences", [[], [[]], [[], [], []], [[], [7], []]])
 def test_empty_sentences_are_sentences(sentences: list[list[int]]) -> None:
-    store = TokenStore.of(sentences)
+    store = TokenArray.from_sentences(sentences)
     assert len(store) == len(sentences)
     assert contents(store) == sentences
 

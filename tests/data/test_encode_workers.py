@@ -12,10 +12,15 @@ import pytest
 from children import start
 
 from transformer_cli.config.schema import SentencePieceTokenizer, TokenizerConfig, WordsTokenizer
-from transformer_cli.data import encoding
+from transformer_cli.data import encode_workers
 from transformer_cli.data.corpus import ParallelText
-from transformer_cli.data.encoding import Pairs, encode_here, encode_in_processes, encoder
-from transformer_cli.data.store import write_store
+from transformer_cli.data.encode_workers import (
+    Pairs,
+    choose_encoder,
+    encode_in_workers,
+    encode_serially,
+)
+from transformer_cli.data.store_writer import write_store
 from transformer_cli.data.streamed import StreamedText
 from transformer_cli.errors import TokenizerError
 from transformer_cli.text.tokenizer import learn_tokenizers, load_tokenizers
@@ -30,10 +35,10 @@ ENDLESS = """
 import sys
 from itertools import repeat
 from pathlib import Path
-from transformer_cli.data.encoding import encode_in_processes
+from transformer_cli.data.encode_workers import encode_in_workers
 
 if __name__ == "__main__":
-    pages = encode_in_processes(repeat([("ein Hund", "a dog")] * 50), Path(sys.argv[1]), 2)
+    pages = encode_in_workers(repeat([("ein Hund", "a dog")] * 50), Path(sys.argv[1]), 2)
     for number, _ in enumerate(pages):
         if number == 5:
             print("encoding", flush=True)
@@ -85,8 +90,8 @@ def test_the_store_is_the_same_either_way(tmp_path: Path, config: TokenizerConfi
     text = StreamedText.of(ParallelText(SRC, TGT))
     made = load_tokenizers(directory)
     encoders = {
-        "here": lambda each: encode_here(each, made),
-        "processes": lambda each: encode_in_processes(each, directory, 3),
+        "here": lambda each: encode_serially(each, made),
+        "processes": lambda each: encode_in_workers(each, directory, 3),
     }
     for name, encode in encoders.items():
         write_store(tmp_path / name, text, encode, "print", lambda lines, _: lines, page_pairs=7)
@@ -96,8 +101,8 @@ def test_the_store_is_the_same_either_way(tmp_path: Path, config: TokenizerConfi
 
 @pytest.mark.parametrize("count", [0, 1, 2, 13])
 def test_order_is_kept_whatever_a_page_takes(tokenizers: Path, count: int) -> None:
-    expected = list(encode_here(pages(count), load_tokenizers(tokenizers)))
-    assert list(encode_in_processes(pages(count), tokenizers, 3)) == expected
+    expected = list(encode_serially(pages(count), load_tokenizers(tokenizers)))
+    assert list(encode_in_workers(pages(count), tokenizers, 3)) == expected
     assert children() == set()
 
 
@@ -110,7 +115,7 @@ def test_few_pages_are_held(tokenizers: Path) -> None:
             taken += 1
             yield page[:3]
 
-    for given, _ in enumerate(encode_in_processes(watched(), tokenizers, 2), start=1):
+    for given, _ in enumerate(encode_in_workers(watched(), tokenizers, 2), start=1):
         assert taken <= given + 2
 
 
@@ -121,15 +126,15 @@ def test_small_texts_are_encoded_here(tokenizers: Path, monkeypatch: pytest.Monk
         used.append(processes)
         return iter(())
 
-    monkeypatch.setattr(encoding, "encode_in_processes", watched)
-    monkeypatch.setattr(encoding, "_cores", lambda: 8)
+    monkeypatch.setattr(encode_workers, "encode_in_workers", watched)
+    monkeypatch.setattr(encode_workers, "_count_cores", lambda: 8)
     made = load_tokenizers(tokenizers)
-    list(encoder(made, tokenizers, 49_999)([]))
+    list(choose_encoder(made, tokenizers, 49_999)([]))
     assert used == []
-    list(encoder(made, tokenizers, 50_000)([]))
+    list(choose_encoder(made, tokenizers, 50_000)([]))
     assert used == [8]
-    monkeypatch.setattr(encoding, "_cores", lambda: 1)
-    list(encoder(made, tokenizers, 50_000)([]))
+    monkeypatch.setattr(encode_workers, "_count_cores", lambda: 1)
+    list(choose_encoder(made, tokenizers, 50_000)([]))
     assert used == [8]
 
 
@@ -139,19 +144,19 @@ def test_small_texts_are_encoded_here(tokenizers: Path, monkeypatch: pytest.Monk
 def test_a_workers_trouble_is_one_line(tmp_path: Path) -> None:
     missing = tmp_path / "tokenizer"
     with pytest.raises(TokenizerError, match=f"^{missing}[^\n]*cannot be read"):
-        list(encode_in_processes(pages(9), missing, 2))
+        list(encode_in_workers(pages(9), missing, 2))
     assert children() == set()
 
 
 def test_a_mistake_of_ours_is_told_too(tokenizers: Path) -> None:
     broken: list[Pairs] = [[(1, 2)]] * 3  # type: ignore[list-item]
     with pytest.raises(TokenizerError, match=f"^{tokenizers}: cannot encode [^\n]*$"):
-        list(encode_in_processes(broken, tokenizers, 2))
+        list(encode_in_workers(broken, tokenizers, 2))
     assert children() == set()
 
 
 def test_a_killed_worker_is_one_line(tokenizers: Path) -> None:
-    encoded = encode_in_processes(pages(1_000), tokenizers, 2)
+    encoded = encode_in_workers(pages(1_000), tokenizers, 2)
     next(encoded)
     os.kill(min(children()), signal.SIGKILL)
     with pytest.raises(TokenizerError, match=r"^a process [^\n]* was ended by signal 9; [^\n]*$"):
@@ -165,13 +170,13 @@ def test_text_that_cannot_be_read_on_ends_all_workers(tokenizers: Path) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        list(encode_in_processes(broken(), tokenizers, 2))
+        list(encode_in_workers(broken(), tokenizers, 2))
     assert children() == set()
 
 
 def test_workers_import_no_torch(tokenizers: Path) -> None:
     code = (
-        "import sys; from transformer_cli.data import encoding, store; "
+        "import sys; from transformer_cli.data import encode_workers, store_writer; "
         "from transformer_cli.text.tokenizer import load_tokenizers; from pathlib import Path; "
         f"load_tokenizers(Path({str(tokenizers)!r})); sys.exit('torch' in sys.modules)"
     )

@@ -5,10 +5,10 @@ import random
 import pytest
 from test_checks import clean
 
+from transformer_cli.audit import shift
+from transformer_cli.audit.shift import Shift, ShiftCheck
 from transformer_cli.config.schema import CopyData
-from transformer_cli.data import shift
 from transformer_cli.data.copy_task import copy_lines
-from transformer_cli.data.shift import Shift, ShiftCheck
 
 Pairs = list[tuple[str, str]]
 CORPUS = clean("shift", 3000)

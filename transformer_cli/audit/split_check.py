@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from transformer_cli.audit.line_checks import Hits, LineChecks
+from transformer_cli.audit.repetition import Digests
+from transformer_cli.audit.shift import ShiftCheck
 from transformer_cli.config.schema import Config
 from transformer_cli.data.corpus import ParallelFiles, ParallelText
-from transformer_cli.data.line_checks import Hits, LineChecks
-from transformer_cli.data.repetition import Digests
-from transformer_cli.data.shift import ShiftCheck
 from transformer_cli.errors import CorpusError
 from transformer_cli.text.scripts import scripts_of
 from transformer_cli.text.tokenizer import Tokenizer, Tokenizers

@@ -3,7 +3,7 @@ from collections.abc import Iterable
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transformer_cli.data.repetition import Digests, found_in, repeated
+from transformer_cli.audit.repetition import Digests, found_in, repeated
 
 LINES = st.lists(st.one_of(st.none(), st.sampled_from("abcdefg"), st.text(max_size=3)), max_size=40)
 

@@ -1,8 +1,8 @@
-"""Pairs of lines made into pages of ids: by this process, or by one process a core.
+"""Encode pages of line pairs as pages of ids: serially, or in one worker process per core.
 
-A worker is a new interpreter that knows no more than the tokenizers' directory. It is handed a page
-of lines through a pipe and gives back the page's bytes. It ends when its pipe does, so that none
-outlives the process that started it, however that one ends.
+A worker is a new interpreter that is given the tokenizers' directory. It receives pages of lines
+through a pipe and sends back the pages' bytes. It exits when its pipe closes, so that none outlives
+the process that started it, however that one ends.
 """
 
 import multiprocessing
@@ -24,59 +24,59 @@ from transformer_cli.errors import TokenizerError, TransformerCliError
 from transformer_cli.text.tokenizer import Tokenizers, load_tokenizers
 
 Pairs = list[tuple[str, str]]
-Encode = Callable[[Iterable[Pairs]], Generator[bytes, None, None]]
-"""Makes pages of pairs into the bytes of ``pages.pack_page``, in their order.
+PageEncoder = Callable[[Iterable[Pairs]], Generator[bytes, None, None]]
+"""Yields each page of pairs as the bytes of ``pages.pack_page``, in order.
 
-Who does not go through all of them closes it, which ends its processes.
+Close it unless it is exhausted: that ends its workers.
 """
 
-PROCESSES_FROM = 50_000
-"""Pairs from which on processes are worth the second that it takes to start them."""
+MIN_PAIRS_FOR_WORKERS = 50_000
+"""Pairs from which on workers are worth the second that it takes to start them."""
 
 
-def encoder(tokenizers: Tokenizers, directory: Path, pairs: int) -> Encode:
-    """What encodes a text of so many pairs fastest; the bytes are the same either way.
+def choose_encoder(tokenizers: Tokenizers, directory: Path, pairs: int) -> PageEncoder:
+    """Return the fastest encoder for a text; its bytes are the same either way.
 
     Args:
         tokenizers: one a side.
-        directory: where they are kept.
-        pairs: how many are to be encoded.
+        directory: where they are saved.
+        pairs: number of pairs to encode.
     """
-    processes = _cores()
-    if processes == 1 or pairs < PROCESSES_FROM:
-        return lambda pages: encode_here(pages, tokenizers)
-    return lambda pages: encode_in_processes(pages, directory, processes)
+    workers = _count_cores()
+    if workers == 1 or pairs < MIN_PAIRS_FOR_WORKERS:
+        return lambda pages: encode_serially(pages, tokenizers)
+    return lambda pages: encode_in_workers(pages, directory, workers)
 
 
-def encode_here(pages: Iterable[Pairs], tokenizers: Tokenizers) -> Generator[bytes, None, None]:
-    """Encode in this process."""
+def encode_serially(pages: Iterable[Pairs], tokenizers: Tokenizers) -> Generator[bytes, None, None]:
+    """Yield pages encoded in this process."""
     for number, pairs in enumerate(pages):
         yield _encode_page(number, pairs, tokenizers)
 
 
-def encode_in_processes(
-    pages: Iterable[Pairs], directory: Path, processes: int
+def encode_in_workers(
+    pages: Iterable[Pairs], directory: Path, workers: int
 ) -> Generator[bytes, None, None]:
-    """Encode in so many new processes; a page for each of them, and one more, is held.
+    """Yield pages encoded in worker processes, with one page each and one more in memory.
 
     Raises:
-        TokenizerError: the tokenizers in ``directory`` cannot be loaded, or a process has died.
+        TokenizerError: the tokenizers in ``directory`` cannot be loaded, or a worker has died.
     """
-    with _workers(directory, processes) as idle:
+    with _start_workers(directory, workers) as idle:
         busy: deque[_Worker] = deque()
         for number, pairs in enumerate(pages):
             if idle:
                 worker, page = idle.pop(), None
             else:
                 worker = busy.popleft()
-                page = worker.take()
-            # It works on while its last page is written and the next one is read.
-            worker.give(number, pairs)
+                page = worker.receive()
+            # It encodes this page while its last one is written and the next one is read.
+            worker.send(number, pairs)
             busy.append(worker)
             if page is not None:
                 yield page
         for worker in busy:
-            yield worker.take()
+            yield worker.receive()
 
 
 def _encode_page(number: int, pairs: Pairs, tokenizers: Tokenizers) -> bytes:
@@ -89,33 +89,33 @@ def _encode_page(number: int, pairs: Pairs, tokenizers: Tokenizers) -> bytes:
 
 @dataclass(frozen=True)
 class _Worker:
-    """A process, and this side's end of the pipe to it.
+    """A worker process, and our end of the pipe to it.
 
-    It is given a page only when idle, so that the two never wait for each other with full pipes.
+    It is sent a page only when idle, so that full pipes cannot deadlock.
     """
 
     process: SpawnProcess
     connection: "Connection[Any, Any]"
 
-    def give(self, number: int, pairs: Pairs) -> None:
+    def send(self, number: int, pairs: Pairs) -> None:
         try:
             self.connection.send((number, pairs))
         except OSError:
-            # It may have said why.
-            self.take()
-            raise self._death() from None
+            # It may have sent the reason.
+            self.receive()
+            raise self._exit_error() from None
 
-    def take(self) -> bytes:
+    def receive(self) -> bytes:
         try:
             answer = self.connection.recv()
         except (EOFError, OSError):
-            raise self._death() from None
+            raise self._exit_error() from None
         if isinstance(answer, str):
             raise TokenizerError(answer)
         assert isinstance(answer, bytes)
         return answer
 
-    def _death(self) -> TokenizerError:
+    def _exit_error(self) -> TokenizerError:
         self.process.join(1.0)
         code = self.process.exitcode
         how = f"was ended by signal {-code}" if code and code < 0 else f"ended with code {code}"
@@ -126,13 +126,13 @@ class _Worker:
 
 
 @contextmanager
-def _workers(directory: Path, count: int) -> Iterator[list[_Worker]]:
+def _start_workers(directory: Path, count: int) -> Iterator[list[_Worker]]:
     started: list[_Worker] = []
     # Python 3.11 lets signals through again when it starts this, so it has to run before.
     resource_tracker.ensure_running()
     try:
-        # Ctrl-C goes to all processes. It is for this one, which then ends the others: they are
-        # born with it blocked, and stay so.
+        # Ctrl-C signals all processes, but only this one handles it and ends the others: they are
+        # started with it blocked, and keep it so.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
             for _ in range(count):
@@ -151,15 +151,15 @@ def _workers(directory: Path, count: int) -> Iterator[list[_Worker]]:
 def _start(directory: Path) -> _Worker:
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
-    process = context.Process(target=_work, args=(theirs, directory), daemon=True)
+    process = context.Process(target=_run_worker, args=(theirs, directory), daemon=True)
     process.start()
     theirs.close()
     return _Worker(process, ours)
 
 
-def _work(connection: "Connection[Any, Any]", directory: Path) -> None:
-    """What a worker does: pages of lines in, pages of ids out, until nobody is there any more."""
-    # spaCy imports it where it is installed: seconds and 200 MB a process, and nothing uses it.
+def _run_worker(connection: "Connection[Any, Any]", directory: Path) -> None:
+    """Receive pages of lines and send pages of ids, until the pipe is closed."""
+    # spaCy imports torch where it is installed: seconds and 200 MB per process, and never used.
     sys.modules["torch"] = None  # type: ignore[assignment]
     with suppress(EOFError, ConnectionError):
         try:
@@ -175,8 +175,8 @@ def _work(connection: "Connection[Any, Any]", directory: Path) -> None:
             connection.send(f"{directory}: cannot encode ({type(error).__name__}: {error})")
 
 
-def _cores() -> int:
-    """Cores that this process may use."""
+def _count_cores() -> int:
+    """Return the number of cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

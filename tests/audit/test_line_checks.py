@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from transformer_cli.data.line_checks import LineChecks
+from transformer_cli.audit.line_checks import LineChecks
 from transformer_cli.text.scripts import scripts_of
 
 

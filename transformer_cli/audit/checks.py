@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from transformer_cli.audit.line_checks import Hits
+from transformer_cli.audit.repetition import Digests, found_in, repeated
+from transformer_cli.audit.split_check import Follow, SplitCheck
 from transformer_cli.config.choices import LONGEST_SOURCE
 from transformer_cli.config.schema import Config, CopyData
 from transformer_cli.data.corpus import ParallelFiles, ParallelText
 from transformer_cli.data.lengths import PERCENTILES, percentiles
-from transformer_cli.data.line_checks import Hits
-from transformer_cli.data.repetition import Digests, found_in, repeated
 from transformer_cli.data.sources import open_split, split_names
-from transformer_cli.data.split_check import Follow, SplitCheck
 from transformer_cli.errors import CorpusError
 from transformer_cli.text.scripts import scripts_of
 from transformer_cli.text.tokenizer import Tokenizers

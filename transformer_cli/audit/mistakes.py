@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 
+from transformer_cli.audit.line_checks import LineChecks
 from transformer_cli.data.corpus import ParallelFiles, ParallelText
-from transformer_cli.data.line_checks import LineChecks
 from transformer_cli.text.scripts import scripts_of
 
 Sources = Mapping[str, ParallelFiles | ParallelText]

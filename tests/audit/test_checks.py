@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from transformer_cli.audit.checks import CorpusReport, Finding, check_corpus
 from transformer_cli.config.schema import Config, TrainingConfig
-from transformer_cli.data.checks import CorpusReport, Finding, check_corpus
 from transformer_cli.errors import CorpusError
 from transformer_cli.text.tokenizer import Tokenizers
 from transformer_cli.text.vocabulary import SPECIALS, UNK_ID

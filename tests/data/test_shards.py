@@ -1,0 +1,161 @@
+"""Shards: every short pair is in one of them, and their batches are counted once."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from stored_corpus import (
+    BATCH_TOKENS,
+    HUNDRED,
+    PairLengths,
+    corpus,
+    numbers,
+    sharded_store,
+    some_lengths,
+)
+
+from transformer_cli.data.epochs import EpochBatches
+from transformer_cli.data.shards import ShardedStore
+from transformer_cli.data.store import EncodedStore
+
+# --- shards --------------------------------------------------------------------------------------
+
+
+def test_shards_are_even_samples_of_whole_pages(tmp_path: Path) -> None:
+    shards = sharded_store(tmp_path, HUNDRED, 99, shard_pairs=30, page_pairs=10)
+    assert (len(shards), shards.num_shards) == (100, 4)
+    pages = [[page * 10 + place for place in range(10)] for page in range(10)]
+    found = [numbers(shards.shard(number)) for number in range(4)]
+    assert found[0] == pages[0] + pages[4] + pages[8]
+    assert found[1] == pages[1] + pages[5] + pages[9]
+    assert found[3] == pages[3] + pages[7]
+
+
+def test_the_last_page_may_be_short(tmp_path: Path) -> None:
+    shards = sharded_store(tmp_path, some_lengths(23), 99, 10, 5)
+    assert [numbers(shards.shard(number)) for number in range(shards.num_shards)] == [
+        [0, 1, 2, 3, 4, 15, 16, 17, 18, 19],
+        [5, 6, 7, 8, 9, 20, 21, 22],
+        [10, 11, 12, 13, 14],
+    ]
+
+
+def test_one_shard_is_the_corpus_in_its_order(tmp_path: Path) -> None:
+    text, store = corpus(tmp_path, HUNDRED, page_pairs=10).both
+    shards = ShardedStore(store, 99, BATCH_TOKENS, shard_pairs=100)
+    assert shards.num_shards == 1
+    assert numbers(shards.shard(0)) == list(range(100))
+    assert shards.shard(0).src.ids.tolist() == text.src.ids.tolist()
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 6), st.integers(1, 6)), min_size=1, max_size=60),
+    st.integers(1, 4),
+    st.integers(1, 5),
+    st.integers(1, 7),
+)
+def test_every_pair_that_is_short_enough_is_in_one_shard(
+    tmp_path_factory: pytest.TempPathFactory,
+    lengths: PairLengths,
+    page_pairs: int,
+    pages: int,
+    max_length: int,
+) -> None:
+    directory = tmp_path_factory.mktemp("store")
+    shards = sharded_store(directory, lengths, max_length, pages * page_pairs, page_pairs)
+    texts = [shards.shard(number) for number in range(shards.num_shards)]
+    assert all(len(text) <= pages * page_pairs for text in texts)
+    short = [number for number, pair in enumerate(lengths) if max(pair) <= max_length]
+    assert sorted(number for text in texts for number in numbers(text)) == short
+    assert len(shards) == len(short)
+    for number, text in enumerate(texts):
+        src_lengths, tgt_lengths = shards.shard_lengths(number)
+        assert src_lengths.tolist() == text.src.lengths.tolist()
+        assert tgt_lengths.tolist() == text.tgt.lengths.tolist()
+
+
+# --- counts ---------------------------------------------------------------------------------------
+
+
+def test_noted_counts_are_taken_and_nothing_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counted = sharded_store(tmp_path, HUNDRED, 8, 20, 5)
+    counted.save_counts()
+    store = EncodedStore(tmp_path, 100, 5, 0, 0, "text", "print")
+    with monkeypatch.context() as patch:
+        patch.setattr(EncodedStore, "lengths", lambda *_: pytest.fail("lengths are read"))
+        noted = ShardedStore(store, 8, BATCH_TOKENS, 20)
+        assert len(EpochBatches(noted, BATCH_TOKENS, seed=1)) == sum(counted.batches)
+    assert (len(noted), noted.batches) == (len(counted), counted.batches)
+    # Other batches than those that were noted are counted.
+    others = EpochBatches(noted, 48, seed=1)
+    assert len(others) == len(list(others.iter_epoch(0))) < sum(counted.batches)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"max_length": 7},
+        {"batch_tokens": 23},
+        {"shard_pairs": 25},
+        {"text_sha256": "other"},
+        {"tokenizer": "other"},
+    ],
+)
+def test_counts_of_something_else_are_not_taken(tmp_path: Path, other: dict[str, Any]) -> None:
+    store = corpus(tmp_path, HUNDRED, page_pairs=5).store
+    settings = {"max_length": 8, "batch_tokens": 24, "shard_pairs": 20}
+    first = ShardedStore(store, **settings)
+    first.save_counts()
+    noted = (tmp_path / "batches.json").read_bytes()
+    changed = settings | {key: value for key, value in other.items() if key in settings}
+    names = {key: value for key, value in other.items() if key not in settings}
+    second = ShardedStore(replace(store, **names), **changed)
+    assert (tmp_path / "batches.json").read_bytes() == noted
+    second.save_counts()
+    assert (tmp_path / "batches.json").read_bytes() != noted
+    epochs = EpochBatches(second, changed["batch_tokens"], seed=1)
+    batches = list(epochs.iter_epoch(0))
+    assert len(batches) == len(epochs)
+    assert sum(len(batch.src) for batch in batches) == len(second)
+
+
+def test_counts_have_the_keys_of_every_version(tmp_path: Path) -> None:
+    counted = sharded_store(tmp_path, HUNDRED, 8, 20, 5)
+    counted.save_counts()
+    content = json.loads((tmp_path / "batches.json").read_text())["content"]
+    assert content == {
+        "text_sum": "text",
+        "tokenizer": "print",
+        "page_pairs": 5,
+        "window_pairs": 20,
+        "max_length": 8,
+        "batch_tokens": BATCH_TOKENS,
+        "pairs": len(counted),
+        "batches": counted.batches,
+    }
+
+
+def test_damaged_counts_are_counted_again(tmp_path: Path) -> None:
+    counted = sharded_store(tmp_path, HUNDRED, 8, 20, 5)
+    counted.save_counts()
+    path = tmp_path / "batches.json"
+    whole = path.read_bytes()
+    place = whole.index(b'"pairs": ') + 9
+    for damaged in (
+        whole[:-20],
+        b"",
+        b"[]",
+        b"\xff",
+        whole[:place] + b"1" + whole[place:],
+        b"[" * 100_000,
+    ):
+        path.write_bytes(damaged)
+        store = EncodedStore(tmp_path, 100, 5, 0, 0, "text", "print")
+        again = ShardedStore(store, 8, BATCH_TOKENS, 20)
+        assert (len(again), again.batches) == (len(counted), counted.batches)

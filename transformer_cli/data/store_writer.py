@@ -1,0 +1,90 @@
+"""Encode a text into a store, as a stream."""
+
+from collections.abc import Iterable, Iterator
+from contextlib import closing
+from dataclasses import replace
+from itertools import islice, tee
+from pathlib import Path
+
+from transformer_cli.data.checksummed_json import write_checksummed
+from transformer_cli.data.encode_workers import PageEncoder
+from transformer_cli.data.pages import unpack_lengths
+from transformer_cli.data.store import (
+    INDEX,
+    INDEX_BYTES,
+    METADATA,
+    PAGES,
+    EncodedStore,
+    StoreMetadata,
+    stat_files,
+)
+from transformer_cli.data.streamed import StreamedLines, StreamedText
+from transformer_cli.data.token_arrays import SrcTgt
+from transformer_cli.files import whole_directory
+from transformer_cli.text.lines import Progress
+
+PAGE_PAIRS = 256
+"""Neighbouring pairs that are read together."""
+
+
+def write_store(
+    directory: Path,
+    text: StreamedText,
+    encode: PageEncoder,
+    tokenizer: str,
+    progress: Progress,
+    page_pairs: int = PAGE_PAIRS,
+) -> EncodedStore:
+    """Encode ``text`` into the new directory ``directory``.
+
+    Args:
+        directory: must not exist yet.
+        text: what to encode, read once.
+        encode: encodes its pages.
+        tokenizer: fingerprint of the tokenizers that ``encode`` uses.
+        progress: wraps the source lines, given a label, to draw a progress bar.
+        page_pairs: pairs of a page.
+
+    Raises:
+        CorpusError: the text has changed since it was surveyed.
+        TokenizerError: it cannot be encoded.
+        OSError: the files cannot be written; nothing is left of them.
+    """
+    with whole_directory(directory) as temporary:
+        pairs = _read_with_progress(text, progress)
+        pages = iter(lambda: list(islice(pairs, page_pairs)), [])
+        with closing(encode(pages)) as encoded:
+            tokens = _write_pages(temporary, encoded)
+        stamp = text.source.stamp()
+        text.refuse_if_changed()
+        metadata = StoreMetadata(
+            survey=replace(text.survey, stamp=stamp),
+            page_pairs=page_pairs,
+            tokenizer=tokenizer,
+            src_tokens=tokens.src,
+            tgt_tokens=tokens.tgt,
+            files=stat_files(temporary),
+        )
+        write_checksummed(temporary / METADATA, metadata)
+    return EncodedStore.from_metadata(directory, metadata)
+
+
+def _read_with_progress(text: StreamedText, progress: Progress) -> Iterator[tuple[str, str]]:
+    """Return the pairs of ``text``, with a bar that counts their sources."""
+    pairs, again = tee(text.pairs())
+    sources = StreamedLines(lambda: (src for src, _ in pairs), len(text))
+    return zip(progress(sources, "encoding"), (tgt for _, tgt in again), strict=True)
+
+
+def _write_pages(directory: Path, pages: Iterable[bytes]) -> SrcTgt[int]:
+    """Write pages and their index; return the number of tokens."""
+    src_tokens = tgt_tokens = start = 0
+    with (directory / PAGES).open("wb") as file, (directory / INDEX).open("wb") as index:
+        for page in pages:
+            index.write(start.to_bytes(INDEX_BYTES, "little"))
+            file.write(page)
+            start += len(page)
+            lengths = unpack_lengths(page)
+            src_tokens += int(lengths.src.sum())
+            tgt_tokens += int(lengths.tgt.sum())
+    return SrcTgt(src_tokens, tgt_tokens)

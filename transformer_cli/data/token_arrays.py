@@ -1,0 +1,128 @@
+"""Sentences of token ids in flat arrays."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Generic, NamedTuple, TypeVar
+
+import numpy as np
+
+from transformer_cli.data.corpus import ParallelText
+from transformer_cli.text.lines import Progress
+from transformer_cli.text.tokenizer import Tokenizers
+
+T = TypeVar("T")
+
+
+class SrcTgt(NamedTuple, Generic[T]):
+    """A value of the source side and one of the target side."""
+
+    src: T
+    tgt: T
+
+
+Lengths = SrcTgt[np.ndarray]
+"""Tokens of each pair's source and target, without BOS and EOS."""
+
+
+@dataclass(frozen=True)
+class TokenArray:
+    """Many sentences of token ids in one flat array.
+
+    Attributes:
+        ids: all tokens, sentence after sentence, without BOS and EOS.
+        offsets: where each sentence starts, and at the end the number of tokens.
+    """
+
+    ids: np.ndarray
+    offsets: np.ndarray
+
+    @classmethod
+    def from_sentences(cls, sentences: Iterable[list[int] | np.ndarray]) -> "TokenArray":
+        """Build an array of ``sentences``, iterated over once."""
+        ids: list[np.ndarray] = [np.asarray(sentence, dtype=np.int32) for sentence in sentences]
+        lengths = np.fromiter(map(len, ids), dtype=np.int64, count=len(ids))
+        flat = np.concatenate(ids) if ids else np.zeros(0, dtype=np.int32)
+        return cls.from_lengths(flat, lengths)
+
+    @classmethod
+    def from_lengths(cls, ids: np.ndarray, lengths: np.ndarray) -> "TokenArray":
+        """Build an array of sentences of these lengths from their concatenated ``ids``."""
+        return cls(ids, np.concatenate((np.zeros(1, dtype=np.int64), np.cumsum(lengths))))
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __getitem__(self, index: int) -> np.ndarray:
+        return self.ids[self.offsets[index] : self.offsets[index + 1]]
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """Tokens of each sentence, without BOS and EOS."""
+        return np.diff(self.offsets)
+
+    def take(self, indices: np.ndarray) -> "TokenArray":
+        """Return the sentences at ``indices``, in that order."""
+        return TokenArray.from_sentences(self[index] for index in indices)
+
+    def filter(self, mask: np.ndarray) -> "TokenArray":
+        """Return the sentences for which ``mask`` is true."""
+        if mask.all():
+            return self
+        lengths = self.lengths
+        return TokenArray.from_lengths(self.ids[np.repeat(mask, lengths)], lengths[mask])
+
+    @classmethod
+    def concatenate(cls, parts: "Sequence[TokenArray]") -> "TokenArray":
+        """Return the sentences of all ``parts``, in order."""
+        ids = [np.zeros(0, dtype=np.int32), *(part.ids for part in parts)]
+        lengths = [np.zeros(0, dtype=np.int64), *(part.lengths for part in parts)]
+        return cls.from_lengths(np.concatenate(ids), np.concatenate(lengths))
+
+
+@dataclass(frozen=True)
+class EncodedText:
+    """Parallel text as token ids: sentence n of one side translates sentence n of the other."""
+
+    src: TokenArray
+    tgt: TokenArray
+
+    def __len__(self) -> int:
+        return len(self.src)
+
+    @property
+    def lengths(self) -> Lengths:
+        """Tokens of each pair's source and target."""
+        return Lengths(self.src.lengths, self.tgt.lengths)
+
+    def take(self, indices: np.ndarray) -> "EncodedText":
+        """Return the pairs at ``indices``, in that order."""
+        return EncodedText(self.src.take(indices), self.tgt.take(indices))
+
+    @property
+    def num_shards(self) -> int:
+        """1: text in memory is a single shard."""
+        return 1
+
+    def shard(self, number: int) -> "EncodedText":
+        """Return the text itself."""
+        return self
+
+    def shard_lengths(self, number: int) -> Lengths:
+        """Return tokens of each pair's source and target."""
+        return self.lengths
+
+
+def encode_text(text: ParallelText, tokenizers: Tokenizers, progress: Progress) -> EncodedText:
+    """Return both sides of ``text`` as token ids.
+
+    Args:
+        text: lines of both sides.
+        tokenizers: one a side.
+        progress: wraps the lines of a side, given a label, to draw a progress bar.
+    """
+    src_lines = progress(text.src, "encoding source")
+    tgt_lines = progress(text.tgt, "encoding target")
+    return EncodedText(
+        TokenArray.from_sentences(map(tokenizers.src.encode, src_lines)),
+        TokenArray.from_sentences(map(tokenizers.tgt.encode, tgt_lines)),
+    )

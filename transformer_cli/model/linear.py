@@ -1,0 +1,181 @@
+"""Linear layers x W^T + b, where nearly all arithmetic is spent.
+
+On a CPU torch dispatches float32 GEMMs to MKL, which on the AMD processor that we measured is less
+than half as fast as oneDNN, which torch ships too. The oneDNN operators used here are those that
+torch's compiler and autograd call. docs/benchmarks.md has the figures.
+"""
+
+import platform
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+from torch.nn import functional as F
+
+
+class FusedLinear:
+    """Several linear layers applied to the same input as one GEMM.
+
+    Args:
+        layers: of equal input width, with biases; they keep their parameters.
+    """
+
+    def __init__(self, *layers: nn.Linear) -> None:
+        self._layers = layers
+        self._packed: tuple[Tensor, Tensor] | None = None
+        self._use_torch = False
+
+    def __call__(
+        self, x: Float[Tensor, "*batch d_in"], relu: bool = False
+    ) -> Float[Tensor, "*batch d_out"]:
+        """Return the layers' outputs concatenated, in autocast's dtype where it is enabled.
+
+        Args:
+            x: the layers' input.
+            relu: apply a ReLU to the outputs.
+        """
+        if self._packed is not None and self._packed[0].is_mkldnn:
+            weight, bias = self._packed
+            return _onednn_linear(x.to(bias.dtype), weight, bias, "relu" if relu else "none")
+        y = self._forward(x)
+        return F.relu(y) if relu else y
+
+    def _forward(self, x: Tensor) -> Tensor:
+        weight, bias = self._packed or self._weights()
+        if self._use_torch:
+            return F.linear(x, *self._weights())
+        if compute_dtype(x) == torch.float32 and _can_use_onednn(x, torch.float32):
+            y: Tensor = _OneDnnLinear.apply(x, weight, bias)  # type: ignore[no-untyped-call]
+            return y
+        return F.linear(x, weight, bias)
+
+    def pack(self) -> None:
+        """Concatenate the weights, cast them to autocast's dtype and reorder them for oneDNN.
+
+        The weights must not change until ``unpack``.
+        """
+        weight, bias = (each.detach().to(compute_dtype(each)) for each in self._weights())
+        if _can_use_onednn(weight, weight.dtype):
+            weight = torch.ops.mkldnn._reorder_linear_weight(weight, None)
+        self._packed = weight, bias
+
+    def unpack(self) -> None:
+        """Use the layers' own parameters again."""
+        self._packed = None
+
+    def use_torch_linear(self) -> None:
+        """Use ``F.linear`` from now on, the operator that torch's exporters support."""
+        self._use_torch = True
+
+    def _weights(self) -> tuple[Tensor, Tensor]:
+        if len(self._layers) == 1:
+            return self._layers[0].weight, self._layers[0].bias
+        return (
+            torch.cat([layer.weight for layer in self._layers]),
+            torch.cat([layer.bias for layer in self._layers]),
+        )
+
+
+@contextmanager
+def pack_weights(model: nn.Module) -> Iterator[None]:
+    """Pack the weights of all ``FusedLinear`` inside the block, where they must not change.
+
+    The packed dtype is that of the autocast enabled where the block begins.
+    """
+    linears = list(fused_linears(model))
+    try:
+        for linear in linears:
+            linear.pack()
+        yield
+    finally:
+        for linear in linears:
+            linear.unpack()
+
+
+def fused_linears(model: nn.Module) -> Iterator[FusedLinear]:
+    """Yield every ``FusedLinear`` of ``model``."""
+    for module in model.modules():
+        yield from (value for value in vars(module).values() if isinstance(value, FusedLinear))
+
+
+def compute_dtype(x: Tensor) -> torch.dtype:
+    """Return the dtype in which a linear layer computes ``x``: autocast's where it is enabled."""
+    device = x.device.type
+    return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else x.dtype
+
+
+def linear_no_grad(
+    x: Float[Tensor, "row inner"], y: Float[Tensor, "column inner"], bias: Tensor | None = None
+) -> Float[Tensor, "row column"]:
+    """Return x y^T + bias without gradients; ``x`` and ``y`` may be transposed views."""
+    if _can_use_onednn(x, x.dtype):
+        return _onednn_linear(x, y, bias)
+    return F.linear(x, y, bias)
+
+
+class _OneDnnLinear(torch.autograd.Function):
+    """Compute ``F.linear`` in float32 with oneDNN, forward and backward."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        x: Float[Tensor, "*batch d_in"],
+        weight: Float[Tensor, "d_out d_in"],
+        bias: Float[Tensor, " d_out"],
+    ) -> Float[Tensor, "*batch d_out"]:
+        ctx.save_for_backward(x, weight)
+        return _onednn_linear(x, weight, bias)
+
+    @staticmethod
+    @once_differentiable
+    def backward(
+        ctx: Any, grad: Float[Tensor, "*batch d_out"]
+    ) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
+        x, weight = ctx.saved_tensors
+        grad = grad.flatten(0, -2).contiguous()
+        grad_x = grad_weight = grad_bias = None
+        if ctx.needs_input_grad[0]:
+            grad_x = _onednn_linear(grad, weight.t(), None).view_as(x)
+        if ctx.needs_input_grad[1]:
+            grad_weight, grad_bias = torch.ops.aten.mkldnn_linear_backward_weights(
+                grad.to_mkldnn(), x.flatten(0, -2).contiguous().to_mkldnn(), weight, True
+            )
+        return grad_x, grad_weight, grad_bias
+
+
+def _onednn_linear(
+    x: Tensor, weight: Tensor, bias: Tensor | None, activation: str = "none"
+) -> Tensor:
+    y: Tensor = torch.ops.mkldnn._linear_pointwise(x, weight, bias, activation, [], "")
+    return y
+
+
+def _can_use_onednn(x: Tensor, dtype: torch.dtype) -> bool:
+    """Return whether to multiply ``x`` in ``dtype`` with oneDNN."""
+    return x.device.type == "cpu" and dtype in _onednn_dtypes()
+
+
+@cache
+def _onednn_dtypes() -> tuple[torch.dtype, ...]:
+    # Measured on AMD only; torch builds for other architectures ship other libraries.
+    if platform.machine() not in ("x86_64", "AMD64") or not _has_onednn_ops():
+        return ()
+    if torch.ops.mkldnn._is_mkldnn_bf16_supported():
+        return torch.float32, torch.bfloat16
+    return (torch.float32,)
+
+
+def _has_onednn_ops() -> bool:
+    """Return whether this torch has oneDNN and the (partly private) operators used here."""
+    names = ("_linear_pointwise", "_reorder_linear_weight", "_is_mkldnn_bf16_supported")
+    available: bool = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
+    return (
+        available
+        and all(hasattr(torch.ops.mkldnn, name) for name in names)
+        and hasattr(torch.ops.aten, "mkldnn_linear_backward_weights")
+    )

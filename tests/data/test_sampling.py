@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from transformer_cli.config.schema import Config, SentencePieceTokenizer
+from transformer_cli.config.schema import Config, SentencePieceConfig
 from transformer_cli.data.batches import Batch
 from transformer_cli.data.encoded import EncodedText, TokenStore
 from transformer_cli.data.sampling import SampledSubwords
@@ -26,7 +26,7 @@ def quiet(lines: Iterable[str], label: str) -> Iterable[str]:
     return lines
 
 
-SETTINGS = SentencePieceTokenizer(kind="sentencepiece", vocab_size=310, lowercase=True)
+SETTINGS = SentencePieceConfig(kind="sentencepiece", vocab_size=310, lowercase=True)
 BPE = SubwordTokenizer(
     learn_model(SETTINGS, LINES, "training text", quiet), SETTINGS.lowercase, Path("joint.model")
 )

@@ -17,7 +17,7 @@ from transformer_cli.config.schema import (
     CopyData,
     DecodingConfig,
     ModelConfig,
-    SentencePieceTokenizer,
+    SentencePieceConfig,
     TrainingConfig,
 )
 from transformer_cli.config.yaml import dump_config
@@ -98,7 +98,7 @@ def random_model(config: ModelConfig, size: int = SIZE) -> Transformer:
 def random_trained(model: Transformer | None = None, **form: Any) -> Trained:
     config = Config(
         data=CopyData(kind="copy"),
-        tokenizer=SentencePieceTokenizer(kind="sentencepiece"),
+        tokenizer=SentencePieceConfig(kind="sentencepiece"),
         model=ModelConfig(
             **{
                 "d_model": 16,
@@ -303,7 +303,7 @@ TEXT = ["Ein Hund schläft.", "Zwei Katzen spielen im Garten.", "Der Mann trägt
 def subword_run(path: Path, joint: bool) -> RunDirectory:
     """A run with real subwords and random weights."""
     run = RunDirectory(path)
-    settings = SentencePieceTokenizer(kind="sentencepiece", vocab_size=300, joint=joint)
+    settings = SentencePieceConfig(kind="sentencepiece", vocab_size=300, joint=joint)
     for directory in (run.tokenizer, run.checkpoints):
         directory.mkdir(parents=True)
     tokenizers = learn_tokenizers(

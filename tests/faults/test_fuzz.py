@@ -20,9 +20,9 @@ from transformer_cli.config.schema import (
     CopyData,
     DecodingConfig,
     ModelConfig,
-    SentencePieceTokenizer,
+    SentencePieceConfig,
     TrainingConfig,
-    WordsTokenizer,
+    WordsConfig,
 )
 from transformer_cli.config.yaml import dump_config, load_config
 from transformer_cli.data.corpus import decode_lines
@@ -221,7 +221,7 @@ def tokenizer(kind: str) -> Tokenizer:
     if kind in LANGUAGES:
         words = Words(kind, kind, lowercase=kind == "de")
         return WordTokenizer(words, Vocabulary.from_counts(words.count(TEXT)))
-    settings_of_kind = SentencePieceTokenizer.model_validate(
+    settings_of_kind = SentencePieceConfig.model_validate(
         {
             "kind": "sentencepiece",
             "model_type": kind.split("-")[0],
@@ -240,7 +240,7 @@ KINDS = [*LANGUAGES, "bpe-bytes", "unigram-bytes-lower", "bpe", "unigram"]
 def translator(kind: str) -> Translator:
     config = Config(
         data=CopyData(kind="copy"),
-        tokenizer=WordsTokenizer(kind="words"),
+        tokenizer=WordsConfig(kind="words"),
         model=ModelConfig(
             d_model=8,
             num_heads=2,

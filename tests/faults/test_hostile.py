@@ -16,7 +16,7 @@ import pytest
 from cli.conftest import TINY, Training
 from cli.process import Finished, assert_refused, run
 
-from transformer_cli.config.schema import SentencePieceTokenizer
+from transformer_cli.config.schema import SentencePieceConfig
 from transformer_cli.errors import TokenizerError
 from transformer_cli.files import sha256
 from transformer_cli.runs import checkpoint
@@ -436,7 +436,7 @@ LINES = ["ein kleines Haus (alt)", "a 1 2 3 4 aa aaaa", "über den Fluss, ½ Ａ
 
 
 def learned(model_type: str) -> bytes:
-    settings = SentencePieceTokenizer.model_validate(
+    settings = SentencePieceConfig.model_validate(
         {"kind": "sentencepiece", "model_type": model_type, "vocab_size": 288}
     )
     return learn_model(settings, LINES, "text", lambda seen, _: seen)

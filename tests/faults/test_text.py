@@ -11,7 +11,7 @@ from cli import process
 from cli.conftest import Training
 from cli.process import Finished, assert_refused, run
 
-from transformer_cli.config.schema import SentencePieceTokenizer
+from transformer_cli.config.schema import SentencePieceConfig
 from transformer_cli.data.corpus import decode_lines
 from transformer_cli.text.subwords import SubwordTokenizer, learn_model
 from transformer_cli.text.words import Words
@@ -224,7 +224,7 @@ def test_a_million_characters_as_subwords(model_type: str, word: str) -> None:
 
 
 def subwords(model_type: str) -> SubwordTokenizer:
-    settings = SentencePieceTokenizer.model_validate(
+    settings = SentencePieceConfig.model_validate(
         {"kind": "sentencepiece", "model_type": model_type, "vocab_size": 288}
     )
     lines = ["ein kleines Haus (alt)", "a 1 2 3 4 aa aaaa", "über den Fluss"] * 20

@@ -13,7 +13,7 @@ from transformer_cli.config.schema import (
     DecodingConfig,
     ModelConfig,
     TrainingConfig,
-    WordsTokenizer,
+    WordsConfig,
 )
 from transformer_cli.inference.translator import Translator
 from transformer_cli.model.transformer import DecoderState, Transformer
@@ -67,7 +67,7 @@ def random_translator(
     """
     config = Config(
         data=CopyData(kind="copy"),
-        tokenizer=WordsTokenizer(kind="words"),
+        tokenizer=WordsConfig(kind="words"),
         model=ModelConfig(
             d_model=16,
             num_heads=2,

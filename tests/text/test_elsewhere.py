@@ -14,10 +14,10 @@ from tokenizers import Tokenizer as Library
 from tokenizers import decoders, models, normalizers, pre_tokenizers, processors, trainers
 
 from transformer_cli.config.schema import (
-    HuggingFaceTokenizer,
-    SentencePieceTokenizer,
+    HuggingFaceConfig,
+    SentencePieceConfig,
     TokenizerConfig,
-    WordPieceTokenizer,
+    WordPieceConfig,
 )
 from transformer_cli.errors import CorpusError, MissingExtraError, TokenizerError
 from transformer_cli.text.protocol import Tokenizer, Tokenizers
@@ -121,8 +121,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def config_of(path: Path) -> TokenizerConfig:
     if path.suffix == ".model":
-        return SentencePieceTokenizer(kind="sentencepiece", model=path)
-    return HuggingFaceTokenizer(kind="huggingface", file=path)
+        return SentencePieceConfig(kind="sentencepiece", model=path)
+    return HuggingFaceConfig(kind="huggingface", file=path)
 
 
 FILES = ["default.model", "t5.model", *(f"{name}.json" for name in MAKERS)]
@@ -266,7 +266,7 @@ def test_bytes_tell_words_too(taken: dict[str, Tokenizer]) -> None:
 
 
 def test_lowercase_is_for_encoding(made: Path, tmp_path: Path) -> None:
-    config = HuggingFaceTokenizer(kind="huggingface", file=made / "gpt2.json", lowercase=True)
+    config = HuggingFaceConfig(kind="huggingface", file=made / "gpt2.json", lowercase=True)
     src = learn(config, tmp_path).src
     assert src.decode(src.encode("Ein HUND")) == "ein hund"
 
@@ -295,7 +295,7 @@ def test_a_directory_needs_nothing_else(made: Path, tmp_path: Path, name: str) -
 
 
 def test_one_file_a_side(made: Path, tmp_path: Path) -> None:
-    config = SentencePieceTokenizer(
+    config = SentencePieceConfig(
         kind="sentencepiece", src_model=made / "t5.model", tgt_model=made / "default.model"
     )
     learn(config, tmp_path)
@@ -354,8 +354,8 @@ def test_sampled_subwords_are_the_same_text(taken: dict[str, Tokenizer]) -> None
 # --- WordPiece ------------------------------------------------------------------------------------
 
 
-def wordpiece(**changes: Any) -> WordPieceTokenizer:
-    return WordPieceTokenizer(**{"kind": "wordpiece", "vocab_size": 120, **changes})
+def wordpiece(**changes: Any) -> WordPieceConfig:
+    return WordPieceConfig(**{"kind": "wordpiece", "vocab_size": 120, **changes})
 
 
 @pytest.fixture(scope="module")
@@ -388,10 +388,10 @@ def test_known_characters_in_any_order_come_back(parts: list[str]) -> None:
 
 
 def _known() -> Tokenizer:
-    from transformer_cli.text.huggingface import HuggingFaceTokenizer as Made
+    from transformer_cli.text.huggingface import HuggingFaceTokenizer
 
     data = learn_wordpiece(wordpiece(), LINES, "text", lambda lines, _: lines)
-    return Made(data, False, Path("joint.json"), Specials(unk=0, bos=1, eos=2, pad=3))
+    return HuggingFaceTokenizer(data, False, Path("joint.json"), Specials(unk=0, bos=1, eos=2, pad=3))
 
 
 KNOWN = _known()

@@ -8,7 +8,7 @@ import sentencepiece
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transformer_cli.config.schema import SentencePieceTokenizer
+from transformer_cli.config.schema import SentencePieceConfig
 from transformer_cli.errors import CorpusError, TokenizerError
 from transformer_cli.text.lines import sample
 from transformer_cli.text.subwords import SubwordTokenizer, learn_model
@@ -23,11 +23,11 @@ def quiet(lines: Iterable[str], label: str) -> Iterable[str]:
     return lines
 
 
-def settings(**changes: Any) -> SentencePieceTokenizer:
-    return SentencePieceTokenizer(**{"kind": "sentencepiece", "vocab_size": 304, **changes})
+def settings(**changes: Any) -> SentencePieceConfig:
+    return SentencePieceConfig(**{"kind": "sentencepiece", "vocab_size": 304, **changes})
 
 
-def learn(config: SentencePieceTokenizer, lines: Sequence[str] = LINES) -> SubwordTokenizer:
+def learn(config: SentencePieceConfig, lines: Sequence[str] = LINES) -> SubwordTokenizer:
     model = learn_model(config, lines, "training text", quiet)
     return SubwordTokenizer(model, config.lowercase, Path("joint.model"))
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from transformer_cli.config.schema import SentencePieceTokenizer, TokenizerConfig, WordsTokenizer
+from transformer_cli.config.schema import SentencePieceConfig, TokenizerConfig, WordsConfig
 from transformer_cli.errors import ConfigError, TokenizerError
 from transformer_cli.text.tokenizer import (
     Tokenizers,
@@ -27,9 +27,9 @@ ENGLISH = [
     "A man in a T-shirt sees a dog.",
     "Two men don't run.",
 ] * 20
-WORDS = WordsTokenizer(kind="words", min_freq=1)
-JOINT = SentencePieceTokenizer(kind="sentencepiece", vocab_size=310)
-SEPARATE = SentencePieceTokenizer(kind="sentencepiece", vocab_size=300, joint=False)
+WORDS = WordsConfig(kind="words", min_freq=1)
+JOINT = SentencePieceConfig(kind="sentencepiece", vocab_size=310)
+SEPARATE = SentencePieceConfig(kind="sentencepiece", vocab_size=300, joint=False)
 KINDS: list[TokenizerConfig] = [WORDS, JOINT, SEPARATE]
 
 
@@ -78,7 +78,7 @@ def test_joint_is_one_object(tmp_path: Path) -> None:
 
 
 def test_types_are_counted_before_any_are_cut_off(tmp_path: Path) -> None:
-    tokenizers = learn(WordsTokenizer(kind="words", min_freq=1, max_size=6), tmp_path)
+    tokenizers = learn(WordsConfig(kind="words", min_freq=1, max_size=6), tmp_path)
     # . A dog runs across the street man in a T - shirt sees Two men do n't run
     assert tokenizers.types is not None
     assert tokenizers.types[1] == 19
@@ -86,7 +86,7 @@ def test_types_are_counted_before_any_are_cut_off(tmp_path: Path) -> None:
 
 
 def test_rules_are_apart_from_the_language(tmp_path: Path) -> None:
-    learn(WordsTokenizer(kind="words", tgt_rules="xx"), tmp_path)
+    learn(WordsConfig(kind="words", tgt_rules="xx"), tmp_path)
     tokenizers = load_tokenizers(tmp_path)
     # The general rules leave "don't" whole.
     assert len(tokenizers.tgt.encode("Two men don't run.")) == 5
@@ -98,9 +98,9 @@ def test_rules_are_apart_from_the_language(tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", ["words", "sentencepiece"])
 def test_lowercase_text_comes_out(kind: str, tmp_path: Path) -> None:
     config: TokenizerConfig = (
-        WordsTokenizer(kind="words", lowercase=True)
+        WordsConfig(kind="words", lowercase=True)
         if kind == "words"
-        else SentencePieceTokenizer(kind="sentencepiece", vocab_size=300, lowercase=True)
+        else SentencePieceConfig(kind="sentencepiece", vocab_size=300, lowercase=True)
     )
     learn(config, tmp_path)
     src = load_tokenizers(tmp_path).src
@@ -119,7 +119,7 @@ def test_learning_twice_gives_the_same_files(config: TokenizerConfig, tmp_path: 
 
 def test_a_fingerprint_tells_tokenizers_apart(tmp_path: Path) -> None:
     prints = set()
-    configs: list[TokenizerConfig] = [WORDS, WordsTokenizer(kind="words", max_size=9), JOINT]
+    configs: list[TokenizerConfig] = [WORDS, WordsConfig(kind="words", max_size=9), JOINT]
     for number, config in enumerate(configs):
         directory = tmp_path / str(number)
         directory.mkdir()
@@ -200,7 +200,7 @@ def test_adopted_ones_are_the_same_but_for_the_text(
 
 def test_others_are_not_the_same(tmp_path: Path) -> None:
     learn(WORDS, tmp_path)
-    configs: list[TokenizerConfig] = [WordsTokenizer(kind="words", max_size=9), JOINT]
+    configs: list[TokenizerConfig] = [WordsConfig(kind="words", max_size=9), JOINT]
     for number, config in enumerate(configs):
         other = tmp_path / str(number)
         other.mkdir()
@@ -230,12 +230,12 @@ def test_empty_text_is_refused(config: TokenizerConfig, lines: list[str], tmp_pa
 
 def test_a_min_freq_that_leaves_no_word_is_refused(tmp_path: Path) -> None:
     with pytest.raises(TokenizerError, match=r"tokenizer\.min_freq"):
-        learn(WordsTokenizer(kind="words", min_freq=1000), tmp_path)
+        learn(WordsConfig(kind="words", min_freq=1000), tmp_path)
 
 
 def test_a_language_without_rules_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="'ja'"):
-        learn(WordsTokenizer(kind="words", tgt_rules="ja"), tmp_path)
+        learn(WordsConfig(kind="words", tgt_rules="ja"), tmp_path)
 
 
 def test_progress_sees_every_line(tmp_path: Path) -> None:

@@ -131,7 +131,7 @@ DataConfig = Annotated[Multi30kData | ToyData | CopyData | FilesData, Field(disc
 # --- tokenizer ------------------------------------------------------------------------------------
 
 
-class WordsTokenizer(Section):
+class WordsConfig(Section):
     """Words by spaCy's rules, with one vocabulary a side; output is put together by sacremoses."""
 
     kind: Literal["words"]
@@ -158,7 +158,7 @@ class WordsTokenizer(Section):
         return False
 
 
-class SentencePieceTokenizer(Section):
+class SentencePieceConfig(Section):
     """Subwords by SentencePiece, learned from the training text or taken from files."""
 
     kind: Literal["sentencepiece"]
@@ -211,7 +211,7 @@ class SentencePieceTokenizer(Section):
 _LEARNING = ("model_type", "vocab_size", "joint", "byte_fallback", "character_coverage")
 
 
-class WordPieceTokenizer(Section):
+class WordPieceConfig(Section):
     """WordPiece, BERT's kind of subwords, learned from the training text; keeps spaces."""
 
     kind: Literal["wordpiece"]
@@ -231,7 +231,7 @@ class WordPieceTokenizer(Section):
         return self.joint
 
 
-class HuggingFaceTokenizer(Section):
+class HuggingFaceConfig(Section):
     """A Hugging Face tokenizer.json made elsewhere: WordPiece, BPE or unigrams, say."""
 
     kind: Literal["huggingface"]
@@ -280,7 +280,7 @@ def _files(section: Section, key: str) -> dict[Literal["src", "tgt", "joint"], P
 
 
 TokenizerConfig = Annotated[
-    WordsTokenizer | SentencePieceTokenizer | WordPieceTokenizer | HuggingFaceTokenizer,
+    WordsConfig | SentencePieceConfig | WordPieceConfig | HuggingFaceConfig,
     Field(discriminator="kind"),
 ]
 
@@ -482,7 +482,7 @@ class Config(Section):
                 "(subwords with joint: true, or one file for both); use 'output'"
             )
         # What a model made elsewhere has is seen when it is opened.
-        may_have_merges = isinstance(self.tokenizer, SentencePieceTokenizer) and (
+        may_have_merges = isinstance(self.tokenizer, SentencePieceConfig) and (
             bool(self.tokenizer.files) or self.tokenizer.model_type == "bpe"
         )
         for key in ("src_bpe_dropout", "tgt_bpe_dropout"):

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from transformer_cli.config.schema import SentencePieceTokenizer
+from transformer_cli.config.schema import SentencePieceConfig
 from transformer_cli.errors import TokenizerError
 from transformer_cli.text.lines import LearningText, Lines, Progress
 from transformer_cli.text.protocol import marked_starts
@@ -173,7 +173,7 @@ def _can(way: Callable[..., object], **options: object) -> bool:
 
 
 def learn_model(
-    config: SentencePieceTokenizer, lines: Lines, label: str, progress: Progress
+    config: SentencePieceConfig, lines: Lines, label: str, progress: Progress
 ) -> bytes:
     """Learn subwords; the same lines and settings always give the same bytes.
 

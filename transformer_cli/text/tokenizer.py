@@ -6,11 +6,11 @@ from typing import Annotated
 from pydantic import Field, TypeAdapter, ValidationError
 
 from transformer_cli.config.schema import (
-    HuggingFaceTokenizer,
-    SentencePieceTokenizer,
+    HuggingFaceConfig,
+    SentencePieceConfig,
     TokenizerConfig,
-    WordPieceTokenizer,
-    WordsTokenizer,
+    WordPieceConfig,
+    WordsConfig,
 )
 from transformer_cli.errors import TokenizerError
 from transformer_cli.files import sha256, whole_file, write_text
@@ -44,13 +44,13 @@ _ANY_DESCRIPTION: TypeAdapter[_Kinds] = TypeAdapter(Annotated[_Kinds, Field(disc
 
 def _learn(config: TokenizerConfig, text: TrainingText, directory: Path) -> Description:
     match config:
-        case WordsTokenizer():
+        case WordsConfig():
             return words.learn(config, text, directory)
-        case SentencePieceTokenizer():
+        case SentencePieceConfig():
             return sentencepiece.learn(config, text, directory)
-        case HuggingFaceTokenizer():
+        case HuggingFaceConfig():
             return huggingface.learn(config, text, directory)
-        case WordPieceTokenizer():
+        case WordPieceConfig():
             return wordpiece.learn(config, text, directory)
 
 
@@ -142,7 +142,7 @@ def were_made_from(config: TokenizerConfig, directory: Path) -> bool:
     Raises:
         TokenizerError: the directory's tokenizer.json is missing or damaged.
     """
-    if isinstance(config, WordsTokenizer | WordPieceTokenizer) or not config.files:
+    if isinstance(config, WordsConfig | WordPieceConfig) or not config.files:
         return True
     copied = set(_read_description(directory / DESCRIPTION).sha256.values())
     return all(sha256(path) in copied for path in config.files.values() if path.is_file())

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from transformer_cli.config.schema import WordPieceTokenizer
+from transformer_cli.config.schema import WordPieceConfig
 from transformer_cli.errors import TokenizerError
 from transformer_cli.text.huggingface import tokenizers_library
 from transformer_cli.text.lines import LearningText, Lines, Progress
@@ -18,7 +18,7 @@ _LONGEST_WORD = 256
 
 
 def learn_wordpiece(
-    config: WordPieceTokenizer, lines: Lines, label: str, progress: Progress
+    config: WordPieceConfig, lines: Lines, label: str, progress: Progress
 ) -> bytes:
     """Learn subwords; the same lines and settings always give the same bytes.
 
@@ -72,7 +72,7 @@ def learn_wordpiece(
 
 
 def _characters(
-    config: WordPieceTokenizer, normalizer: Any, lines: Lines, label: str, progress: Progress
+    config: WordPieceConfig, normalizer: Any, lines: Lines, label: str, progress: Progress
 ) -> list[str]:
     """The characters to start from, which can begin a word and go on with one."""
     seen: Counter[str] = Counter()
@@ -90,7 +90,7 @@ def _characters(
     return characters
 
 
-def _normalizer(library: Any, config: WordPieceTokenizer) -> Any:
+def _normalizer(library: Any, config: WordPieceConfig) -> Any:
     """What is done to text first: as in BERT's, and one space where there is white space."""
     normalizers = library.normalizers
     return normalizers.Sequence(

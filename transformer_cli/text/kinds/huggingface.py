@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Literal
 
-from transformer_cli.config.schema import HuggingFaceTokenizer as Settings
+from transformer_cli.config.schema import HuggingFaceConfig
 from transformer_cli.text.description import TrainingText
 from transformer_cli.text.huggingface import HuggingFaceTokenizer, find_specials
 from transformer_cli.text.kinds import files
@@ -25,7 +25,7 @@ class Description(files.Description):
         return HuggingFaceTokenizer(data, self.lowercase, path, specials)
 
 
-def learn(config: Settings, text: TrainingText, directory: Path) -> Description:
+def learn(config: HuggingFaceConfig, text: TrainingText, directory: Path) -> Description:
     """Copy the files that the configuration names into ``directory``.
 
     Raises:

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Literal
 
-from transformer_cli.config.schema import SentencePieceTokenizer
+from transformer_cli.config.schema import SentencePieceConfig
 from transformer_cli.text import description
 from transformer_cli.text.description import TrainingText
 from transformer_cli.text.kinds import files
@@ -48,7 +48,7 @@ class FileDescription(files.Description):
 
 
 def learn(
-    config: SentencePieceTokenizer, text: TrainingText, directory: Path
+    config: SentencePieceConfig, text: TrainingText, directory: Path
 ) -> Description | FileDescription:
     """Learn models, or copy those that the configuration names, into ``directory``.
 

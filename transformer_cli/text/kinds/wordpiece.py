@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Literal
 
-from transformer_cli.config.schema import WordPieceTokenizer
+from transformer_cli.config.schema import WordPieceConfig
 from transformer_cli.text import description
 from transformer_cli.text.description import TrainingText
 from transformer_cli.text.huggingface import HuggingFaceTokenizer
@@ -32,7 +32,7 @@ class Description(description.Description):
         return HuggingFaceTokenizer(self.verified(path), False, path, _OURS)
 
 
-def learn(config: WordPieceTokenizer, text: TrainingText, directory: Path) -> Description:
+def learn(config: WordPieceConfig, text: TrainingText, directory: Path) -> Description:
     """Learn WordPiece vocabularies and write them into ``directory``.
 
     Raises:

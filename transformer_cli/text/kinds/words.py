@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Literal
 
-from transformer_cli.config.schema import WordsTokenizer
+from transformer_cli.config.schema import WordsConfig
 from transformer_cli.errors import TokenizerError
 from transformer_cli.text import description
 from transformer_cli.text.description import Part, TrainingText, sums
@@ -44,7 +44,7 @@ class Description(description.Description):
         return WordTokenizer(words, Vocabulary.load(path))
 
 
-def learn(config: WordsTokenizer, text: TrainingText, directory: Path) -> Description:
+def learn(config: WordsConfig, text: TrainingText, directory: Path) -> Description:
     """Count the words of both sides, and write their vocabularies into ``directory``.
 
     Raises:
@@ -64,7 +64,7 @@ def learn(config: WordsTokenizer, text: TrainingText, directory: Path) -> Descri
 
 
 def _learn_side(
-    config: WordsTokenizer, rules: str, language: str, lines: Iterable[str], path: Path
+    config: WordsConfig, rules: str, language: str, lines: Iterable[str], path: Path
 ) -> _Side:
     counts = Words(rules, language, config.lowercase).count(lines)
     vocabulary = Vocabulary.from_counts(counts, config.min_freq, config.max_size, config.order)

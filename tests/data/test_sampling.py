@@ -13,7 +13,7 @@ from transformer_cli.data.batches import Batch
 from transformer_cli.data.encoded import EncodedText, TokenStore
 from transformer_cli.data.sampling import SampledSubwords
 from transformer_cli.data.windows import EpochBatches
-from transformer_cli.text.subwords import SubwordTokenizer, learn_model
+from transformer_cli.text.subwords import SentencePieceTokenizer, learn_model
 from transformer_cli.text.tokenizer import Tokenizers
 from transformer_cli.text.vocabulary import EOS_ID, PAD_ID
 from transformer_cli.training.preparation import subword_sampling
@@ -27,7 +27,7 @@ def quiet(lines: Iterable[str], label: str) -> Iterable[str]:
 
 
 SETTINGS = SentencePieceConfig(kind="sentencepiece", vocab_size=310, lowercase=True)
-BPE = SubwordTokenizer(
+BPE = SentencePieceTokenizer(
     learn_model(SETTINGS, LINES, "training text", quiet), SETTINGS.lowercase, Path("joint.model")
 )
 
@@ -83,7 +83,7 @@ def test_a_sentence_that_would_be_too_long_stays_as_it_is() -> None:
 def test_a_sentence_with_an_unknown_character_stays_as_it_is() -> None:
     settings = SETTINGS.model_copy(update={"byte_fallback": False, "vocab_size": 60})
     model = learn_model(settings, LINES, "training text", quiet)
-    tokenizer = SubwordTokenizer(model, settings.lowercase, Path("joint.model"))
+    tokenizer = SentencePieceTokenizer(model, settings.lowercase, Path("joint.model"))
     store = TokenStore.of(map(tokenizer.encode, ["Die Männer Ω", "Die Männer"]))
     sampled = SampledSubwords(tokenizer, tokenizer, 0.5, 0.0, max_length=100)
     (unknown, _), (old, _) = (
@@ -146,9 +146,9 @@ DRAW = """
 import sys
 from pathlib import Path
 
-from transformer_cli.text.subwords import SubwordTokenizer
+from transformer_cli.text.subwords import SentencePieceTokenizer
 
-tokenizer = SubwordTokenizer(Path(sys.argv[1]).read_bytes(), True, Path("joint.model"))
+tokenizer = SentencePieceTokenizer(Path(sys.argv[1]).read_bytes(), True, Path("joint.model"))
 print(tokenizer.sample([tokenizer.encode("Straßenbahnhofhund hutlos")] * 20, 0.3, 7))
 """
 

@@ -30,10 +30,10 @@ from transformer_cli.errors import ConfigError, CorpusError, UsageError
 from transformer_cli.inference.lines import CutLine
 from transformer_cli.inference.translator import Translator
 from transformer_cli.model.transformer import build_model
-from transformer_cli.text.subwords import SubwordTokenizer, learn_model
+from transformer_cli.text.subwords import SentencePieceTokenizer, learn_model
 from transformer_cli.text.tokenizer import Tokenizer, Tokenizers
 from transformer_cli.text.vocabulary import PAD_ID, Vocabulary
-from transformer_cli.text.words import Words, WordTokenizer
+from transformer_cli.text.words import Words, WordsTokenizer
 
 CONFIGS = sorted(Path(__file__).parents[2].glob("configs/*.yaml"))
 
@@ -220,7 +220,7 @@ ENDS = st.sampled_from([b"\n", b"\r\n", b"\r\r\n"])
 def tokenizer(kind: str) -> Tokenizer:
     if kind in LANGUAGES:
         words = Words(kind, kind, lowercase=kind == "de")
-        return WordTokenizer(words, Vocabulary.from_counts(words.count(TEXT)))
+        return WordsTokenizer(words, Vocabulary.from_counts(words.count(TEXT)))
     settings_of_kind = SentencePieceConfig.model_validate(
         {
             "kind": "sentencepiece",
@@ -230,7 +230,7 @@ def tokenizer(kind: str) -> Tokenizer:
         }
     )
     model = learn_model(settings_of_kind, TEXT, kind, lambda lines, _: lines)
-    return SubwordTokenizer(model, lowercase="lower" in kind, source=Path(kind))
+    return SentencePieceTokenizer(model, lowercase="lower" in kind, source=Path(kind))
 
 
 KINDS = [*LANGUAGES, "bpe-bytes", "unigram-bytes-lower", "bpe", "unigram"]

@@ -21,7 +21,7 @@ from transformer_cli.errors import TokenizerError
 from transformer_cli.files import sha256
 from transformer_cli.runs import checkpoint
 from transformer_cli.text import trying
-from transformer_cli.text.subwords import SubwordTokenizer, learn_model
+from transformer_cli.text.subwords import SentencePieceTokenizer, learn_model
 from transformer_cli.text.vocabulary import SPECIALS
 
 SUBWORDS = TINY.replace(
@@ -470,7 +470,7 @@ def test_a_damaged_model_is_refused_or_good_for_something(model_type: str, count
         draws = random.Random(f"{model_type} {seed}")
         data = mutated(model, draws)
         try:
-            tokenizer = SubwordTokenizer(data, lowercase=False, source=Path("joint.model"))
+            tokenizer = SentencePieceTokenizer(data, lowercase=False, source=Path("joint.model"))
         except TokenizerError as error:
             refusals.append(str(error))
             continue
@@ -500,17 +500,17 @@ def test_a_model_that_ends_its_process_ends_the_trial_only(
     monkeypatch.setattr("transformer_cli.text.trial.__file__", str(tmp_path / "trial.py"))
     monkeypatch.setattr(trying, "_TRIAL_PATIENCE", 2.0 if "while" in script else 60.0)
     # What was just learned is known to be good.
-    SubwordTokenizer(model, lowercase=False, source=Path("joint.model"))
+    SentencePieceTokenizer(model, lowercase=False, source=Path("joint.model"))
     monkeypatch.setattr(trying, "_trusted", set())
     with pytest.raises(TokenizerError, match=f"^joint.model: {message}"):
-        SubwordTokenizer(model, lowercase=False, source=Path("joint.model"))
+        SentencePieceTokenizer(model, lowercase=False, source=Path("joint.model"))
 
 
 def test_a_model_is_tried_once(monkeypatch: pytest.MonkeyPatch) -> None:
     model = learned("bpe")
     monkeypatch.setattr(trying, "_trusted", set())
     for _ in range(2):
-        SubwordTokenizer(model, lowercase=False, source=Path("joint.model"))
+        SentencePieceTokenizer(model, lowercase=False, source=Path("joint.model"))
         monkeypatch.setattr("subprocess.run", None)
 
 
@@ -520,4 +520,4 @@ def test_the_specials_are_looked_at_after_the_trial() -> None:
         data = model.replace(special.encode(), special.upper().swapcase().encode(), 1)
         if data != model:
             with pytest.raises(TokenizerError, match=r"^joint\.model: "):
-                SubwordTokenizer(data, lowercase=False, source=Path("joint.model"))
+                SentencePieceTokenizer(data, lowercase=False, source=Path("joint.model"))

@@ -13,7 +13,7 @@ from cli.process import Finished, assert_refused, run
 
 from transformer_cli.config.schema import SentencePieceConfig
 from transformer_cli.data.corpus import decode_lines
-from transformer_cli.text.subwords import SubwordTokenizer, learn_model
+from transformer_cli.text.subwords import SentencePieceTokenizer, learn_model
 from transformer_cli.text.words import Words
 
 SUBWORDS = """\
@@ -223,13 +223,13 @@ def test_a_million_characters_as_subwords(model_type: str, word: str) -> None:
     assert tokenizer.decode(ids) == unicodedata.normalize("NFKC", line)
 
 
-def subwords(model_type: str) -> SubwordTokenizer:
+def subwords(model_type: str) -> SentencePieceTokenizer:
     settings = SentencePieceConfig.model_validate(
         {"kind": "sentencepiece", "model_type": model_type, "vocab_size": 288}
     )
     lines = ["ein kleines Haus (alt)", "a 1 2 3 4 aa aaaa", "über den Fluss"] * 20
     model = learn_model(settings, lines, "text", lambda seen, _: seen)
-    return SubwordTokenizer(model, lowercase=False, source=Path("joint.model"))
+    return SentencePieceTokenizer(model, lowercase=False, source=Path("joint.model"))
 
 
 # --- counts ---------------------------------------------------------------------------------------

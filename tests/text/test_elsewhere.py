@@ -22,13 +22,13 @@ from transformer_cli.config.schema import (
 from transformer_cli.errors import CorpusError, MissingExtraError, TokenizerError
 from transformer_cli.text.protocol import Tokenizer, Tokenizers
 from transformer_cli.text.renumbering import Renumbering, Specials
-from transformer_cli.text.subwords import SubwordTokenizer
+from transformer_cli.text.subwords import SentencePieceTokenizer
 from transformer_cli.text.tokenizer import (
-    adopt_tokenizers,
+    copy_tokenizers,
     fingerprint,
     learn_tokenizers,
     load_tokenizers,
-    were_made_from,
+    matches_configured_files,
 )
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, SPECIALS, UNK_ID
 from transformer_cli.text.wordpiece import learn_wordpiece
@@ -281,13 +281,13 @@ def test_a_directory_needs_nothing_else(made: Path, tmp_path: Path, name: str) -
     learned = learn(config_of(away), tmp_path / "one")
     learn(config_of(away), tmp_path / "two")
     assert fingerprint(tmp_path / "one") == fingerprint(tmp_path / "two")
-    assert were_made_from(config_of(away), tmp_path / "one")
+    assert matches_configured_files(config_of(away), tmp_path / "one")
     away.write_bytes(b"other")
-    assert not were_made_from(config_of(away), tmp_path / "one")
+    assert not matches_configured_files(config_of(away), tmp_path / "one")
     away.unlink()
-    assert were_made_from(config_of(away), tmp_path / "one")
+    assert matches_configured_files(config_of(away), tmp_path / "one")
     (tmp_path / "heir").mkdir()
-    adopted = adopt_tokenizers(tmp_path / "one", "another sum", tmp_path / "heir")
+    adopted = copy_tokenizers(tmp_path / "one", "another sum", tmp_path / "heir")
     for tokenizers in (load_tokenizers(tmp_path / "one"), adopted):
         assert tokenizers.src is tokenizers.tgt
         assert tokenizers.src.size == learned.src.size
@@ -332,19 +332,19 @@ def test_a_description_that_cannot_be_is_refused(
 def test_merges_are_seen_in_a_model(taken: dict[str, Tokenizer], tmp_path: Path) -> None:
     for name, has_merges in (("t5.model", True), ("default.model", False)):
         tokenizer = taken[name]
-        assert isinstance(tokenizer, SubwordTokenizer)
+        assert isinstance(tokenizer, SentencePieceTokenizer)
         assert tokenizer.has_merges is has_merges
     for kind in ("char", "word"):
         path = tmp_path / f"{kind}.model"
         path.write_bytes(spm(model_type=kind, hard_vocab_limit=False))
         tokenizer = learn(config_of(path), tmp_path / kind).src
-        assert isinstance(tokenizer, SubwordTokenizer)
+        assert isinstance(tokenizer, SentencePieceTokenizer)
         assert not tokenizer.has_merges
 
 
 def test_sampled_subwords_are_the_same_text(taken: dict[str, Tokenizer]) -> None:
     tokenizer = taken["t5.model"]
-    assert isinstance(tokenizer, SubwordTokenizer)
+    assert isinstance(tokenizer, SentencePieceTokenizer)
     whole = [tokenizer.encode(line) for line in GERMAN[:2]]
     sampled = tokenizer.sample(whole, 0.5, 1)
     assert sampled != whole
@@ -391,7 +391,9 @@ def _known() -> Tokenizer:
     from transformer_cli.text.huggingface import HuggingFaceTokenizer
 
     data = learn_wordpiece(wordpiece(), LINES, "text", lambda lines, _: lines)
-    return HuggingFaceTokenizer(data, False, Path("joint.json"), Specials(unk=0, bos=1, eos=2, pad=3))
+    return HuggingFaceTokenizer(
+        data, False, Path("joint.json"), Specials(unk=0, bos=1, eos=2, pad=3)
+    )
 
 
 KNOWN = _known()

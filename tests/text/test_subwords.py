@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from transformer_cli.config.schema import SentencePieceConfig
 from transformer_cli.errors import CorpusError, TokenizerError
 from transformer_cli.text.lines import sample
-from transformer_cli.text.subwords import SubwordTokenizer, learn_model
+from transformer_cli.text.subwords import SentencePieceTokenizer, learn_model
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, SPECIALS, UNK_ID
 
 NOUNS = ["dog", "man", "boy", "girl", "ball", "woman", "horse", "street", "Hund", "Straße", "Bär"]
@@ -27,9 +27,9 @@ def settings(**changes: Any) -> SentencePieceConfig:
     return SentencePieceConfig(**{"kind": "sentencepiece", "vocab_size": 304, **changes})
 
 
-def learn(config: SentencePieceConfig, lines: Sequence[str] = LINES) -> SubwordTokenizer:
+def learn(config: SentencePieceConfig, lines: Sequence[str] = LINES) -> SentencePieceTokenizer:
     model = learn_model(config, lines, "training text", quiet)
-    return SubwordTokenizer(model, config.lowercase, Path("joint.model"))
+    return SentencePieceTokenizer(model, config.lowercase, Path("joint.model"))
 
 
 BPE = learn(settings())
@@ -56,7 +56,7 @@ def test_learning_twice_gives_the_same_bytes(model_type: str) -> None:
 
 
 @pytest.mark.parametrize("tokenizer", BOTH)
-def test_size_is_the_one_asked_for(tokenizer: SubwordTokenizer) -> None:
+def test_size_is_the_one_asked_for(tokenizer: SentencePieceTokenizer) -> None:
     assert tokenizer.size == 304
 
 
@@ -64,14 +64,14 @@ def test_size_is_the_one_asked_for(tokenizer: SubwordTokenizer) -> None:
 @given(
     words=st.lists(st.sampled_from([*NOUNS, *VERBS, "Ärger,", "don't", "T-Shirt", "„ja“", "5!"]))
 )
-def test_ordinary_sentences_come_back(tokenizer: SubwordTokenizer, words: list[str]) -> None:
+def test_ordinary_sentences_come_back(tokenizer: SentencePieceTokenizer, words: list[str]) -> None:
     line = " ".join(words)
     assert tokenizer.decode(tokenizer.encode(line)) == line
 
 
 @pytest.mark.parametrize("tokenizer", [*BOTH, NO_BYTES])
 @given(line=st.text(st.characters(exclude_characters="\n", codec="utf-8")))
-def test_any_line_goes_through(tokenizer: SubwordTokenizer, line: str) -> None:
+def test_any_line_goes_through(tokenizer: SentencePieceTokenizer, line: str) -> None:
     ids = tokenizer.encode(line)
     assert all(0 <= number < tokenizer.size for number in ids)
     assert not {BOS_ID, EOS_ID, PAD_ID} & set(ids)
@@ -80,13 +80,15 @@ def test_any_line_goes_through(tokenizer: SubwordTokenizer, line: str) -> None:
 
 @pytest.mark.parametrize("tokenizer", [*BOTH, NO_BYTES])
 @given(ids=st.lists(st.integers(0, 303)))
-def test_any_output_of_a_model_is_one_line(tokenizer: SubwordTokenizer, ids: list[int]) -> None:
+def test_any_output_of_a_model_is_one_line(
+    tokenizer: SentencePieceTokenizer, ids: list[int]
+) -> None:
     assert "\n" not in tokenizer.decode([number % tokenizer.size for number in ids])
 
 
 @pytest.mark.parametrize("line", ["a\tb", "a\x00b", "▁", "a ▁ b", "▁▁a", "", "   ", "日本 😀"])
 @pytest.mark.parametrize("tokenizer", BOTH)
-def test_awkward_lines(tokenizer: SubwordTokenizer, line: str) -> None:
+def test_awkward_lines(tokenizer: SentencePieceTokenizer, line: str) -> None:
     decoded = tokenizer.decode(tokenizer.encode(line))
     expected = line.replace("\t", " ").replace("▁", " ")
     assert "".join(decoded.split()) == "".join(expected.split())
@@ -94,7 +96,7 @@ def test_awkward_lines(tokenizer: SubwordTokenizer, line: str) -> None:
 
 @pytest.mark.parametrize("typed", [*SPECIALS, "<0x41>", "</s>", "<s>"])
 @pytest.mark.parametrize("tokenizer", BOTH)
-def test_specials_typed_in_text_stay_text(tokenizer: SubwordTokenizer, typed: str) -> None:
+def test_specials_typed_in_text_stay_text(tokenizer: SentencePieceTokenizer, typed: str) -> None:
     for line in (typed, f"the {typed}{typed} dog"):
         ids = tokenizer.encode(line)
         assert not {UNK_ID, BOS_ID, EOS_ID, PAD_ID} & set(ids)
@@ -123,7 +125,7 @@ def test_unknown_characters_are_written_as_such_without_bytes() -> None:
 
 def test_lowercase_is_for_encoding_and_so_for_decoding() -> None:
     model = learn_model(settings(), [line.lower() for line in LINES], "training text", quiet)
-    tokenizer = SubwordTokenizer(model, lowercase=True, source=Path("joint.model"))
+    tokenizer = SentencePieceTokenizer(model, lowercase=True, source=Path("joint.model"))
     assert tokenizer.encode("A DOG sees") == tokenizer.encode("a dog sees")
     assert tokenizer.decode(tokenizer.encode("A Bär SIEHT")) == "a bär sieht"
 
@@ -204,7 +206,7 @@ def test_a_sample_is_even_and_of_its_size() -> None:
 @pytest.mark.parametrize("data", [b"", b"x", bytes(range(256)), b"\x00" * 50])
 def test_bytes_that_are_no_model_are_refused(data: bytes) -> None:
     with pytest.raises(TokenizerError, match=r"joint\.model"):
-        SubwordTokenizer(data, lowercase=False, source=Path("joint.model"))
+        SentencePieceTokenizer(data, lowercase=False, source=Path("joint.model"))
 
 
 def test_a_model_with_other_specials_is_refused() -> None:
@@ -212,4 +214,4 @@ def test_a_model_with_other_specials_is_refused() -> None:
     trainer: Any = sentencepiece.SentencePieceTrainer
     trainer.train(sentence_iterator=iter(LINES), model_writer=model, vocab_size=45, minloglevel=2)
     with pytest.raises(TokenizerError, match=r"joint\.model"):
-        SubwordTokenizer(model.getvalue(), lowercase=False, source=Path("joint.model"))
+        SentencePieceTokenizer(model.getvalue(), lowercase=False, source=Path("joint.model"))

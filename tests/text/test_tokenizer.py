@@ -9,12 +9,12 @@ from transformer_cli.config.schema import SentencePieceConfig, TokenizerConfig, 
 from transformer_cli.errors import ConfigError, TokenizerError
 from transformer_cli.text.tokenizer import (
     Tokenizers,
-    adopt_tokenizers,
+    copy_tokenizers,
     fingerprint,
+    have_same_tokenizers,
     learn_tokenizers,
-    learned_from,
+    load_text_sha256,
     load_tokenizers,
-    same_tokenizers,
 )
 
 GERMAN = [
@@ -170,7 +170,7 @@ def test_no_fingerprint_without_a_tokenizer(tmp_path: Path) -> None:
 @pytest.mark.parametrize("config", KINDS, ids=["words", "joint", "separate"])
 def test_the_text_learned_from_is_known(config: TokenizerConfig, tmp_path: Path) -> None:
     learn(config, tmp_path)
-    assert learned_from(tmp_path) == "a sum"
+    assert load_text_sha256(tmp_path) == "a sum"
 
 
 # --- adopted --------------------------------------------------------------------------------------
@@ -184,7 +184,7 @@ def test_adopted_ones_are_the_same_but_for_the_text(
     for directory in (source, adopted):
         directory.mkdir()
     learned = learn(config, source)
-    tokenizers = adopt_tokenizers(source, "another sum", adopted)
+    tokenizers = copy_tokenizers(source, "another sum", adopted)
     assert tokenizers.types == learned.types
     for line in ("Ein Hund sieht die Straße.", "nie gesehen"):
         assert tokenizers.src.encode(line) == learned.src.encode(line)
@@ -193,9 +193,9 @@ def test_adopted_ones_are_the_same_but_for_the_text(
     assert {path.name for path in adopted.iterdir()} == names
     for name in names - {"tokenizer.json"}:
         assert (adopted / name).read_bytes() == (source / name).read_bytes()
-    assert (learned_from(source), learned_from(adopted)) == ("a sum", "another sum")
+    assert (load_text_sha256(source), load_text_sha256(adopted)) == ("a sum", "another sum")
     assert fingerprint(adopted) != fingerprint(source)
-    assert same_tokenizers(source, adopted)
+    assert have_same_tokenizers(source, adopted)
 
 
 def test_others_are_not_the_same(tmp_path: Path) -> None:
@@ -205,7 +205,7 @@ def test_others_are_not_the_same(tmp_path: Path) -> None:
         other = tmp_path / str(number)
         other.mkdir()
         learn(config, other)
-        assert not same_tokenizers(tmp_path, other)
+        assert not have_same_tokenizers(tmp_path, other)
 
 
 def test_damaged_ones_are_not_adopted(tmp_path: Path) -> None:
@@ -216,7 +216,7 @@ def test_damaged_ones_are_not_adopted(tmp_path: Path) -> None:
     vocabulary = source / "tgt.vocab.txt"
     vocabulary.write_bytes(vocabulary.read_bytes() + b"x\n")
     with pytest.raises(TokenizerError, match=f"^{vocabulary}: not as it was written"):
-        adopt_tokenizers(source, "another sum", adopted)
+        copy_tokenizers(source, "another sum", adopted)
     assert not (adopted / "tokenizer.json").exists()
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from transformer_cli.errors import ConfigError
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, UNK_ID, Vocabulary
-from transformer_cli.text.words import Words, WordTokenizer
+from transformer_cli.text.words import Words, WordsTokenizer
 
 ENGLISH = [
     "A man in a T-shirt doesn't look at the dog's ball.",
@@ -40,9 +40,9 @@ GERMAN = [
 ]
 
 
-def tokenizer_for(lines: list[str], rules: str, language: str, lowercase: bool) -> WordTokenizer:
+def tokenizer_for(lines: list[str], rules: str, language: str, lowercase: bool) -> WordsTokenizer:
     words = Words(rules, language, lowercase)
-    return WordTokenizer(words, Vocabulary.from_counts(words.count(lines)))
+    return WordsTokenizer(words, Vocabulary.from_counts(words.count(lines)))
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_rules_see_the_case_that_was_written() -> None:
 
 def test_unknown_words_are_written_as_such_and_take_hyphens() -> None:
     words = Words("en", "en", lowercase=False)
-    tokenizer = WordTokenizer(words, Vocabulary(["A", "-", "haired", "man", "'s", "dog", "."]))
+    tokenizer = WordsTokenizer(words, Vocabulary(["A", "-", "haired", "man", "'s", "dog", "."]))
     ids = tokenizer.encode("A red-haired boy's dog.")
     assert ids == [4, UNK_ID, 5, 6, UNK_ID, 8, 9, 10]
     assert tokenizer.decode(ids) == "A <unk>-haired <unk>'s dog."
@@ -107,7 +107,7 @@ ALL_WORDS = {code: Words(code, code, lowercase=True) for code in CODES}
 @given(line=ANY_LINE | AWKWARD_LINE, code=st.sampled_from(CODES))
 def test_any_line_goes_through(line: str, code: str) -> None:
     words = ALL_WORDS[code]
-    tokenizer = WordTokenizer(words, Vocabulary.from_counts(words.count([line])))
+    tokenizer = WordsTokenizer(words, Vocabulary.from_counts(words.count([line])))
     ids = tokenizer.encode(line)
     assert UNK_ID not in ids
     decoded = tokenizer.decode(ids)
@@ -122,7 +122,7 @@ def test_any_output_of_a_model_is_text(ids: list[int]) -> None:
     parts = ["n't", "'s", "’s", "l'", "a", "Kinder", "5", "%", "€", "…", "…)", "a.b", "&", "@-@"]
     more = ["[", "]", "x", "can", "not", "–"]
     vocabulary = Vocabulary(marks + parts + more)
-    tokenizer = WordTokenizer(ALL_WORDS["en"], vocabulary)
+    tokenizer = WordsTokenizer(ALL_WORDS["en"], vocabulary)
     assert "\n" not in tokenizer.decode([number for number in ids if number < len(vocabulary)])
 
 

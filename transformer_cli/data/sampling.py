@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from transformer_cli.data.encoded import EncodedText, TokenStore
-from transformer_cli.text.subwords import SubwordTokenizer
+from transformer_cli.text.subwords import SentencePieceTokenizer
 from transformer_cli.text.vocabulary import UNK_ID
 
 
@@ -20,8 +20,8 @@ class SampledSubwords:
             one with an unknown character.
     """
 
-    src: SubwordTokenizer
-    tgt: SubwordTokenizer
+    src: SentencePieceTokenizer
+    tgt: SentencePieceTokenizer
     src_rate: float
     tgt_rate: float
     max_length: int
@@ -35,7 +35,7 @@ class SampledSubwords:
         )
 
     def _side(
-        self, side: TokenStore, tokenizer: SubwordTokenizer, rate: float, seed: int
+        self, side: TokenStore, tokenizer: SentencePieceTokenizer, rate: float, seed: int
     ) -> TokenStore:
         if not rate:
             return side

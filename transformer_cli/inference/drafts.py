@@ -9,7 +9,7 @@ from transformer_cli.inference.alignment import aligned_sources, word_numbers
 from transformer_cli.inference.search import Hypothesis
 from transformer_cli.text.tokenizer import Tokenizer
 from transformer_cli.text.vocabulary import EOS_ID, UNK_ID
-from transformer_cli.text.words import WordTokenizer
+from transformer_cli.text.words import WordsTokenizer
 
 if TYPE_CHECKING:
     from transformer_cli.inference.translator import Translator
@@ -116,7 +116,7 @@ def _translation(
     src, tgt = translator.tokenizers.src, translator.tokenizers.tgt
     joined = draft.joined
     sources = _tokens(src, draft.line, draft.pieces) if aligned else []
-    needed = linked or isinstance(tgt, WordTokenizer)
+    needed = linked or isinstance(tgt, WordsTokenizer)
     tokens = [tgt.token(number) for number in joined.ids] if needed else []
     if translator.replace_unk:
         for place, number in enumerate(joined.ids):
@@ -145,14 +145,16 @@ def _translation(
 
 def _tokens(tokenizer: Tokenizer, line: str, pieces: Sequence[Sequence[int]]) -> list[str]:
     """A line's tokens; words that are not known as they stand in the line."""
-    if isinstance(tokenizer, WordTokenizer):
+    if isinstance(tokenizer, WordsTokenizer):
         return tokenizer.split(line)
     return [tokenizer.token(number) for piece in pieces for number in piece]
 
 
 def _text(tokenizer: Tokenizer, ids: Sequence[int], tokens: Sequence[str]) -> str:
     # A model writes no marks, so that there is a word for each id.
-    return tokenizer.join(tokens) if isinstance(tokenizer, WordTokenizer) else tokenizer.decode(ids)
+    return (
+        tokenizer.join(tokens) if isinstance(tokenizer, WordsTokenizer) else tokenizer.decode(ids)
+    )
 
 
 def _after_prefix(tokenizer: Tokenizer, draft: Draft, ids: list[int], tokens: list[str]) -> str:

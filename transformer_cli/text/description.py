@@ -31,7 +31,7 @@ class Description(Part):
     format: Literal[1] = 1
     lowercase: bool
     learned_from: str
-    """The ``text_sum`` of the training text, or of the one that they were adopted for."""
+    """The ``text_sha256`` of the training text, or of the one that they were adopted for."""
     sha256: dict[FileName, str]
 
     def verified(self, path: Path) -> bytes:
@@ -61,7 +61,7 @@ class TrainingText:
         tgt_lang: language of the target.
         src: the source side's lines.
         tgt: the target side's lines.
-        text_sum: their SHA-256, which ``learned_from`` tells later.
+        text_sha256: their SHA-256, which ``load_text_sha256`` gives later.
         progress: wraps each pass over the lines, given a label, as tqdm would.
     """
 
@@ -69,7 +69,7 @@ class TrainingText:
     tgt_lang: str
     src: Lines
     tgt: Lines
-    text_sum: str
+    text_sha256: str
     progress: Progress
 
 

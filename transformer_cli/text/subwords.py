@@ -25,7 +25,7 @@ _TOO_MANY = re.compile(r"Vocabulary size too high \(\d+\)\. .*<= (\d+)")
 _TOO_FEW = re.compile(r"Vocabulary size is smaller than required_chars\. \d+ vs (\d+)")
 
 
-class SubwordTokenizer:
+class SentencePieceTokenizer:
     """Lines as ids of subwords.
 
     Args:
@@ -172,9 +172,7 @@ def _can(way: Callable[..., object], **options: object) -> bool:
         return False
 
 
-def learn_model(
-    config: SentencePieceConfig, lines: Lines, label: str, progress: Progress
-) -> bytes:
+def learn_model(config: SentencePieceConfig, lines: Lines, label: str, progress: Progress) -> bytes:
     """Learn subwords; the same lines and settings always give the same bytes.
 
     Args:

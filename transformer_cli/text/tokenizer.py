@@ -22,13 +22,13 @@ from transformer_cli.text.protocol import Tokenizer, Tokenizers
 __all__ = [
     "Tokenizer",
     "Tokenizers",
-    "adopt_tokenizers",
+    "copy_tokenizers",
     "fingerprint",
+    "have_same_tokenizers",
     "learn_tokenizers",
-    "learned_from",
+    "load_text_sha256",
     "load_tokenizers",
-    "same_tokenizers",
-    "were_made_from",
+    "matches_configured_files",
 ]
 
 # The kinds. One that is new comes here and in ``_learn``.
@@ -60,7 +60,7 @@ def learn_tokenizers(
     tgt_lang: str,
     src_lines: Lines,
     tgt_lines: Lines,
-    text_sum: str,
+    text_sha256: str,
     directory: Path,
     progress: Progress,
 ) -> Tokenizers:
@@ -72,7 +72,7 @@ def learn_tokenizers(
         tgt_lang: language of the target text.
         src_lines: the training text's source side.
         tgt_lines: its target side.
-        text_sum: their SHA-256, which ``learned_from`` tells later.
+        text_sha256: their SHA-256, which ``load_text_sha256`` tells later.
         directory: where the files go; it must exist. tokenizer.json is written last.
         progress: wraps each pass over the lines, given a label, as tqdm would.
 
@@ -86,19 +86,19 @@ def learn_tokenizers(
             raise TokenizerError(
                 f"the {side} side of the training text is empty: a tokenizer cannot be learned"
             )
-    text = TrainingText(src_lang, tgt_lang, src_lines, tgt_lines, text_sum, progress)
+    text = TrainingText(src_lang, tgt_lang, src_lines, tgt_lines, text_sha256, progress)
     description = _learn(config, text, directory)
     # Last, so that a directory with it is complete.
     write_text(directory / DESCRIPTION, description.model_dump_json(indent=2) + "\n")
     return load_tokenizers(directory)
 
 
-def adopt_tokenizers(source: Path, text_sum: str, directory: Path) -> Tokenizers:
+def copy_tokenizers(source: Path, text_sha256: str, directory: Path) -> Tokenizers:
     """Take over the tokenizers in ``source`` for another training text.
 
     Args:
         source: a directory that ``learn_tokenizers`` wrote.
-        text_sum: SHA-256 of the text that they are to be used with.
+        text_sha256: SHA-256 of the text that they are to be used with.
         directory: where their files go; it must exist. tokenizer.json is written last.
 
     Raises:
@@ -109,12 +109,12 @@ def adopt_tokenizers(source: Path, text_sum: str, directory: Path) -> Tokenizers
         data = description.verified(source / name)
         with whole_file(directory / name) as temporary:
             temporary.write_bytes(data)
-    adopted = description.model_copy(update={"learned_from": text_sum})
+    adopted = description.model_copy(update={"learned_from": text_sha256})
     write_text(directory / DESCRIPTION, adopted.model_dump_json(indent=2) + "\n")
     return load_tokenizers(directory)
 
 
-def same_tokenizers(first: Path, second: Path) -> bool:
+def have_same_tokenizers(first: Path, second: Path) -> bool:
     """Whether the tokenizers in two directories are the same, for whatever text.
 
     Raises:
@@ -134,7 +134,7 @@ def load_tokenizers(directory: Path) -> Tokenizers:
     return _read_description(directory / DESCRIPTION).load(directory)
 
 
-def were_made_from(config: TokenizerConfig, directory: Path) -> bool:
+def matches_configured_files(config: TokenizerConfig, directory: Path) -> bool:
     """Whether the tokenizers in ``directory`` are copies of the files that ``config`` names.
 
     A file that is gone is taken to be as it was: the copy is there. So are no files.
@@ -148,8 +148,8 @@ def were_made_from(config: TokenizerConfig, directory: Path) -> bool:
     return all(sha256(path) in copied for path in config.files.values() if path.is_file())
 
 
-def learned_from(directory: Path) -> str:
-    """The ``text_sum`` of the text that the tokenizers in ``directory`` were learned from.
+def load_text_sha256(directory: Path) -> str:
+    """The ``text_sha256`` of the text that the tokenizers in ``directory`` were learned from.
 
     Raises:
         TokenizerError: the file that says so is missing or damaged.

@@ -17,9 +17,7 @@ _GOES_ON = "##"
 _LONGEST_WORD = 256
 
 
-def learn_wordpiece(
-    config: WordPieceConfig, lines: Lines, label: str, progress: Progress
-) -> bytes:
+def learn_wordpiece(config: WordPieceConfig, lines: Lines, label: str, progress: Progress) -> bytes:
     """Learn subwords; the same lines and settings always give the same bytes.
 
     BERT forgets where there was a space. Here a space is a character of the word that follows it,

@@ -60,7 +60,7 @@ class Words:
         return self._joiner.join(words)
 
 
-class WordTokenizer:
+class WordsTokenizer:
     """Lines as ids of words.
 
     Args:

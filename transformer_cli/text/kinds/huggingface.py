@@ -36,5 +36,5 @@ def learn(config: HuggingFaceConfig, text: TrainingText, directory: Path) -> Des
         config.files, directory, Description.file_name, find_specials
     )
     return Description(
-        lowercase=config.lowercase, learned_from=text.text_sum, specials=specials, sha256=found
+        lowercase=config.lowercase, learned_from=text.text_sha256, specials=specials, sha256=found
     )

@@ -11,7 +11,7 @@ from transformer_cli.text.kinds.learned import learn_files, load_files
 from transformer_cli.text.protocol import Tokenizers
 from transformer_cli.text.renumbering import Specials
 from transformer_cli.text.subwords import (
-    SubwordTokenizer,
+    SentencePieceTokenizer,
     find_specials,
     learn_model,
     open_model,
@@ -28,8 +28,8 @@ class Description(description.Description):
         """The tokenizers of a directory; its files must be as described."""
         return load_files(self.joint, directory, FileDescription.file_name, self._load_side)
 
-    def _load_side(self, path: Path) -> SubwordTokenizer:
-        return SubwordTokenizer(self.verified(path), self.lowercase, path)
+    def _load_side(self, path: Path) -> SentencePieceTokenizer:
+        return SentencePieceTokenizer(self.verified(path), self.lowercase, path)
 
 
 class FileDescription(files.Description):
@@ -42,9 +42,9 @@ class FileDescription(files.Description):
         """The name that a side's model has in a tokenizer's directory."""
         return f"{side}.model"
 
-    def make(self, data: bytes, path: Path, specials: Specials) -> SubwordTokenizer:
+    def make(self, data: bytes, path: Path, specials: Specials) -> SentencePieceTokenizer:
         """The tokenizer that a model's bytes are."""
-        return SubwordTokenizer(data, self.lowercase, path, specials)
+        return SentencePieceTokenizer(data, self.lowercase, path, specials)
 
 
 def learn(
@@ -61,7 +61,10 @@ def learn(
             config.files, directory, FileDescription.file_name, _find_specials
         )
         return FileDescription(
-            lowercase=config.lowercase, learned_from=text.text_sum, specials=specials, sha256=found
+            lowercase=config.lowercase,
+            learned_from=text.text_sha256,
+            specials=specials,
+            sha256=found,
         )
     found = learn_files(
         config.joint,
@@ -72,7 +75,7 @@ def learn(
     )
     return Description(
         lowercase=config.lowercase,
-        learned_from=text.text_sum,
+        learned_from=text.text_sha256,
         joint=config.joint,
         sha256=found,
     )

@@ -48,7 +48,7 @@ def learn(config: WordPieceConfig, text: TrainingText, directory: Path) -> Descr
     )
     return Description(
         lowercase=config.lowercase,
-        learned_from=text.text_sum,
+        learned_from=text.text_sha256,
         joint=config.joint,
         sha256=found,
     )

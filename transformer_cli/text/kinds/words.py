@@ -10,7 +10,7 @@ from transformer_cli.text import description
 from transformer_cli.text.description import Part, TrainingText, sums
 from transformer_cli.text.protocol import Tokenizers
 from transformer_cli.text.vocabulary import SPECIALS, Vocabulary
-from transformer_cli.text.words import Words, WordTokenizer
+from transformer_cli.text.words import Words, WordsTokenizer
 
 _SRC, _TGT = "src.vocab.txt", "tgt.vocab.txt"
 
@@ -38,10 +38,10 @@ class Description(description.Description):
             types=(self.src.types, self.tgt.types),
         )
 
-    def _load_side(self, side: _Side, path: Path) -> WordTokenizer:
+    def _load_side(self, side: _Side, path: Path) -> WordsTokenizer:
         self.verified(path)
         words = Words(side.rules, side.language, self.lowercase)
-        return WordTokenizer(words, Vocabulary.load(path))
+        return WordsTokenizer(words, Vocabulary.load(path))
 
 
 def learn(config: WordsConfig, text: TrainingText, directory: Path) -> Description:
@@ -56,7 +56,7 @@ def learn(config: WordsConfig, text: TrainingText, directory: Path) -> Descripti
     tgt_seen = text.progress(text.tgt, "target words")
     return Description(
         lowercase=config.lowercase,
-        learned_from=text.text_sum,
+        learned_from=text.text_sha256,
         src=_learn_side(config, src_rules, text.src_lang, src_seen, directory / _SRC),
         tgt=_learn_side(config, tgt_rules, text.tgt_lang, tgt_seen, directory / _TGT),
         sha256=sums(directory, (_SRC, _TGT)),

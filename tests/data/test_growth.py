@@ -13,10 +13,10 @@ from transformer_cli.data.lengths import PERCENTILES, percentiles
 from transformer_cli.data.store import open_store, write_store
 from transformer_cli.data.streamed import StreamedText
 from transformer_cli.data.windows import EpochBatches, StoredWindows
-from transformer_cli.text.tokenizer import Tokenizers
+from transformer_cli.text.tokenizer import Tokenizer, Tokenizers
 
 
-class Digits:
+class Digits(Tokenizer):
     """A tokenizer of digits."""
 
     size = 10

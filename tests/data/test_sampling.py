@@ -13,7 +13,8 @@ from transformer_cli.data.batches import Batch
 from transformer_cli.data.encoded import EncodedText, TokenStore
 from transformer_cli.data.sampling import SampledSubwords
 from transformer_cli.data.windows import EpochBatches
-from transformer_cli.text.subwords import SentencePieceTokenizer, learn_model
+from transformer_cli.text.kinds.sentencepiece import learn_model
+from transformer_cli.text.kinds.sentencepiece_file import SentencePieceTokenizer
 from transformer_cli.text.tokenizer import Tokenizers
 from transformer_cli.text.vocabulary import EOS_ID, PAD_ID
 from transformer_cli.training.preparation import subword_sampling
@@ -146,7 +147,7 @@ DRAW = """
 import sys
 from pathlib import Path
 
-from transformer_cli.text.subwords import SentencePieceTokenizer
+from transformer_cli.text.kinds.sentencepiece_file import SentencePieceTokenizer
 
 tokenizer = SentencePieceTokenizer(Path(sys.argv[1]).read_bytes(), True, Path("joint.model"))
 print(tokenizer.sample([tokenizer.encode("Straßenbahnhofhund hutlos")] * 20, 0.3, 7))

@@ -39,7 +39,7 @@ from transformer_cli.model.weights import weights_of
 from transformer_cli.runs.checkpoint import save_checkpoint
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.trained import Trained, load_trained
-from transformer_cli.text.tokenizer import Tokenizers, fingerprint, learn_tokenizers
+from transformer_cli.text.tokenizer import Tokenizer, Tokenizers, fingerprint, learn_tokenizers
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, SPECIALS, UNK_ID
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "exporting.md"
@@ -65,7 +65,7 @@ ODD = [
 
 
 @dataclass(frozen=True)
-class Names:
+class Names(Tokenizer):
     """The ids of the specials are ours; the other tokens have odd names."""
 
     size: int = SIZE

@@ -30,10 +30,11 @@ from transformer_cli.errors import ConfigError, CorpusError, UsageError
 from transformer_cli.inference.lines import CutLine
 from transformer_cli.inference.translator import Translator
 from transformer_cli.model.transformer import build_model
-from transformer_cli.text.subwords import SentencePieceTokenizer, learn_model
+from transformer_cli.text.kinds.sentencepiece import learn_model
+from transformer_cli.text.kinds.sentencepiece_file import SentencePieceTokenizer
+from transformer_cli.text.kinds.words import SpacyWords, WordsTokenizer
 from transformer_cli.text.tokenizer import Tokenizer, Tokenizers
 from transformer_cli.text.vocabulary import PAD_ID, Vocabulary
-from transformer_cli.text.words import Words, WordsTokenizer
 
 CONFIGS = sorted(Path(__file__).parents[2].glob("configs/*.yaml"))
 
@@ -219,7 +220,7 @@ ENDS = st.sampled_from([b"\n", b"\r\n", b"\r\r\n"])
 @cache
 def tokenizer(kind: str) -> Tokenizer:
     if kind in LANGUAGES:
-        words = Words(kind, kind, lowercase=kind == "de")
+        words = SpacyWords(kind, kind, lowercase=kind == "de")
         return WordsTokenizer(words, Vocabulary.from_counts(words.count(TEXT)))
     settings_of_kind = SentencePieceConfig.model_validate(
         {

@@ -20,8 +20,9 @@ from transformer_cli.config.schema import SentencePieceConfig
 from transformer_cli.errors import TokenizerError
 from transformer_cli.files import sha256
 from transformer_cli.runs import checkpoint
-from transformer_cli.text import trying
-from transformer_cli.text.subwords import SentencePieceTokenizer, learn_model
+from transformer_cli.text import model_check
+from transformer_cli.text.kinds.sentencepiece import learn_model
+from transformer_cli.text.kinds.sentencepiece_file import SentencePieceTokenizer
 from transformer_cli.text.vocabulary import SPECIALS
 
 SUBWORDS = TINY.replace(
@@ -486,29 +487,34 @@ def test_a_damaged_model_is_refused_or_good_for_something(model_type: str, count
 @pytest.mark.parametrize(
     ("script", "message"),
     [
-        ("import os; os.abort()", r"SentencePiece dies of this model \(signal 6\)"),
-        ("import os; os.kill(os.getpid(), 11)", r"SentencePiece dies of this model \(signal 11\)"),
-        ("while True: pass", "SentencePiece does not come to an end with this model"),
+        ("import os; os.abort()", r"SentencePiece crashes on this model \(signal 6\)"),
+        (
+            "import os; os.kill(os.getpid(), 11)",
+            r"SentencePiece crashes on this model \(signal 11\)",
+        ),
+        ("while True: pass", "SentencePiece does not finish with this model"),
         ("raise RuntimeError('no\\nmodel')", r"not a SentencePiece model \(model\)"),
     ],
 )
 def test_a_model_that_ends_its_process_ends_the_trial_only(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, script: str, message: str
 ) -> None:
-    (tmp_path / "trial.py").write_text(script)
+    (tmp_path / "script.py").write_text(script)
     model = learned("bpe")
-    monkeypatch.setattr("transformer_cli.text.trial.__file__", str(tmp_path / "trial.py"))
-    monkeypatch.setattr(trying, "_TRIAL_PATIENCE", 2.0 if "while" in script else 60.0)
+    monkeypatch.setattr(
+        "transformer_cli.text.model_check_script.__file__", str(tmp_path / "script.py")
+    )
+    monkeypatch.setattr(model_check, "_TIMEOUT", 2.0 if "while" in script else 60.0)
     # What was just learned is known to be good.
     SentencePieceTokenizer(model, lowercase=False, source=Path("joint.model"))
-    monkeypatch.setattr(trying, "_trusted", set())
+    monkeypatch.setattr(model_check, "_checked", set())
     with pytest.raises(TokenizerError, match=f"^joint.model: {message}"):
         SentencePieceTokenizer(model, lowercase=False, source=Path("joint.model"))
 
 
 def test_a_model_is_tried_once(monkeypatch: pytest.MonkeyPatch) -> None:
     model = learned("bpe")
-    monkeypatch.setattr(trying, "_trusted", set())
+    monkeypatch.setattr(model_check, "_checked", set())
     for _ in range(2):
         SentencePieceTokenizer(model, lowercase=False, source=Path("joint.model"))
         monkeypatch.setattr("subprocess.run", None)

@@ -20,9 +20,10 @@ from transformer_cli.config.schema import (
     WordPieceConfig,
 )
 from transformer_cli.errors import CorpusError, MissingExtraError, TokenizerError
+from transformer_cli.text.id_map import IdMap, SpecialIds
+from transformer_cli.text.kinds.sentencepiece_file import SentencePieceTokenizer
+from transformer_cli.text.kinds.wordpiece import learn_wordpiece
 from transformer_cli.text.protocol import Tokenizer, Tokenizers
-from transformer_cli.text.renumbering import Renumbering, Specials
-from transformer_cli.text.subwords import SentencePieceTokenizer
 from transformer_cli.text.tokenizer import (
     copy_tokenizers,
     fingerprint,
@@ -31,7 +32,6 @@ from transformer_cli.text.tokenizer import (
     matches_configured_files,
 )
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, SPECIALS, UNK_ID
-from transformer_cli.text.wordpiece import learn_wordpiece
 
 GERMAN = ["Ein Hund läuft über die Straße.", "Ein Mann im T-Shirt sieht einen Hund."] * 20
 ENGLISH = ["A dog runs across the street.", "A man in a T-shirt sees a dog."] * 20
@@ -146,22 +146,22 @@ def taken(made: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Tok
 def test_renumbering_is_one_to_one(ids: set[int], has: tuple[bool, ...], random: Any) -> None:
     places = random.sample(sorted(ids), 4)
     unk, bos, eos, pad = (place if one else None for place, one in zip(places, has, strict=True))
-    numbers = Renumbering(Specials(unk=unk, bos=bos, eos=eos, pad=pad), ids)
+    numbers = IdMap(SpecialIds(unk=unk, bos=bos, eos=eos, pad=pad), ids)
     specials = {each for each in (unk, bos, eos, pad) if each is not None}
     assert len(numbers) == len(ids) - len(specials) + len(SPECIALS)
     rest = sorted(ids - specials)
-    assert numbers.ours(rest) == list(range(4, len(numbers)))
-    assert numbers.theirs(range(4, len(numbers))) == rest
-    assert numbers.ours([each for each in (bos, eos, pad) if each is not None]) == [UNK_ID] * sum(
+    assert numbers.to_run(rest) == list(range(4, len(numbers)))
+    assert numbers.to_model(range(4, len(numbers))) == rest
+    assert numbers.to_run([each for each in (bos, eos, pad) if each is not None]) == [UNK_ID] * sum(
         has[1:]
     )
-    assert numbers.theirs([UNK_ID, BOS_ID, EOS_ID, PAD_ID]) == ([] if unk is None else [unk])
+    assert numbers.to_model([UNK_ID, BOS_ID, EOS_ID, PAD_ID]) == ([] if unk is None else [unk])
 
 
 @pytest.mark.parametrize("places", [(0, 0), (0, 99), (0, -1)])
 def test_specials_that_cannot_be_are_refused(places: tuple[int, int]) -> None:
     with pytest.raises(ValueError, match="specials"):
-        Renumbering(Specials(unk=places[0], bos=places[1], eos=None, pad=None), range(10))
+        IdMap(SpecialIds(unk=places[0], bos=places[1], eos=None, pad=None), range(10))
 
 
 @pytest.mark.parametrize(
@@ -330,16 +330,16 @@ def test_a_description_that_cannot_be_is_refused(
 
 
 def test_merges_are_seen_in_a_model(taken: dict[str, Tokenizer], tmp_path: Path) -> None:
-    for name, has_merges in (("t5.model", True), ("default.model", False)):
+    for name, can_sample in (("t5.model", True), ("default.model", False)):
         tokenizer = taken[name]
         assert isinstance(tokenizer, SentencePieceTokenizer)
-        assert tokenizer.has_merges is has_merges
+        assert tokenizer.can_sample is can_sample
     for kind in ("char", "word"):
         path = tmp_path / f"{kind}.model"
         path.write_bytes(spm(model_type=kind, hard_vocab_limit=False))
         tokenizer = learn(config_of(path), tmp_path / kind).src
         assert isinstance(tokenizer, SentencePieceTokenizer)
-        assert not tokenizer.has_merges
+        assert not tokenizer.can_sample
 
 
 def test_sampled_subwords_are_the_same_text(taken: dict[str, Tokenizer]) -> None:
@@ -388,11 +388,11 @@ def test_known_characters_in_any_order_come_back(parts: list[str]) -> None:
 
 
 def _known() -> Tokenizer:
-    from transformer_cli.text.huggingface import HuggingFaceTokenizer
+    from transformer_cli.text.kinds.huggingface import HuggingFaceTokenizer
 
     data = learn_wordpiece(wordpiece(), LINES, "text", lambda lines, _: lines)
     return HuggingFaceTokenizer(
-        data, False, Path("joint.json"), Specials(unk=0, bos=1, eos=2, pad=3)
+        data, False, Path("joint.json"), SpecialIds(unk=0, bos=1, eos=2, pad=3)
     )
 
 
@@ -500,7 +500,7 @@ def test_other_files_are_one_line(made: Path, tmp_path: Path) -> None:
 def test_a_file_far_too_large_is_not_read(
     made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("transformer_cli.text.kinds.files._LARGEST", 1000)
+    monkeypatch.setattr("transformer_cli.text.side_files._MAX_FILE_SIZE", 1000)
     with pytest.raises(TokenizerError, match="1,000 at most"):
         learn(config_of(made / "bert.json"), tmp_path)
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from transformer_cli.data.encoded import EncodedText, TokenStore
-from transformer_cli.text.subwords import SentencePieceTokenizer
+from transformer_cli.text.protocol import Tokenizer
 from transformer_cli.text.vocabulary import UNK_ID
 
 
@@ -20,8 +20,8 @@ class SampledSubwords:
             one with an unknown character.
     """
 
-    src: SentencePieceTokenizer
-    tgt: SentencePieceTokenizer
+    src: Tokenizer
+    tgt: Tokenizer
     src_rate: float
     tgt_rate: float
     max_length: int
@@ -34,9 +34,7 @@ class SampledSubwords:
             self._side(text.tgt, self.tgt, self.tgt_rate, seed ^ 1),
         )
 
-    def _side(
-        self, side: TokenStore, tokenizer: SentencePieceTokenizer, rate: float, seed: int
-    ) -> TokenStore:
+    def _side(self, side: TokenStore, tokenizer: Tokenizer, rate: float, seed: int) -> TokenStore:
         if not rate:
             return side
         whole: list[list[int]] = [side[index].tolist() for index in range(len(side))]

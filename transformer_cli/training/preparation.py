@@ -26,7 +26,6 @@ from transformer_cli.files import remove_directory, whole_directory
 from transformer_cli.runs.checkpoint import list_checkpoints
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.text.lines import Progress
-from transformer_cli.text.subwords import SentencePieceTokenizer
 from transformer_cli.text.tokenizer import (
     Tokenizers,
     copy_tokenizers,
@@ -256,9 +255,8 @@ def _windows(config: Config, text: EncodedStore) -> StoredWindows:
 def _refuse_sampling_without_merges(config: Config, tokenizers: Tokenizers) -> None:
     """What the schema cannot know: which kind of model a file made elsewhere is."""
     for side in ("src", "tgt"):
-        tokenizer = getattr(tokenizers, side)
-        has_merges = isinstance(tokenizer, SentencePieceTokenizer) and tokenizer.has_merges
-        if getattr(config.training, f"{side}_bpe_dropout") and not has_merges:
+        can_sample = getattr(tokenizers, side).can_sample
+        if getattr(config.training, f"{side}_bpe_dropout") and not can_sample:
             raise ConfigError(
                 f"training.{side}_bpe_dropout: needs merges to leave out, and the tokenizer's "
                 "model is not one of byte pair encoding (BPE); leave it at 0"
@@ -268,8 +266,6 @@ def _refuse_sampling_without_merges(config: Config, tokenizers: Tokenizers) -> N
 def subword_sampling(config: Config, tokenizers: Tokenizers) -> SampledSubwords | None:
     """What ``training.src_bpe_dropout`` and ``tgt_bpe_dropout`` ask for; None: nothing."""
     src, tgt = tokenizers.src, tokenizers.tgt
-    if not (isinstance(src, SentencePieceTokenizer) and isinstance(tgt, SentencePieceTokenizer)):
-        return None
     rates = (config.training.src_bpe_dropout, config.training.tgt_bpe_dropout)
     return SampledSubwords(src, tgt, *rates, config.training.max_length) if any(rates) else None
 

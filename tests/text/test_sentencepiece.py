@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from transformer_cli.config.schema import SentencePieceConfig
 from transformer_cli.errors import CorpusError, TokenizerError
+from transformer_cli.text.kinds.sentencepiece import learn_model
+from transformer_cli.text.kinds.sentencepiece_file import SentencePieceTokenizer
 from transformer_cli.text.lines import sample
-from transformer_cli.text.subwords import SentencePieceTokenizer, learn_model
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, SPECIALS, UNK_ID
 
 NOUNS = ["dog", "man", "boy", "girl", "ball", "woman", "horse", "street", "Hund", "Straße", "Bär"]

@@ -150,7 +150,16 @@ def test_a_damaged_or_missing_file_is_named(config: TokenizerConfig, tmp_path: P
 
 @pytest.mark.parametrize(
     ("key", "value"),
-    [("format", 2), ("kind", "bytes"), ("lowercase", "no"), ("surprise", 1), ("sha256", {})],
+    [
+        ("format", 2),
+        ("kind", "bytes"),
+        ("kind", "__init__"),
+        ("kind", "..words"),
+        ("kind", 1),
+        ("lowercase", "no"),
+        ("surprise", 1),
+        ("sha256", {}),
+    ],
 )
 def test_a_description_is_read_strictly(key: str, value: object, tmp_path: Path) -> None:
     learn(WORDS, tmp_path)

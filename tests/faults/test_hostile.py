@@ -410,7 +410,7 @@ def test_two_swapped_ids_are_refused(
         with_description(path, lambda it: {name: sha256(path.parent / name) for name in it})
         fragment = "trained with another tokenizer than the run's"
     else:
-        fragment = "not as it was written"
+        fragment = "changed since it was written"
     for command in ("translate", "evaluate"):
         assert_refused(run(command, own, stdin=b"1 2\n"), 1, fragment)
     refused = run("train", tmp_path / "tiny.yaml", "--run-dir", own)

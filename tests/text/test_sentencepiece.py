@@ -12,7 +12,7 @@ from transformer_cli.config.schema import SentencePieceConfig
 from transformer_cli.errors import CorpusError, TokenizerError
 from transformer_cli.text.kinds.sentencepiece import learn_model
 from transformer_cli.text.kinds.sentencepiece_file import SentencePieceTokenizer
-from transformer_cli.text.lines import sample
+from transformer_cli.text.lines import sample_lines
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, SPECIALS, UNK_ID
 
 NOUNS = ["dog", "man", "boy", "girl", "ball", "woman", "horse", "street", "Hund", "Straße", "Bär"]
@@ -195,13 +195,13 @@ def test_of_very_many_lines_some_are_learned_from(monkeypatch: pytest.MonkeyPatc
 
 def test_a_sample_is_even_and_of_its_size() -> None:
     lines = [str(number) for number in range(10_000)]
-    chosen = [int(line) for line in sample(lines, len(lines), 1000)]
+    chosen = [int(line) for line in sample_lines(lines, len(lines), 1000)]
     assert len(set(chosen)) == 1000
     assert chosen == sorted(chosen)
     # Of ten lines one is taken, 100 of each thousand, with a deviation of nine.
     tenths = [sum(1 for each in chosen if each // 1000 == tenth) for tenth in range(10)]
     assert all(60 < tenth < 140 for tenth in tenths)
-    assert list(sample(lines, len(lines), len(lines))) == lines
+    assert list(sample_lines(lines, len(lines), len(lines))) == lines
 
 
 @pytest.mark.parametrize("data", [b"", b"x", bytes(range(256)), b"\x00" * 50])

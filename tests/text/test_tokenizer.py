@@ -224,7 +224,7 @@ def test_damaged_ones_are_not_adopted(tmp_path: Path) -> None:
     learn(WORDS, source)
     vocabulary = source / "tgt.vocab.txt"
     vocabulary.write_bytes(vocabulary.read_bytes() + b"x\n")
-    with pytest.raises(TokenizerError, match=f"^{vocabulary}: not as it was written"):
+    with pytest.raises(TokenizerError, match=f"^{vocabulary}: changed since it was written"):
         copy_tokenizers(source, "another sum", adopted)
     assert not (adopted / "tokenizer.json").exists()
 

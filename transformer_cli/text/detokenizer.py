@@ -50,7 +50,7 @@ class Detokenizer:
         """Return the text of words, on one line."""
         if not words:
             return ""
-        closed = self._find_split_words(words) | _find_quote_gaps(words, self._language)
+        closed = self._find_inner_gaps(words) | _find_quote_gaps(words, self._language)
         closed |= {gap + 1 for gap, word in enumerate(words) if word == "#"}
         pieces = [words[0]]
         for gap, word in enumerate(words[1:], start=1):
@@ -64,7 +64,7 @@ class Detokenizer:
         text = str(self._detokenizer().detokenize(pieces, unescape=False))
         return text.replace(_INNER_SPACE, " ")
 
-    def _find_split_words(self, words: Sequence[str]) -> set[int]:
+    def _find_inner_gaps(self, words: Sequence[str]) -> set[int]:
         """Return the gaps (gap n is before word n) where the rules split one written word.
 
         Joined, such parts are split in the same places again. "can not" and " - " look alike, but
@@ -128,7 +128,7 @@ def _find_quote_gaps(words: Sequence[str], language: str) -> set[int]:
             if word in _CLOSING_QUOTES:
                 opened.append(place)
         else:
-            gaps |= _after(words, partner) | _before(words, place)
+            gaps |= _gaps_after_opening(words, partner) | _gaps_before_closing(words, place)
             paired |= {partner, place}
             del opened[opened.index(partner) :]
     for place in range(1, len(words)):
@@ -139,7 +139,7 @@ def _find_quote_gaps(words: Sequence[str], language: str) -> set[int]:
     return gaps
 
 
-def _after(words: Sequence[str], place: int) -> set[int]:
+def _gaps_after_opening(words: Sequence[str], place: int) -> set[int]:
     """Return the gap after an opening mark, and those after further ones that follow it."""
     gaps = {place + 1}
     while words[place + 1] in _OPENING_PUNCTUATION and place + 2 < len(words):
@@ -148,7 +148,7 @@ def _after(words: Sequence[str], place: int) -> set[int]:
     return gaps
 
 
-def _before(words: Sequence[str], place: int) -> set[int]:
+def _gaps_before_closing(words: Sequence[str], place: int) -> set[int]:
     """Return the gap before a closing mark, and those before further ones that precede it."""
     gaps = {place}
     while place > 1 and words[place - 1] in _CLOSING_PUNCTUATION:

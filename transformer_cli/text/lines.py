@@ -46,7 +46,7 @@ class TrainerInput:
     """
 
     def __init__(self, lines: Iterable[str], count: int, lowercase: bool) -> None:
-        self._lines = lines if count <= MOST_LINES else sample(lines, count, MOST_LINES)
+        self._lines = lines if count <= MOST_LINES else sample_lines(lines, count, MOST_LINES)
         self._lowercase = lowercase
         self.failure: BaseException | None = None
         """The error that ended the reading, if any: libraries turn it into one of their own."""
@@ -60,7 +60,7 @@ class TrainerInput:
             raise
 
 
-def sample(lines: Iterable[str], count: int, size: int) -> Iterator[str]:
+def sample_lines(lines: Iterable[str], count: int, size: int) -> Iterator[str]:
     """Yield ``size`` of ``count`` lines, the same ones every time, all equally likely.
 
     This is selection sampling: Knuth, The Art of Computer Programming 2, 3.4.2, algorithm S.

@@ -46,7 +46,7 @@ class TokenizerManifest(ManifestSection):
         data = read_tokenizer_file(path)
         if hashlib.sha256(data).hexdigest() != self.sha256.get(path.name):
             raise TokenizerError(
-                f"{path}: not as it was written (its SHA-256 differs from the one in "
+                f"{path}: changed since it was written (its SHA-256 differs from the one in "
                 f"{MANIFEST_NAME}); restore the file, or learn the tokenizer again"
             )
         return data

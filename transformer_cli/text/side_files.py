@@ -103,7 +103,7 @@ def read_configured_file(path: Path) -> bytes:
     """
     try:
         if path.exists() and not path.is_file():
-            raise TokenizerError(f"{path}: is no file; give the path of the tokenizer's file")
+            raise TokenizerError(f"{path}: not a file; give the path of the tokenizer's file")
         if (size := path.stat().st_size) > _MAX_FILE_SIZE:
             raise TokenizerError(
                 f"{path}: {size:,} bytes; a tokenizer's file has {_MAX_FILE_SIZE:,} at most"

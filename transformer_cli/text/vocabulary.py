@@ -82,7 +82,7 @@ class Vocabulary:
                 raise TokenizerError(f"{path}:{line}: an empty token; the file is damaged")
             if token in first_line:
                 raise TokenizerError(
-                    f"{path}:{line}: {token!r} stands already on line {first_line[token]}"
+                    f"{path}:{line}: {token!r} is already on line {first_line[token]}"
                 )
             first_line[token] = line
         return cls(tokens[len(SPECIALS) :])

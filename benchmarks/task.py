@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from benchmarks.environments import ROOT, WORKSHOP
-from transformer_cli.config.schema import Config, SentencePieceTokenizer
+from transformer_cli.config.schema import Config, SentencePieceConfig
 from transformer_cli.config.yaml import load_config
 from transformer_cli.data.corpus import ParallelText
 from transformer_cli.data.token_arrays import EncodedText, TokenArray, encode_text
@@ -38,7 +38,7 @@ def settings(changes: Sequence[str] = ()) -> Config:
 
 def vocab_size(config: Config) -> int:
     """Entries of the one vocabulary, the four specials included."""
-    assert isinstance(config.tokenizer, SentencePieceTokenizer)
+    assert isinstance(config.tokenizer, SentencePieceConfig)
     return config.tokenizer.vocab_size
 
 

@@ -10,7 +10,7 @@ import pytest
 from transformer_cli.audit.checks import CorpusReport, Finding, check_corpus
 from transformer_cli.config.schema import Config, TrainingConfig
 from transformer_cli.errors import CorpusError
-from transformer_cli.text.tokenizer import Tokenizers
+from transformer_cli.text.tokenizer import Tokenizer, Tokenizers
 from transformer_cli.text.vocabulary import SPECIALS, UNK_ID
 
 Pairs = list[tuple[str, str]]
@@ -296,7 +296,7 @@ def test_of_a_language_without_known_scripts_none_is_asked_for(corpus: Corpus) -
 
 
 @dataclass(frozen=True)
-class Pieces:
+class Pieces(Tokenizer):
     """Two tokens a word; knows the letters of its tokens, spells others as bytes or not at all."""
 
     tokens: tuple[str, ...]

@@ -8,6 +8,7 @@ from benchmarks.decoding import refuse_other_forms
 from benchmarks.decoding_job import BatchSizes, Job, compete
 from benchmarks.decoding_report import CTRANSLATE2, JOEYNMT, OURS, Judge, report
 from transformer_cli.config.schema import ModelConfig
+from transformer_cli.text.protocol import Tokenizer
 
 EOS_ID = 2
 
@@ -58,7 +59,7 @@ def test_a_contestant_tries_all_sizes_on_all_sentences_and_is_cut_at_their_limit
     }
 
 
-class Letters:
+class Letters(Tokenizer):
     size = 9
 
     def encode(self, line: str) -> list[int]:

@@ -81,7 +81,7 @@ def test_a_damaged_checkpoint(own_run: Path) -> None:
 def test_a_tokenizer_edited_after_training(own_run: Path) -> None:
     vocabulary = own_run / "tokenizer" / "src.vocab.txt"
     vocabulary.write_text(vocabulary.read_text() + "more\n")
-    assert_refused(run("translate", own_run), 1, str(vocabulary), "not as it was written")
+    assert_refused(run("translate", own_run), 1, str(vocabulary), "changed since it was written")
 
 
 @pytest.mark.parametrize("command", ["translate", "evaluate", "average", "report"])

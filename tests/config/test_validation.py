@@ -12,8 +12,8 @@ from transformer_cli.config.schema import (
     Config,
     ConstantSchedule,
     FilesData,
-    SentencePieceTokenizer,
-    WordsTokenizer,
+    SentencePieceConfig,
+    WordsConfig,
 )
 from transformer_cli.config.tree import Place
 from transformer_cli.config.validation import validate
@@ -268,7 +268,7 @@ def test_names_of_other_programs_lead_to_settings_that_there_are() -> None:
     sections = {
         **settings,
         "data": FilesData.model_fields,
-        "tokenizer": {**SentencePieceTokenizer.model_fields, **WordsTokenizer.model_fields},
+        "tokenizer": {**SentencePieceConfig.model_fields, **WordsConfig.model_fields},
     }
     schedule = {"schedule": ConstantSchedule.model_fields}
     for name, key in foreign._KEYS.items():

@@ -2,8 +2,10 @@
 
 from collections.abc import Sequence
 
+from transformer_cli.text.protocol import Tokenizer
 
-class LettersFrom:
+
+class LettersFrom(Tokenizer):
     """A tokenizer of letters, numbered from a first one."""
 
     size = 26

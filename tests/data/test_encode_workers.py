@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from children import start
 
-from transformer_cli.config.schema import SentencePieceTokenizer, TokenizerConfig, WordsTokenizer
+from transformer_cli.config.schema import SentencePieceConfig, TokenizerConfig, WordsConfig
 from transformer_cli.data import encode_workers
 from transformer_cli.data.corpus import ParallelText
 from transformer_cli.data.encode_workers import (
@@ -27,8 +27,8 @@ from transformer_cli.text.tokenizer import learn_tokenizers, load_tokenizers
 
 SRC = [f"{n} Hunde, {n * 7 % 13} Katzen \u2028 und ein Vogel" for n in range(40)]
 TGT = [f"{n} dogs, {n * 7 % 13} cats and a bird" for n in range(40)]
-WORDS = WordsTokenizer(kind="words", min_freq=1)
-SUBWORDS = SentencePieceTokenizer(kind="sentencepiece", vocab_size=60, byte_fallback=False)
+WORDS = WordsConfig(kind="words", min_freq=1)
+SUBWORDS = SentencePieceConfig(kind="sentencepiece", vocab_size=60, byte_fallback=False)
 
 # What a test of its own processes starts: an encoder of endless text, as a program's main module.
 ENDLESS = """

@@ -15,10 +15,10 @@ from transformer_cli.data.shards import ShardedStore
 from transformer_cli.data.store import open_store
 from transformer_cli.data.store_writer import write_store
 from transformer_cli.data.streamed import StreamedText
-from transformer_cli.text.tokenizer import Tokenizers
+from transformer_cli.text.tokenizer import Tokenizer, Tokenizers
 
 
-class Digits:
+class Digits(Tokenizer):
     """A tokenizer of digits."""
 
     size = 10

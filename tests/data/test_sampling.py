@@ -8,12 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from transformer_cli.config.schema import Config, SentencePieceTokenizer
+from transformer_cli.config.schema import Config, SentencePieceConfig
 from transformer_cli.data.batches import Batch
 from transformer_cli.data.epochs import EpochBatches
 from transformer_cli.data.sampling import BpeDropout
 from transformer_cli.data.token_arrays import EncodedText, TokenArray
-from transformer_cli.text.subwords import SubwordTokenizer, learn_model
+from transformer_cli.text.kinds.sentencepiece import learn_model
+from transformer_cli.text.kinds.sentencepiece_file import SentencePieceTokenizer
 from transformer_cli.text.tokenizer import Tokenizers
 from transformer_cli.text.vocabulary import EOS_ID, PAD_ID
 from transformer_cli.training.preparation import subword_sampling
@@ -26,8 +27,8 @@ def quiet(lines: Iterable[str], label: str) -> Iterable[str]:
     return lines
 
 
-SETTINGS = SentencePieceTokenizer(kind="sentencepiece", vocab_size=310, lowercase=True)
-BPE = SubwordTokenizer(
+SETTINGS = SentencePieceConfig(kind="sentencepiece", vocab_size=310, lowercase=True)
+BPE = SentencePieceTokenizer(
     learn_model(SETTINGS, LINES, "training text", quiet), SETTINGS.lowercase, Path("joint.model")
 )
 
@@ -83,7 +84,7 @@ def test_a_sentence_that_would_be_too_long_stays_as_it_is() -> None:
 def test_a_sentence_with_an_unknown_character_stays_as_it_is() -> None:
     settings = SETTINGS.model_copy(update={"byte_fallback": False, "vocab_size": 60})
     model = learn_model(settings, LINES, "training text", quiet)
-    tokenizer = SubwordTokenizer(model, settings.lowercase, Path("joint.model"))
+    tokenizer = SentencePieceTokenizer(model, settings.lowercase, Path("joint.model"))
     store = TokenArray.from_sentences(map(tokenizer.encode, ["Die Männer Ω", "Die Männer"]))
     sampled = BpeDropout(tokenizer, tokenizer, 0.5, 0.0, max_length=100)
     (unknown, _), (old, _) = (
@@ -146,9 +147,9 @@ DRAW = """
 import sys
 from pathlib import Path
 
-from transformer_cli.text.subwords import SubwordTokenizer
+from transformer_cli.text.kinds.sentencepiece_file import SentencePieceTokenizer
 
-tokenizer = SubwordTokenizer(Path(sys.argv[1]).read_bytes(), True, Path("joint.model"))
+tokenizer = SentencePieceTokenizer(Path(sys.argv[1]).read_bytes(), True, Path("joint.model"))
 print(tokenizer.sample([tokenizer.encode("Straßenbahnhofhund hutlos")] * 20, 0.3, 7))
 """
 

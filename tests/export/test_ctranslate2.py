@@ -17,7 +17,7 @@ from transformer_cli.config.schema import (
     CopyData,
     DecodingConfig,
     ModelConfig,
-    SentencePieceTokenizer,
+    SentencePieceConfig,
     TrainingConfig,
 )
 from transformer_cli.config.yaml import dump_config
@@ -39,7 +39,7 @@ from transformer_cli.model.weights import weights_of
 from transformer_cli.runs.checkpoint import save_checkpoint
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.trained import Trained, load_trained
-from transformer_cli.text.tokenizer import Tokenizers, fingerprint, learn_tokenizers
+from transformer_cli.text.tokenizer import Tokenizer, Tokenizers, fingerprint, learn_tokenizers
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, SPECIALS, UNK_ID
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "exporting.md"
@@ -65,7 +65,7 @@ ODD = [
 
 
 @dataclass(frozen=True)
-class Names:
+class Names(Tokenizer):
     """The ids of the specials are ours; the other tokens have odd names."""
 
     size: int = SIZE
@@ -98,7 +98,7 @@ def random_model(config: ModelConfig, size: int = SIZE) -> Transformer:
 def random_trained(model: Transformer | None = None, **form: Any) -> Trained:
     config = Config(
         data=CopyData(kind="copy"),
-        tokenizer=SentencePieceTokenizer(kind="sentencepiece"),
+        tokenizer=SentencePieceConfig(kind="sentencepiece"),
         model=ModelConfig(
             **{
                 "d_model": 16,
@@ -303,7 +303,7 @@ TEXT = ["Ein Hund schläft.", "Zwei Katzen spielen im Garten.", "Der Mann trägt
 def subword_run(path: Path, joint: bool) -> RunDirectory:
     """A run with real subwords and random weights."""
     run = RunDirectory(path)
-    settings = SentencePieceTokenizer(kind="sentencepiece", vocab_size=300, joint=joint)
+    settings = SentencePieceConfig(kind="sentencepiece", vocab_size=300, joint=joint)
     for directory in (run.tokenizer, run.checkpoints):
         directory.mkdir(parents=True)
     tokenizers = learn_tokenizers(

@@ -20,9 +20,9 @@ from transformer_cli.config.schema import (
     CopyData,
     DecodingConfig,
     ModelConfig,
-    SentencePieceTokenizer,
+    SentencePieceConfig,
     TrainingConfig,
-    WordsTokenizer,
+    WordsConfig,
 )
 from transformer_cli.config.yaml import dump_config, load_config
 from transformer_cli.data.corpus import decode_lines
@@ -30,10 +30,11 @@ from transformer_cli.errors import ConfigError, CorpusError, UsageError
 from transformer_cli.inference.lines import CutLine
 from transformer_cli.inference.translator import Translator
 from transformer_cli.model.transformer import build_model
-from transformer_cli.text.subwords import SubwordTokenizer, learn_model
+from transformer_cli.text.kinds.sentencepiece import learn_model
+from transformer_cli.text.kinds.sentencepiece_file import SentencePieceTokenizer
+from transformer_cli.text.kinds.words import SpacyWords, WordsTokenizer
 from transformer_cli.text.tokenizer import Tokenizer, Tokenizers
 from transformer_cli.text.vocabulary import PAD_ID, Vocabulary
-from transformer_cli.text.words import Words, WordTokenizer
 
 CONFIGS = sorted(Path(__file__).parents[2].glob("configs/*.yaml"))
 
@@ -219,9 +220,9 @@ ENDS = st.sampled_from([b"\n", b"\r\n", b"\r\r\n"])
 @cache
 def tokenizer(kind: str) -> Tokenizer:
     if kind in LANGUAGES:
-        words = Words(kind, kind, lowercase=kind == "de")
-        return WordTokenizer(words, Vocabulary.from_counts(words.count(TEXT)))
-    settings_of_kind = SentencePieceTokenizer.model_validate(
+        words = SpacyWords(kind, kind, lowercase=kind == "de")
+        return WordsTokenizer(words, Vocabulary.from_counts(words.count(TEXT)))
+    settings_of_kind = SentencePieceConfig.model_validate(
         {
             "kind": "sentencepiece",
             "model_type": kind.split("-")[0],
@@ -230,7 +231,7 @@ def tokenizer(kind: str) -> Tokenizer:
         }
     )
     model = learn_model(settings_of_kind, TEXT, kind, lambda lines, _: lines)
-    return SubwordTokenizer(model, lowercase="lower" in kind, source=Path(kind))
+    return SentencePieceTokenizer(model, lowercase="lower" in kind, source=Path(kind))
 
 
 KINDS = [*LANGUAGES, "bpe-bytes", "unigram-bytes-lower", "bpe", "unigram"]
@@ -240,7 +241,7 @@ KINDS = [*LANGUAGES, "bpe-bytes", "unigram-bytes-lower", "bpe", "unigram"]
 def translator(kind: str) -> Translator:
     config = Config(
         data=CopyData(kind="copy"),
-        tokenizer=WordsTokenizer(kind="words"),
+        tokenizer=WordsConfig(kind="words"),
         model=ModelConfig(
             d_model=8,
             num_heads=2,

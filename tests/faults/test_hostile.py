@@ -16,12 +16,13 @@ import pytest
 from cli.conftest import TINY, Training
 from cli.process import Finished, assert_refused, run
 
-from transformer_cli.config.schema import SentencePieceTokenizer
+from transformer_cli.config.schema import SentencePieceConfig
 from transformer_cli.errors import TokenizerError
 from transformer_cli.files import sha256
 from transformer_cli.runs import checkpoint
-from transformer_cli.text import trying
-from transformer_cli.text.subwords import SubwordTokenizer, learn_model
+from transformer_cli.text import model_check
+from transformer_cli.text.kinds.sentencepiece import learn_model
+from transformer_cli.text.kinds.sentencepiece_file import SentencePieceTokenizer
 from transformer_cli.text.vocabulary import SPECIALS
 
 SUBWORDS = TINY.replace(
@@ -409,7 +410,7 @@ def test_two_swapped_ids_are_refused(
         with_description(path, lambda it: {name: sha256(path.parent / name) for name in it})
         fragment = "trained with another tokenizer than the run's"
     else:
-        fragment = "not as it was written"
+        fragment = "changed since it was written"
     for command in ("translate", "evaluate"):
         assert_refused(run(command, own, stdin=b"1 2\n"), 1, fragment)
     refused = run("train", tmp_path / "tiny.yaml", "--run-dir", own)
@@ -436,7 +437,7 @@ LINES = ["ein kleines Haus (alt)", "a 1 2 3 4 aa aaaa", "über den Fluss, ½ Ａ
 
 
 def learned(model_type: str) -> bytes:
-    settings = SentencePieceTokenizer.model_validate(
+    settings = SentencePieceConfig.model_validate(
         {"kind": "sentencepiece", "model_type": model_type, "vocab_size": 288}
     )
     return learn_model(settings, LINES, "text", lambda seen, _: seen)
@@ -470,7 +471,7 @@ def test_a_damaged_model_is_refused_or_good_for_something(model_type: str, count
         draws = random.Random(f"{model_type} {seed}")
         data = mutated(model, draws)
         try:
-            tokenizer = SubwordTokenizer(data, lowercase=False, source=Path("joint.model"))
+            tokenizer = SentencePieceTokenizer(data, lowercase=False, source=Path("joint.model"))
         except TokenizerError as error:
             refusals.append(str(error))
             continue
@@ -486,31 +487,36 @@ def test_a_damaged_model_is_refused_or_good_for_something(model_type: str, count
 @pytest.mark.parametrize(
     ("script", "message"),
     [
-        ("import os; os.abort()", r"SentencePiece dies of this model \(signal 6\)"),
-        ("import os; os.kill(os.getpid(), 11)", r"SentencePiece dies of this model \(signal 11\)"),
-        ("while True: pass", "SentencePiece does not come to an end with this model"),
+        ("import os; os.abort()", r"SentencePiece crashes on this model \(signal 6\)"),
+        (
+            "import os; os.kill(os.getpid(), 11)",
+            r"SentencePiece crashes on this model \(signal 11\)",
+        ),
+        ("while True: pass", "SentencePiece does not finish with this model"),
         ("raise RuntimeError('no\\nmodel')", r"not a SentencePiece model \(model\)"),
     ],
 )
 def test_a_model_that_ends_its_process_ends_the_trial_only(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, script: str, message: str
 ) -> None:
-    (tmp_path / "trial.py").write_text(script)
+    (tmp_path / "script.py").write_text(script)
     model = learned("bpe")
-    monkeypatch.setattr("transformer_cli.text.trial.__file__", str(tmp_path / "trial.py"))
-    monkeypatch.setattr(trying, "_TRIAL_PATIENCE", 2.0 if "while" in script else 60.0)
+    monkeypatch.setattr(
+        "transformer_cli.text.model_check_script.__file__", str(tmp_path / "script.py")
+    )
+    monkeypatch.setattr(model_check, "_TIMEOUT", 2.0 if "while" in script else 60.0)
     # What was just learned is known to be good.
-    SubwordTokenizer(model, lowercase=False, source=Path("joint.model"))
-    monkeypatch.setattr(trying, "_trusted", set())
+    SentencePieceTokenizer(model, lowercase=False, source=Path("joint.model"))
+    monkeypatch.setattr(model_check, "_checked", set())
     with pytest.raises(TokenizerError, match=f"^joint.model: {message}"):
-        SubwordTokenizer(model, lowercase=False, source=Path("joint.model"))
+        SentencePieceTokenizer(model, lowercase=False, source=Path("joint.model"))
 
 
 def test_a_model_is_tried_once(monkeypatch: pytest.MonkeyPatch) -> None:
     model = learned("bpe")
-    monkeypatch.setattr(trying, "_trusted", set())
+    monkeypatch.setattr(model_check, "_checked", set())
     for _ in range(2):
-        SubwordTokenizer(model, lowercase=False, source=Path("joint.model"))
+        SentencePieceTokenizer(model, lowercase=False, source=Path("joint.model"))
         monkeypatch.setattr("subprocess.run", None)
 
 
@@ -520,4 +526,4 @@ def test_the_specials_are_looked_at_after_the_trial() -> None:
         data = model.replace(special.encode(), special.upper().swapcase().encode(), 1)
         if data != model:
             with pytest.raises(TokenizerError, match=r"^joint\.model: "):
-                SubwordTokenizer(data, lowercase=False, source=Path("joint.model"))
+                SentencePieceTokenizer(data, lowercase=False, source=Path("joint.model"))

@@ -11,10 +11,11 @@ from cli import process
 from cli.conftest import Training
 from cli.process import Finished, assert_refused, run
 
-from transformer_cli.config.schema import SentencePieceTokenizer
+from transformer_cli.config.schema import SentencePieceConfig
 from transformer_cli.data.corpus import decode_lines
-from transformer_cli.text.subwords import SubwordTokenizer, learn_model
-from transformer_cli.text.words import Words
+from transformer_cli.text.kinds.sentencepiece import learn_model
+from transformer_cli.text.kinds.sentencepiece_file import SentencePieceTokenizer
+from transformer_cli.text.kinds.words import SpacyWords
 
 SUBWORDS = """\
 data: {kind: copy, symbols: 6, length: 4, train_lines: 200, test_lines: 20}
@@ -198,7 +199,7 @@ def test_a_word_of_a_million_characters(any_run: Path, word: str) -> None:
     "word", ["a", "(", ")", "'", '"', ".", "-", "a.", "1,", "n't", "http://", "a@", "<", "…", "€1"]
 )
 def test_words_are_cut_in_time_that_grows_with_the_text_alone(language: str, word: str) -> None:
-    words = Words(language, language, lowercase=True)
+    words = SpacyWords(language, language, lowercase=True)
     line = word * (100_000 // len(word))
     cut = words.split(line)
     assert "".join(cut) == line.lower()
@@ -208,7 +209,7 @@ def test_words_are_cut_in_time_that_grows_with_the_text_alone(language: str, wor
 
 
 def test_words_are_cut_as_ever_up_to_256_characters() -> None:
-    words = Words("en", "en", lowercase=False)
+    words = SpacyWords("en", "en", lowercase=False)
     assert words.split("a" * 256) == ["a" * 256]
     assert words.split("x " + "a" * 257 + " (y)") == ["x", "a" * 256, "a", "(", "y", ")"]
     assert words.split("a" * 512) == ["a" * 256] * 2
@@ -223,13 +224,13 @@ def test_a_million_characters_as_subwords(model_type: str, word: str) -> None:
     assert tokenizer.decode(ids) == unicodedata.normalize("NFKC", line)
 
 
-def subwords(model_type: str) -> SubwordTokenizer:
-    settings = SentencePieceTokenizer.model_validate(
+def subwords(model_type: str) -> SentencePieceTokenizer:
+    settings = SentencePieceConfig.model_validate(
         {"kind": "sentencepiece", "model_type": model_type, "vocab_size": 288}
     )
     lines = ["ein kleines Haus (alt)", "a 1 2 3 4 aa aaaa", "über den Fluss"] * 20
     model = learn_model(settings, lines, "text", lambda seen, _: seen)
-    return SubwordTokenizer(model, lowercase=False, source=Path("joint.model"))
+    return SentencePieceTokenizer(model, lowercase=False, source=Path("joint.model"))
 
 
 # --- counts ---------------------------------------------------------------------------------------

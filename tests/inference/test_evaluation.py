@@ -17,7 +17,7 @@ from transformer_cli.config.schema import (
     DecodingConfig,
     ModelConfig,
     TrainingConfig,
-    WordsTokenizer,
+    WordsConfig,
 )
 from transformer_cli.data.corpus import ParallelText
 from transformer_cli.data.token_arrays import EncodedText, TokenArray
@@ -163,7 +163,7 @@ def test_mean_loss_leaves_no_gradients() -> None:
 def random_translator() -> Translator:
     config = Config(
         data=CopyData(kind="copy"),
-        tokenizer=WordsTokenizer(kind="words"),
+        tokenizer=WordsConfig(kind="words"),
         model=MODEL,
         training=TrainingConfig(max_length=MAX_POSITIONS - 1),
     )

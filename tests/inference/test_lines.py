@@ -11,9 +11,9 @@ from transformer_cli.inference.alignment import aligned_sources, word_numbers
 from transformer_cli.inference.attention import attention_maps
 from transformer_cli.inference.lines import translate_lines
 from transformer_cli.inference.translator import Translator
+from transformer_cli.text.kinds.words import SpacyWords, WordsTokenizer
 from transformer_cli.text.tokenizer import Tokenizers
 from transformer_cli.text.vocabulary import EOS_ID, UNK_ID, Vocabulary
-from transformer_cli.text.words import Words, WordTokenizer
 
 
 @pytest.mark.parametrize("n_best", [1, 2, 9])
@@ -117,7 +117,7 @@ def test_tokens_are_found_in_words(text: str, tokens: list[str], expected: list[
 def unsure_translator(lowercase: bool = False) -> Translator:
     """A translator of words that would write nothing but unknown ones, of random attention."""
     translator = random_translator(favoured=(UNK_ID,), end_bias=-1e4).searching(max_length=4)
-    words = WordTokenizer(Words("xx", "de", lowercase), Vocabulary("abcdefghij"))
+    words = WordsTokenizer(SpacyWords("xx", "de", lowercase), Vocabulary("abcdefghij"))
     translator.tokenizers = Tokenizers(words, words)
     return translator
 

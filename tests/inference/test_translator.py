@@ -22,7 +22,7 @@ from transformer_cli.config.schema import (
     CopyData,
     DecodingConfig,
     ModelConfig,
-    WordsTokenizer,
+    WordsConfig,
 )
 from transformer_cli.errors import CheckpointError, RunError
 from transformer_cli.inference.search import Hypothesis
@@ -230,7 +230,7 @@ def test_searching_changes_what_it_is_told() -> None:
 CPU = torch.device("cpu")
 RUN_CONFIG = Config(
     data=CopyData(kind="copy", symbols=5, length=4, train_lines=30, test_lines=4),
-    tokenizer=WordsTokenizer(kind="words", min_freq=1),
+    tokenizer=WordsConfig(kind="words", min_freq=1),
     model=ModelConfig(d_model=8, num_heads=2, d_ff=8, num_encoder_layers=1, num_decoder_layers=1),
     decoding=DecodingConfig(beam_size=2),
 )

@@ -13,11 +13,11 @@ from transformer_cli.config.schema import (
     DecodingConfig,
     ModelConfig,
     TrainingConfig,
-    WordsTokenizer,
+    WordsConfig,
 )
 from transformer_cli.inference.translator import Translator
 from transformer_cli.model.transformer import DecoderState, Transformer
-from transformer_cli.text.tokenizer import Tokenizers
+from transformer_cli.text.tokenizer import Tokenizer, Tokenizers
 from transformer_cli.text.vocabulary import EOS_ID, PAD_ID
 
 SIZE = 14
@@ -25,7 +25,7 @@ MAX_POSITIONS = 12
 
 
 @dataclass(frozen=True)
-class NumberTokenizer:
+class NumberTokenizer(Tokenizer):
     """Lines are ids already: the specials would be seen in the output."""
 
     size: int = SIZE
@@ -67,7 +67,7 @@ def random_translator(
     """
     config = Config(
         data=CopyData(kind="copy"),
-        tokenizer=WordsTokenizer(kind="words"),
+        tokenizer=WordsConfig(kind="words"),
         model=ModelConfig(
             d_model=16,
             num_heads=2,

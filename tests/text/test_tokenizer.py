@@ -5,16 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from transformer_cli.config.schema import SentencePieceTokenizer, TokenizerConfig, WordsTokenizer
+from transformer_cli.config.schema import SentencePieceConfig, TokenizerConfig, WordsConfig
 from transformer_cli.errors import ConfigError, TokenizerError
 from transformer_cli.text.tokenizer import (
     Tokenizers,
-    adopt_tokenizers,
+    copy_tokenizers,
     fingerprint,
+    have_same_tokenizers,
     learn_tokenizers,
-    learned_from,
+    load_text_sha256,
     load_tokenizers,
-    same_tokenizers,
 )
 
 GERMAN = [
@@ -27,9 +27,9 @@ ENGLISH = [
     "A man in a T-shirt sees a dog.",
     "Two men don't run.",
 ] * 20
-WORDS = WordsTokenizer(kind="words", min_freq=1)
-JOINT = SentencePieceTokenizer(kind="sentencepiece", vocab_size=310)
-SEPARATE = SentencePieceTokenizer(kind="sentencepiece", vocab_size=300, joint=False)
+WORDS = WordsConfig(kind="words", min_freq=1)
+JOINT = SentencePieceConfig(kind="sentencepiece", vocab_size=310)
+SEPARATE = SentencePieceConfig(kind="sentencepiece", vocab_size=300, joint=False)
 KINDS: list[TokenizerConfig] = [WORDS, JOINT, SEPARATE]
 
 
@@ -78,7 +78,7 @@ def test_joint_is_one_object(tmp_path: Path) -> None:
 
 
 def test_types_are_counted_before_any_are_cut_off(tmp_path: Path) -> None:
-    tokenizers = learn(WordsTokenizer(kind="words", min_freq=1, max_size=6), tmp_path)
+    tokenizers = learn(WordsConfig(kind="words", min_freq=1, max_size=6), tmp_path)
     # . A dog runs across the street man in a T - shirt sees Two men do n't run
     assert tokenizers.types is not None
     assert tokenizers.types[1] == 19
@@ -86,7 +86,7 @@ def test_types_are_counted_before_any_are_cut_off(tmp_path: Path) -> None:
 
 
 def test_rules_are_apart_from_the_language(tmp_path: Path) -> None:
-    learn(WordsTokenizer(kind="words", tgt_rules="xx"), tmp_path)
+    learn(WordsConfig(kind="words", tgt_rules="xx"), tmp_path)
     tokenizers = load_tokenizers(tmp_path)
     # The general rules leave "don't" whole.
     assert len(tokenizers.tgt.encode("Two men don't run.")) == 5
@@ -98,9 +98,9 @@ def test_rules_are_apart_from_the_language(tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", ["words", "sentencepiece"])
 def test_lowercase_text_comes_out(kind: str, tmp_path: Path) -> None:
     config: TokenizerConfig = (
-        WordsTokenizer(kind="words", lowercase=True)
+        WordsConfig(kind="words", lowercase=True)
         if kind == "words"
-        else SentencePieceTokenizer(kind="sentencepiece", vocab_size=300, lowercase=True)
+        else SentencePieceConfig(kind="sentencepiece", vocab_size=300, lowercase=True)
     )
     learn(config, tmp_path)
     src = load_tokenizers(tmp_path).src
@@ -119,7 +119,7 @@ def test_learning_twice_gives_the_same_files(config: TokenizerConfig, tmp_path: 
 
 def test_a_fingerprint_tells_tokenizers_apart(tmp_path: Path) -> None:
     prints = set()
-    configs: list[TokenizerConfig] = [WORDS, WordsTokenizer(kind="words", max_size=9), JOINT]
+    configs: list[TokenizerConfig] = [WORDS, WordsConfig(kind="words", max_size=9), JOINT]
     for number, config in enumerate(configs):
         directory = tmp_path / str(number)
         directory.mkdir()
@@ -150,7 +150,16 @@ def test_a_damaged_or_missing_file_is_named(config: TokenizerConfig, tmp_path: P
 
 @pytest.mark.parametrize(
     ("key", "value"),
-    [("format", 2), ("kind", "bytes"), ("lowercase", "no"), ("surprise", 1), ("sha256", {})],
+    [
+        ("format", 2),
+        ("kind", "bytes"),
+        ("kind", "__init__"),
+        ("kind", "..words"),
+        ("kind", 1),
+        ("lowercase", "no"),
+        ("surprise", 1),
+        ("sha256", {}),
+    ],
 )
 def test_a_description_is_read_strictly(key: str, value: object, tmp_path: Path) -> None:
     learn(WORDS, tmp_path)
@@ -170,7 +179,7 @@ def test_no_fingerprint_without_a_tokenizer(tmp_path: Path) -> None:
 @pytest.mark.parametrize("config", KINDS, ids=["words", "joint", "separate"])
 def test_the_text_learned_from_is_known(config: TokenizerConfig, tmp_path: Path) -> None:
     learn(config, tmp_path)
-    assert learned_from(tmp_path) == "a sum"
+    assert load_text_sha256(tmp_path) == "a sum"
 
 
 # --- adopted --------------------------------------------------------------------------------------
@@ -184,7 +193,7 @@ def test_adopted_ones_are_the_same_but_for_the_text(
     for directory in (source, adopted):
         directory.mkdir()
     learned = learn(config, source)
-    tokenizers = adopt_tokenizers(source, "another sum", adopted)
+    tokenizers = copy_tokenizers(source, "another sum", adopted)
     assert tokenizers.types == learned.types
     for line in ("Ein Hund sieht die Straße.", "nie gesehen"):
         assert tokenizers.src.encode(line) == learned.src.encode(line)
@@ -193,19 +202,19 @@ def test_adopted_ones_are_the_same_but_for_the_text(
     assert {path.name for path in adopted.iterdir()} == names
     for name in names - {"tokenizer.json"}:
         assert (adopted / name).read_bytes() == (source / name).read_bytes()
-    assert (learned_from(source), learned_from(adopted)) == ("a sum", "another sum")
+    assert (load_text_sha256(source), load_text_sha256(adopted)) == ("a sum", "another sum")
     assert fingerprint(adopted) != fingerprint(source)
-    assert same_tokenizers(source, adopted)
+    assert have_same_tokenizers(source, adopted)
 
 
 def test_others_are_not_the_same(tmp_path: Path) -> None:
     learn(WORDS, tmp_path)
-    configs: list[TokenizerConfig] = [WordsTokenizer(kind="words", max_size=9), JOINT]
+    configs: list[TokenizerConfig] = [WordsConfig(kind="words", max_size=9), JOINT]
     for number, config in enumerate(configs):
         other = tmp_path / str(number)
         other.mkdir()
         learn(config, other)
-        assert not same_tokenizers(tmp_path, other)
+        assert not have_same_tokenizers(tmp_path, other)
 
 
 def test_damaged_ones_are_not_adopted(tmp_path: Path) -> None:
@@ -215,8 +224,8 @@ def test_damaged_ones_are_not_adopted(tmp_path: Path) -> None:
     learn(WORDS, source)
     vocabulary = source / "tgt.vocab.txt"
     vocabulary.write_bytes(vocabulary.read_bytes() + b"x\n")
-    with pytest.raises(TokenizerError, match=f"^{vocabulary}: not as it was written"):
-        adopt_tokenizers(source, "another sum", adopted)
+    with pytest.raises(TokenizerError, match=f"^{vocabulary}: changed since it was written"):
+        copy_tokenizers(source, "another sum", adopted)
     assert not (adopted / "tokenizer.json").exists()
 
 
@@ -230,12 +239,12 @@ def test_empty_text_is_refused(config: TokenizerConfig, lines: list[str], tmp_pa
 
 def test_a_min_freq_that_leaves_no_word_is_refused(tmp_path: Path) -> None:
     with pytest.raises(TokenizerError, match=r"tokenizer\.min_freq"):
-        learn(WordsTokenizer(kind="words", min_freq=1000), tmp_path)
+        learn(WordsConfig(kind="words", min_freq=1000), tmp_path)
 
 
 def test_a_language_without_rules_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="'ja'"):
-        learn(WordsTokenizer(kind="words", tgt_rules="ja"), tmp_path)
+        learn(WordsConfig(kind="words", tgt_rules="ja"), tmp_path)
 
 
 def test_progress_sees_every_line(tmp_path: Path) -> None:

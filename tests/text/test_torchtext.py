@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from transformer_cli.config.schema import DataConfig, Multi30kData, ToyData, WordsTokenizer
+from transformer_cli.config.schema import DataConfig, Multi30kData, ToyData, WordsConfig
 from transformer_cli.data.sources import load_split
 from transformer_cli.text.tokenizer import learn_tokenizers
 from transformer_cli.text.vocabulary import SPECIALS, Vocabulary
@@ -38,7 +38,7 @@ pytestmark = pytest.mark.skipif(
 )
 def test_torchtext_reads_the_same_ids(data: DataConfig, tmp_path: Path) -> None:
     text = load_split(data, "train")
-    tokenizer = WordsTokenizer(kind="words", min_freq=1)
+    tokenizer = WordsConfig(kind="words", min_freq=1)
     learn_tokenizers(
         tokenizer, "de", "en", text.src, text.tgt, "sum", tmp_path, lambda lines, _: lines
     )

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from transformer_cli.errors import ConfigError
+from transformer_cli.text.kinds.words import SpacyWords, WordsTokenizer
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, UNK_ID, Vocabulary
-from transformer_cli.text.words import Words, WordTokenizer
 
 ENGLISH = [
     "A man in a T-shirt doesn't look at the dog's ball.",
@@ -40,9 +40,9 @@ GERMAN = [
 ]
 
 
-def tokenizer_for(lines: list[str], rules: str, language: str, lowercase: bool) -> WordTokenizer:
-    words = Words(rules, language, lowercase)
-    return WordTokenizer(words, Vocabulary.from_counts(words.count(lines)))
+def tokenizer_for(lines: list[str], rules: str, language: str, lowercase: bool) -> WordsTokenizer:
+    words = SpacyWords(rules, language, lowercase)
+    return WordsTokenizer(words, Vocabulary.from_counts(words.count(lines)))
 
 
 @pytest.mark.parametrize(
@@ -64,22 +64,22 @@ def test_general_rules_come_back_too(line: str) -> None:
 
 
 def test_english_parts_are_words() -> None:
-    words = Words("en", "en", lowercase=False)
+    words = SpacyWords("en", "en", lowercase=False)
     assert words.split("A T-shirt  doesn't fit.") == [
         "A", "T", "-", "shirt", "does", "n't", "fit", ".",
     ]  # fmt: skip
 
 
 def test_rules_see_the_case_that_was_written() -> None:
-    cased, lowercased = Words("en", "en", False), Words("en", "en", True)
+    cased, lowercased = SpacyWords("en", "en", False), SpacyWords("en", "en", True)
     line = "He lives in the U.S. on 3rd St. now."
     assert lowercased.split(line) == [word.lower() for word in cased.split(line)]
     assert "u.s." in lowercased.split(line)
 
 
 def test_unknown_words_are_written_as_such_and_take_hyphens() -> None:
-    words = Words("en", "en", lowercase=False)
-    tokenizer = WordTokenizer(words, Vocabulary(["A", "-", "haired", "man", "'s", "dog", "."]))
+    words = SpacyWords("en", "en", lowercase=False)
+    tokenizer = WordsTokenizer(words, Vocabulary(["A", "-", "haired", "man", "'s", "dog", "."]))
     ids = tokenizer.encode("A red-haired boy's dog.")
     assert ids == [4, UNK_ID, 5, 6, UNK_ID, 8, 9, 10]
     assert tokenizer.decode(ids) == "A <unk>-haired <unk>'s dog."
@@ -101,13 +101,13 @@ def test_specials_typed_in_text_stay_text(typed: str) -> None:
 ANY_LINE = st.text(st.characters(exclude_characters="\n", codec="utf-8"))
 AWKWARD_LINE = st.text(st.sampled_from("ab1 -/'\"“”„«»’‘.,!([)]#\t\u2028\x00ʼß日–"))
 CODES = ["de", "en", "xx", "fr", "cs", "fi", "zh"]
-ALL_WORDS = {code: Words(code, code, lowercase=True) for code in CODES}
+ALL_WORDS = {code: SpacyWords(code, code, lowercase=True) for code in CODES}
 
 
 @given(line=ANY_LINE | AWKWARD_LINE, code=st.sampled_from(CODES))
 def test_any_line_goes_through(line: str, code: str) -> None:
     words = ALL_WORDS[code]
-    tokenizer = WordTokenizer(words, Vocabulary.from_counts(words.count([line])))
+    tokenizer = WordsTokenizer(words, Vocabulary.from_counts(words.count([line])))
     ids = tokenizer.encode(line)
     assert UNK_ID not in ids
     decoded = tokenizer.decode(ids)
@@ -122,21 +122,21 @@ def test_any_output_of_a_model_is_text(ids: list[int]) -> None:
     parts = ["n't", "'s", "’s", "l'", "a", "Kinder", "5", "%", "€", "…", "…)", "a.b", "&", "@-@"]
     more = ["[", "]", "x", "can", "not", "–"]
     vocabulary = Vocabulary(marks + parts + more)
-    tokenizer = WordTokenizer(ALL_WORDS["en"], vocabulary)
+    tokenizer = WordsTokenizer(ALL_WORDS["en"], vocabulary)
     assert "\n" not in tokenizer.decode([number for number in ids if number < len(vocabulary)])
 
 
 @pytest.mark.parametrize("code", ["qq", "ja", "th"])
 def test_languages_without_rules_are_refused_in_one_line(code: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        Words(code, code, lowercase=False)
+        SpacyWords(code, code, lowercase=False)
     assert f"'{code}'" in str(caught.value)
     assert "tokenizer.src_rules" in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
 def test_an_output_language_that_sacremoses_does_not_know() -> None:
-    words = Words("xx", "tlh", lowercase=False)
+    words = SpacyWords("xx", "tlh", lowercase=False)
     assert words.join(words.split("nuqneH , (tlhIngan)!")) == "nuqneH, (tlhIngan)!"
 
 
@@ -159,14 +159,14 @@ def test_multi30k_comes_back_as_it_was_written(language: str) -> None:
 
 
 def test_memory_does_not_grow_with_the_text(monkeypatch: pytest.MonkeyPatch) -> None:
-    words = Words("de", "de", lowercase=False)
-    strings = words._cut._pipeline.vocab.strings
+    words = SpacyWords("de", "de", lowercase=False)
+    strings = words._split._pipeline.vocab.strings
     fresh = len(strings)
-    monkeypatch.setattr("transformer_cli.text.words._MOST_STRINGS", fresh + 50)
+    monkeypatch.setattr("transformer_cli.text.kinds.words._MAX_STRINGS", fresh + 50)
     most = 0
     for number in range(300):
         line = f"Wort{number:x}a und Wort{number:x}b"
         assert words.join(words.split(line)) == line
-        most = max(most, len(words._cut._pipeline.vocab.strings))
+        most = max(most, len(words._split._pipeline.vocab.strings))
     # The limit is looked at before a line, which may add a few.
     assert most <= fresh + 60

@@ -17,7 +17,7 @@ from transformer_cli.data.token_arrays import EncodedText, TokenArray
 from transformer_cli.errors import CorpusError, RunError, TokenizerError
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.text.lines import Progress
-from transformer_cli.text.tokenizer import fingerprint, learned_from, same_tokenizers
+from transformer_cli.text.tokenizer import fingerprint, have_same_tokenizers, load_text_sha256
 from transformer_cli.training import preparation
 from transformer_cli.training.preparation import (
     Prepared,
@@ -396,10 +396,10 @@ def test_added_pairs_are_trained_on_like_the_corpus_own(run: RunDirectory) -> No
 
 def test_another_added_text_is_another_training_text(run: RunDirectory) -> None:
     prepared(run, more=MORE)
-    known = learned_from(run.tokenizer)
+    known = load_text_sha256(run.tokenizer)
     changed = [MORE[0], [("e e", "y z")]]
     _, result = prepared(run, more=changed)
-    assert learned_from(run.tokenizer) != known
+    assert load_text_sha256(run.tokenizer) != known
     assert ids(stored(result).src)[-1] == [7, 7]  # e is seen twice now
     (run.checkpoints / "step-00000001").mkdir()
     with pytest.raises(RunError, match=f"^{run.path}: the training text has changed"):
@@ -429,7 +429,7 @@ def test_tokenizers_of_an_earlier_run_are_taken_over(run: RunDirectory) -> None:
     earlier = RunDirectory(run.path.with_name("earlier"))
     prepared(earlier)
     _, result = prepared(run, train=OTHER_TEXT, init=earlier)
-    assert same_tokenizers(earlier.tokenizer, run.tokenizer)
+    assert have_same_tokenizers(earlier.tokenizer, run.tokenizer)
     assert fingerprint(earlier.tokenizer) != fingerprint(run.tokenizer)
     assert ids(stored(result).src) == [[0], [0, 5]]  # b is 5 there, and here it would be 4
     files = files_of(run.tokenizer)
@@ -443,9 +443,9 @@ def test_until_training_begins_they_are_those_of_the_weights_to_come(run: RunDir
     prepared(earlier)
     prepared(run, init=earlier)
     prepared(earlier, train=[(src[::-1], tgt) for src, tgt in TRAIN + TRAIN])
-    assert not same_tokenizers(earlier.tokenizer, run.tokenizer)
+    assert not have_same_tokenizers(earlier.tokenizer, run.tokenizer)
     prepared(run, init=earlier)
-    assert same_tokenizers(earlier.tokenizer, run.tokenizer)
+    assert have_same_tokenizers(earlier.tokenizer, run.tokenizer)
 
 
 def test_once_training_has_begun_the_earlier_run_may_be_gone(run: RunDirectory) -> None:

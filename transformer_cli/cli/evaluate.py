@@ -157,7 +157,7 @@ def _text(
     from transformer_cli.data.corpus import ParallelFiles, ParallelText
     from transformer_cli.data.sources import default_split, open_split
     from transformer_cli.runs.found import corpus_directory
-    from transformer_cli.text.tokenizer import learned_from
+    from transformer_cli.text.tokenizer import load_text_sha256
 
     data = run.load_config().data
     earlier = corpus_directory(run)
@@ -171,7 +171,7 @@ def _text(
         source = open_split(data, name, earlier)
     text = source if isinstance(source, ParallelText) else source.read()
     files = source if isinstance(source, ParallelFiles) else None
-    learned = learned_from(run.tokenizer) if run.tokenizer.is_dir() else None
+    learned = load_text_sha256(run.tokenizer) if run.tokenizer.is_dir() else None
     if told := trained_on(data, learned, text, files, earlier):
         warn(name, f"{told}; scores on it say nothing of other text")
     return name, text

@@ -13,6 +13,7 @@ from transformer_cli.cli import options
 from transformer_cli.cli.display import warn
 from transformer_cli.config.origins import Origins
 from transformer_cli.config.schema import Config
+from transformer_cli.data.store import read_survey
 from transformer_cli.inference import evaluation
 from transformer_cli.inference.translator import Translator
 from transformer_cli.model.transformer import build_model

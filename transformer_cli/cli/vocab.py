@@ -8,7 +8,7 @@ from transformer_cli.cli import options
 from transformer_cli.cli.display import line_bar
 
 if TYPE_CHECKING:
-    from transformer_cli.config.schema import Config, TokenizerConfig
+    from transformer_cli.config.schema import Config
     from transformer_cli.training.preparation import SideSummary
 
 
@@ -78,13 +78,13 @@ def _print_summary(settings: "Config", src: "SideSummary", tgt: "SideSummary") -
     from transformer_cli.data.lengths import PERCENTILES
 
     percentiles = "/".join(f"{each}" for each in PERCENTILES)
-    remark = _remark(settings.tokenizer)
+    note = settings.tokenizer.size_note
     rows = [
         ("", f"source ({settings.data.src_lang})", f"target ({settings.data.tgt_lang})"),
         ("lines", *(f"{side.lines:,}" for side in (src, tgt))),
         ("tokens", *(f"{side.tokens:,}" for side in (src, tgt))),
         ("types", *("-" if side.types is None else f"{side.types:,}" for side in (src, tgt))),
-        ("vocabulary", *(f"{side.size:,} ({remark})" for side in (src, tgt))),
+        ("vocabulary", *(f"{side.size:,} ({note})" for side in (src, tgt))),
         ("unknown in val", *(f"{side.unknown_in_val:.2%}" for side in (src, tgt))),
         (
             f"tokens a line, percentiles {percentiles}",
@@ -93,14 +93,3 @@ def _print_summary(settings: "Config", src: "SideSummary", tgt: "SideSummary") -
     ]
     for label, *cells in rows:
         typer.echo(f"{label:<40}" + "".join(f"{cell:<26}" for cell in cells).rstrip())
-
-
-def _remark(tokenizer: "TokenizerConfig") -> str:
-    """What there is to say about the size of a vocabulary."""
-    if tokenizer.kind == "words":
-        return f"min_freq {tokenizer.min_freq}"
-    if tokenizer.kind == "wordpiece":
-        return tokenizer.kind
-    if tokenizer.kind == "huggingface" or tokenizer.files:
-        return "made elsewhere"
-    return tokenizer.model_type

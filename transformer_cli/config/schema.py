@@ -131,7 +131,33 @@ DataConfig = Annotated[Multi30kData | ToyData | CopyData | FilesData, Field(disc
 # --- tokenizer ------------------------------------------------------------------------------------
 
 
-class WordsTokenizer(Section):
+class TokenizerSection(Section):
+    """The settings of a tokenizer kind, whose module is ``text/kinds/<kind>.py``."""
+
+    kind: str
+
+    @property
+    def files(self) -> dict[Literal["src", "tgt", "joint"], Path]:
+        """The files made elsewhere, by side; empty: tokenizers are learned."""
+        return {}
+
+    @property
+    def one_vocabulary(self) -> bool:
+        """Return whether both sides share one vocabulary."""
+        return "joint" in self.files
+
+    @property
+    def may_sample(self) -> bool:
+        """Return whether subwords can be sampled, as far as the settings tell."""
+        return False
+
+    @property
+    def size_note(self) -> str:
+        """What to print beside a vocabulary's size."""
+        return "made elsewhere" if self.files else self.kind
+
+
+class WordsConfig(TokenizerSection):
     """Words by spaCy's rules, with one vocabulary a side; output is put together by sacremoses."""
 
     kind: Literal["words"]
@@ -153,12 +179,12 @@ class WordsTokenizer(Section):
     )
 
     @property
-    def one_vocabulary(self) -> bool:
-        """Whether both sides share one."""
-        return False
+    def size_note(self) -> str:
+        """The lowest frequency of a word in the vocabulary."""
+        return f"min_freq {self.min_freq}"
 
 
-class SentencePieceTokenizer(Section):
+class SentencePieceConfig(TokenizerSection):
     """Subwords by SentencePiece, learned from the training text or taken from files."""
 
     kind: Literal["sentencepiece"]
@@ -204,14 +230,24 @@ class SentencePieceTokenizer(Section):
 
     @property
     def one_vocabulary(self) -> bool:
-        """Whether both sides share one."""
+        """Return whether both sides share one vocabulary."""
         return "joint" in self.files if self.files else self.joint
+
+    @property
+    def may_sample(self) -> bool:
+        """Return whether subwords can be sampled: a model made elsewhere tells when opened."""
+        return bool(self.files) or self.model_type == "bpe"
+
+    @property
+    def size_note(self) -> str:
+        """The type of a model learned here."""
+        return super().size_note if self.files else self.model_type
 
 
 _LEARNING = ("model_type", "vocab_size", "joint", "byte_fallback", "character_coverage")
 
 
-class WordPieceTokenizer(Section):
+class WordPieceConfig(TokenizerSection):
     """WordPiece, BERT's kind of subwords, learned from the training text; keeps spaces."""
 
     kind: Literal["wordpiece"]
@@ -227,11 +263,11 @@ class WordPieceTokenizer(Section):
 
     @property
     def one_vocabulary(self) -> bool:
-        """Whether both sides share one."""
+        """Return whether both sides share one vocabulary."""
         return self.joint
 
 
-class HuggingFaceTokenizer(Section):
+class HuggingFaceConfig(TokenizerSection):
     """A Hugging Face tokenizer.json made elsewhere: WordPiece, BPE or unigrams, say."""
 
     kind: Literal["huggingface"]
@@ -252,11 +288,6 @@ class HuggingFaceTokenizer(Section):
     def files(self) -> dict[Literal["src", "tgt", "joint"], Path]:
         """The files, by side."""
         return _files(self, "file")
-
-    @property
-    def one_vocabulary(self) -> bool:
-        """Whether both sides share one."""
-        return "joint" in self.files
 
 
 def _files(section: Section, key: str) -> dict[Literal["src", "tgt", "joint"], Path]:
@@ -280,7 +311,7 @@ def _files(section: Section, key: str) -> dict[Literal["src", "tgt", "joint"], P
 
 
 TokenizerConfig = Annotated[
-    WordsTokenizer | SentencePieceTokenizer | WordPieceTokenizer | HuggingFaceTokenizer,
+    WordsConfig | SentencePieceConfig | WordPieceConfig | HuggingFaceConfig,
     Field(discriminator="kind"),
 ]
 
@@ -485,12 +516,8 @@ class Config(Section):
                 "model.tying: 'all' needs one vocabulary for both sides "
                 "(subwords with joint: true, or one file for both); use 'output'"
             )
-        # What a model made elsewhere has is seen when it is opened.
-        may_have_merges = isinstance(self.tokenizer, SentencePieceTokenizer) and (
-            bool(self.tokenizer.files) or self.tokenizer.model_type == "bpe"
-        )
         for key in ("src_bpe_dropout", "tgt_bpe_dropout"):
-            if getattr(self.training, key) and not may_have_merges:
+            if getattr(self.training, key) and not self.tokenizer.may_sample:
                 raise ValueError(
                     f"training.{key}: needs merges to leave out (tokenizer.kind sentencepiece "
                     "with model_type: bpe); leave it at 0"

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from transformer_cli.data.token_arrays import EncodedText, TokenArray
-from transformer_cli.text.subwords import SubwordTokenizer
+from transformer_cli.text.protocol import Tokenizer
 from transformer_cli.text.vocabulary import UNK_ID
 
 
@@ -20,8 +20,8 @@ class BpeDropout:
             does one with an unknown token.
     """
 
-    src: SubwordTokenizer
-    tgt: SubwordTokenizer
+    src: Tokenizer
+    tgt: Tokenizer
     src_rate: float
     tgt_rate: float
     max_length: int
@@ -34,9 +34,7 @@ class BpeDropout:
             self._sample(text.tgt, self.tgt, self.tgt_rate, seed ^ 1),
         )
 
-    def _sample(
-        self, side: TokenArray, tokenizer: SubwordTokenizer, rate: float, seed: int
-    ) -> TokenArray:
+    def _sample(self, side: TokenArray, tokenizer: Tokenizer, rate: float, seed: int) -> TokenArray:
         if not rate:
             return side
         whole: list[list[int]] = [side[index].tolist() for index in range(len(side))]

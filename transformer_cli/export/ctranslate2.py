@@ -30,7 +30,7 @@ from transformer_cli.model.layers import DecoderLayer, EncoderLayer, FeedForward
 from transformer_cli.model.transformer import Transformer
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.trained import Trained, load_trained
-from transformer_cli.text.tokenizer import Tokenizer, adopt_tokenizers, learned_from
+from transformer_cli.text.tokenizer import Tokenizer, copy_tokenizers, load_text_sha256
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, SPECIALS, UNK_ID
 
 _ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "swiglu": "SWISH"}
@@ -57,7 +57,7 @@ def write_ctranslate2(
     write_text(directory / SETTINGS, dump_config(trained.config))
     tokenizer = RunDirectory(directory).tokenizer
     tokenizer.mkdir()
-    adopt_tokenizers(run.tokenizer, learned_from(run.tokenizer), tokenizer)
+    copy_tokenizers(run.tokenizer, load_text_sha256(run.tokenizer), tokenizer)
 
 
 def ctranslate2_translator(

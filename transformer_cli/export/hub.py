@@ -17,7 +17,7 @@ from transformer_cli.runs.checkpoint import MODEL
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.records import read_records, validations
 from transformer_cli.runs.trained import Trained
-from transformer_cli.text.tokenizer import adopt_tokenizers, fingerprint, learned_from
+from transformer_cli.text.tokenizer import copy_tokenizers, fingerprint, load_text_sha256
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 
 
@@ -39,7 +39,7 @@ def write_hub(run: RunDirectory, trained: Trained, directory: Path) -> None:
         raise UsageError(f"{run.path}: has been exported to this format; copy the directory")
     tokenizer = directory / shared.TOKENIZER
     tokenizer.mkdir()
-    adopt_tokenizers(run.tokenizer, learned_from(run.tokenizer), tokenizer)
+    copy_tokenizers(run.tokenizer, load_text_sha256(run.tokenizer), tokenizer)
     # The header's format is what other readers of the Hub look for. A file that safetensors itself
     # writes may be read by nobody else.
     (directory / MODEL).write_bytes(save(weights_of(trained.model), metadata={"format": "pt"}))

@@ -25,7 +25,7 @@ from transformer_cli.model.linear import fused_linears
 from transformer_cli.model.transformer import DecoderState, Transformer
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.trained import Trained
-from transformer_cli.text.tokenizer import adopt_tokenizers, learned_from
+from transformer_cli.text.tokenizer import copy_tokenizers, load_text_sha256
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 
 ENCODER, DECODER, DESCRIPTION = "encoder.onnx", "decoder_step.onnx", "onnx.json"
@@ -54,7 +54,7 @@ def write_onnx(run: RunDirectory, trained: Trained, directory: Path) -> None:
     graphs.write_decoder(directory / DECODER)
     tokenizer = directory / "tokenizer"
     tokenizer.mkdir()
-    adopt_tokenizers(run.tokenizer, learned_from(run.tokenizer), tokenizer)
+    copy_tokenizers(run.tokenizer, load_text_sha256(run.tokenizer), tokenizer)
     text = json.dumps(_description(trained, graphs, directory), indent=2, ensure_ascii=False)
     write_text(directory / DESCRIPTION, text + "\n")
 

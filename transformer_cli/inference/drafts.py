@@ -9,7 +9,6 @@ from transformer_cli.inference.alignment import aligned_sources, word_numbers
 from transformer_cli.inference.search import Hypothesis
 from transformer_cli.text.tokenizer import Tokenizer
 from transformer_cli.text.vocabulary import EOS_ID, UNK_ID
-from transformer_cli.text.words import WordTokenizer
 
 if TYPE_CHECKING:
     from transformer_cli.inference.translator import Translator
@@ -115,8 +114,9 @@ def _translation(
 ) -> Translation:
     src, tgt = translator.tokenizers.src, translator.tokenizers.tgt
     joined = draft.joined
-    sources = _tokens(src, draft.line, draft.pieces) if aligned else []
-    needed = linked or isinstance(tgt, WordTokenizer)
+    source_ids = [number for piece in draft.pieces for number in piece]
+    sources = src.line_tokens(draft.line, source_ids) if aligned else []
+    needed = linked or tgt.is_word_level
     tokens = [tgt.token(number) for number in joined.ids] if needed else []
     if translator.replace_unk:
         for place, number in enumerate(joined.ids):
@@ -128,7 +128,7 @@ def _translation(
         if number == 0 and draft.prefix:
             texts.append(_after_prefix(tgt, draft, hypothesis.ids, tokens[start:end]))
         else:
-            texts.append(_text(tgt, hypothesis.ids, tokens[start:end]))
+            texts.append(tgt.detokenize(hypothesis.ids, tokens[start:end]))
         start = end
     text = " ".join(filter(None, texts))
     links: set[tuple[int, int]] = set()
@@ -143,23 +143,13 @@ def _translation(
     return Translation(text, joined.log_probability, draft.score(penalty), tuple(sorted(links)))
 
 
-def _tokens(tokenizer: Tokenizer, line: str, pieces: Sequence[Sequence[int]]) -> list[str]:
-    """A line's tokens; words that are not known as they stand in the line."""
-    if isinstance(tokenizer, WordTokenizer):
-        return tokenizer.split(line)
-    return [tokenizer.token(number) for piece in pieces for number in piece]
-
-
-def _text(tokenizer: Tokenizer, ids: Sequence[int], tokens: Sequence[str]) -> str:
-    # A model writes no marks, so that there is a word for each id.
-    return tokenizer.join(tokens) if isinstance(tokenizer, WordTokenizer) else tokenizer.decode(ids)
-
-
 def _after_prefix(tokenizer: Tokenizer, draft: Draft, ids: list[int], tokens: list[str]) -> str:
     """The text of a hypothesis, which begins with the prefix as its author wrote it."""
     count = len(draft.forced)
-    whole, start = _text(tokenizer, ids, tokens), _text(tokenizer, ids[:count], tokens[:count])
+    whole = tokenizer.detokenize(ids, tokens)
+    start = tokenizer.detokenize(ids[:count], tokens[:count])
     if whole.startswith(start):
         return draft.prefix + whole[len(start) :]
     # What follows changes how the prefix is written, a quotation mark's spaces say.
-    return " ".join(filter(None, (draft.prefix, _text(tokenizer, ids[count:], tokens[count:]))))
+    rest = tokenizer.detokenize(ids[count:], tokens[count:])
+    return " ".join(filter(None, (draft.prefix, rest)))

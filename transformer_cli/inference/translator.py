@@ -17,7 +17,6 @@ from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.trained import load_trained
 from transformer_cli.text.tokenizer import Tokenizers
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, UNK_ID
-from transformer_cli.text.words import WordTokenizer
 
 
 @dataclass
@@ -103,7 +102,7 @@ class Translator:
         Raises:
             UsageError: it writes subwords, which know all words.
         """
-        if not isinstance(self.tokenizers.tgt, WordTokenizer):
+        if not self.tokenizers.tgt.is_word_level:
             raise UsageError(
                 "--replace-unk: is for models of whole words; this one writes parts of words, "
                 "which make up any word; leave it out"

@@ -57,7 +57,7 @@ def render(report: Report, plotly: str) -> str:
         page_data={
             "charts": [chart.plain() for chart in report.charts],
             "attention": report.attention,
-            "subwords": translator.config.tokenizer.kind != "words",
+            "subwords": not translator.tokenizers.tgt.is_word_level,
             "marks": {SPECIALS[BOS_ID]: "start", SPECIALS[EOS_ID]: "end"},
         },
         css=_template("page.css"),

@@ -15,7 +15,7 @@ from transformer_cli.runs.checkpoint import (
 )
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.inheritance import model_differences
-from transformer_cli.text.tokenizer import fingerprint, same_tokenizers
+from transformer_cli.text.tokenizer import fingerprint, have_same_tokenizers
 
 
 def average_runs(runs: Sequence[RunDirectory], last: int | None) -> tuple[Path, list[Path]]:
@@ -106,7 +106,7 @@ def _refuse_mismatch(first: RunDirectory, other: RunDirectory) -> None:
         raise RunError(
             f"{first.path} and {other.path}: other models ({listed}); no average of them"
         )
-    if not same_tokenizers(first.tokenizer, other.tokenizer):
+    if not have_same_tokenizers(first.tokenizer, other.tokenizer):
         raise RunError(
             f"{first.path} and {other.path}: other tokenizers, so the same weights do not stand "
             "for the same words; no average of them"

@@ -1,1 +1,1 @@
-"""Text to ids and back: words or subwords, learned from training text."""
+"""Tokenizers: text to ids and back, by words or subwords."""

@@ -1,16 +1,16 @@
-"""What learning and encoding ask of text: lines, and a way to show that they are gone through."""
+"""Training text as tokenizers read it: lines, and a progress bar around each pass over them."""
 
 import random
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
-# What learns subwords holds its lines. More of them than this teach it nothing new.
+# Trainers hold their lines in memory, and more of them than this improve nothing.
 MOST_LINES = 1_000_000
 
 
 class Lines(Protocol):
-    """Lines of text that can be gone through several times: a list, or files read anew."""
+    """Lines of text that can be iterated over several times: a list, or files read again."""
 
     def __iter__(self) -> Iterator[str]: ...
 
@@ -22,8 +22,8 @@ Progress = Callable[[Iterable[str], str], Iterable[str]]
 
 
 @dataclass(frozen=True)
-class Joined:
-    """The lines of one side, then those of the other."""
+class BothSides:
+    """The lines of the source, then those of the target."""
 
     src: Lines
     tgt: Lines
@@ -36,20 +36,20 @@ class Joined:
         return len(self.src) + len(self.tgt)
 
 
-class LearningText:
-    """What a library is shown that learns subwords, read once.
+class TrainerInput:
+    """The lines that a library's subword trainer reads, once.
 
     Args:
         lines: the training text.
-        count: the number of its lines. Of very many a million are taken, evenly at random.
+        count: the number of its lines. Of more than a million, a uniform sample is taken.
         lowercase: whether they are lowercased.
     """
 
     def __init__(self, lines: Iterable[str], count: int, lowercase: bool) -> None:
-        self._lines = lines if count <= MOST_LINES else sample(lines, count, MOST_LINES)
+        self._lines = lines if count <= MOST_LINES else sample_lines(lines, count, MOST_LINES)
         self._lowercase = lowercase
         self.failure: BaseException | None = None
-        """What ended the reading, if anything: a library makes its own error of it."""
+        """The error that ended the reading, if any: libraries turn it into one of their own."""
 
     def __iter__(self) -> Iterator[str]:
         try:
@@ -60,11 +60,11 @@ class LearningText:
             raise
 
 
-def sample(lines: Iterable[str], count: int, size: int) -> Iterator[str]:
-    """Choose ``size`` of ``count`` lines, the same ones every time, all equally likely.
+def sample_lines(lines: Iterable[str], count: int, size: int) -> Iterator[str]:
+    """Yield ``size`` of ``count`` lines, the same ones every time, all equally likely.
 
     This is selection sampling: Knuth, The Art of Computer Programming 2, 3.4.2, algorithm S.
-    SentencePiece's own sampling depends on the process that it happens in.
+    SentencePiece's own sampling differs from process to process.
     """
     draws = random.Random(1)
     wanted = size

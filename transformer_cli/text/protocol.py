@@ -1,4 +1,4 @@
-"""What a tokenizer is to the rest of the program."""
+"""The tokenizer protocol: all that the rest of the program knows of a tokenizer."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,32 +6,73 @@ from typing import Protocol
 
 
 class Tokenizer(Protocol):
-    """One side's way from text to ids and back. The specials' ids are text.vocabulary's."""
+    """One side's tokenizer. The ids of the special tokens are text.vocabulary's.
+
+    Tokenizers inherit from it: what has a body here is what subwords mostly do.
+    """
 
     @property
     def size(self) -> int:
-        """Entries of the vocabulary, the four specials included."""
+        """Entries of the vocabulary, the four special tokens included."""
+
+    @property
+    def is_word_level(self) -> bool:
+        """Return whether every token is a word, so that words may be unknown and replaced."""
+        return False
+
+    @property
+    def can_sample(self) -> bool:
+        """Return whether ``sample`` gives other subwords: the model has merges to drop."""
+        return False
 
     def encode(self, line: str) -> list[int]:
-        """A line's ids, without BOS and EOS."""
+        """Return a line's ids, without BOS and EOS."""
 
     def decode(self, ids: Sequence[int]) -> str:
-        """The text of ids, on one line; BOS, EOS and PAD are passed over."""
+        """Return the text of ids, on one line; BOS, EOS and PAD are skipped."""
 
     def token(self, number: int) -> str:
-        """One id's token, as a person is shown it: '▁' stands for a space before it.
+        """Return an id's token for display, with '▁' for a space before it.
 
-        All kinds of subwords are shown so, however their own files write them ('##en' of a
+        All kinds of subwords are shown like this, however their files spell them ('##en' of a
         WordPiece is 'en', its 'Hund' '▁Hund'). Whole words have no sign. Two ids may look alike.
         """
 
     def word_starts(self, ids: Sequence[int]) -> list[bool]:
-        """Of each id, whether a word begins there: the first one, and those after a space.
+        """Return for each id whether a word starts there: at the first one and after a space.
 
-        Where a tokenizer forgets spaces, as BERT's does, its own words count, marks among them.
-        This, not the look of a token, tells which tokens make a word together. What is unknown
-        begins one where it stands for a whole word; other specials do at the start only.
+        Where a tokenizer loses spaces, as BERT's does, its own words count, punctuation among them.
+        Use this, not the look of a token, to group tokens into words. An unknown token starts a
+        word where it stands for a whole one; other special tokens do at the beginning only.
         """
+        starts = [self.token(number).startswith("▁") for number in ids]
+        return [place == 0 or start for place, start in enumerate(starts)]
+
+    def line_tokens(self, line: str, ids: Sequence[int]) -> list[str]:
+        """Return a line's tokens, given its ids; whole words as the line has them, unknown too."""
+        return [self.token(number) for number in ids]
+
+    def detokenize(self, ids: Sequence[int], tokens: Sequence[str]) -> str:
+        """Return the text of ids; whole words are taken from ``tokens``, where some are replaced.
+
+        Args:
+            ids: without BOS, EOS and PAD.
+            tokens: one for each id. Only a word-level tokenizer needs them.
+        """
+        return self.decode(ids)
+
+    def sample(self, sentences: Sequence[list[int]], rate: float, seed: int) -> list[list[int]]:
+        """Return sentences in other subwords, by BPE-dropout (Provilkov et al. 2020).
+
+        Args:
+            sentences: ids from ``encode``.
+            rate: probability that a merge is dropped.
+            seed: decides the draws, from 0 to 2^32 - 1.
+
+        Returns:
+            The ids of the same text in, mostly, shorter subwords; unless ``can_sample``, the same.
+        """
+        return list(sentences)
 
 
 @dataclass(frozen=True)
@@ -41,15 +82,10 @@ class Tokenizers:
     Attributes:
         src: the source side's.
         tgt: the target side's.
-        types: different words of the training text, source and target, before any were cut off;
-            None for subwords.
+        types: different words of the training text, source and target, before rare ones were left
+            out; None for subwords.
     """
 
     src: Tokenizer
     tgt: Tokenizer
     types: tuple[int, int] | None = None
-
-
-def marked_starts(tokens: Sequence[str]) -> list[bool]:
-    """``Tokenizer.word_starts`` for tokens that have a '▁' where there is a space before them."""
-    return [place == 0 or token.startswith("▁") for place, token in enumerate(tokens)]

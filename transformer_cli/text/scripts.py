@@ -1,4 +1,4 @@
-"""Which scripts a language is written in, and which letters are of another one."""
+"""The scripts of languages and letters, to find lines in a wrong language."""
 
 import unicodedata
 
@@ -38,25 +38,25 @@ _SCRIPTS = {
     for scripts, languages in _BY_SCRIPTS.items()
     for language in languages.split()
 }
-# Characters' names begin with their script; some do not, as in 'MICRO SIGN', and are of none.
+# The Unicode name of a letter starts with its script, with exceptions such as 'MICRO SIGN'.
 _NAMES = frozenset(name for scripts in _BY_SCRIPTS for name in scripts)
 _WIDTHS = ("FULLWIDTH ", "HALFWIDTH ")
 
 
 def scripts_of(language: str) -> frozenset[str] | None:
-    """The scripts that a language is written in, by the names that Unicode's characters begin with.
+    """Return the scripts of a language, by the names that Unicode gives them.
 
     Args:
-        language: as in 'de' or 'pt-BR'; what follows the first part is not looked at.
+        language: as in 'de' or 'pt-BR'; only the first part counts.
 
     Returns:
-        None for a language that is not known here.
+        None for an unknown language.
     """
     return _SCRIPTS.get(language.replace("_", "-").partition("-")[0].lower())
 
 
 def script_of(character: str) -> str | None:
-    """The script of a letter; None for one of no script above, and for all that is no letter."""
+    """Return a letter's script; None for one of an unknown script and for other characters."""
     if not character.isalpha():
         return None
     name = unicodedata.name(character, "")

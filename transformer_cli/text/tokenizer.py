@@ -1,57 +1,39 @@
-"""The tokenizers of an experiment: learned from training text, kept in a directory, read back."""
+"""The tokenizers of an experiment: learned from training text, saved to and loaded from files."""
 
+import hashlib
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import Field, TypeAdapter, ValidationError
+from pydantic import AfterValidator, BaseModel, ValidationError
 
-from transformer_cli.config.schema import (
-    HuggingFaceTokenizer,
-    SentencePieceTokenizer,
-    TokenizerConfig,
-    WordPieceTokenizer,
-    WordsTokenizer,
-)
+from transformer_cli.config.schema import TokenizerConfig
 from transformer_cli.errors import TokenizerError
 from transformer_cli.files import sha256, whole_file, write_text
-from transformer_cli.text.description import DESCRIPTION, Description, TrainingText, unreadable
-from transformer_cli.text.kinds import huggingface, sentencepiece, wordpiece, words
+from transformer_cli.text.kinds import check_kind, import_kind
 from transformer_cli.text.lines import Lines, Progress
+from transformer_cli.text.manifest import (
+    MANIFEST_NAME,
+    TokenizerManifest,
+    TrainingText,
+    read_tokenizer_file,
+)
 from transformer_cli.text.protocol import Tokenizer, Tokenizers
 
 __all__ = [
     "Tokenizer",
     "Tokenizers",
-    "adopt_tokenizers",
+    "copy_tokenizers",
     "fingerprint",
+    "have_same_tokenizers",
     "learn_tokenizers",
-    "learned_from",
+    "load_text_sha256",
     "load_tokenizers",
-    "same_tokenizers",
-    "were_made_from",
+    "matches_configured_files",
 ]
 
-# The kinds. One that is new comes here and in ``_learn``.
-_Kinds = (
-    words.Description
-    | sentencepiece.Description
-    | sentencepiece.FileDescription
-    | huggingface.Description
-    | wordpiece.Description
-)
-_ANY_DESCRIPTION: TypeAdapter[_Kinds] = TypeAdapter(Annotated[_Kinds, Field(discriminator="kind")])
 
-
-def _learn(config: TokenizerConfig, text: TrainingText, directory: Path) -> Description:
-    match config:
-        case WordsTokenizer():
-            return words.learn(config, text, directory)
-        case SentencePieceTokenizer():
-            return sentencepiece.learn(config, text, directory)
-        case HuggingFaceTokenizer():
-            return huggingface.learn(config, text, directory)
-        case WordPieceTokenizer():
-            return wordpiece.learn(config, text, directory)
+class _ManifestKind(BaseModel):
+    kind: Annotated[str, AfterValidator(check_kind)]
 
 
 def learn_tokenizers(
@@ -60,20 +42,20 @@ def learn_tokenizers(
     tgt_lang: str,
     src_lines: Lines,
     tgt_lines: Lines,
-    text_sum: str,
+    text_sha256: str,
     directory: Path,
     progress: Progress,
 ) -> Tokenizers:
     """Learn both sides' tokenizers from training text and write their files.
 
     Args:
-        config: what kind of tokenizers.
+        config: the kind of tokenizers and its settings.
         src_lang: language of the source text, as in 'de'.
         tgt_lang: language of the target text.
         src_lines: the training text's source side.
         tgt_lines: its target side.
-        text_sum: their SHA-256, which ``learned_from`` tells later.
-        directory: where the files go; it must exist. tokenizer.json is written last.
+        text_sha256: SHA-256 of the text, which ``load_text_sha256`` returns later.
+        directory: the files' directory; it must exist. tokenizer.json is written last.
         progress: wraps each pass over the lines, given a label, as tqdm would.
 
     Raises:
@@ -86,101 +68,100 @@ def learn_tokenizers(
             raise TokenizerError(
                 f"the {side} side of the training text is empty: a tokenizer cannot be learned"
             )
-    text = TrainingText(src_lang, tgt_lang, src_lines, tgt_lines, text_sum, progress)
-    description = _learn(config, text, directory)
-    # Last, so that a directory with it is complete.
-    write_text(directory / DESCRIPTION, description.model_dump_json(indent=2) + "\n")
-    return load_tokenizers(directory)
+    text = TrainingText(src_lang, tgt_lang, src_lines, tgt_lines, text_sha256, progress)
+    return _write_manifest(import_kind(config.kind).learn(config, text, directory), directory)
 
 
-def adopt_tokenizers(source: Path, text_sum: str, directory: Path) -> Tokenizers:
-    """Take over the tokenizers in ``source`` for another training text.
+def copy_tokenizers(source: Path, text_sha256: str, directory: Path) -> Tokenizers:
+    """Copy the tokenizers in ``source`` to use them with another training text.
 
     Args:
         source: a directory that ``learn_tokenizers`` wrote.
-        text_sum: SHA-256 of the text that they are to be used with.
-        directory: where their files go; it must exist. tokenizer.json is written last.
+        text_sha256: SHA-256 of the text that they are used with.
+        directory: the copy's directory; it must exist. tokenizer.json is written last.
 
     Raises:
-        TokenizerError: a file is missing, or is not as it was written.
+        TokenizerError: a file is missing, or has changed since it was written.
     """
-    description = _read_description(source / DESCRIPTION)
-    for name in description.sha256:
-        data = description.verified(source / name)
+    manifest = _load_manifest(source)
+    for name in manifest.sha256:
+        data = manifest.read_checked(source / name)
         with whole_file(directory / name) as temporary:
             temporary.write_bytes(data)
-    adopted = description.model_copy(update={"learned_from": text_sum})
-    write_text(directory / DESCRIPTION, adopted.model_dump_json(indent=2) + "\n")
+    return _write_manifest(manifest.model_copy(update={"learned_from": text_sha256}), directory)
+
+
+def _write_manifest(manifest: TokenizerManifest, directory: Path) -> Tokenizers:
+    # Last, so that a directory with it is complete.
+    write_text(directory / MANIFEST_NAME, manifest.model_dump_json(indent=2) + "\n")
     return load_tokenizers(directory)
 
 
-def same_tokenizers(first: Path, second: Path) -> bool:
-    """Whether the tokenizers in two directories are the same, for whatever text.
+def have_same_tokenizers(first: Path, second: Path) -> bool:
+    """Return whether two directories have the same tokenizers, whatever their training texts.
 
     Raises:
         TokenizerError: a directory's tokenizer.json is missing or damaged.
     """
-    one, other = (_read_description(each / DESCRIPTION) for each in (first, second))
+    one, other = _load_manifest(first), _load_manifest(second)
     return one == other.model_copy(update={"learned_from": one.learned_from})
 
 
 def load_tokenizers(directory: Path) -> Tokenizers:
-    """Read what ``learn_tokenizers`` wrote; the directory alone is enough.
+    """Load what ``learn_tokenizers`` wrote; the directory alone is enough.
 
     Raises:
         ConfigError: spaCy on this machine has no rules for a language.
-        TokenizerError: a file is missing, or is not as it was written.
+        TokenizerError: a file is missing, or has changed since it was written.
     """
-    return _read_description(directory / DESCRIPTION).load(directory)
+    return _load_manifest(directory).load(directory)
 
 
-def were_made_from(config: TokenizerConfig, directory: Path) -> bool:
-    """Whether the tokenizers in ``directory`` are copies of the files that ``config`` names.
+def matches_configured_files(config: TokenizerConfig, directory: Path) -> bool:
+    """Return whether the tokenizers in ``directory`` are copies of the files in ``config``.
 
-    A file that is gone is taken to be as it was: the copy is there. So are no files.
+    A file that is gone counts as unchanged, as the copy is enough; so does a kind without files.
 
     Raises:
         TokenizerError: the directory's tokenizer.json is missing or damaged.
     """
-    if isinstance(config, WordsTokenizer | WordPieceTokenizer) or not config.files:
+    if not config.files:
         return True
-    copied = set(_read_description(directory / DESCRIPTION).sha256.values())
+    copied = set(_load_manifest(directory).sha256.values())
     return all(sha256(path) in copied for path in config.files.values() if path.is_file())
 
 
-def learned_from(directory: Path) -> str:
-    """The ``text_sum`` of the text that the tokenizers in ``directory`` were learned from.
+def load_text_sha256(directory: Path) -> str:
+    """Return the SHA-256 of the text that the tokenizers in ``directory`` were learned from.
 
     Raises:
-        TokenizerError: the file that says so is missing or damaged.
+        TokenizerError: the directory's tokenizer.json is missing or damaged.
     """
-    return _read_description(directory / DESCRIPTION).learned_from
+    return _load_manifest(directory).learned_from
 
 
 def fingerprint(directory: Path) -> str:
-    """What a checkpoint knows its tokenizers by: the SHA-256 of tokenizer.json, in hexadecimal.
+    """Return the SHA-256 of tokenizer.json, by which checkpoints identify their tokenizers.
 
-    That file holds the sums of the others, so it stands for them too.
+    That file has the SHA-256 of the others, so it stands for them too.
 
     Raises:
         TokenizerError: the file is missing.
     """
-    path = directory / DESCRIPTION
-    try:
-        return sha256(path)
-    except OSError as error:
-        raise TokenizerError(unreadable(path, error)) from error
+    return hashlib.sha256(read_tokenizer_file(directory / MANIFEST_NAME)).hexdigest()
 
 
-def _read_description(path: Path) -> _Kinds:
+def _load_manifest(directory: Path) -> TokenizerManifest:
+    path = directory / MANIFEST_NAME
+    data = read_tokenizer_file(path)
     try:
-        return _ANY_DESCRIPTION.validate_json(path.read_bytes())
-    except OSError as error:
-        raise TokenizerError(unreadable(path, error)) from error
+        kind = import_kind(_ManifestKind.model_validate_json(data).kind)
+        manifest: TokenizerManifest = kind.MANIFEST.model_validate_json(data)
     except ValidationError as error:
         first = error.errors()[0]
         key = ".".join(str(part) for part in first["loc"])
         raise TokenizerError(
-            f"{path}: {key + ': ' if key else ''}{first['msg']}; the file is damaged, or from "
-            "another version of transformer-cli"
+            f"{path}: {key + ': ' if key else ''}{first['msg'].removeprefix('Value error, ')}; the "
+            "file is damaged, or from another version of transformer-cli"
         ) from error
+    return manifest

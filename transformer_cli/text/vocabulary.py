@@ -1,4 +1,4 @@
-"""Which token has which id, and the plain text file that says so."""
+"""A vocabulary of tokens and their ids, kept as a plain text file."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -12,16 +12,16 @@ SPECIALS = ("<unk>", "<BOS>", "<EOS>", "<PAD>")
 
 
 class Vocabulary:
-    """Tokens numbered from 0: the four specials first, then the tokens given.
+    """Tokens numbered from 0: the four special tokens first, then the ones given.
 
     Args:
-        tokens: the ordinary tokens, in the order of their ids from 4 on; none twice.
+        tokens: the ordinary tokens, in the order of their ids from 4 on; without duplicates.
     """
 
     def __init__(self, tokens: Iterable[str]) -> None:
         ordinary = tuple(tokens)
         self.tokens = SPECIALS + ordinary
-        # The specials are left out: a text that spells '<PAD>' must not get padding.
+        # Without the special tokens: text that spells '<PAD>' must not become padding.
         self._ids = {token: number for number, token in enumerate(ordinary, len(SPECIALS))}
 
     @classmethod
@@ -32,12 +32,12 @@ class Vocabulary:
         max_size: int | None = None,
         order: Literal["frequency", "appearance"] = "frequency",
     ) -> Self:
-        """Choose and order tokens by how often they were seen.
+        """Build a vocabulary from the frequencies of tokens.
 
         Args:
-            counts: how often each token was seen, in order of first appearance.
+            counts: frequency of each token, in order of first appearance.
             min_freq: tokens seen fewer times are left out.
-            max_size: most entries, the four specials included; the most frequent tokens stay.
+            max_size: most entries, the four special tokens included; the most frequent are kept.
             order: ids by falling frequency, ties by the token; or by first appearance.
         """
         seen = [t for t, count in counts.items() if count >= min_freq and t not in SPECIALS]
@@ -52,24 +52,24 @@ class Vocabulary:
         return len(self.tokens)
 
     def id(self, token: str) -> int:
-        """The id of a token of text; 0 if it is unknown or only spelled like a special."""
+        """Return the id of a token of text; 0 if it is unknown or spelled like a special token."""
         return self._ids.get(token, UNK_ID)
 
     def token(self, number: int) -> str:
-        """The token with this id, 0 to len - 1."""
+        """Return the token of an id, 0 to len - 1."""
         return self.tokens[number]
 
     def save(self, path: Path) -> None:
-        r"""Write one token a line, line n (from 0) being id n; UTF-8, '\n' the only line end."""
+        r"""Write one token per line, line n (from 0) being id n; UTF-8, ended by '\n' alone."""
         write_text(path, "".join(f"{token}\n" for token in self.tokens))
 
     @classmethod
     def load(cls, path: Path) -> Self:
-        """Read what ``save`` wrote.
+        """Load a vocabulary that ``save`` wrote.
 
         Raises:
-            TokenizerError: the file cannot be read, is not UTF-8, does not start with the specials,
-                has an empty or a repeated token, or does not end with a line end.
+            TokenizerError: the file cannot be read, is not UTF-8, does not start with the special
+                tokens, has an empty or a repeated token, or does not end with a line end.
         """
         tokens = _read_lines(path)
         for index, special in enumerate(SPECIALS):
@@ -82,7 +82,7 @@ class Vocabulary:
                 raise TokenizerError(f"{path}:{line}: an empty token; the file is damaged")
             if token in first_line:
                 raise TokenizerError(
-                    f"{path}:{line}: {token!r} stands already on line {first_line[token]}"
+                    f"{path}:{line}: {token!r} is already on line {first_line[token]}"
                 )
             first_line[token] = line
         return cls(tokens[len(SPECIALS) :])
@@ -98,7 +98,7 @@ def _read_lines(path: Path) -> list[str]:
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise TokenizerError(f"{path}:{line}: not UTF-8; the file is damaged") from error
-    # Not splitlines(): it would also cut at U+2028, U+0085 and others, which tokens may hold.
+    # Not splitlines(), which also splits at U+2028, U+0085 and others that tokens may contain.
     *lines, rest = text.split("\n")
     if rest:
         raise TokenizerError(f"{path}:{len(lines) + 1}: no line end; the file was cut off")

@@ -28,16 +28,15 @@ from transformer_cli.runs.checkpoint import list_checkpoints
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.found import corpus_directory
 from transformer_cli.text.lines import Progress
-from transformer_cli.text.subwords import SubwordTokenizer
 from transformer_cli.text.tokenizer import (
     Tokenizers,
-    adopt_tokenizers,
+    copy_tokenizers,
     fingerprint,
+    have_same_tokenizers,
     learn_tokenizers,
-    learned_from,
+    load_text_sha256,
     load_tokenizers,
-    same_tokenizers,
-    were_made_from,
+    matches_configured_files,
 )
 from transformer_cli.text.vocabulary import UNK_ID
 
@@ -172,7 +171,7 @@ def open_prepared(config: Config, run: RunDirectory, progress: Progress) -> tupl
     texts = _with_val(config.data, text, earlier)
     tokenizers = load_tokenizers(run.tokenizer)
     store = open_checked_store(run.encoded, survey.text_sum, fingerprint(run.tokenizer))
-    if store is None or learned_from(run.tokenizer) != survey.text_sum:
+    if store is None or load_text_sha256(run.tokenizer) != survey.text_sum:
         raise _unready(run)
     return texts, Prepared(tokenizers, store, encode_text(texts.val, tokenizers, progress))
 
@@ -200,7 +199,7 @@ def _tokenizers(
     languages = (config.data.src_lang, config.data.tgt_lang)
     with whole_directory(run.tokenizer) as directory:
         if source is not None:
-            return adopt_tokenizers(source, text_sum, directory)
+            return copy_tokenizers(source, text_sum, directory)
         return learn_tokenizers(
             config.tokenizer, *languages, text.src, text.tgt, text_sum, directory, progress
         )
@@ -213,10 +212,10 @@ def _has_tokenizers(config: Config, run: RunDirectory, text_sum: str) -> bool:
     begun = bool(list_checkpoints(run.checkpoints))
     source = _source_of_tokenizers(config)
     # Weights yet to be inherited may have been trained anew, with other tokenizers.
-    inherited = begun or source is None or same_tokenizers(source, run.tokenizer)
+    inherited = begun or source is None or have_same_tokenizers(source, run.tokenizer)
     # What was copied is made anew if there is another file in the old place.
-    fresh = begun or source is not None or were_made_from(config.tokenizer, run.tokenizer)
-    if learned_from(run.tokenizer) == text_sum and inherited and fresh:
+    fresh = begun or source is not None or matches_configured_files(config.tokenizer, run.tokenizer)
+    if load_text_sha256(run.tokenizer) == text_sum and inherited and fresh:
         return True
     if begun:
         raise RunError(
@@ -268,9 +267,8 @@ def _shards(config: Config, text: EncodedStore) -> ShardedStore:
 def _refuse_sampling_without_merges(config: Config, tokenizers: Tokenizers) -> None:
     """What the schema cannot know: which kind of model a file made elsewhere is."""
     for side in ("src", "tgt"):
-        tokenizer = getattr(tokenizers, side)
-        has_merges = isinstance(tokenizer, SubwordTokenizer) and tokenizer.has_merges
-        if getattr(config.training, f"{side}_bpe_dropout") and not has_merges:
+        can_sample = getattr(tokenizers, side).can_sample
+        if getattr(config.training, f"{side}_bpe_dropout") and not can_sample:
             raise ConfigError(
                 f"training.{side}_bpe_dropout: needs merges to leave out, and the tokenizer's "
                 "model is not one of byte pair encoding (BPE); leave it at 0"
@@ -280,8 +278,6 @@ def _refuse_sampling_without_merges(config: Config, tokenizers: Tokenizers) -> N
 def subword_sampling(config: Config, tokenizers: Tokenizers) -> BpeDropout | None:
     """What ``training.src_bpe_dropout`` and ``tgt_bpe_dropout`` ask for; None: nothing."""
     src, tgt = tokenizers.src, tokenizers.tgt
-    if not (isinstance(src, SubwordTokenizer) and isinstance(tgt, SubwordTokenizer)):
-        return None
     rates = (config.training.src_bpe_dropout, config.training.tgt_bpe_dropout)
     return BpeDropout(src, tgt, *rates, config.training.max_length) if any(rates) else None
 

@@ -1,5 +1,35 @@
-"""The kinds of tokenizers: of each, what its tokenizer.json says, and how it is made and loaded.
+"""Tokenizer kinds, one a module: its name is the ``kind`` of the settings and of tokenizer.json.
 
-A kind is a module with a ``Description``, whose ``load`` makes the tokenizers of a directory, and a
-function ``learn``, which fills a directory. ``text/tokenizer.py`` has the list of them.
+A kind's module has
+
+- ``MANIFEST``: its subclass of ``TokenizerManifest``, whose ``load`` returns the tokenizers of a
+  directory;
+- ``learn(config, text, directory)``, which writes a directory's files and returns the manifest.
+
+A new kind is such a module and a subclass of ``config.schema.TokenizerSection``.
 """
+
+from importlib import import_module
+from pkgutil import iter_modules
+from types import ModuleType
+
+
+def check_kind(kind: str) -> str:
+    """Return ``kind`` if there is such a module here.
+
+    Raises:
+        ValueError: there is none.
+    """
+    kinds = sorted(module.name for module in iter_modules(__path__))
+    if kind not in kinds:
+        raise ValueError(f"expected one of {', '.join(kinds)}, found {kind!r}")
+    return kind
+
+
+def import_kind(kind: str) -> ModuleType:
+    """Import a kind's module.
+
+    Raises:
+        ValueError: there is none.
+    """
+    return import_module(f"{__name__}.{check_kind(kind)}")

@@ -1,40 +1,251 @@
-"""A Hugging Face tokenizer.json made elsewhere."""
+"""Hugging Face's tokenizer.json: files made elsewhere, and the tokenizer of any such file."""
 
+import json
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from types import ModuleType
+from typing import Any, Literal
 
-from transformer_cli.config.schema import HuggingFaceTokenizer as Settings
-from transformer_cli.text.description import TrainingText
-from transformer_cli.text.huggingface import HuggingFaceTokenizer, find_specials
-from transformer_cli.text.kinds import files
-from transformer_cli.text.renumbering import Specials
+from transformer_cli.config.schema import HuggingFaceConfig
+from transformer_cli.errors import TokenizerError
+from transformer_cli.extras import imported
+from transformer_cli.text.id_map import IdMap, SpecialIds
+from transformer_cli.text.manifest import Side, TrainingText
+from transformer_cli.text.model_check import check_model
+from transformer_cli.text.protocol import Tokenizer
+from transformer_cli.text.side_files import ImportedManifest
+from transformer_cli.text.vocabulary import SPECIALS, UNK_ID
+
+# Common names of special tokens, the most likely first.
+_UNK = ("<unk>", "[UNK]", "<UNK>")
+_BOS = ("<s>", "[CLS]", "<bos>", "[BOS]", "<BOS>")
+_EOS = ("</s>", "[SEP]", "<eos>", "[EOS]", "<EOS>", "<|endoftext|>")
+_PAD = ("<pad>", "[PAD]", "<PAD>")
 
 
-class Description(files.Description):
-    """What tokenizer.json says of such files."""
+class HuggingFaceTokenizer(Tokenizer):
+    """Lines as ids of subwords.
+
+    The file's templates ([CLS], [SEP]), padding and truncation are ignored.
+
+    Args:
+        data: the bytes of a tokenizer.json. They are checked in a child process first.
+        lowercase: whether lines are lowercased first; the file's normalizer may do so too.
+        source: the file that ``data`` came from, for messages.
+        specials: the ids of its special tokens.
+
+    Raises:
+        MissingExtraError: the tokenizers library is not installed.
+        TokenizerError: the library cannot read or use the file.
+    """
+
+    def __init__(self, data: bytes, lowercase: bool, source: Path, specials: SpecialIds) -> None:
+        self._tokenizer = _open(data, source, "restore the file, or make the tokenizer again")
+        ids = self._tokenizer.get_vocab(with_added_tokens=True).values()
+        try:
+            self._id_map = IdMap(specials, ids)
+        except ValueError as error:
+            raise TokenizerError(f"{source}: {error}; restore the tokenizer.json") from error
+        self._lowercase = lowercase
+        self._source = source
+        # Text that spells a special token stays text.
+        self._tokenizer.encode_special_tokens = True
+        self._spelling = _Spelling.of(self._tokenizer)
+        if self._tokenizer.decoder is None:
+            self._tokenizer.decoder = self._spelling.make_decoder()
+
+    @property
+    def size(self) -> int:
+        """Entries of the vocabulary, the four special tokens included."""
+        return len(self._id_map)
+
+    def encode(self, line: str) -> list[int]:
+        """Return a line's ids, without BOS and EOS."""
+        with _naming_source(self._source):
+            text = line.lower() if self._lowercase else line
+            encoding = self._tokenizer.encode(text, add_special_tokens=False)
+        return self._id_map.to_run(encoding.ids)
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Return the text of ids on one line, without special tokens.
+
+        A file without a decoder gets the usual one of its subwords.
+        """
+        with _naming_source(self._source):
+            text = self._tokenizer.decode(self._id_map.to_model(ids))
+        return str(text).replace("\n", " ")
+
+    def token(self, number: int) -> str:
+        """Return an id's subword; '▁' stands for a space before it, where that is known."""
+        if number < len(SPECIALS):
+            return SPECIALS[number]
+        return self._spelling.display(self._model_token(number))
+
+    def word_starts(self, ids: Sequence[int]) -> list[bool]:
+        """Return for each id whether a word starts there."""
+        starts = super().word_starts(ids)
+        for place in range(1, len(ids)):
+            if ids[place] == UNK_ID:
+                starts[place] = self._spelling.whole_words_unknown
+            elif self._spelling.ends_word(self._model_token(ids[place - 1])):
+                starts[place] = True
+        return starts
+
+    def _model_token(self, number: int) -> str:
+        model_id = self._id_map.model_id(number)
+        # A file may leave out ids.
+        return "" if model_id is None else self._tokenizer.id_to_token(model_id) or ""
+
+
+def find_specials(data: bytes, source: Path) -> SpecialIds:
+    """Return the ids of a tokenizer.json's special tokens: those that it declares or names so.
+
+    Args:
+        data: its bytes. They are checked in a child process first.
+        source: the file that they came from, for messages.
+
+    Raises:
+        MissingExtraError: the tokenizers library is not installed.
+        TokenizerError: the library cannot read or use the file.
+    """
+    tokenizer = _open(data, source, "give a tokenizer.json as the tokenizers library writes it")
+    model = json.loads(tokenizer.to_str())["model"]
+    unknown = model.get("unk_token")
+    if unknown is None and model.get("unk_id") is not None:
+        unknown = model["vocab"][model["unk_id"]][0]
+    ids = tokenizer.get_vocab(with_added_tokens=True)
+    found: list[int | None] = []
+    for names in ((unknown, *_UNK), _BOS, _EOS, _PAD):
+        number = next((ids[name] for name in names if name in ids), None)
+        found.append(None if number in found else number)
+    unk, bos, eos, pad = found
+    return SpecialIds(unk=unk, bos=bos, eos=eos, pad=pad)
+
+
+def import_tokenizers() -> ModuleType:
+    """Import Hugging Face's tokenizers library.
+
+    Raises:
+        MissingExtraError: it is not installed.
+    """
+    # Lines are encoded one by one, and the library warns processes that fork after using threads.
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    return imported("tokenizers", "tokenizers", "tokenizer.kind wordpiece or huggingface")
+
+
+def _open(data: bytes, source: Path, advice: str) -> Any:
+    library = import_tokenizers()
+    check_model("tokenizers", data, source, advice)
+    with _naming_source(source):
+        tokenizer: Any = library.Tokenizer.from_buffer(data)
+    tokenizer.no_padding()
+    tokenizer.no_truncation()
+    return tokenizer
+
+
+@contextmanager
+def _naming_source(source: Path) -> Iterator[None]:
+    """Turn whatever the library raises into one line that names the file."""
+    try:
+        yield
+    except BaseException as error:
+        # A panic in Rust is a BaseException.
+        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+            raise
+        reason = " ".join(str(error).split())[:200]
+        raise TokenizerError(f"{source}: the tokenizers library fails with it ({reason})") from None
+
+
+@dataclass(frozen=True)
+class _Spelling:
+    """The spelling of a file's subwords, which tells where words start.
+
+    Attributes:
+        whole_words_unknown: whether an unknown token stands for a whole word.
+        marked: whether subwords have a '▁' for a space.
+        in_bytes: whether they are bytes written as characters, 'Ġ' being a space.
+        prefix: starts subwords that continue a word, as in '##'; may be empty.
+        suffix: ends subwords that end a word, as in '</w>'; may be empty.
+    """
+
+    whole_words_unknown: bool
+    marked: bool = False
+    in_bytes: bool = False
+    prefix: str = ""
+    suffix: str = ""
+
+    @classmethod
+    def of(cls, tokenizer: Any) -> "_Spelling":
+        """Return the spelling that a tokenizer's components imply."""
+        said = json.loads(tokenizer.to_str())
+        model = said["model"]
+        kind = model.get("type")
+        parts = json.dumps(
+            [said.get(part) for part in ("normalizer", "pre_tokenizer", "decoder")],
+            ensure_ascii=False,
+        )
+        marked = "▁" in parts or kind == "Unigram"
+        return cls(
+            whole_words_unknown=kind in ("WordPiece", "WordLevel") and not marked,
+            marked=marked,
+            in_bytes='"ByteLevel"' in parts,
+            prefix=model.get("continuing_subword_prefix") or "",
+            suffix=model.get("end_of_word_suffix") or "",
+        )
+
+    def display(self, token: str) -> str:
+        """Return a token with a '▁' for a space before it."""
+        if self.in_bytes:
+            text = str(import_tokenizers().decoders.ByteLevel().decode([token]))
+            return token if "\ufffd" in text else text.replace(" ", "▁")
+        if self.prefix and token.startswith(self.prefix):
+            return token[len(self.prefix) :]
+        if self.marked or self.suffix:
+            return token.removesuffix(self.suffix)
+        return f"▁{token}"
+
+    def ends_word(self, token: str) -> bool:
+        """Return whether a new word starts after a token, however it is spelled."""
+        return bool(self.suffix) and not self.marked and token.endswith(self.suffix)
+
+    def make_decoder(self) -> Any:
+        """Return a decoder for a file that has none; None: tokens are joined by spaces."""
+        decoders = import_tokenizers().decoders
+        if self.in_bytes:
+            return decoders.ByteLevel()
+        if self.marked:
+            return decoders.Metaspace()
+        if self.suffix:
+            return decoders.BPEDecoder(suffix=self.suffix)
+        if self.prefix:
+            return decoders.WordPiece(prefix=self.prefix)
+        return None
+
+
+class HuggingFaceManifest(ImportedManifest):
+    """The manifest of tokenizer.json files made elsewhere."""
 
     kind: Literal["huggingface"] = "huggingface"
+    suffix = "tokenizer.json"
 
-    @staticmethod
-    def file_name(side: files.Side) -> str:
-        """The name that a side's file has in a tokenizer's directory."""
-        return f"{side}.tokenizer.json"
-
-    def make(self, data: bytes, path: Path, specials: Specials) -> HuggingFaceTokenizer:
-        """The tokenizer that a file's bytes are."""
-        return HuggingFaceTokenizer(data, self.lowercase, path, specials)
+    def open(self, data: bytes, path: Path, side: Side) -> HuggingFaceTokenizer:
+        """Return the tokenizer of a file's bytes."""
+        return HuggingFaceTokenizer(data, self.lowercase, path, self.specials[side])
 
 
-def learn(config: Settings, text: TrainingText, directory: Path) -> Description:
+MANIFEST = HuggingFaceManifest
+
+
+def learn(config: HuggingFaceConfig, text: TrainingText, directory: Path) -> HuggingFaceManifest:
     """Copy the files that the configuration names into ``directory``.
 
     Raises:
         MissingExtraError: the tokenizers library is not installed.
         TokenizerError: a file cannot be read or used.
     """
-    specials, found = files.copy_files(
-        config.files, directory, Description.file_name, find_specials
-    )
-    return Description(
-        lowercase=config.lowercase, learned_from=text.text_sum, specials=specials, sha256=found
+    return HuggingFaceManifest.copy_files(
+        config.files, config.lowercase, text, directory, find_specials
     )

@@ -1,54 +1,177 @@
-"""WordPiece, learned here by Hugging Face's tokenizers library."""
+"""WordPiece: BERT's subwords, learned by Hugging Face's tokenizers library, but keeping spaces."""
 
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
-from transformer_cli.config.schema import WordPieceTokenizer
-from transformer_cli.text import description
-from transformer_cli.text.description import TrainingText
-from transformer_cli.text.huggingface import HuggingFaceTokenizer
-from transformer_cli.text.kinds.huggingface import Description as FileDescription
-from transformer_cli.text.kinds.learned import learn_files, load_files
-from transformer_cli.text.protocol import Tokenizers
-from transformer_cli.text.renumbering import Specials
-from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, UNK_ID
-from transformer_cli.text.wordpiece import learn_wordpiece
+from transformer_cli.config.schema import WordPieceConfig
+from transformer_cli.errors import TokenizerError
+from transformer_cli.text.id_map import SpecialIds
+from transformer_cli.text.kinds.huggingface import HuggingFaceTokenizer, import_tokenizers
+from transformer_cli.text.lines import Lines, Progress, TrainerInput
+from transformer_cli.text.manifest import Side, TrainingText
+from transformer_cli.text.model_check import mark_checked
+from transformer_cli.text.side_files import SideFilesManifest
+from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, SPECIALS, UNK_ID
 
-_OURS = Specials(unk=UNK_ID, bos=BOS_ID, eos=EOS_ID, pad=PAD_ID)
+_SPACE = "▁"
+_CONTINUATION = "##"
+# Characters of a word; a longer one is unknown. The library's 100 is a long address.
+_MAX_WORD_LENGTH = 256
+_SPECIAL_IDS = SpecialIds(unk=UNK_ID, bos=BOS_ID, eos=EOS_ID, pad=PAD_ID)
 
 
-class Description(description.Description):
-    """What tokenizer.json says of WordPiece learned here, whose ids are ours."""
+class WordPieceManifest(SideFilesManifest):
+    """The manifest of WordPiece vocabularies learned here, whose ids are the run's."""
 
     kind: Literal["wordpiece"] = "wordpiece"
     joint: bool
+    suffix = "tokenizer.json"
 
-    def load(self, directory: Path) -> Tokenizers:
-        """The tokenizers of a directory; its files must be as described."""
-        return load_files(self.joint, directory, FileDescription.file_name, self._load_side)
-
-    def _load_side(self, path: Path) -> HuggingFaceTokenizer:
-        # Its own rules have lowercased the text already.
-        return HuggingFaceTokenizer(self.verified(path), False, path, _OURS)
+    def open(self, data: bytes, path: Path, side: Side) -> HuggingFaceTokenizer:
+        """Return the tokenizer of a file's bytes."""
+        # The file's own normalizer lowercases.
+        return HuggingFaceTokenizer(data, False, path, _SPECIAL_IDS)
 
 
-def learn(config: WordPieceTokenizer, text: TrainingText, directory: Path) -> Description:
+MANIFEST = WordPieceManifest
+
+
+def learn(config: WordPieceConfig, text: TrainingText, directory: Path) -> WordPieceManifest:
     """Learn WordPiece vocabularies and write them into ``directory``.
 
     Raises:
         MissingExtraError: the tokenizers library is not installed.
         TokenizerError: ``tokenizer.vocab_size`` is not possible with this text.
     """
-    found = learn_files(
-        config.joint,
-        text,
-        directory,
-        FileDescription.file_name,
-        lambda lines, label: learn_wordpiece(config, lines, label, text.progress),
+    models = (
+        (side, learn_wordpiece(config, lines, label, text.progress))
+        for side, lines, label in text.sides(config.joint)
     )
-    return Description(
+    return WordPieceManifest(
         lowercase=config.lowercase,
-        learned_from=text.text_sum,
+        learned_from=text.sha256,
         joint=config.joint,
-        sha256=found,
+        sha256=WordPieceManifest.write_files(models, directory),
     )
+
+
+def learn_wordpiece(config: WordPieceConfig, lines: Lines, label: str, progress: Progress) -> bytes:
+    """Learn a vocabulary; the same lines and settings always give the same bytes.
+
+    BERT's WordPiece loses spaces. Here a space is part of the word that follows it, as in
+    SentencePiece, so that decoding restores the text.
+
+    Args:
+        config: how many subwords.
+        lines: training text. Of more than a million lines, a uniform sample is taken.
+        label: the text's name in messages, as in 'source text'.
+        progress: wraps each of two passes over the lines, given a label, as tqdm would.
+
+    Returns:
+        A tokenizer.json whose ids are the run's.
+
+    Raises:
+        MissingExtraError: the tokenizers library is not installed.
+        TokenizerError: ``tokenizer.vocab_size`` is too small for this text.
+    """
+    library = import_tokenizers()
+    normalizer = _normalizer(library, config)
+    characters = _characters(config, normalizer, lines, label, progress)
+    tokenizer = _tokenizer(library, {SPECIALS[UNK_ID]: UNK_ID}, characters)
+    tokenizer.normalizer = normalizer
+    # The library numbers symbols in the order in which it meets them, which differs from run to
+    # run, and breaks ties between pairs by number. So the initial symbols are passed as special
+    # tokens, in order. Only the vocabulary is kept, in which they are ordinary tokens.
+    given = [*SPECIALS, *(_CONTINUATION + each for each in characters)]
+    trainer = library.trainers.WordPieceTrainer(
+        vocab_size=config.vocab_size,
+        min_frequency=config.min_frequency,
+        special_tokens=given,
+        initial_alphabet=characters,
+        limit_alphabet=len(characters),
+        continuing_subword_prefix=_CONTINUATION,
+        show_progress=False,
+    )
+    text = TrainerInput(progress(lines, label), len(lines), lowercase=False)
+    try:
+        tokenizer.train_from_iterator(iter(text), trainer)
+    except Exception as error:
+        if text.failure is not None:
+            raise text.failure from None
+        reason = " ".join(str(error).split())
+        raise TokenizerError(f"tokenizer: cannot learn from the {label} ({reason})") from error
+    made = _tokenizer(library, tokenizer.get_vocab(with_added_tokens=False), characters)
+    made.normalizer = normalizer
+    data = str(made.to_str(pretty=True)).encode()
+    mark_checked(data)
+    return data
+
+
+def _characters(
+    config: WordPieceConfig, normalizer: Any, lines: Lines, label: str, progress: Progress
+) -> list[str]:
+    """Return the initial alphabet: each character, at the start of a word and within one."""
+    seen: Counter[str] = Counter()
+    text = TrainerInput(progress(lines, f"{label}, characters"), len(lines), lowercase=False)
+    for line in text:
+        seen.update(normalizer.normalize_str(line).replace(" ", _SPACE))
+    kept = {each for each, count in seen.items() if count >= config.min_frequency}
+    characters = sorted({*kept, _SPACE})
+    needed = len(SPECIALS) + 2 * len(characters)
+    if needed > config.vocab_size:
+        raise TokenizerError(
+            f"tokenizer.vocab_size: {config.vocab_size} entries are too few for the specials and "
+            f"characters of the {label}; set at least {needed}, or a higher tokenizer.min_frequency"
+        )
+    return characters
+
+
+def _normalizer(library: Any, config: WordPieceConfig) -> Any:
+    """Return BERT's normalizer, which also makes one space of any white space."""
+    normalizers = library.normalizers
+    return normalizers.Sequence(
+        [
+            normalizers.NFC(),
+            normalizers.BertNormalizer(
+                clean_text=True,
+                handle_chinese_chars=False,
+                strip_accents=config.strip_accents,
+                lowercase=config.lowercase,
+            ),
+            normalizers.Replace(library.Regex(f"[ {_SPACE}]+"), " "),
+            normalizers.Strip(),
+        ]
+    )
+
+
+def _tokenizer(library: Any, vocabulary: dict[str, int], characters: Sequence[str]) -> Any:
+    pre_tokenizers, decoders = library.pre_tokenizers, library.decoders
+    tokenizer = library.Tokenizer(
+        library.models.WordPiece(
+            vocabulary,
+            unk_token=SPECIALS[UNK_ID],
+            continuing_subword_prefix=_CONTINUATION,
+            max_input_chars_per_word=_MAX_WORD_LENGTH,
+        )
+    )
+    known = "".join(f"\\x{{{ord(each):x}}}" for each in characters)
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.Metaspace(_SPACE),
+            # Punctuation marks are words of their own, so none starts with '##'.
+            pre_tokenizers.Punctuation("isolated"),
+            # An unseen character would make its whole word unknown, with the space before it.
+            pre_tokenizers.Split(library.Regex(f"[^{known}]+"), "isolated"),
+        ]
+    )
+    tokenizer.decoder = decoders.Sequence(
+        [
+            decoders.Replace(library.Regex(f"^{_CONTINUATION}"), ""),
+            decoders.Replace(_SPACE, " "),
+            decoders.Fuse(),
+            decoders.Strip(" ", 1, 0),
+        ]
+    )
+    return tokenizer

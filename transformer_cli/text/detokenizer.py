@@ -1,4 +1,4 @@
-"""Putting words together to text again, as a person would write it."""
+"""Detokenization of words: the spaces that a person would write, for every language."""
 
 import unicodedata
 from collections.abc import Callable, Sequence
@@ -7,10 +7,10 @@ from typing import Any
 from transformer_cli.text.vocabulary import SPECIALS, UNK_ID
 
 _APOSTROPHES = "'’‘"
-# Between two words these are written without spaces if the rules would cut there: "T-shirt",
-# "Freund/in". Dashes are not among them: they mostly stand free.
+# Written without spaces between two words, if the rules split there: "T-shirt", "Freund/in". Not
+# dashes, which mostly have spaces.
 _INNER_MARKS = frozenset("-/’‘")
-# What may close a quotation, by what opened it.
+# Closing quotation marks, by the opening one.
 _CLOSING_QUOTES = {
     '"': '"',
     "'": "'",
@@ -26,31 +26,31 @@ _CLOSING_QUOTES = {
 }
 _CLOSING_PUNCTUATION = frozenset(",.?!:;%)]}…")
 _OPENING_PUNCTUATION = frozenset("([{¿¡")
-# A space that sacremoses does not see; a code point that Unicode keeps free for such use.
+# Stands for a space that sacremoses must not see; a noncharacter of Unicode.
 _INNER_SPACE = "\ufdd0"
-# The languages for which sacremoses has rules worth having. Its English rule takes 'free' in single
-# quotes for a contraction; apostrophes are seen to here. Its Czech rule raises TypeError.
+# Languages whose rules in sacremoses are used. Its English rule takes 'free' in single quotes for a
+# contraction; apostrophes are handled here. Its Czech rule raises TypeError.
 _MOSES_LANGUAGES = frozenset({"fr", "it", "ga", "fi", "ko"})
 
 
-class Joiner:
-    """Writes words as text: the reverse of cutting it, as far as words tell.
+class Detokenizer:
+    """Joins words to text: the reverse of splitting it, as far as words tell.
 
     Args:
-        cut: how a language's rules cut text into words.
+        split: splits text into words by a language's rules.
         language: language of the text, as in 'de'.
     """
 
-    def __init__(self, cut: Callable[[str], list[str]], language: str) -> None:
-        self._cut = cut
+    def __init__(self, split: Callable[[str], list[str]], language: str) -> None:
+        self._split = split
         self._language = language.partition("-")[0]
         self._moses: Any = None
 
     def join(self, words: Sequence[str]) -> str:
-        """The text of words, on one line."""
+        """Return the text of words, on one line."""
         if not words:
             return ""
-        closed = self._cut_by_rules(words) | _beside_quotes(words, self._language)
+        closed = self._find_inner_gaps(words) | _find_quote_gaps(words, self._language)
         closed |= {gap + 1 for gap, word in enumerate(words) if word == "#"}
         pieces = [words[0]]
         for gap, word in enumerate(words[1:], start=1):
@@ -60,31 +60,35 @@ class Joiner:
                 pieces[-1] += _INNER_SPACE + word
             else:
                 pieces.append(word)
-        # No unescaping: a text's own '&lt;' is to come back as it was.
+        # No unescaping: a text's own '&lt;' stays as it is.
         text = str(self._detokenizer().detokenize(pieces, unescape=False))
         return text.replace(_INNER_SPACE, " ")
 
-    def _cut_by_rules(self, words: Sequence[str]) -> set[int]:
-        """The gaps (gap n is before word n) that the rules made within one written word.
+    def _find_inner_gaps(self, words: Sequence[str]) -> set[int]:
+        """Return the gaps (gap n is before word n) where the rules split one written word.
 
-        The rules themselves say so: together, the parts would be cut in the same places again. Free
-        standing "can not" and " - " are cut alike, but are rarer than "cannot" and "T-shirt".
+        Joined, such parts are split in the same places again. "can not" and " - " look alike, but
+        are rarer than "cannot" and "T-shirt".
         """
-        # An unknown word takes hyphens and endings as any other.
+        # An unknown word takes hyphens and endings like any other.
         words = ["x" if word == SPECIALS[UNK_ID] else word for word in words]
         gaps = set()
         for gap in range(1, len(words)):
             before, word = words[gap - 1], words[gap]
             if word in _INNER_MARKS:
                 after = words[gap + 1] if gap + 1 < len(words) else " "
-                if before[-1].isalnum() and after[0].isalnum() and self._cuts(before, word, after):
+                if (
+                    before[-1].isalnum()
+                    and after[0].isalnum()
+                    and self._splits(before, word, after)
+                ):
                     gaps |= {gap, gap + 1}
-            elif _may_be_one_word(before, word) and self._cuts(before, word):
+            elif _may_be_one_word(before, word) and self._splits(before, word):
                 gaps.add(gap)
         return gaps
 
-    def _cuts(self, *parts: str) -> bool:
-        return self._cut("".join(parts)) == list(parts)
+    def _splits(self, *parts: str) -> bool:
+        return self._split("".join(parts)) == list(parts)
 
     def _detokenizer(self) -> Any:
         if self._moses is None:
@@ -97,22 +101,22 @@ class Joiner:
 
 
 def _may_be_one_word(before: str, word: str) -> bool:
-    """Whether two parts look like "do" + "n't", "man" + "'s", "l'" + "homme", "can" + "not"."""
+    """Return whether two parts look like "do" + "n't", "man" + "'s", "l'" + "homme"."""
     if word[0].isalpha():
         return before[-1].isalpha() or (before[-1] in _APOSTROPHES and len(before) > 1)
     return word[0] in _APOSTROPHES and word[1:].isalpha() and before[-1].isalnum()
 
 
 def _is_unit_of_money(words: Sequence[str], place: int) -> bool:
-    """Whether a sign is after its amount, "3,50 €"; sacremoses takes all to be as in "$20"."""
+    """Return whether a sign follows its amount, "3,50 €"; sacremoses expects "$20"."""
     sign = words[place]
     if len(sign) != 1 or unicodedata.category(sign) != "Sc" or not words[place - 1][-1].isdigit():
         return False
     return place + 1 == len(words) or not words[place + 1][0].isdigit()
 
 
-def _beside_quotes(words: Sequence[str], language: str) -> set[int]:
-    """The gaps inside quotation marks, and those of a single quote that is an apostrophe."""
+def _find_quote_gaps(words: Sequence[str], language: str) -> set[int]:
+    """Return the gaps next to quotation marks, on the inside, and to apostrophes."""
     opened: list[int] = []
     paired: set[int] = set()
     gaps: set[int] = set()
@@ -124,7 +128,7 @@ def _beside_quotes(words: Sequence[str], language: str) -> set[int]:
             if word in _CLOSING_QUOTES:
                 opened.append(place)
         else:
-            gaps |= _after(words, partner) | _before(words, place)
+            gaps |= _gaps_after_opening(words, partner) | _gaps_before_closing(words, place)
             paired |= {partner, place}
             del opened[opened.index(partner) :]
     for place in range(1, len(words)):
@@ -135,8 +139,8 @@ def _beside_quotes(words: Sequence[str], language: str) -> set[int]:
     return gaps
 
 
-def _after(words: Sequence[str], place: int) -> set[int]:
-    """The gap after an opening mark, and those after more opening marks right there."""
+def _gaps_after_opening(words: Sequence[str], place: int) -> set[int]:
+    """Return the gap after an opening mark, and those after further ones that follow it."""
     gaps = {place + 1}
     while words[place + 1] in _OPENING_PUNCTUATION and place + 2 < len(words):
         place += 1
@@ -144,8 +148,8 @@ def _after(words: Sequence[str], place: int) -> set[int]:
     return gaps
 
 
-def _before(words: Sequence[str], place: int) -> set[int]:
-    """The gap before a closing mark, and those before more closing marks right there."""
+def _gaps_before_closing(words: Sequence[str], place: int) -> set[int]:
+    """Return the gap before a closing mark, and those before further ones that precede it."""
     gaps = {place}
     while place > 1 and words[place - 1] in _CLOSING_PUNCTUATION:
         place -= 1

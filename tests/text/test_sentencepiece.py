@@ -8,10 +8,11 @@ import sentencepiece
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transformer_cli.config.schema import SentencePieceTokenizer
+from transformer_cli.config.schema import SentencePieceConfig
 from transformer_cli.errors import CorpusError, TokenizerError
-from transformer_cli.text.lines import sample
-from transformer_cli.text.subwords import SubwordTokenizer, learn_model
+from transformer_cli.text.kinds.sentencepiece import learn_model
+from transformer_cli.text.kinds.sentencepiece_file import SentencePieceTokenizer
+from transformer_cli.text.lines import sample_lines
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, SPECIALS, UNK_ID
 
 NOUNS = ["dog", "man", "boy", "girl", "ball", "woman", "horse", "street", "Hund", "Straße", "Bär"]
@@ -23,13 +24,13 @@ def quiet(lines: Iterable[str], label: str) -> Iterable[str]:
     return lines
 
 
-def settings(**changes: Any) -> SentencePieceTokenizer:
-    return SentencePieceTokenizer(**{"kind": "sentencepiece", "vocab_size": 304, **changes})
+def settings(**changes: Any) -> SentencePieceConfig:
+    return SentencePieceConfig(**{"kind": "sentencepiece", "vocab_size": 304, **changes})
 
 
-def learn(config: SentencePieceTokenizer, lines: Sequence[str] = LINES) -> SubwordTokenizer:
+def learn(config: SentencePieceConfig, lines: Sequence[str] = LINES) -> SentencePieceTokenizer:
     model = learn_model(config, lines, "training text", quiet)
-    return SubwordTokenizer(model, config.lowercase, Path("joint.model"))
+    return SentencePieceTokenizer(model, config.lowercase, Path("joint.model"))
 
 
 BPE = learn(settings())
@@ -56,7 +57,7 @@ def test_learning_twice_gives_the_same_bytes(model_type: str) -> None:
 
 
 @pytest.mark.parametrize("tokenizer", BOTH)
-def test_size_is_the_one_asked_for(tokenizer: SubwordTokenizer) -> None:
+def test_size_is_the_one_asked_for(tokenizer: SentencePieceTokenizer) -> None:
     assert tokenizer.size == 304
 
 
@@ -64,14 +65,14 @@ def test_size_is_the_one_asked_for(tokenizer: SubwordTokenizer) -> None:
 @given(
     words=st.lists(st.sampled_from([*NOUNS, *VERBS, "Ärger,", "don't", "T-Shirt", "„ja“", "5!"]))
 )
-def test_ordinary_sentences_come_back(tokenizer: SubwordTokenizer, words: list[str]) -> None:
+def test_ordinary_sentences_come_back(tokenizer: SentencePieceTokenizer, words: list[str]) -> None:
     line = " ".join(words)
     assert tokenizer.decode(tokenizer.encode(line)) == line
 
 
 @pytest.mark.parametrize("tokenizer", [*BOTH, NO_BYTES])
 @given(line=st.text(st.characters(exclude_characters="\n", codec="utf-8")))
-def test_any_line_goes_through(tokenizer: SubwordTokenizer, line: str) -> None:
+def test_any_line_goes_through(tokenizer: SentencePieceTokenizer, line: str) -> None:
     ids = tokenizer.encode(line)
     assert all(0 <= number < tokenizer.size for number in ids)
     assert not {BOS_ID, EOS_ID, PAD_ID} & set(ids)
@@ -80,13 +81,15 @@ def test_any_line_goes_through(tokenizer: SubwordTokenizer, line: str) -> None:
 
 @pytest.mark.parametrize("tokenizer", [*BOTH, NO_BYTES])
 @given(ids=st.lists(st.integers(0, 303)))
-def test_any_output_of_a_model_is_one_line(tokenizer: SubwordTokenizer, ids: list[int]) -> None:
+def test_any_output_of_a_model_is_one_line(
+    tokenizer: SentencePieceTokenizer, ids: list[int]
+) -> None:
     assert "\n" not in tokenizer.decode([number % tokenizer.size for number in ids])
 
 
 @pytest.mark.parametrize("line", ["a\tb", "a\x00b", "▁", "a ▁ b", "▁▁a", "", "   ", "日本 😀"])
 @pytest.mark.parametrize("tokenizer", BOTH)
-def test_awkward_lines(tokenizer: SubwordTokenizer, line: str) -> None:
+def test_awkward_lines(tokenizer: SentencePieceTokenizer, line: str) -> None:
     decoded = tokenizer.decode(tokenizer.encode(line))
     expected = line.replace("\t", " ").replace("▁", " ")
     assert "".join(decoded.split()) == "".join(expected.split())
@@ -94,7 +97,7 @@ def test_awkward_lines(tokenizer: SubwordTokenizer, line: str) -> None:
 
 @pytest.mark.parametrize("typed", [*SPECIALS, "<0x41>", "</s>", "<s>"])
 @pytest.mark.parametrize("tokenizer", BOTH)
-def test_specials_typed_in_text_stay_text(tokenizer: SubwordTokenizer, typed: str) -> None:
+def test_specials_typed_in_text_stay_text(tokenizer: SentencePieceTokenizer, typed: str) -> None:
     for line in (typed, f"the {typed}{typed} dog"):
         ids = tokenizer.encode(line)
         assert not {UNK_ID, BOS_ID, EOS_ID, PAD_ID} & set(ids)
@@ -123,7 +126,7 @@ def test_unknown_characters_are_written_as_such_without_bytes() -> None:
 
 def test_lowercase_is_for_encoding_and_so_for_decoding() -> None:
     model = learn_model(settings(), [line.lower() for line in LINES], "training text", quiet)
-    tokenizer = SubwordTokenizer(model, lowercase=True, source=Path("joint.model"))
+    tokenizer = SentencePieceTokenizer(model, lowercase=True, source=Path("joint.model"))
     assert tokenizer.encode("A DOG sees") == tokenizer.encode("a dog sees")
     assert tokenizer.decode(tokenizer.encode("A Bär SIEHT")) == "a bär sieht"
 
@@ -192,19 +195,19 @@ def test_of_very_many_lines_some_are_learned_from(monkeypatch: pytest.MonkeyPatc
 
 def test_a_sample_is_even_and_of_its_size() -> None:
     lines = [str(number) for number in range(10_000)]
-    chosen = [int(line) for line in sample(lines, len(lines), 1000)]
+    chosen = [int(line) for line in sample_lines(lines, len(lines), 1000)]
     assert len(set(chosen)) == 1000
     assert chosen == sorted(chosen)
     # Of ten lines one is taken, 100 of each thousand, with a deviation of nine.
     tenths = [sum(1 for each in chosen if each // 1000 == tenth) for tenth in range(10)]
     assert all(60 < tenth < 140 for tenth in tenths)
-    assert list(sample(lines, len(lines), len(lines))) == lines
+    assert list(sample_lines(lines, len(lines), len(lines))) == lines
 
 
 @pytest.mark.parametrize("data", [b"", b"x", bytes(range(256)), b"\x00" * 50])
 def test_bytes_that_are_no_model_are_refused(data: bytes) -> None:
     with pytest.raises(TokenizerError, match=r"joint\.model"):
-        SubwordTokenizer(data, lowercase=False, source=Path("joint.model"))
+        SentencePieceTokenizer(data, lowercase=False, source=Path("joint.model"))
 
 
 def test_a_model_with_other_specials_is_refused() -> None:
@@ -212,4 +215,4 @@ def test_a_model_with_other_specials_is_refused() -> None:
     trainer: Any = sentencepiece.SentencePieceTrainer
     trainer.train(sentence_iterator=iter(LINES), model_writer=model, vocab_size=45, minloglevel=2)
     with pytest.raises(TokenizerError, match=r"joint\.model"):
-        SubwordTokenizer(model.getvalue(), lowercase=False, source=Path("joint.model"))
+        SentencePieceTokenizer(model.getvalue(), lowercase=False, source=Path("joint.model"))

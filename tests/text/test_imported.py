@@ -14,24 +14,24 @@ from tokenizers import Tokenizer as Library
 from tokenizers import decoders, models, normalizers, pre_tokenizers, processors, trainers
 
 from transformer_cli.config.schema import (
-    HuggingFaceTokenizer,
-    SentencePieceTokenizer,
+    HuggingFaceConfig,
+    SentencePieceConfig,
     TokenizerConfig,
-    WordPieceTokenizer,
+    WordPieceConfig,
 )
 from transformer_cli.errors import CorpusError, MissingExtraError, TokenizerError
+from transformer_cli.text.id_map import IdMap, SpecialIds
+from transformer_cli.text.kinds.sentencepiece_file import SentencePieceTokenizer
+from transformer_cli.text.kinds.wordpiece import learn_wordpiece
 from transformer_cli.text.protocol import Tokenizer, Tokenizers
-from transformer_cli.text.renumbering import Renumbering, Specials
-from transformer_cli.text.subwords import SubwordTokenizer
 from transformer_cli.text.tokenizer import (
-    adopt_tokenizers,
+    copy_tokenizers,
     fingerprint,
     learn_tokenizers,
     load_tokenizers,
-    were_made_from,
+    matches_configured_files,
 )
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, SPECIALS, UNK_ID
-from transformer_cli.text.wordpiece import learn_wordpiece
 
 GERMAN = ["Ein Hund läuft über die Straße.", "Ein Mann im T-Shirt sieht einen Hund."] * 20
 ENGLISH = ["A dog runs across the street.", "A man in a T-shirt sees a dog."] * 20
@@ -121,8 +121,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def config_of(path: Path) -> TokenizerConfig:
     if path.suffix == ".model":
-        return SentencePieceTokenizer(kind="sentencepiece", model=path)
-    return HuggingFaceTokenizer(kind="huggingface", file=path)
+        return SentencePieceConfig(kind="sentencepiece", model=path)
+    return HuggingFaceConfig(kind="huggingface", file=path)
 
 
 FILES = ["default.model", "t5.model", *(f"{name}.json" for name in MAKERS)]
@@ -146,22 +146,22 @@ def taken(made: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Tok
 def test_renumbering_is_one_to_one(ids: set[int], has: tuple[bool, ...], random: Any) -> None:
     places = random.sample(sorted(ids), 4)
     unk, bos, eos, pad = (place if one else None for place, one in zip(places, has, strict=True))
-    numbers = Renumbering(Specials(unk=unk, bos=bos, eos=eos, pad=pad), ids)
+    numbers = IdMap(SpecialIds(unk=unk, bos=bos, eos=eos, pad=pad), ids)
     specials = {each for each in (unk, bos, eos, pad) if each is not None}
     assert len(numbers) == len(ids) - len(specials) + len(SPECIALS)
     rest = sorted(ids - specials)
-    assert numbers.ours(rest) == list(range(4, len(numbers)))
-    assert numbers.theirs(range(4, len(numbers))) == rest
-    assert numbers.ours([each for each in (bos, eos, pad) if each is not None]) == [UNK_ID] * sum(
+    assert numbers.to_run(rest) == list(range(4, len(numbers)))
+    assert numbers.to_model(range(4, len(numbers))) == rest
+    assert numbers.to_run([each for each in (bos, eos, pad) if each is not None]) == [UNK_ID] * sum(
         has[1:]
     )
-    assert numbers.theirs([UNK_ID, BOS_ID, EOS_ID, PAD_ID]) == ([] if unk is None else [unk])
+    assert numbers.to_model([UNK_ID, BOS_ID, EOS_ID, PAD_ID]) == ([] if unk is None else [unk])
 
 
 @pytest.mark.parametrize("places", [(0, 0), (0, 99), (0, -1)])
 def test_specials_that_cannot_be_are_refused(places: tuple[int, int]) -> None:
     with pytest.raises(ValueError, match="specials"):
-        Renumbering(Specials(unk=places[0], bos=places[1], eos=None, pad=None), range(10))
+        IdMap(SpecialIds(unk=places[0], bos=places[1], eos=None, pad=None), range(10))
 
 
 @pytest.mark.parametrize(
@@ -266,7 +266,7 @@ def test_bytes_tell_words_too(taken: dict[str, Tokenizer]) -> None:
 
 
 def test_lowercase_is_for_encoding(made: Path, tmp_path: Path) -> None:
-    config = HuggingFaceTokenizer(kind="huggingface", file=made / "gpt2.json", lowercase=True)
+    config = HuggingFaceConfig(kind="huggingface", file=made / "gpt2.json", lowercase=True)
     src = learn(config, tmp_path).src
     assert src.decode(src.encode("Ein HUND")) == "ein hund"
 
@@ -281,13 +281,13 @@ def test_a_directory_needs_nothing_else(made: Path, tmp_path: Path, name: str) -
     learned = learn(config_of(away), tmp_path / "one")
     learn(config_of(away), tmp_path / "two")
     assert fingerprint(tmp_path / "one") == fingerprint(tmp_path / "two")
-    assert were_made_from(config_of(away), tmp_path / "one")
+    assert matches_configured_files(config_of(away), tmp_path / "one")
     away.write_bytes(b"other")
-    assert not were_made_from(config_of(away), tmp_path / "one")
+    assert not matches_configured_files(config_of(away), tmp_path / "one")
     away.unlink()
-    assert were_made_from(config_of(away), tmp_path / "one")
+    assert matches_configured_files(config_of(away), tmp_path / "one")
     (tmp_path / "heir").mkdir()
-    adopted = adopt_tokenizers(tmp_path / "one", "another sum", tmp_path / "heir")
+    adopted = copy_tokenizers(tmp_path / "one", "another sum", tmp_path / "heir")
     for tokenizers in (load_tokenizers(tmp_path / "one"), adopted):
         assert tokenizers.src is tokenizers.tgt
         assert tokenizers.src.size == learned.src.size
@@ -295,7 +295,7 @@ def test_a_directory_needs_nothing_else(made: Path, tmp_path: Path, name: str) -
 
 
 def test_one_file_a_side(made: Path, tmp_path: Path) -> None:
-    config = SentencePieceTokenizer(
+    config = SentencePieceConfig(
         kind="sentencepiece", src_model=made / "t5.model", tgt_model=made / "default.model"
     )
     learn(config, tmp_path)
@@ -330,21 +330,21 @@ def test_a_description_that_cannot_be_is_refused(
 
 
 def test_merges_are_seen_in_a_model(taken: dict[str, Tokenizer], tmp_path: Path) -> None:
-    for name, has_merges in (("t5.model", True), ("default.model", False)):
+    for name, can_sample in (("t5.model", True), ("default.model", False)):
         tokenizer = taken[name]
-        assert isinstance(tokenizer, SubwordTokenizer)
-        assert tokenizer.has_merges is has_merges
+        assert isinstance(tokenizer, SentencePieceTokenizer)
+        assert tokenizer.can_sample is can_sample
     for kind in ("char", "word"):
         path = tmp_path / f"{kind}.model"
         path.write_bytes(spm(model_type=kind, hard_vocab_limit=False))
         tokenizer = learn(config_of(path), tmp_path / kind).src
-        assert isinstance(tokenizer, SubwordTokenizer)
-        assert not tokenizer.has_merges
+        assert isinstance(tokenizer, SentencePieceTokenizer)
+        assert not tokenizer.can_sample
 
 
 def test_sampled_subwords_are_the_same_text(taken: dict[str, Tokenizer]) -> None:
     tokenizer = taken["t5.model"]
-    assert isinstance(tokenizer, SubwordTokenizer)
+    assert isinstance(tokenizer, SentencePieceTokenizer)
     whole = [tokenizer.encode(line) for line in GERMAN[:2]]
     sampled = tokenizer.sample(whole, 0.5, 1)
     assert sampled != whole
@@ -354,8 +354,8 @@ def test_sampled_subwords_are_the_same_text(taken: dict[str, Tokenizer]) -> None
 # --- WordPiece ------------------------------------------------------------------------------------
 
 
-def wordpiece(**changes: Any) -> WordPieceTokenizer:
-    return WordPieceTokenizer(**{"kind": "wordpiece", "vocab_size": 120, **changes})
+def wordpiece(**changes: Any) -> WordPieceConfig:
+    return WordPieceConfig(**{"kind": "wordpiece", "vocab_size": 120, **changes})
 
 
 @pytest.fixture(scope="module")
@@ -388,10 +388,12 @@ def test_known_characters_in_any_order_come_back(parts: list[str]) -> None:
 
 
 def _known() -> Tokenizer:
-    from transformer_cli.text.huggingface import HuggingFaceTokenizer as Made
+    from transformer_cli.text.kinds.huggingface import HuggingFaceTokenizer
 
     data = learn_wordpiece(wordpiece(), LINES, "text", lambda lines, _: lines)
-    return Made(data, False, Path("joint.json"), Specials(unk=0, bos=1, eos=2, pad=3))
+    return HuggingFaceTokenizer(
+        data, False, Path("joint.json"), SpecialIds(unk=0, bos=1, eos=2, pad=3)
+    )
 
 
 KNOWN = _known()
@@ -498,7 +500,7 @@ def test_other_files_are_one_line(made: Path, tmp_path: Path) -> None:
 def test_a_file_far_too_large_is_not_read(
     made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("transformer_cli.text.kinds.files._LARGEST", 1000)
+    monkeypatch.setattr("transformer_cli.text.side_files._MAX_FILE_SIZE", 1000)
     with pytest.raises(TokenizerError, match="1,000 at most"):
         learn(config_of(made / "bert.json"), tmp_path)
 

@@ -1,0 +1,123 @@
+"""A tokenizer kind that somebody adds: one module, and one settings class in the union."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import transformer_cli
+
+SETTINGS = '''
+class CharactersConfig(TokenizerSection):
+    """Characters, one vocabulary for both sides."""
+
+    kind: Literal["characters"]
+    lowercase: bool = Field(False, description="lowercase text on both sides, output too")
+
+    @property
+    def one_vocabulary(self) -> bool:
+        """Return True."""
+        return True
+
+
+TokenizerConfig = Annotated['''
+MODULE = """
+from typing import Literal
+
+from transformer_cli.text.manifest import Side
+from transformer_cli.text.protocol import Tokenizer
+from transformer_cli.text.side_files import SideFilesManifest
+from transformer_cli.text.vocabulary import SPECIALS, UNK_ID
+
+
+class CharactersTokenizer(Tokenizer):
+    def __init__(self, characters):
+        self.tokens = [*SPECIALS, *characters]
+
+    @property
+    def size(self):
+        return len(self.tokens)
+
+    def encode(self, line):
+        return [self.tokens.index(c) if c in self.tokens else UNK_ID for c in line]
+
+    def decode(self, ids):
+        return "".join(self.tokens[number] for number in ids if number >= len(SPECIALS))
+
+    def token(self, number):
+        return self.tokens[number].replace(" ", "▁")
+
+
+class CharactersManifest(SideFilesManifest):
+    kind: Literal["characters"] = "characters"
+    suffix = "characters"
+
+    def open(self, data: bytes, path, side: Side):
+        return CharactersTokenizer(data.decode())
+
+
+MANIFEST = CharactersManifest
+
+
+def learn(config, text, directory):
+    models = (
+        (side, "".join(sorted(set("".join(lines)))).encode())
+        for side, lines, _ in text.sides(joint=True)
+    )
+    return CharactersManifest(
+        lowercase=config.lowercase,
+        learned_from=text.sha256,
+        sha256=CharactersManifest.write_files(models, directory),
+    )
+"""
+EXPERIMENT = """\
+data: {kind: copy, symbols: 6, length: 4, train_lines: 200, test_lines: 20}
+tokenizer: {kind: characters}
+model: {d_model: 16, num_heads: 2, d_ff: 32, tying: all}
+training: {batch_tokens: 400, max_steps: 3}
+"""
+# One process imports torch once.
+COMMANDS = """
+from transformer_cli.cli import app
+
+for arguments in (["vocab", "new.yaml"], ["train", "new.yaml"], ["translate", "runs/new"]):
+    if arguments[0] == "translate":
+        print("--", flush=True)
+    app(arguments, standalone_mode=False)
+"""
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A copy of the package with the new kind."""
+    (source,) = transformer_cli.__path__
+    package = tmp_path / "transformer_cli"
+    shutil.copytree(source, package, ignore=shutil.ignore_patterns("__pycache__"))
+    (package / "text" / "kinds" / "characters.py").write_text(MODULE)
+    schema = package / "config" / "schema.py"
+    new = schema.read_text().replace("\nTokenizerConfig = Annotated[", SETTINGS, 1)
+    new = new.replace("    WordsConfig |", "    CharactersConfig | WordsConfig |", 1)
+    assert new.count("CharactersConfig") == 2
+    schema.write_text(new)
+    (tmp_path / "new.yaml").write_text(EXPERIMENT)
+    return tmp_path
+
+
+def test_a_kind_is_added_by_one_module_and_one_settings_class(checkout: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", COMMANDS],
+        cwd=checkout,
+        env={**os.environ, "PYTHONPATH": str(checkout), "CUDA_VISIBLE_DEVICES": ""},
+        input="1 2 3 4\n\n5 6\n",
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    found, translated = done.stdout.split("--\n")
+    # Six symbols, a space and four special tokens.
+    assert "11 (characters)" in found
+    assert translated.count("\n") == 3
+    assert set(translated) <= set("123456 \n")

@@ -1,0 +1,177 @@
+"""SentencePiece models made elsewhere, and the tokenizer of any SentencePiece model."""
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, Literal
+
+from transformer_cli.config.schema import SentencePieceConfig
+from transformer_cli.errors import TokenizerError
+from transformer_cli.text.id_map import IdMap, SpecialIds
+from transformer_cli.text.manifest import Side, TrainingText
+from transformer_cli.text.model_check import check_model
+from transformer_cli.text.protocol import Tokenizer
+from transformer_cli.text.side_files import ImportedManifest
+from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, SPECIALS
+
+
+class SentencePieceTokenizer(Tokenizer):
+    """Lines as ids of subwords.
+
+    Args:
+        model: the bytes of a SentencePiece model. A damaged one can crash the library, so one that
+            this process has not learned is checked in another process first.
+        lowercase: whether lines are lowercased first.
+        source: the file that ``model`` came from, for messages.
+        specials: ids of the special tokens of a model made elsewhere; None: the model was learned
+            here, and its ids are the run's.
+
+    Raises:
+        TokenizerError: SentencePiece cannot read or use the model, or its special tokens are wrong.
+    """
+
+    def __init__(
+        self, model: bytes, lowercase: bool, source: Path, specials: SpecialIds | None = None
+    ) -> None:
+        self._processor = open_model(model, source, "learn it again")
+        pieces = range(self._processor.get_piece_size())
+        self._id_map: IdMap | None = None
+        if specials is not None:
+            try:
+                self._id_map = IdMap(specials, pieces)
+            except ValueError as error:
+                raise TokenizerError(f"{source}: {error}; restore tokenizer.json") from error
+        else:
+            first = tuple(self._processor.id_to_piece(list(pieces[: len(SPECIALS)])))
+            if first != SPECIALS:
+                raise TokenizerError(
+                    f"{source}: starts with the pieces {first}, not {SPECIALS}; learn it again"
+                )
+        self._lowercase = lowercase
+
+    @property
+    def size(self) -> int:
+        """Entries of the vocabulary, the four special tokens included."""
+        return len(self._id_map) if self._id_map else int(self._processor.get_piece_size())
+
+    @property
+    def can_sample(self) -> bool:
+        """Return whether the model has merges to drop, as byte pair encoding does."""
+        # The library does not tell a model's type, only what it can do: unigram models give the
+        # n best segmentations, BPE a random one, models of words and characters neither.
+        return _can(self._processor.encode, enable_sampling=True, alpha=0.5, nbest_size=-1) and (
+            not _can(self._processor.nbest_encode, nbest_size=2)
+        )
+
+    def encode(self, line: str) -> list[int]:
+        """Return a line's ids, without BOS and EOS."""
+        ids: list[int] = self._processor.encode(line.lower() if self._lowercase else line)
+        return self._id_map.to_run(ids) if self._id_map else ids
+
+    def sample(self, sentences: Sequence[list[int]], rate: float, seed: int) -> list[list[int]]:
+        """Return sentences in other subwords, by BPE-dropout; see ``Tokenizer.sample``."""
+        import sentencepiece
+
+        def resample() -> list[list[int]]:
+            return [
+                self._processor.encode(line, enable_sampling=True, alpha=rate, nbest_size=-1)
+                for line in self._processor.decode(whole)
+            ]
+
+        id_map = self._id_map
+        whole = [id_map.to_model(ids) for ids in sentences] if id_map else list(sentences)
+
+        # SentencePiece has a generator per thread, seeded when the thread first draws from it.
+        sentencepiece.set_random_generator_seed(seed)
+        with ThreadPoolExecutor(max_workers=1) as new_thread:
+            sampled = new_thread.submit(resample).result()
+        return [id_map.to_run(ids) for ids in sampled] if id_map else sampled
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Return the text of ids, without BOS, EOS and PAD; an unknown character is '<unk>'.
+
+        A model made elsewhere has its own sign for it.
+        """
+        if self._id_map:
+            shown = self._id_map.to_model(ids)
+        else:
+            shown = [int(number) for number in ids if number not in (BOS_ID, EOS_ID, PAD_ID)]
+        # A model may spell a line end by its byte; the text must stay on one line.
+        return str(self._processor.decode(shown)).replace("\n", " ")
+
+    def token(self, number: int) -> str:
+        """Return an id's subword; '▁' stands for a space before it."""
+        model_id = self._id_map.model_id(number) if self._id_map else number
+        return SPECIALS[number] if model_id is None else str(self._processor.id_to_piece(model_id))
+
+
+def open_model(model: bytes, source: Path, advice: str) -> Any:
+    """Return SentencePiece's processor of a model, after checking it in a child process.
+
+    Args:
+        model: its bytes.
+        source: the file that they came from, for messages.
+        advice: what to do if the model is unusable; messages end with it.
+
+    Raises:
+        TokenizerError: SentencePiece cannot read or use it.
+    """
+    import sentencepiece
+
+    check_model("sentencepiece", model, source, advice)
+    processor: Any = sentencepiece.SentencePieceProcessor()
+    try:
+        processor.LoadFromSerializedProto(model)
+    except RuntimeError as error:
+        raise TokenizerError(f"{source}: not a SentencePiece model; {advice}") from error
+    return processor
+
+
+def _find_specials(model: bytes, path: Path) -> SpecialIds:
+    """Return the ids of a model's special tokens; the first of two with one id counts."""
+    processor = open_model(model, path, "give a model that SentencePiece made")
+    found: list[int | None] = []
+    for number in (
+        processor.unk_id(),
+        processor.bos_id(),
+        processor.eos_id(),
+        processor.pad_id(),
+    ):
+        found.append(None if number < 0 or number in found else number)
+    unk, bos, eos, pad = found
+    return SpecialIds(unk=unk, bos=bos, eos=eos, pad=pad)
+
+
+def _can(way: Callable[..., object], **options: object) -> bool:
+    # Some versions of the library raise an error, others return nothing.
+    try:
+        return bool(way("a", **options))
+    except RuntimeError:
+        return False
+
+
+class SentencePieceFileManifest(ImportedManifest):
+    """The manifest of SentencePiece models made elsewhere."""
+
+    kind: Literal["sentencepiece_file"] = "sentencepiece_file"
+    suffix = "model"
+
+    def open(self, data: bytes, path: Path, side: Side) -> SentencePieceTokenizer:
+        """Return the tokenizer of a model's bytes."""
+        return SentencePieceTokenizer(data, self.lowercase, path, self.specials[side])
+
+
+MANIFEST = SentencePieceFileManifest
+
+
+def learn(
+    config: SentencePieceConfig, text: TrainingText, directory: Path
+) -> SentencePieceFileManifest:
+    """Copy the models that the configuration names into ``directory``.
+
+    Raises:
+        TokenizerError: a model cannot be read or used.
+    """
+    return SentencePieceFileManifest.copy_files(
+        config.files, config.lowercase, text, directory, _find_specials
+    )

@@ -10,7 +10,7 @@ from transformer_cli.config.schema import Config
 from transformer_cli.config.yaml import load_config
 from transformer_cli.data.encoded import encode_text
 from transformer_cli.data.sources import load_split
-from transformer_cli.inference.evaluation import mean_loss
+from transformer_cli.evaluation.evaluation import mean_loss
 from transformer_cli.inference.translator import Translator
 from transformer_cli.model.transformer import build_model
 from transformer_cli.runs.directory import RunDirectory

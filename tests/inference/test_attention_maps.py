@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 import torch
-from translators import MAX_POSITIONS, numbers, random_translator
 
+from inference.translators import MAX_POSITIONS, numbers, random_translator
 from transformer_cli.errors import InputError
 from transformer_cli.inference.attention import attention_maps
 from transformer_cli.text.vocabulary import EOS_ID

@@ -4,8 +4,8 @@ from collections import Counter
 
 import pytest
 import torch
-from translators import LINES, numbers, random_translator
 
+from inference.translators import LINES, numbers, random_translator
 from transformer_cli.errors import UsageError
 from transformer_cli.inference.alignment import aligned_sources, word_numbers
 from transformer_cli.inference.attention import attention_maps

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Iterator
 
 import pytest
-from translators import LINES, numbers, random_translator
 
+from inference.translators import LINES, numbers, random_translator
 from transformer_cli.errors import InputError
 from transformer_cli.inference.lines import CutLine
 from transformer_cli.inference.stream import translate_stream, with_prefixes

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from translators import (
+
+from inference.translators import (
     LINES,
     MAX_POSITIONS,
     SIZE,
@@ -15,7 +16,6 @@ from translators import (
     random_translator,
     searched,
 )
-
 from transformer_cli.config.choices import LONGEST_SOURCE
 from transformer_cli.config.schema import (
     Config,

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from transformer_cli.config.schema import Config
     from transformer_cli.data.corpus import ParallelText
-    from transformer_cli.inference.comet import CometScore
-    from transformer_cli.inference.evaluation import Evaluation
+    from transformer_cli.evaluation.comet import CometScore
+    from transformer_cli.evaluation.evaluation import Evaluation
     from transformer_cli.inference.translator import Translator
 
 
@@ -85,7 +85,7 @@ def evaluate(
         **_scores(result),
     }
     if comet_score is not None:
-        from transformer_cli.inference.comet import MODEL
+        from transformer_cli.evaluation.comet import MODEL
 
         report["comet"] = comet_score(text.src, result.hypotheses, text.tgt)
         report["comet_model"] = MODEL
@@ -96,14 +96,14 @@ def evaluate(
 
 def _open_comet(device: "torch.device") -> "CometScore":
     """COMET's model, before the long work: what it lacks is then told at once."""
-    from transformer_cli.inference.comet import open_comet
+    from transformer_cli.evaluation.comet import open_comet
 
     return open_comet(device)
 
 
 def _evaluated(translator: "Translator", name: str, text: "ParallelText") -> "Evaluation":
     """What becomes of a text, with a bar while it does, and lines about what is too long."""
-    from transformer_cli.inference import evaluation
+    from transformer_cli.evaluation import evaluation
 
     with bar(len(text), name, " sentences") as sentences:
         result = evaluation.evaluate(

@@ -11,7 +11,7 @@ import torch
 from transformer_cli.config.origins import Origins
 from transformer_cli.config.schema import Config
 from transformer_cli.data.store import stored_survey
-from transformer_cli.inference import evaluation
+from transformer_cli.evaluation import evaluation
 from transformer_cli.inference.translator import Translator
 from transformer_cli.model.transformer import build_model
 from transformer_cli.model.weights import load_weights

@@ -11,8 +11,8 @@ from transformer_cli.data.corpus import ParallelText
 from transformer_cli.data.encoded import encode_text
 from transformer_cli.data.sources import open_training_text
 from transformer_cli.errors import CorpusError, InputError
+from transformer_cli.evaluation.evaluation import evaluate
 from transformer_cli.inference.attention import attention_maps
-from transformer_cli.inference.evaluation import evaluate
 from transformer_cli.inference.lines import CutLine, ignore
 from transformer_cli.inference.translator import Translator
 from transformer_cli.model.perplexity import perplexity

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from transformer_cli.inference.evaluation import score_thoroughly
+from transformer_cli.evaluation.evaluation import score_thoroughly
 
 
 class Score(NamedTuple):

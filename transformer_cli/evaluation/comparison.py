@@ -12,9 +12,9 @@ from transformer_cli.config.schema import Config
 from transformer_cli.data.corpus import ParallelText
 from transformer_cli.data.sources import default_split, load_split
 from transformer_cli.errors import CorpusError, UsageError
-from transformer_cli.inference.evaluation import Scores, score
+from transformer_cli.evaluation.evaluation import Scores, score
+from transformer_cli.evaluation.significance import PairedBootstrap, paired_bootstrap
 from transformer_cli.inference.lines import CutLine, ignore
-from transformer_cli.inference.significance import PairedBootstrap, paired_bootstrap
 from transformer_cli.inference.translator import Translator
 from transformer_cli.runs.checkpoint import Checkpoint, find_checkpoint
 from transformer_cli.runs.directory import RunDirectory

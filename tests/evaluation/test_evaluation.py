@@ -6,10 +6,10 @@ from collections.abc import Sequence
 import pytest
 import sacrebleu
 import torch
+from inference.translators import NumberTokenizer
 from sacrebleu.metrics.ter import TER
 from torch import nn
 from torch.nn import functional as F
-from translators import NumberTokenizer
 
 from transformer_cli.config.schema import (
     Config,
@@ -22,7 +22,7 @@ from transformer_cli.config.schema import (
 from transformer_cli.data.corpus import ParallelText
 from transformer_cli.data.encoded import EncodedText, TokenStore
 from transformer_cli.errors import CorpusError
-from transformer_cli.inference.evaluation import evaluate, mean_loss, score, score_thoroughly
+from transformer_cli.evaluation.evaluation import evaluate, mean_loss, score, score_thoroughly
 from transformer_cli.inference.lines import CutLine
 from transformer_cli.inference.translator import Translator
 from transformer_cli.model.perplexity import perplexity

@@ -83,7 +83,7 @@ def score_thoroughly(hypotheses: Sequence[str], references: Sequence[str]) -> Sc
     from sacrebleu.metrics.chrf import CHRF
     from sacrebleu.metrics.ter import TER
 
-    from transformer_cli.inference.significance import measure
+    from transformer_cli.evaluation.significance import measure
 
     bleu, bleu_lc, chrf, ter = (
         measure(metric, hypotheses, references)

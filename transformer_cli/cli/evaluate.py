@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from transformer_cli.data.corpus import ParallelText
     from transformer_cli.evaluation.comet import CometScore
     from transformer_cli.evaluation.evaluation import Evaluation
-    from transformer_cli.inference.translator import Translator
+    from transformer_cli.inference.translator import TorchTranslator
 
 
 def evaluate(
@@ -59,7 +59,7 @@ def evaluate(
       transformer-cli evaluate runs/multi30k_de_en --split test_2017_flickr --beam-size 5
     """
     from transformer_cli.files import write_text
-    from transformer_cli.inference.translator import Translator
+    from transformer_cli.inference.loading import load_torch_translator
     from transformer_cli.model.device import choose_device, choose_precision, use_threads
     from transformer_cli.runs.directory import RunDirectory
     from transformer_cli.runs.trained import open_checkpoint
@@ -72,9 +72,9 @@ def evaluate(
     torch_device = choose_device(device)
     comet_score = _open_comet(torch_device) if comet else None
     opened = open_checkpoint(directory, checkpoint)
-    translator = Translator.load(
+    translator = load_torch_translator(
         directory, checkpoint, torch_device, choose_precision(precision, torch_device)
-    ).searching(beam_size)
+    ).with_search(beam_size)
     result = _evaluated(translator, name, text)
     report = {
         "split": name,
@@ -101,7 +101,7 @@ def _open_comet(device: "torch.device") -> "CometScore":
     return open_comet(device)
 
 
-def _evaluated(translator: "Translator", name: str, text: "ParallelText") -> "Evaluation":
+def _evaluated(translator: "TorchTranslator", name: str, text: "ParallelText") -> "Evaluation":
     """What becomes of a text, with a bar while it does, and lines about what is too long."""
     from transformer_cli.evaluation import evaluation
 
@@ -110,8 +110,8 @@ def _evaluated(translator: "Translator", name: str, text: "ParallelText") -> "Ev
             translator,
             text,
             sentences.update,
-            on_cut=partial(warn, name),
-            scored=evaluation.score_thoroughly,
+            on_long_line=partial(warn, name),
+            scorer=evaluation.score_thoroughly,
         )
     if result.unmeasured:
         warn(

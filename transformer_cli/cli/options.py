@@ -1,6 +1,7 @@
 """Options that several commands share."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -63,6 +64,15 @@ Threads = Annotated[
         help="CPU threads to compute with.  [default: one a core]",
     ),
 ]
+
+
+@contextmanager
+def prefix_errors(prefix: str) -> Iterator[None]:
+    """Put ``prefix``, the option that a usage error is about, before the error's message."""
+    try:
+        yield
+    except UsageError as error:
+        raise UsageError(f"{prefix}{error}") from error
 
 
 def check_output(

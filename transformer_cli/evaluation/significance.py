@@ -38,7 +38,7 @@ class PairedBootstrap:
     signature: str
 
 
-class Measured(NamedTuple):
+class MetricScore(NamedTuple):
     """One system's score by one metric."""
 
     score: float
@@ -47,8 +47,8 @@ class Measured(NamedTuple):
     signature: str
 
 
-def measure(metric: Metric, hypotheses: Sequence[str], references: Sequence[str]) -> Measured:
-    """A score and its 95 % interval, which is the same as ``paired_bootstrap``'s.
+def measure(metric: Metric, hypotheses: Sequence[str], references: Sequence[str]) -> MetricScore:
+    """Return a score and its 95 % interval, which is the same as ``paired_bootstrap``'s.
 
     Args:
         metric: one of sacreBLEU's.
@@ -57,7 +57,7 @@ def measure(metric: Metric, hypotheses: Sequence[str], references: Sequence[str]
     """
     if len(hypotheses) > MOST_SENTENCES:
         score = metric.corpus_score(hypotheses, [list(references)]).score
-        return Measured(float(score), None, str(metric.get_signature()))
+        return MetricScore(float(score), None, str(metric.get_signature()))
     with _fixed_seed():
         signatures, results = PairedTest(
             [("", hypotheses)], {"": metric}, [list(references)], "bs", SAMPLES
@@ -65,7 +65,7 @@ def measure(metric: Metric, hypotheses: Sequence[str], references: Sequence[str]
     ((name, signature),) = signatures.items()
     (found,) = results[name]
     assert isinstance(found, Result)
-    return Measured(float(found.score), _number(found.ci), str(signature))
+    return MetricScore(float(found.score), _number(found.ci), str(signature))
 
 
 def paired_bootstrap(

@@ -1,4 +1,4 @@
-"""What ``transformer-cli translate`` does once it is known what is to be translated by what."""
+"""Text on its way from a stream through a translator into a file."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -13,9 +13,15 @@ from transformer_cli.cli.display import bar, log, warn
 from transformer_cli.cli.streams import output_stream
 from transformer_cli.errors import TransformerCliError, UsageError
 from transformer_cli.files import is_stream, sha256, whole_file
+from transformer_cli.inference.engine import SearchEngine
 from transformer_cli.inference.output import Output, output_file
-from transformer_cli.inference.stream import Form, translate_stream, with_prefixes
-from transformer_cli.inference.translator import Translator
+from transformer_cli.inference.stream import (
+    OutputFormat,
+    Record,
+    translate_stream,
+    with_prefixes,
+)
+from transformer_cli.inference.translator import TextTranslator
 from transformer_cli.ranks import Ranks
 
 if TYPE_CHECKING:
@@ -23,7 +29,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Places:
+class Paths:
     """Where text comes from and goes to; '-' is standard input or output."""
 
     input: Path
@@ -33,17 +39,17 @@ class Places:
 
     @property
     def name(self) -> str:
-        """The input's, for messages."""
+        """The input's name in messages."""
         return "standard input" if str(self.input) == "-" else str(self.input)
 
     @property
     def to_stream(self) -> bool:
-        """Whether translations are written as they come."""
+        """True if translations are written as they come."""
         return _is_stream(self.output)
 
     @property
     def are_files(self) -> bool:
-        """Whether all can be gone through again."""
+        """True if all can be read and written again."""
         read = [self.input, *([self.prefixes] if self.prefixes else [])]
         return not self.to_stream and not any(map(_is_stream, read))
 
@@ -85,118 +91,118 @@ class Job:
 
     Attributes:
         translator: what translates.
-        form: what is written of a line.
+        output_format: what is written of a line.
         lines: the text.
         prefixes: what the translations start with, if given.
-        places: where all that comes from and goes to.
+        paths: where all that comes from and goes to.
         chunk_lines: lines translated together, on each rank.
         ranks: who shares the work.
     """
 
-    translator: Translator
-    form: Form
+    translator: TextTranslator[SearchEngine]
+    output_format: OutputFormat
     lines: Iterator[str]
     prefixes: Iterator[str] | None
-    places: Places
+    paths: Paths
     chunk_lines: int
     ranks: Ranks
 
-    def records(self, done: int = 0) -> Iterator[tuple[str, list[str]]]:
-        """Each line that is left, once ``done`` of them are taken, with what is written of it."""
+    def translate(self, done: int = 0) -> Iterator[tuple[str, Record]]:
+        """Yield each line that is left, once ``done`` of them are taken, with its record."""
         prefixes = self.prefixes and islice(self.prefixes, done, None)
-        prefixed = with_prefixes(self.lines, prefixes, str(self.places.prefixes), done + 1)
+        prefixed = with_prefixes(self.lines, prefixes, str(self.paths.prefixes), done + 1)
         sources, remembered = tee(prefixed)
         records = translate_stream(
             self.translator,
             sources,
-            self.form,
+            self.output_format,
             self.chunk_lines,
             done + 1,
-            partial(warn, self.places.name),
+            partial(warn, self.paths.name),
             self.ranks,
         )
         return zip((line for line, _ in remembered), records, strict=False)
 
     @property
-    def terms(self) -> dict[str, str]:
-        """What decides what is written of a line, each by its name."""
-        terms = self.translator.terms
-        if self.form.n_best is not None:
-            terms["n_best"] = str(self.form.n_best)
-        if self.places.are_files and self.places.prefixes is not None:
-            terms["prefixes"] = sha256(self.places.prefixes)
-        return terms
+    def settings_fingerprint(self) -> dict[str, str]:
+        """All that decides what is written of a line, each setting by its name."""
+        settings = self.translator.settings_fingerprint
+        if self.output_format.n_best is not None:
+            settings["n_best"] = str(self.output_format.n_best)
+        if self.paths.are_files and self.paths.prefixes is not None:
+            settings["prefixes"] = sha256(self.paths.prefixes)
+        return settings
 
 
-def work(job: Job, terms: Mapping[str, str], resume: bool, flushing: bool) -> None:
+def run_job(job: Job, settings: Mapping[str, str], resume: bool, flush: bool) -> None:
     """Translate and write.
 
     Args:
-        job: what.
-        terms: what translations depend on beside the job's own terms.
+        job: what to translate, by what, and where to.
+        settings: what translations depend on besides the job's own settings.
         resume: whether to go on from what an earlier process has kept.
-        flushing: whether somebody waits for each line.
+        flush: whether somebody waits for each line.
     """
-    places, ranks = job.places, job.ranks
+    paths, ranks = job.paths, job.ranks
     if not ranks.leads:
         (kept,) = ranks.sum([0])  # as the leading one has found
         done = sum(1 for _ in islice(job.lines, int(kept)))
-        for _ in job.records(done):
+        for _ in job.translate(done):
             pass
         return
-    if places.to_stream:
-        _to_stream(places, job.records(), flushing)
+    if paths.to_stream:
+        _write_to_stream(paths, job.translate(), flush)
         return
     # Alignments are not gone on with, so neither are their translations.
-    keep = places.are_files and places.alignments is None
-    all_terms = {**job.terms, **terms}
+    keep = paths.are_files and paths.alignments is None
+    fingerprint = {**job.settings_fingerprint, **settings}
     with (
-        _alignments(places.alignments) as alignments,
-        output_file(places.output, all_terms, job.chunk_lines * ranks.size, keep) as file,
-        _saying_how(file),
+        _open_alignments(paths.alignments) as alignments,
+        output_file(paths.output, fingerprint, job.chunk_lines * ranks.size, keep) as file,
+        _hint_at_resuming(file),
     ):
         if resume:
             file.go_on(job.lines)
         else:
             file.begin()
         ranks.sum([file.kept])
-        _to_file(file, job.records(file.kept), alignments)
+        _write_to_file(file, job.translate(file.kept), alignments)
 
 
-def _to_stream(places: Places, records: Iterable[tuple[str, list[str]]], flushing: bool) -> None:
+def _write_to_stream(paths: Paths, records: Iterable[tuple[str, Record]], flush: bool) -> None:
     with (
-        output_stream(places.output) as stream,
+        output_stream(paths.output) as file,
         # Inside, so that no half of them appears where nobody reads all translations.
-        _alignments(places.alignments) as alignments,
+        _open_alignments(paths.alignments) as alignments,
         # A bar and translations on one terminal would get in each other's way.
-        _bar(hidden=stream.isatty()) as lines_bar,
+        _bar(hidden=file.isatty()) as lines_bar,
     ):
-        for _, (translation, *links) in records:
-            stream.write(translation + "\n")
-            _write_links(alignments, links)
+        for _, record in records:
+            file.write(record.text + "\n")
+            _write_alignment(alignments, record)
             lines_bar.update()
-            if flushing:
-                stream.flush()
+            if flush:
+                file.flush()
 
 
-def _to_file(
-    file: Output, records: Iterable[tuple[str, list[str]]], alignments: TextIO | None
+def _write_to_file(
+    file: Output, records: Iterable[tuple[str, Record]], alignments: TextIO | None
 ) -> None:
     with _bar(initial=file.kept) as lines_bar:
-        for line, (translation, *links) in records:
-            file.write(line, translation)
-            _write_links(alignments, links)
+        for line, record in records:
+            file.write(line, record.text)
+            _write_alignment(alignments, record)
             lines_bar.update()
 
 
-def _write_links(alignments: TextIO | None, links: list[str]) -> None:
+def _write_alignment(alignments: TextIO | None, record: Record) -> None:
     if alignments is not None:
-        alignments.write(links[0] + "\n")
+        alignments.write(f"{record.alignment}\n")
 
 
 @contextmanager
-def _alignments(path: Path | None) -> Iterator[TextIO | None]:
-    """A file that appears when the block ends well."""
+def _open_alignments(path: Path | None) -> Iterator[TextIO | None]:
+    """Open a file that appears when the block ends well."""
     if path is None:
         yield None
         return
@@ -209,8 +215,8 @@ def _bar(initial: int = 0, hidden: bool = False) -> "tqdm[Any]":
 
 
 @contextmanager
-def _saying_how(file: Output) -> Iterator[None]:
-    """Say with whatever ends the block early how to go on, if there is something to go on from."""
+def _hint_at_resuming(file: Output) -> Iterator[None]:
+    """Add to an error that ends the block how to go on, if there is something to go on from."""
     try:
         yield
     except BaseException as error:

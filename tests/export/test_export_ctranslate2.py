@@ -7,7 +7,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import ctranslate2
 import pytest
 from cli.conftest import Training
 from cli.process import Finished, assert_refused, run, signal_at
@@ -101,6 +100,8 @@ def test_an_exported_model_is_no_run(directory: Path, tmp_path: Path) -> None:
         assert_refused(run(*command), 1, f"{directory}: is exported for CTranslate2")
     finished = run("translate", directory, "--checkpoint", "last")
     assert_refused(finished, 2, f"--checkpoint last: {directory} holds one exported model")
+    import ctranslate2  # not above: a test has it missing
+
     if "bfloat16" not in ctranslate2.get_supported_compute_types("cpu"):
         finished = run("translate", directory, "--precision", "bfloat16")
         assert_refused(finished, 2, "--engine ctranslate2: ", "bfloat16")

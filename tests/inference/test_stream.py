@@ -7,7 +7,7 @@ import pytest
 from inference.translators import LINES, numbers, random_translator
 from transformer_cli.errors import InputError
 from transformer_cli.inference.lines import LongLine
-from transformer_cli.inference.stream import Record, translate_stream, with_prefixes
+from transformer_cli.inference.stream import TranslatedLine, translate_stream, with_prefixes
 
 
 def unforced(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
@@ -23,7 +23,7 @@ def test_a_stream_gives_a_line_for_a_line(count: int) -> None:
     lines = LINES[:count]
     expected = translator.translate(lines)
     records = translate_stream(translator, unforced(iter(lines)), chunk_lines=3)
-    assert list(records) == [Record(text) for text in expected]
+    assert list(records) == [TranslatedLine(text) for text in expected]
 
 
 def test_a_prefix_that_is_too_long_is_named_by_its_line() -> None:

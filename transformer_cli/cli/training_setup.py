@@ -128,11 +128,9 @@ class Setup:
         sampling = subword_sampling(config, tokenizers)
         self.trainer = Trainer(model, self._text, config, self.precision, sampling, self.ranks)
         engine = TorchEngine(self.trainer.kept, self.precision)
-        self._translator = TextTranslator(engine, tokenizers, config, config.decoding).with_search(
-            beam_size=1
-        )
-        measured = evaluation.find_measurable_pairs(self._translator, val)
-        self._unmeasured = len(val) - len(measured)
+        translator = TextTranslator(engine, tokenizers, config, config.decoding)
+        self._translator = translator.with_search(beam_size=1)
+        self._unmeasured = len(val) - len(evaluation.find_measurable_pairs(translator, val))
         self._translator.check_lengths(val.src.lengths, "validation source sentence")
         self._translator.check_lengths(val.tgt.lengths, "validation target sentence")
 

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from transformer_cli.cli import options
+from transformer_cli.cli.translate_options import TranslateOptions
 from transformer_cli.config.choices import DecodingErrors, EngineName
 
 Input = Annotated[
@@ -89,13 +90,13 @@ def translate(
     Example:
       transformer-cli translate runs/toy -i data/toy/test.de -o test.en
     """
-    from transformer_cli.cli.translation_job import Paths
-    from transformer_cli.cli.translation_setup import TranslateOptions, translate_text
+    from transformer_cli.cli.translation_job import translate_text
 
     translate_text(
         TranslateOptions(
             run=run,
-            paths=Paths(input_, output, prefix_file, alignments),
+            input=input_,
+            output=output,
             checkpoint=checkpoint,
             beam_size=beam_size,
             batch_tokens=batch_tokens,
@@ -104,6 +105,8 @@ def translate(
             resume=resume,
             n_best=n_best,
             scores=scores,
+            prefix_file=prefix_file,
+            alignments=alignments,
             replace_unk=replace_unk,
             engine=engine,
             device=device,

@@ -1,203 +1,200 @@
-"""Text on its way from a stream through a translator into a file."""
+"""What ``translate`` does: text goes from a stream through a translator into a stream or file."""
 
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from itertools import islice, tee
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
+
+import torch
 
 from transformer_cli.cli import options
 from transformer_cli.cli.display import bar, log, warn
-from transformer_cli.cli.streams import output_stream
+from transformer_cli.cli.streams import open_input, output_stream, prompt_for_lines
+from transformer_cli.cli.translate_options import TranslateOptions
+from transformer_cli.data.corpus import decode_lines
 from transformer_cli.errors import TransformerCliError, UsageError
-from transformer_cli.files import is_stream, sha256, whole_file
+from transformer_cli.export.ctranslate2 import write_ctranslate2
+from transformer_cli.extras import imported
+from transformer_cli.files import sha256, whole_file
+from transformer_cli.inference import loading, stream
 from transformer_cli.inference.engine import SearchEngine
 from transformer_cli.inference.output import Output, output_file
-from transformer_cli.inference.stream import (
-    OutputFormat,
-    Record,
-    translate_stream,
-    with_prefixes,
-)
+from transformer_cli.inference.torch_engine import TorchEngine
 from transformer_cli.inference.translator import TextTranslator
+from transformer_cli.model.device import choose_device, choose_precision, use_threads
 from transformer_cli.ranks import Ranks
+from transformer_cli.runs.directory import RunDirectory
 
 if TYPE_CHECKING:
     from tqdm import tqdm
 
 
-@dataclass(frozen=True)
-class Paths:
-    """Where text comes from and goes to; '-' is standard input or output."""
+class Job(NamedTuple):
+    """Text to be translated, and what translates it."""
 
-    input: Path
-    output: Path
-    prefixes: Path | None
-    alignments: Path | None
-
-    @property
-    def name(self) -> str:
-        """The input's name in messages."""
-        return "standard input" if str(self.input) == "-" else str(self.input)
-
-    @property
-    def to_stream(self) -> bool:
-        """True if translations are written as they come."""
-        return _is_stream(self.output)
-
-    @property
-    def are_files(self) -> bool:
-        """True if all can be read and written again."""
-        read = [self.input, *([self.prefixes] if self.prefixes else [])]
-        return not self.to_stream and not any(map(_is_stream, read))
-
-    def check(self, resume: bool, ranks: Ranks) -> None:
-        """Make sure, before long work, that they fit together.
-
-        Raises:
-            UsageError: they do not.
-        """
-        inputs = {"-i": self.input, "--prefix-file": self.prefixes}
-        if str(self.output) != "-":
-            options.check_output(self.output, inputs=inputs)
-        if self.alignments is not None:
-            options.check_output(self.alignments, "--alignments", inputs)
-            if str(self.alignments) == "-":
-                raise UsageError("translate: --alignments needs the name of a file")
-            if self.alignments.resolve() == self.output.resolve():
-                raise UsageError(f"translate: -o and --alignments are both {self.output}")
-            if resume:
-                raise UsageError(
-                    "translate: --resume does not go on with --alignments; leave one of them out"
-                )
-        if str(self.input) == "-" and str(self.prefixes) == "-":
-            raise UsageError("translate: -i and --prefix-file are both standard input; name a file")
-        needs = "name them with -i and -o" + (" and --prefix-file" if self.prefixes else "")
-        if resume and not self.are_files:
-            raise UsageError(f"translate: --resume needs files; {needs}")
-        if ranks.size > 1 and not self.are_files:
-            raise UsageError(f"translate: several processes need files; {needs}")
-
-
-def _is_stream(path: Path) -> bool:
-    return str(path) == "-" or is_stream(path)
-
-
-@dataclass(frozen=True)
-class Job:
-    """Text to be translated.
-
-    Attributes:
-        translator: what translates.
-        output_format: what is written of a line.
-        lines: the text.
-        prefixes: what the translations start with, if given.
-        paths: where all that comes from and goes to.
-        chunk_lines: lines translated together, on each rank.
-        ranks: who shares the work.
-    """
-
+    asked: TranslateOptions
     translator: TextTranslator[SearchEngine]
-    output_format: OutputFormat
     lines: Iterator[str]
     prefixes: Iterator[str] | None
-    paths: Paths
-    chunk_lines: int
+    typed: bool
+    """Whether a person types the lines, and waits for each translation."""
     ranks: Ranks
 
-    def translate(self, done: int = 0) -> Iterator[tuple[str, Record]]:
-        """Yield each line that is left, once ``done`` of them are taken, with its record."""
-        prefixes = self.prefixes and islice(self.prefixes, done, None)
-        prefixed = with_prefixes(self.lines, prefixes, str(self.paths.prefixes), done + 1)
-        sources, remembered = tee(prefixed)
-        records = translate_stream(
-            self.translator,
-            sources,
-            self.output_format,
-            self.chunk_lines,
-            done + 1,
-            partial(warn, self.paths.name),
-            self.ranks,
-        )
-        return zip((line for line, _ in remembered), records, strict=False)
 
-    @property
-    def settings_fingerprint(self) -> dict[str, str]:
-        """All that decides what is written of a line, each setting by its name."""
-        settings = self.translator.settings_fingerprint
-        if self.output_format.n_best is not None:
-            settings["n_best"] = str(self.output_format.n_best)
-        if self.paths.are_files and self.paths.prefixes is not None:
-            settings["prefixes"] = sha256(self.paths.prefixes)
-        return settings
+def translate_text(asked: TranslateOptions) -> None:
+    """Load the model, open the text, translate and write.
 
-
-def run_job(job: Job, settings: Mapping[str, str], resume: bool, flush: bool) -> None:
-    """Translate and write.
-
-    Args:
-        job: what to translate, by what, and where to.
-        settings: what translations depend on besides the job's own settings.
-        resume: whether to go on from what an earlier process has kept.
-        flush: whether somebody waits for each line.
+    Raises:
+        UsageError: the options do not go together.
+        TransformerCliError: something is missing or damaged, or cannot be written.
     """
-    paths, ranks = job.paths, job.ranks
+    ranks = Ranks.of_environment()
+    asked.check(ranks)
+    use_threads(asked.threads)
+    device = choose_device(asked.device, ranks)
+    with ExitStack() as stack:
+        source = stack.enter_context(open_input(asked.input))
+        prefixes = None
+        if asked.prefix_file is not None:
+            raw = stack.enter_context(open_input(asked.prefix_file, "--prefix-file"))
+            prefixes = decode_lines(raw, str(asked.prefix_file), asked.errors)
+        ranks = stack.enter_context(ranks.joined(device))
+        translator = _load_translator(asked, device)
+        typed = source.isatty()
+        raw_lines = prompt_for_lines(source) if typed else source
+        lines = decode_lines(raw_lines, asked.input_name, asked.errors)
+        _run(Job(asked, translator, lines, prefixes, typed, ranks))
+
+
+def _load_translator(asked: TranslateOptions, device: torch.device) -> TextTranslator[SearchEngine]:
+    run, checkpoint = RunDirectory(asked.run), asked.checkpoint
+    engine = loading.choose_engine(run, asked.engine)
+    _check_engine(asked, engine)
+    translator: TextTranslator[SearchEngine]
+    if engine is TorchEngine:
+        precision = choose_precision(asked.precision, device)
+        translator = loading.load_torch_translator(run, checkpoint, device, precision)
+    elif run.is_for_ctranslate2 and checkpoint != "best":
+        raise UsageError(
+            f"--checkpoint {checkpoint}: {run.path} holds one exported model; leave it out, "
+            "or name the run that it was made of"
+        )
+    else:
+        imported("ctranslate2", "export", "--engine ctranslate2")  # before the work
+        with options.prefix_errors("--engine ctranslate2: "):
+            translator = loading.load_ctranslate2_translator(
+                run, checkpoint, device, asked.precision, write_ctranslate2
+            )
+    translator = translator.with_search(asked.beam_size, asked.batch_tokens, asked.max_length)
+    translator = translator.with_search(max(asked.n_best or 1, translator.decoding.beam_size))
+    with options.prefix_errors("--replace-unk: "):
+        return translator.with_unk_replacement() if asked.replace_unk else translator
+
+
+def _check_engine(asked: TranslateOptions, engine: type[SearchEngine]) -> None:
+    needs = {
+        "--prefix-file": asked.prefix_file is not None and not engine.supports_prefixes,
+        "--alignments": asked.alignments is not None and not engine.supports_alignments,
+        "--replace-unk": asked.replace_unk and not engine.supports_alignments,
+    }
+    if lacking := [option for option, is_lacking in needs.items() if is_lacking]:
+        raise UsageError(
+            f"--engine ctranslate2: does not go with {' and '.join(lacking)}; leave that "
+            "out, or translate a run with --engine torch"
+        )
+
+
+def _run(job: Job) -> None:
+    asked, ranks = job.asked, job.ranks
+    chunk_lines = 1 if job.typed else stream.CHUNK_LINES
     if not ranks.leads:
         (kept,) = ranks.sum([0])  # as the leading one has found
         done = sum(1 for _ in islice(job.lines, int(kept)))
-        for _ in job.translate(done):
+        for _ in _translate(job, chunk_lines, done):
             pass
         return
-    if paths.to_stream:
-        _write_to_stream(paths, job.translate(), flush)
+    if asked.writes_stream:
+        _write_to_stream(job, _translate(job, chunk_lines))
         return
     # Alignments are not gone on with, so neither are their translations.
-    keep = paths.are_files and paths.alignments is None
-    fingerprint = {**job.settings_fingerprint, **settings}
+    keep = asked.are_files and asked.alignments is None
     with (
-        _open_alignments(paths.alignments) as alignments,
-        output_file(paths.output, fingerprint, job.chunk_lines * ranks.size, keep) as file,
+        _open_alignments(asked.alignments) as alignments,
+        output_file(asked.output, _fingerprint(job), chunk_lines * ranks.size, keep) as file,
         _hint_at_resuming(file),
     ):
-        if resume:
+        if asked.resume:
             file.go_on(job.lines)
         else:
             file.begin()
         ranks.sum([file.kept])
-        _write_to_file(file, job.translate(file.kept), alignments)
+        _write_to_file(file, _translate(job, chunk_lines, file.kept), alignments)
 
 
-def _write_to_stream(paths: Paths, records: Iterable[tuple[str, Record]], flush: bool) -> None:
+def _translate(
+    job: Job, chunk_lines: int, done: int = 0
+) -> Iterator[tuple[str, stream.TranslatedLine]]:
+    """Yield each line that is left, once ``done`` of them are taken, with its translation."""
+    asked = job.asked
+    prefixes = job.prefixes and islice(job.prefixes, done, None)
+    prefixed = stream.with_prefixes(job.lines, prefixes, str(asked.prefix_file), done + 1)
+    sources, remembered = tee(prefixed)
+    translated = stream.translate_stream(
+        job.translator,
+        sources,
+        stream.OutputFormat(_n_best(asked), asked.alignments is not None),
+        chunk_lines,
+        done + 1,
+        partial(warn, asked.input_name),
+        job.ranks,
+    )
+    return zip((line for line, _ in remembered), translated, strict=False)
+
+
+def _n_best(asked: TranslateOptions) -> int | None:
+    return asked.n_best or (1 if asked.scores else None)
+
+
+def _fingerprint(job: Job) -> dict[str, str]:
+    """Return all that decides what is written of a line, each setting by its name."""
+    settings = {**job.translator.settings_fingerprint, "errors": job.asked.errors}
+    if (n_best := _n_best(job.asked)) is not None:
+        settings["n_best"] = str(n_best)
+    if job.asked.are_files and job.asked.prefix_file is not None:
+        settings["prefixes"] = sha256(job.asked.prefix_file)
+    return settings
+
+
+def _write_to_stream(job: Job, translated: Iterable[tuple[str, stream.TranslatedLine]]) -> None:
     with (
-        output_stream(paths.output) as file,
+        output_stream(job.asked.output) as file,
         # Inside, so that no half of them appears where nobody reads all translations.
-        _open_alignments(paths.alignments) as alignments,
+        _open_alignments(job.asked.alignments) as alignments,
         # A bar and translations on one terminal would get in each other's way.
         _bar(hidden=file.isatty()) as lines_bar,
     ):
-        for _, record in records:
-            file.write(record.text + "\n")
-            _write_alignment(alignments, record)
+        for _, (text, alignment) in translated:
+            file.write(text + "\n")
+            if alignments is not None:
+                alignments.write(alignment + "\n")
             lines_bar.update()
-            if flush:
+            if job.typed:
                 file.flush()
 
 
 def _write_to_file(
-    file: Output, records: Iterable[tuple[str, Record]], alignments: TextIO | None
+    file: Output,
+    translated: Iterable[tuple[str, stream.TranslatedLine]],
+    alignments: TextIO | None,
 ) -> None:
     with _bar(initial=file.kept) as lines_bar:
-        for line, record in records:
-            file.write(line, record.text)
-            _write_alignment(alignments, record)
+        for line, (text, alignment) in translated:
+            file.write(line, text)
+            if alignments is not None:
+                alignments.write(alignment + "\n")
             lines_bar.update()
-
-
-def _write_alignment(alignments: TextIO | None, record: Record) -> None:
-    if alignments is not None:
-        alignments.write(f"{record.alignment}\n")
 
 
 @contextmanager

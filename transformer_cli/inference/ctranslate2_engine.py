@@ -16,7 +16,6 @@ from transformer_cli.config.schema import ModelConfig
 from transformer_cli.data.batches import cut_by_tokens
 from transformer_cli.errors import CheckpointError, UsageError
 from transformer_cli.extras import imported
-from transformer_cli.inference.engine import ignore, never
 from transformer_cli.inference.search import Hypothesis, SearchOptions
 from transformer_cli.text.tokenizer import Tokenizers
 from transformer_cli.text.vocabulary import EOS_ID, SPECIALS, UNK_ID
@@ -102,7 +101,7 @@ class CTranslate2Engine:
 
     @property
     def fingerprint(self) -> dict[str, str]:
-        """The engine's name, and the precision that it has chosen."""
+        """Settings that decide the output: the precision that it has chosen, and its name."""
         return {"precision": self.translator.compute_type, "engine": "ctranslate2"}
 
     def search(
@@ -112,8 +111,8 @@ class CTranslate2Engine:
         max_lengths: Sequence[int],
         options: SearchOptions,
         batch_tokens: int,
-        progress: Callable[[int], object] = ignore,
-        should_stop: Callable[[], bool] = never,
+        progress: Callable[[int], object],
+        should_stop: Callable[[], bool],
     ) -> list[list[Hypothesis]]:
         """Return the hypotheses of each source; see ``SearchEngine.search``.
 

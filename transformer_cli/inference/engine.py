@@ -28,7 +28,7 @@ class SearchEngine(Protocol):
 
     @property
     def fingerprint(self) -> dict[str, str]:
-        """The engine's own settings that decide its output, by name."""
+        """Settings of its own that decide the output, by name."""
 
     def search(
         self,
@@ -37,8 +37,8 @@ class SearchEngine(Protocol):
         max_lengths: Sequence[int],
         options: SearchOptions,
         batch_tokens: int,
-        progress: Callable[[int], object] = ignore,
-        should_stop: Callable[[], bool] = never,
+        progress: Callable[[int], object],
+        should_stop: Callable[[], bool],
     ) -> list[list[Hypothesis]]:
         """Return the hypotheses of each source, best first, whatever else is in its batch.
 

@@ -61,12 +61,12 @@ class EncodedLine:
 
     @property
     def sources(self) -> list[list[int]]:
-        """The chunks as a search engine takes them: each with its end mark."""
+        """Chunks as a search engine takes them, each with its end mark."""
         return [[*chunk, EOS_ID] for chunk in self.chunks]
 
     @property
     def prefixes(self) -> list[list[int]]:
-        """The forced prefix of each chunk."""
+        """Forced prefixes of the chunks."""
         return [self.prefix_ids if number == 0 else [] for number in range(len(self.chunks))]
 
 
@@ -79,13 +79,8 @@ class LineHypothesis:
 
     @property
     def ids(self) -> list[int]:
-        """The ids of all chunks."""
+        """Ids of all chunks."""
         return [number for each in self.chunks for number in each.ids]
-
-    @property
-    def log_probability(self) -> float:
-        """The sum over all chunks."""
-        return sum((each.log_probability for each in self.chunks), start=0.0)
 
     def score(self, length_penalty: float) -> float:
         """Return the sum of the chunks' scores, which falls with the rank, as theirs do."""
@@ -116,24 +111,13 @@ def split_evenly(ids: list[int], longest: int) -> list[list[int]]:
 def join_hypotheses(
     line: EncodedLine, found: Sequence[Sequence[Hypothesis]], n_best: int
 ) -> list[LineHypothesis]:
-    """Return the hypotheses of a line, best first: at least one, at most ``n_best``.
-
-    Args:
-        line: what was translated.
-        found: the hypotheses of each of its chunks, best first.
-        n_best: most to return.
-    """
+    """Return the ``n_best`` hypotheses of a line, at least one, from those of each of its chunks."""
     joined = [LineHypothesis(line, chunks) for chunks in zip(*found, strict=False)]
     return joined[:n_best] or [LineHypothesis(EncodedLine(line.text, [], "", []), ())]
 
 
 def join_alignments(hypothesis: LineHypothesis, found: Iterable[list[int]]) -> list[int]:
-    """Return the place in the line of the token that each target token is aligned to.
-
-    Args:
-        hypothesis: of a line.
-        found: for each chunk, the places within it.
-    """
+    """Return the places in the line that tokens are aligned to, given those within each chunk."""
     starts = accumulate(map(len, hypothesis.line.chunks), initial=0)
     return [start + place for start, places in zip(starts, found, strict=False) for place in places]
 
@@ -154,7 +138,7 @@ def to_translation(
         length_penalty: what its score is divided by; see ``Hypothesis.score``.
         aligned: the source token that each target token is aligned to, if that was needed.
         replace_unk: whether to copy the aligned source words for unknown words.
-        with_alignment: whether to tell which words go together.
+        with_alignment: whether the result has the aligned words.
     """
     line, ids, tgt = hypothesis.line, hypothesis.ids, tokenizers.tgt
     src_tokens = _src_tokens(tokenizers.src, line) if aligned else []
@@ -167,7 +151,7 @@ def to_translation(
     text = " ".join(filter(None, _chunk_texts(tgt, hypothesis, tgt_tokens)))
     return Translation(
         text,
-        hypothesis.log_probability,
+        sum((each.log_probability for each in hypothesis.chunks), start=0.0),
         hypothesis.score(length_penalty),
         _align_words(line.text, src_tokens, text, tgt_tokens, aligned) if with_alignment else (),
     )

@@ -184,7 +184,7 @@ def output_file(
     """
     path = path.resolve()
     partial = path.with_name(f"{path.name}.partial")
-    with _locked(partial) as file:
+    with _open_locked(partial) as file:
         if file.seek(0, os.SEEK_END) and not _journal(partial).exists():
             raise OutputError(
                 f"{partial}: in the way, and not by transformer-cli; move it, or choose another -o"
@@ -208,7 +208,7 @@ def output_file(
 
 
 @contextmanager
-def _locked(partial: Path) -> Iterator[FileIO]:
+def _open_locked(partial: Path) -> Iterator[FileIO]:
     """Open the file of unfinished translations, and keep other processes from doing so."""
     while True:
         try:

@@ -29,14 +29,14 @@ class OutputFormat:
     n_best: int | None = None
     with_alignments: bool = False
 
-    def to_record(self, line: int, translations: Sequence[Translation]) -> "Record":
-        """Return what is written of line number ``line``."""
+    def to_record(self, line: int, translations: Sequence[Translation]) -> "TranslatedLine":
+        """Return what is written of line ``line``."""
         best = translations[0]
         text = best.text if self.n_best is None else _to_json(line, translations)
-        return Record(text, _to_pharaoh(best.alignment) if self.with_alignments else "")
+        return TranslatedLine(text, _to_pharaoh(best.alignment) if self.with_alignments else "")
 
 
-class Record(NamedTuple):
+class TranslatedLine(NamedTuple):
     """What is written of a line."""
 
     text: str
@@ -105,7 +105,7 @@ def translate_stream(
     first_line: int = 1,
     on_long_line: Callable[[LongLine], object] = ignore,
     ranks: Ranks = ALONE,
-) -> Iterator[Record]:
+) -> Iterator[TranslatedLine]:
     """Yield one record a line, in order, holding ``chunk_lines`` of them at a time.
 
     Args:
@@ -125,7 +125,7 @@ def translate_stream(
         share = partial(
             _translate_share, translator, output_format, first_line, on_long_line, ranks
         )
-        yield from (Record(*fields) for fields in ranks.map(share, chunk))
+        yield from (TranslatedLine(*fields) for fields in ranks.map(share, chunk))
         first_line += len(chunk)
 
 

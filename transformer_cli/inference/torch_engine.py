@@ -11,7 +11,6 @@ from torch import Tensor
 
 from transformer_cli.data.batches import cut_by_tokens, pad_rows
 from transformer_cli.inference.alignment import align_tokens
-from transformer_cli.inference.engine import ignore, never
 from transformer_cli.inference.search import NOT_FORCED, Hypothesis, SearchOptions, search
 from transformer_cli.model.device import autocast
 from transformer_cli.model.products import packed_weights
@@ -41,12 +40,12 @@ class TorchEngine:
 
     @property
     def device(self) -> torch.device:
-        """The model's device."""
+        """Device of the model."""
         return next(self.model.parameters()).device
 
     @property
     def fingerprint(self) -> dict[str, str]:
-        """The precision: all else that decides the output is the search's settings."""
+        """Settings that decide the output: the precision."""
         return {"precision": str(self.precision).removeprefix("torch.")}
 
     def search(
@@ -56,8 +55,8 @@ class TorchEngine:
         max_lengths: Sequence[int],
         options: SearchOptions,
         batch_tokens: int,
-        progress: Callable[[int], object] = ignore,
-        should_stop: Callable[[], bool] = never,
+        progress: Callable[[int], object],
+        should_stop: Callable[[], bool],
     ) -> list[list[Hypothesis]]:
         """Return the hypotheses of each source; see ``SearchEngine.search``."""
         outputs: list[list[Hypothesis]] = [[] for _ in sources]

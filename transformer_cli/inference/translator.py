@@ -4,8 +4,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Generic, Self, TypeVar
 
-import numpy as np
-
 from transformer_cli.config.choices import LONGEST_SOURCE
 from transformer_cli.config.schema import Config, DecodingConfig
 from transformer_cli.errors import InputError, UsageError
@@ -81,7 +79,7 @@ class TextTranslator(Generic[EngineT]):
 
     @property
     def settings_fingerprint(self) -> dict[str, str]:
-        """All that decides the translation of a line, each setting by its name."""
+        """Settings that decide the translation of a line, by name."""
         search = self.decoding.model_dump(mode="json", exclude={"batch_tokens"})
         return {
             "checkpoint": self.checkpoint,
@@ -93,13 +91,13 @@ class TextTranslator(Generic[EngineT]):
 
     @property
     def max_positions(self) -> int | None:
-        """Most tokens that learned positions take, marks included; None: there is no such limit."""
+        """Size of the table of learned positions, in tokens with marks; None: there is no such limit."""
         model = self.config.model
         return model.max_positions if model.positions == "learned" else None
 
     @property
     def longest_source(self) -> int:
-        """Most tokens of a source, without its end mark, that is translated as one."""
+        """Maximum length, without end mark, of a source that is translated as one."""
         limit = self.max_positions
         return LONGEST_SOURCE if limit is None else min(LONGEST_SOURCE, limit - 1)
 
@@ -110,14 +108,7 @@ class TextTranslator(Generic[EngineT]):
         on_long_line: Callable[[LongLine], object] = ignore,
         should_stop: Callable[[], bool] = never,
     ) -> list[str]:
-        """Return the best translation of each line; see ``translate_lines``.
-
-        Args:
-            lines: text without line ends.
-            progress: told how many sentences, or chunks, were finished each time some are.
-            on_long_line: told of each line that is split, before any is translated.
-            should_stop: asked before each batch; once it is true, the rest is left empty.
-        """
+        """Return the best translation of each line; see ``translate_lines``."""
         found = self.translate_lines(
             lines, progress=progress, on_long_line=on_long_line, should_stop=should_stop
         )
@@ -207,13 +198,7 @@ class TextTranslator(Generic[EngineT]):
         progress: Callable[[int], object] = ignore,
         should_stop: Callable[[], bool] = never,
     ) -> list[list[int]]:
-        """Return the best translations of token ids, as token ids without begin and end marks.
-
-        Args:
-            sources: each with its end mark, or empty, which stays empty.
-            progress: told how many sentences were finished each time some are.
-            should_stop: asked before each batch; once it is true, the rest stays empty.
-        """
+        """Return the best translation of each source, empty for an empty one; see ``search_ids``."""
         found = self.search_ids(sources, None, progress, should_stop)
         return [hypotheses[0].ids if hypotheses else [] for hypotheses in found]
 
@@ -254,41 +239,38 @@ class TextTranslator(Generic[EngineT]):
             if tokens > self.longest_source:
                 yield LongLine(line, int(tokens), int(-(-tokens // self.longest_source)))
 
-    def check_lengths(self, lengths: np.ndarray, what: str) -> None:
-        """Make sure that the model has positions enough.
-
-        Args:
-            lengths: tokens of each line, without begin and end marks.
-            what: what a line is called in the message.
+    def _check_positions(self, tokens: int, what: str, remedy: str) -> None:
+        """Make sure that learned positions take a line of ``tokens``, without begin and end marks.
 
         Raises:
-            InputError: a line has more tokens than learned positions take.
+            InputError: they do not; the message calls the line ``what`` and ends in ``remedy``.
         """
         limit = self.max_positions
-        if limit is None or not (lengths >= limit).any():
-            return
-        index = int(np.argmax(lengths >= limit))
-        raise InputError(
-            f"{what} {1 + index}: {lengths[index]} tokens, but this model's learned positions "
-            f"take {limit - 1} (model.max_positions); split it, "
-            "or train with more positions"
-        )
+        if limit is not None and tokens >= limit:
+            raise InputError(
+                f"{what}: {tokens:,} tokens, but this model's learned positions take {limit - 1:,} "
+                f"(model.max_positions); {remedy}"
+            )
+
+    def check_lengths(self, lengths: Iterable[int], what: str) -> None:
+        """Make sure that there are positions enough for lines of these lengths.
+
+        Raises:
+            InputError: there are not; the message calls the line ``what``.
+        """
+        for line, tokens in enumerate(lengths, start=1):
+            self._check_positions(
+                tokens, f"{what} {line}", "split it, or train with more positions"
+            )
 
     def check_prefix(self, text: str, line: int) -> None:
-        """Make sure that the model has positions enough for the forced prefix of line ``line``.
+        """Make sure that there are positions enough for the forced prefix of line ``line``.
 
         Raises:
-            InputError: it has not.
+            InputError: there are not.
         """
-        limit = self.max_positions
-        if limit is None:
-            return
         tokens = len(self.tokenizers.tgt.encode(text))
-        if tokens >= limit:
-            raise InputError(
-                f"prefix of line {line:,}: {tokens:,} tokens, but this model's learned positions "
-                f"take {limit - 1:,} (model.max_positions); give a shorter one"
-            )
+        self._check_positions(tokens, f"prefix of line {line:,}", "give a shorter one")
 
 
 TorchTranslator = TextTranslator[TorchEngine]

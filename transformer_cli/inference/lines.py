@@ -111,7 +111,7 @@ def split_evenly(ids: list[int], longest: int) -> list[list[int]]:
 def join_hypotheses(
     line: EncodedLine, found: Sequence[Sequence[Hypothesis]], n_best: int
 ) -> list[LineHypothesis]:
-    """Return the ``n_best`` hypotheses of a line, at least one, from those of each of its chunks."""
+    """Combine the hypotheses of a line's chunks, rank by rank, into ``n_best`` or at least one."""
     joined = [LineHypothesis(line, chunks) for chunks in zip(*found, strict=False)]
     return joined[:n_best] or [LineHypothesis(EncodedLine(line.text, [], "", []), ())]
 

@@ -91,7 +91,7 @@ class TextTranslator(Generic[EngineT]):
 
     @property
     def max_positions(self) -> int | None:
-        """Size of the table of learned positions, in tokens with marks; None: there is no such limit."""
+        """Number of learned positions, which marks take too; None: there is no such limit."""
         model = self.config.model
         return model.max_positions if model.positions == "learned" else None
 
@@ -198,7 +198,7 @@ class TextTranslator(Generic[EngineT]):
         progress: Callable[[int], object] = ignore,
         should_stop: Callable[[], bool] = never,
     ) -> list[list[int]]:
-        """Return the best translation of each source, empty for an empty one; see ``search_ids``."""
+        """Return each source's best translation, empty for an empty one; see ``search_ids``."""
         found = self.search_ids(sources, None, progress, should_stop)
         return [hypotheses[0].ids if hypotheses else [] for hypotheses in found]
 

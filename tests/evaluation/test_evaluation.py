@@ -22,7 +22,7 @@ from transformer_cli.config.schema import (
 from transformer_cli.data.corpus import ParallelText
 from transformer_cli.data.encoded import EncodedText, TokenStore
 from transformer_cli.errors import CorpusError
-from transformer_cli.evaluation.evaluation import evaluate, mean_loss, score, score_thoroughly
+from transformer_cli.evaluation.evaluation import evaluate, mean_loss, score
 from transformer_cli.inference.lines import LongLine
 from transformer_cli.inference.torch_engine import TorchEngine
 from transformer_cli.inference.translator import TextTranslator, TorchTranslator
@@ -80,7 +80,7 @@ def test_signatures_say_how() -> None:
 
 
 def test_thorough_scores_are_the_cheap_ones_and_more() -> None:
-    cheap, thorough = score(HYPOTHESES, REFERENCES), score_thoroughly(HYPOTHESES, REFERENCES)
+    cheap, thorough = score(HYPOTHESES, REFERENCES), score(HYPOTHESES, REFERENCES, True)
     for name in ("bleu", "bleu_lc", "chrf"):
         assert getattr(thorough, name) == getattr(cheap, name)
         assert getattr(thorough, f"{name}_ci") > 0
@@ -94,7 +94,7 @@ def test_thorough_scores_are_the_cheap_ones_and_more() -> None:
 
 def test_ter_by_hand() -> None:
     # A word moved, a word replaced and a word too many: 3 edits to 8 words.
-    scores = score_thoroughly(["b c d e a f x h i"], ["a b c d e f g h"])
+    scores = score(["b c d e a f x h i"], ["a b c d e f g h"], thorough=True)
     assert scores.ter == pytest.approx(100 * 3 / 8)
 
 
@@ -212,6 +212,6 @@ def test_pairs_that_are_all_too_long_are_refused_before_any_work() -> None:
 
 
 def test_as_many_translations_as_references_are_wanted_before_any_work() -> None:
-    for scorer in (score, score_thoroughly):
+    for thorough in (False, True):
         with pytest.raises(CorpusError, match=r"^3 translations but 2 references"):
-            scorer(["a", "b", "c"], ["a", "b"])
+            score(["a", "b", "c"], ["a", "b"], thorough)

@@ -152,5 +152,8 @@ def test_replacing_is_in_the_fingerprint_and_refused_without_words() -> None:
     translator = unsure_translator()
     assert "replace_unk" not in translator.settings_fingerprint
     assert translator.with_unk_replacement().settings_fingerprint["replace_unk"] == "True"
-    with pytest.raises(UsageError, match=r"^is for models of whole words"):
+    with pytest.raises(
+        UsageError,
+        match=r"^is for models of whole words; this one writes parts of words, which make up any word$",
+    ):
         random_translator().with_unk_replacement()

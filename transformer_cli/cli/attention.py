@@ -60,7 +60,7 @@ def attention(
     from transformer_cli.runs.directory import RunDirectory
 
     options.check_output(output)
-    with options.prefix_errors("-o "):
+    with options.name_option("-o "):
         picture_format(output)
     options.check_sentence(sentence, "SENTENCE")
     if translation is not None:
@@ -72,7 +72,7 @@ def attention(
     ).with_search(beam_size)
     ids = None if translation is None else translator.tokenizers.tgt.encode(translation)
     maps = compute_attention_maps(translator, sentence.strip(), ids)
-    with options.prefix_errors("--"):
+    with options.name_option("--"):
         panels = select_panels(maps, kind, layer, head)
     draw(panels, output)
     typer.echo(maps.translation)

@@ -111,7 +111,7 @@ def _evaluated(translator: "TorchTranslator", name: str, text: "ParallelText") -
             text,
             sentences.update,
             on_long_line=partial(warn, name),
-            scorer=evaluation.score_thoroughly,
+            thorough=True,
         )
     if result.unmeasured:
         warn(

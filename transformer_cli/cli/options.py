@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from transformer_cli import __version__
 from transformer_cli.config.choices import MOST_THREADS, DeviceName, PrecisionName
 from transformer_cli.errors import UsageError
+from transformer_cli.version import __version__
 
 
 def _print_version(asked: bool) -> None:
@@ -67,12 +67,12 @@ Threads = Annotated[
 
 
 @contextmanager
-def prefix_errors(prefix: str) -> Iterator[None]:
-    """Put ``prefix``, the option that a usage error is about, before the error's message."""
+def name_option(prefix: str, suffix: str = "") -> Iterator[None]:
+    """Put the option that a usage error is about before its message, and what to do behind it."""
     try:
         yield
     except UsageError as error:
-        raise UsageError(f"{prefix}{error}") from error
+        raise UsageError(f"{prefix}{error}{suffix}") from error
 
 
 def check_output(

@@ -1,11 +1,11 @@
 """What ``translate`` does: text goes from a stream through a translator into a stream or file."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from itertools import islice, tee
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
+from typing import NamedTuple, TextIO
 
 import torch
 
@@ -27,9 +27,6 @@ from transformer_cli.model.device import choose_device, choose_precision, use_th
 from transformer_cli.ranks import Ranks
 from transformer_cli.runs.directory import RunDirectory
 
-if TYPE_CHECKING:
-    from tqdm import tqdm
-
 
 class Job(NamedTuple):
     """Text to be translated, and what translates it."""
@@ -41,6 +38,11 @@ class Job(NamedTuple):
     typed: bool
     """Whether a person types the lines, and waits for each translation."""
     ranks: Ranks
+
+    @property
+    def chunk_lines(self) -> int:
+        """Number of lines that each rank translates together."""
+        return 1 if self.typed else stream.CHUNK_LINES
 
 
 def translate_text(asked: TranslateOptions) -> None:
@@ -83,13 +85,13 @@ def _load_translator(asked: TranslateOptions, device: torch.device) -> TextTrans
         )
     else:
         imported("ctranslate2", "export", "--engine ctranslate2")  # before the work
-        with options.prefix_errors("--engine ctranslate2: "):
+        with options.name_option("--engine ctranslate2: "):
             translator = loading.load_ctranslate2_translator(
                 run, checkpoint, device, asked.precision, write_ctranslate2
             )
     translator = translator.with_search(asked.beam_size, asked.batch_tokens, asked.max_length)
     translator = translator.with_search(max(asked.n_best or 1, translator.decoding.beam_size))
-    with options.prefix_errors("--replace-unk: "):
+    with options.name_option("--replace-unk: ", "; leave it out"):
         return translator.with_unk_replacement() if asked.replace_unk else translator
 
 
@@ -108,34 +110,40 @@ def _check_engine(asked: TranslateOptions, engine: type[SearchEngine]) -> None:
 
 def _run(job: Job) -> None:
     asked, ranks = job.asked, job.ranks
-    chunk_lines = 1 if job.typed else stream.CHUNK_LINES
     if not ranks.leads:
         (kept,) = ranks.sum([0])  # as the leading one has found
         done = sum(1 for _ in islice(job.lines, int(kept)))
-        for _ in _translate(job, chunk_lines, done):
+        for _ in _translate(job, done):
             pass
         return
     if asked.writes_stream:
-        _write_to_stream(job, _translate(job, chunk_lines))
+        with (
+            output_stream(asked.output) as stdout,
+            # Inside, so that no half of them appears where nobody reads all translations.
+            _open_alignments(asked.alignments) as alignments,
+        ):
+            print_line = partial(print, file=stdout, flush=job.typed)
+            # A bar and translations on one terminal would get in each other's way.
+            _write(job, lambda _, text: print_line(text), alignments, hidden=stdout.isatty())
         return
     # Alignments are not gone on with, so neither are their translations.
     keep = asked.are_files and asked.alignments is None
+    chunk_lines = job.chunk_lines * ranks.size
     with (
         _open_alignments(asked.alignments) as alignments,
-        output_file(asked.output, _fingerprint(job), chunk_lines * ranks.size, keep) as file,
+        output_file(asked.output, _fingerprint(job), chunk_lines, keep) as file,
         _hint_at_resuming(file),
     ):
         if asked.resume:
-            file.go_on(job.lines)
+            with options.name_option("--resume: ", "; start anew without --resume"):
+                file.go_on(job.lines)
         else:
             file.begin()
         ranks.sum([file.kept])
-        _write_to_file(file, _translate(job, chunk_lines, file.kept), alignments)
+        _write(job, file.write, alignments, file.kept)
 
 
-def _translate(
-    job: Job, chunk_lines: int, done: int = 0
-) -> Iterator[tuple[str, stream.TranslatedLine]]:
+def _translate(job: Job, done: int) -> Iterator[tuple[str, stream.TranslatedLine]]:
     """Yield each line that is left, once ``done`` of them are taken, with its translation."""
     asked = job.asked
     prefixes = job.prefixes and islice(job.prefixes, done, None)
@@ -145,7 +153,7 @@ def _translate(
         job.translator,
         sources,
         stream.OutputFormat(_n_best(asked), asked.alignments is not None),
-        chunk_lines,
+        job.chunk_lines,
         done + 1,
         partial(warn, asked.input_name),
         job.ranks,
@@ -167,31 +175,17 @@ def _fingerprint(job: Job) -> dict[str, str]:
     return settings
 
 
-def _write_to_stream(job: Job, translated: Iterable[tuple[str, stream.TranslatedLine]]) -> None:
-    with (
-        output_stream(job.asked.output) as file,
-        # Inside, so that no half of them appears where nobody reads all translations.
-        _open_alignments(job.asked.alignments) as alignments,
-        # A bar and translations on one terminal would get in each other's way.
-        _bar(hidden=file.isatty()) as lines_bar,
-    ):
-        for _, (text, alignment) in translated:
-            file.write(text + "\n")
-            if alignments is not None:
-                alignments.write(alignment + "\n")
-            lines_bar.update()
-            if job.typed:
-                file.flush()
-
-
-def _write_to_file(
-    file: Output,
-    translated: Iterable[tuple[str, stream.TranslatedLine]],
+def _write(
+    job: Job,
+    write: Callable[[str, str], object],
     alignments: TextIO | None,
+    done: int = 0,
+    hidden: bool = False,
 ) -> None:
-    with _bar(initial=file.kept) as lines_bar:
-        for line, (text, alignment) in translated:
-            file.write(line, text)
+    """Hand ``write`` each line and its translation; ``done`` lines are written already."""
+    with bar(None, "translating", " lines", done, hidden) as lines_bar:
+        for line, (text, alignment) in _translate(job, done):
+            write(line, text)
             if alignments is not None:
                 alignments.write(alignment + "\n")
             lines_bar.update()
@@ -205,10 +199,6 @@ def _open_alignments(path: Path | None) -> Iterator[TextIO | None]:
         return
     with whole_file(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
         yield file
-
-
-def _bar(initial: int = 0, hidden: bool = False) -> "tqdm[Any]":
-    return bar(None, "translating", " lines", initial, hidden)
 
 
 @contextmanager

@@ -41,40 +41,14 @@ class Scores:
     ter_ci: float | None = None
 
 
-def score(hypotheses: Sequence[str], references: Sequence[str]) -> Scores:
+def score(hypotheses: Sequence[str], references: Sequence[str], thorough: bool = False) -> Scores:
     """Return BLEU (Post 2018), cased and lowercased, and chrF (Popović 2015).
 
     Args:
         hypotheses: one translation a sentence, as a person would write it.
         references: as many raw reference lines.
-
-    Raises:
-        CorpusError: there are more of the ones than of the others.
-    """
-    _check_equal_lengths(hypotheses, references)
-    from sacrebleu.metrics.bleu import BLEU
-    from sacrebleu.metrics.chrf import CHRF
-
-    references_of_corpus = [list(references)]
-    bleu, bleu_lc, chrf = BLEU(), BLEU(lowercase=True), CHRF()
-    return Scores(
-        bleu=bleu.corpus_score(hypotheses, references_of_corpus).score,
-        bleu_lc=bleu_lc.corpus_score(hypotheses, references_of_corpus).score,
-        chrf=chrf.corpus_score(hypotheses, references_of_corpus).score,
-        signature=str(bleu.get_signature()),
-        signature_lc=str(bleu_lc.get_signature()),
-        signature_chrf=str(chrf.get_signature()),
-    )
-
-
-def score_thoroughly(hypotheses: Sequence[str], references: Sequence[str]) -> Scores:
-    """Return ``score``'s result, TER (Snover et al. 2006) and 95 % intervals: 3 s for 1,000 lines.
-
-    The signatures say how often was resampled, and by which seed.
-
-    Args:
-        hypotheses: one translation a sentence, as a person would write it.
-        references: as many raw reference lines.
+        thorough: whether to compute TER (Snover et al. 2006) and 95 % intervals too: 3 s for 1,000
+            lines. The signatures say how often was resampled, and by which seed.
 
     Raises:
         CorpusError: there are more of the ones than of the others.
@@ -86,10 +60,10 @@ def score_thoroughly(hypotheses: Sequence[str], references: Sequence[str]) -> Sc
 
     from transformer_cli.evaluation.significance import measure
 
-    bleu, bleu_lc, chrf, ter = (
-        measure(metric, hypotheses, references)
-        for metric in (BLEU(), BLEU(lowercase=True), CHRF(), TER())
-    )
+    metrics = (BLEU(), BLEU(lowercase=True), CHRF(), *([TER()] if thorough else []))
+    measured = [measure(metric, hypotheses, references, thorough) for metric in metrics]
+    bleu, bleu_lc, chrf = measured[:3]
+    ter = measured[3] if thorough else None
     return Scores(
         bleu=bleu.score,
         bleu_lc=bleu_lc.score,
@@ -97,12 +71,12 @@ def score_thoroughly(hypotheses: Sequence[str], references: Sequence[str]) -> Sc
         signature=bleu.signature,
         signature_lc=bleu_lc.signature,
         signature_chrf=chrf.signature,
-        ter=ter.score,
-        signature_ter=ter.signature,
+        ter=ter and ter.score,
+        signature_ter=ter and ter.signature,
         bleu_ci=bleu.half_width,
         bleu_lc_ci=bleu_lc.half_width,
         chrf_ci=chrf.half_width,
-        ter_ci=ter.half_width,
+        ter_ci=ter and ter.half_width,
     )
 
 
@@ -137,7 +111,7 @@ def evaluate(
     ranks: Ranks = ALONE,
     on_long_line: Callable[[LongLine], object] = ignore,
     should_stop: Callable[[], bool] = never,
-    scorer: Callable[[Sequence[str], Sequence[str]], Scores] = score,
+    thorough: bool = False,
 ) -> Evaluation:
     """Translate the source side and compare with the target side.
 
@@ -150,7 +124,7 @@ def evaluate(
         ranks: who shares the work; all of them get its result.
         on_long_line: told of each source line that is too long to be translated as one.
         should_stop: asked before each batch that is translated.
-        scorer: ``score``, or ``score_thoroughly``, which takes longer than training would wait.
+        thorough: see ``score``; it takes longer than training would wait.
 
     Raises:
         CorpusError: all pairs are too long for the loss.
@@ -173,7 +147,8 @@ def evaluate(
         translator.engine.precision,
         ranks,
     )
-    return Evaluation(hypotheses, scorer(hypotheses, text.tgt), loss, len(text) - len(short))
+    scores = score(hypotheses, text.tgt, thorough)
+    return Evaluation(hypotheses, scores, loss, len(text) - len(short))
 
 
 def find_measurable_pairs(translator: TorchTranslator, text: EncodedText) -> np.ndarray:

@@ -43,19 +43,22 @@ class MetricScore(NamedTuple):
 
     score: float
     half_width: float | None
-    """Half of the 95 % interval, in points; None: too many sentences."""
+    """Half of the 95 % interval, in points; None: not asked for, or too many sentences."""
     signature: str
 
 
-def measure(metric: Metric, hypotheses: Sequence[str], references: Sequence[str]) -> MetricScore:
+def measure(
+    metric: Metric, hypotheses: Sequence[str], references: Sequence[str], resample: bool = True
+) -> MetricScore:
     """Return a score and its 95 % interval, which is the same as ``paired_bootstrap``'s.
 
     Args:
         metric: one of sacreBLEU's.
         hypotheses: one translation a sentence.
         references: as many raw reference lines.
+        resample: whether to compute the interval, if there are not too many sentences.
     """
-    if len(hypotheses) > MOST_SENTENCES:
+    if not resample or len(hypotheses) > MOST_SENTENCES:
         score = metric.corpus_score(hypotheses, [list(references)]).score
         return MetricScore(float(score), None, str(metric.get_signature()))
     with _fixed_seed():

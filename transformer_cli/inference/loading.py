@@ -35,17 +35,7 @@ def choose_engine(
 def load_torch_translator(
     run: RunDirectory, checkpoint: str, device: torch.device, precision: torch.dtype
 ) -> TorchTranslator:
-    """Load a trained run, or a model as it is shared.
-
-    Args:
-        run: the run's directory.
-        checkpoint: 'best', 'last', 'average' or a checkpoint's path.
-        device: where to compute.
-        precision: type of the matrix products.
-
-    Raises:
-        RunError, TokenizerError, CheckpointError: something is missing or damaged.
-    """
+    """Load a trained run, or a model as it is shared; see ``load_trained``."""
     trained = load_trained(run, checkpoint)
     return TextTranslator(
         TorchEngine(trained.model.to(device), precision),
@@ -67,7 +57,7 @@ def load_ctranslate2_translator(
 
     Args:
         run: the directory of either.
-        checkpoint: 'best', 'last', 'average' or a checkpoint's path; an exported model has one.
+        checkpoint: of a run; an exported model has one only.
         device: where to compute.
         precision: of matrix products; 'auto' is the run's choice, or that of the exported weights.
         export: writes a run's model for CTranslate2.

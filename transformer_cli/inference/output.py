@@ -162,7 +162,7 @@ class Output:
         return journal
 
     def _unfit(self, reason: str) -> UsageError:
-        return UsageError(f"--resume: {self._partial}: {reason}; start anew without --resume")
+        return UsageError(f"{self._partial}: {reason}")
 
 
 @contextmanager

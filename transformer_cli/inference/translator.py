@@ -73,7 +73,7 @@ class TextTranslator(Generic[EngineT]):
         if not isinstance(self.tokenizers.tgt, WordTokenizer):
             raise UsageError(
                 "is for models of whole words; this one writes parts of words, "
-                "which make up any word; leave it out"
+                "which make up any word"
             )
         return replace(self, replace_unk=True)
 

@@ -136,7 +136,7 @@ def _run(job: Job) -> None:
     ):
         if asked.resume:
             with options.name_option("--resume: ", "; start anew without --resume"):
-                file.go_on(job.lines)
+                file.resume(job.lines)
         else:
             file.begin()
         ranks.sum([file.kept])

@@ -115,8 +115,8 @@ def translate(
         src: lines of source text.
         device: where to compute.
         precision: type of the matrix products.
-        progress: told how many sentences were translated each time some are.
-        on_long_line: told of each line that is too long to be translated as one.
+        progress: called with the number of sentences just translated.
+        on_long_line: called with each line too long to be translated as one.
 
     Raises:
         TokenizerError, CheckpointError: something is missing or damaged.

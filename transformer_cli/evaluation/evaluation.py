@@ -120,10 +120,10 @@ def evaluate(
     Args:
         translator: model, tokenizers and search.
         text: at least one pair of lines; blank source lines have empty translations.
-        progress: told how many sentences were translated each time some are.
+        progress: called with the number of sentences just translated.
         ranks: who shares the work; all of them get its result.
-        on_long_line: told of each source line that is too long to be translated as one.
-        should_stop: asked before each batch that is translated.
+        on_long_line: called with each source line too long to be translated as one.
+        should_stop: called before each batch that is translated.
         thorough: see ``score``; it takes longer than training would wait.
 
     Raises:

@@ -28,14 +28,9 @@ def align_tokens(
     batch_tokens: int,
     precision: torch.dtype,
 ) -> list[list[int]]:
-    """Return, for each target token, the place of the source token that its step attends to most.
+    """Align each target token to the source token that its step attends to most.
 
-    Args:
-        model: in evaluation mode.
-        sources: token ids, each with its end mark, which nothing is aligned to.
-        targets: translations of them, without marks.
-        batch_tokens: most tokens of a side of a batch, padding included.
-        precision: type of the matrix products.
+    Attention is the mean of all heads of all layers; see ``SearchEngine.align`` for the rest.
     """
     aligned: list[list[int]] = [[] for _ in targets]
     device = next(model.parameters()).device

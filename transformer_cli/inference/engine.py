@@ -7,11 +7,11 @@ from transformer_cli.inference.search import Hypothesis, SearchOptions
 
 
 def ignore(what: object) -> None:
-    """Take no notice, of progress say."""
+    """Ignore a report, of progress say."""
 
 
 def never() -> bool:
-    """Return False: there is no need to stop."""
+    """Return False: do not stop."""
     return False
 
 
@@ -43,13 +43,13 @@ class SearchEngine(Protocol):
         """Return the hypotheses of each source, best first, whatever else is in its batch.
 
         Args:
-            sources: token ids, each with its end mark, or empty: then nothing is found.
-            prefixes: what each one's outputs begin with; empty unless ``supports_prefixes``.
+            sources: token ids, each with its end mark, or empty: then there are no hypotheses.
+            prefixes: forced on each one's outputs; empty unless ``supports_prefixes``.
             max_lengths: most tokens of each one's output.
             options: kind of search.
             batch_tokens: source tokens in a batch, times the beam.
-            progress: told how many sentences were finished each time some are.
-            should_stop: asked before each batch; once it is true, nothing is found for the rest.
+            progress: called with the number of sentences just finished.
+            should_stop: called before each batch; once it returns True, the rest has no hypotheses.
         """
 
     def align(

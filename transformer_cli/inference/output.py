@@ -45,7 +45,7 @@ class Output:
     """Translations on their way into a file; ``output_file`` makes it.
 
     Attributes:
-        begun: whether ``begin`` or ``go_on`` has made the file this process' own.
+        begun: whether ``begin`` or ``resume`` has made the file this process' own.
         kept: lines that are safely on disk, and that a later process can go on from.
     """
 
@@ -70,7 +70,7 @@ class Output:
         self._file.seek(0)
         self._file.truncate()
 
-    def go_on(self, lines: Iterator[str]) -> None:
+    def resume(self, lines: Iterator[str]) -> None:
         """Start where an earlier process stopped; where none did, with nothing.
 
         Args:
@@ -169,7 +169,7 @@ class Output:
 def output_file(
     path: Path, terms: Mapping[str, str], chunk_lines: int, keep: bool
 ) -> Iterator[Output]:
-    """Write the file ``path``, which appears when the block ends well; call ``begin`` or ``go_on``.
+    """Write the file ``path``, which appears when the block ends well; call ``begin`` or ``resume``.
 
     If the block raises, an older ``path`` is as it was.
 

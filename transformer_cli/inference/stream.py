@@ -114,7 +114,7 @@ def translate_stream(
         output_format: what is in a record.
         chunk_lines: lines sorted by length and translated together, on each rank.
         first_line: the number of the first line.
-        on_long_line: told of each line too long to be translated as one, on the rank that has it.
+        on_long_line: called with each line too long to be translated as one, on its rank.
         ranks: who shares the work; all of them get all records.
     """
     remaining = iter(lines)

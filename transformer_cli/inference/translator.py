@@ -134,9 +134,9 @@ class TextTranslator(Generic[EngineT]):
             prefixes: what each line's translations begin with, if the line is not blank.
             n_best: most translations of a line; no more are found than the beam is wide.
             with_alignments: whether to align the words of the best translation.
-            progress: told how many sentences, or chunks, were finished each time some are.
-            on_long_line: told of each line that is split, before any is translated.
-            should_stop: asked before each batch; once it is true, the rest is left empty.
+            progress: called with the number of sentences, or chunks, just finished.
+            on_long_line: called with each line that is split, before any is translated.
+            should_stop: called before each batch; once it returns True, the rest is left empty.
         """
         encoded = [
             encode_line(self.tokenizers, line, prefix, self.longest_source)

@@ -92,8 +92,8 @@ def build(
         subject: a trained run, and the text to judge it by.
         sentences: more sentences to show the attention of.
         progress: wraps passes over lines, given a label, as tqdm would.
-        translated: told how many sentences were translated each time some are.
-        on_long_line: told of each line that is too long to be translated as one.
+        translated: called with the number of sentences just translated.
+        on_long_line: called with each line too long to be translated as one.
 
     Raises:
         InputError: a sentence is too long.

@@ -169,7 +169,7 @@ class Output:
 def output_file(
     path: Path, terms: Mapping[str, str], chunk_lines: int, keep: bool
 ) -> Iterator[Output]:
-    """Write the file ``path``, which appears when the block ends well; call ``begin`` or ``resume``.
+    """Write ``path``, which appears when the block ends well; call ``begin`` or ``resume``.
 
     If the block raises, an older ``path`` is as it was.
 

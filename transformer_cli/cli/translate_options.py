@@ -4,12 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from transformer_cli.cli import options
-from transformer_cli.config.choices import (
-    DecodingErrors,
-    DeviceName,
-    EngineName,
-    PrecisionName,
-)
+from transformer_cli.config.choices import DecodingErrors, DeviceName, EngineName, PrecisionName
 from transformer_cli.errors import UsageError
 from transformer_cli.files import is_stream
 from transformer_cli.ranks import Ranks

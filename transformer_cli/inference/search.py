@@ -131,10 +131,6 @@ def _get_forced(
     return prefixes[rows, position]
 
 
-def _to_tensor(ids: tuple[int, ...], device: torch.device) -> Tensor:
-    return torch.tensor(ids, dtype=torch.int64, device=device)
-
-
 def _top(
     x: Float[Tensor, "row column"], count: int
 ) -> tuple[Float[Tensor, "row count"], Int[Tensor, "row count"]]:
@@ -166,7 +162,7 @@ def _greedy(
 ) -> list[Hypothesis]:
     """Take the most likely token at each step, until the end mark."""
     state = model.start(src)
-    banned = _to_tensor(options.banned_ids, src.device)
+    banned = torch.tensor(options.banned_ids, dtype=torch.int64, device=src.device)
     rows = torch.arange(src.size(0), device=src.device)  # which sentence each row is
     live = torch.ones_like(rows, dtype=torch.bool)
     tokens = torch.full_like(rows, options.bos_id)
@@ -211,7 +207,7 @@ def _beam(
     ended: list[list[Hypothesis]] = [[] for _ in range(src.size(0))]
     limits = max_lengths.tolist()
     state = model.start(src, size)
-    banned = _to_tensor(options.banned_ids, src.device)
+    banned = torch.tensor(options.banned_ids, dtype=torch.int64, device=src.device)
     sentences = list(range(src.size(0)))  # which sentence each row of the batch is
     # All hypotheses of a sentence begin alike: one is enough until they differ.
     written = torch.full((src.size(0), 1, 1), options.bos_id, device=src.device)

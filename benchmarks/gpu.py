@@ -25,7 +25,8 @@ from transformer_cli.data.batches import plan_epoch
 from transformer_cli.data.sources import load_split, split_names
 from transformer_cli.data.token_arrays import EncodedText
 from transformer_cli.errors import TransformerCliError
-from transformer_cli.inference.translator import Translator
+from transformer_cli.inference.loading import load_torch_translator
+from transformer_cli.inference.translator import TorchTranslator
 from transformer_cli.model.device import choose_device
 from transformer_cli.model.transformer import build_model
 from transformer_cli.runs.directory import RunDirectory
@@ -217,16 +218,16 @@ def _decoding_section(amount: Amount, run: RunDirectory, device: torch.device) -
     header = ("search", "sentences/s, one at a time", "sentences/s, in batches", "tokens a batch")
     rows = []
     for precision in (torch.bfloat16, torch.float32):
-        translator = Translator.load(run, "best", device, precision)
+        translator = load_torch_translator(run, "best", device, precision)
         encode = translator.tokenizers.src.encode
         sources = [[*encode(line), EOS_ID] for line in lines]
         for beam_size, search in ((1, "greedy"), (BEAM_SIZE, f"beam {BEAM_SIZE}")):
-            searching = translator.searching(beam_size, batch_tokens=1)
+            searching = translator.with_search(beam_size, batch_tokens=1)
             alone = _sentences_per_second(searching, sources[: amount.alone])
             speeds = {}
             for tokens in amount.batches:
                 # A hypothesis of a beam takes as much of a batch as a sentence.
-                searching = translator.searching(beam_size, tokens * beam_size)
+                searching = translator.with_search(beam_size, tokens * beam_size)
                 speeds[tokens] = _sentences_per_second(searching, sources)
             best = max(speeds, key=lambda tokens: speeds[tokens])
             name = f"{search}, {str(precision).removeprefix('torch.')}"
@@ -241,7 +242,7 @@ def _decoding_section(amount: Amount, run: RunDirectory, device: torch.device) -
     return f"{conditions}\n\n{markdown_table(header, rows)}"
 
 
-def _sentences_per_second(translator: Translator, sources: Sequence[list[int]]) -> float:
+def _sentences_per_second(translator: TorchTranslator, sources: Sequence[list[int]]) -> float:
     for _ in range(2):  # the first pass allocates, and may pick kernels
         start = time.perf_counter()
         translator.translate_ids(sources)  # numbers on the host, so a GPU has finished

@@ -9,7 +9,7 @@ import torch
 
 from benchmarks.decoding_job import LENGTH_PENALTY, BatchSizes, Ids, Job, compete
 from benchmarks.rounds import THREADS
-from transformer_cli.inference.translator import Translator
+from transformer_cli.inference.loading import load_torch_translator
 from transformer_cli.runs.directory import RunDirectory
 
 # A hypothesis of a beam takes as much of a batch as a sentence.
@@ -20,14 +20,14 @@ def main(precision: torch.dtype, job_file: Path, outputs_file: Path) -> None:
     """Time greedy and beam search over the job's sentences."""
     torch.set_num_threads(THREADS)
     job = Job.load(job_file)
-    translator = Translator.load(
+    translator = load_torch_translator(
         RunDirectory(Path(job.run)), "best", torch.device("cpu"), precision
     )
     penalised = translator.decoding.model_copy(update={"length_penalty": LENGTH_PENALTY})
     translator = replace(translator, decoding=penalised)
 
     def translate(sentences: Sequence[int], beam_size: int, batch_tokens: int) -> list[Ids]:
-        searching = translator.searching(beam_size=beam_size, batch_tokens=batch_tokens)
+        searching = translator.with_search(beam_size=beam_size, batch_tokens=batch_tokens)
         return searching.translate_ids([job.sources[index] for index in sentences])
 
     compete(translate, job, range(len(job.sources)), SIZES, outputs_file)

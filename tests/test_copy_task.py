@@ -10,8 +10,9 @@ from transformer_cli.config.schema import Config
 from transformer_cli.config.yaml import load_config
 from transformer_cli.data.sources import load_split
 from transformer_cli.data.token_arrays import encode_text
-from transformer_cli.inference.evaluation import mean_loss
-from transformer_cli.inference.translator import Translator
+from transformer_cli.evaluation.evaluation import mean_loss
+from transformer_cli.inference.loading import load_torch_translator
+from transformer_cli.inference.translator import TorchTranslator
 from transformer_cli.model.transformer import build_model
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.text.tokenizer import fingerprint
@@ -52,21 +53,21 @@ def train(config: Config, run: RunDirectory) -> None:
 
 
 @pytest.fixture(scope="module")
-def translator(tmp_path_factory: pytest.TempPathFactory) -> Translator:
+def translator(tmp_path_factory: pytest.TempPathFactory) -> TorchTranslator:
     """What a shorter version of the shipped configuration learns, as read from disk."""
     run = RunDirectory(tmp_path_factory.mktemp("copy") / "run")
     train(load_config(SHIPPED, SMALLER), run)
-    return Translator.load(run, "last", CPU, torch.float32)
+    return load_torch_translator(run, "last", CPU, torch.float32)
 
 
 @pytest.mark.parametrize("beam_size", [1, 4])
-def test_unseen_lines_are_copied_exactly(translator: Translator, beam_size: int) -> None:
+def test_unseen_lines_are_copied_exactly(translator: TorchTranslator, beam_size: int) -> None:
     unseen = load_split(translator.config.data, "test")
     assert not set(unseen.src) & set(load_split(translator.config.data, "train").src)
-    assert translator.searching(beam_size=beam_size).translate(unseen.src) == unseen.tgt
+    assert translator.with_search(beam_size=beam_size).translate(unseen.src) == unseen.tgt
 
 
-def test_unseen_lines_are_expected(translator: Translator) -> None:
+def test_unseen_lines_are_expected(translator: TorchTranslator) -> None:
     unseen = load_split(translator.config.data, "test")
     encoded = encode_text(unseen, translator.tokenizers, lambda lines, _: lines)
-    assert mean_loss(translator.model, encoded, 1024, torch.float32) < 0.05
+    assert mean_loss(translator.engine.model, encoded, 1024, torch.float32) < 0.05

@@ -7,7 +7,7 @@ import torch
 
 from transformer_cli.config.yaml import load_config
 from transformer_cli.data.sources import load_split
-from transformer_cli.inference.translator import Translator
+from transformer_cli.inference.loading import load_torch_translator
 from transformer_cli.model.transformer import build_model
 from transformer_cli.model.weights import weights_of
 from transformer_cli.runs.checkpoint import Checkpoint, find_checkpoint, save_checkpoint
@@ -67,8 +67,8 @@ def test_translations_are_those_of_the_cpu(
     run, _ = run_and_losses
     lines = load_split(CONFIG.data, "test").src
     on_cpu, on_gpu = (
-        Translator.load(run, "last", device, torch.float32)
-        .searching(beam_size=beam_size)
+        load_torch_translator(run, "last", device, torch.float32)
+        .with_search(beam_size=beam_size)
         .translate(lines)
         for device in (CPU, CUDA)
     )
@@ -84,7 +84,7 @@ def test_training_goes_on_from_a_gpus_checkpoint_on_the_cpu(
     config = CONFIG.model_copy(
         update={"training": CONFIG.training.model_copy(update={"max_steps": 201})}
     )
-    model = Translator.load(run, "last", CPU, torch.float32).model
+    model = load_torch_translator(run, "last", CPU, torch.float32).engine.model
     trainer = Trainer(model, text_to_train_on(config, prepared.train), config, torch.float32)
     checkpoint = Checkpoint.open(
         find_checkpoint(run.checkpoints, "last"), fingerprint(run.tokenizer)

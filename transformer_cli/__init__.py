@@ -2,7 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-__version__ = "0.1.0"
+from transformer_cli.version import __version__
+
 __all__ = ["TransformerCliError", "Translator", "__version__"]
 
 if TYPE_CHECKING:

@@ -12,7 +12,8 @@ import torch
 
 from transformer_cli.config.choices import MOST_THREADS, DeviceName, PrecisionName
 from transformer_cli.errors import InputError, UsageError
-from transformer_cli.inference import translator
+from transformer_cli.inference.loading import load_torch_translator
+from transformer_cli.inference.translator import TorchTranslator
 from transformer_cli.model.device import choose_device, choose_precision, use_threads
 from transformer_cli.runs.directory import RunDirectory
 
@@ -23,8 +24,8 @@ class Translator:
     Several threads may use one: they take turns.
     """
 
-    def __init__(self, of_run: translator.Translator) -> None:
-        self._of_run = of_run
+    def __init__(self, translator: TorchTranslator) -> None:
+        self._translator = translator
         self._turn = threading.Lock()
 
     @classmethod
@@ -55,27 +56,27 @@ class Translator:
         ):
             if value not in choices:
                 raise UsageError(f"load: {name}: expected one of {choices}, found {value!r}")
-        _refuse_less_than_one("load: threads", threads)
+        _check_at_least_one("load: threads", threads)
         if threads is not None and threads > MOST_THREADS:
             raise UsageError(f"load: threads: expected at most {MOST_THREADS}, found {threads}")
         use_threads(threads)
         chosen = choose_device(device)
         # A model is made with random weights first: that is not to touch the caller's generator.
         with torch.random.fork_rng(devices=[chosen] if chosen.type == "cuda" else []):
-            of_run = translator.Translator.load(
+            translator = load_torch_translator(
                 RunDirectory(Path(path)), checkpoint, chosen, choose_precision(precision, chosen)
             )
-        return cls(of_run)
+        return cls(translator)
 
     @property
     def src_lang(self) -> str:
-        """The language translated from, as in 'de'."""
-        return self._of_run.config.data.src_lang
+        """Source language, as in 'de'."""
+        return self._translator.config.data.src_lang
 
     @property
     def tgt_lang(self) -> str:
-        """The language translated into."""
-        return self._of_run.config.data.tgt_lang
+        """Target language."""
+        return self._translator.config.data.tgt_lang
 
     def translate(
         self,
@@ -111,12 +112,12 @@ class Translator:
                     f"translate: line {number} cannot be written as UTF-8 ({error.reason}); "
                     "read it with another encoding"
                 ) from error
-        _refuse_less_than_one("translate: beam_size", beam_size)
-        _refuse_less_than_one("translate: batch_tokens", batch_tokens)
+        _check_at_least_one("translate: beam_size", beam_size)
+        _check_at_least_one("translate: batch_tokens", batch_tokens)
         with self._turn:
-            return self._of_run.searching(beam_size, batch_tokens).translate(lines)
+            return self._translator.with_search(beam_size, batch_tokens).translate(lines)
 
 
-def _refuse_less_than_one(name: str, value: int | None) -> None:
+def _check_at_least_one(name: str, value: int | None) -> None:
     if value is not None and value < 1:
         raise UsageError(f"{name}: expected at least 1, found {value}")

@@ -40,7 +40,7 @@ _PRELOADED = [
     "transformer_cli.cli",
     "transformer_cli.cli.training_setup",
     "transformer_cli.config.yaml",
-    "transformer_cli.inference.comparison",
+    "transformer_cli.evaluation.comparison",
     "transformer_cli.training.curves",
 ]
 _forks = multiprocessing.get_context("forkserver")

@@ -257,7 +257,7 @@ def test_a_place_that_cannot_be_written_is_said_before_the_work(
 
 
 def _with_a_read_only_disk() -> None:
-    from transformer_cli.inference import evaluation
+    from transformer_cli.evaluation import evaluation
 
     def refuse(*_: object, **__: object) -> None:
         raise OSError(errno.EROFS, os.strerror(errno.EROFS))

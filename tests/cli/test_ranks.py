@@ -343,18 +343,18 @@ def test_torchrun_stops_a_training_with_a_checkpoint(
 
 def interrupt_a_validation(which: int, rank: int) -> None:
     """Have a rank be asked to stop in its second validation, whose end is not worth waiting for."""
-    from transformer_cli.inference import batching
+    from transformer_cli.inference import torch_engine
 
     if rank == which:
-        signal_at("transformer_cli.inference.batching", "search", 2, signal.SIGTERM)
-    search = vars(batching)["search"]
+        signal_at("transformer_cli.inference.torch_engine", "search", 2, signal.SIGTERM)
+    search = vars(torch_engine)["search"]
     searches = iter(range(1, 100))
 
     def slow(*arguments: Any) -> Any:
         assert next(searches) <= 2, "translated on"
         return search(*arguments)
 
-    vars(batching)["search"] = slow
+    vars(torch_engine)["search"] = slow
 
 
 @pytest.mark.parametrize("rank", [0, 1])

@@ -12,6 +12,7 @@ import pytest
 from cli.conftest import Training
 from cli.process import PATIENCE, assert_refused, run, run_anew, signal_at, start
 
+TRANSLATOR = "transformer_cli.inference.translator:TextTranslator"
 # Blank lines cost nothing, so that a text of more lines than are read at a time is soon translated.
 LONG = b"1 2 3 4\n" + b"\n" * 4998
 
@@ -101,7 +102,7 @@ def test_a_signal_midway_leaves_no_output(
     training: Training, tmp_path: Path, number: int, code: int
 ) -> None:
     target = tmp_path / "out.txt"
-    end = partial(signal_at, "transformer_cli.inference.stream", "translate_lines", 2, number)
+    end = partial(signal_at, TRANSLATOR, "translate_lines", 2, number)
     finished = run("translate", training.run, "-o", target, stdin=LONG, before=end)
     assert finished.code == code
     assert finished.out == ""

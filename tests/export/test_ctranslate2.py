@@ -23,17 +23,12 @@ from transformer_cli.config.schema import (
 from transformer_cli.config.yaml import dump_config
 from transformer_cli.data.batches import pad_rows
 from transformer_cli.errors import CheckpointError, TransformerCliError, UsageError
-from transformer_cli.export.ctranslate2 import (
-    ctranslate2_translator,
-    model_spec,
-    write_ctranslate2,
-)
-from transformer_cli.inference.ctranslate2_engine import (
-    SINUSOIDS,
-    CTranslate2Translator,
-)
+from transformer_cli.export.ctranslate2 import build_spec, write_ctranslate2
+from transformer_cli.inference.ctranslate2_engine import SINUSOIDS, CTranslate2Engine
+from transformer_cli.inference.loading import load_ctranslate2_translator, load_torch_translator
 from transformer_cli.inference.search import SearchOptions, search
-from transformer_cli.inference.translator import Translator
+from transformer_cli.inference.torch_engine import TorchEngine
+from transformer_cli.inference.translator import TextTranslator, TorchTranslator
 from transformer_cli.model.transformer import Transformer, build_model
 from transformer_cli.model.weights import weights_of
 from transformer_cli.runs.checkpoint import save_checkpoint
@@ -116,7 +111,7 @@ def random_trained(model: Transformer | None = None, **form: Any) -> Trained:
 
 
 def converted(trained: Trained, directory: Path, quantization: str = "float32") -> Any:
-    spec = model_spec(trained)
+    spec = build_spec(trained)
     spec.validate()
     spec.optimize(quantization)
     directory.mkdir()
@@ -197,7 +192,7 @@ def test_exporting_changes_no_weight_of_the_model() -> None:
     trained = random_trained(tying="all")
     before = {name: weight.clone() for name, weight in weights_of(trained.model).items()}
     for quantization in ("int8", "int16", "float16"):
-        spec = model_spec(trained)
+        spec = build_spec(trained)
         spec.validate()
         spec.optimize(quantization)
     for name, weight in weights_of(trained.model).items():
@@ -229,16 +224,21 @@ def test_tokens_have_one_name_each_in_the_order_of_their_ids(tmp_path: Path) -> 
 # --- searching ------------------------------------------------------------------------------------
 
 
-def both(directory: Path, model: Transformer | None = None, **form: Any) -> tuple[Translator, ...]:
+def both(
+    directory: Path, model: Transformer | None = None, **form: Any
+) -> tuple[TorchTranslator, TextTranslator[CTranslate2Engine]]:
     """Our translator and CTranslate2's, of the same random model."""
     trained = random_trained(model, **form)
     engine = converted(trained, directory)
     names = names_of(range(SIZE), directory)
-    common = (trained.tokenizers, trained.config, DecodingConfig(), torch.float32)
+    common = (trained.tokenizers, trained.config, DecodingConfig())
+    model_config = trained.config.model
+    learned = model_config.positions == "learned"
+    most = model_config.max_positions if learned else SINUSOIDS
     ids = {name: number for number, name in enumerate(names)}
     return (
-        Translator(trained.model, *common),
-        CTranslate2Translator(trained.model, *common, engine=engine, src_names=names, tgt_ids=ids),
+        TextTranslator(TorchEngine(trained.model, torch.float32), *common),
+        TextTranslator(CTranslate2Engine(engine, names, ids, most), *common),
     )
 
 
@@ -257,10 +257,9 @@ def test_text_is_translated_alike(beam_size: int, end_bias: float, tmp_path: Pat
     favour(model, EOS_ID, end_bias)
     favour(model, BANNED, -100.0)  # what is never written has no probability in beam search either
     finished: list[int] = []
-    ours, theirs = (
-        each.searching(beam_size, batch_tokens=40 * beam_size)
-        for each in both(tmp_path / "exported", model)
-    )
+    ours, theirs = both(tmp_path / "exported", model)
+    ours = ours.with_search(beam_size, batch_tokens=40 * beam_size)
+    theirs = theirs.with_search(beam_size, batch_tokens=40 * beam_size)
     # Two source lengths or more in a batch: some are searched beyond their own limit.
     outputs = theirs.translate(LINES, finished.append)
     assert outputs == ours.translate(LINES)
@@ -273,7 +272,7 @@ def test_text_is_translated_alike(beam_size: int, end_bias: float, tmp_path: Pat
 
 def test_giving_up_leaves_the_rest_empty(tmp_path: Path) -> None:
     _, theirs = both(tmp_path / "exported")
-    assert theirs.translate(LINES, give_up=lambda: True) == [""] * len(LINES)
+    assert theirs.translate(LINES, should_stop=lambda: True) == [""] * len(LINES)
 
 
 def test_the_longest_source_and_output_have_positions(tmp_path: Path) -> None:
@@ -282,9 +281,8 @@ def test_the_longest_source_and_output_have_positions(tmp_path: Path) -> None:
     assert max(LONGEST_SOURCE + 1, longest_output) <= SINUSOIDS
     line = " ".join(["5", "9", "11", "30"] * (LONGEST_SOURCE // 4))
     assert ours.longest_source == theirs.longest_source == LONGEST_SOURCE
-    limited = (each.searching(max_length=4) for each in (ours, theirs))
-    first, second = (each.translate([line]) for each in limited)
-    assert first == second
+    first = ours.with_search(max_length=4).translate([line])
+    assert theirs.with_search(max_length=4).translate([line]) == first
     endless = replace(theirs, decoding=DecodingConfig(max_length_ratio=1000.0))
     assert len(endless.translate(["5 6 7"])[0].split()) <= SINUSOIDS
 
@@ -335,15 +333,16 @@ def exported(run: RunDirectory, directory: Path) -> Path:
     return directory
 
 
-def opened(path: Path, precision: PrecisionName = "auto") -> CTranslate2Translator:
-    return ctranslate2_translator(path, "best", torch.device("cpu"), precision)
+def opened(path: Path, precision: PrecisionName = "auto") -> TextTranslator[CTranslate2Engine]:
+    run, cpu = RunDirectory(path), torch.device("cpu")
+    return load_ctranslate2_translator(run, "best", cpu, precision, write_ctranslate2)
 
 
 @pytest.mark.parametrize("joint", [True, False])
 def test_a_run_and_what_is_exported_of_it_translate_alike(joint: bool, tmp_path: Path) -> None:
     run = subword_run(tmp_path / "run", joint)
     before = sorted(run.path.rglob("*"))
-    ours = Translator.load(run, "best", torch.device("cpu"), torch.float32)
+    ours = load_torch_translator(run, "best", torch.device("cpu"), torch.float32)
     expected = ours.translate(TEXT)
     assert len(set(expected)) == 3, "the case is too easy"
     directory = exported(run, tmp_path / "exported")
@@ -351,8 +350,8 @@ def test_a_run_and_what_is_exported_of_it_translate_alike(joint: bool, tmp_path:
     assert of_run.translate(TEXT) == of_export.translate(TEXT) == expected
     assert sorted(run.path.rglob("*")) == before
     assert of_run.checkpoint == ours.checkpoint
-    assert of_run.terms["engine"] == "ctranslate2"
-    assert of_run.terms != ours.terms
+    assert of_run.settings_fingerprint["engine"] == "ctranslate2"
+    assert of_run.settings_fingerprint != ours.settings_fingerprint
 
 
 def test_what_is_exported_has_files_that_others_read(tmp_path: Path) -> None:
@@ -384,7 +383,7 @@ def test_the_documented_snippet_translates(
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {}
     exec(snippet, names)
-    ours = Translator.load(run, "best", torch.device("cpu"), torch.float32)
+    ours = load_torch_translator(run, "best", torch.device("cpu"), torch.float32)
     endless = replace(ours, decoding=DecodingConfig(max_length_ratio=1000.0), max_length=256)
     assert capsys.readouterr().out == f"{endless.translate(names['lines'])}\n"
 
@@ -417,7 +416,5 @@ def test_what_cannot_be_is_refused(tmp_path: Path) -> None:
     directory = exported(run, tmp_path / "exported")
     if "bfloat16" not in ctranslate2.get_supported_compute_types("cpu"):
         for path in (run.path, directory):
-            with pytest.raises(UsageError, match=r"--engine ctranslate2: .*bfloat16"):
+            with pytest.raises(UsageError, match="bfloat16"):
                 opened(path, "bfloat16")
-    with pytest.raises(UsageError, match=r"--checkpoint last: .* one exported model"):
-        ctranslate2_translator(directory, "last", torch.device("cpu"), "auto")

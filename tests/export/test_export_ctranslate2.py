@@ -99,7 +99,12 @@ def test_an_exported_model_is_no_run(directory: Path, tmp_path: Path) -> None:
     for command in (("evaluate", directory), ("translate", directory, "--engine", "torch")):
         assert_refused(run(*command), 1, f"{directory}: is exported for CTranslate2")
     finished = run("translate", directory, "--checkpoint", "last")
-    assert_refused(finished, 2, "--checkpoint last", "one exported model")
+    assert_refused(finished, 2, f"--checkpoint last: {directory} holds one exported model")
+    import ctranslate2  # not above: a test has it missing
+
+    if "bfloat16" not in ctranslate2.get_supported_compute_types("cpu"):
+        finished = run("translate", directory, "--precision", "bfloat16")
+        assert_refused(finished, 2, "--engine ctranslate2: ", "bfloat16")
     assert_refused(export(directory, tmp_path / "new"), 1, "is exported for CTranslate2")
 
 

@@ -15,7 +15,7 @@ from cli.process import assert_refused, run
 
 from transformer_cli.config.yaml import load_config
 from transformer_cli.files import sha256
-from transformer_cli.inference.translator import Translator
+from transformer_cli.inference.loading import load_torch_translator
 from transformer_cli.model.transformer import Transformer, build_model
 from transformer_cli.model.weights import weights_of
 from transformer_cli.runs.checkpoint import save_checkpoint
@@ -158,11 +158,11 @@ def test_the_documented_search_writes_what_ours_does(
     monkeypatch.chdir(sessions.directory.parent)
     names: dict[str, Any] = {}
     exec(snippet, names)
-    translator = Translator.load(
+    translator = load_torch_translator(
         RunDirectory(training.run), "best", torch.device("cpu"), torch.float32
     )
     sizes = [1, 4, 4, 2, 7, 12, 3]
-    sources = [rows((1, size), translator.model.tgt_size)[0].tolist() for size in sizes]
+    sources = [rows((1, size), translator.engine.model.tgt_size)[0].tolist() for size in sizes]
     expected = translator.translate_ids([[*ids, EOS_ID] for ids in sources])
     assert names["greedy"](sources) == expected
     assert [names["greedy"]([ids])[0] for ids in sources] == expected
@@ -178,7 +178,7 @@ def test_the_documented_use_of_subwords_works(
     names: dict[str, Any] = {}
     for snippet in re.findall(r"```python\n(.*?)```", DOCUMENT.read_text(), re.DOTALL):
         exec(snippet, names)
-    translator = Translator.load(source, "best", torch.device("cpu"), torch.float32)
+    translator = load_torch_translator(source, "best", torch.device("cpu"), torch.float32)
     assert capsys.readouterr().out == f"{translator.translate(names['lines'])}\n"
     # A model that knows nothing writes up to the limits, which differ.
     sources = [[7], [5, 6, 7, 8], [9] * 12]

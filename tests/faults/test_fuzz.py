@@ -27,8 +27,9 @@ from transformer_cli.config.schema import (
 from transformer_cli.config.yaml import dump_config, load_config
 from transformer_cli.data.corpus import decode_lines
 from transformer_cli.errors import ConfigError, CorpusError, UsageError
-from transformer_cli.inference.lines import CutLine
-from transformer_cli.inference.translator import Translator
+from transformer_cli.inference.lines import LongLine
+from transformer_cli.inference.torch_engine import TorchEngine
+from transformer_cli.inference.translator import TextTranslator, TorchTranslator
 from transformer_cli.model.transformer import build_model
 from transformer_cli.text.kinds.sentencepiece import learn_model
 from transformer_cli.text.kinds.sentencepiece_file import SentencePieceTokenizer
@@ -238,7 +239,7 @@ KINDS = [*LANGUAGES, "bpe-bytes", "unigram-bytes-lower", "bpe", "unigram"]
 
 
 @cache
-def translator(kind: str) -> Translator:
+def translator(kind: str) -> TorchTranslator:
     config = Config(
         data=CopyData(kind="copy"),
         tokenizer=WordsConfig(kind="words"),
@@ -257,7 +258,8 @@ def translator(kind: str) -> Translator:
     both = Tokenizers(tokenizer(kind), tokenizer(kind))
     model = build_model(config.model, both.src.size, both.tgt.size, PAD_ID, 1).eval()
     decoding = DecodingConfig(beam_size=2 if kind in ("fr", "unigram") else 1)
-    return Translator(model, both, config, decoding, torch.float32, max_length=3)
+    engine = TorchEngine(model, torch.float32)
+    return TextTranslator(engine, both, config, decoding, max_length=3)
 
 
 @pytest.mark.parametrize("count", cases(80, 2500))
@@ -270,11 +272,11 @@ def test_any_lines_are_translated_one_by_one(count: int) -> None:
         lines = list(decode_lines(data, "in.txt", "replace"))
         # A byte order mark alone is no line.
         assert len(lines) in ((len(data), len(data) - 1) if data else (0,))
-        cuts: list[CutLine] = []
-        found = translator(kind).translate(lines, on_cut=cuts.append)
+        cuts: list[LongLine] = []
+        found = translator(kind).translate(lines, on_long_line=cuts.append)
         assert len(found) == len(lines)
         assert not any("\n" in line for line in found)
-        assert all(1 <= cut.line <= len(lines) and cut.pieces > 1 for cut in cuts)
+        assert all(1 <= cut.line <= len(lines) and cut.chunks > 1 for cut in cuts)
         assert all("\n" not in str(cut) for cut in cuts)
         try:
             assert list(decode_lines(data, "in.txt")) == lines

@@ -4,17 +4,18 @@ from dataclasses import replace
 
 import pytest
 import torch
-from translators import MAX_POSITIONS, numbers, random_translator
 
+from inference.translators import MAX_POSITIONS, numbers, random_translator
 from transformer_cli.errors import InputError
-from transformer_cli.inference.attention import attention_maps
+from transformer_cli.inference.attention_maps import compute_attention_maps
 from transformer_cli.text.vocabulary import EOS_ID
 
 
 @pytest.mark.parametrize("precision", [torch.float32, torch.bfloat16], ids=str)
 def test_rows_are_steps_and_columns_what_they_look_at(precision: torch.dtype) -> None:
-    translator = replace(random_translator(), precision=precision)
-    maps = attention_maps(translator, "5 6 7 8")
+    translator = random_translator()
+    translator = replace(translator, engine=replace(translator.engine, precision=precision))
+    maps = compute_attention_maps(translator, "5 6 7 8")
     (written,) = translator.translate_ids([[5, 6, 7, 8, EOS_ID]])
     assert written, "the case is too easy"
     end = translator.tokenizers.tgt.token(EOS_ID)
@@ -32,27 +33,29 @@ def test_rows_are_steps_and_columns_what_they_look_at(precision: torch.dtype) ->
 
 def test_a_later_token_does_not_change_earlier_steps() -> None:
     translator = random_translator()
-    long, short = (attention_maps(translator, "5 6 7", [9, 8, 7, 6][:n]).cross for n in (4, 2))
+    long, short = (
+        compute_attention_maps(translator, "5 6 7", [9, 8, 7, 6][:n]).cross for n in (4, 2)
+    )
     assert torch.allclose(long[:, :, :3], short[:, :, :3], atol=1e-6)
 
 
 def test_a_blank_line_is_its_end_mark() -> None:
-    maps = attention_maps(random_translator(), " ")
+    maps = compute_attention_maps(random_translator(), " ")
     assert len(maps.src_tokens) == len(maps.tgt_tokens) == 1
 
 
 def test_learned_positions_leave_one_for_the_end_mark() -> None:
     translator = random_translator(end_bias=-1e4, positions="learned")
-    maps = attention_maps(translator, "5 6")
+    maps = compute_attention_maps(translator, "5 6")
     assert len(maps.tgt_tokens) == MAX_POSITIONS
     with pytest.raises(InputError, match=r"^the line has 12 tokens, and at most 11 are"):
-        attention_maps(translator, numbers(12))
+        compute_attention_maps(translator, numbers(12))
     with pytest.raises(InputError, match=r"^the translation has 12 tokens, and at most 11 can"):
-        attention_maps(translator, "5 6", [5] * 12)
+        compute_attention_maps(translator, "5 6", [5] * 12)
 
 
 def test_the_model_is_as_it_was() -> None:
     translator = random_translator()
     before = translator.translate(["5 6 7"])
-    attention_maps(translator, "5 6 7")
+    compute_attention_maps(translator, "5 6 7")
     assert translator.translate(["5 6 7"]) == before

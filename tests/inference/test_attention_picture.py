@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-from transformer_cli.inference.attention import AttentionMaps
-from transformer_cli.inference.attention_picture import Panels, chosen_maps, draw
+from transformer_cli.inference.attention_maps import AttentionMaps
+from transformer_cli.inference.attention_picture import Panels, draw, select_panels
 
 MAPS = AttentionMaps(
     ["▁Ein", "▁Hu", "nd", "<EOS>"],
@@ -20,17 +20,17 @@ MAPS = AttentionMaps(
 
 
 def test_layers_are_means_of_heads_unless_asked_for() -> None:
-    panels = chosen_maps(MAPS, "cross", None, None)
+    panels = select_panels(MAPS, "cross", None, None)
     assert panels.columns == ["Ein", "Hu", "nd", "(end)"]
     assert panels.rows == ["A", "dog", "(end)"]
     assert list(panels.weights) == ["layer 1", "layer 2"]
     assert panels.weights["layer 2"] == pytest.approx(MAPS.cross[1].mean(dim=0).numpy())
-    one = chosen_maps(MAPS, "encoder", 2, 3)
+    one = select_panels(MAPS, "encoder", 2, 3)
     assert list(one.weights) == ["layer 2, head 3"]
     assert (one.weights["layer 2, head 3"] == MAPS.encoder[1, 2].numpy()).all()
-    assert len(chosen_maps(MAPS, "cross", 1, None).weights) == 3
-    assert len(chosen_maps(MAPS, "cross", None, 1).weights) == 2
-    assert chosen_maps(MAPS, "decoder", None, None).columns == ["(begin)", "A", "dog"]
+    assert len(select_panels(MAPS, "cross", 1, None).weights) == 3
+    assert len(select_panels(MAPS, "cross", None, 1).weights) == 2
+    assert select_panels(MAPS, "decoder", None, None).columns == ["(begin)", "A", "dog"]
 
 
 def test_any_script_and_any_sign_is_drawn_without_a_word(
@@ -55,5 +55,5 @@ def test_long_sentences_make_no_giant_picture(tmp_path: Path) -> None:
 
 def test_the_same_picture_has_the_same_bytes(tmp_path: Path) -> None:
     for name in ("a.svg", "b.svg"):
-        draw(chosen_maps(MAPS, "cross", None, None), tmp_path / name)
+        draw(select_panels(MAPS, "cross", None, None), tmp_path / name)
     assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()

@@ -1,16 +1,16 @@
 """Lines in all forms: the n best, given starts, alignments, unknown words, cut lines."""
 
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 import torch
-from translators import LINES, numbers, random_translator
 
+from inference.translators import LINES, numbers, random_translator
 from transformer_cli.errors import UsageError
-from transformer_cli.inference.alignment import aligned_sources, word_numbers
-from transformer_cli.inference.attention import attention_maps
-from transformer_cli.inference.lines import translate_lines
-from transformer_cli.inference.translator import Translator
+from transformer_cli.inference.alignment import align_tokens, map_tokens_to_words
+from transformer_cli.inference.attention_maps import compute_attention_maps
+from transformer_cli.inference.translator import TorchTranslator
 from transformer_cli.text.kinds.words import SpacyWords, WordsTokenizer
 from transformer_cli.text.tokenizer import Tokenizers
 from transformer_cli.text.vocabulary import EOS_ID, UNK_ID, Vocabulary
@@ -18,9 +18,9 @@ from transformer_cli.text.vocabulary import EOS_ID, UNK_ID, Vocabulary
 
 @pytest.mark.parametrize("n_best", [1, 2, 9])
 def test_the_n_best_come_with_falling_scores(n_best: int) -> None:
-    translator = random_translator(end_bias=4.0).searching(beam_size=3)
+    translator = random_translator(end_bias=4.0).with_search(beam_size=3)
     lines = ["", *LINES]
-    found = translate_lines(translator, lines, n_best=n_best)
+    found = translator.translate_lines(lines, n_best=n_best)
     assert [each[0].text for each in found] == translator.translate(lines)
     assert [(each.text, each.score) for each in found[0]] == [("", 0.0)]
     assert max(map(len, found)) == min(3, n_best)
@@ -29,66 +29,67 @@ def test_the_n_best_come_with_falling_scores(n_best: int) -> None:
 
 
 def test_the_n_best_of_cut_lines_come_with_falling_scores() -> None:
-    translator = random_translator(end_bias=4.0, positions="learned").searching(beam_size=4)
-    translator.decoding = translator.decoding.model_copy(update={"length_penalty": 3.0})
+    translator = random_translator(end_bias=4.0, positions="learned").with_search(beam_size=4)
+    decoding = translator.decoding.model_copy(update={"length_penalty": 3.0})
+    translator = replace(translator, decoding=decoding)
     lines = [numbers(count) for count in range(12, 40)]
-    found = translate_lines(translator, lines, n_best=4)
+    found = translator.translate_lines(lines, n_best=4)
     assert [each[0].text for each in found] == translator.translate(lines)
     scores = [[each.score for each in of_line] for of_line in found]
     assert scores == [sorted(of_line, reverse=True) for of_line in scores]
-    (line, *_), (piece, *_) = translate_lines(translator, [numbers(12), numbers(6)])
+    (line, *_), (piece, *_) = translator.translate_lines([numbers(12), numbers(6)])
     assert line.score == pytest.approx(2 * piece.score)
 
 
 @pytest.mark.parametrize("beam_size", [1, 3])
 def test_translations_begin_with_their_prefixes_whatever_the_batch(beam_size: int) -> None:
-    translator = random_translator().searching(beam_size=beam_size, max_length=6)
+    translator = random_translator().with_search(beam_size=beam_size, max_length=6)
     prefixes = ["9 4", "", " 7 ", "5 5 5", "", "12", "8"]
-    together = translate_lines(translator, LINES, prefixes)
+    together = translator.translate_lines(LINES, prefixes)
     for line, prefix, (best, *_) in zip(LINES, prefixes, together, strict=True):
         assert best.text.split()[: len(prefix.split())] == prefix.split()
-        assert translate_lines(translator, [line], [prefix])[0][0].text == best.text
-    assert translate_lines(translator, LINES, [""] * 7) == translate_lines(translator, LINES)
+        assert translator.translate_lines([line], [prefix])[0][0].text == best.text
+    assert translator.translate_lines(LINES, [""] * 7) == translator.translate_lines(LINES)
 
 
 def test_the_first_words_of_a_translation_lead_to_it() -> None:
-    translator = random_translator().searching(max_length=6)
+    translator = random_translator().with_search(max_length=6)
     whole = translator.translate(LINES)
     starts = [" ".join(text.split()[:2]) for text in whole]
-    assert [best.text for best, *_ in translate_lines(translator, LINES, starts)] == whole
+    assert [best.text for best, *_ in translator.translate_lines(LINES, starts)] == whole
 
 
 def test_a_prefix_starts_a_long_line_once_and_leaves_a_blank_one_blank() -> None:
     translator = random_translator(positions="learned")
-    (long,), (blank,) = translate_lines(translator, [numbers(30), " "], ["9 9", "9 9"])
+    (long,), (blank,) = translator.translate_lines([numbers(30), " "], ["9 9", "9 9"])
     assert long.text.startswith("9 9 ")
     assert blank.text == ""
 
 
-def test_links_are_where_the_mean_of_all_heads_looks_most() -> None:
-    translator = random_translator().searching(max_length=6)
-    found = translate_lines(translator, LINES, linked=True)
+def test_alignments_are_where_the_mean_of_all_heads_looks_most() -> None:
+    translator = random_translator().with_search(max_length=6)
+    found = translator.translate_lines(LINES, with_alignments=True)
     for line, (best, *_) in zip(LINES, found, strict=True):
         ids = [int(word) for word in best.text.split()]
-        cross = attention_maps(translator, line, ids).cross.mean(dim=(0, 1))
+        cross = compute_attention_maps(translator, line, ids).cross.mean(dim=(0, 1))
         aligned = cross[:-1, :-1].argmax(dim=1).tolist()
-        assert best.links == tuple(sorted((src, tgt) for tgt, src in enumerate(aligned)))
-    assert Counter(bool(best.links) for best, *_ in found)[True] >= 5, "the case is too easy"
+        assert best.alignment == tuple(sorted((src, tgt) for tgt, src in enumerate(aligned)))
+    assert Counter(bool(best.alignment) for best, *_ in found)[True] >= 5, "the case is too easy"
 
 
-def test_links_of_a_cut_line_are_those_of_its_pieces() -> None:
+def test_alignments_of_a_cut_line_are_those_of_its_pieces() -> None:
     translator = random_translator(positions="learned")
-    (whole,), (piece,) = translate_lines(translator, [numbers(12), numbers(6)], linked=True)
+    (whole,), (piece,) = translator.translate_lines([numbers(12), numbers(6)], with_alignments=True)
     length = len(piece.text.split())
-    second = [(src + 6, tgt + length) for src, tgt in piece.links]
-    assert list(whole.links) == sorted([*piece.links, *second])
+    second = [(src + 6, tgt + length) for src, tgt in piece.alignment]
+    assert list(whole.alignment) == sorted([*piece.alignment, *second])
 
 
 def test_empty_translations_are_aligned_to_nothing() -> None:
-    model = random_translator().model
-    found = aligned_sources(model, [[5, EOS_ID], [5, 6, EOS_ID]], [[], [7]], 9, torch.float32)
+    model = random_translator().engine.model
+    found = align_tokens(model, [[5, EOS_ID], [5, 6, EOS_ID]], [[], [7]], 9, torch.float32)
     assert [len(each) for each in found] == [0, 1]
-    assert aligned_sources(model, [], [], 9, torch.float32) == []
+    assert align_tokens(model, [], [], 9, torch.float32) == []
 
 
 @pytest.mark.parametrize(
@@ -108,18 +109,17 @@ def test_empty_translations_are_aligned_to_nothing() -> None:
     ],
 )
 def test_tokens_are_found_in_words(text: str, tokens: list[str], expected: list[int]) -> None:
-    assert word_numbers(text, tokens) == expected
+    assert map_tokens_to_words(text, tokens) == expected
 
 
 # --- unknown words --------------------------------------------------------------------------------
 
 
-def unsure_translator(lowercase: bool = False) -> Translator:
+def unsure_translator(lowercase: bool = False) -> TorchTranslator:
     """A translator of words that would write nothing but unknown ones, of random attention."""
-    translator = random_translator(favoured=(UNK_ID,), end_bias=-1e4).searching(max_length=4)
+    translator = random_translator(favoured=(UNK_ID,), end_bias=-1e4).with_search(max_length=4)
     words = WordsTokenizer(SpacyWords("xx", "de", lowercase), Vocabulary("abcdefghij"))
-    translator.tokenizers = Tokenizers(words, words)
-    return translator
+    return replace(translator, tokenizers=Tokenizers(words, words))
 
 
 @pytest.mark.parametrize("lowercase", [False, True])
@@ -127,9 +127,11 @@ def test_unknown_words_are_taken_from_where_the_model_looks(lowercase: bool) -> 
     translator = unsure_translator(lowercase)
     assert "<unk>" not in translator.translate(["Xaver a Yvonne"])[0]
     line = "Xaver a Yvonne Zita"
-    (best,) = translate_lines(translator.replacing_unknown(), [line], linked=True)[0]
+    (best,) = translator.with_unk_replacement().translate_lines([line], with_alignments=True)[0]
     shown = line.lower() if lowercase else line
-    assert best.text.split() == [shown.split()[src] for src, _ in sorted(best.links, key=by_target)]
+    assert best.text.split() == [
+        shown.split()[src] for src, _ in sorted(best.alignment, key=by_target)
+    ]
     assert len(best.text.split()) == 4
 
 
@@ -138,17 +140,20 @@ def by_target(link: tuple[int, int]) -> int:
 
 
 def test_unknown_words_of_a_prefix_stay_as_they_were_given() -> None:
-    translator = unsure_translator().replacing_unknown()
-    (best,) = translate_lines(translator, ["a Xaver"], ["Qu  b"])[0]
+    translator = unsure_translator().with_unk_replacement()
+    (best,) = translator.translate_lines(["a Xaver"], ["Qu  b"])[0]
     assert best.text.startswith("Qu  b ")
     assert "<unk>" not in best.text
-    (kept,) = translate_lines(unsure_translator(), ["a Xaver"], ["Qu  b"])[0]
+    (kept,) = unsure_translator().translate_lines(["a Xaver"], ["Qu  b"])[0]
     assert kept.text.startswith("Qu  b ")
 
 
-def test_replacing_is_a_term_and_refused_without_words() -> None:
+def test_replacing_is_in_the_fingerprint_and_refused_without_words() -> None:
     translator = unsure_translator()
-    assert "replace_unk" not in translator.terms
-    assert translator.replacing_unknown().terms["replace_unk"] == "True"
-    with pytest.raises(UsageError, match=r"^--replace-unk: is for models of whole words"):
-        random_translator().replacing_unknown()
+    assert "replace_unk" not in translator.settings_fingerprint
+    assert translator.with_unk_replacement().settings_fingerprint["replace_unk"] == "True"
+    with pytest.raises(
+        UsageError,
+        match=r"^is for models of whole words; .* which make up any word$",
+    ):
+        random_translator().with_unk_replacement()

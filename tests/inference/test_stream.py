@@ -3,11 +3,11 @@
 from collections.abc import Iterable, Iterator
 
 import pytest
-from translators import LINES, numbers, random_translator
 
+from inference.translators import LINES, numbers, random_translator
 from transformer_cli.errors import InputError
-from transformer_cli.inference.lines import CutLine
-from transformer_cli.inference.stream import translate_stream, with_prefixes
+from transformer_cli.inference.lines import LongLine
+from transformer_cli.inference.stream import TranslatedLine, translate_stream, with_prefixes
 
 
 def unforced(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
@@ -19,11 +19,11 @@ def unforced(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
 
 @pytest.mark.parametrize("count", [0, 1, 2, 3, 4, 6, 7])
 def test_a_stream_gives_a_line_for_a_line(count: int) -> None:
-    translator = random_translator().searching(max_length=4)
+    translator = random_translator().with_search(max_length=4)
     lines = LINES[:count]
     expected = translator.translate(lines)
     records = translate_stream(translator, unforced(iter(lines)), chunk_lines=3)
-    assert list(records) == [[text] for text in expected]
+    assert list(records) == [TranslatedLine(text) for text in expected]
 
 
 def test_a_prefix_that_is_too_long_is_named_by_its_line() -> None:
@@ -41,7 +41,7 @@ def test_a_stream_reads_no_further_than_its_chunk() -> None:
             read.append(line)
             yield line
 
-    translator = random_translator().searching(max_length=4)
+    translator = random_translator().with_search(max_length=4)
     translations = translate_stream(translator, unforced(reading()), chunk_lines=3)
     assert len(read) == 0
     reads_before_each = []
@@ -53,10 +53,10 @@ def test_a_stream_reads_no_further_than_its_chunk() -> None:
 def test_a_line_too_long_for_learned_positions_is_cut_and_told_by_its_place_in_the_stream() -> None:
     translator = random_translator(positions="learned")
     lines = ["5", "", numbers(11), "6", "7", numbers(12), "8", numbers(30)]
-    cuts: list[CutLine] = []
-    records = translate_stream(translator, unforced(lines), chunk_lines=4, on_cut=cuts.append)
-    translations = [text for (text,) in records]
-    assert cuts == [CutLine(line=6, tokens=12, pieces=2), CutLine(line=8, tokens=30, pieces=3)]
+    cuts: list[LongLine] = []
+    records = translate_stream(translator, unforced(lines), chunk_lines=4, on_long_line=cuts.append)
+    translations = [record.text for record in records]
+    assert cuts == [LongLine(line=6, tokens=12, chunks=2), LongLine(line=8, tokens=30, chunks=3)]
     assert str(cuts[0]) == "line 6: 12 tokens, translated in 2 pieces"
     six, ten = translator.translate([numbers(6), numbers(10)])
     assert translations[5] == " ".join(filter(None, [six] * 2))

@@ -4,10 +4,12 @@ import copy
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 import torch
-from translators import (
+
+from inference.translators import (
     LINES,
     MAX_POSITIONS,
     SIZE,
@@ -15,7 +17,6 @@ from translators import (
     random_translator,
     searched,
 )
-
 from transformer_cli.config.choices import LONGEST_SOURCE
 from transformer_cli.config.schema import (
     Config,
@@ -25,8 +26,10 @@ from transformer_cli.config.schema import (
     WordsConfig,
 )
 from transformer_cli.errors import CheckpointError, RunError
+from transformer_cli.inference.engine import SearchEngine
+from transformer_cli.inference.loading import load_torch_translator
 from transformer_cli.inference.search import Hypothesis
-from transformer_cli.inference.translator import Translator
+from transformer_cli.inference.translator import TextTranslator
 from transformer_cli.model.transformer import Transformer, build_model
 from transformer_cli.model.weights import weights_of
 from transformer_cli.runs.checkpoint import save_checkpoint
@@ -40,11 +43,11 @@ from transformer_cli.training.preparation import prepare, read_texts
 
 @pytest.mark.parametrize("beam_size", [1, 3])
 def test_batches_change_nothing(beam_size: int) -> None:
-    translator = random_translator().searching(beam_size=beam_size, max_length=6)
+    translator = random_translator().with_search(beam_size=beam_size, max_length=6)
     alone = [translator.translate([line])[0] for line in LINES]
     assert len(set(alone)) >= 4, "the case is too easy"
     for batch_tokens in (1, 9, 8192):
-        assert translator.searching(batch_tokens=batch_tokens).translate(LINES) == alone
+        assert translator.with_search(batch_tokens=batch_tokens).translate(LINES) == alone
 
 
 def test_blank_lines_are_empty_and_not_searched() -> None:
@@ -64,7 +67,7 @@ def test_nothing_to_search(lines: list[str]) -> None:
 
 def test_progress_counts_what_is_searched() -> None:
     finished: list[int] = []
-    translator = random_translator().searching(batch_tokens=8)
+    translator = random_translator().with_search(batch_tokens=8)
     translator.translate(["", *LINES, ""], progress=finished.append)
     assert sum(finished) == len(LINES)
     assert len(finished) > 1
@@ -73,14 +76,14 @@ def test_progress_counts_what_is_searched() -> None:
 @pytest.mark.parametrize(("beam_size", "sentences"), [(1, [4, 4]), (2, [2] * 4), (99, [1] * 8)])
 def test_batches_count_every_row_of_a_beam(beam_size: int, sentences: list[int]) -> None:
     finished: list[int] = []
-    translator = random_translator().searching(beam_size, batch_tokens=16, max_length=1)
+    translator = random_translator().with_search(beam_size, batch_tokens=16, max_length=1)
     translator.translate(["5 6 7"] * 8, progress=finished.append)
     assert finished == sentences
 
 
 @pytest.mark.parametrize("beam_size", [1, 3])
 def test_ids_keep_their_order(beam_size: int) -> None:
-    translator = random_translator().searching(beam_size, batch_tokens=12, max_length=6)
+    translator = random_translator().with_search(beam_size, batch_tokens=12, max_length=6)
     sources = [[*map(int, line.split()), EOS_ID] for line in LINES]
     alone = [translator.translate_ids([source])[0] for source in sources]
     assert len(set(map(tuple, alone))) >= 4, "the case is too easy"
@@ -90,7 +93,7 @@ def test_ids_keep_their_order(beam_size: int) -> None:
 
 def test_empty_ids_stay_empty() -> None:
     finished: list[int] = []
-    translator = random_translator(end_bias=-1e4).searching(batch_tokens=8, max_length=3)
+    translator = random_translator(end_bias=-1e4).with_search(batch_tokens=8, max_length=3)
     sources = [[], [5, EOS_ID], [], [6, 7, 8, 9, EOS_ID], [6, EOS_ID], []]
     outputs = translator.translate_ids(sources, finished.append)
     assert [len(ids) for ids in outputs] == [0, 3, 0, 3, 3, 0]
@@ -99,7 +102,7 @@ def test_empty_ids_stay_empty() -> None:
 
 def test_progress_is_told_of_each_batch_in_order() -> None:
     finished: list[int] = []
-    translator = random_translator().searching(batch_tokens=20, max_length=3)
+    translator = random_translator().with_search(batch_tokens=20, max_length=3)
     # Longest first, as many to a batch as fill 20 places, padding included.
     sources = [[5] * 4 + [EOS_ID]] * 10 + [[5] * 9 + [EOS_ID]] * 3 + [[5, EOS_ID]] * 12
     translator.translate_ids(sources, finished.append)
@@ -122,8 +125,8 @@ def threads() -> Iterator[Callable[[int], None]]:
 def test_several_workers_translate_as_one_does(
     beam_size: int, precision: torch.dtype, threads: Callable[[int], None]
 ) -> None:
-    translator = random_translator().searching(beam_size, batch_tokens=24, max_length=20)
-    translator = replace(translator, precision=precision)
+    translator = random_translator().with_search(beam_size, batch_tokens=24, max_length=20)
+    translator = replace(translator, engine=replace(translator.engine, precision=precision))
     sources = [[*torch.randint(4, SIZE, (length,)).tolist(), EOS_ID] for length in range(1, 12)] * 2
     found = {}
     for workers in (1, 2, 3):
@@ -136,12 +139,12 @@ def test_several_workers_translate_as_one_does(
 
 def test_several_workers_share_one_table_of_positions(threads: Callable[[int], None]) -> None:
     # Sources beyond the 256 positions that a table begins with, for which workers make it longer.
-    translator = random_translator(end_bias=-1e4).searching(batch_tokens=8, max_length=3)
+    translator = random_translator(end_bias=-1e4).with_search(batch_tokens=8, max_length=3)
     sources = [[*torch.randint(4, SIZE, (length,)).tolist(), EOS_ID] for length in (300, 700, 500)]
-    alone = [
-        replace(translator, model=copy.deepcopy(translator.model)).translate_ids([source])[0]
-        for source in sources
-    ]
+    alone = []
+    for source in sources:
+        engine = replace(translator.engine, model=copy.deepcopy(translator.engine.model))
+        alone += replace(translator, engine=engine).translate_ids([source])
     threads(2)
     assert translator.translate_ids(sources) == alone
 
@@ -154,33 +157,57 @@ def test_a_caller_that_fails_gets_its_error_and_an_unpacked_model() -> None:
     def fail(_: int) -> None:
         raise WrongProgressError
 
-    translator = random_translator(end_bias=-1e4).searching(batch_tokens=8, max_length=3)
+    translator = random_translator(end_bias=-1e4).with_search(batch_tokens=8, max_length=3)
     threads_before = torch.get_num_threads()
     with pytest.raises(WrongProgressError):
         translator.translate(LINES, progress=fail)
     assert torch.get_num_threads() == threads_before
     with torch.no_grad():
-        translator.model.output.bias[7] += 1e3
+        translator.engine.model.output.bias[7] += 1e3
     ids = torch.tensor([[5, EOS_ID]])
-    assert translator.model(ids, ids).argmax(dim=2).tolist() == [[7, 7]]
+    assert translator.engine.model(ids, ids).argmax(dim=2).tolist() == [[7, 7]]
 
 
 # --- limits ---------------------------------------------------------------------------------------
 
 
-def test_pieces_are_as_equal_as_can_be_and_in_order() -> None:
-    translator = random_translator(positions="learned")
-    seen: list[list[int]] = []
+class CopyingEngine:
+    """A search engine without a model, which says what it is told."""
 
-    def remember(sources: Sequence[list[int]], *others: object) -> list[list[Hypothesis]]:
-        seen.extend(sources)
+    supports_prefixes: ClassVar[bool] = False
+    supports_alignments: ClassVar[bool] = False
+    fingerprint: ClassVar[dict[str, str]] = {"engine": "copying"}
+
+    def __init__(self) -> None:
+        self.seen: list[list[int]] = []
+
+    def search(self, sources: Sequence[list[int]], *others: object) -> list[list[Hypothesis]]:
+        self.seen.extend(sources)
         return [[Hypothesis(ids[:-1], 0.0)] for ids in sources]
 
-    translator.search_ids = remember  # type: ignore[method-assign, assignment]
+    def align(self, *others: object) -> list[list[int]]:
+        raise NotImplementedError
+
+
+def copying_translator() -> tuple[CopyingEngine, TextTranslator[SearchEngine]]:
+    """Another program's engine does in place of ours: a translator asks it for ids only."""
+    engine, ours = CopyingEngine(), random_translator(positions="learned")
+    return engine, TextTranslator(engine, ours.tokenizers, ours.config, ours.decoding)
+
+
+def test_any_engine_translates_and_is_part_of_the_fingerprint() -> None:
+    engine, translator = copying_translator()
+    assert translator.translate(["7 5 9", " "]) == ["7 5 9", ""]
+    assert engine.seen == [[7, 5, 9, EOS_ID]]
+    assert translator.settings_fingerprint["engine"] == "copying"
+
+
+def test_chunks_are_as_equal_as_can_be_and_in_order() -> None:
+    engine, translator = copying_translator()
     line = " ".join(str(4 + number % 10) for number in range(25))
     assert translator.translate(["", line, "9"]) == ["", line, "9"]
-    assert [len(ids) - 1 for ids in seen] == [8, 8, 9, 1]
-    assert all(ids[-1] == EOS_ID for ids in seen)
+    assert [len(ids) - 1 for ids in engine.seen] == [8, 8, 9, 1]
+    assert all(ids[-1] == EOS_ID for ids in engine.seen)
 
 
 def test_outputs_end_where_learned_positions_do() -> None:
@@ -190,27 +217,27 @@ def test_outputs_end_where_learned_positions_do() -> None:
 
 
 def test_sinusoidal_positions_take_any_line() -> None:
-    translator = random_translator(end_bias=-1e4).searching(max_length=3)
+    translator = random_translator(end_bias=-1e4).with_search(max_length=3)
     assert len(translator.translate([numbers(LONGEST_SOURCE)])[0].split()) == 3
     assert len(translator.translate([numbers(LONGEST_SOURCE + 1)])[0].split()) == 6
 
 
 @pytest.mark.parametrize("beam_size", [1, 2])
 def test_an_output_that_does_not_end_is_cut(beam_size: int) -> None:
-    translator = random_translator(end_bias=-1e4).searching(beam_size=beam_size)
+    translator = random_translator(end_bias=-1e4).with_search(beam_size=beam_size)
     translator = replace(
         translator, decoding=translator.decoding.model_copy(update={"max_length_ratio": 1.5})
     )
     lines = ["5", numbers(3), numbers(8)]
     assert [len(each.split()) for each in translator.translate(lines)] == [11, 14, 22]
-    shorter = translator.searching(max_length=12).translate(lines)
+    shorter = translator.with_search(max_length=12).translate(lines)
     assert [len(each.split()) for each in shorter] == [11, 12, 12]
 
 
 @pytest.mark.parametrize("beam_size", [1, 3])
 def test_specials_are_never_written(beam_size: int) -> None:
     translator = random_translator(favoured=(UNK_ID, BOS_ID, PAD_ID), end_bias=-2.0)
-    outputs = translator.searching(beam_size=beam_size).translate(LINES)
+    outputs = translator.with_search(beam_size=beam_size).translate(LINES)
     written = {int(word) for line in outputs for word in line.split()}
     assert written
     assert min(written) > PAD_ID
@@ -218,10 +245,10 @@ def test_specials_are_never_written(beam_size: int) -> None:
 
 def test_searching_changes_what_it_is_told() -> None:
     before = random_translator()
-    after = before.searching(beam_size=7, batch_tokens=99, max_length=5)
+    after = before.with_search(beam_size=7, batch_tokens=99, max_length=5)
     assert (after.decoding.beam_size, after.decoding.batch_tokens, after.max_length) == (7, 99, 5)
     assert after.decoding.length_penalty == before.decoding.length_penalty
-    assert after.searching() == after
+    assert after.with_search() == after
     assert (before.decoding, before.max_length) == (DecodingConfig(), None)
 
 
@@ -263,17 +290,17 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> RunDirectory:
 )
 def test_a_checkpoint_is_found_and_loaded(run: RunDirectory, checkpoint: str, step: int) -> None:
     where = checkpoint.format(run.checkpoints)
-    translator = Translator.load(run, where, CPU, torch.float32)
-    assert not translator.model.training
+    translator = load_torch_translator(run, where, CPU, torch.float32)
+    assert not translator.engine.model.training
     assert translator.decoding == RUN_CONFIG.decoding
     expected = weights_of(model_of_step(step))
-    loaded = weights_of(translator.model)
+    loaded = weights_of(translator.engine.model)
     assert loaded.keys() == expected.keys()
     assert all(torch.equal(loaded[name], expected[name]) for name in expected)
 
 
 def test_a_loaded_run_translates(run: RunDirectory) -> None:
-    translator = Translator.load(run, "best", CPU, torch.float32).searching(max_length=5)
+    translator = load_torch_translator(run, "best", CPU, torch.float32).with_search(max_length=5)
     translations = translator.translate(["1 2 3 4", "", "5 5 unseen 1"])
     assert len(translations) == 3
     assert translations[1] == ""
@@ -282,7 +309,7 @@ def test_a_loaded_run_translates(run: RunDirectory) -> None:
 
 def test_no_run_is_an_error_of_one_line(tmp_path: Path) -> None:
     with pytest.raises(RunError, match=r"^.*/none: not a run directory.*make one with.*$") as error:
-        Translator.load(RunDirectory(tmp_path / "none"), "best", CPU, torch.float32)
+        load_torch_translator(RunDirectory(tmp_path / "none"), "best", CPU, torch.float32)
     assert "\n" not in str(error.value)
 
 
@@ -301,7 +328,7 @@ def test_no_checkpoint_is_an_error_of_one_line(
     untrained.prepare(RUN_CONFIG)
     untrained.tokenizer.symlink_to(run.tokenizer)
     with pytest.raises(CheckpointError, match=message) as error:
-        Translator.load(untrained, checkpoint, CPU, torch.float32)
+        load_torch_translator(untrained, checkpoint, CPU, torch.float32)
     assert "\n" not in str(error.value)
 
 
@@ -309,7 +336,7 @@ def test_no_tokenizer_is_an_error_of_one_line(tmp_path: Path) -> None:
     untrained = RunDirectory(tmp_path)
     untrained.prepare(RUN_CONFIG)
     with pytest.raises(RunError, match=r": not trained yet; train first: ") as error:
-        Translator.load(untrained, "best", CPU, torch.float32)
+        load_torch_translator(untrained, "best", CPU, torch.float32)
     assert "\n" not in str(error.value)
 
 
@@ -318,4 +345,4 @@ def test_a_checkpoint_of_another_tokenizer_is_refused(run: RunDirectory) -> None
         run.path, weights_of(model_of_step(9)), {}, {"step": 9}, "another fingerprint"
     )
     with pytest.raises(CheckpointError, match=r"step-00000009: trained with another tokenizer"):
-        Translator.load(run, str(foreign), CPU, torch.float32)
+        load_torch_translator(run, str(foreign), CPU, torch.float32)

@@ -15,7 +15,8 @@ from transformer_cli.config.schema import (
     TrainingConfig,
     WordsConfig,
 )
-from transformer_cli.inference.translator import Translator
+from transformer_cli.inference.torch_engine import TorchEngine
+from transformer_cli.inference.translator import TextTranslator, TorchTranslator
 from transformer_cli.model.transformer import DecoderState, Transformer
 from transformer_cli.text.tokenizer import Tokenizer, Tokenizers
 from transformer_cli.text.vocabulary import EOS_ID, PAD_ID
@@ -57,7 +58,7 @@ class CountingTransformer(Transformer):
 
 def random_translator(
     favoured: Sequence[int] = (), end_bias: float = 0.0, positions: Any = "sinusoidal"
-) -> Translator:
+) -> TorchTranslator:
     """A translator that writes something else for each source.
 
     Args:
@@ -88,12 +89,13 @@ def random_translator(
         model.output.bias[EOS_ID] += end_bias
         model.output.bias[list(favoured)] += 50.0
     tokenizers = Tokenizers(NumberTokenizer(), NumberTokenizer())
-    return Translator(model.eval(), tokenizers, config, DecodingConfig(), torch.float32)
+    engine = TorchEngine(model.eval(), torch.float32)
+    return TextTranslator(engine, tokenizers, config, DecodingConfig())
 
 
-def searched(translator: Translator) -> int:
-    assert isinstance(translator.model, CountingTransformer)
-    return sum(translator.model.batches)
+def searched(translator: TorchTranslator) -> int:
+    assert isinstance(translator.engine.model, CountingTransformer)
+    return sum(translator.engine.model.batches)
 
 
 def numbers(count: int) -> str:

@@ -53,23 +53,26 @@ def attention(
     Example:
       transformer-cli attention runs/toy 'Ein Hund schläft.' -o attention.png
     """
-    from transformer_cli.inference.attention import attention_maps
-    from transformer_cli.inference.attention_picture import chosen_maps, draw, picture_format
-    from transformer_cli.inference.translator import Translator
+    from transformer_cli.inference.attention_maps import compute_attention_maps
+    from transformer_cli.inference.attention_picture import draw, picture_format, select_panels
+    from transformer_cli.inference.loading import load_torch_translator
     from transformer_cli.model.device import choose_device, choose_precision, use_threads
     from transformer_cli.runs.directory import RunDirectory
 
     options.check_output(output)
-    picture_format(output)
+    with options.name_option("-o "):
+        picture_format(output)
     options.check_sentence(sentence, "SENTENCE")
     if translation is not None:
         options.check_sentence(translation, "--translation")
     use_threads(threads)
     torch_device = choose_device(device)
-    translator = Translator.load(
+    translator = load_torch_translator(
         RunDirectory(run), checkpoint, torch_device, choose_precision(precision, torch_device)
-    ).searching(beam_size)
+    ).with_search(beam_size)
     ids = None if translation is None else translator.tokenizers.tgt.encode(translation)
-    maps = attention_maps(translator, sentence.strip(), ids)
-    draw(chosen_maps(maps, kind, layer, head), output)
+    maps = compute_attention_maps(translator, sentence.strip(), ids)
+    with options.name_option("--"):
+        panels = select_panels(maps, kind, layer, head)
+    draw(panels, output)
     typer.echo(maps.translation)

@@ -14,7 +14,7 @@ from transformer_cli.cli.display import bar, warn
 from transformer_cli.errors import UsageError
 
 if TYPE_CHECKING:
-    from transformer_cli.inference.comparison import Comparison, Contender
+    from transformer_cli.evaluation.comparison import Comparison, Contender
 
 WIDTH = 100
 """Columns that tables keep within, unless names alone are wider."""
@@ -57,7 +57,7 @@ def compare(
     Example:
       transformer-cli compare runs/small runs/large --split test_2017_flickr
     """
-    from transformer_cli.inference import comparison
+    from transformer_cli.evaluation import comparison
     from transformer_cli.model.device import choose_device, choose_precision, use_threads
     from transformer_cli.runs.environment import describe_environment
 
@@ -97,7 +97,7 @@ def compare(
 
 
 def _report(contenders: Sequence["Contender"], compared: "Comparison") -> dict[str, Any]:
-    from transformer_cli.inference.significance import SAMPLES, SEED
+    from transformer_cli.evaluation.significance import SAMPLES, SEED
 
     return {
         "samples": SAMPLES,

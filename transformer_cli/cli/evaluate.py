@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     import torch
 
     from transformer_cli.data.corpus import ParallelText
-    from transformer_cli.inference.comet import CometScore
-    from transformer_cli.inference.evaluation import Evaluation
-    from transformer_cli.inference.translator import Translator
+    from transformer_cli.evaluation.comet import CometScore
+    from transformer_cli.evaluation.evaluation import Evaluation
+    from transformer_cli.inference.translator import TorchTranslator
     from transformer_cli.runs.directory import RunDirectory
 
 
@@ -60,7 +60,7 @@ def evaluate(
       transformer-cli evaluate runs/multi30k_de_en --split test_2017_flickr --beam-size 5
     """
     from transformer_cli.files import write_text
-    from transformer_cli.inference.translator import Translator
+    from transformer_cli.inference.loading import load_torch_translator
     from transformer_cli.model.device import choose_device, choose_precision, use_threads
     from transformer_cli.runs.directory import RunDirectory
     from transformer_cli.runs.environment import describe_environment, environment_of_training
@@ -76,9 +76,9 @@ def evaluate(
     comet_score = _open_comet(torch_device) if comet else None
     torch_precision = choose_precision(precision, torch_device)
     opened = open_checkpoint(directory, checkpoint)
-    translator = Translator.load(directory, checkpoint, torch_device, torch_precision).searching(
-        beam_size
-    )
+    translator = load_torch_translator(
+        directory, checkpoint, torch_device, torch_precision
+    ).with_search(beam_size)
     result = _evaluated(translator, name, text)
     report = {
         "split": name,
@@ -91,7 +91,7 @@ def evaluate(
         "trained_with": environment_of_training(read_records(directory.metrics), opened.told_step),
     }
     if comet_score is not None:
-        from transformer_cli.inference.comet import MODEL
+        from transformer_cli.evaluation.comet import MODEL
 
         report["comet"] = comet_score(text.src, result.hypotheses, text.tgt)
         report["comet_model"] = MODEL
@@ -102,22 +102,22 @@ def evaluate(
 
 def _open_comet(device: "torch.device") -> "CometScore":
     """COMET's model, before the long work: what it lacks is then told at once."""
-    from transformer_cli.inference.comet import open_comet
+    from transformer_cli.evaluation.comet import open_comet
 
     return open_comet(device)
 
 
-def _evaluated(translator: "Translator", name: str, text: "ParallelText") -> "Evaluation":
+def _evaluated(translator: "TorchTranslator", name: str, text: "ParallelText") -> "Evaluation":
     """What becomes of a text, with a bar while it does, and lines about what is too long."""
-    from transformer_cli.inference import evaluation
+    from transformer_cli.evaluation import evaluation
 
     with bar(len(text), name, " sentences") as sentences:
         result = evaluation.evaluate(
             translator,
             text,
             sentences.update,
-            on_cut=partial(warn, name),
-            scored=evaluation.score_thoroughly,
+            on_long_line=partial(warn, name),
+            thorough=True,
         )
     if result.unmeasured:
         warn(

@@ -1,17 +1,18 @@
 """Options that several commands share."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from transformer_cli import __version__
 from transformer_cli.cli.display import log
 from transformer_cli.compression import compressor
 from transformer_cli.config.choices import MOST_THREADS, DeviceName, PrecisionName
 from transformer_cli.errors import UsageError
 from transformer_cli.files import is_stream
+from transformer_cli.version import __version__
 
 
 def _print_version(asked: bool) -> None:
@@ -102,6 +103,15 @@ Threads = Annotated[
         help="CPU threads to compute with.  [default: one a core]",
     ),
 ]
+
+
+@contextmanager
+def name_option(prefix: str, suffix: str = "") -> Iterator[None]:
+    """Put the option that a usage error is about before its message, and what to do behind it."""
+    try:
+        yield
+    except UsageError as error:
+        raise UsageError(f"{prefix}{error}{suffix}") from error
 
 
 def check_output(

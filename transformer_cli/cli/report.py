@@ -59,7 +59,7 @@ def report(
 
     from transformer_cli.data.sources import default_split, load_split
     from transformer_cli.files import write_text
-    from transformer_cli.inference.translator import Translator
+    from transformer_cli.inference.loading import load_torch_translator
     from transformer_cli.model.device import choose_device, choose_precision, use_threads
     from transformer_cli.report.build import Subject, build
     from transformer_cli.runs.checkpoint import Checkpoint, find_checkpoint
@@ -72,9 +72,9 @@ def report(
     torch_device = choose_device(device)
     # One checkpoint throughout, whatever training makes the best one meanwhile.
     weights = find_checkpoint(directory.checkpoints, checkpoint)
-    translator = Translator.load(
+    translator = load_torch_translator(
         directory, str(weights), torch_device, choose_precision(precision, torch_device)
-    ).searching(beam_size)
+    ).with_search(beam_size)
     step = Checkpoint.open(weights, fingerprint(directory.tokenizer)).load_state()["step"]
     subject = Subject(run.absolute().name, directory, translator, checkpoint, step, name, text)
     with bar(len(text), name, " sentences") as translated:

@@ -14,8 +14,8 @@ from transformer_cli.errors import InputError
 
 
 @contextmanager
-def opened(path: Path, option: str = "-i") -> Iterator[BinaryIO]:
-    """Standard input, or a file, which may be compressed; ``option`` names it.
+def open_input(path: Path, option: str = "-i") -> Iterator[BinaryIO]:
+    """Open standard input, or a file, which may be compressed; ``option`` names it.
 
     Raises:
         InputError: standard input is closed.
@@ -32,7 +32,7 @@ def opened(path: Path, option: str = "-i") -> Iterator[BinaryIO]:
 
 @contextmanager
 def output_stream(path: Path) -> Iterator[TextIO]:
-    """Standard output, or a device or a pipe, compressed if its name ends so.
+    """Open standard output, or a device or a pipe, compressed if its name says so.
 
     Raises:
         InputError: it is closed.
@@ -59,8 +59,8 @@ def output_stream(path: Path) -> Iterator[TextIO]:
         raise
 
 
-def prompted(lines: Iterable[bytes]) -> Iterator[bytes]:
-    """Lines that a person types, asked for on stderr."""
+def prompt_for_lines(lines: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield the lines that a person types, asked for on stderr."""
     log("one sentence a line; Ctrl-D ends")
     remaining = iter(lines)
     while True:

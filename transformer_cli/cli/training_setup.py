@@ -14,8 +14,9 @@ from transformer_cli.cli.display import warn
 from transformer_cli.config.origins import Origins
 from transformer_cli.config.schema import Config
 from transformer_cli.data.store import read_survey
-from transformer_cli.inference import evaluation
-from transformer_cli.inference.translator import Translator
+from transformer_cli.evaluation import evaluation
+from transformer_cli.inference.torch_engine import TorchEngine
+from transformer_cli.inference.translator import TextTranslator
 from transformer_cli.model.transformer import build_model
 from transformer_cli.model.weights import load_weights
 from transformer_cli.ranks import Ranks
@@ -167,21 +168,21 @@ class Setup:
             load_weights(model, inherited_weights(RunDirectory(config.init)))
         sampling = subword_sampling(config, tokenizers)
         self.trainer = Trainer(model, self._text, config, self.precision, sampling, self.ranks)
-        self._translator = Translator(
-            self.trainer.kept, tokenizers, config, config.decoding, self.precision
-        ).searching(beam_size=1)
-        self._unmeasured = len(val) - len(evaluation.measurable(self._translator, val))
-        self._translator.refuse_too_long(val.src.lengths, "validation source sentence")
-        self._translator.refuse_too_long(val.tgt.lengths, "validation target sentence")
+        engine = TorchEngine(self.trainer.kept, self.precision)
+        translator = TextTranslator(engine, tokenizers, config, config.decoding)
+        self._translator = translator.with_search(beam_size=1)
+        self._unmeasured = len(val) - len(evaluation.find_measurable_pairs(translator, val))
+        self._translator.check_lengths(val.src.lengths, "validation source sentence")
+        self._translator.check_lengths(val.tgt.lengths, "validation target sentence")
 
-    def validate(self, give_up: Callable[[], bool]) -> Validation | None:
-        """How good the model is on the validation split; None, if it was told to give up."""
+    def validate(self, should_stop: Callable[[], bool]) -> Validation | None:
+        """Evaluate the model on the validation split; return None if asked to stop."""
         self.trainer.kept.eval()
         try:
             measured = evaluation.evaluate(
-                self._translator, self.texts.val, ranks=self.ranks, give_up=give_up
+                self._translator, self.texts.val, ranks=self.ranks, should_stop=should_stop
             )
-        except evaluation.GivenUpError:
+        except evaluation.EvaluationStoppedError:
             return None
         scores = measured.scores
         return Validation(measured.loss, scores.bleu, scores.bleu_lc)

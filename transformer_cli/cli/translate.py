@@ -1,77 +1,80 @@
 """``transformer-cli translate``."""
 
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from transformer_cli.cli import options
-from transformer_cli.cli.streams import opened, prompted
+from transformer_cli.cli.translate_options import TranslateOptions
 from transformer_cli.config.choices import DecodingErrors, EngineName
-from transformer_cli.errors import UsageError
-from transformer_cli.ranks import Ranks
+
+Input = Annotated[
+    Path, typer.Option("--input", "-i", metavar="FILE", help="Text, one sentence a line.")
+]
+Output = Annotated[
+    Path, typer.Option("--output", "-o", metavar="FILE", help="Translations, line by line.")
+]
+BatchTokens = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N", min=1, help="Source tokens in a batch, times the beam.  [default: the run's]"
+    ),
+]
+MaxLength = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N", min=1, help="Most tokens of a translation.  [default: by its source]"
+    ),
+]
+Errors = Annotated[
+    DecodingErrors,
+    typer.Option(help="Of bytes that are not UTF-8: refuse them, or write U+FFFD for them."),
+]
+Resume = Annotated[
+    bool,
+    typer.Option("--resume", help="Go on with what an interrupted translation of -i into -o did."),
+]
+NBest = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N", min=1, help="Write the N best with their scores, as JSON; widens the beam."
+    ),
+]
+Scores = Annotated[bool, typer.Option("--scores", help="Write the best with its score, as JSON.")]
+PrefixFile = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="What each translation starts with: whole words."),
+]
+Alignments = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="Write which words go together, as in 0-0 1-2."),
+]
+ReplaceUnk = Annotated[
+    bool, typer.Option("--replace-unk", help="Take unknown words from the source (word models).")
+]
+Engine = Annotated[
+    EngineName,
+    typer.Option(help="What searches; auto is torch, or CTranslate2 where RUN is exported."),
+]
 
 
 def translate(
     run: options.Run,
-    input_: Annotated[
-        Path, typer.Option("--input", "-i", metavar="FILE", help="Text, one sentence a line.")
-    ] = Path("-"),
-    output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="FILE", help="Translations, line by line.")
-    ] = Path("-"),
+    input_: Input = Path("-"),
+    output: Output = Path("-"),
     checkpoint: options.Checkpoint = "best",
     beam_size: options.BeamSize = None,
-    batch_tokens: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N",
-            min=1,
-            help="Source tokens in a batch, times the beam.  [default: the run's]",
-        ),
-    ] = None,
-    max_length: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N", min=1, help="Most tokens of a translation.  [default: by its source]"
-        ),
-    ] = None,
-    errors: Annotated[
-        DecodingErrors,
-        typer.Option(help="Of bytes that are not UTF-8: refuse them, or write U+FFFD for them."),
-    ] = "strict",
-    resume: Annotated[
-        bool,
-        typer.Option(
-            "--resume", help="Go on with what an interrupted translation of -i into -o did."
-        ),
-    ] = False,
-    n_best: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N", min=1, help="Write the N best with their scores, as JSON; widens the beam."
-        ),
-    ] = None,
-    scores: Annotated[
-        bool, typer.Option("--scores", help="Write the best with its score, as JSON.")
-    ] = False,
-    prefix_file: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="What each translation starts with: whole words."),
-    ] = None,
-    alignments: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Write which words go together, as in 0-0 1-2."),
-    ] = None,
-    replace_unk: Annotated[
-        bool,
-        typer.Option("--replace-unk", help="Take unknown words from the source (word models)."),
-    ] = False,
-    engine: Annotated[
-        EngineName,
-        typer.Option(help="What searches; auto is torch, or CTranslate2 where RUN is exported."),
-    ] = "auto",
+    batch_tokens: BatchTokens = None,
+    max_length: MaxLength = None,
+    errors: Errors = "strict",
+    resume: Resume = False,
+    n_best: NBest = None,
+    scores: Scores = False,
+    prefix_file: PrefixFile = None,
+    alignments: Alignments = None,
+    replace_unk: ReplaceUnk = False,
+    engine: Engine = "auto",
     device: options.Device = "auto",
     precision: options.Precision = "auto",
     threads: options.Threads = None,
@@ -87,49 +90,27 @@ def translate(
     Example:
       transformer-cli translate runs/toy -i data/toy/test.de -o test.en
     """
-    from transformer_cli.cli.translating import Job, Places, work
-    from transformer_cli.data.corpus import decode_lines
-    from transformer_cli.export.engines import load_translator
-    from transformer_cli.inference import stream
-    from transformer_cli.model.device import choose_device, use_threads
+    from transformer_cli.cli.translation_job import translate_text
 
-    if n_best is not None and beam_size is not None and n_best > beam_size:
-        raise UsageError(
-            f"translate: a beam of {beam_size} does not hold the {n_best} best; raise --beam-size, "
-            "or leave it out"
+    translate_text(
+        TranslateOptions(
+            run=run,
+            input=input_,
+            output=output,
+            checkpoint=checkpoint,
+            beam_size=beam_size,
+            batch_tokens=batch_tokens,
+            max_length=max_length,
+            errors=errors,
+            resume=resume,
+            n_best=n_best,
+            scores=scores,
+            prefix_file=prefix_file,
+            alignments=alignments,
+            replace_unk=replace_unk,
+            engine=engine,
+            device=device,
+            precision=precision,
+            threads=threads,
         )
-    places = Places(input_, output, prefix_file, alignments)
-    ranks = Ranks.of_environment()
-    places.check(resume, ranks)
-    use_threads(threads)
-    torch_device = choose_device(device, ranks)
-    with ExitStack() as stack:
-        source = stack.enter_context(opened(input_))
-        prefixes = None
-        if prefix_file is not None:
-            raw = stack.enter_context(opened(prefix_file, "--prefix-file"))
-            prefixes = decode_lines(raw, str(prefix_file), errors)
-        ranks = stack.enter_context(ranks.joined(torch_device))
-        needs_torch = {
-            "--prefix-file": prefix_file is not None,
-            "--alignments": alignments is not None,
-            "--replace-unk": replace_unk,
-        }
-        translator = load_translator(
-            run,
-            engine,
-            checkpoint,
-            torch_device,
-            precision,
-            [option for option, is_asked in needs_torch.items() if is_asked],
-        ).searching(beam_size, batch_tokens, max_length)
-        if n_best is not None and n_best > translator.decoding.beam_size:
-            translator = translator.searching(beam_size=n_best)
-        if replace_unk:
-            translator = translator.replacing_unknown()
-        interactive = source.isatty()
-        lines = decode_lines(prompted(source) if interactive else source, places.name, errors)
-        form = stream.Form(n_best or (1 if scores else None), linked=alignments is not None)
-        chunk_lines = 1 if interactive else stream.CHUNK_LINES
-        job = Job(translator, form, lines, prefixes, places, chunk_lines, ranks)
-        work(job, {"errors": errors}, resume, flushing=interactive)
+    )

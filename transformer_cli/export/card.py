@@ -8,9 +8,9 @@ from typing import Any
 
 import yaml
 
-from transformer_cli import __version__
 from transformer_cli.config.differences import differences
 from transformer_cli.config.schema import Config, CopyData, FilesData, Multi30kData
+from transformer_cli.version import __version__
 
 
 @dataclass(frozen=True)

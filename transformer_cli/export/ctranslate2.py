@@ -5,31 +5,23 @@ have another layout than the paper's, so positions always go as a table, the lea
 """
 
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from transformer_cli.config.choices import PrecisionName, Quantization
+from transformer_cli.config.choices import Quantization
 from transformer_cli.config.yaml import dump_config
-from transformer_cli.errors import UsageError
 from transformer_cli.extras import imported
 from transformer_cli.files import write_text
-from transformer_cli.inference.ctranslate2_engine import (
-    SETTINGS,
-    SINUSOIDS,
-    CTranslate2Translator,
-)
+from transformer_cli.inference.ctranslate2_engine import SETTINGS, SINUSOIDS
 from transformer_cli.model.attention import MultiHeadAttention
-from transformer_cli.model.device import choose_precision
 from transformer_cli.model.embeddings import Embedding, LearnedPositions, sinusoids
 from transformer_cli.model.layers import DecoderLayer, EncoderLayer, FeedForward
 from transformer_cli.model.transformer import Transformer
 from transformer_cli.runs.directory import RunDirectory
-from transformer_cli.runs.trained import Trained, load_trained
+from transformer_cli.runs.trained import Trained
 from transformer_cli.text.tokenizer import Tokenizer, copy_tokenizers, load_text_sha256
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, SPECIALS, UNK_ID
 
@@ -50,7 +42,7 @@ def write_ctranslate2(
     Raises:
         MissingExtraError: CTranslate2 is not installed.
     """
-    spec = model_spec(trained)
+    spec = build_spec(trained)
     spec.validate()
     spec.optimize(quantization)
     spec.save(str(directory))
@@ -60,45 +52,8 @@ def write_ctranslate2(
     copy_tokenizers(run.tokenizer, load_text_sha256(run.tokenizer), tokenizer)
 
 
-def ctranslate2_translator(
-    path: Path, checkpoint: str, device: torch.device, precision: PrecisionName
-) -> CTranslate2Translator:
-    """A translator that searches by CTranslate2, with as many threads as torch has.
-
-    Args:
-        path: a run's directory, whose model is exported for the occasion, or an exported one.
-        checkpoint: 'best', 'last', 'average' or a checkpoint's path; of a run only.
-        device: where to compute.
-        precision: of matrix products; 'auto' is the run's choice, or that of the exported weights.
-
-    Raises:
-        UsageError: the choices do not go together.
-        ConfigError, RunError, TokenizerError, CheckpointError: something is missing or damaged.
-        MissingExtraError: CTranslate2 is not installed.
-    """
-    threads = torch.get_num_threads()
-    run = RunDirectory(path)
-    if run.is_for_ctranslate2:
-        if checkpoint != "best":
-            raise UsageError(
-                f"--checkpoint {checkpoint}: {path} holds one exported model; leave it out, "
-                "or name the run that it was made of"
-            )
-        return CTranslate2Translator.open(path, device, precision, threads)
-    imported("ctranslate2", "export", "--engine ctranslate2")  # before the work
-    trained = load_trained(run, checkpoint)
-    quantization: Quantization = (
-        "bfloat16" if choose_precision(precision, device) == torch.bfloat16 else "float32"
-    )
-    # Less than a second for 30 million weights, and a run may be on a disk that is read-only.
-    with TemporaryDirectory() as directory:
-        write_ctranslate2(run, trained, quantization, Path(directory))
-        translator = CTranslate2Translator.open(Path(directory), device, precision, threads)
-    return replace(translator, checkpoint=trained.sum)
-
-
-def model_spec(trained: Trained) -> Any:
-    """The model by CTranslate2's names, a ``ctranslate2.specs.TransformerSpec``."""
+def build_spec(trained: Trained) -> Any:
+    """Return the model by CTranslate2's names, a ``ctranslate2.specs.TransformerSpec``."""
     specs = imported("ctranslate2.specs", "export", "--format ctranslate2")
     config, model = trained.config.model, trained.model
     spec = specs.TransformerSpec.from_config(
@@ -145,14 +100,14 @@ def _fill_stacks(spec: Any, model: Transformer) -> None:
 
 
 def _fill_embedding(tokens: Any, stack: Any, embedding: Embedding) -> None:
-    tokens.weight = _copied(embedding.tokens.weight)
+    tokens.weight = _copy(embedding.tokens.weight)
     positions = embedding.positions
     table = (
         positions.table
         if isinstance(positions, LearnedPositions)
         else sinusoids(SINUSOIDS, positions.d_model)
     )
-    stack.position_encodings.encodings = _copied(table)
+    stack.position_encodings.encodings = _copy(table)
 
 
 def _fill_self_attention(spec: Any, layer: EncoderLayer | DecoderLayer) -> None:
@@ -173,33 +128,35 @@ def _fill_feed_forward(spec: Any, layer: FeedForward) -> None:
 
 
 def _fill_norm(owner: Any, norm: nn.LayerNorm) -> None:
-    owner.layer_norm.gamma = _copied(norm.weight)
-    owner.layer_norm.beta = _copied(norm.bias)
+    owner.layer_norm.gamma = _copy(norm.weight)
+    owner.layer_norm.beta = _copy(norm.bias)
 
 
 def _fill_linear(spec: Any, *layers: nn.Linear) -> None:
-    """Several layers of one input stand below each other in one matrix."""
-    spec.weight = torch.cat([_copied(layer.weight) for layer in layers])
-    spec.bias = torch.cat([_copied(layer.bias) for layer in layers])
+    """Stack the layers of one input below each other in one matrix."""
+    spec.weight = torch.cat([_copy(layer.weight) for layer in layers])
+    spec.bias = torch.cat([_copy(layer.bias) for layer in layers])
 
 
-def _copied(weight: Tensor) -> Tensor:
+def _copy(weight: Tensor) -> Tensor:
     # CTranslate2 quantizes in place.
     return weight.detach().float().cpu().clone()
 
 
 def _epsilon(model: Transformer) -> float:
-    """What all layer normalisations add to the variance; CTranslate2 has one for all."""
+    """Return the epsilon of all layer normalisations; CTranslate2 has one for all."""
     (epsilon,) = {norm.eps for norm in model.modules() if isinstance(norm, nn.LayerNorm)}
     return epsilon
 
 
 def _names(tokenizer: Tokenizer) -> list[str]:
-    """The tokens in the order of their ids, none twice: CTranslate2 takes and gives names."""
-    return list(_distinct([*SPECIALS, *map(tokenizer.token, range(len(SPECIALS), tokenizer.size))]))
+    """Return the tokens in the order of their ids, none twice: CTranslate2 knows no ids."""
+    return list(
+        _make_distinct([*SPECIALS, *map(tokenizer.token, range(len(SPECIALS), tokenizer.size))])
+    )
 
 
-def _distinct(tokens: list[str]) -> Iterator[str]:
+def _make_distinct(tokens: list[str]) -> Iterator[str]:
     seen: set[str] = set()
     for number, token in enumerate(tokens):
         while token in seen:

@@ -6,7 +6,6 @@ from typing import Any
 
 from safetensors.torch import save
 
-from transformer_cli import __version__
 from transformer_cli.errors import UsageError
 from transformer_cli.export.card import Score, model_card
 from transformer_cli.files import sha256, write_text
@@ -19,6 +18,7 @@ from transformer_cli.runs.records import read_records, validations
 from transformer_cli.runs.trained import Trained
 from transformer_cli.text.tokenizer import copy_tokenizers, fingerprint, load_text_sha256
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, UNK_ID
+from transformer_cli.version import __version__
 
 
 def write_hub(run: RunDirectory, trained: Trained, directory: Path) -> None:

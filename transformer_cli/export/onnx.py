@@ -14,7 +14,6 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from transformer_cli import __version__
 from transformer_cli.config.choices import LONGEST_SOURCE
 from transformer_cli.extras import imported
 from transformer_cli.files import sha256, write_text
@@ -27,6 +26,7 @@ from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.trained import Trained
 from transformer_cli.text.tokenizer import copy_tokenizers, load_text_sha256
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, UNK_ID
+from transformer_cli.version import __version__
 
 ENCODER, DECODER, DESCRIPTION = "encoder.onnx", "decoder_step.onnx", "onnx.json"
 OPSET = 18

@@ -1,1 +1,1 @@
-"""From weights to text and scores."""
+"""From weights to text."""

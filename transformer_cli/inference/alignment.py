@@ -1,4 +1,4 @@
-"""Which words of a source those of its translation go with, by the attention between them."""
+"""Word alignments by attention: which source words those of a translation go with."""
 
 import unicodedata
 from collections.abc import Sequence
@@ -21,21 +21,16 @@ _NEAR, _FAR = 16, 1024
 
 
 @torch.inference_mode()
-def aligned_sources(
+def align_tokens(
     model: Transformer,
     sources: Sequence[list[int]],
     targets: Sequence[list[int]],
     batch_tokens: int,
     precision: torch.dtype,
 ) -> list[list[int]]:
-    """For each token of each target, the place of the source token that its step looked at most.
+    """Align each target token to the source token that its step attends to most.
 
-    Args:
-        model: in evaluation mode.
-        sources: token ids, each with its end mark, which nothing is aligned to.
-        targets: translations of them, without marks.
-        batch_tokens: most tokens of a side of a batch, padding included.
-        precision: type of the matrix products.
+    Attention is the mean of all heads of all layers; see ``SearchEngine.align`` for the rest.
     """
     aligned: list[list[int]] = [[] for _ in targets]
     device = next(model.parameters()).device
@@ -43,7 +38,7 @@ def aligned_sources(
     order = np.argsort(-lengths, kind="stable")
     with autocast(device, precision), pack_weights(model):
         for batch in cut_by_tokens(order, lengths, batch_tokens):
-            found = _most_looked_at(
+            found = _find_most_attended(
                 model,
                 pad_rows([sources[index] for index in batch]).to(device),
                 pad_rows([[BOS_ID, *targets[index][:-1]] for index in batch]).to(device),
@@ -53,7 +48,7 @@ def aligned_sources(
     return aligned
 
 
-def _most_looked_at(
+def _find_most_attended(
     model: Transformer, src: Int[Tensor, "batch src"], tgt_in: Int[Tensor, "batch tgt"]
 ) -> Int[Tensor, "batch tgt"]:
     attentions = nn.ModuleList(layer.cross_attention for layer in model.decoder_layers())
@@ -67,10 +62,10 @@ def _most_looked_at(
     return looks.masked_fill(~is_word[:, None], -1.0).argmax(dim=2)
 
 
-def word_numbers(text: str, tokens: Sequence[str]) -> list[int]:
-    """Which of the words of ``text`` each of its tokens begins in.
+def map_tokens_to_words(text: str, tokens: Sequence[str]) -> list[int]:
+    """Return the number of the word of ``text`` that each of its tokens begins in.
 
-    Words are what white space parts, counted from 0. Tokens are found by their letters, so that
+    Words are what white space separates, counted from 0. Tokens are found by their letters, so that
     it does not matter what a tokenizer makes of spaces, of case and of how characters are coded.
 
     Args:
@@ -99,7 +94,7 @@ def word_numbers(text: str, tokens: Sequence[str]) -> list[int]:
 
 
 def _plain(text: str) -> str:
-    """The letters of a text and its marks, without what is not seen."""
+    """Return the letters of a text and its marks, without invisible characters."""
     decomposed = unicodedata.normalize("NFKD", text).casefold()
     return "".join(
         letter

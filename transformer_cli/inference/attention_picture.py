@@ -15,7 +15,7 @@ from matplotlib.font_manager import FontProperties, fontManager, get_font
 
 from transformer_cli.errors import UsageError
 from transformer_cli.files import whole_file
-from transformer_cli.inference.attention import AttentionMaps
+from transformer_cli.inference.attention_maps import AttentionMaps
 
 _FORMATS = ("png", "svg", "pdf")
 # In inches.
@@ -41,24 +41,24 @@ class Panels:
 
 
 def picture_format(path: Path) -> str:
-    """What a file's name says of its format.
+    """Return the format that a file's name asks for.
 
     Raises:
         UsageError: nothing that can be written.
     """
     name = path.suffix.removeprefix(".").lower()
     if name not in _FORMATS:
-        raise UsageError(f"-o {path}: ends in none of .png, .svg and .pdf; give it one of these")
+        raise UsageError(f"{path}: ends in none of .png, .svg and .pdf; give it one of these")
     return name
 
 
-def chosen_maps(
+def select_panels(
     maps: AttentionMaps,
     kind: Literal["cross", "encoder", "decoder"],
     layer: int | None,
     head: int | None,
 ) -> Panels:
-    """The maps to be drawn.
+    """Return the maps to be drawn.
 
     Args:
         maps: of one sentence.
@@ -72,7 +72,7 @@ def chosen_maps(
     weights = getattr(maps, kind).numpy()
     for name, number, most in (("layer", layer, len(weights)), ("head", head, weights.shape[1])):
         if number is not None and number > most:
-            raise UsageError(f"--{name} {number}: the model has {most}; give a number up to that")
+            raise UsageError(f"{name} {number}: the model has {most}; give a number up to that")
     layers = range(len(weights)) if layer is None else [layer - 1]
     if head is None and layer is None:
         chosen = {f"layer {n + 1}": weights[n].mean(axis=0) for n in layers}

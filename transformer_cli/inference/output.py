@@ -46,7 +46,7 @@ class Output:
     """Translations on their way into a file; ``output_file`` makes it.
 
     Attributes:
-        begun: whether ``begin`` or ``go_on`` has made the file this process' own.
+        begun: whether ``begin`` or ``resume`` has made the file this process' own.
         kept: lines that are safely on disk, and that a later process can go on from.
     """
 
@@ -78,7 +78,7 @@ class Output:
         self._file.seek(0)
         self._file.truncate()
 
-    def go_on(self, lines: Iterator[str]) -> None:
+    def resume(self, lines: Iterator[str]) -> None:
         """Start where an earlier process stopped; where none did, with nothing.
 
         Args:
@@ -172,14 +172,14 @@ class Output:
         return journal
 
     def _unfit(self, reason: str) -> UsageError:
-        return UsageError(f"--resume: {self._partial}: {reason}; start anew without --resume")
+        return UsageError(f"{self._partial}: {reason}")
 
 
 @contextmanager
 def output_file(
     path: Path, terms: Mapping[str, str], chunk_lines: int, keep: bool
 ) -> Iterator[Output]:
-    """Write the file ``path``, which appears when the block ends well; call ``begin`` or ``go_on``.
+    """Write ``path``, which appears when the block ends well; call ``begin`` or ``resume``.
 
     If the block raises, an older ``path`` is as it was.
 
@@ -195,7 +195,7 @@ def output_file(
     compress = compressor(path)
     path = path.resolve()
     partial = path.with_name(f"{path.name}.partial")
-    with _locked(partial) as file:
+    with _open_locked(partial) as file:
         if file.seek(0, os.SEEK_END) and not _journal(partial).exists():
             raise OutputError(
                 f"{partial}: in the way, and not by transformer-cli; move it, or choose another -o"
@@ -219,7 +219,7 @@ def output_file(
 
 
 @contextmanager
-def _locked(partial: Path) -> Iterator[FileIO]:
+def _open_locked(partial: Path) -> Iterator[FileIO]:
     """Open the file of unfinished translations, and keep other processes from doing so."""
     while True:
         try:

@@ -1,4 +1,4 @@
-"""Finding a likely translation, over token ids: greedy and beam search."""
+"""Greedy and beam search over token ids."""
 
 import math
 from collections.abc import Iterator
@@ -42,7 +42,7 @@ class Hypothesis:
     log_probability: float
 
     def score(self, length_penalty: float) -> float:
-        """What hypotheses of a sentence are ranked by: Wu et al. 2016, equation 14."""
+        """Return what hypotheses of a sentence are ranked by: Wu et al. 2016, equation 14."""
         # Lengths count the end mark, so that an empty output has length 1.
         penalty = math.pow((5.0 + len(self.ids) + 1.0) / 6.0, length_penalty)
         return self.log_probability / penalty
@@ -60,7 +60,7 @@ def search(
     options: SearchOptions,
     prefixes: Int[Tensor, "batch prefix"] | None = None,
 ) -> list[list[Hypothesis]]:
-    """The hypotheses found for each row of ``src``, best first: at least one, at most the beam.
+    """Return the hypotheses for each row of ``src``, best first: at least one, at most the beam.
 
     Args:
         model: in evaluation mode.
@@ -90,7 +90,7 @@ def _continuations(
     count: int,
     forced: Int[Tensor, " batch"] | None = None,
 ) -> tuple[Float[Tensor, "batch hypothesis count"], Int[Tensor, "batch hypothesis count"]]:
-    """The ``count`` likeliest tokens after each hypothesis, with their log-probabilities.
+    """Return the ``count`` likeliest tokens after each hypothesis and their log-probabilities.
 
     Where a token is ``forced`` on a sentence, all others have probability 0.
     """
@@ -105,40 +105,36 @@ def _continuations(
         if forced is None:
             log_probabilities.index_fill_(1, banned, float("-inf"))
         else:
-            log_probabilities = _only(forced[part], log_probabilities, banned)
+            log_probabilities = _mask(forced[part], log_probabilities, banned)
         best.append(_top(log_probabilities, count))
     shape = (*tokens.shape, count)
     values, ids = (torch.cat(each).view(shape) for each in zip(*best, strict=True))
     return values, ids
 
 
-def _only(
+def _mask(
     forced: Int[Tensor, " row"], log_probabilities: Float[Tensor, "row token"], banned: Tensor
 ) -> Float[Tensor, "row token"]:
-    """Leave each row nothing but what is forced on it, or else what is not banned."""
+    """Leave each row its forced token alone, or where there is none, all that are not banned."""
     allowed = (forced == NOT_FORCED)[:, None].expand_as(log_probabilities).index_fill(1, banned, 0)
     rows = (forced != NOT_FORCED).nonzero()[:, 0]
     allowed[rows, forced[rows]] = True
     return log_probabilities.masked_fill(~allowed, float("-inf"))
 
 
-def _forced(
+def _get_forced(
     prefixes: Tensor | None, position: int, rows: Tensor | list[int]
 ) -> Int[Tensor, " row"] | None:
-    """What is forced on ``rows`` at a position; None: nothing on any."""
+    """Return the tokens forced on ``rows`` at a position; None: there are none on any."""
     if prefixes is None or position >= prefixes.size(1):
         return None
     return prefixes[rows, position]
 
 
-def _banned(options: SearchOptions, device: torch.device) -> Tensor:
-    return torch.tensor(options.banned_ids, dtype=torch.int64, device=device)
-
-
 def _top(
     x: Float[Tensor, "row column"], count: int
 ) -> tuple[Float[Tensor, "row count"], Int[Tensor, "row count"]]:
-    """The greatest ``count`` elements of each row, falling, and their columns.
+    """Return the greatest ``count`` elements of each row, falling, and their columns.
 
     torch ranks long rows slowly. What is among the best of a row is in one of the groups with the
     best greatest elements, which are soon found.
@@ -164,16 +160,16 @@ def _greedy(
     options: SearchOptions,
     prefixes: Int[Tensor, "batch prefix"] | None = None,
 ) -> list[Hypothesis]:
-    """The most likely token at each step, until the end mark."""
+    """Take the most likely token at each step, until the end mark."""
     state = model.init_state(src)
-    banned = _banned(options, src.device)
+    banned = torch.tensor(options.banned_ids, dtype=torch.int64, device=src.device)
     rows = torch.arange(src.size(0), device=src.device)  # which sentence each row is
     live = torch.ones_like(rows, dtype=torch.bool)
     tokens = torch.full_like(rows, options.bos_id)
     written = torch.full((src.size(0), int(max_lengths.max())), options.eos_id, device=src.device)
     totals = torch.zeros(src.size(0), device=src.device)
     for position in range(written.size(1)):
-        forced = _forced(prefixes, position, rows)
+        forced = _get_forced(prefixes, position, rows)
         best, found = _continuations(model, tokens[:, None], state, banned, 1, forced)
         tokens = found[:, 0, 0].where(live, options.eos_id)
         written[rows, position] = tokens
@@ -203,7 +199,7 @@ def _beam(
     options: SearchOptions,
     prefixes: Int[Tensor, "batch prefix"] | None = None,
 ) -> list[list[Hypothesis]]:
-    """Beam search: ``beam_size`` hypotheses a sentence, until as many have ended.
+    """Keep ``beam_size`` hypotheses a sentence, until as many have ended.
 
     A hypothesis ends when its end mark is among the ``beam_size`` best continuations of all.
     """
@@ -211,7 +207,7 @@ def _beam(
     ended: list[list[Hypothesis]] = [[] for _ in range(src.size(0))]
     limits = max_lengths.tolist()
     state = model.init_state(src, size)
-    banned = _banned(options, src.device)
+    banned = torch.tensor(options.banned_ids, dtype=torch.int64, device=src.device)
     sentences = list(range(src.size(0)))  # which sentence each row of the batch is
     # All hypotheses of a sentence begin alike: one is enough until they differ.
     written = torch.full((src.size(0), 1, 1), options.bos_id, device=src.device)
@@ -219,7 +215,7 @@ def _beam(
     # Twice the beam: at most half of these are ends, one a hypothesis.
     count = min(2 * size, model.tgt_size)
     for position in range(1, max(limits) + 1):
-        forced = _forced(prefixes, position - 1, sentences)
+        forced = _get_forced(prefixes, position - 1, sentences)
         step, found = _continuations(model, written[:, :, -1], state, banned, count, forced)
         continued = (totals[:, :, None] + step).flatten(1)
         totals, flat = continued.topk(min(2 * size, continued.size(1)), dim=1)
@@ -265,7 +261,7 @@ def _rows_of(written: Tensor, places: Tensor) -> Tensor:
 def _hypotheses(
     chosen: Bool[Tensor, "batch hypothesis"], written: Tensor, parents: Tensor, totals: Tensor
 ) -> Iterator[tuple[int, Hypothesis]]:
-    """The chosen continuations' rows of the batch, and what they continue, rank by rank."""
+    """Yield the chosen continuations' rows of the batch and what they continue, rank by rank."""
     rows, ranks = chosen.nonzero().unbind(dim=1)
     ids = written[rows, parents[rows, ranks], 1:]
     for row, of_row, total in zip(

@@ -1,15 +1,16 @@
-"""Translating text as a stream: a record for each line, in constant memory."""
+"""Translation of a stream of text: a record for each line, in constant memory."""
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
+from typing import NamedTuple
 
 from transformer_cli.errors import InputError
-from transformer_cli.inference.drafts import Translation
-from transformer_cli.inference.lines import CutLine, ignore, refuse_long_prefix, translate_lines
-from transformer_cli.inference.translator import Translator
+from transformer_cli.inference.engine import SearchEngine, ignore
+from transformer_cli.inference.lines import LongLine, Translation
+from transformer_cli.inference.translator import TextTranslator
 from transformer_cli.ranks import ALONE, Ranks
 
 CHUNK_LINES = 4096
@@ -17,25 +18,33 @@ CHUNK_LINES = 4096
 
 
 @dataclass(frozen=True)
-class Form:
-    """What is written of a line.
+class OutputFormat:
+    """How translations are written.
 
     Attributes:
         n_best: most translations, as a JSON object with their scores; None: the best one's text.
-        linked: whether the alignment of the best one is a second thing that is written.
+        with_alignments: whether the alignment of the best one is written too.
     """
 
     n_best: int | None = None
-    linked: bool = False
+    with_alignments: bool = False
 
-    def record(self, line: int, translations: Sequence[Translation]) -> list[str]:
-        """What is written of line number ``line``: one string or two."""
+    def to_record(self, line: int, translations: Sequence[Translation]) -> "TranslatedLine":
+        """Return what is written of line ``line``."""
         best = translations[0]
-        text = best.text if self.n_best is None else _as_json(line, translations)
-        return [text, *([_as_pharaoh(best.links)] if self.linked else [])]
+        text = best.text if self.n_best is None else _to_json(line, translations)
+        return TranslatedLine(text, _to_pharaoh(best.alignment) if self.with_alignments else "")
 
 
-def _as_json(line: int, translations: Sequence[Translation]) -> str:
+class TranslatedLine(NamedTuple):
+    """What is written of a line."""
+
+    text: str
+    alignment: str = ""
+    """Empty if nobody asked."""
+
+
+def _to_json(line: int, translations: Sequence[Translation]) -> str:
     record = {
         "line": line,
         "translations": [
@@ -50,14 +59,14 @@ def _as_json(line: int, translations: Sequence[Translation]) -> str:
     return json.dumps(record, ensure_ascii=False)
 
 
-def _as_pharaoh(links: Iterable[tuple[int, int]]) -> str:
-    return " ".join(f"{src}-{tgt}" for src, tgt in links)
+def _to_pharaoh(alignment: Iterable[tuple[int, int]]) -> str:
+    return " ".join(f"{src}-{tgt}" for src, tgt in alignment)
 
 
 def with_prefixes(
     lines: Iterable[str], prefixes: Iterable[str] | None, name: str, first_line: int = 1
 ) -> Iterator[tuple[str, str]]:
-    """Each line with its prefix; without any, with an empty one.
+    """Yield each line with its prefix; without any, with an empty one.
 
     Args:
         lines: what is to be translated.
@@ -89,53 +98,54 @@ def with_prefixes(
 
 
 def translate_stream(
-    translator: Translator,
+    translator: TextTranslator[SearchEngine],
     lines: Iterable[tuple[str, str]],
-    form: Form = Form(),
+    output_format: OutputFormat = OutputFormat(),
     chunk_lines: int = CHUNK_LINES,
     first_line: int = 1,
-    on_cut: Callable[[CutLine], object] = ignore,
+    on_long_line: Callable[[LongLine], object] = ignore,
     ranks: Ranks = ALONE,
-) -> Iterator[list[str]]:
-    """One record a line, in order, holding ``chunk_lines`` of them at a time.
+) -> Iterator[TranslatedLine]:
+    """Yield one record a line, in order, holding ``chunk_lines`` of them at a time.
 
     Args:
         translator: what translates.
         lines: text without line ends, and what its translations begin with.
-        form: what is in a record.
+        output_format: what is in a record.
         chunk_lines: lines sorted by length and translated together, on each rank.
         first_line: the number of the first line.
-        on_cut: told of each line too long to be translated as one, on the rank that has it.
+        on_long_line: called with each line too long to be translated as one, on its rank.
         ranks: who shares the work; all of them get all records.
     """
     remaining = iter(lines)
     for first in remaining:
         chunk = [first, *islice(remaining, chunk_lines * ranks.size - 1)]
         for number, (_, prefix) in enumerate(chunk, start=first_line):
-            refuse_long_prefix(translator, prefix, number)  # on all ranks alike
-        share = partial(_translate_share, translator, form, first_line, on_cut, ranks)
-        yield from ranks.map(share, chunk)
+            translator.check_prefix(prefix, number)  # on all ranks alike
+        share = partial(
+            _translate_share, translator, output_format, first_line, on_long_line, ranks
+        )
+        yield from (TranslatedLine(*fields) for fields in ranks.map(share, chunk))
         first_line += len(chunk)
 
 
 def _translate_share(
-    translator: Translator,
-    form: Form,
+    translator: TextTranslator[SearchEngine],
+    output_format: OutputFormat,
     first_line: int,
-    on_cut: Callable[[CutLine], object],
+    on_long_line: Callable[[LongLine], object],
     ranks: Ranks,
     lines: Sequence[tuple[str, str]],
 ) -> list[list[str]]:
     def number(index: int) -> int:
-        """That of a line of this rank's share."""
+        """Return the number of a line of this rank's share."""
         return first_line + ranks.rank + index * ranks.size
 
-    found = translate_lines(
-        translator,
+    found = translator.translate_lines(
         [line for line, _ in lines],
         [prefix for _, prefix in lines],
-        form.n_best or 1,
-        form.linked,
-        on_cut=lambda cut: on_cut(replace(cut, line=number(cut.line - 1))),
+        output_format.n_best or 1,
+        output_format.with_alignments,
+        on_long_line=lambda line: on_long_line(replace(line, line=number(line.line - 1))),
     )
-    return [form.record(number(index), each) for index, each in enumerate(found)]
+    return [[*output_format.to_record(number(index), each)] for index, each in enumerate(found)]

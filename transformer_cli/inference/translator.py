@@ -1,81 +1,60 @@
-"""Text in, text out."""
+"""Text in, text out: tokenizers, a search engine, and how to search."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-
-import numpy as np
-import torch
+from typing import Generic, Self, TypeVar
 
 from transformer_cli.config.choices import LONGEST_SOURCE
 from transformer_cli.config.schema import Config, DecodingConfig
 from transformer_cli.errors import InputError, UsageError
-from transformer_cli.inference.batching import search_batches
-from transformer_cli.inference.lines import CutLine, ignore, never, translate_lines
+from transformer_cli.inference.engine import SearchEngine, ignore, never
+from transformer_cli.inference.lines import (
+    LineHypothesis,
+    LongLine,
+    Translation,
+    encode_line,
+    join_alignments,
+    join_hypotheses,
+    to_translation,
+)
 from transformer_cli.inference.search import Hypothesis, SearchOptions
-from transformer_cli.model.transformer import Transformer
-from transformer_cli.runs.directory import RunDirectory
-from transformer_cli.runs.trained import load_trained
+from transformer_cli.inference.torch_engine import TorchEngine
 from transformer_cli.text.tokenizer import Tokenizers
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 
+EngineT = TypeVar("EngineT", bound=SearchEngine, covariant=True)
 
-@dataclass
-class Translator:
-    """A model, its tokenizers and how to search.
+
+@dataclass(frozen=True)
+class TextTranslator(Generic[EngineT]):
+    """Translates lines; inference/loading.py makes one of a trained run.
 
     Attributes:
-        model: on its device.
+        engine: what has the model and searches.
         tokenizers: the run's.
         config: the run's settings.
         decoding: how to search; the run's settings unless the caller wants otherwise.
-        precision: type of the matrix products.
         max_length: most tokens of an output, whatever its source; None: no such limit.
-        replace_unk: whether the model may write words that it does not know; they are then taken
-            over from the source.
         checkpoint: SHA-256 of the manifest that the weights were loaded by; empty for others.
+        replace_unk: whether the model may write unknown words; the source words that they are
+            aligned to are then copied for them.
     """
 
-    model: Transformer
+    engine: EngineT
     tokenizers: Tokenizers
     config: Config
     decoding: DecodingConfig
-    precision: torch.dtype
     max_length: int | None = None
     checkpoint: str = ""
     replace_unk: bool = False
 
-    @classmethod
-    def load(
-        cls, run: RunDirectory, checkpoint: str, device: torch.device, precision: torch.dtype
-    ) -> "Translator":
-        """The translator of a trained run.
-
-        Args:
-            run: the run's directory.
-            checkpoint: 'best', 'last', 'average' or a checkpoint's path.
-            device: where to compute.
-            precision: type of the matrix products.
-
-        Raises:
-            RunError, TokenizerError, CheckpointError: something is missing or damaged.
-        """
-        trained = load_trained(run, checkpoint)
-        return cls(
-            trained.model.to(device),
-            trained.tokenizers,
-            trained.config,
-            trained.config.decoding,
-            precision,
-            checkpoint=trained.sum,
-        )
-
-    def searching(
+    def with_search(
         self,
         beam_size: int | None = None,
         batch_tokens: int | None = None,
         max_length: int | None = None,
-    ) -> "Translator":
-        """The same translator with another search; None keeps what it has."""
+    ) -> Self:
+        """Return the same translator with another search; None keeps what it has."""
         asked = {"beam_size": beam_size, "batch_tokens": batch_tokens}
         changes = {key: value for key, value in asked.items() if value is not None}
         return replace(
@@ -84,75 +63,142 @@ class Translator:
             max_length=max_length or self.max_length,
         )
 
+    def with_unk_replacement(self) -> Self:
+        """Return the same translator, but one that copies source words for unknown words.
+
+        Raises:
+            UsageError: it writes subwords, which make up any word.
+        """
+        if not self.tokenizers.tgt.is_word_level:
+            raise UsageError(
+                "is for models of whole words; this one writes parts of words, "
+                "which make up any word"
+            )
+        return replace(self, replace_unk=True)
+
     @property
-    def terms(self) -> dict[str, str]:
-        """What decides the translation of a line, each by its name."""
+    def settings_fingerprint(self) -> dict[str, str]:
+        """Settings that decide the translation of a line, by name."""
         search = self.decoding.model_dump(mode="json", exclude={"batch_tokens"})
         return {
             "checkpoint": self.checkpoint,
-            "precision": str(self.precision).removeprefix("torch."),
+            **self.engine.fingerprint,
             "max_length": str(self.max_length),
             **{key: str(value) for key, value in search.items()},
             **({"replace_unk": "True"} if self.replace_unk else {}),
         }
 
-    def replacing_unknown(self) -> "Translator":
-        """The same translator, but words that it does not know it takes over from the source.
+    @property
+    def max_positions(self) -> int | None:
+        """Number of learned positions, which marks take too; None: there is no such limit."""
+        model = self.config.model
+        return model.max_positions if model.positions == "learned" else None
 
-        Raises:
-            UsageError: it writes subwords, which know all words.
-        """
-        if not self.tokenizers.tgt.is_word_level:
-            raise UsageError(
-                "--replace-unk: is for models of whole words; this one writes parts of words, "
-                "which make up any word; leave it out"
-            )
-        return replace(self, replace_unk=True)
+    @property
+    def longest_source(self) -> int:
+        """Maximum length, without end mark, of a source that is translated as one."""
+        limit = self.max_positions
+        return LONGEST_SOURCE if limit is None else min(LONGEST_SOURCE, limit - 1)
 
     def translate(
         self,
         lines: Sequence[str],
         progress: Callable[[int], object] = ignore,
-        on_cut: Callable[[CutLine], object] = ignore,
-        give_up: Callable[[], bool] = never,
+        on_long_line: Callable[[LongLine], object] = ignore,
+        should_stop: Callable[[], bool] = never,
     ) -> list[str]:
-        """The best translation of each line; ``translate_lines`` tells more.
+        """Return the best translation of each line; see ``translate_lines``."""
+        found = self.translate_lines(
+            lines, progress=progress, on_long_line=on_long_line, should_stop=should_stop
+        )
+        return [best.text for best, *_ in found]
+
+    def translate_lines(
+        self,
+        lines: Sequence[str],
+        prefixes: Sequence[str] | None = None,
+        n_best: int = 1,
+        with_alignments: bool = False,
+        progress: Callable[[int], object] = ignore,
+        on_long_line: Callable[[LongLine], object] = ignore,
+        should_stop: Callable[[], bool] = never,
+    ) -> list[list[Translation]]:
+        """Return each line's translations, best first: at least one, empty for a blank line.
+
+        A line of more than ``longest_source`` tokens is split into as few chunks as will do, as
+        equal as can be; their translations are joined by spaces.
 
         Args:
             lines: text without line ends.
-            progress: told how many sentences, or pieces, were finished each time some are.
-            on_cut: told of each line that is cut, before any is translated.
-            give_up: asked before each batch; once it is true, what is left has empty translations.
+            prefixes: what each line's translations begin with, if the line is not blank.
+            n_best: most translations of a line; no more are found than the beam is wide.
+            with_alignments: whether to align the words of the best translation.
+            progress: called with the number of sentences, or chunks, just finished.
+            on_long_line: called with each line that is split, before any is translated.
+            should_stop: called before each batch; once it returns True, the rest is left empty.
         """
-        found = translate_lines(self, lines, progress=progress, on_cut=on_cut, give_up=give_up)
-        return [best.text for best, *_ in found]
+        encoded = [
+            encode_line(self.tokenizers, line, prefix, self.longest_source)
+            for line, prefix in zip(lines, prefixes or [""] * len(lines), strict=True)
+        ]
+        for long_line in self.find_long_lines(sum(map(len, line.chunks)) for line in encoded):
+            on_long_line(long_line)
+        found = iter(
+            self.search_ids(
+                [source for line in encoded for source in line.sources],
+                [prefix for line in encoded for prefix in line.prefixes],
+                progress,
+                should_stop,
+            )
+        )
+        ranked = [
+            join_hypotheses(line, [next(found) for _ in line.chunks], n_best) for line in encoded
+        ]
+        aligned = self._align(ranked, with_alignments)
+        return [
+            [
+                to_translation(
+                    hypothesis,
+                    self.tokenizers,
+                    self.decoding.length_penalty,
+                    aligned.get(hypothesis, ()),
+                    self.replace_unk,
+                    with_alignments and rank == 0,
+                )
+                for rank, hypothesis in enumerate(of_line)
+            ]
+            for of_line in ranked
+        ]
 
-    @property
-    def longest_source(self) -> int:
-        """Most tokens of a source, without its end mark, that is translated as one."""
-        limit = self.positions
-        return LONGEST_SOURCE if limit is None else min(LONGEST_SOURCE, limit - 1)
-
-    def cut_lines(self, lengths: Iterable[int]) -> Iterator[CutLine]:
-        """Which lines, given the tokens of each, are too long to be translated as one."""
-        for line, tokens in enumerate(lengths, start=1):
-            if tokens > self.longest_source:
-                yield CutLine(line, int(tokens), int(-(-tokens // self.longest_source)))
+    def _align(
+        self, ranked: Sequence[Sequence[LineHypothesis]], with_alignments: bool
+    ) -> dict[LineHypothesis, list[int]]:
+        """Align the tokens of the best hypotheses if asked, and of those with unknown words."""
+        needed = [
+            hypothesis
+            for of_line in ranked
+            for rank, hypothesis in enumerate(of_line)
+            if (with_alignments and rank == 0) or (self.replace_unk and hypothesis.has_unknown())
+        ]
+        if not needed:
+            return {}
+        found = iter(
+            self.engine.align(
+                [source for hypothesis in needed for source in hypothesis.line.sources],
+                [chunk.ids for hypothesis in needed for chunk in hypothesis.chunks],
+                self.decoding.batch_tokens,
+            )
+        )
+        return {each: join_alignments(each, [next(found) for _ in each.chunks]) for each in needed}
 
     def translate_ids(
         self,
         sources: Sequence[list[int]],
         progress: Callable[[int], object] = ignore,
-        give_up: Callable[[], bool] = never,
+        should_stop: Callable[[], bool] = never,
     ) -> list[list[int]]:
-        """The best translations of token ids, as token ids without begin and end marks.
-
-        Args:
-            sources: each with its end mark, or empty, which stays empty.
-            progress: told how many sentences were finished each time some are.
-            give_up: asked before each batch; once it is true, what is left stays empty.
-        """
-        found = self.search_ids(sources, None, progress, give_up)
+        """Return each source's best translation, empty for an empty one; see ``search_ids``."""
+        found = self.search_ids(sources, None, progress, should_stop)
         return [hypotheses[0].ids if hypotheses else [] for hypotheses in found]
 
     def search_ids(
@@ -160,66 +206,71 @@ class Translator:
         sources: Sequence[list[int]],
         prefixes: Sequence[list[int]] | None = None,
         progress: Callable[[int], object] = ignore,
-        give_up: Callable[[], bool] = never,
+        should_stop: Callable[[], bool] = never,
     ) -> list[list[Hypothesis]]:
-        """What is found for each source, best first: all that text is translated by.
-
-        Args:
-            sources: token ids, each with its end mark, or empty: then nothing is found.
-            prefixes: what each one's outputs begin with.
-            progress: told how many sentences were finished each time some are.
-            give_up: asked before each batch; once it is true, nothing is found for what is left.
-        """
+        """Return the hypotheses of each source, best first; see ``SearchEngine.search``."""
         prefixes = prefixes or [[] for _ in sources]
-        return search_batches(
-            self.model,
-            sources,
-            prefixes,
-            [
-                max(self._longest_output(len(ids) - 1), len(prefix))
-                for ids, prefix in zip(sources, prefixes, strict=True)
-            ],
-            SearchOptions(
-                bos_id=BOS_ID,
-                eos_id=EOS_ID,
-                banned_ids=(BOS_ID, PAD_ID) if self.replace_unk else (UNK_ID, BOS_ID, PAD_ID),
-                beam_size=self.decoding.beam_size,
-                length_penalty=self.decoding.length_penalty,
-            ),
-            self.decoding.batch_tokens,
-            self.precision,
-            progress,
-            give_up,
+        limits = [
+            max(self._longest_output(len(ids) - 1), len(prefix))
+            for ids, prefix in zip(sources, prefixes, strict=True)
+        ]
+        options = SearchOptions(
+            bos_id=BOS_ID,
+            eos_id=EOS_ID,
+            banned_ids=(BOS_ID, PAD_ID) if self.replace_unk else (UNK_ID, BOS_ID, PAD_ID),
+            beam_size=self.decoding.beam_size,
+            length_penalty=self.decoding.length_penalty,
         )
-
-    def refuse_too_long(self, lengths: np.ndarray, what: str) -> None:
-        """Make sure that the model has positions enough.
-
-        Args:
-            lengths: tokens of each line, without begin and end marks.
-            what: what a line is called in the message.
-
-        Raises:
-            InputError: a line has more tokens than learned positions take.
-        """
-        limit = self.positions
-        if limit is None or not (lengths >= limit).any():
-            return
-        index = int(np.argmax(lengths >= limit))
-        raise InputError(
-            f"{what} {1 + index}: {lengths[index]} tokens, but this model's learned positions "
-            f"take {limit - 1} (model.max_positions); split it, "
-            "or train with more positions"
+        batch_tokens = self.decoding.batch_tokens
+        return self.engine.search(
+            sources, prefixes, limits, options, batch_tokens, progress, should_stop
         )
-
-    @property
-    def positions(self) -> int | None:
-        """Most tokens that learned positions take, marks included; None: there is no such limit."""
-        model = self.config.model
-        return model.max_positions if model.positions == "learned" else None
 
     def _longest_output(self, src_tokens: int) -> int:
         # A half-trained model repeats itself for ever; a translation is seldom twice its source.
         limits = [int(src_tokens * self.decoding.max_length_ratio) + 10]
-        limits += [limit for limit in (self.max_length, self.positions) if limit is not None]
+        limits += [each for each in (self.max_length, self.max_positions) if each is not None]
         return min(limits)
+
+    def find_long_lines(self, lengths: Iterable[int]) -> Iterator[LongLine]:
+        """Yield the lines, given the tokens of each, that are too long to be translated as one."""
+        for line, tokens in enumerate(lengths, start=1):
+            if tokens > self.longest_source:
+                yield LongLine(line, int(tokens), int(-(-tokens // self.longest_source)))
+
+    def _check_positions(self, tokens: int, what: str, remedy: str) -> None:
+        """Make sure that learned positions take a line of ``tokens``, without begin and end marks.
+
+        Raises:
+            InputError: they do not; the message calls the line ``what`` and ends in ``remedy``.
+        """
+        limit = self.max_positions
+        if limit is not None and tokens >= limit:
+            raise InputError(
+                f"{what}: {tokens:,} tokens, but this model's learned positions take {limit - 1:,} "
+                f"(model.max_positions); {remedy}"
+            )
+
+    def check_lengths(self, lengths: Iterable[int], what: str) -> None:
+        """Make sure that there are positions enough for lines of these lengths.
+
+        Raises:
+            InputError: there are not; the message calls the line ``what``.
+        """
+        for line, tokens in enumerate(lengths, start=1):
+            self._check_positions(
+                tokens, f"{what} {line}", "split it, or train with more positions"
+            )
+
+    def check_prefix(self, text: str, line: int) -> None:
+        """Make sure that there are positions enough for the forced prefix of line ``line``.
+
+        Raises:
+            InputError: there are not.
+        """
+        tokens = len(self.tokenizers.tgt.encode(text))
+        self._check_positions(tokens, f"prefix of line {line:,}", "give a shorter one")
+
+
+TorchTranslator = TextTranslator[TorchEngine]
+"""A translator with our own model, which can also be evaluated and looked into."""

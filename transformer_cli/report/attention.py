@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from transformer_cli.inference.attention import AttentionMaps
+from transformer_cli.inference.attention_maps import AttentionMaps
 from transformer_cli.text.vocabulary import BOS_ID, SPECIALS
 
 STEPS = 255

@@ -11,10 +11,11 @@ from transformer_cli.data.corpus import ParallelText
 from transformer_cli.data.sources import open_training_text
 from transformer_cli.data.token_arrays import encode_text
 from transformer_cli.errors import CorpusError, InputError
-from transformer_cli.inference.attention import attention_maps
-from transformer_cli.inference.evaluation import evaluate
-from transformer_cli.inference.lines import CutLine, ignore
-from transformer_cli.inference.translator import Translator
+from transformer_cli.evaluation.evaluation import evaluate
+from transformer_cli.inference.attention_maps import compute_attention_maps
+from transformer_cli.inference.engine import ignore
+from transformer_cli.inference.lines import LongLine
+from transformer_cli.inference.translator import TorchTranslator
 from transformer_cli.model.perplexity import perplexity
 from transformer_cli.report.attention import packed
 from transformer_cli.report.breakdown import (
@@ -51,7 +52,7 @@ class Subject:
 
     name: str
     run: RunDirectory
-    translator: Translator
+    translator: TorchTranslator
     checkpoint: str
     """What it was asked for by: 'best', say."""
     step: int
@@ -87,7 +88,7 @@ def build(
     sentences: Sequence[str],
     progress: Progress,
     translated: Callable[[int], object] = ignore,
-    on_cut: Callable[[CutLine], object] = ignore,
+    on_long_line: Callable[[LongLine], object] = ignore,
 ) -> Report:
     """Translate the split and look at it from all sides.
 
@@ -95,8 +96,8 @@ def build(
         subject: a trained run, and the text to judge it by.
         sentences: more sentences to show the attention of.
         progress: wraps passes over lines, given a label, as tqdm would.
-        translated: told how many sentences were translated each time some are.
-        on_cut: told of each line that is too long to be translated as one.
+        translated: called with the number of sentences just translated.
+        on_long_line: called with each line too long to be translated as one.
 
     Raises:
         InputError: a sentence is too long.
@@ -111,17 +112,17 @@ def build(
     encoded = encode_text(text, translator.tokenizers, progress)
     statistics = corpus_statistics(subject.run, translator.tokenizers, encoded)
     lengths = encoded.src.lengths.tolist()
-    result = evaluate(translator, text, translated, on_cut=on_cut)
+    result = evaluate(translator, text, translated, on_long_line=on_long_line)
     hypotheses = result.hypotheses
     drawn = [text.src[number] for number in _to_look_into(lengths)]
-    attention = [packed(line, attention_maps(translator, line)) for line in drawn]
+    attention = [packed(line, compute_attention_maps(translator, line)) for line in drawn]
     scores = sentence_scores(hypotheses, text.tgt)
     chart = length_chart(statistics, languages)
     found_lengths = by_length(lengths, hypotheses, text.tgt)
     rarity = _rarity(subject, text, hypotheses, progress)
     return Report(
         subject,
-        sum(weight.numel() for weight in translator.model.parameters()),
+        sum(weight.numel() for weight in translator.engine.model.parameters()),
         [
             *training_charts(records, subject.step),
             *([chart] if chart else []),
@@ -144,14 +145,14 @@ def build(
     )
 
 
-def _asked(translator: Translator, sentence: str) -> dict[str, Any]:
+def _asked(translator: TorchTranslator, sentence: str) -> dict[str, Any]:
     tokens = len(translator.tokenizers.src.encode(sentence))
     if tokens > _MOST_TOKENS:
         raise InputError(
             f"--sentence: has {tokens:,} tokens, and at most {_MOST_TOKENS} can be shown; "
             "give a shorter one"
         )
-    return packed(sentence, attention_maps(translator, sentence))
+    return packed(sentence, compute_attention_maps(translator, sentence))
 
 
 def _to_look_into(lengths: Sequence[int]) -> list[int]:

@@ -5,11 +5,11 @@ import hashlib
 import json
 from importlib.resources import files
 
-from transformer_cli import __version__
 from transformer_cli.extras import imported
 from transformer_cli.report.build import Report
 from transformer_cli.report.examples import SEED, SHOWN
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, SPECIALS
+from transformer_cli.version import __version__
 
 _TEMPLATES = files("transformer_cli.report") / "template"
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from transformer_cli.inference.evaluation import score_thoroughly
+from transformer_cli.evaluation.evaluation import score
 
 
 class Score(NamedTuple):
@@ -24,7 +24,7 @@ def all_scores(hypotheses: Sequence[str], references: Sequence[str]) -> list[Sco
         hypotheses: one translation a sentence.
         references: as many raw reference lines.
     """
-    found = score_thoroughly(hypotheses, references)
+    found = score(hypotheses, references, thorough=True)
     return [
         Score("BLEU", found.bleu, found.bleu_ci, found.signature),
         Score("BLEU lowercased", found.bleu_lc, found.bleu_lc_ci, found.signature_lc),

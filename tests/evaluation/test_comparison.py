@@ -9,15 +9,15 @@ import pytest
 from transformer_cli.config.schema import Config
 from transformer_cli.data.corpus import ParallelText
 from transformer_cli.errors import CorpusError, UsageError
-from transformer_cli.inference.comparison import (
+from transformer_cli.evaluation.comparison import (
     Contender,
     common_text,
     compare,
     distinct_names,
     open_contenders,
 )
-from transformer_cli.inference.evaluation import score
-from transformer_cli.inference.significance import paired_bootstrap
+from transformer_cli.evaluation.evaluation import score
+from transformer_cli.evaluation.significance import paired_bootstrap
 from transformer_cli.runs.directory import RunDirectory
 
 SRC = ["eins zwei", "drei", "vier fünf"]

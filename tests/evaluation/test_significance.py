@@ -8,8 +8,8 @@ from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
 
-from transformer_cli.inference import significance
-from transformer_cli.inference.significance import SAMPLES, measure, paired_bootstrap
+from transformer_cli.evaluation import significance
+from transformer_cli.evaluation.significance import SAMPLES, measure, paired_bootstrap
 
 LINE = "a black dog runs through the tall grass while two men sit on an old bench"
 WORDS = LINE.split()

@@ -38,26 +38,29 @@ class PairedBootstrap:
     signature: str
 
 
-class Measured(NamedTuple):
+class MetricScore(NamedTuple):
     """One system's score by one metric."""
 
     score: float
     half_width: float | None
-    """Half of the 95 % interval, in points; None: too many sentences."""
+    """Half of the 95 % interval, in points; None: not asked for, or too many sentences."""
     signature: str
 
 
-def measure(metric: Metric, hypotheses: Sequence[str], references: Sequence[str]) -> Measured:
-    """A score and its 95 % interval, which is the same as ``paired_bootstrap``'s.
+def measure(
+    metric: Metric, hypotheses: Sequence[str], references: Sequence[str], resample: bool = True
+) -> MetricScore:
+    """Return a score and its 95 % interval, which is the same as ``paired_bootstrap``'s.
 
     Args:
         metric: one of sacreBLEU's.
         hypotheses: one translation a sentence.
         references: as many raw reference lines.
+        resample: whether to compute the interval, if there are not too many sentences.
     """
-    if len(hypotheses) > MOST_SENTENCES:
+    if not resample or len(hypotheses) > MOST_SENTENCES:
         score = metric.corpus_score(hypotheses, [list(references)]).score
-        return Measured(float(score), None, str(metric.get_signature()))
+        return MetricScore(float(score), None, str(metric.get_signature()))
     with _fixed_seed():
         signatures, results = PairedTest(
             [("", hypotheses)], {"": metric}, [list(references)], "bs", SAMPLES
@@ -65,7 +68,7 @@ def measure(metric: Metric, hypotheses: Sequence[str], references: Sequence[str]
     ((name, signature),) = signatures.items()
     (found,) = results[name]
     assert isinstance(found, Result)
-    return Measured(float(found.score), _number(found.ci), str(signature))
+    return MetricScore(float(found.score), _number(found.ci), str(signature))
 
 
 def paired_bootstrap(

@@ -1,4 +1,4 @@
-"""How good translations are: sacreBLEU's scores, and perplexity."""
+"""sacreBLEU's scores of translations, and the loss of a split."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -11,8 +11,9 @@ from transformer_cli.data.batches import collate, cut_by_tokens
 from transformer_cli.data.corpus import ParallelText
 from transformer_cli.data.token_arrays import EncodedText, encode_text
 from transformer_cli.errors import CorpusError
-from transformer_cli.inference.lines import CutLine, ignore, never
-from transformer_cli.inference.translator import Translator
+from transformer_cli.inference.engine import ignore, never
+from transformer_cli.inference.lines import LongLine
+from transformer_cli.inference.translator import TorchTranslator
 from transformer_cli.model.device import autocast
 from transformer_cli.model.transformer import Transformer
 from transformer_cli.ranks import ALONE, Ranks
@@ -40,55 +41,29 @@ class Scores:
     ter_ci: float | None = None
 
 
-def score(hypotheses: Sequence[str], references: Sequence[str]) -> Scores:
-    """BLEU (Post 2018), cased and lowercased, and chrF (Popović 2015).
+def score(hypotheses: Sequence[str], references: Sequence[str], thorough: bool = False) -> Scores:
+    """Return BLEU (Post 2018), cased and lowercased, and chrF (Popović 2015).
 
     Args:
         hypotheses: one translation a sentence, as a person would write it.
         references: as many raw reference lines.
+        thorough: whether to compute TER (Snover et al. 2006) and 95 % intervals too: 3 s for 1,000
+            lines. The signatures say how often was resampled, and by which seed.
 
     Raises:
         CorpusError: there are more of the ones than of the others.
     """
-    _refuse_unequal(hypotheses, references)
-    from sacrebleu.metrics.bleu import BLEU
-    from sacrebleu.metrics.chrf import CHRF
-
-    references_of_corpus = [list(references)]
-    bleu, bleu_lc, chrf = BLEU(), BLEU(lowercase=True), CHRF()
-    return Scores(
-        bleu=bleu.corpus_score(hypotheses, references_of_corpus).score,
-        bleu_lc=bleu_lc.corpus_score(hypotheses, references_of_corpus).score,
-        chrf=chrf.corpus_score(hypotheses, references_of_corpus).score,
-        signature=str(bleu.get_signature()),
-        signature_lc=str(bleu_lc.get_signature()),
-        signature_chrf=str(chrf.get_signature()),
-    )
-
-
-def score_thoroughly(hypotheses: Sequence[str], references: Sequence[str]) -> Scores:
-    """What ``score`` gives, with TER (Snover et al. 2006) and 95 % intervals: 3 s for 1,000 lines.
-
-    The signatures say how often was resampled, and by which seed.
-
-    Args:
-        hypotheses: one translation a sentence, as a person would write it.
-        references: as many raw reference lines.
-
-    Raises:
-        CorpusError: there are more of the ones than of the others.
-    """
-    _refuse_unequal(hypotheses, references)
+    _check_equal_lengths(hypotheses, references)
     from sacrebleu.metrics.bleu import BLEU
     from sacrebleu.metrics.chrf import CHRF
     from sacrebleu.metrics.ter import TER
 
-    from transformer_cli.inference.significance import measure
+    from transformer_cli.evaluation.significance import measure
 
-    bleu, bleu_lc, chrf, ter = (
-        measure(metric, hypotheses, references)
-        for metric in (BLEU(), BLEU(lowercase=True), CHRF(), TER())
-    )
+    metrics = (BLEU(), BLEU(lowercase=True), CHRF(), *([TER()] if thorough else []))
+    measured = [measure(metric, hypotheses, references, thorough) for metric in metrics]
+    bleu, bleu_lc, chrf = measured[:3]
+    ter = measured[3] if thorough else None
     return Scores(
         bleu=bleu.score,
         bleu_lc=bleu_lc.score,
@@ -96,16 +71,16 @@ def score_thoroughly(hypotheses: Sequence[str], references: Sequence[str]) -> Sc
         signature=bleu.signature,
         signature_lc=bleu_lc.signature,
         signature_chrf=chrf.signature,
-        ter=ter.score,
-        signature_ter=ter.signature,
+        ter=ter and ter.score,
+        signature_ter=ter and ter.signature,
         bleu_ci=bleu.half_width,
         bleu_lc_ci=bleu_lc.half_width,
         chrf_ci=chrf.half_width,
-        ter_ci=ter.half_width,
+        ter_ci=ter and ter.half_width,
     )
 
 
-def _refuse_unequal(hypotheses: Sequence[str], references: Sequence[str]) -> None:
+def _check_equal_lengths(hypotheses: Sequence[str], references: Sequence[str]) -> None:
     if len(hypotheses) != len(references):
         raise CorpusError(
             f"{len(hypotheses)} translations but {len(references)} references; "
@@ -122,21 +97,21 @@ class Evaluation:
     loss: float
     """Mean negative log-likelihood of a target token, end marks included, without smoothing."""
     unmeasured: int
-    """Pairs too long to be part of the loss; see ``Translator.longest_source``."""
+    """Pairs too long to be part of the loss; see ``TextTranslator.longest_source``."""
 
 
-class GivenUpError(Exception):
-    """An evaluation that nobody waits for any more."""
+class EvaluationStoppedError(Exception):
+    """An evaluation was asked to stop."""
 
 
 def evaluate(
-    translator: Translator,
+    translator: TorchTranslator,
     text: ParallelText,
     progress: Callable[[int], object] = ignore,
     ranks: Ranks = ALONE,
-    on_cut: Callable[[CutLine], object] = ignore,
-    give_up: Callable[[], bool] = never,
-    scored: Callable[[Sequence[str], Sequence[str]], Scores] = score,
+    on_long_line: Callable[[LongLine], object] = ignore,
+    should_stop: Callable[[], bool] = never,
+    thorough: bool = False,
 ) -> Evaluation:
     """Translate the source side and compare with the target side.
 
@@ -145,38 +120,39 @@ def evaluate(
     Args:
         translator: model, tokenizers and search.
         text: at least one pair of lines; blank source lines have empty translations.
-        progress: told how many sentences were translated each time some are.
+        progress: called with the number of sentences just translated.
         ranks: who shares the work; all of them get its result.
-        on_cut: told of each source line that is too long to be translated as one.
-        give_up: asked before each batch that is translated whether there is no more need to.
-        scored: ``score``, or ``score_thoroughly``, which takes longer than training would wait.
+        on_long_line: called with each source line too long to be translated as one.
+        should_stop: called before each batch that is translated.
+        thorough: see ``score``; it takes longer than training would wait.
 
     Raises:
         CorpusError: all pairs are too long for the loss.
-        GivenUpError: on all ranks alike, as one of them gave up.
+        EvaluationStoppedError: on all ranks alike, as one of them should stop.
     """
     encoded = encode_text(text, translator.tokenizers, lambda lines, _: lines)
-    short = measurable(translator, encoded)
-    for cut in translator.cut_lines(encoded.src.lengths):
-        on_cut(cut)
+    short = find_measurable_pairs(translator, encoded)
+    for long_line in translator.find_long_lines(encoded.src.lengths):
+        on_long_line(long_line)
     hypotheses = ranks.map(
-        lambda lines: translator.translate(lines, progress, give_up=give_up), text.src
+        lambda lines: translator.translate(lines, progress, should_stop=should_stop), text.src
     )
-    (giving_up,) = ranks.sum([give_up()])
-    if giving_up:
-        raise GivenUpError
+    (stopping,) = ranks.sum([should_stop()])
+    if stopping:
+        raise EvaluationStoppedError
     loss = mean_loss(
-        translator.model,
+        translator.engine.model,
         encoded if len(short) == len(text) else encoded.take(short),
         translator.config.training.batch_tokens,
-        translator.precision,
+        translator.engine.precision,
         ranks,
     )
-    return Evaluation(hypotheses, scored(hypotheses, text.tgt), loss, len(text) - len(short))
+    scores = score(hypotheses, text.tgt, thorough)
+    return Evaluation(hypotheses, scores, loss, len(text) - len(short))
 
 
-def measurable(translator: Translator, text: EncodedText) -> np.ndarray:
-    """The numbers of the pairs that are not too long for the loss.
+def find_measurable_pairs(translator: TorchTranslator, text: EncodedText) -> np.ndarray:
+    """Return the numbers of the pairs that are not too long for the loss.
 
     Raises:
         CorpusError: all are.
@@ -199,7 +175,7 @@ def mean_loss(
     precision: torch.dtype,
     ranks: Ranks = ALONE,
 ) -> float:
-    """Mean negative log-likelihood of a target token, end marks included, without smoothing.
+    """Return the mean negative log-likelihood of a target token, end marks included, unsmoothed.
 
     Args:
         model: in evaluation mode.

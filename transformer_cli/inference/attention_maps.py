@@ -1,4 +1,4 @@
-"""Where a model looks while it translates a line."""
+"""The attention weights of a line and its translation."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from transformer_cli.errors import InputError
-from transformer_cli.inference.translator import Translator
+from transformer_cli.inference.translator import TorchTranslator
 from transformer_cli.model.attention import record_attention
 from transformer_cli.model.device import autocast
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID
@@ -40,10 +40,10 @@ class AttentionMaps:
 
 
 @torch.inference_mode()
-def attention_maps(
-    translator: Translator, line: str, translation: Sequence[int] | None = None
+def compute_attention_maps(
+    translator: TorchTranslator, line: str, translation: Sequence[int] | None = None
 ) -> AttentionMaps:
-    """Look at where the model looks, by one pass over a line and its whole translation.
+    """Record the attention weights of one pass over a line and its whole translation.
 
     Args:
         translator: model and tokenizers.
@@ -62,21 +62,20 @@ def attention_maps(
         )
     longest = translator.longest_source  # so that the end mark has a position too
     if translation is None:
-        shorter = translator.searching(max_length=min(longest, translator.max_length or longest))
+        shorter = translator.with_search(max_length=min(longest, translator.max_length or longest))
         (translation,) = shorter.translate_ids([[*source, EOS_ID] if source else []])
     if len(translation) > longest:
         raise InputError(
             f"the translation has {len(translation):,} tokens, and at most {longest:,} "
             "can be looked at; give a shorter one"
         )
-    model = translator.model
-    device = next(model.parameters()).device
+    model, device = translator.engine.model, translator.engine.device
     src = torch.tensor([[*source, EOS_ID]], device=device)
     tgt_in = torch.tensor([[BOS_ID, *translation]], device=device)
-    with autocast(device, translator.precision), record_attention(model) as recorded:
+    with autocast(device, translator.engine.precision), record_attention(model) as recorded:
         model.hidden_states(src, tgt_in)
 
-    def stacked(stack: str, kind: str, layers: int) -> Tensor:
+    def stack_layers(stack: str, kind: str, layers: int) -> Tensor:
         weights = [recorded[f"{stack}.{layer}.{kind}"][0][0] for layer in range(layers)]
         return torch.stack(weights).float().cpu()
 
@@ -84,8 +83,8 @@ def attention_maps(
     return AttentionMaps(
         [src_tokens(number) for number in (*source, EOS_ID)],
         [tgt_tokens(number) for number in (*translation, EOS_ID)],
-        stacked("encoder", "self_attention", len(model.encoder)),
-        stacked("decoder", "self_attention", len(model.decoder)),
-        stacked("decoder", "cross_attention", len(model.decoder)),
+        stack_layers("encoder", "self_attention", len(model.encoder)),
+        stack_layers("decoder", "self_attention", len(model.decoder)),
+        stack_layers("decoder", "cross_attention", len(model.decoder)),
         translator.tokenizers.tgt.decode(translation),
     )

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 import pytest
 import sacrebleu
 import torch
+from inference.translators import NumberTokenizer
 from sacrebleu.metrics.ter import TER
 from torch import nn
 from torch.nn import functional as F
-from translators import NumberTokenizer
 
 from transformer_cli.config.schema import (
     Config,
@@ -22,9 +22,10 @@ from transformer_cli.config.schema import (
 from transformer_cli.data.corpus import ParallelText
 from transformer_cli.data.token_arrays import EncodedText, TokenArray
 from transformer_cli.errors import CorpusError
-from transformer_cli.inference.evaluation import evaluate, mean_loss, score, score_thoroughly
-from transformer_cli.inference.lines import CutLine
-from transformer_cli.inference.translator import Translator
+from transformer_cli.evaluation.evaluation import evaluate, mean_loss, score
+from transformer_cli.inference.lines import LongLine
+from transformer_cli.inference.torch_engine import TorchEngine
+from transformer_cli.inference.translator import TextTranslator, TorchTranslator
 from transformer_cli.model.perplexity import perplexity
 from transformer_cli.model.transformer import Transformer
 from transformer_cli.text.tokenizer import Tokenizers
@@ -79,7 +80,7 @@ def test_signatures_say_how() -> None:
 
 
 def test_thorough_scores_are_the_cheap_ones_and_more() -> None:
-    cheap, thorough = score(HYPOTHESES, REFERENCES), score_thoroughly(HYPOTHESES, REFERENCES)
+    cheap, thorough = score(HYPOTHESES, REFERENCES), score(HYPOTHESES, REFERENCES, True)
     for name in ("bleu", "bleu_lc", "chrf"):
         assert getattr(thorough, name) == getattr(cheap, name)
         assert getattr(thorough, f"{name}_ci") > 0
@@ -93,7 +94,7 @@ def test_thorough_scores_are_the_cheap_ones_and_more() -> None:
 
 def test_ter_by_hand() -> None:
     # A word moved, a word replaced and a word too many: 3 edits to 8 words.
-    scores = score_thoroughly(["b c d e a f x h i"], ["a b c d e f g h"])
+    scores = score(["b c d e a f x h i"], ["a b c d e f g h"], thorough=True)
     assert scores.ter == pytest.approx(100 * 3 / 8)
 
 
@@ -160,7 +161,7 @@ def test_mean_loss_leaves_no_gradients() -> None:
 # --- both -----------------------------------------------------------------------------------------
 
 
-def random_translator() -> Translator:
+def random_translator() -> TorchTranslator:
     config = Config(
         data=CopyData(kind="copy"),
         tokenizer=WordsConfig(kind="words"),
@@ -169,7 +170,8 @@ def random_translator() -> Translator:
     )
     tokenizers = Tokenizers(NumberTokenizer(SRC_SIZE), NumberTokenizer(TGT_SIZE))
     decoding = DecodingConfig(batch_tokens=14)
-    return Translator(random_model(), tokenizers, config, decoding, torch.float32)
+    engine = TorchEngine(random_model(), torch.float32)
+    return TextTranslator(engine, tokenizers, config, decoding)
 
 
 def as_lines(sentences: Sequence[Sequence[int]]) -> list[str]:
@@ -183,7 +185,7 @@ def test_evaluate_translates_scores_and_measures() -> None:
     assert result.hypotheses == translator.translate(as_lines(SRC))
     assert result.hypotheses[2] == ""
     assert result.scores == score(result.hypotheses, as_lines(TGT))
-    assert result.loss == pytest.approx(slow_mean_loss(translator.model), rel=1e-5)
+    assert result.loss == pytest.approx(slow_mean_loss(translator.engine.model), rel=1e-5)
     assert sum(finished) == len(SRC) - 1  # the blank line is not searched
 
 
@@ -191,14 +193,14 @@ def test_pairs_too_long_for_learned_positions_are_no_part_of_the_loss() -> None:
     long = " ".join(["5"] * MAX_POSITIONS)
     translator = random_translator()
     src, tgt = as_lines(SRC), as_lines(TGT)
-    cuts: list[CutLine] = []
+    cuts: list[LongLine] = []
     result = evaluate(
-        translator, ParallelText(["5", *src, long], [long, *tgt, "5"]), on_cut=cuts.append
+        translator, ParallelText(["5", *src, long], [long, *tgt, "5"]), on_long_line=cuts.append
     )
-    assert result.loss == pytest.approx(slow_mean_loss(translator.model), rel=1e-5)
+    assert result.loss == pytest.approx(slow_mean_loss(translator.engine.model), rel=1e-5)
     assert result.unmeasured == 2
     assert result.hypotheses[1:-1] == translator.translate(src)
-    assert cuts == [CutLine(line=len(SRC) + 2, tokens=MAX_POSITIONS, pieces=2)]
+    assert cuts == [LongLine(line=len(SRC) + 2, tokens=MAX_POSITIONS, chunks=2)]
 
 
 def test_pairs_that_are_all_too_long_are_refused_before_any_work() -> None:
@@ -210,6 +212,6 @@ def test_pairs_that_are_all_too_long_are_refused_before_any_work() -> None:
 
 
 def test_as_many_translations_as_references_are_wanted_before_any_work() -> None:
-    for scored in (score, score_thoroughly):
+    for thorough in (False, True):
         with pytest.raises(CorpusError, match=r"^3 translations but 2 references"):
-            scored(["a", "b", "c"], ["a", "b"])
+            score(["a", "b", "c"], ["a", "b"], thorough)

@@ -12,10 +12,11 @@ from transformer_cli.config.schema import Config
 from transformer_cli.data.corpus import ParallelText
 from transformer_cli.data.sources import default_split, load_split
 from transformer_cli.errors import CorpusError, UsageError
-from transformer_cli.inference.evaluation import Scores, score
-from transformer_cli.inference.lines import CutLine, ignore
-from transformer_cli.inference.significance import PairedBootstrap, paired_bootstrap
-from transformer_cli.inference.translator import Translator
+from transformer_cli.evaluation.evaluation import Scores, score
+from transformer_cli.evaluation.significance import PairedBootstrap, paired_bootstrap
+from transformer_cli.inference.engine import ignore
+from transformer_cli.inference.lines import LongLine
+from transformer_cli.inference.loading import load_torch_translator
 from transformer_cli.runs.checkpoint import Checkpoint, find_checkpoint
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.environment import environment_of_training
@@ -69,7 +70,7 @@ def open_contenders(
         UsageError: a run is named twice, or the checkpoint is none that each run has.
         RunError, ConfigError, TokenizerError, CheckpointError: something is missing or damaged.
     """
-    _refuse_repetition(paths)
+    _check_distinct(paths)
     return [
         _open(name, RunDirectory(path), checkpoint, beam_size)
         for name, path in zip(distinct_names(paths), paths, strict=True)
@@ -79,7 +80,7 @@ def open_contenders(
 def common_text(
     contenders: Sequence[Contender], split: str | None = None
 ) -> tuple[str, ParallelText]:
-    """The split to compare on, which is the same text in all runs.
+    """Return the split to compare on, which is the same text in all runs.
 
     Args:
         contenders: at least one.
@@ -110,25 +111,25 @@ def translate(
     device: torch.device,
     precision: torch.dtype,
     progress: Callable[[int], object] = ignore,
-    on_cut: Callable[[CutLine], object] = ignore,
+    on_long_line: Callable[[LongLine], object] = ignore,
 ) -> list[str]:
-    """A contender's translations, one a line.
+    """Return a contender's translations, one a line.
 
     Args:
         contender: loaded here, and forgotten afterwards.
         src: lines of source text.
         device: where to compute.
         precision: type of the matrix products.
-        progress: told how many sentences were translated each time some are.
-        on_cut: told of each line that is too long to be translated as one.
+        progress: called with the number of sentences just translated.
+        on_long_line: called with each line too long to be translated as one.
 
     Raises:
         TokenizerError, CheckpointError: something is missing or damaged.
     """
-    translator = Translator.load(
+    translator = load_torch_translator(
         contender.run, str(contender.checkpoint), device, precision
-    ).searching(contender.config.decoding.beam_size)
-    return translator.translate(src, progress=progress, on_cut=on_cut)
+    ).with_search(contender.config.decoding.beam_size)
+    return translator.translate(src, progress=progress, on_long_line=on_long_line)
 
 
 def compare(
@@ -152,7 +153,7 @@ def compare(
 
 
 def distinct_names(paths: Sequence[Path]) -> list[str]:
-    """For each path as much of its end as no other path ends in: its last part, where that will do.
+    """Return as much of each path's end as no other path ends in: its last part, if that will do.
 
     Args:
         paths: of different directories.
@@ -168,7 +169,7 @@ def distinct_names(paths: Sequence[Path]) -> list[str]:
     return [name(own) for own in parts]
 
 
-def _refuse_repetition(paths: Sequence[Path]) -> None:
+def _check_distinct(paths: Sequence[Path]) -> None:
     seen: set[Path] = set()
     for path in paths:
         if path.resolve() in seen:
@@ -195,14 +196,14 @@ def _open(name: str, run: RunDirectory, which: str, beam_size: int | None) -> Co
 
 
 def _load_text(contender: Contender, split: str) -> ParallelText:
-    with _naming(contender):
+    with _name_run(contender):
         return load_split(contender.config.data, split, corpus_directory(contender.run))
 
 
 def _difference(
     first: Contender, text: ParallelText, other: Contender, other_text: ParallelText
 ) -> str | None:
-    """What is not the same in two runs' texts, if anything."""
+    """Return what differs between two runs' texts, if anything does."""
     languages = [
         f"{data.src_lang}-{data.tgt_lang}" for data in (first.config.data, other.config.data)
     ]
@@ -219,7 +220,7 @@ def _difference(
 
 
 @contextmanager
-def _naming(contender: Contender) -> Iterator[None]:
+def _name_run(contender: Contender) -> Iterator[None]:
     """Put the run before errors that name a split or a line, which the other runs have too."""
     try:
         yield

@@ -1,0 +1,87 @@
+"""The options of ``transformer-cli translate`` as one value."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from transformer_cli.cli import options
+from transformer_cli.config.choices import DecodingErrors, DeviceName, EngineName, PrecisionName
+from transformer_cli.errors import UsageError
+from transformer_cli.files import is_stream
+from transformer_cli.ranks import Ranks
+
+
+@dataclass(frozen=True, kw_only=True)
+class TranslateOptions:
+    """What ``translate`` was asked for; '-' is standard input or output."""
+
+    run: Path
+    input: Path
+    output: Path
+    checkpoint: str
+    beam_size: int | None
+    batch_tokens: int | None
+    max_length: int | None
+    errors: DecodingErrors
+    resume: bool
+    n_best: int | None
+    scores: bool
+    prefix_file: Path | None
+    alignments: Path | None
+    replace_unk: bool
+    engine: EngineName
+    device: DeviceName
+    precision: PrecisionName
+    threads: int | None
+
+    @property
+    def input_name(self) -> str:
+        """Name of the input in messages."""
+        return "standard input" if str(self.input) == "-" else str(self.input)
+
+    @property
+    def writes_stream(self) -> bool:
+        """True if translations are written as they come."""
+        return _is_stream(self.output)
+
+    @property
+    def are_files(self) -> bool:
+        """True if all text can be read and written again."""
+        read = [self.input, *([self.prefix_file] if self.prefix_file else [])]
+        return not self.writes_stream and not any(map(_is_stream, read))
+
+    def check(self, ranks: Ranks) -> None:
+        """Make sure, before long work, that the options go together.
+
+        Raises:
+            UsageError: they do not.
+        """
+        n_best, beam_size = self.n_best, self.beam_size
+        if n_best is not None and beam_size is not None and n_best > beam_size:
+            raise UsageError(
+                f"translate: a beam of {beam_size} does not hold the {n_best} best; "
+                "raise --beam-size, or leave it out"
+            )
+        inputs = {"-i": self.input, "--prefix-file": self.prefix_file}
+        if str(self.output) != "-":
+            options.check_output(self.output, inputs=inputs)
+        if self.alignments is not None:
+            options.check_output(self.alignments, "--alignments", inputs)
+            if str(self.alignments) == "-":
+                raise UsageError("translate: --alignments needs the name of a file")
+            if self.alignments.resolve() == self.output.resolve():
+                raise UsageError(f"translate: -o and --alignments are both {self.output}")
+            if self.resume:
+                raise UsageError(
+                    "translate: --resume does not go on with --alignments; leave one of them out"
+                )
+        if str(self.input) == "-" and str(self.prefix_file) == "-":
+            raise UsageError("translate: -i and --prefix-file are both standard input; name a file")
+        needs = "name them with -i and -o" + (" and --prefix-file" if self.prefix_file else "")
+        if self.resume and not self.are_files:
+            raise UsageError(f"translate: --resume needs files; {needs}")
+        if ranks.size > 1 and not self.are_files:
+            raise UsageError(f"translate: several processes need files; {needs}")
+
+
+def _is_stream(path: Path) -> bool:
+    return str(path) == "-" or is_stream(path)

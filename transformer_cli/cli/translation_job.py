@@ -1,0 +1,218 @@
+"""What ``translate`` does: text goes from a stream through a translator into a stream or file."""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from io import FileIO
+from itertools import islice, tee
+from pathlib import Path
+from typing import NamedTuple, TextIO
+
+import torch
+
+from transformer_cli.cli import options
+from transformer_cli.cli.display import bar, log, warn
+from transformer_cli.cli.streams import open_input, output_stream, prompt_for_lines
+from transformer_cli.cli.translate_options import TranslateOptions
+from transformer_cli.compression import text_writer
+from transformer_cli.data.corpus import decode_lines
+from transformer_cli.errors import TransformerCliError, UsageError
+from transformer_cli.export.ctranslate2 import write_ctranslate2
+from transformer_cli.extras import imported
+from transformer_cli.files import sha256, whole_file
+from transformer_cli.inference import loading, stream
+from transformer_cli.inference.engine import SearchEngine
+from transformer_cli.inference.output import Output, output_file
+from transformer_cli.inference.torch_engine import TorchEngine
+from transformer_cli.inference.translator import TextTranslator
+from transformer_cli.model.device import choose_device, choose_precision, use_threads
+from transformer_cli.ranks import Ranks
+from transformer_cli.runs.directory import RunDirectory
+
+
+class Job(NamedTuple):
+    """Text to be translated, and what translates it."""
+
+    asked: TranslateOptions
+    translator: TextTranslator[SearchEngine]
+    lines: Iterator[str]
+    prefixes: Iterator[str] | None
+    typed: bool
+    """Whether a person types the lines, and waits for each translation."""
+    ranks: Ranks
+
+    @property
+    def chunk_lines(self) -> int:
+        """Number of lines that each rank translates together."""
+        return 1 if self.typed else stream.CHUNK_LINES
+
+
+def translate_text(asked: TranslateOptions) -> None:
+    """Load the model, open the text, translate and write.
+
+    Raises:
+        UsageError: the options do not go together.
+        TransformerCliError: something is missing or damaged, or cannot be written.
+    """
+    ranks = Ranks.of_environment()
+    asked.check(ranks)
+    use_threads(asked.threads)
+    device = choose_device(asked.device, ranks)
+    with ExitStack() as stack:
+        source = stack.enter_context(open_input(asked.input))
+        prefixes = None
+        if asked.prefix_file is not None:
+            raw = stack.enter_context(open_input(asked.prefix_file, "--prefix-file"))
+            prefixes = decode_lines(raw, str(asked.prefix_file), asked.errors)
+        ranks = stack.enter_context(ranks.joined(device))
+        translator = _load_translator(asked, device)
+        typed = source.isatty()
+        raw_lines = prompt_for_lines(source) if typed else source
+        lines = decode_lines(raw_lines, asked.input_name, asked.errors)
+        _run(Job(asked, translator, lines, prefixes, typed, ranks))
+
+
+def _load_translator(asked: TranslateOptions, device: torch.device) -> TextTranslator[SearchEngine]:
+    run, checkpoint = RunDirectory(asked.run), asked.checkpoint
+    engine = loading.choose_engine(run, asked.engine)
+    _check_engine(asked, engine)
+    translator: TextTranslator[SearchEngine]
+    if engine is TorchEngine:
+        precision = choose_precision(asked.precision, device)
+        translator = loading.load_torch_translator(run, checkpoint, device, precision)
+    elif run.is_for_ctranslate2 and checkpoint != "best":
+        raise UsageError(
+            f"--checkpoint {checkpoint}: {run.path} holds one exported model; leave it out, "
+            "or name the run that it was made of"
+        )
+    else:
+        imported("ctranslate2", "export", "--engine ctranslate2")  # before the work
+        with options.name_option("--engine ctranslate2: "):
+            translator = loading.load_ctranslate2_translator(
+                run, checkpoint, device, asked.precision, write_ctranslate2
+            )
+    translator = translator.with_search(asked.beam_size, asked.batch_tokens, asked.max_length)
+    translator = translator.with_search(max(asked.n_best or 1, translator.decoding.beam_size))
+    with options.name_option("--replace-unk: ", "; leave it out"):
+        return translator.with_unk_replacement() if asked.replace_unk else translator
+
+
+def _check_engine(asked: TranslateOptions, engine: type[SearchEngine]) -> None:
+    needs = {
+        "--prefix-file": asked.prefix_file is not None and not engine.supports_prefixes,
+        "--alignments": asked.alignments is not None and not engine.supports_alignments,
+        "--replace-unk": asked.replace_unk and not engine.supports_alignments,
+    }
+    if lacking := [option for option, is_lacking in needs.items() if is_lacking]:
+        raise UsageError(
+            f"--engine ctranslate2: does not go with {' and '.join(lacking)}; leave that "
+            "out, or translate a run with --engine torch"
+        )
+
+
+def _run(job: Job) -> None:
+    asked, ranks = job.asked, job.ranks
+    if not ranks.leads:
+        (kept,) = ranks.sum([0])  # as the leading one has found
+        done = sum(1 for _ in islice(job.lines, int(kept)))
+        for _ in _translate(job, done):
+            pass
+        return
+    if asked.writes_stream:
+        with (
+            output_stream(asked.output) as stdout,
+            # Inside, so that no half of them appears where nobody reads all translations.
+            _open_alignments(asked.alignments) as alignments,
+        ):
+            print_line = partial(print, file=stdout, flush=job.typed)
+            # A bar and translations on one terminal would get in each other's way.
+            _write(job, lambda _, text: print_line(text), alignments, hidden=stdout.isatty())
+        return
+    # Alignments are not gone on with, so neither are their translations.
+    keep = asked.are_files and asked.alignments is None
+    chunk_lines = job.chunk_lines * ranks.size
+    with (
+        _open_alignments(asked.alignments) as alignments,
+        output_file(asked.output, _fingerprint(job), chunk_lines, keep) as file,
+        _hint_at_resuming(file),
+    ):
+        if asked.resume:
+            with options.name_option("--resume: ", "; start anew without --resume"):
+                file.resume(job.lines)
+        else:
+            file.begin()
+        ranks.sum([file.kept])
+        _write(job, file.write, alignments, file.kept)
+
+
+def _translate(job: Job, done: int) -> Iterator[tuple[str, stream.TranslatedLine]]:
+    """Yield each line that is left, once ``done`` of them are taken, with its translation."""
+    asked = job.asked
+    prefixes = job.prefixes and islice(job.prefixes, done, None)
+    prefixed = stream.with_prefixes(job.lines, prefixes, str(asked.prefix_file), done + 1)
+    sources, remembered = tee(prefixed)
+    translated = stream.translate_stream(
+        job.translator,
+        sources,
+        stream.OutputFormat(_n_best(asked), asked.alignments is not None),
+        job.chunk_lines,
+        done + 1,
+        partial(warn, asked.input_name),
+        job.ranks,
+    )
+    return zip((line for line, _ in remembered), translated, strict=False)
+
+
+def _n_best(asked: TranslateOptions) -> int | None:
+    return asked.n_best or (1 if asked.scores else None)
+
+
+def _fingerprint(job: Job) -> dict[str, str]:
+    """Return all that decides what is written of a line, each setting by its name."""
+    settings = {**job.translator.settings_fingerprint, "errors": job.asked.errors}
+    if (n_best := _n_best(job.asked)) is not None:
+        settings["n_best"] = str(n_best)
+    if job.asked.are_files and job.asked.prefix_file is not None:
+        settings["prefixes"] = sha256(job.asked.prefix_file)
+    return settings
+
+
+def _write(
+    job: Job,
+    write: Callable[[str, str], object],
+    alignments: TextIO | None,
+    done: int = 0,
+    hidden: bool = False,
+) -> None:
+    """Hand ``write`` each line and its translation; ``done`` lines are written already."""
+    with bar(None, "translating", " lines", done, hidden) as lines_bar:
+        for line, (text, alignment) in _translate(job, done):
+            write(line, text)
+            if alignments is not None:
+                alignments.write(alignment + "\n")
+            lines_bar.update()
+
+
+@contextmanager
+def _open_alignments(path: Path | None) -> Iterator[TextIO | None]:
+    """Open a file that appears when the block ends well."""
+    if path is None:
+        yield None
+        return
+    with whole_file(path) as temporary, text_writer(FileIO(temporary, "w"), path) as file:
+        yield file
+
+
+@contextmanager
+def _hint_at_resuming(file: Output) -> Iterator[None]:
+    """Add to an error that ends the block how to go on, if there is something to go on from."""
+    try:
+        yield
+    except BaseException as error:
+        if not file.kept:
+            raise
+        hint = f"{file.kept:,} lines are kept; to go on, add --resume to the same command"
+        if isinstance(error, TransformerCliError):
+            raise type(error)(f"{error}; {hint}") from error
+        log(hint)
+        raise

@@ -1,0 +1,1 @@
+"""Scores of translations, perplexity, and comparisons of trained models."""

@@ -1,0 +1,125 @@
+"""Search by torch: many sentences, in batches of like length and on all cores."""
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import ClassVar, TypeVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from transformer_cli.data.batches import cut_by_tokens, pad_rows
+from transformer_cli.inference.alignment import align_tokens
+from transformer_cli.inference.search import NOT_FORCED, Hypothesis, SearchOptions, search
+from transformer_cli.model.device import autocast
+from transformer_cli.model.linear import pack_weights
+from transformer_cli.model.transformer import Transformer
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+# More would wait for each other: between torch's operations only one of them can run.
+_MOST_WORKERS = 4
+
+
+@dataclass(frozen=True)
+class TorchEngine:
+    """Greedy and beam search over our own model; a ``SearchEngine``.
+
+    Attributes:
+        model: on its device, in evaluation mode.
+        precision: type of the matrix products.
+    """
+
+    supports_prefixes: ClassVar[bool] = True
+    supports_alignments: ClassVar[bool] = True
+
+    model: Transformer
+    precision: torch.dtype
+
+    @property
+    def device(self) -> torch.device:
+        """Device of the model."""
+        return next(self.model.parameters()).device
+
+    @property
+    def fingerprint(self) -> dict[str, str]:
+        """Settings that decide the output: the precision."""
+        return {"precision": str(self.precision).removeprefix("torch.")}
+
+    def search(
+        self,
+        sources: Sequence[list[int]],
+        prefixes: Sequence[list[int]],
+        max_lengths: Sequence[int],
+        options: SearchOptions,
+        batch_tokens: int,
+        progress: Callable[[int], object],
+        should_stop: Callable[[], bool],
+    ) -> list[list[Hypothesis]]:
+        """Return the hypotheses of each source; see ``SearchEngine.search``."""
+        outputs: list[list[Hypothesis]] = [[] for _ in sources]
+        lengths = np.array([len(ids) for ids in sources])
+        # Longest first: what does not fit into memory fails at once. Empty ones are left out.
+        order = np.argsort(-lengths, kind="stable")[: np.count_nonzero(lengths)]
+        device = self.device
+        # Each hypothesis of a beam takes as much memory as a sentence.
+        batches = list(cut_by_tokens(order, lengths, batch_tokens // options.beam_size))
+
+        def search_batch(batch: np.ndarray) -> list[list[Hypothesis]]:
+            if should_stop():
+                return [[] for _ in batch]
+            with autocast(device, self.precision):
+                return search(
+                    self.model,
+                    pad_rows([sources[index] for index in batch]).to(device),
+                    torch.tensor([max_lengths[index] for index in batch], device=device),
+                    options,
+                    _pad_prefixes([prefixes[index] for index in batch], device),
+                )
+
+        with autocast(device, self.precision), pack_weights(self.model):
+            found = map_on_cores(search_batch, batches, device)
+            for batch, of_batch in zip(batches, found, strict=True):
+                for index, hypotheses in zip(batch, of_batch, strict=True):
+                    outputs[index] = hypotheses
+                progress(len(batch))
+        return outputs
+
+    def align(
+        self, sources: Sequence[list[int]], targets: Sequence[list[int]], batch_tokens: int
+    ) -> list[list[int]]:
+        """Return what each target token is aligned to; see ``SearchEngine.align``."""
+        return align_tokens(self.model, sources, targets, batch_tokens, self.precision)
+
+
+def _pad_prefixes(prefixes: list[list[int]], device: torch.device) -> Tensor | None:
+    longest = max(map(len, prefixes))
+    if not longest:
+        return None
+    rows = [ids + [NOT_FORCED] * (longest - len(ids)) for ids in prefixes]
+    return torch.tensor(rows, device=device)
+
+
+def map_on_cores(
+    function: Callable[[Item], Result], items: Sequence[Item], device: torch.device
+) -> Iterator[Result]:
+    """Apply ``function`` to each item; give the results in order.
+
+    A decoding step is many small operations, which two cores share badly. So on a CPU several items
+    are worked on at the same time, each with its part of torch's threads, and in threads of their
+    own: what is local to a thread, as autocast is, ``function`` sets by itself.
+    """
+    threads = torch.get_num_threads()
+    of_each = -(-threads // max(1, min(_MOST_WORKERS, len(items))))
+    workers = min(threads // of_each, len(items)) if device.type == "cpu" else 1
+    if workers <= 1:
+        yield from map(function, items)
+        return
+    executor = ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(of_each,))
+    try:
+        yield from executor.map(function, items)
+    finally:
+        executor.shutdown(cancel_futures=True)
+        torch.set_num_threads(threads)

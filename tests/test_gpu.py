@@ -46,7 +46,7 @@ def run_and_losses(tmp_path_factory: pytest.TempPathFactory) -> tuple[RunDirecto
     save_checkpoint(
         run.checkpoints,
         weights_of(model),
-        trainer.moments(),
+        trainer.optimizer_state(),
         {**trainer.state(), "best_step": None},
         fingerprint(run.tokenizer),
     )

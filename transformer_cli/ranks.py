@@ -42,7 +42,7 @@ class Ranks:
     """What they agree through: on the CPU, beside the gradients. None before they are joined."""
 
     @classmethod
-    def of_environment(cls) -> "Ranks":
+    def from_env(cls) -> "Ranks":
         """The place that torchrun has given to this process; alone, if it has not."""
         try:
             return cls(
@@ -56,12 +56,12 @@ class Ranks:
             return cls()
 
     @property
-    def leads(self) -> bool:
+    def is_main(self) -> bool:
         """Whether this is the process that writes files and speaks to the user."""
         return self.rank == 0
 
     @contextmanager
-    def joined(self, device: "torch.device") -> Iterator["Ranks"]:
+    def init(self, device: "torch.device") -> Iterator["Ranks"]:
         """Have the processes connected while the block runs; give the ranks that can talk.
 
         Args:
@@ -102,7 +102,7 @@ class Ranks:
         """
         return f"start-{self.restarts}" if self.machines == 1 else "start"
 
-    def wait(self) -> None:
+    def barrier(self) -> None:
         """Wait until all are here, however long that takes."""
         if self.size == 1:
             return

@@ -16,7 +16,7 @@ from cli.process import assert_refused, run, run_anew, signal_at, start
 
 from transformer_cli.errors import RunError
 from transformer_cli.runs.directory import RunDirectory
-from transformer_cli.runs.lock import locked, refuse_if_locked
+from transformer_cli.runs.lock import check_unlocked, locked
 
 
 def test_asking_for_the_lock_imports_no_torch() -> None:
@@ -78,12 +78,12 @@ def test_a_killed_trainings_lock_is_no_obstacle(training: Training, tmp_path: Pa
 
 def test_asking_writes_nothing(tmp_path: Path) -> None:
     run = RunDirectory(tmp_path / "run")
-    refuse_if_locked(run)
+    check_unlocked(run)
     assert list(tmp_path.iterdir()) == []
     with locked(run):
         pass
     before = run.lock.read_text()
-    refuse_if_locked(run)
+    check_unlocked(run)
     assert run.lock.read_text() == before
 
 
@@ -95,13 +95,13 @@ def test_somebody_who_only_asks_is_waited_for(
         pass
     with run.lock.open() as asking:
         fcntl.flock(asking, fcntl.LOCK_SH)
-        refuse_if_locked(run)  # two may ask at a time
+        check_unlocked(run)  # two may ask at a time
         monkeypatch.setattr("time.sleep", lambda _: fcntl.flock(asking, fcntl.LOCK_UN))
         with locked(run), pytest.raises(RunError, match=f"in use by process {os.getpid()} on "):
-            refuse_if_locked(run)
+            check_unlocked(run)
 
 
 def test_what_is_no_run_is_refused_early(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").touch()
     with pytest.raises(RunError, match="holds files but no run"):
-        refuse_if_locked(RunDirectory(tmp_path))
+        check_unlocked(RunDirectory(tmp_path))

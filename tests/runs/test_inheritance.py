@@ -16,7 +16,7 @@ from transformer_cli.errors import (
 )
 from transformer_cli.runs.checkpoint import save_checkpoint
 from transformer_cli.runs.directory import RunDirectory
-from transformer_cli.runs.inheritance import inherited_weights, refuse_unfit_init
+from transformer_cli.runs.inheritance import check_init, inherited_weights
 from transformer_cli.text.tokenizer import fingerprint
 
 SUBWORDS = {"kind": "sentencepiece", "vocab_size": 50}
@@ -41,7 +41,7 @@ def a_run(directory: Path, *steps: int, best: int | None = None, **sections: Any
 
 
 def check(source: Path, run: RunDirectory, overwrite: bool = False, **sections: Any) -> None:
-    refuse_unfit_init(settings(init=str(source), **sections), run, overwrite)
+    check_init(settings(init=str(source), **sections), run, overwrite)
 
 
 @pytest.fixture
@@ -58,7 +58,7 @@ def test_dropout_may_be_another_one(tmp_path: Path, new: RunDirectory) -> None:
     source = a_run(tmp_path / "source", 10)
     rates = ("dropout", "attention_dropout", "activation_dropout")
     check(source.path, new, model=dict.fromkeys(rates, 0.3), training={"epochs": 3}, seed=5)
-    refuse_unfit_init(settings(), new, overwrite=False)  # nothing is asked for
+    check_init(settings(), new, overwrite=False)  # nothing is asked for
     assert not new.path.exists()
 
 

@@ -12,7 +12,7 @@ from transformer_cli.config.origins import Origin
 from transformer_cli.config.schema import Config
 from transformer_cli.config.yaml import dump_config
 from transformer_cli.errors import ConfigError, RunError
-from transformer_cli.runs.contents import refuse_sources
+from transformer_cli.runs.contents import check_config_files
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.mark import FORMAT
 
@@ -107,10 +107,10 @@ def test_other_marks_are_refused(tmp_path: Path, mark: str, said: str) -> None:
 def test_a_run_is_trained_by_its_own_settings_as_they_were_written(tmp_path: Path) -> None:
     run = RunDirectory(tmp_path)
     run.prepare(settings())
-    refuse_sources(run.path, [run.config])
+    check_config_files(run.path, [run.config])
     run.config.write_text(f"# my remark\n{run.config.read_text()}")
     with pytest.raises(ConfigError, match=r"config\.yaml: has been edited .* copy it elsewhere"):
-        refuse_sources(run.path, [run.config])
+        check_config_files(run.path, [run.config])
 
 
 def test_nothing_else_that_settings_are_read_from_is_written_over(tmp_path: Path) -> None:
@@ -118,7 +118,7 @@ def test_nothing_else_that_settings_are_read_from_is_written_over(tmp_path: Path
     run.prepare(settings())
     mine = tmp_path / "my.yaml"
     within = run.path / "mine.yaml"
-    refuse_sources(run.path, [mine, within, tmp_path / "run-2" / "config.yaml"])
+    check_config_files(run.path, [mine, within, tmp_path / "run-2" / "config.yaml"])
     for file in (run.config, run.tokenizer / "my.yaml", run.path / "previous" / "config.yaml"):
         with pytest.raises(ConfigError, match=f"^{file}: settings are read from it"):
-            refuse_sources(run.path, [mine, file])
+            check_config_files(run.path, [mine, file])

@@ -12,7 +12,7 @@ from transformer_cli.model.transformer import build_model, count_parameters
 from transformer_cli.ranks import ALONE, Ranks
 from transformer_cli.text.vocabulary import PAD_ID
 from transformer_cli.training import memory
-from transformer_cli.training.memory import cgroup_limits, count_weights, refuse_too_large
+from transformer_cli.training.memory import cgroup_limits, check_memory, count_weights
 
 CPU = torch.device("cpu")
 
@@ -55,10 +55,10 @@ def test_what_there_is_no_memory_for_is_refused(
     settings = config({"d_model": 512, "d_ff": 2048}, **training)
     needed = bytes_each * count_weights(settings, (12, 12))
     monkeypatch.setattr(memory, "memory_of", lambda device: needed)
-    refuse_too_large(settings, (12, 12), CPU, ranks)
+    check_memory(settings, (12, 12), CPU, ranks)
     monkeypatch.setattr(memory, "memory_of", lambda device: needed - 1)
     with pytest.raises(ConfigError, match=r"^model: its [\d,]+ weights take at least .*; lower "):
-        refuse_too_large(settings, (12, 12), CPU, ranks)
+        check_memory(settings, (12, 12), CPU, ranks)
 
 
 # --- how much there is ----------------------------------------------------------------------------

@@ -71,9 +71,11 @@ def open_session(
     script = iter(results or ())
 
     def by_weights(give_up: Callable[[], bool]) -> Validation:
-        trainer.kept.eval()
+        trainer.eval_model.eval()
         torch.rand(5)
-        total = sum(weight.double().abs().sum().item() for weight in trainer.kept.parameters())
+        total = sum(
+            weight.double().abs().sum().item() for weight in trainer.eval_model.parameters()
+        )
         return Validation(loss=total / 1000.0, bleu=total % 10.0, bleu_lc=total % 7.0)
 
     validate = by_weights if results is None else lambda give_up: next(script)
@@ -242,7 +244,7 @@ def test_the_best_has_the_highest_bleu_then_the_lowest_loss(
     list(session.events(never))
     found = [record for record in metrics(run) if record["kind"] == "validation"]
     assert [record["best"] for record in found] == best
-    assert session.standing.best_step == best_step
+    assert session.train_state.best_step == best_step
     assert state_of(run, "best")["step"] == best_step
 
 
@@ -252,7 +254,7 @@ def test_a_lowercase_tokenizer_is_judged_without_case(run: RunDirectory, kind: s
     settings = config({"kind": kind, "lowercase": True}, epochs=2)
     session = open_session(run, settings, results)
     list(session.events(never))
-    assert (session.standing.best_step, session.standing.best_bleu) == (12, 9.0)
+    assert (session.train_state.best_step, session.train_state.best_bleu) == (12, 9.0)
 
 
 @pytest.mark.parametrize(
@@ -289,7 +291,7 @@ def test_patience_runs_out(run: RunDirectory) -> None:
     more_patient = open_session(run, config(epochs=6, patience=3), [validation(9.0)])
     assert not more_patient.finished
     list(more_patient.events(never))
-    assert more_patient.standing.best_step == 6 * STEPS_PER_EPOCH
+    assert more_patient.train_state.best_step == 6 * STEPS_PER_EPOCH
 
 
 # --- stopping and going on ------------------------------------------------------------------------
@@ -461,8 +463,8 @@ def test_a_best_checkpoint_that_went_for_a_damaged_one_is_forgotten(run: RunDire
     state = run.checkpoints / "step-00000012" / "state.json"
     state.write_text("{}")
     session = open_session(run, config(epochs=4, keep=2), [validation(0.5), validation(0.25)])
-    assert session.standing.best_step is None
-    assert session.standing.best_bleu == -1.0
+    assert session.train_state.best_step is None
+    assert session.train_state.best_bleu == -1.0
 
 
 @pytest.mark.parametrize("at", [1, 4])
@@ -608,7 +610,7 @@ def test_saved_weights_are_the_average_where_there_is_one(run: RunDirectory) -> 
     list(session.events(after(2)))
     checkpoint = Checkpoint.open(find_checkpoint(run.checkpoints, "last"), TOKENIZER)
     saved, beside = checkpoint.load_weights(), checkpoint.load_optimizer()
-    average, trained = weights_of(session.trainer.kept), weights_of(session.trainer.model)
+    average, trained = weights_of(session.trainer.eval_model), weights_of(session.trainer.model)
     assert saved.keys() == average.keys() == trained.keys()
     for name, weight in saved.items():
         assert torch.equal(weight, average[name])

@@ -92,8 +92,8 @@ def assert_same_bits(tensors: Tensors, others: Tensors) -> None:
 def assert_same(trainer: Trainer, other: Trainer) -> None:
     assert trainer.state() == other.state()
     assert_same_bits(weights(trainer), weights(other))
-    assert_same_bits(weights_of(trainer.kept), weights_of(other.kept))
-    assert_same_bits(trainer.moments(), other.moments())
+    assert_same_bits(weights_of(trainer.eval_model), weights_of(other.eval_model))
+    assert_same_bits(trainer.optimizer_state(), other.optimizer_state())
 
 
 def numbers(progress: StepResult) -> tuple[Any, ...]:
@@ -108,7 +108,7 @@ def first_gradient(settings: Config, text: EncodedText = TEXT) -> Tensors:
     prefix = "exp_avg."
     return {
         name.removeprefix(prefix): moment / (1.0 - BETA1)
-        for name, moment in trainer.moments().items()
+        for name, moment in trainer.optimizer_state().items()
         if name.startswith(prefix)
     }
 
@@ -145,8 +145,8 @@ def test_a_resumed_run_is_the_uninterrupted_one(
     before = [numbers(each) for each in take(interrupted, stop)]
     path = save_checkpoint(
         tmp_path,
-        weights_of(interrupted.kept),
-        interrupted.moments(),
+        weights_of(interrupted.eval_model),
+        interrupted.optimizer_state(),
         interrupted.state(),
         tokenizer="",
     )
@@ -154,7 +154,7 @@ def test_a_resumed_run_is_the_uninterrupted_one(
     torch.rand(13)
     checkpoint = Checkpoint.open(path, tokenizer="")
     resumed = trainer_of(settings, weights=2)
-    load_weights(resumed.kept, checkpoint.load_weights())
+    load_weights(resumed.eval_model, checkpoint.load_weights())
     resumed.restore(checkpoint.load_state(), checkpoint.load_optimizer())
     assert_same(resumed, interrupted)
     after = [numbers(each) for each in resumed.steps()]
@@ -316,30 +316,30 @@ AVERAGED: dict[str, Any] = {"dropout": 0.3, "average_decay": 0.4}
 
 def test_without_averaging_the_model_itself_is_kept() -> None:
     trainer = trainer_of(config())
-    assert trainer.kept is trainer.model
+    assert trainer.eval_model is trainer.model
     take(trainer, 1)
-    kinds = {name.partition(".")[0] for name in trainer.moments()}
+    kinds = {name.partition(".")[0] for name in trainer.optimizer_state()}
     assert kinds == {"exp_avg", "exp_avg_sq"}
 
 
 def test_what_is_kept_is_the_moving_average_of_the_weights() -> None:
     trainer = trainer_of(config(**AVERAGED))
-    assert trainer.kept is not trainer.model
+    assert trainer.eval_model is not trainer.model
     expected = {name: each.double() for name, each in weights(trainer).items()}
-    assert_same_bits(weights_of(trainer.kept), weights(trainer))
+    assert_same_bits(weights_of(trainer.eval_model), weights(trainer))
     decays = []
     for progress in trainer.steps():
         decay = min(0.4, (1 + progress.step) / (10 + progress.step))
         decays.append(decay)
         for name, weight in weights(trainer).items():
             expected[name] = expected[name] * decay + weight.double() * (1.0 - decay)
-        kept = {name: each.double() for name, each in weights_of(trainer.kept).items()}
+        kept = {name: each.double() for name, each in weights_of(trainer.eval_model).items()}
         torch.testing.assert_close(kept, expected, rtol=1e-5, atol=1e-6)
     assert decays[0] == 2 / 11
     assert 0.4 not in decays[:4]
     assert set(decays[4:]) == {0.4}
     assert any(
-        not torch.allclose(weight, weights_of(trainer.kept)[name], rtol=1e-3, atol=1e-4)
+        not torch.allclose(weight, weights_of(trainer.eval_model)[name], rtol=1e-3, atol=1e-4)
         for name, weight in weights(trainer).items()
     )
 
@@ -349,8 +349,10 @@ def test_averaging_changes_nothing_in_training() -> None:
     losses = [numbers(each) for each in plain.steps()]
     assert [numbers(each) for each in averaged.steps()] == losses
     assert_same_bits(weights(averaged), weights(plain))
-    moments = averaged.moments()
-    assert_same_bits({name: moments[name] for name in plain.moments()}, plain.moments())
+    moments = averaged.optimizer_state()
+    assert_same_bits(
+        {name: moments[name] for name in plain.optimizer_state()}, plain.optimizer_state()
+    )
 
 
 def test_beside_an_average_the_weights_are_saved_with_the_moments() -> None:
@@ -359,7 +361,7 @@ def test_beside_an_average_the_weights_are_saved_with_the_moments() -> None:
     prefix = "weight."
     saved = {
         name.removeprefix(prefix): each
-        for name, each in trainer.moments().items()
+        for name, each in trainer.optimizer_state().items()
         if name.startswith(prefix)
     }
     assert_same_bits(saved, weights(trainer))
@@ -368,17 +370,17 @@ def test_beside_an_average_the_weights_are_saved_with_the_moments() -> None:
 def test_tied_weights_stay_tied_in_the_average_and_apart_from_the_model() -> None:
     trainer = trainer_of(config(**AVERAGED))
     take(trainer, 3)
-    state, moments = trainer.state(), trainer.moments()
+    state, moments = trainer.state(), trainer.optimizer_state()
     resumed = trainer_of(config(**AVERAGED), weights=2)
-    load_weights(resumed.kept, weights_of(trainer.kept))
+    load_weights(resumed.eval_model, weights_of(trainer.eval_model))
     resumed.restore(state, moments)
     take(resumed, 1)
     for each in (trainer, resumed):
-        assert each.kept.output.weight is each.kept.tgt_embedding.tokens.weight
+        assert each.eval_model.output.weight is each.eval_model.tgt_embedding.tokens.weight
         assert each.model.output.weight is each.model.tgt_embedding.tokens.weight
         of_kept, of_model = (
             {weight.data_ptr() for weight in model.parameters()}
-            for model in (each.kept, each.model)
+            for model in (each.eval_model, each.model)
         )
         assert not of_kept & of_model
 
@@ -388,9 +390,9 @@ def test_the_average_computes_with_its_own_weights() -> None:
     trainer = trainer_of(settings)
     take(trainer, 3)
     rebuilt = build_model(settings.model, TOKENS, TOKENS, PAD_ID, seed=2)
-    load_weights(rebuilt, weights_of(trainer.kept))
+    load_weights(rebuilt, weights_of(trainer.eval_model))
     pair = (torch.tensor([[4, 7, 2]]), torch.tensor([[1, 5]]))
-    logits = trainer.kept.eval()(*pair)
+    logits = trainer.eval_model.eval()(*pair)
     assert torch.equal(logits, rebuilt.eval()(*pair))
     assert not torch.equal(logits, trainer.model.eval()(*pair))
     assert not logits.requires_grad
@@ -424,7 +426,7 @@ def test_a_gradient_that_is_no_number_stops_before_the_update(
     with pytest.raises(TrainingError, match=said):
         list(trainer.steps())
     assert_same_bits(weights(trainer), weights(untouched))
-    assert_same_bits(trainer.moments(), untouched.moments())
+    assert_same_bits(trainer.optimizer_state(), untouched.optimizer_state())
 
 
 def test_so_many_steps_may_be_left_out_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -452,7 +454,7 @@ def test_a_step_left_out_does_not_count_for_adam_after_resuming_either(
     take(straight, 5)
     resumed = trainer_of(settings, weights=2)
     load_weights(resumed.model, weights(straight))
-    moments = {name: moment.clone() for name, moment in straight.moments().items()}
+    moments = {name: moment.clone() for name, moment in straight.optimizer_state().items()}
     resumed.restore(straight.state(), moments)
     expected = [numbers(each) for each in straight.steps()]
     assert [numbers(each) for each in resumed.steps()] == expected
@@ -525,7 +527,7 @@ def test_a_run_refuses_another_number_of_batches_a_step() -> None:
     begun = trainer_of(config(accumulate=4))
     take(begun, 1)
     with pytest.raises(ConfigError, match=r"begun with 4; set training.accumulate=4$"):
-        trainer_of(config(accumulate=3)).restore(begun.state(), begun.moments())
+        trainer_of(config(accumulate=3)).restore(begun.state(), begun.optimizer_state())
 
 
 # --- rates and counts -----------------------------------------------------------------------------
@@ -671,6 +673,6 @@ def test_training_goes_on_from_within_any_shard(stop: int) -> None:
     take(first, stop)
     second = trainer_of(settings, SHARDS, weights=2)
     load_weights(second.model, weights(first))
-    second.restore(first.state(), first.moments())
+    second.restore(first.state(), first.optimizer_state())
     assert [numbers(progress) for progress in second.steps()] == expected[stop:]
     assert_same(second, straight)

@@ -86,7 +86,7 @@ class TextAudit:
             else:
                 self._scored.append(watched)
                 self._note_shifts(watched)
-                self._refuse_copies(watched)
+                self._check_no_copies(watched)
 
     def _open_scored(self) -> Iterator[tuple[str, ParallelFiles | ParallelText]]:
         _, *names = split_names(self._data)
@@ -128,7 +128,7 @@ class TextAudit:
             if other == text_sum:
                 self._refuse(f"{name}: its text is the training text")
         for part in self._watched:
-            self._refuse_copies(part)
+            self._check_no_copies(part)
             self._note_shifts(part)
         for scored in self._scored:
             looked_for = min(len(scored.seen), _LOOKED_FOR)
@@ -137,7 +137,7 @@ class TextAudit:
                     f"{scored.name}: {scored.found:,} of {looked_for:,} pairs are trained on too"
                 )
 
-    def _refuse_copies(self, watched: "_Watched") -> None:
+    def _check_no_copies(self, watched: "_Watched") -> None:
         if watched.count and watched.copies == watched.count and not self._one_language:
             self._refuse(f"{watched.name}: each target is its source, so one file is both")
 

@@ -93,11 +93,11 @@ def main() -> NoReturn:
 
 def _run() -> int:
     try:
-        _refuse_ranks(sys.argv[1:])
+        _check_ranks(sys.argv[1:])
         code = app(sys.argv[1:] or ["--help"], standalone_mode=False)
     except TransformerCliError as error:
         # What every process of a job finds alike is said once a machine.
-        first = Ranks.of_environment().local_rank == 0
+        first = Ranks.from_env().local_rank == 0
         if first or not isinstance(error, UsageError | ConfigError | TrainingError):
             complain(str(error), error.others if isinstance(error, ConfigError) else ())
         return error.exit_code
@@ -117,10 +117,10 @@ def _run() -> int:
     return code if isinstance(code, int) else 0
 
 
-def _refuse_ranks(arguments: list[str]) -> None:
+def _check_ranks(arguments: list[str]) -> None:
     """Several processes would all do the same, and write it to the same place."""
     alone = [name for name in arguments[:1] if name not in ("train", "translate")]
-    if Ranks.of_environment().size > 1 and alone and not alone[0].startswith("-"):
+    if Ranks.from_env().size > 1 and alone and not alone[0].startswith("-"):
         raise UsageError(f"{alone[0]}: works in one process; start it without torchrun")
 
 

@@ -43,7 +43,7 @@ def average(
     options.put_back(*runs)
     directories = [RunDirectory(run) for run in runs]
     directories[0].load_config()
-    directories[0].refuse_shared()
+    directories[0].check_not_shared()
     with locked(directories[0]):
         path, averaged = average_runs(directories, last)
     typer.echo(f"{path}: the average of {', '.join(each.name for each in averaged)}")

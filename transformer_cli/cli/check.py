@@ -54,7 +54,7 @@ def check(
     run = options.run_directory(config, run_dir)
     options.put_back(run)
     ignored = ignore or []
-    _refuse_unknown(ignored)
+    _check_finding_names(ignored)
     settings = load_config(config, set_ or [])
     directory = _tokenizer(settings, run, run_dir is not None)
     tokenizers = None if directory is None else load_tokenizers(directory)
@@ -69,7 +69,7 @@ def check(
         raise typer.Exit(1)
 
 
-def _refuse_unknown(names: Iterable[str]) -> None:
+def _check_finding_names(names: Iterable[str]) -> None:
     from difflib import get_close_matches
 
     from transformer_cli.audit.checks import FINDINGS

@@ -18,7 +18,7 @@ def log(message: str) -> None:
 
     Of several processes of one job the leading one speaks.
     """
-    if Ranks.of_environment().leads:
+    if Ranks.from_env().is_main:
         _write(message)
 
 
@@ -84,7 +84,7 @@ def _followed(items: Iterable[_Item], label: str, unit: str) -> Iterable[_Item]:
 
 def _silent() -> bool | None:
     """What tqdm is to do: nothing in all processes of a job but one; None, to look for itself."""
-    return None if Ranks.of_environment().leads else True
+    return None if Ranks.from_env().is_main else True
 
 
 def table(rows: Iterable[tuple[str, str]]) -> Iterator[str]:

@@ -137,10 +137,10 @@ def check_output(
         raise UsageError(f"{option} {path}: there is no directory {path.parent}; make it first")
     compressor(path)  # or it has not got what it takes
     if not is_stream(path):
-        _refuse_unwritable(path, option)
+        _check_writable(path, option)
 
 
-def _refuse_unwritable(path: Path, option: str) -> None:
+def _check_writable(path: Path, option: str) -> None:
     import tempfile
 
     try:

@@ -45,7 +45,7 @@ def report(
     from transformer_cli.runs.directory import RunDirectory
 
     directory = RunDirectory(run)
-    directory.refuse_shared()
+    directory.check_not_shared()
     settings = directory.load_config()
     page = output or directory.report
     options.check_output(page)

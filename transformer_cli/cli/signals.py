@@ -19,7 +19,7 @@ class StopRequest:
         self.signal: int | None = None
         self._taken = 0.0
         # torchrun hands on what its processes may have been sent as well.
-        self._echo = _ECHO_SECONDS if Ranks.of_environment().size > 1 else 0.0
+        self._echo = _ECHO_SECONDS if Ranks.from_env().size > 1 else 0.0
 
     def __call__(self) -> bool:
         """Whether to stop."""

@@ -56,16 +56,16 @@ def train(
     """
     from transformer_cli.config.reading import files_of
     from transformer_cli.config.yaml import load_settings
-    from transformer_cli.runs.contents import refuse_sources
+    from transformer_cli.runs.contents import check_config_files
     from transformer_cli.runs.directory import RunDirectory
-    from transformer_cli.runs.lock import refuse_if_locked
+    from transformer_cli.runs.lock import check_unlocked
     from transformer_cli.runs.replacing import is_replacing
 
-    ranks = Ranks.of_environment()
+    ranks = Ranks.from_env()
     run = RunDirectory(options.run_directory(config, run_dir))
     # Started again by torchrun, it would discard what was trained before that.
     discarding = overwrite and (not ranks.restarts or is_replacing(run.path))
-    if ranks.leads and not ranks.restarts:
+    if ranks.is_main and not ranks.restarts:
         options.put_back(run.path, config.parent)
     settings, origins = load_settings(config, set_ or [])
     if overwrite and ranks.machines > 1:
@@ -75,12 +75,12 @@ def train(
             f"{run.path} yourself, or choose another --run-dir"
         )
     if dry_run:
-        run.refuse_other_content()
-    elif ranks.leads:
-        refuse_if_locked(run)  # before torch is imported: a second training is told at once
-    refuse_sources(run.path, files_of(config))
-    if discarding and ranks.leads:
-        run.refuse_foreign()
+        run.check_is_run_or_empty()
+    elif ranks.is_main:
+        check_unlocked(run)  # before torch is imported: a second training is told at once
+    check_config_files(run.path, files_of(config))
+    if discarding and ranks.is_main:
+        run.check_no_foreign_files()
 
     from transformer_cli.cli.training_setup import Setup, prepare, prepare_dry
     from transformer_cli.model.device import (
@@ -91,16 +91,16 @@ def train(
     )
     from transformer_cli.runs.checkpoint import newest_step
     from transformer_cli.text.tokenizer import fingerprint
-    from transformer_cli.training.memory import SMALLEST, refuse_too_large
+    from transformer_cli.training.memory import SMALLEST, check_memory
     from transformer_cli.training.session import Session
 
     use_threads(threads)
     bound_kernel_caches()
     torch_device = choose_device(device, ranks)
     torch_precision = choose_precision(precision, torch_device)
-    refuse_too_large(settings, SMALLEST, torch_device, ranks)  # at once, before any text is read
-    with ranks.joined(torch_device) as ranks, ExitStack() as held:
-        goes_on = ranks.leads and not discarding and run.config.is_file()
+    check_memory(settings, SMALLEST, torch_device, ranks)  # at once, before any text is read
+    with ranks.init(torch_device) as ranks, ExitStack() as held:
+        goes_on = ranks.is_main and not discarding and run.config.is_file()
         before = run.load_config() if goes_on else None
         allow = allow_suspect_data
         if dry_run:
@@ -117,17 +117,17 @@ def train(
         session = Session(settings, run, setup.trainer, tokenizer, setup.validate)
         for line in table(setup.summary()):
             log(line)
-        with stop_requests() as stop_requested:
-            _follow(session, stop_requested, before not in (None, settings))
-            if ranks.leads:
+        with stop_requests() as should_stop:
+            _follow(session, should_stop, before not in (None, settings))
+            if ranks.is_main:
                 _tell_of_previous(run)
                 _draw(run, settings.tokenizer.lowercase)
-            ranks.wait()  # when the first of them ends, torchrun may end the others
+            ranks.barrier()  # when the first of them ends, torchrun may end the others
     if session.stopped and not session.finished:
         same = "the same command without --overwrite" if overwrite else "the same command"
         log(f"stopped at step {session.trainer.step}; {same} goes on from there")
-        raise typer.Exit(128 + (stop_requested.signal or signal.SIGTERM))
-    if ranks.leads:
+        raise typer.Exit(128 + (should_stop.signal or signal.SIGTERM))
+    if ranks.is_main:
         typer.echo(_outcome(session, run))
 
 
@@ -135,25 +135,25 @@ def _tell(setup: "Setup", step: int) -> None:
     """Print what a training would be, and take, from a step on."""
     setup.trainer.step = step
     lines = list(table(setup.summary(always_probe=True)))
-    setup.ranks.wait()  # nobody reads any more what goes away now
-    if setup.ranks.leads:
+    setup.ranks.barrier()  # nobody reads any more what goes away now
+    if setup.ranks.is_main:
         typer.echo("\n".join(lines))
 
 
 def _outcome(session: "Session", run: "RunDirectory") -> str:
-    standing = session.standing
-    done = f"{run.path}: trained {session.trainer.step} steps in {standing.seconds:.0f} s"
-    if standing.best_step is not None:
-        done += f"; best validation BLEU {standing.best_bleu:.2f} at step {standing.best_step}"
+    state = session.train_state
+    done = f"{run.path}: trained {session.trainer.step} steps in {state.seconds:.0f} s"
+    if state.best_step is not None:
+        done += f"; best validation BLEU {state.best_bleu:.2f} at step {state.best_step}"
     return done
 
 
-def _follow(session: "Session", stop_requested: StopRequest, changed: bool) -> None:
+def _follow(session: "Session", should_stop: StopRequest, changed: bool) -> None:
     """Train, showing a bar where there is a terminal and a line for each record.
 
     Args:
         session: ready to begin or to go on.
-        stop_requested: asked at each step.
+        should_stop: asked at each step.
         changed: whether the run's settings are not as they were.
     """
     from transformer_cli.training.session import Record
@@ -169,7 +169,7 @@ def _follow(session: "Session", stop_requested: StopRequest, changed: bool) -> N
     elif step:
         log(f"going on from step {step}")
     with TrainingDisplay(session.trainer.total_steps, step) as display:
-        for event in session.events(stop_requested):
+        for event in session.events(should_stop):
             match event:
                 case StepResult():
                     display.step(event)

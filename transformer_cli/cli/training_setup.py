@@ -24,7 +24,7 @@ from transformer_cli.runs.checkpoint import list_checkpoints
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.environment import changed_environment, describe_environment
 from transformer_cli.runs.found import corpus_directory, remember_corpus
-from transformer_cli.runs.inheritance import inherited_weights, refuse_unfit_init
+from transformer_cli.runs.inheritance import check_init, inherited_weights
 from transformer_cli.runs.lock import locked
 from transformer_cli.runs.records import read_records
 from transformer_cli.runs.replacing import settle
@@ -32,7 +32,7 @@ from transformer_cli.text.lines import Progress
 from transformer_cli.text.vocabulary import PAD_ID
 from transformer_cli.training import preparation
 from transformer_cli.training.forecast import PROBED, WORTHWHILE, forecast
-from transformer_cli.training.memory import refuse_too_large, trial_fits
+from transformer_cli.training.memory import check_memory, trial_fits
 from transformer_cli.training.preparation import (
     Prepared,
     Texts,
@@ -66,10 +66,10 @@ def prepare(
         held: what keeps the run's lock, once the leading rank has it.
         progress: draws a bar.
     """
-    if not ranks.leads:
-        ranks.wait()
+    if not ranks.is_main:
+        ranks.barrier()
         return preparation.open_prepared(settings, run, progress)
-    refuse_unfit_init(settings, run, overwrite)
+    check_init(settings, run, overwrite)
     texts = read_texts(settings, run, overwrite, allow)
     held.enter_context(locked(run))
     if ranks.size == 1:  # others may still be reading, and torchrun may start them again
@@ -77,7 +77,7 @@ def prepare(
     run.prepare(settings, overwrite, origins)
     remember_corpus(run, settings.data)
     prepared = preparation.prepare(settings, texts, run, progress)
-    ranks.wait()
+    ranks.barrier()
     return texts, prepared
 
 
@@ -97,20 +97,20 @@ def prepare_dry(
     progress: Progress,
 ) -> tuple[Texts, Prepared]:
     """As ``prepare`` does, in a directory that ``held`` removes, unless all is in the run."""
-    if not ranks.leads:
-        ranks.wait()  # what they tell each other has to come within minutes
+    if not ranks.is_main:
+        ranks.barrier()  # what they tell each other has to come within minutes
         (told,) = ranks.map(lambda items: [], [0])
         return preparation.open_prepared(settings, RunDirectory(Path(told)), progress)
-    refuse_unfit_init(settings, run, overwrite)
+    check_init(settings, run, overwrite)
     is_begun = run.config.is_file() and not overwrite
-    is_of_use = is_begun and not run.refuse_changes(settings)
+    is_of_use = is_begun and not run.check_resumable(settings)
     texts = read_texts(settings, run, overwrite, allow)
     prepared = preparation.find_prepared(settings, texts, run, progress) if is_of_use else None
     place = run.path
     if prepared is None:
         place = Path(held.enter_context(tempfile.TemporaryDirectory(prefix="transformer-cli-")))
         prepared = preparation.prepare(settings, texts, RunDirectory(place), progress)
-    ranks.wait()
+    ranks.barrier()
     ranks.map(lambda items: [str(place) for _ in items], [0])
     return texts, prepared
 
@@ -161,14 +161,14 @@ class Setup:
     def __post_init__(self) -> None:
         config, tokenizers, val = self.config, self.prepared.tokenizers, self.prepared.val
         sizes = tokenizers.src.size, tokenizers.tgt.size
-        refuse_too_large(config, sizes, self.device, self.ranks)
+        check_memory(config, sizes, self.device, self.ranks)
         self._text = text_to_train_on(config, self.prepared.train)
         model = build_model(config.model, *sizes, PAD_ID, config.seed).to(self.device)
         if config.init is not None and not list_checkpoints(self.run.checkpoints):
             load_weights(model, inherited_weights(RunDirectory(config.init)))
         sampling = subword_sampling(config, tokenizers)
         self.trainer = Trainer(model, self._text, config, self.precision, sampling, self.ranks)
-        engine = TorchEngine(self.trainer.kept, self.precision)
+        engine = TorchEngine(self.trainer.eval_model, self.precision)
         translator = TextTranslator(engine, tokenizers, config, config.decoding)
         self._translator = translator.with_search(beam_size=1)
         self._unmeasured = len(val) - len(evaluation.find_measurable_pairs(translator, val))
@@ -177,7 +177,7 @@ class Setup:
 
     def validate(self, should_stop: Callable[[], bool]) -> Validation | None:
         """Evaluate the model on the validation split; return None if asked to stop."""
-        self.trainer.kept.eval()
+        self.trainer.eval_model.eval()
         try:
             measured = evaluation.evaluate(
                 self._translator, self.texts.val, ranks=self.ranks, should_stop=should_stop

@@ -54,7 +54,7 @@ def translate_text(asked: TranslateOptions) -> None:
         UsageError: the options do not go together.
         TransformerCliError: something is missing or damaged, or cannot be written.
     """
-    ranks = Ranks.of_environment()
+    ranks = Ranks.from_env()
     asked.check(ranks)
     use_threads(asked.threads)
     device = choose_device(asked.device, ranks)
@@ -64,7 +64,7 @@ def translate_text(asked: TranslateOptions) -> None:
         if asked.prefix_file is not None:
             raw = stack.enter_context(open_input(asked.prefix_file, "--prefix-file"))
             prefixes = decode_lines(raw, str(asked.prefix_file), asked.errors)
-        ranks = stack.enter_context(ranks.joined(device))
+        ranks = stack.enter_context(ranks.init(device))
         translator = _load_translator(asked, device)
         typed = source.isatty()
         raw_lines = prompt_for_lines(source) if typed else source
@@ -112,7 +112,7 @@ def _check_engine(asked: TranslateOptions, engine: type[SearchEngine]) -> None:
 
 def _run(job: Job) -> None:
     asked, ranks = job.asked, job.ranks
-    if not ranks.leads:
+    if not ranks.is_main:
         (kept,) = ranks.sum([0])  # as the leading one has found
         done = sum(1 for _ in islice(job.lines, int(kept)))
         for _ in _translate(job, done):

@@ -35,25 +35,25 @@ def vocab(
     """
     from transformer_cli.config.reading import files_of
     from transformer_cli.config.yaml import load_settings
-    from transformer_cli.runs.contents import refuse_sources
+    from transformer_cli.runs.contents import check_config_files
     from transformer_cli.runs.directory import RunDirectory
-    from transformer_cli.runs.lock import locked, refuse_if_locked
-    from transformer_cli.runs.replacing import discard_previous, refuse_rest, settle
+    from transformer_cli.runs.lock import check_unlocked, locked
+    from transformer_cli.runs.replacing import check_previous_is_ours, discard_previous, settle
 
     run = RunDirectory(options.run_directory(config, run_dir))
     options.put_back(run.path, config.parent)
     settings, origins = load_settings(config, set_ or [])
-    refuse_if_locked(run)  # before torch is imported: a second writer is told at once
-    refuse_sources(run.path, files_of(config))
+    check_unlocked(run)  # before torch is imported: a second writer is told at once
+    check_config_files(run.path, files_of(config))
     if overwrite:
-        run.refuse_foreign()
+        run.check_no_foreign_files()
 
     from transformer_cli.cli.training_setup import read_texts
     from transformer_cli.runs.found import remember_corpus
-    from transformer_cli.runs.inheritance import refuse_unfit_init
+    from transformer_cli.runs.inheritance import check_init
     from transformer_cli.training.preparation import prepare, summarise
 
-    refuse_unfit_init(settings, run, overwrite)
+    check_init(settings, run, overwrite)
     # Training then finds the text encoded, and does not read it again: it is looked at now.
     texts = read_texts(settings, run, overwrite, allow=True)
     with locked(run):
@@ -61,7 +61,7 @@ def vocab(
             run.prepare(settings, overwrite, origins)
             remember_corpus(run, settings.data)
             prepared = prepare(settings, texts, run, line_bar)
-            refuse_rest(run.path)
+            check_previous_is_ours(run.path)
             discard_previous(run.path)
         finally:
             if settle(run.path):

@@ -84,7 +84,7 @@ class _Parser:
         except yaml.MarkedYAMLError as error:
             mark = error.problem_mark or error.context_mark
             if mark and error.problem in _NO_SPACE_CONFUSES:
-                self._refuse_missing_space(mark.line + 1)
+                self._check_space_after_colon(mark.line + 1)
             where = self.place_of_line(mark.line + 1 if mark else line)
             column = f" (column {mark.column + 1})" if mark else ""
             advice = "; indent with spaces, not tabs" if "'\\t'" in str(error.problem) else ""
@@ -97,7 +97,7 @@ class _Parser:
             problem = "not YAML: an escape that is no character, or a number too large"
             raise complaint(self.place_of_line(line), (), problem) from error
 
-    def _refuse_missing_space(self, last: int) -> None:
+    def _check_space_after_colon(self, last: int) -> None:
         """Complain about the nearest line, up to ``last``, that lacks a space after its colon."""
         for number in range(min(last, len(self.lines)), 0, -1):
             line = self.lines[number - 1].strip().removeprefix("- ")
@@ -160,13 +160,13 @@ class _Parser:
             written = next(self.events)
             value = self._value(written, (*keys, key))
             if _is_plain(event) and not isinstance(value, dict):
-                self._refuse_joined(event, key, keys)
+                self._check_not_joined(event, key, keys)
             if _is_plain(written) and isinstance(value, str) and _line(written) > _line(event):
-                self._refuse_joined(written, value, (*keys, key))
+                self._check_not_joined(written, value, (*keys, key))
             entries[key] = Node(value, place)
         return entries
 
-    def _refuse_joined(self, event: yaml.Event, text: str, keys: Keys) -> None:
+    def _check_not_joined(self, event: yaml.Event, text: str, keys: Keys) -> None:
         if match := _NO_SPACE.fullmatch(text):
             raise _no_space(self._place(event), keys, match[1])
 

@@ -8,7 +8,7 @@ from transformer_cli.config.schema import Config
 from transformer_cli.config.tree import Keys, Node, complaint, node_at
 
 
-def refuse_misplaced(config: Config, root: Node) -> None:
+def check_paths(config: Config, root: Node) -> None:
     """Make sure that no path was meant to start from the directory of the file it is written in.
 
     ``base`` starts there, and all others where the command is run.

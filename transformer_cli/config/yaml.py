@@ -11,7 +11,7 @@ import yaml
 from transformer_cli.config.merging import instead
 from transformer_cli.config.origins import SET, Origins, origins_of
 from transformer_cli.config.parsing import parse, plain_value
-from transformer_cli.config.paths import refuse_misplaced
+from transformer_cli.config.paths import check_paths
 from transformer_cli.config.reading import BASE, read_settings
 from transformer_cli.config.schema import Config
 from transformer_cli.config.tree import Keys, Node, Place, complaint, shown
@@ -43,7 +43,7 @@ def load_settings(path: Path, overrides: Sequence[str] = ()) -> tuple[Config, Or
     for override in overrides:
         _apply(override, root)
     config = validate(root)
-    refuse_misplaced(config, root)
+    check_paths(config, root)
     return config, origins_of(config, root)
 
 

@@ -56,7 +56,7 @@ def write_store(
         with closing(encode(pages)) as encoded:
             tokens = _write_pages(temporary, encoded)
         stamp = text.source.stamp()
-        text.refuse_if_changed()
+        text.check_unchanged()
         metadata = StoreMetadata(
             survey=replace(text.survey, stamp=stamp),
             page_pairs=page_pairs,

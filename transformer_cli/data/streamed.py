@@ -118,7 +118,7 @@ class StreamedText:
         """The target side."""
         return StreamedLines(lambda: (tgt for _, tgt in self.pairs()), len(self))
 
-    def refuse_if_changed(self) -> None:
+    def check_unchanged(self) -> None:
         """Make sure that the text is still the one that was checked.
 
         Raises:

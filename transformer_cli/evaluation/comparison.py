@@ -178,7 +178,7 @@ def _check_distinct(paths: Sequence[Path]) -> None:
 
 
 def _open(name: str, run: RunDirectory, which: str, beam_size: int | None) -> Contender:
-    run.refuse_shared()
+    run.check_not_shared()
     config = run.load_config()
     if beam_size is not None:
         decoding = config.decoding.model_copy(update={"beam_size": beam_size})

@@ -42,7 +42,7 @@ def average_runs(runs: Sequence[RunDirectory], last: int | None) -> tuple[Path, 
     """
     first = runs[0]
     for run in runs[1:]:
-        _refuse_mismatch(first, run)
+        _check_match(first, run)
     checkpoints = [
         Checkpoint.open(path, fingerprint(run.tokenizer))
         for run in runs
@@ -86,7 +86,7 @@ def mean(checkpoints: Iterable[Checkpoint]) -> dict[str, Tensor]:
 
 def _newest(run: RunDirectory, last: int | None) -> list[Path]:
     run.load_config()  # or it is no run
-    run.refuse_shared()
+    run.check_not_shared()
     paths = list_checkpoints(run.checkpoints)
     if not paths:
         find_checkpoint(run.checkpoints, "last")  # raises, and tells what to do
@@ -99,7 +99,7 @@ def _newest(run: RunDirectory, last: int | None) -> list[Path]:
     return paths[-wanted:]
 
 
-def _refuse_mismatch(first: RunDirectory, other: RunDirectory) -> None:
+def _check_match(first: RunDirectory, other: RunDirectory) -> None:
     differing = model_differences(first.load_config(), other.load_config())
     if differing:
         listed = ", ".join(f"{each.key} is {each.old} and {each.new}" for each in differing)

@@ -46,7 +46,7 @@ def is_of_a_beginning(path: Path) -> bool:
     return _BEGINNING.fullmatch(path.name) is not None
 
 
-def refuse_sources(run: Path, files: Sequence[Path]) -> None:
+def check_config_files(run: Path, files: Sequence[Path]) -> None:
     """Make sure that none of the files that settings were read from is written over.
 
     Only the run's own config.yaml may be, as this program has written it.
@@ -82,7 +82,7 @@ def has_checkpoint(run: Path) -> bool:
     )
 
 
-def refuse_foreign(run: Path, names: tuple[str, ...] = OWN) -> None:
+def check_no_foreign_files(run: Path, names: tuple[str, ...] = OWN) -> None:
     """Make sure that what is to be deleted has nothing in it that this program does not write.
 
     Args:

@@ -99,7 +99,7 @@ class RunDirectory:
         """Whether it holds no run, but a model that was exported for CTranslate2."""
         return (self.path / "model.bin").is_file()
 
-    def refuse_shared(self) -> None:
+    def check_not_shared(self) -> None:
         """Make sure that this is a run, with checkpoints, and no model as it is shared.
 
         Raises:
@@ -162,7 +162,7 @@ class RunDirectory:
             raise RunError(f"{where}: cannot be written: {error.strerror or error}") from error
 
     def _prepare(self, config: Config, overwrite: bool, origins: Origins) -> None:
-        self.refuse_other_content()
+        self.check_is_run_or_empty()
         # The lock is ours: what a process left in our files' places is a dead one's.
         if self.path.is_dir():
             ours = [path.name for path in self._own]
@@ -173,7 +173,7 @@ class RunDirectory:
         # Before they go: a run may be started anew from its own config.yaml.
         origins = traced(origins, self.config, load_origins(self.origins))
         is_begun = self.config.is_file() and not overwrite
-        is_of_other_text = is_begun and self.refuse_changes(config)
+        is_of_other_text = is_begun and self.check_resumable(config)
         # The mark comes first, and stays: by it the directory is known as a run, whenever the
         # process dies.
         self.path.mkdir(parents=True, exist_ok=True)
@@ -189,9 +189,9 @@ class RunDirectory:
         if origins and not load_origins(self.origins):
             write_text(self.origins, dump_origins(origins, text))
         self.checkpoints.mkdir(exist_ok=True)
-        _refuse_unwritable(self.checkpoints)
+        _check_writable(self.checkpoints)
 
-    def refuse_other_content(self) -> None:
+    def check_is_run_or_empty(self) -> None:
         """Make sure that nothing but a run, or nothing at all, is in the directory.
 
         Links are refused where a run is written to: a run from elsewhere could have its writer
@@ -200,7 +200,7 @@ class RunDirectory:
         Raises:
             RunError: there are files that are not a run's, or lie elsewhere.
         """
-        self.refuse_shared()
+        self.check_not_shared()
         for path in self._own:
             if path.is_symlink():
                 raise RunError(
@@ -216,13 +216,13 @@ class RunDirectory:
                     "transformer-cli's); choose another directory with --run-dir"
                 )
 
-    def refuse_foreign(self) -> None:
+    def check_no_foreign_files(self) -> None:
         """Make sure that the run can be replaced: that all there is in its directories is its own.
 
         Raises:
             RunError: something is not.
         """
-        contents.refuse_foreign(self.path)
+        contents.check_no_foreign_files(self.path)
 
     def forget_text(self) -> None:
         """Remove what was made of the training text: tokenizers, and the text in their tokens."""
@@ -236,10 +236,10 @@ class RunDirectory:
             RunError: something in it is not the run's.
         """
         if directory.is_dir():
-            contents.refuse_foreign(self.path, (directory.name,))
+            contents.check_no_foreign_files(self.path, (directory.name,))
             remove_directory(directory)
 
-    def refuse_changes(self, config: Config) -> bool:
+    def check_resumable(self, config: Config) -> bool:
         """Make sure that the run that is there can go on with ``config``; nothing is written.
 
         Returns:
@@ -285,7 +285,7 @@ def _paths(value: object) -> list[str]:
     return [value] if isinstance(value, str) else []
 
 
-def _refuse_unwritable(directory: Path) -> None:
+def _check_writable(directory: Path) -> None:
     # Permissions alone do not tell: root has them on a disk that is mounted read-only.
     trial = directory / f"trial{TEMPORARY_MARK}{os.getpid()}"
     try:

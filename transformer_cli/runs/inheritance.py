@@ -19,7 +19,7 @@ def model_differences(old: Config, new: Config) -> list[Difference]:
     ]
 
 
-def refuse_unfit_init(config: Config, run: RunDirectory, overwrite: bool) -> None:
+def check_init(config: Config, run: RunDirectory, overwrite: bool) -> None:
     """Make sure, before anything is written, that ``run`` can start from ``config.init``.
 
     A run that goes on from a checkpoint is past that: what it started from may be gone.
@@ -40,7 +40,7 @@ def refuse_unfit_init(config: Config, run: RunDirectory, overwrite: bool) -> Non
         raise ConfigError(
             f"init: {source.path} is the run directory itself; choose another with --run-dir"
         )
-    _refuse_other_kind(config, source)
+    _check_kind(config, source)
     _best(source)
 
 
@@ -57,7 +57,7 @@ def _best(source: RunDirectory) -> Checkpoint:
     return open_checkpoint(source, "best")
 
 
-def _refuse_other_kind(config: Config, source: RunDirectory) -> None:
+def _check_kind(config: Config, source: RunDirectory) -> None:
     old = source.load_config()
     kinds: tuple[str, ...] = ("tokenizer.",)
     # A joint vocabulary reads whatever it is given; others are made for their side's language.

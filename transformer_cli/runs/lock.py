@@ -18,7 +18,7 @@ from transformer_cli.runs.replacing import is_replacing, settle
 _ASKING_SECONDS = 0.2
 
 
-def refuse_if_locked(run: RunDirectory) -> None:
+def check_unlocked(run: RunDirectory) -> None:
     """Make sure, before long work and without writing, that nobody else writes to ``run``.
 
     This needs no torch, so that whoever starts a second training is told at once. In a training of
@@ -27,7 +27,7 @@ def refuse_if_locked(run: RunDirectory) -> None:
     Raises:
         RunError: another process has the lock, or the directory holds something else.
     """
-    run.refuse_other_content()
+    run.check_is_run_or_empty()
     try:
         file = run.lock.open(encoding="utf-8")
     except OSError:
@@ -49,7 +49,7 @@ def locked(run: RunDirectory) -> Iterator[bool]:
         RunError: another process has the lock, or the directory holds something else or cannot be
             written.
     """
-    run.refuse_other_content()
+    run.check_is_run_or_empty()
     try:
         run.path.mkdir(parents=True, exist_ok=True)
         file = run.lock.open("a+", encoding="utf-8")

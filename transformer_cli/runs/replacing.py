@@ -19,9 +19,9 @@ from transformer_cli.runs.contents import (
     MOVING,
     OWN,
     PREVIOUS,
+    check_no_foreign_files,
     foreign,
     has_checkpoint,
-    refuse_foreign,
 )
 
 
@@ -48,8 +48,8 @@ def set_aside(run: Path) -> None:
         RunError: there are files in the run's directories that are not the run's.
         OSError: it cannot be written.
     """
-    refuse_rest(run)
-    refuse_foreign(run)
+    check_previous_is_ours(run)
+    check_no_foreign_files(run)
     present = [run / name for name in OWN if _exists(run / name)]
     if not present:
         return
@@ -91,7 +91,7 @@ def settle(run: Path) -> bool:
 
 
 def discard_previous(run: Path) -> None:
-    """Delete the run that was set aside, if there is one; it stays where ``refuse_rest`` refuses.
+    """Delete the run that was set aside, unless somebody has put files of theirs beside it.
 
     Raises:
         RunError: it cannot be deleted.
@@ -105,7 +105,7 @@ def discard_previous(run: Path) -> None:
         raise RunError(f"{previous}: cannot be deleted: {error.strerror or error}") from error
 
 
-def refuse_rest(run: Path) -> None:
+def check_previous_is_ours(run: Path) -> None:
     """Make sure that nobody has put anything of theirs beside the run that was set aside.
 
     Raises:
@@ -121,7 +121,7 @@ def refuse_rest(run: Path) -> None:
 def _put_back(run: Path) -> None:
     previous, moving = run / PREVIOUS, run / MOVING
     if not _holds_run(moving):
-        refuse_foreign(run)
+        check_no_foreign_files(run)
         for name in OWN:
             _remove(run / name)
         previous.rename(moving)

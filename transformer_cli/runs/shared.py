@@ -54,7 +54,7 @@ def read_description(directory: Path) -> tuple[Description, Config]:
         RunError: it is not a model's of ours, or files are not there yet.
         ConfigError: the settings are none that a run can have; the message names the line.
     """
-    _refuse_pointers(directory)
+    _check_no_lfs_pointers(directory)
     path = directory / CONFIG
     try:
         text = path.read_text(encoding="utf-8")
@@ -77,7 +77,7 @@ def read_description(directory: Path) -> tuple[Description, Config]:
     return description, validate(entries["settings"])
 
 
-def _refuse_pointers(directory: Path) -> None:
+def _check_no_lfs_pointers(directory: Path) -> None:
     """Make sure that Git LFS has left the files themselves, not where to find them.
 
     Raises:

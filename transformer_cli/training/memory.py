@@ -20,7 +20,7 @@ SMALLEST = (len(SPECIALS), len(SPECIALS))
 """Sizes of vocabularies, while those of the text are not known."""
 
 
-def refuse_too_large(
+def check_memory(
     config: Config, sizes: tuple[int, int], device: torch.device, ranks: Ranks
 ) -> None:
     """Make sure that a training's weights and what belongs to them can be held at all.
@@ -58,7 +58,7 @@ def bytes_held(config: Config, weights: int) -> int:
 def trial_fits(trainer: Trainer, config: Config) -> bool:
     """Whether there is memory for a forecast, which needs a whole trainer beside this one."""
     weights = count_parameters(trainer.model)
-    copies = 1 if trainer.kept is trainer.model else 2
+    copies = 1 if trainer.eval_model is trainer.model else 2
     moments = 2 if trainer.step else 0
     held = (copies + moments) * _FLOAT * weights
     return held + bytes_held(config, weights) <= memory_of(trainer.device)

@@ -93,7 +93,7 @@ class Window:
             return
         sums = ranks.sum([self.smoothed.item(), self.unsmoothed.item(), self.tgt_tokens])
         names = ("smoothed", "unsmoothed", "tgt_tokens")
-        gathered = dict(zip(names, sums if ranks.leads else [0.0] * 3, strict=True))
+        gathered = dict(zip(names, sums if ranks.is_main else [0.0] * 3, strict=True))
         restored = Window.restored(gathered, self.smoothed.device)
         self.smoothed, self.unsmoothed = restored.smoothed, restored.unsmoothed
         self.tgt_tokens = int(gathered["tgt_tokens"])

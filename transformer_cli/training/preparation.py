@@ -111,7 +111,7 @@ def prepare(config: Config, texts: Texts, run: RunDirectory, progress: Progress)
         TokenizerError: tokenizers cannot be learned, or their files are damaged.
     """
     tokenizers = _tokenizers(config, run, texts.train, progress)
-    _refuse_sampling_without_merges(config, tokenizers)
+    _check_can_sample(config, tokenizers)
     store = _encoded(run, texts.train, tokenizers, progress)
     try:
         _shards(config, store).save_counts()
@@ -143,7 +143,7 @@ def find_prepared(
     if store is None:
         return None
     tokenizers = load_tokenizers(run.tokenizer)
-    _refuse_sampling_without_merges(config, tokenizers)
+    _check_can_sample(config, tokenizers)
     return Prepared(tokenizers, store, encode_text(texts.val, tokenizers, progress))
 
 
@@ -264,7 +264,7 @@ def _shards(config: Config, text: EncodedStore) -> ShardedStore:
     return ShardedStore(text, config.training.max_length, config.training.batch_tokens)
 
 
-def _refuse_sampling_without_merges(config: Config, tokenizers: Tokenizers) -> None:
+def _check_can_sample(config: Config, tokenizers: Tokenizers) -> None:
     """What the schema cannot know: which kind of model a file made elsewhere is."""
     for side in ("src", "tgt"):
         can_sample = getattr(tokenizers, side).can_sample

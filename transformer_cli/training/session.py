@@ -24,7 +24,7 @@ from transformer_cli.runs.environment import KIND, describe_environment
 from transformer_cli.runs.replacing import discard_previous
 from transformer_cli.training.events import EventLog
 from transformer_cli.training.metrics import MetricsLog, Window
-from transformer_cli.training.standing import Standing
+from transformer_cli.training.train_state import TrainState
 from transformer_cli.training.trainer import StepResult, Trainer
 
 LOG_EVERY = 50
@@ -77,7 +77,7 @@ class Session:
     trainer: Trainer
     tokenizer: str
     validate: Callable[[Callable[[], bool]], Validation | None]
-    standing: Standing = field(default_factory=Standing)
+    train_state: TrainState = field(default_factory=TrainState)
 
     def __post_init__(self) -> None:
         self._ranks = self.trainer.ranks
@@ -87,12 +87,12 @@ class Session:
         # Whether a validation of the step that is done is still to come.
         self._unvalidated = False
         self._resume()
-        if self._ranks.leads:
+        if self._ranks.is_main:
             # A validation that is still to come may have been recorded all the same.
             self._metrics = MetricsLog(
                 self.run.metrics, self.trainer.step, validated=not self._unvalidated
             )
-            began = time.time() - self.standing.seconds
+            began = time.time() - self.train_state.seconds
             self._events = EventLog(self.run.tensorboard, self.run.metrics, began)
 
     @property
@@ -101,11 +101,11 @@ class Session:
         is_trained = self.trainer.step >= self.trainer.total_steps or self._out_of_patience
         return is_trained and not self._unvalidated
 
-    def events(self, stop_requested: Callable[[], bool]) -> Iterator[Event]:
+    def events(self, should_stop: Callable[[], bool]) -> Iterator[Event]:
         """Train, giving each thing that happens.
 
         Args:
-            stop_requested: asked at each step, and in validations; when true on any rank, a
+            should_stop: asked at each step, and in validations; when true on any rank, a
                 checkpoint is written after the step and the iteration ends. A validation that it
                 interrupts is taken up again by the next session, from the checkpoint that is
                 written before each validation.
@@ -115,17 +115,17 @@ class Session:
             CheckpointError: a checkpoint cannot be written.
         """
         # Not when the session was made: a forecast in between is no training.
-        self._started = time.monotonic() - self.standing.seconds
+        self._started = time.monotonic() - self.train_state.seconds
         if self.finished:
             return
         trainer = self.trainer
         environment = describe_environment(trainer.device, trainer.precision, self._ranks.size)
         self._record(KIND, **asdict(environment))
         if self._unvalidated:
-            yield from self._validated(stop_requested)
+            yield from self._validated(should_stop)
             if self._unvalidated or self.finished:
                 return
-        for progress in self.trainer.steps(stop_requested):
+        for progress in self.trainer.steps(should_stop):
             self._window.add(progress)
             yield progress
             is_last = progress.step == self.trainer.total_steps
@@ -140,20 +140,20 @@ class Session:
             if saving:
                 self._save()
             if validating:
-                yield from self._validated(stop_requested)
+                yield from self._validated(should_stop)
             self.stopped = progress.stop or self._unvalidated
             if self.stopped:
                 # When the first of them ends, torchrun ends the others: not while one still saves.
-                self._ranks.wait()
+                self._ranks.barrier()
             if self.stopped or self._out_of_patience:
                 return
 
-    def _validated(self, stop_requested: Callable[[], bool]) -> Iterator[Record]:
+    def _validated(self, should_stop: Callable[[], bool]) -> Iterator[Record]:
         """Validate the step that is saved; give the record of it, and save how it was judged.
 
         If a stop is requested meanwhile, the step stays unvalidated.
         """
-        validation = self.validate(stop_requested)
+        validation = self.validate(should_stop)
         self.stopped = validation is None
         if validation is not None:
             yield self._record_validation(validation)
@@ -163,7 +163,7 @@ class Session:
     @property
     def _out_of_patience(self) -> bool:
         patience = self.config.training.patience
-        return patience is not None and self.standing.bad_validations >= patience
+        return patience is not None and self.train_state.bad_validations >= patience
 
     def _is_due(self, every: int | None) -> bool:
         return every is not None and self.trainer.step % every == 0
@@ -187,12 +187,12 @@ class Session:
 
     def _record_validation(self, validation: Validation) -> Record:
         if not math.isfinite(validation.loss):
-            if self._ranks.leads:  # the run ends with the last weights that are of use
+            if self._ranks.is_main:  # the run ends with the last weights that are of use
                 remove_directory(checkpoint_path(self.run.checkpoints, self.trainer.step))
             raise self._diverged(f"the validation loss is {validation.loss}")
         # A model that writes lower case only is judged without regard to case.
         bleu = validation.bleu_lc if self.config.tokenizer.lowercase else validation.bleu
-        best = self.standing.judge(self.trainer.step, bleu, validation.loss)
+        best = self.train_state.judge(self.trainer.step, bleu, validation.loss)
         return self._record(
             "validation",
             loss=validation.loss,
@@ -209,29 +209,29 @@ class Session:
         )
 
     def _record(self, kind: str, **values: Any) -> Record:
-        self.standing.seconds = time.monotonic() - self._started
+        self.train_state.seconds = time.monotonic() - self._started
         where = {"kind": kind, "step": self.trainer.step, "epoch": self.trainer.epoch}
-        record = Record(kind, {**where, **values, "seconds": round(self.standing.seconds, 3)})
-        if self._ranks.leads:
+        record = Record(kind, {**where, **values, "seconds": round(self.train_state.seconds, 3)})
+        if self._ranks.is_main:
             self._metrics.append(record.values)
             self._events.append(record.values)
         return record
 
     def _save(self) -> None:
-        weights = weights_of(self.trainer.kept)
+        weights = weights_of(self.trainer.eval_model)
         if not all(bool(weight.isfinite().all()) for weight in weights.values()):
             # A finite gradient may still be too large a step.
             raise self._diverged("a weight is not a finite number")
-        if not self._ranks.leads:
+        if not self._ranks.is_main:
             return
-        moments = self.trainer.moments()
+        moments = self.trainer.optimizer_state()
         save_checkpoint(self.run.checkpoints, weights, moments, self._state(), self.tokenizer)
         discard_previous(self.run.path)
         if not self._unvalidated:  # the older ones stay until it is known what this one is worth
             self._prune()
 
     def _save_judgement(self) -> None:
-        if self._ranks.leads:
+        if self._ranks.is_main:
             replace_state(self.run.checkpoints, self._state(), self.tokenizer)
             self._prune()
 
@@ -242,10 +242,10 @@ class Session:
         """What a checkpoint is to say of where training stands."""
         # The checkpoint vouches for the records up to its step: they must be on disk first.
         sync(self.run.metrics)
-        self.standing.seconds = time.monotonic() - self._started
+        self.train_state.seconds = time.monotonic() - self._started
         return {
             **self.trainer.state(),
-            **asdict(self.standing),
+            **asdict(self.train_state),
             "window": self._window.state(),
             "unvalidated": self._unvalidated,
         }
@@ -255,18 +255,18 @@ class Session:
         if checkpoint is None:
             return
         state = checkpoint.load_state()
-        lacking = {"step", "epoch", "batch", "window", *asdict(self.standing)} - state.keys()
+        lacking = {"step", "epoch", "batch", "window", *asdict(self.train_state)} - state.keys()
         if lacking:
             raise CheckpointError(f"{checkpoint.path}: its state lacks '{min(lacking)}'")
-        load_weights(self.trainer.kept, checkpoint.load_weights())
+        load_weights(self.trainer.eval_model, checkpoint.load_weights())
         try:
             self.trainer.restore(state, checkpoint.load_optimizer())
         except (KeyError, RuntimeError) as error:
             raise CheckpointError(f"{checkpoint.path}: of another model: {error}") from error
-        if self._ranks.leads:  # the others' sums are in it
+        if self._ranks.is_main:  # the others' sums are in it
             self._window = Window.restored(state["window"], self.trainer.device)
         self._unvalidated = state.get("unvalidated", False)
-        self.standing = Standing(**{key: state[key] for key in asdict(self.standing)})
+        self.train_state = TrainState(**{key: state[key] for key in asdict(self.train_state)})
         self._forget_lost_best()
 
     def _newest_whole(self) -> Checkpoint | None:
@@ -276,17 +276,17 @@ class Session:
         """
         found: Checkpoint | None = None
         step = 0
-        if self._ranks.leads:
+        if self._ranks.is_main:
             found, self.found_damaged = newest_whole(self.run.checkpoints, self.tokenizer)
             step = 0 if found is None else found.step
         (step_of_leader,) = self._ranks.sum([step])
-        if self._ranks.leads or not step_of_leader:
+        if self._ranks.is_main or not step_of_leader:
             return found
         path = checkpoint_path(self.run.checkpoints, int(step_of_leader))
         return Checkpoint.open(path, self.tokenizer)
 
     def _forget_lost_best(self) -> None:
         # The best one so far may have gone when a better one came that is damaged now.
-        best = self.standing.best_step
+        best = self.train_state.best_step
         if best is not None and not checkpoint_path(self.run.checkpoints, best).is_dir():
-            self.standing.best_step, self.standing.best_bleu = None, -1.0
+            self.train_state.best_step, self.train_state.best_bleu = None, -1.0

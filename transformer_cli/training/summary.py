@@ -70,7 +70,7 @@ def summary(
     yield "parameters", f"{sum(counts.values()):,}: {parts}{tied}"
     done = f"; {trainer.step:,} are done" if trainer.step else ""
     yield "steps", f"{trainer.total_steps:,}, {trainer.steps_per_epoch:,} an epoch{done}"
-    a_step = trainer.batches_a_step
+    a_step = trainer.batches_per_step
     yield (
         "a step",
         f"{a_step:,} {'batch' if a_step == 1 else 'batches'} of at most "

@@ -76,7 +76,7 @@ class Trainer:
         self._setting = (text, config, precision, subword_sampler)
         # What is validated and kept: the moving average of the weights, if there is one.
         averaging = config.training.average_decay is not None
-        self.kept = copy.deepcopy(model).requires_grad_(False) if averaging else model
+        self.eval_model = copy.deepcopy(model).requires_grad_(False) if averaging else model
         self.config = config.training
         self.d_model = config.model.d_model
         self.device = next(model.parameters()).device
@@ -91,18 +91,18 @@ class Trainer:
         self.skipped = 0
         self._epochs = EpochBatches(text, self.config.batch_tokens, config.seed, subword_sampler)
         self._batches = self._own_batches()
-        self.batches_a_step = self.config.accumulate * ranks.size
-        self.steps_per_epoch = -(-len(self._epochs) // self.batches_a_step)
+        self.batches_per_step = self.config.accumulate * ranks.size
+        self.steps_per_epoch = -(-len(self._epochs) // self.batches_per_step)
         self.total_steps = last_step(self.config, self.steps_per_epoch)
 
-    def steps(self, stop_requested: Callable[[], bool] = lambda: False) -> Iterator[StepResult]:
+    def steps(self, should_stop: Callable[[], bool] = lambda: False) -> Iterator[StepResult]:
         """Train to the end, giving one value an optimizer step.
 
         Between two values the trainer's state is that of the step just done: the caller may save
-        it, or validate what is ``kept``.
+        it, or validate what is ``eval_model``.
 
         Args:
-            stop_requested: asked at each step; the ranks tell each other, so that all know.
+            should_stop: asked at each step; the ranks tell each other, so that all know.
 
         Raises:
             TrainingError: a loss or a gradient is not a finite number, and no more steps may be
@@ -114,12 +114,12 @@ class Trainer:
             ]
             where = self._where()
             self.step += 1
-            self.batch += self.batches_a_step
+            self.batch += self.batches_per_step
             ends_epoch = self.batch >= len(self._epochs)
             if ends_epoch:
                 self.epoch, self.batch = self.epoch + 1, 0
                 self._batches = self._own_batches()
-            yield self._update(batches, where, ends_epoch, stop_requested)
+            yield self._update(batches, where, ends_epoch, should_stop)
 
     def spare(self) -> "Trainer":
         """One of its own that begins with a copy of the weights, alone: to try things out with."""
@@ -147,33 +147,33 @@ class Trainer:
             "epoch": self.epoch,
             "batch": self.batch,
             "skipped": self.skipped,
-            "batches_a_step": self.batches_a_step,
+            "batches_a_step": self.batches_per_step,
         }
 
-    def moments(self) -> dict[str, Tensor]:
+    def optimizer_state(self) -> dict[str, Tensor]:
         """Adam's running averages, by their kind and their weight's name.
 
-        With them, where ``kept`` is an average, the weights that are trained.
+        With them, where ``eval_model`` is an average, the weights that are trained.
         """
         moments = {
             f"{kind}.{name}": self.optimizer.state[weight][kind]
             for kind in ("exp_avg", "exp_avg_sq")
             for name, weight in self.model.named_parameters()
         }
-        if self.kept is not self.model:
+        if self.eval_model is not self.model:
             for name, weight in weights_of(self.model).items():
                 moments[f"weight.{name}"] = weight
         return moments
 
     def restore(self, state: dict[str, Any], moments: dict[str, Tensor]) -> None:
-        """Go on from where ``state`` and ``moments`` were taken; the caller loads ``kept``.
+        """Go on from where ``state`` and ``moments`` were taken; the caller loads ``eval_model``.
 
         Raises:
             ConfigError: steps were of another number of batches.
         """
         # Not told by format 1, whose runs keep their setting and had one process.
         taken = state.get("batches_a_step", self.config.accumulate)
-        if taken != self.batches_a_step:
+        if taken != self.batches_per_step:
             ranks = self.ranks.size
             todo = (
                 f"set training.accumulate={taken // ranks}"
@@ -182,10 +182,10 @@ class Trainer:
             )
             raise ConfigError(
                 f"training.accumulate: {self.config.accumulate} batches on each of {ranks} "
-                f"process(es) make {self.batches_a_step} a step, but this run was begun with "
+                f"process(es) make {self.batches_per_step} a step, but this run was begun with "
                 f"{taken}; {todo}"
             )
-        if self.kept is not self.model:
+        if self.eval_model is not self.model:
             names = weights_of(self.model)
             load_weights(self.model, {name: moments[f"weight.{name}"] for name in names})
         self.step, self.epoch, self.batch = state["step"], state["epoch"], state["batch"]
@@ -201,7 +201,7 @@ class Trainer:
     def _where(self) -> str:
         """The step to come and its batches, counted from 1 as a person does."""
         first = self.batch + 1
-        last = min(self.batch + self.batches_a_step, len(self._epochs))
+        last = min(self.batch + self.batches_per_step, len(self._epochs))
         batches = f"batch {last}" if first == last else f"batches {first} to {last}"
         return f"step {self.step + 1} (epoch {self.epoch + 1}, {batches})"
 
@@ -214,10 +214,10 @@ class Trainer:
         batches: list[Batch],
         where: str,
         ends_epoch: bool,
-        stop_requested: Callable[[], bool],
+        should_stop: Callable[[], bool],
     ) -> StepResult:
         own_tokens = sum(batch.tgt_tokens for batch in batches)
-        tgt_tokens, stop = self.ranks.sum([own_tokens, stop_requested()])
+        tgt_tokens, stop = self.ranks.sum([own_tokens, should_stop()])
         self.model.train()
         losses = self._gradients.accumulate(self.step, batches, int(tgt_tokens))
         rate = learning_rate(self.config.schedule, self.d_model, self.step, self.total_steps)
@@ -273,5 +273,5 @@ class Trainer:
         # Early on, over fewer steps: the first weights are not worth remembering.
         decay = min(decay, (1 + self.step) / (10 + self.step))
         trained = weights_of(self.model)
-        for name, average in weights_of(self.kept).items():
+        for name, average in weights_of(self.eval_model).items():
             average.lerp_(trained[name], 1.0 - decay)

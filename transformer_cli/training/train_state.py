@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 
 @dataclass
-class Standing:
+class TrainState:
     """The best validation, how long ago it was, and the time that training took."""
 
     best_step: int | None = None

@@ -95,7 +95,11 @@ def test_sides_of_different_lengths(tmp_path: Path) -> None:
     (tmp_path / "files.yaml").write_text(FILES)
     (tmp_path / "train.de").write_text("eins\nzwei\ndrei\n")
     (tmp_path / "train.en").write_text("one\ntwo\n")
-    refused = run("train", "files.yaml", cwd=tmp_path)
+    (tmp_path / "val.de").write_text("vier\n")
+    (tmp_path / "val.en").write_text("four\n")
+    refused = run(
+        "train", "files.yaml", "--set", "data.val={src: val.de, tgt: val.en}", cwd=tmp_path
+    )
     assert_refused(refused, 1, "train.de has 3 lines but", "train.en has 2")
 
 

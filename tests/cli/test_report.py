@@ -201,10 +201,10 @@ def test_a_page_appears_whole_or_not_at_all(own_run: Path) -> None:
 
 
 def _with_a_full_disk() -> None:
-    def full(path: Path, *_: Any, **__: Any) -> int:
+    def full(path: Path, *_: Any) -> int:
         raise OSError(28, "No space left on device")
 
-    Path.write_text = full  # type: ignore[method-assign,assignment]
+    Path.write_bytes = full  # type: ignore[method-assign,assignment]
 
 
 # --- in a browser ---------------------------------------------------------------------------------

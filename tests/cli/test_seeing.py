@@ -102,7 +102,7 @@ def test_a_link_among_the_events_is_removed_and_not_followed(
 ) -> None:
     elsewhere = own_run.parent / "elsewhere"
     elsewhere.write_text("precious")
-    (own_run / "tensorboard" / "events.out.tfevents.1").symlink_to(elsewhere)
+    (own_run / "tensorboard" / "events.out.tfevents.0000000001").symlink_to(elsewhere)
     assert run("train", training.config, "--run-dir", own_run).code == 0
     assert elsewhere.read_text() == "precious"
     assert_events_are_the_records(own_run)

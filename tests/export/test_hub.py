@@ -96,6 +96,7 @@ def test_it_translates_and_is_scored_as_its_run(training: Training, exported: Pa
         json.loads(run("evaluate", path, "--json").out) for path in (exported, training.run)
     )
     assert (scores.pop("checkpoint"), scores.pop("step")) == (str(exported), None)
+    assert scores.pop("trained_with") is None
     assert scores == {key: ours_scores[key] for key in scores}
 
 
@@ -340,11 +341,14 @@ def test_multi30ks_licence_is_told() -> None:
 
 
 def test_where_files_lay_is_nobodys_business(tmp_path: Path, training: Training) -> None:
-    for name in ("a.de", "a.en"):
-        (tmp_path / name).write_text("x1 x2\n" * 50)
-    pair = f"{{src: {tmp_path}/a.de, tgt: {tmp_path}/a.en}}"
+    pairs = {}
+    for number, split in enumerate("abc", start=1):
+        for lang in ("de", "en"):
+            (tmp_path / f"{split}.{lang}").write_text(f"{lang} x{number} x2\n" * 50)
+        pairs[split] = f"{{src: {tmp_path}/{split}.de, tgt: {tmp_path}/{split}.en}}"
     data = (
-        f"{{kind: files, src_lang: de, tgt_lang: en, train: {pair}, val: {pair}, more: [{pair}]}}"
+        "{kind: files, src_lang: de, tgt_lang: en, "
+        f"train: {pairs['a']}, val: {pairs['b']}, more: [{pairs['c']}]}}"
     )
     text = TINY.partition("\n")[2]
     (tmp_path / "new.yaml").write_text(f"data: {data}\n{text}")

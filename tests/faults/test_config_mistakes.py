@@ -169,9 +169,10 @@ def checkout(tmp_path: Path) -> Path:
     checkout = tmp_path / "checkout"
     checkout.mkdir()
     (checkout / "files.yaml").write_text(FILES)
-    for number, name in enumerate(("train", "val", "more")):
-        (checkout / f"{name}.de").write_text("eins zwei drei\nvier fünf\n" * (10 + number))
-        (checkout / f"{name}.en").write_text("one two three\nfour five\n" * (10 + number))
+    for number, name in enumerate(("train", "val", "more", "other")):
+        # Each has other pairs, or they would be warned of.
+        (checkout / f"{name}.de").write_text(f"eins zwei drei\n{'vier ' * (number + 1)}fünf\n" * 10)
+        (checkout / f"{name}.en").write_text(f"one two three\n{'four ' * (number + 1)}five\n" * 10)
     finished = run("train", "files.yaml", "--run-dir", "run", cwd=checkout)
     assert finished.code == 0, finished.err
     return checkout
@@ -188,7 +189,7 @@ def test_a_moved_checkout_goes_on(checkout: Path) -> None:
 
 def test_a_moved_checkout_with_other_text_is_refused(checkout: Path) -> None:
     moved = checkout.rename(checkout.with_name("elsewhere"))
-    (moved / "more.de").write_text("eins zwei drei\nvier sechs\n" * 12)
+    (moved / "more.de").write_text("eins zwei drei\nvier sechs\n" * 10)
     refused = run("train", "files.yaml", "--run-dir", "run", cwd=moved)
     assert_refused(refused, 1, "run: the training text has changed since this run began")
 
@@ -197,9 +198,9 @@ def test_a_moved_checkout_with_other_text_is_refused(checkout: Path) -> None:
 def test_other_files_are_other_settings_while_the_old_ones_are_there(
     checkout: Path, split: str
 ) -> None:
-    other = ("--set", f"data.{split}={{src: more.de, tgt: more.en}}")
+    other = ("--set", f"data.{split}={{src: other.de, tgt: other.en}}")
     refused = run("train", "files.yaml", "--run-dir", "run", *other, cwd=checkout)
-    was, now = checkout / f"{split}.de", checkout / "more.de"
+    was, now = checkout / f"{split}.de", checkout / "other.de"
     assert_refused(
         refused, 2, f"run: trained with other settings (data.{split}.src was {was}, now {now}; "
     )

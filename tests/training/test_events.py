@@ -42,9 +42,11 @@ def test_others_files_are_kept(metrics: Path, tmp_path: Path) -> None:
     directory = tmp_path / "tensorboard"
     directory.mkdir()
     (directory / "notes.txt").write_text("mine")
-    (directory / "events.out.tfevents.7").write_text("older")
+    (directory / "events.out.tfevents.0000000007").write_text("older")
+    (directory / "events.out.tfevents.1.mine").write_text("mine")
     log = EventLog(directory, metrics, began=1000.0)
-    assert {path.name for path in directory.iterdir()} == {"notes.txt", log.path.name}
+    names = {path.name for path in directory.iterdir()}
+    assert names == {"notes.txt", "events.out.tfevents.1.mine", log.path.name}
 
 
 @pytest.mark.parametrize(

@@ -127,9 +127,18 @@ def jump(
     kind: str, step: int, old: int = 4, new: int = 8, **more: int
 ) -> tuple[float, float] | None:
     """Of a run of 10 steps an epoch."""
+    warmup = 1 if kind == "inverse_sqrt" else 0
     then, now = (
         TrainingConfig.model_validate(
-            {"epochs": epochs, "schedule": {"kind": kind, "peak": 1.0, "warmup": 0}} | changed
+            {
+                "epochs": epochs,
+                "schedule": {
+                    "kind": kind,
+                    "peak": 1.0,
+                    "warmup": 1 if kind == "inverse_sqrt" else 0,
+                },
+            }
+            | changed
         )
         for epochs, changed in ((old, {}), (new, more))
     )

@@ -1,13 +1,14 @@
 """Encode a text into a store, as a stream."""
 
+from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 from dataclasses import replace
-from itertools import islice, tee
+from itertools import islice
 from pathlib import Path
 
 from transformer_cli.data.checksummed_json import write_checksummed
-from transformer_cli.data.encode_workers import PageEncoder
+from transformer_cli.data.encode_workers import PageEncoder, Pairs
 from transformer_cli.data.pages import unpack_lengths
 from transformer_cli.data.store import (
     INDEX,
@@ -51,8 +52,7 @@ def write_store(
         OSError: the files cannot be written; nothing is left of them.
     """
     with whole_directory(directory) as temporary:
-        pairs = _read_with_progress(text, progress)
-        pages = iter(lambda: list(islice(pairs, page_pairs)), [])
+        pages = _paginate(_read_with_progress(text, progress), page_pairs)
         with closing(encode(pages)) as encoded:
             tokens = _write_pages(temporary, encoded)
         stamp = text.source.stamp()
@@ -70,10 +70,21 @@ def write_store(
 
 
 def _read_with_progress(text: StreamedText, progress: Progress) -> Iterator[tuple[str, str]]:
-    """Return the pairs of ``text``, with a bar that counts their sources."""
-    pairs, again = tee(text.pairs())
-    sources = StreamedLines(lambda: (src for src, _ in pairs), len(text))
-    return zip(progress(sources, "encoding"), (tgt for _, tgt in again), strict=True)
+    """Yield the pairs of ``text``, with a bar that counts their sources."""
+    targets: deque[str] = deque()
+
+    def sources() -> Iterator[str]:
+        for src, tgt in text.pairs():
+            targets.append(tgt)
+            yield src
+
+    for src in progress(StreamedLines(sources, len(text)), "encoding"):
+        yield src, targets.popleft()
+
+
+def _paginate(pairs: Iterator[tuple[str, str]], size: int) -> Iterator[Pairs]:
+    while page := list(islice(pairs, size)):
+        yield page
 
 
 def _write_pages(directory: Path, pages: Iterable[bytes]) -> SrcTgt[int]:

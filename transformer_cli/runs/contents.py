@@ -19,7 +19,8 @@ _CHECKPOINTS = rf"((damaged-)?{CHECKPOINT_NAME.pattern}|average)(-new)?|trial"
 _TOKENIZER = r"tokenizer\.json|(src|tgt)\.vocab\.txt|(src|tgt|joint)\.(model|tokenizer\.json)"
 _NAMES = {
     "tokenizer": _TOKENIZER,
-    "encoded": r"pages|index|store\.json|batches\.json",
+    # Versions before 0.1.0 had ids and offsets of each side.
+    "encoded": r"pages|index|store\.json|batches\.json|(src|tgt)\.(ids|offsets)",
     "checkpoints": _CHECKPOINTS,
     "tensorboard": EVENT_FILE_NAME.pattern,
 }

@@ -171,8 +171,12 @@ def checkout(tmp_path: Path) -> Path:
     (checkout / "files.yaml").write_text(FILES)
     for number, name in enumerate(("train", "val", "more", "other")):
         # Each has other pairs, or they would be warned of.
-        (checkout / f"{name}.de").write_text(f"eins zwei drei\n{'vier ' * (number + 1)}fünf\n" * 10)
-        (checkout / f"{name}.en").write_text(f"one two three\n{'four ' * (number + 1)}five\n" * 10)
+        (checkout / f"{name}.de").write_text(
+            f"eins {'zwei ' * number}drei\nvier {'fünf ' * number}sechs\n" * 10
+        )
+        (checkout / f"{name}.en").write_text(
+            f"one {'two ' * number}three\nfour {'five ' * number}six\n" * 10
+        )
     finished = run("train", "files.yaml", "--run-dir", "run", cwd=checkout)
     assert finished.code == 0, finished.err
     return checkout
@@ -189,7 +193,7 @@ def test_a_moved_checkout_goes_on(checkout: Path) -> None:
 
 def test_a_moved_checkout_with_other_text_is_refused(checkout: Path) -> None:
     moved = checkout.rename(checkout.with_name("elsewhere"))
-    (moved / "more.de").write_text("eins zwei drei\nvier sechs\n" * 10)
+    (moved / "more.de").write_text("eins zwei drei\nsieben\n" * 10)
     refused = run("train", "files.yaml", "--run-dir", "run", cwd=moved)
     assert_refused(refused, 1, "run: the training text has changed since this run began")
 

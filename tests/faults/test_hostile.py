@@ -223,9 +223,10 @@ def test_an_archive_of_files_is_no_corpus(tmp_path: Path) -> None:
     (tmp_path / "src.gz").write_bytes(data.getvalue())
     (tmp_path / "tgt").write_text("1\n")
     (tmp_path / "val").write_text("2\n")
+    (tmp_path / "val2").write_text("3\n")
     (tmp_path / "config.yaml").write_text(
         "data: {kind: files, src_lang: de, tgt_lang: en, train: {src: src.gz, tgt: tgt}, "
-        "val: {src: val, tgt: tgt}}\ntokenizer: {kind: words}\n"
+        "val: {src: val, tgt: val2}}\ntokenizer: {kind: words}\n"
     )
     refused = run("train", "config.yaml", cwd=tmp_path)
     assert_refused(refused, 1, "src.gz: damaged or cut-off gzip file")

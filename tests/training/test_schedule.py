@@ -135,7 +135,7 @@ def jump(
                 "schedule": {
                     "kind": kind,
                     "peak": 1.0,
-                    "warmup": 1 if kind == "inverse_sqrt" else 0,
+                    "warmup": warmup,
                 },
             }
             | changed

@@ -66,9 +66,14 @@ def compressor(path: Path) -> Callable[[bytes], bytes]:
     return bytes
 
 
+def is_compressed(path: Path) -> bool:
+    """Return whether the ending of ``path`` is that of a compressed file."""
+    return path.suffix in _FORMATS
+
+
 def text_writer(file: io.FileIO, path: Path) -> TextIO:
     """Return a writer of UTF-8 into ``file``, compressed as the ending of ``path`` says."""
-    size = _MEMBER_BYTES if path.suffix in _FORMATS else io.DEFAULT_BUFFER_SIZE
+    size = _MEMBER_BYTES if is_compressed(path) else io.DEFAULT_BUFFER_SIZE
     members = io.BufferedWriter(_Members(file, compressor(path)), size)
     return io.TextIOWrapper(members, encoding="utf-8", newline="")
 
@@ -93,8 +98,10 @@ def _decompressor(path: Path) -> Callable[[], Any] | None:
 
             return lzma.LZMADecompressor
         case ".zst":
-            new_member: Callable[[], Any] = _zstd(path).ZstdDecompressor
-            return new_member
+            zstd = _zstd(path)
+            # Windows of up to 2 GiB, as `zstd --long=31` makes them.
+            options = {zstd.DecompressionParameter.window_log_max: 31}
+            return partial(zstd.ZstdDecompressor, options=options)
     return None
 
 

@@ -134,7 +134,8 @@ def test_what_does_not_go_together_is_refused(
 
 def test_starts_from_nowhere_are_refused(training: Training, here: Path) -> None:
     command: list[str | Path] = ["translate", training.run, "-i", "in", "--prefix-file", "none"]
-    assert_refused(run(*command, cwd=here), 1, "none: there is no such file")
+    refused = run(*command, cwd=here)
+    assert_refused(refused, 1, "none: there is no such file", "check --prefix-file")
 
 
 def test_unknown_words_are_replaced(training: Training, here: Path) -> None:

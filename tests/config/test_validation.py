@@ -414,3 +414,18 @@ def test_tying_needs_one_vocabulary(tokenizer: dict[str, object], is_one: bool) 
     else:
         with pytest.raises(ValidationError, match="one vocabulary"):
             Config.model_validate(settings)
+
+
+@pytest.mark.parametrize(
+    ("setting", "hint"),
+    [
+        ("training: {max_step: 3}\n", "max_steps"),
+        ("model: {layers: 3}\n", "num_encoder_layers"),
+        ("training: {lr: 3}\n", "training.schedule.peak"),
+        ("training: {schedule: {kind: bpe}}\n", None),
+    ],
+)
+def test_a_hint_is_of_what_may_stand_there(setting: str, hint: str | None) -> None:
+    refusal = _refusal(_REQUIRED + setting)
+    assert ("did you mean" in refusal) == (hint is not None)
+    assert hint is None or f"did you mean '{hint}'" in refusal

@@ -164,6 +164,15 @@ def test_what_is_compressed_goes_on_from_a_members_end(
     assert names(here) == ["in.txt", f"in.txt{ending}", f"out.txt{ending}"]
 
 
+def test_plain_text_is_not_gone_on_with_by_compressed_text(training: Training, here: Path) -> None:
+    interrupt(training, here)
+    # As an older version, which compressed nothing, has left them.
+    for name in ("partial", "partial.json"):
+        (here / f"out.txt.{name}").rename(here / f"out.txt.gz.{name}")
+    refused = translate(training, here, "-o", here / "out.txt.gz", "--resume")
+    assert_refused(refused, 2, "compression", "without --resume")
+
+
 def test_without_resume_it_starts_anew(training: Training, here: Path, expected: bytes) -> None:
     interrupt(training, here)
     assert translate(training, here).code == 0

@@ -10,7 +10,7 @@ from typing import BinaryIO, TextIO
 
 from transformer_cli.cli.display import log
 from transformer_cli.compression import open_text, text_writer
-from transformer_cli.errors import InputError
+from transformer_cli.errors import CorpusError, InputError
 
 
 @contextmanager
@@ -18,15 +18,18 @@ def open_input(path: Path, option: str = "-i") -> Iterator[BinaryIO]:
     """Open standard input, or a file, which may be compressed; ``option`` names it.
 
     Raises:
-        InputError: standard input is closed.
-        CorpusError: the file cannot be read.
+        InputError: standard input is closed, or the file cannot be opened.
     """
     if str(path) == "-":
         if sys.stdin is None:  # as after `<&-` in a shell
             raise InputError(f"standard input is closed; name a file with {option}")
         yield sys.stdin.buffer
         return
-    with open_text(path) as file:
+    try:
+        opened = open_text(path)
+    except CorpusError as error:
+        raise InputError(f"{error}; check {option}") from error
+    with opened as file:
         yield file
 
 

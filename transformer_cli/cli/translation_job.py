@@ -14,7 +14,7 @@ from transformer_cli.cli import options
 from transformer_cli.cli.display import bar, log, warn
 from transformer_cli.cli.streams import open_input, output_stream, prompt_for_lines
 from transformer_cli.cli.translate_options import TranslateOptions
-from transformer_cli.compression import text_writer
+from transformer_cli.compression import is_compressed, text_writer
 from transformer_cli.data.corpus import decode_lines
 from transformer_cli.errors import TransformerCliError, UsageError
 from transformer_cli.export.ctranslate2 import write_ctranslate2
@@ -174,6 +174,8 @@ def _fingerprint(job: Job) -> dict[str, str]:
         settings["n_best"] = str(n_best)
     if job.asked.are_files and job.asked.prefix_file is not None:
         settings["prefixes"] = sha256(job.asked.prefix_file)
+    if is_compressed(job.asked.output):
+        settings["compression"] = job.asked.output.suffix
     return settings
 
 

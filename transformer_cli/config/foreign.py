@@ -1,12 +1,14 @@
 """What other programs call our settings: fairseq, JoeyNMT, Marian, Sockeye, transformers, torch."""
 
+from collections.abc import Collection
+
 _NAMES = {
-    "data.src_lang": "source source_lang source_language",
-    "data.tgt_lang": "target target_lang target_language trg_lang",
+    "data.src_lang": "source_lang source_language",
+    "data.tgt_lang": "target_lang target_language trg_lang",
     "data.val": "dev valid validation validation_data valid_sets",
-    "tokenizer.kind": "level tokenizer_type type",
+    "tokenizer.kind": "tokenizer_type",
     "tokenizer.model_type": "bpe sentencepiece spm",
-    "tokenizer.vocab_size": "dim_vocabs max_vocab n_vocab num_words size voc_limit vocabulary_size",
+    "tokenizer.vocab_size": "dim_vocabs max_vocab n_vocab num_words voc_limit vocabulary_size",
     "tokenizer.min_freq": "min_count voc_min_freq word_min_count",
     "tokenizer.lowercase": "do_lower_case lower",
     "model.d_model": "dim dim_emb emb_dim emb_size embed_dim embedding_dim encoder_embed_dim "
@@ -58,7 +60,7 @@ _NAMES = {
     "training.patience": "early_stopping early_stopping_patience max_num_checkpoint_not_improved",
     "decoding.beam_size": "beam beam_width num_beams",
     "decoding.length_penalty": "alpha beam_alpha length_penalty_alpha lenpen normalize",
-    "decoding.max_length_ratio": "max_len_a max_length max_new_tokens max_output_length",
+    "decoding.max_length_ratio": "max_len_a max_new_tokens max_output_length",
     "seed": "manual_seed random_seed",
 }
 _KEYS = {name: key for key, names in _NAMES.items() for name in names.split()}
@@ -76,9 +78,10 @@ def our_key(name: str) -> str | None:
     return _KEYS.get(_plain(name))
 
 
-def our_kind(name: str) -> str | None:
-    """Return the kind of ours, of whatever section, that others call ``name``, if it is known."""
-    return _KINDS.get(_plain(name))
+def our_kind(name: str, kinds: Collection[str]) -> str | None:
+    """Return the one of ``kinds`` that others call ``name``, if it is known."""
+    kind = _KINDS.get(_plain(name))
+    return kind if kind in kinds else None
 
 
 def _plain(name: str) -> str:

@@ -95,7 +95,7 @@ def _problem(error: ErrorDetails) -> _Problem:
         case "union_tag_invalid":
             kinds, kind = _kinds(wanted), found["kind"]
             text = f"expected {_either(kinds)}, found {shown(kind)}"
-            text += _did_you_mean(kind, kinds, our_kind(str(kind)))
+            text += _did_you_mean(kind, kinds, our_kind(str(kind), kinds))
             return _Problem((*keys, "kind"), text)
         case "value_error":
             return _validators_problem(keys, str(context["error"]))
@@ -122,14 +122,21 @@ def _unknown_key(loc: Keys) -> str:
     )
 
 
+_SLIP = 0.8
+"""Likeness, from 0 to 1, of a key that is only mistyped."""
+
+
 def _known_elsewhere(loc: Keys, allowed: Collection[str]) -> str | None:
     """Our key for what other programs call as the last of ``loc``: its name, or its whole path."""
+    if loc[-1] == "type" and "kind" in allowed:
+        return "kind"
     key = our_key(str(loc[-1]))
     section, _ = _follow(loc[:-1])
     above, _, name = (key or "").rpartition(".")
     if above == dotted(section):
         return name if name in allowed else None
-    return key
+    # A slip of the pen is likelier than a setting of another section.
+    return None if get_close_matches(str(loc[-1]), allowed, cutoff=_SLIP) else key
 
 
 def _missing(loc: Keys) -> str:

@@ -178,15 +178,15 @@ def decode_lines(
             raw = raw.removeprefix(codecs.BOM_UTF8)
             if not raw:
                 return
+            if ending := compressed_ending(raw):
+                raise CorpusError(
+                    f"{name}: is compressed; give it a name that ends with {ending}, or decompress "
+                    "it first"
+                )
         raw = raw.removesuffix(b"\n").removesuffix(b"\r")
         try:
             yield raw.decode("utf-8", errors)
         except UnicodeDecodeError as error:
-            if number == 1 and (ending := compressed_ending(raw)):
-                raise CorpusError(
-                    f"{name}: is compressed; give it a name that ends with {ending}, or decompress "
-                    "it first"
-                ) from error
             # Counted in characters, as editors do: what stands before the bad byte is valid.
             column = len(raw[: error.start].decode("utf-8")) + 1
             raise CorpusError(

@@ -257,7 +257,7 @@ class TextTranslator(Generic[EngineT]):
         Raises:
             InputError: there are not; the message calls the line ``what``.
         """
-        for line, tokens in enumerate(lengths, start=1):
+        for line, tokens in enumerate(lengths if self.max_positions else (), start=1):
             self._check_positions(
                 tokens, f"{what} {line}", "split it, or train with more positions"
             )
@@ -268,6 +268,8 @@ class TextTranslator(Generic[EngineT]):
         Raises:
             InputError: there are not.
         """
+        if self.max_positions is None:
+            return
         tokens = len(self.tokenizers.tgt.encode(text))
         self._check_positions(tokens, f"prefix of line {line:,}", "give a shorter one")
 

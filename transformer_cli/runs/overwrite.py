@@ -1,15 +1,15 @@
-"""Starting a run anew so that the earlier one is kept until the new one has a checkpoint.
+"""Overwrite a run, keeping the previous one until the new one has a checkpoint.
 
-- ``previous/`` is there: what is in it is the earlier run, what is beside it is the new one. Once
-  the new one has a checkpoint it stands, and ``previous/`` is deleted; until then the earlier one
-  counts.
-- ``previous-moving/`` is there: the earlier run is on its way, in or out, and all that is in either
-  place is of it.
+- ``previous/`` exists: it holds the previous run; the files beside it are the new run's. Once the
+  new run has a checkpoint, ``previous/`` is deleted. Until then the previous run can be restored.
+- ``previous-moving/`` exists: the previous run is being moved, in or out; all files in either place
+  belong to it.
 
-Each step is one rename, so that whoever comes after a process that was killed knows what to do.
+Each step is one rename, so that the next process can finish what a killed one began.
 """
 
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from transformer_cli.errors import RunError
@@ -20,13 +20,13 @@ from transformer_cli.runs.contents import (
     OWN,
     PREVIOUS,
     check_no_foreign_files,
-    foreign,
+    find_foreign_files,
     has_checkpoint,
 )
 
 
-def is_replacing(run: Path) -> bool:
-    """Whether an earlier run is set aside and still counts."""
+def is_overwriting(run: Path) -> bool:
+    """Return whether a previous run is set aside and the new one has no checkpoint yet."""
     return _holds_run(run / MOVING) or (_holds_run(run / PREVIOUS) and not has_checkpoint(run))
 
 
@@ -39,13 +39,13 @@ def _exists(path: Path) -> bool:
 
 
 def set_aside(run: Path) -> None:
-    """Move a run into ``previous/``, so that another can be made in its place.
+    """Move a run into ``previous/``.
 
     Args:
-        run: the directory, ``settle``d and locked.
+        run: the run directory, locked; any earlier overwriting is finished.
 
     Raises:
-        RunError: there are files in the run's directories that are not the run's.
+        RunError: the run's directories hold files that transformer-cli has not written.
         OSError: it cannot be written.
     """
     check_previous_is_ours(run)
@@ -63,41 +63,51 @@ def set_aside(run: Path) -> None:
     sync(run)
 
 
-def settle(run: Path) -> bool:
-    """Finish what a replacement has begun: put the earlier run back, or let the new one stand.
+def finish_overwriting(run: Path) -> bool:
+    """Finish overwriting: restore the previous run, or delete it if the new one has a checkpoint.
 
     Args:
-        run: the directory, locked.
+        run: the run directory, locked.
 
     Returns:
-        Whether the earlier run was put back.
+        Whether the previous run was restored.
 
     Raises:
-        RunError: it cannot be written, or there are files in the way that are not the run's.
+        RunError: it cannot be written, or foreign files are in the way.
     """
-    is_back = is_replacing(run)
-    if is_back:
+    was_overwriting = is_overwriting(run)
+    if was_overwriting:
         try:
-            _put_back(run)
+            _restore(run)
         except OSError as error:
             raise RunError(
                 f"{error.filename or run}: cannot be written: {error.strerror or error}"
             ) from error
     else:
         discard_previous(run)
-    with suppress(OSError):  # it is not there, or has something in it that is not ours
+    with suppress(OSError):  # it does not exist, or holds foreign files
         (run / MOVING).rmdir()
-    return is_back
+    return was_overwriting
+
+
+@contextmanager
+def finish_on_exit(run: Path, report_restored: Callable[[Path], None]) -> Iterator[None]:
+    """Finish overwriting when the block ends; report if the previous run was restored."""
+    try:
+        yield
+    finally:
+        if finish_overwriting(run):
+            report_restored(run)
 
 
 def discard_previous(run: Path) -> None:
-    """Delete the run that was set aside, unless somebody has put files of theirs beside it.
+    """Delete the previous run, unless there are foreign files beside it.
 
     Raises:
         RunError: it cannot be deleted.
     """
     previous = run / PREVIOUS
-    if not previous.is_dir() or _rest(previous):
+    if not previous.is_dir() or _find_others(previous):
         return
     try:
         remove_directory(previous)
@@ -106,19 +116,19 @@ def discard_previous(run: Path) -> None:
 
 
 def check_previous_is_ours(run: Path) -> None:
-    """Make sure that nobody has put anything of theirs beside the run that was set aside.
+    """Check that no foreign files lie beside the previous run.
 
     Raises:
-        RunError: somebody has.
+        RunError: there are some.
     """
     for directory in (run / PREVIOUS, run / MOVING):
-        for path in _rest(directory):
+        for path in _find_others(directory):
             raise RunError(
                 f"{path}: was not written by transformer-cli, and is in the way; move it elsewhere"
             )
 
 
-def _put_back(run: Path) -> None:
+def _restore(run: Path) -> None:
     previous, moving = run / PREVIOUS, run / MOVING
     if not _holds_run(moving):
         check_no_foreign_files(run)
@@ -138,8 +148,8 @@ def _remove(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def _rest(directory: Path) -> list[Path]:
+def _find_others(directory: Path) -> list[Path]:
     if not directory.is_dir():
         return []
     others = [path for path in directory.iterdir() if path.name not in OWN]
-    return [*others, *foreign(directory)]
+    return [*others, *find_foreign_files(directory)]

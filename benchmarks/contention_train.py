@@ -16,13 +16,10 @@ from transformer_cli.data.store import read_survey
 from transformer_cli.model.device import bound_kernel_caches
 from transformer_cli.model.transformer import build_model
 from transformer_cli.runs.directory import RunDirectory
+from transformer_cli.runs.initialize import initialize_run
 from transformer_cli.text.vocabulary import PAD_ID
-from transformer_cli.training.preparation import (
-    Prepared,
-    prepare,
-    read_texts,
-    text_to_train_on,
-)
+from transformer_cli.training.preparation import PreparedData, prepare_data, select_training_pairs
+from transformer_cli.training.texts import read_texts
 from transformer_cli.training.trainer import StepResult, Trainer
 
 MODELS = ("toy", "small")
@@ -53,7 +50,7 @@ def _train(steps: Iterator[StepResult], seconds: float) -> dict[str, float]:
     return {"tgt_tokens_per_second": tokens / passed, "computing": computed / passed}
 
 
-def prepare_model(name: str) -> Prepared:
+def prepare_model(name: str) -> PreparedData:
     """Make a model's tokenizer and encoded text, unless they are there.
 
     Args:
@@ -62,8 +59,8 @@ def prepare_model(name: str) -> Prepared:
     config = _config(name)
     run = RunDirectory(WORKSHOP / "contention" / name)
     texts = read_texts(config.data, read_survey(run.encoded))
-    run.prepare(config)
-    return prepare(config, texts, run, lambda lines, _: lines)
+    initialize_run(run, config)
+    return prepare_data(config, texts, run, lambda lines, _: lines)
 
 
 def _config(name: str) -> Config:
@@ -74,7 +71,7 @@ def _config(name: str) -> Config:
 
 def _trainer(name: str, precision: torch.dtype) -> Trainer:
     config, prepared = _config(name), prepare_model(name)
-    text = text_to_train_on(config, prepared.train)
+    text = select_training_pairs(config, prepared.train)
     sizes = (prepared.tokenizers.src.size, prepared.tokenizers.tgt.size)
     model = build_model(config.model, *sizes, PAD_ID, config.seed)
     return Trainer(model, text, config, precision)

@@ -157,8 +157,10 @@ def _start(directory: Path) -> "tuple[Trainer, Start]":
     from transformer_cli.model.device import bound_kernel_caches
     from transformer_cli.model.transformer import build_model
     from transformer_cli.runs.directory import RunDirectory
+    from transformer_cli.runs.initialize import initialize_run
     from transformer_cli.text.vocabulary import PAD_ID
-    from transformer_cli.training.preparation import prepare, read_texts, text_to_train_on
+    from transformer_cli.training.preparation import prepare_data, select_training_pairs
+    from transformer_cli.training.texts import read_texts
     from transformer_cli.training.trainer import Trainer
 
     bound_kernel_caches()
@@ -167,9 +169,9 @@ def _start(directory: Path) -> "tuple[Trainer, Start]":
     config = load_config(directory / "config.yaml")
     run = RunDirectory(directory / "run")
     texts = read_texts(config.data, read_survey(run.encoded))
-    run.prepare(config)
-    prepared = prepare(config, texts, run, lambda lines, _: lines)
-    text = text_to_train_on(config, prepared.train)
+    initialize_run(run, config)
+    prepared = prepare_data(config, texts, run, lambda lines, _: lines)
+    text = select_training_pairs(config, prepared.train)
     sizes = (prepared.tokenizers.src.size, prepared.tokenizers.tgt.size)
     model = build_model(config.model, *sizes, PAD_ID, config.seed)
     trainer = Trainer(model, text, config, torch.float32)

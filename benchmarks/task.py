@@ -11,7 +11,7 @@ from transformer_cli.data.token_arrays import EncodedText, TokenArray, encode_te
 from transformer_cli.files import whole_directory
 from transformer_cli.text.tokenizer import learn_tokenizers
 from transformer_cli.text.vocabulary import SPECIALS
-from transformer_cli.training.preparation import read_texts
+from transformer_cli.training.texts import read_texts
 
 DATA = WORKSHOP / "data"
 ONE_READING = ("training.consistency=0", "training.average_decay=null")

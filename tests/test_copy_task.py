@@ -15,10 +15,12 @@ from transformer_cli.inference.loading import load_torch_translator
 from transformer_cli.inference.translator import TorchTranslator
 from transformer_cli.model.transformer import build_model
 from transformer_cli.runs.directory import RunDirectory
+from transformer_cli.runs.initialize import initialize_run
 from transformer_cli.text.tokenizer import fingerprint
 from transformer_cli.text.vocabulary import PAD_ID
-from transformer_cli.training.preparation import prepare, read_texts, text_to_train_on
+from transformer_cli.training.preparation import prepare_data, select_training_pairs
 from transformer_cli.training.session import Session, Validation
+from transformer_cli.training.texts import read_texts
 from transformer_cli.training.trainer import Trainer
 
 CPU = torch.device("cpu")
@@ -41,15 +43,15 @@ def train(config: Config, run: RunDirectory) -> None:
     def validate(give_up: Callable[[], bool]) -> Validation:
         return Validation(loss=0.0, bleu=0.0, bleu_lc=0.0)
 
-    run.prepare(config)
-    prepared = prepare(config, read_texts(config.data), run, lambda lines, _: lines)
+    initialize_run(run, config)
+    prepared = prepare_data(config, read_texts(config.data), run, lambda lines, _: lines)
     src_size, tgt_size = prepared.tokenizers.src.size, prepared.tokenizers.tgt.size
     model = build_model(config.model, src_size, tgt_size, PAD_ID, config.seed)
-    trainer = Trainer(model, text_to_train_on(config, prepared.train), config, torch.float32)
-    session = Session(config, run, trainer, fingerprint(run.tokenizer), validate)
+    trainer = Trainer(model, select_training_pairs(config, prepared.train), config, torch.float32)
+    session = Session.open(config, run, trainer, fingerprint(run.tokenizer), validate)
     for _ in session.events(lambda: False):
         pass
-    assert session.finished
+    assert session.is_finished
 
 
 @pytest.fixture(scope="module")

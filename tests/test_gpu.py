@@ -10,11 +10,15 @@ from transformer_cli.data.sources import load_split
 from transformer_cli.inference.loading import load_torch_translator
 from transformer_cli.model.transformer import build_model
 from transformer_cli.model.weights import weights_of
-from transformer_cli.runs.checkpoint import Checkpoint, find_checkpoint, save_checkpoint
+from transformer_cli.runs.checkpoint import Checkpoint
+from transformer_cli.runs.checkpoint_directory import find_checkpoint
+from transformer_cli.runs.checkpoint_writer import save_checkpoint
 from transformer_cli.runs.directory import RunDirectory
+from transformer_cli.runs.initialize import initialize_run
 from transformer_cli.text.tokenizer import fingerprint
 from transformer_cli.text.vocabulary import PAD_ID
-from transformer_cli.training.preparation import prepare, read_texts, text_to_train_on
+from transformer_cli.training.preparation import prepare_data, select_training_pairs
+from transformer_cli.training.texts import read_texts
 from transformer_cli.training.trainer import Trainer
 
 pytestmark = pytest.mark.gpu
@@ -37,11 +41,11 @@ CONFIG = load_config(
 def run_and_losses(tmp_path_factory: pytest.TempPathFactory) -> tuple[RunDirectory, list[float]]:
     """A run trained on the GPU in bfloat16, saved, and its loss a target token, step by step."""
     run = RunDirectory(tmp_path_factory.mktemp("gpu") / "run")
-    run.prepare(CONFIG)
-    prepared = prepare(CONFIG, read_texts(CONFIG.data), run, lambda lines, _: lines)
+    initialize_run(run, CONFIG)
+    prepared = prepare_data(CONFIG, read_texts(CONFIG.data), run, lambda lines, _: lines)
     src_size, tgt_size = prepared.tokenizers.src.size, prepared.tokenizers.tgt.size
     model = build_model(CONFIG.model, src_size, tgt_size, PAD_ID, CONFIG.seed).to(CUDA)
-    trainer = Trainer(model, text_to_train_on(CONFIG, prepared.train), CONFIG, torch.bfloat16)
+    trainer = Trainer(model, select_training_pairs(CONFIG, prepared.train), CONFIG, torch.bfloat16)
     losses = [step.losses.nll_loss.item() / step.tgt_tokens for step in trainer.steps()]
     save_checkpoint(
         run.checkpoints,
@@ -80,12 +84,12 @@ def test_training_goes_on_from_a_gpus_checkpoint_on_the_cpu(
     run_and_losses: tuple[RunDirectory, list[float]],
 ) -> None:
     run, losses = run_and_losses
-    prepared = prepare(CONFIG, read_texts(CONFIG.data), run, lambda lines, _: lines)
+    prepared = prepare_data(CONFIG, read_texts(CONFIG.data), run, lambda lines, _: lines)
     config = CONFIG.model_copy(
         update={"training": CONFIG.training.model_copy(update={"max_steps": 201})}
     )
     model = load_torch_translator(run, "last", CPU, torch.float32).engine.model
-    trainer = Trainer(model, text_to_train_on(config, prepared.train), config, torch.float32)
+    trainer = Trainer(model, select_training_pairs(config, prepared.train), config, torch.float32)
     checkpoint = Checkpoint.open(
         find_checkpoint(run.checkpoints, "last"), fingerprint(run.tokenizer)
     )

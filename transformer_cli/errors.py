@@ -1,7 +1,7 @@
-"""What can go wrong on a user's side, each with the exit code that the command line gives it.
+"""Errors that users can cause, with their exit codes.
 
-A message is one line that names the file, line or key, what was found there, and what to do.
-Anything that is not one of these is a bug of ours.
+A message is one line that names the file, line or key, what was found there, and what to do. Any
+other exception is a bug.
 """
 
 import re
@@ -9,19 +9,19 @@ from collections.abc import Sequence
 
 
 class TransformerCliError(Exception):
-    """A failure with a message made for the user."""
+    """An error with a message for the user."""
 
     exit_code = 1
 
 
 class UsageError(TransformerCliError):
-    """The command line asks for something impossible."""
+    """The command line is invalid."""
 
     exit_code = 2
 
 
 class ConfigError(TransformerCliError):
-    """A configuration file or a ``--set`` says something that cannot be.
+    """A configuration file, or a setting of the command line, is invalid.
 
     Attributes:
         others: more mistakes of the same file, a line each.
@@ -39,7 +39,7 @@ class MissingExtraError(TransformerCliError):
 
 
 class CometError(TransformerCliError):
-    """COMET's model cannot be had."""
+    """COMET's model is not available."""
 
 
 class CorpusError(TransformerCliError):
@@ -75,7 +75,7 @@ class OutputError(TransformerCliError):
 
 
 class TrainingError(TransformerCliError):
-    """Training cannot go on: the loss is not a number, say."""
+    """Training cannot continue, for instance because the loss is not finite."""
 
 
 class RanksError(TransformerCliError):
@@ -83,19 +83,18 @@ class RanksError(TransformerCliError):
 
     @classmethod
     def of(cls, error: Exception) -> "RanksError":
-        """What torch's error about it comes to."""
-        # Without the place in gloo's source that stands first, and the advice that follows.
-        said = (str(error).splitlines() or [""])[0]
-        reason = re.sub(r"^\[[^]]*\] ", "", said).partition(". ")[0]
+        """Build the error from torch's, without gloo's source location and advice."""
+        first_line = (str(error).splitlines() or [""])[0]
+        reason = re.sub(r"^\[[^]]*\] ", "", first_line).partition(". ")[0]
         return cls(
             f"another process of this job has ended or cannot be reached ({reason}); "
-            "what it said tells why"
+            "see its message for the reason"
         )
 
 
 def is_lost_process(error: Exception) -> bool:
-    """Whether an error of torch's says that another process is gone."""
-    # They have no type in common: NCCL's and the store's have one, gloo's name their source file.
+    """Return whether torch has raised this error because another process is gone."""
+    # NCCL and the store have error types of their own; gloo's messages name its source files.
     return type(error).__name__.startswith("Dist") or "/gloo/" in str(error)
 
 
@@ -103,9 +102,8 @@ _NO_MEMORY = ("can't allocate memory", "bad_alloc", "_STATUS_ALLOC_FAILED")
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether an error says that there is no more memory, a GPU's or the machine's."""
-    # torch has a type of its own for a GPU's memory. For a CPU's it only has words, and oneDNN,
-    # which multiplies there, others.
+    """Return whether this error is out of memory, on a GPU or the machine."""
+    # torch has an error type for the GPU; for the CPU, torch and oneDNN only have messages.
     if type(error).__name__ in ("MemoryError", "OutOfMemoryError"):
         return True
     return any(words in str(error) for words in _NO_MEMORY)

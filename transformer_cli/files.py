@@ -1,4 +1,4 @@
-"""Writing files so that they appear whole or not at all."""
+"""Write files so that they appear whole or not at all."""
 
 import errno
 import hashlib
@@ -12,11 +12,11 @@ from pathlib import Path
 
 from transformer_cli.compression import compressor
 
-# Every temporary name carries this mark and the writer's process id, so that what a killed process
-# left behind is known as such.
+# Temporary names carry this mark and the writer's process id, so that leftovers of a killed process
+# can be recognised.
 TEMPORARY_MARK = ".partial-"
 _TEMPORARY_NAME = re.compile(r"(.*)" + re.escape(TEMPORARY_MARK) + r"(\d+)", re.DOTALL)
-# Errors of writing that the operating system gives without a file's name.
+# Write errors that the operating system raises without a file name.
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
@@ -25,7 +25,7 @@ def _temporary(path: Path) -> Path:
 
 
 def sync(path: Path) -> None:
-    """Bring a file's bytes, or a directory's list of names, safely to disk."""
+    """Flush a file, or a directory's entries, to disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -34,14 +34,14 @@ def sync(path: Path) -> None:
 
 
 def is_stream(path: Path) -> bool:
-    """Whether what is at ``path`` is a device or a pipe, say, and no file to be replaced."""
+    """Return whether ``path`` is a device or a pipe, not a regular file."""
     in_system = path.absolute().parts[1:2] in (("dev",), ("proc",))
     return in_system or (path.exists() and not path.is_file())
 
 
 @contextmanager
-def naming(path: Path) -> Iterator[None]:
-    """Have an OSError that there is no room name ``path``, whatever is being written there."""
+def name_path_in_error(path: Path) -> Iterator[None]:
+    """Make an OSError of the block name ``path`` instead of a temporary file or none."""
     try:
         yield
     except OSError as error:
@@ -66,13 +66,13 @@ def whole_file(path: Path) -> Iterator[Path]:
         OSError: it cannot be written; it is named, not the temporary path.
     """
     if is_stream(path):
-        with naming(path):
+        with name_path_in_error(path):
             yield path
         return
     path = path.resolve()
     temporary = _temporary(path)
     try:
-        with naming(path):
+        with name_path_in_error(path):
             yield temporary
             sync(temporary)
             temporary.replace(path)
@@ -94,7 +94,7 @@ def whole_directory(path: Path) -> Iterator[Path]:
     temporary = _temporary(path)
     shutil.rmtree(temporary, ignore_errors=True)
     try:
-        with naming(path):
+        with name_path_in_error(path):
             temporary.mkdir()
             yield temporary
             for file in temporary.iterdir():
@@ -160,6 +160,6 @@ def _is_writing(process_id: int) -> bool:
 
 
 def sha256(path: Path) -> str:
-    """The SHA-256 of a file's bytes, in hexadecimal."""
+    """Return the SHA-256 of a file's bytes, in hexadecimal."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,8 +1,7 @@
-"""The processes that work on one job together: which one this is, and how they agree.
+"""The ranks of a distributed job, and their collectives.
 
-torchrun starts them and tells each its number, its rank, in the environment. A process that nobody
-started so is the only one, and none of this costs it anything. torch is imported when there are
-several, not before.
+torchrun starts the processes and sets their rank in the environment. Without torchrun there is one
+process, and the collectives do nothing. torch is imported only if there are several.
 """
 
 import json
@@ -11,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from transformer_cli.errors import RanksError
 
@@ -21,29 +20,30 @@ if TYPE_CHECKING:
 
 Item = TypeVar("Item")
 Result = TypeVar("Result", str, list[str])
+Value = TypeVar("Value", str, int | None)
 
-# Preparing a corpus may take hours, for which all but one process wait.
-_PATIENCE = timedelta(days=7)
+# Preparing a corpus may take hours, and all but the main process wait.
+_BARRIER_TIMEOUT = timedelta(days=7)
 
 
 @dataclass(frozen=True)
 class Ranks:
-    """This process' place among those of its job."""
+    """This process' rank, and the world size."""
 
     rank: int = 0
     size: int = 1
     local_rank: int = 0
-    """Its place among those of its machine."""
+    """Rank among the processes of this machine."""
     restarts: int = 0
-    """How often torchrun has started the job again; tells nothing where it has several machines."""
+    """How often torchrun has restarted the job; meaningless with several machines."""
     machines: int = 1
-    """How many the job has."""
+    """Number of machines of the job."""
     group: Any = None
-    """What they agree through: on the CPU, beside the gradients. None before they are joined."""
+    """Gloo process group, for collectives on the CPU; None before ``init``."""
 
     @classmethod
     def from_env(cls) -> "Ranks":
-        """The place that torchrun has given to this process; alone, if it has not."""
+        """Return the ranks that torchrun has set, or a single process."""
         try:
             return cls(
                 rank=int(os.environ["RANK"]),
@@ -57,15 +57,15 @@ class Ranks:
 
     @property
     def is_main(self) -> bool:
-        """Whether this is the process that writes files and speaks to the user."""
+        """Whether this process writes files and messages: rank 0."""
         return self.rank == 0
 
     @contextmanager
     def init(self, device: "torch.device") -> Iterator["Ranks"]:
-        """Have the processes connected while the block runs; give the ranks that can talk.
+        """Initialize the process group for the block; yield the connected ranks.
 
         Args:
-            device: where this one computes.
+            device: where this process computes.
 
         Raises:
             RanksError: they cannot be connected.
@@ -78,59 +78,64 @@ class Ranks:
         from torch.distributed.rendezvous import rendezvous
 
         on_gpu = device.type == "cuda"
-        with _lost_ones_named():
+        with _raise_ranks_error():
             store, _, _ = next(rendezvous("env://", self.rank, self.size))
             dist.init_process_group(
                 "cpu:gloo,cuda:nccl" if on_gpu else "gloo",
-                store=PrefixStore(self._start, store),
+                store=PrefixStore(self._store_prefix, store),
                 rank=self.rank,
                 world_size=self.size,
                 device_id=device if on_gpu else None,
             )
             group = dist.new_group(backend="gloo")
         yield replace(self, group=group)
-        # After an error, others may never answer: then the process' end has to do.
+        # Not after an error, when others may never answer.
         dist.destroy_process_group()
 
     @property
-    def _start(self) -> str:
-        """What the processes that are started together have in common.
+    def _store_prefix(self) -> str:
+        """Prefix of the keys in torchrun's store, which still holds those of restarted processes.
 
-        Started again by torchrun, they find what the dead ones left in its store. On several
-        machines, torchrun counts starts on each by itself: there its store has to be a new one each
-        time, which TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 makes it.
+        With several machines, torchrun counts restarts on each one separately. There it has to
+        use a new store each time, with TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1.
         """
         return f"start-{self.restarts}" if self.machines == 1 else "start"
 
     def barrier(self) -> None:
-        """Wait until all are here, however long that takes."""
+        """Wait until all ranks have reached this call, for days if need be."""
         if self.size == 1:
             return
         import torch.distributed as dist
 
-        with _lost_ones_named():
-            dist.monitored_barrier(self.group, timeout=_PATIENCE)
+        with _raise_ranks_error():
+            dist.monitored_barrier(self.group, timeout=_BARRIER_TIMEOUT)
 
     def sum(self, values: Sequence[float]) -> list[float]:
-        """Each of ``values`` summed over all ranks; integers below 2^53 exactly."""
+        """Sum each of ``values`` over all ranks; integers below 2^53 exactly."""
         if self.size == 1:
             return list(values)
         import torch
         import torch.distributed as dist
 
         sums = torch.tensor(values, dtype=torch.float64)
-        with _lost_ones_named():
+        with _raise_ranks_error():
             dist.all_reduce(sums, group=self.group)
         return [float(each) for each in sums.tolist()]
+
+    def broadcast(self, value: Value) -> Value:
+        """Return the main process' ``value`` on all ranks."""
+        if self.size == 1:
+            return value
+        return cast(Value, json.loads(self._gather(json.dumps(value).encode())[0]))
 
     def map(
         self, function: Callable[[Sequence[Item]], list[Result]], items: Sequence[Item]
     ) -> list[Result]:
-        """``function(items)``, each rank working on its share; all of them get the whole result.
+        """Compute ``function(items)``, each rank on its share; all ranks get the whole result.
 
         Args:
-            function: gives a line, or a list of lines, an item. It is called once on each rank.
-            items: the same on all ranks. Neighbours, alike in cost, go to different ones.
+            function: returns a result per item; it is called once on each rank.
+            items: the same on all ranks. Neighbours, alike in cost, go to different ranks.
         """
         if self.size == 1:
             return function(items)
@@ -141,7 +146,7 @@ class Ranks:
         return results
 
     def _gather(self, data: bytes) -> list[bytes]:
-        """Every rank's bytes. torch's own way to send objects would pickle them."""
+        """Return every rank's bytes; torch's collectives for objects use pickle."""
         import torch
         import torch.distributed as dist
 
@@ -152,7 +157,7 @@ class Ranks:
         padded = torch.zeros(int(max(sizes)), dtype=torch.uint8)
         padded[: len(own)] = own
         parts = [torch.empty_like(padded) for _ in range(self.size)]
-        with _lost_ones_named():
+        with _raise_ranks_error():
             dist.all_gather(parts, padded, group=self.group)
         return [
             part[: int(size)].numpy().tobytes() for part, size in zip(parts, sizes, strict=True)
@@ -164,7 +169,7 @@ ALONE = Ranks()
 
 
 @contextmanager
-def _lost_ones_named() -> Iterator[None]:
+def _raise_ranks_error() -> Iterator[None]:
     try:
         yield
     except (RuntimeError, ValueError) as error:

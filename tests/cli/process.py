@@ -38,7 +38,7 @@ _PRELOADED = [
     "tensorboard.summary.writer.record_writer",
     "torch._dynamo",  # which optimizers import when they are made
     "transformer_cli.cli",
-    "transformer_cli.cli.training_setup",
+    "transformer_cli.cli.training_job",
     "transformer_cli.config.yaml",
     "transformer_cli.evaluation.comparison",
     "transformer_cli.training.curves",

@@ -10,7 +10,7 @@ from safetensors.torch import load_file
 from cli.conftest import Training
 from cli.process import Finished, assert_refused, run
 from cli.test_train import contents
-from transformer_cli.runs.checkpoint import find_checkpoint
+from transformer_cli.runs.checkpoint_directory import find_checkpoint
 
 # Other lines than those of the run to start from, so that a vocabulary learned anew is another one.
 OTHER_LINES = ("--set", "data.train_lines=150")
@@ -66,7 +66,7 @@ def test_what_it_started_from_may_be_deleted(training: Training, config: Path) -
     shutil.rmtree(init)
     finished = train(config, init, stopped, steps=2)
     assert finished.code == 0, finished.err
-    assert "going on from step 1\n" in finished.err
+    assert "resuming from step 1\n" in finished.err
     for name in ("model.safetensors", "optimizer.safetensors"):
         last = Path("checkpoints", "step-00000002", name)
         assert (stopped / last).read_bytes() == (straight / last).read_bytes()

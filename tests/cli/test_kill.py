@@ -69,7 +69,7 @@ POINTS: dict[str, Callable[[], None]] = {
     ),
     # two files of tensors each: the weights of the third checkpoint are there, its moments are not
     "in the middle of a checkpoint": partial(
-        signal_at, "transformer_cli.runs.checkpoint", "save_file", 6
+        signal_at, "transformer_cli.runs.checkpoint_writer", "save_file", 6
     ),
     "before a checkpoint gets its name": partial(at_rename, r".* -> step-00000040", after=False),
     "in a validation": partial(signal_at, "transformer_cli.evaluation.evaluation", "evaluate", 2),

@@ -318,7 +318,7 @@ def test_torchrun_starts_a_training_again_after_a_rank_is_killed(
     wait_for(process, b"validation loss")
     os.kill(ranks_of(process)[1], signal.SIGKILL)
     # Not from the start, although it was told to overwrite.
-    wait_for(process, b"going on from step ")
+    wait_for(process, b"resuming from step ")
     process.communicate(timeout=PATIENCE)
     assert process.returncode == 0
     assert_same_run(tmp_path / "run", pair, other_checkpoints=True)

@@ -104,7 +104,7 @@ def test_the_same_command_again_has_nothing_to_do(training: Training, own_run: P
 def test_more_epochs_go_on_where_it_stopped(training: Training, own_run: Path) -> None:
     before = records_of(own_run)
     finished = run("train", training.config, "--run-dir", own_run, "--set", "training.epochs=14")
-    assert "going on from step 60\n" in finished.err
+    assert "resuming from step 60\n" in finished.err
     assert finished.out.startswith(f"{own_run}: trained 70 steps in ")
     assert finished.code == 0
     after = records_of(own_run)
@@ -185,7 +185,7 @@ def test_an_averaged_model_is_trained_and_read_like_any_other(config: Path) -> N
 
     train(straight, 15)
     train(stopped, 10)
-    assert "going on from step 10\n" in train(stopped, 15)
+    assert "resuming from step 10\n" in train(stopped, 15)
     for name in ("model.safetensors", "optimizer.safetensors"):
         last = Path("checkpoints", "step-00000015", name)
         assert (stopped / last).read_bytes() == (straight / last).read_bytes()

@@ -31,9 +31,9 @@ from transformer_cli.inference.torch_engine import TorchEngine
 from transformer_cli.inference.translator import TextTranslator, TorchTranslator
 from transformer_cli.model.transformer import Transformer, build_model
 from transformer_cli.model.weights import weights_of
-from transformer_cli.runs.checkpoint import save_checkpoint
+from transformer_cli.runs.checkpoint_writer import save_checkpoint
 from transformer_cli.runs.directory import RunDirectory
-from transformer_cli.runs.trained import Trained, load_trained
+from transformer_cli.runs.trained_model import TrainedModel, load_trained_model
 from transformer_cli.text.tokenizer import Tokenizer, Tokenizers, fingerprint, learn_tokenizers
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, SPECIALS, UNK_ID
 
@@ -90,7 +90,7 @@ def random_model(config: ModelConfig, size: int = SIZE) -> Transformer:
     return model
 
 
-def random_trained(model: Transformer | None = None, **form: Any) -> Trained:
+def random_trained(model: Transformer | None = None, **form: Any) -> TrainedModel:
     config = Config(
         data=CopyData(kind="copy"),
         tokenizer=SentencePieceConfig(kind="sentencepiece"),
@@ -107,10 +107,10 @@ def random_trained(model: Transformer | None = None, **form: Any) -> Trained:
         training=TrainingConfig(max_length=8),
     )
     model = model or random_model(config.model)
-    return Trained(config, Tokenizers(Names(), Names()), model, Path("none"), "")
+    return TrainedModel(config, Tokenizers(Names(), Names()), model, Path("none"), "")
 
 
-def converted(trained: Trained, directory: Path, quantization: str = "float32") -> Any:
+def converted(trained: TrainedModel, directory: Path, quantization: str = "float32") -> Any:
     spec = build_spec(trained)
     spec.validate()
     spec.optimize(quantization)
@@ -329,7 +329,7 @@ def subword_run(path: Path, joint: bool) -> RunDirectory:
 
 def exported(run: RunDirectory, directory: Path) -> Path:
     directory.mkdir()
-    write_ctranslate2(run, load_trained(run, "best"), "float32", directory)
+    write_ctranslate2(run, load_trained_model(run, "best"), "float32", directory)
     return directory
 
 

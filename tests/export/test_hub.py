@@ -23,7 +23,7 @@ from transformer_cli.errors import TransformerCliError
 from transformer_cli.export.card import Score, model_card
 from transformer_cli.files import sha256
 from transformer_cli.runs.directory import RunDirectory
-from transformer_cli.runs.trained import load_trained
+from transformer_cli.runs.trained_model import load_trained_model
 
 SOURCE = b"x1 x2 x3 x4\nx3 x3\n\nx5 x1 x2\n"
 
@@ -284,7 +284,7 @@ def test_harm_is_told_in_a_line(own: Path, harm: str) -> None:
     do, code, fragment = HARM[harm]
     do(own)
     with pytest.raises(TransformerCliError) as told:
-        load_trained(RunDirectory(own), "best")
+        load_trained_model(RunDirectory(own), "best")
     assert told.value.exit_code == code
     assert str(own) in str(told.value)
     assert fragment in str(told.value)

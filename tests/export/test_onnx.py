@@ -18,12 +18,14 @@ from transformer_cli.files import sha256
 from transformer_cli.inference.loading import load_torch_translator
 from transformer_cli.model.transformer import Transformer, build_model
 from transformer_cli.model.weights import weights_of
-from transformer_cli.runs.checkpoint import save_checkpoint
+from transformer_cli.runs.checkpoint_writer import save_checkpoint
 from transformer_cli.runs.directory import RunDirectory
-from transformer_cli.runs.trained import load_trained
+from transformer_cli.runs.initialize import initialize_run
+from transformer_cli.runs.trained_model import load_trained_model
 from transformer_cli.text.tokenizer import fingerprint
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID
-from transformer_cli.training.preparation import prepare, read_texts
+from transformer_cli.training.preparation import prepare_data
+from transformer_cli.training.texts import read_texts
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "exporting.md"
 SUBWORDS = "{kind: sentencepiece, model_type: bpe, vocab_size: 270}"
@@ -90,8 +92,8 @@ def random_run(directory: Path, model: str) -> RunDirectory:
     (directory / "given.yaml").write_text(text)
     settings = load_config(directory / "given.yaml")
     found = RunDirectory(directory / "run")
-    found.prepare(settings)
-    tokenizers = prepare(
+    initialize_run(found, settings)
+    tokenizers = prepare_data(
         settings, read_texts(settings.data), found, lambda lines, _: lines
     ).tokenizers
     built = build_model(settings.model, tokenizers.src.size, tokenizers.tgt.size, PAD_ID, 1)
@@ -129,7 +131,7 @@ def test_logits_are_ours(form: str, tmp_path: Path) -> None:
     finished = run("export", source.path, tmp_path / "exported", "--format", "onnx")
     assert (finished.code, finished.err) == (0, "")
     sessions = Sessions.of(tmp_path / "exported")
-    model = load_trained(source, "best").model
+    model = load_trained_model(source, "best").model
     size = model.tgt_size
     for lengths, steps in [([1], 1), ([2], 5), ([7, 3, 1, 7], 9), ([300, 20], 270)]:
         src = rows((len(lengths), max(lengths)), size, lengths)
@@ -144,7 +146,7 @@ def test_logits_are_ours(form: str, tmp_path: Path) -> None:
 
 
 def test_a_trained_models_logits_are_ours(training: Training, sessions: Sessions) -> None:
-    model = load_trained(RunDirectory(training.run), "best").model
+    model = load_trained_model(RunDirectory(training.run), "best").model
     src, tgt_in = rows((3, 6), model.tgt_size, [6, 2, 4]), rows((3, 7), model.tgt_size)
     expected = ours(model, src, tgt_in)
     np.testing.assert_allclose(sessions.logits(src, tgt_in), expected, atol=1e-4, rtol=0)

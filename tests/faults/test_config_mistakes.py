@@ -187,7 +187,7 @@ def test_a_moved_checkout_goes_on(checkout: Path) -> None:
     more = ("--set", "training.epochs=2")
     finished = run("train", "files.yaml", "--run-dir", "run", *more, cwd=moved)
     assert finished.code == 0, finished.err
-    assert re.search(r"^going on from step \d+$", finished.err, re.MULTILINE)
+    assert re.search(r"^resuming from step \d+$", finished.err, re.MULTILINE)
     assert str(checkout) not in (moved / "run" / "config.yaml").read_text()
 
 

@@ -54,7 +54,7 @@ def test_training_goes_back_to_the_newest_whole_checkpoint(
     assert finished.code == 0, finished.err
     assert f"{last / name}: " in finished.err
     assert "set aside as damaged-step-00000060" in finished.err
-    assert "going on from step 50\n" in finished.err
+    assert "resuming from step 50\n" in finished.err
     for file, data in expected.items():
         assert (last / file).read_bytes() == data
 
@@ -91,7 +91,7 @@ def test_two_damaged_ones_are_passed_over(training: Training, own_run: Path) -> 
     finished = run("train", training.config, "--run-dir", own_run)
     assert finished.code == 0, finished.err
     assert finished.err.count("set aside as damaged-") == len(kept) - 1
-    assert f"going on from step {int(kept[0].name[5:])}\n" in finished.err
+    assert f"resuming from step {int(kept[0].name[5:])}\n" in finished.err
 
 
 def test_where_all_are_damaged_nothing_is_touched(training: Training, own_run: Path) -> None:

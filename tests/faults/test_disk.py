@@ -23,7 +23,7 @@ from transformer_cli.files import sha256
 
 FILLER = "filler"
 METRICS = "transformer_cli.training.metrics:MetricsLog"
-CHECKPOINT = "transformer_cli.runs.checkpoint"
+CHECKPOINT = "transformer_cli.runs.checkpoint_writer"
 
 
 @pytest.fixture
@@ -86,9 +86,9 @@ class Moment:
 
 
 MOMENTS = {
-    "the settings": Moment("transformer_cli.runs.directory", "write_text", 1, "config.yaml"),
+    "the settings": Moment("transformer_cli.runs.initialize", "write_text", 1, "config.yaml"),
     "where they come from": Moment(
-        "transformer_cli.runs.directory", "write_text", 2, "origins.json"
+        "transformer_cli.runs.initialize", "write_text", 2, "origins.json"
     ),
     "the tokenizer": Moment(
         "transformer_cli.training.preparation", "learn_tokenizers", 1, "tokenizer"

@@ -89,7 +89,7 @@ def make_sums_match(run_directory: Path) -> None:
         manifest.pop("sum", None)
         manifest["tokenizer"] = sha256(tokenizer)
         manifest["files"] = {name: sha256(path / name) for name in manifest["files"]}
-        file.write_text(json.dumps({**manifest, "sum": checkpoint._sum_of(manifest)}))
+        file.write_text(json.dumps({**manifest, "sum": checkpoint.hash_manifest(manifest)}))
 
 
 def with_description(path: Path, change: Callable[[Any], Any]) -> None:
@@ -247,7 +247,7 @@ def test_a_tokenizers_files_have_the_names_they_have(
         manifest = json.loads((each / checkpoint.MANIFEST).read_bytes())
         manifest.pop("sum")
         manifest["tokenizer"] = sha256(own_run / "tokenizer/tokenizer.json")
-        manifest["sum"] = checkpoint._sum_of(manifest)
+        manifest["sum"] = checkpoint.hash_manifest(manifest)
         (each / checkpoint.MANIFEST).write_text(json.dumps(manifest))
     heir = own_run.parent / "heirs" / "heir"
     refused = run("train", config, "--run-dir", heir, "--set", f"init={own_run}")

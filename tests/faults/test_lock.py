@@ -16,7 +16,7 @@ from cli.process import assert_refused, run, run_anew, signal_at, start
 
 from transformer_cli.errors import RunError
 from transformer_cli.runs.directory import RunDirectory
-from transformer_cli.runs.lock import check_unlocked, locked
+from transformer_cli.runs.lock import check_unlocked, lock_run
 
 
 def test_asking_for_the_lock_imports_no_torch() -> None:
@@ -39,7 +39,7 @@ def test_the_second_is_refused_before_it_looks_at_anything(
 ) -> None:
     # Neither torch is imported nor text read: both would take their time.
     directory = RunDirectory(tmp_path / "run")
-    with locked(directory):
+    with lock_run(directory):
         before = sorted(directory.path.iterdir())
         second = run(
             command, training.config, "--run-dir", directory.path, before=hide_torch_and_text
@@ -73,14 +73,14 @@ def test_a_killed_trainings_lock_is_no_obstacle(training: Training, tmp_path: Pa
     assert (tmp_path / "run" / ".lock").read_text().startswith("process ")
     finished = run(*command)
     assert finished.code == 0, finished.err
-    assert "going on from step 10\n" in finished.err
+    assert "resuming from step 10\n" in finished.err
 
 
 def test_asking_writes_nothing(tmp_path: Path) -> None:
     run = RunDirectory(tmp_path / "run")
     check_unlocked(run)
     assert list(tmp_path.iterdir()) == []
-    with locked(run):
+    with lock_run(run):
         pass
     before = run.lock.read_text()
     check_unlocked(run)
@@ -91,13 +91,13 @@ def test_somebody_who_only_asks_is_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = RunDirectory(tmp_path)
-    with locked(run):
+    with lock_run(run):
         pass
     with run.lock.open() as asking:
         fcntl.flock(asking, fcntl.LOCK_SH)
         check_unlocked(run)  # two may ask at a time
         monkeypatch.setattr("time.sleep", lambda _: fcntl.flock(asking, fcntl.LOCK_UN))
-        with locked(run), pytest.raises(RunError, match=f"in use by process {os.getpid()} on "):
+        with lock_run(run), pytest.raises(RunError, match=f"in use by process {os.getpid()} on "):
             check_unlocked(run)
 
 

@@ -127,14 +127,14 @@ def test_a_signal_before_the_first_step_leaves_the_old_run(
 
 KILLS = {
     "while it is set aside": ("pathlib:Path", "rename", 4),
-    "before the settings": ("transformer_cli.runs.directory", "write_text", 1),
+    "before the settings": ("transformer_cli.runs.initialize", "write_text", 1),
     "while the tokenizer is made": (
         "transformer_cli.training.preparation",
         "learn_tokenizers",
         1,
     ),
     "in a step": (TRAINER, "_update", 5),
-    "in the first checkpoint": ("transformer_cli.runs.checkpoint", "save_file", 2),
+    "in the first checkpoint": ("transformer_cli.runs.checkpoint_writer", "save_file", 2),
 }
 
 
@@ -163,7 +163,7 @@ def test_killed_after_its_first_checkpoint_it_stands(training: Training, own_run
     assert (own_run / "previous").is_dir()
     assert run("translate", own_run, stdin=TEXT).err == ""
     again = run(*command)
-    assert "going on from step 10\n" in again.err
+    assert "resuming from step 10\n" in again.err
     assert not (own_run / "previous").exists()
 
 

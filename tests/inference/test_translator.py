@@ -32,11 +32,13 @@ from transformer_cli.inference.search import Hypothesis
 from transformer_cli.inference.translator import TextTranslator
 from transformer_cli.model.transformer import Transformer, build_model
 from transformer_cli.model.weights import weights_of
-from transformer_cli.runs.checkpoint import save_checkpoint
+from transformer_cli.runs.checkpoint_writer import save_checkpoint
 from transformer_cli.runs.directory import RunDirectory
+from transformer_cli.runs.initialize import initialize_run
 from transformer_cli.text.tokenizer import fingerprint
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, UNK_ID
-from transformer_cli.training.preparation import prepare, read_texts
+from transformer_cli.training.preparation import prepare_data
+from transformer_cli.training.texts import read_texts
 
 # --- lines ----------------------------------------------------------------------------------------
 
@@ -265,8 +267,8 @@ RUN_CONFIG = Config(
 
 def prepared_run(path: Path) -> RunDirectory:
     run = RunDirectory(path)
-    run.prepare(RUN_CONFIG)
-    prepare(RUN_CONFIG, read_texts(RUN_CONFIG.data), run, lambda lines, _: lines)
+    initialize_run(run, RUN_CONFIG)
+    prepare_data(RUN_CONFIG, read_texts(RUN_CONFIG.data), run, lambda lines, _: lines)
     return run
 
 
@@ -325,7 +327,7 @@ def test_no_checkpoint_is_an_error_of_one_line(
     tmp_path: Path, checkpoint: str, message: str, run: RunDirectory
 ) -> None:
     untrained = RunDirectory(tmp_path)
-    untrained.prepare(RUN_CONFIG)
+    initialize_run(untrained, RUN_CONFIG)
     untrained.tokenizer.symlink_to(run.tokenizer)
     with pytest.raises(CheckpointError, match=message) as error:
         load_torch_translator(untrained, checkpoint, CPU, torch.float32)
@@ -334,7 +336,7 @@ def test_no_checkpoint_is_an_error_of_one_line(
 
 def test_no_tokenizer_is_an_error_of_one_line(tmp_path: Path) -> None:
     untrained = RunDirectory(tmp_path)
-    untrained.prepare(RUN_CONFIG)
+    initialize_run(untrained, RUN_CONFIG)
     with pytest.raises(RunError, match=r": not trained yet; train first: ") as error:
         load_torch_translator(untrained, "best", CPU, torch.float32)
     assert "\n" not in str(error.value)

@@ -10,13 +10,13 @@ from torch import Tensor
 from transformer_cli.config.yaml import dump_config, load_config
 from transformer_cli.errors import CheckpointError, RunError, UsageError
 from transformer_cli.runs.averaging import average_runs, mean
-from transformer_cli.runs.checkpoint import (
-    Checkpoint,
+from transformer_cli.runs.checkpoint import Checkpoint
+from transformer_cli.runs.checkpoint_directory import (
     find_checkpoint,
     list_checkpoints,
     prune_checkpoints,
-    save_checkpoint,
 )
+from transformer_cli.runs.checkpoint_writer import save_checkpoint
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.text.tokenizer import fingerprint
 

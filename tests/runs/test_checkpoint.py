@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 import pickle
 import shutil
 from pathlib import Path
@@ -16,17 +17,20 @@ from transformer_cli.errors import CheckpointError, DamagedCheckpointError
 from transformer_cli.files import remove_leftovers, sha256
 from transformer_cli.model.transformer import Transformer, build_model
 from transformer_cli.model.weights import load_weights, weights_of
-from transformer_cli.runs import checkpoint as checkpoint_module
-from transformer_cli.runs.checkpoint import (
-    FORMAT,
-    Checkpoint,
+from transformer_cli.runs import checkpoint_writer
+from transformer_cli.runs.checkpoint import FORMAT, Checkpoint
+from transformer_cli.runs.checkpoint_directory import (
     find_checkpoint,
     list_checkpoints,
-    newest_whole,
+    open_newest_intact,
     prune_checkpoints,
+)
+from transformer_cli.runs.checkpoint_writer import (
+    finish_replacing,
     replace_state,
     save_checkpoint,
 )
+from transformer_cli.runs.contents import has_checkpoint
 
 TOKENIZER = "0123abcd"
 MODEL, OPTIMIZER, STATE, MANIFEST = (
@@ -138,7 +142,7 @@ def test_a_replacement_that_is_cut_short_is_done_later(
         save_checkpoint(tmp_path, MOMENTS, WEIGHTS, state_of(3, 2), TOKENIZER)
     monkeypatch.undo()
     remove_leftovers(tmp_path)
-    found, damaged = newest_whole(tmp_path, TOKENIZER)
+    found, damaged = open_newest_intact(tmp_path, TOKENIZER)
     assert found is not None
     assert damaged == []
     assert bits(found.load_weights()) == bits(WEIGHTS if call == 1 else MOMENTS)
@@ -157,7 +161,7 @@ def test_a_state_is_replaced_without_writing_tensors_again(
 ) -> None:
     path = save(tmp_path, 3)
     files = inodes(path)
-    monkeypatch.setattr(checkpoint_module, "save_file", lambda *_: pytest.fail("written again"))
+    monkeypatch.setattr(checkpoint_writer, "save_file", lambda *_: pytest.fail("written again"))
     assert replace_state(tmp_path, state_of(3, 3), TOKENIZER) == path
     weights, moments, state = load(path)
     assert (bits(weights), bits(moments), state) == (bits(WEIGHTS), bits(MOMENTS), state_of(3, 3))
@@ -193,7 +197,7 @@ def test_a_state_that_is_replaced_halfway_is_the_old_or_the_new_one(
         replace_state(tmp_path, state_of(3, 3), TOKENIZER)
     monkeypatch.undo()
     remove_leftovers(tmp_path)
-    found, damaged = newest_whole(tmp_path, TOKENIZER)
+    found, damaged = open_newest_intact(tmp_path, TOKENIZER)
     assert found is not None
     assert damaged == []
     assert bits(found.load_weights()) == bits(WEIGHTS)
@@ -454,7 +458,7 @@ def test_a_full_disk_leaves_the_older_ones(tmp_path: Path, monkeypatch: pytest.M
         path.write_bytes(b"half")
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(checkpoint_module, "save_file", save_half)
+    monkeypatch.setattr(checkpoint_writer, "save_file", save_half)
     with pytest.raises(CheckpointError, match=r"^[^\n]*step-00000002: [^\n]*No space left[^\n]*$"):
         save(tmp_path, 2)
     assert names(tmp_path) == [older.name]
@@ -477,3 +481,33 @@ def test_a_directory_that_vanished(tmp_path: Path, instead: str | None) -> None:
         directory.touch()
     with pytest.raises(CheckpointError, match="step-00000002: cannot be written"):
         save(directory, 2)
+
+
+def test_only_checkpoints_are_put_into_place(tmp_path: Path) -> None:
+    for name in ("mine", "mine-new"):
+        (tmp_path / name).mkdir()
+    finish_replacing(tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {"mine", "mine-new"}
+
+
+def test_a_kill_while_a_state_is_replaced_leaves_a_checkpoint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "checkpoints").mkdir()
+    save_checkpoint(tmp_path / "checkpoints", WEIGHTS, MOMENTS, state_of(3, 2), TOKENIZER)
+    # As if killed between the removal of the old and the rename of the new.
+    monkeypatch.setattr(Path, "rename", _renaming_no_replacement)
+    with pytest.raises(KeyboardInterrupt):
+        replace_state(tmp_path / "checkpoints", state_of(3, 3), TOKENIZER)
+    monkeypatch.undo()
+    assert has_checkpoint(tmp_path)
+    finish_replacing(tmp_path / "checkpoints")
+    (path,) = list_checkpoints(tmp_path / "checkpoints")
+    assert Checkpoint.open(path, TOKENIZER).load_state() == state_of(3, 3)
+
+
+def _renaming_no_replacement(path: Path, target: Path) -> Path:
+    if path.name.endswith("-new"):
+        raise KeyboardInterrupt
+    os.replace(path, target)  # noqa: PTH105
+    return Path(target)

@@ -14,6 +14,7 @@ from transformer_cli.config.yaml import dump_config
 from transformer_cli.errors import ConfigError, RunError
 from transformer_cli.runs.contents import check_config_files
 from transformer_cli.runs.directory import RunDirectory
+from transformer_cli.runs.initialize import initialize_run
 from transformer_cli.runs.mark import FORMAT
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
@@ -32,7 +33,7 @@ def contents(directory: Path) -> dict[str, bytes]:
 
 def test_a_new_run_is_marked(tmp_path: Path) -> None:
     run = RunDirectory(tmp_path)
-    run.prepare(settings())
+    initialize_run(run, settings())
     mark = json.loads((tmp_path / "run.json").read_text())
     assert mark == {"format": FORMAT, "program": "transformer-cli", "version": __version__}
 
@@ -64,7 +65,7 @@ def test_what_is_not_a_run_is_left_alone(tmp_path: Path, what: str, overwrite: b
         (tmp_path / name).write_text(text)
     before = contents(tmp_path)
     with pytest.raises(RunError, match=r"holds files but no run \([^\n]*--run-dir$"):
-        RunDirectory(tmp_path).prepare(settings(), overwrite)
+        initialize_run(RunDirectory(tmp_path), settings(), overwrite)
     assert contents(tmp_path) == before
 
 
@@ -77,9 +78,9 @@ def test_a_run_from_before_there_were_marks_is_known(tmp_path: Path, left: str) 
         shutil.rmtree(run.checkpoints)
     if left == "origins":
         shutil.rmtree(run.path)
-        run.prepare(settings(), origins={"data.kind": Origin("my.yaml", 1)})
+        initialize_run(run, settings(), origins={"data.kind": Origin("my.yaml", 1)})
         (run.path / "run.json").unlink()
-    run.prepare(run.load_config())
+    initialize_run(run, run.load_config())
     assert (run.path / "run.json").is_file()
 
 
@@ -93,10 +94,10 @@ def test_a_run_from_before_there_were_marks_is_known(tmp_path: Path, left: str) 
 )
 def test_other_marks_are_refused(tmp_path: Path, mark: str, said: str) -> None:
     run = RunDirectory(tmp_path)
-    run.prepare(settings())
+    initialize_run(run, settings())
     (tmp_path / "run.json").write_text(mark)
     with pytest.raises(RunError, match=f"^{tmp_path / 'run.json'}: .*{said}") as caught:
-        run.prepare(settings(seed=2), overwrite=True)
+        initialize_run(run, settings(seed=2), overwrite=True)
     assert "\n" not in str(caught.value)
     assert run.load_config() == settings()
 
@@ -106,7 +107,7 @@ def test_other_marks_are_refused(tmp_path: Path, mark: str, said: str) -> None:
 
 def test_a_run_is_trained_by_its_own_settings_as_they_were_written(tmp_path: Path) -> None:
     run = RunDirectory(tmp_path)
-    run.prepare(settings())
+    initialize_run(run, settings())
     check_config_files(run.path, [run.config])
     run.config.write_text(f"# my remark\n{run.config.read_text()}")
     with pytest.raises(ConfigError, match=r"config\.yaml: has been edited .* copy it elsewhere"):
@@ -115,7 +116,7 @@ def test_a_run_is_trained_by_its_own_settings_as_they_were_written(tmp_path: Pat
 
 def test_nothing_else_that_settings_are_read_from_is_written_over(tmp_path: Path) -> None:
     run = RunDirectory(tmp_path / "run")
-    run.prepare(settings())
+    initialize_run(run, settings())
     mine = tmp_path / "my.yaml"
     within = run.path / "mine.yaml"
     check_config_files(run.path, [mine, within, tmp_path / "run-2" / "config.yaml"])

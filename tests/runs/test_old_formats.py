@@ -66,7 +66,7 @@ def test_an_old_run_trains_on(old_run: Path) -> None:
         "train", old_run / "config.yaml", "--run-dir", old_run, "--set", "training.epochs=61"
     )
     assert finished.code == 0, finished.err
-    assert "going on from step 480\n" in finished.err
+    assert "resuming from step 480\n" in finished.err
     newest = max((old_run / "checkpoints").glob("step-*"))
     assert newest.name == "step-00000488"
     assert json.loads((newest / MANIFEST).read_text())["format"] == FORMAT

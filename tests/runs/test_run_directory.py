@@ -9,6 +9,7 @@ from transformer_cli.config.schema import Config
 from transformer_cli.config.yaml import load_config
 from transformer_cli.errors import ConfigError, RunError
 from transformer_cli.runs.directory import RunDirectory
+from transformer_cli.runs.initialize import initialize_run
 
 
 def settings(**sections: Any) -> Config:
@@ -20,7 +21,7 @@ def settings(**sections: Any) -> Config:
 def run(tmp_path: Path) -> RunDirectory:
     """A run with a tokenizer and its text in tokens, that has not begun to train."""
     run = RunDirectory(tmp_path / "runs" / "mine")
-    run.prepare(settings())
+    initialize_run(run, settings())
     run.tokenizer.mkdir()
     (run.tokenizer / "tokenizer.json").write_text("learned")
     run.encoded.mkdir()
@@ -54,7 +55,7 @@ def test_a_new_run_is_made(tmp_path: Path, exists: bool) -> None:
     run = RunDirectory(tmp_path / "deep" / "new")
     if exists:
         run.path.mkdir(parents=True)
-    run.prepare(settings(seed=5))
+    initialize_run(run, settings(seed=5))
     made = sorted(path.name for path in run.path.iterdir())
     assert made == ["checkpoints", "config.yaml", "run.json"]
     assert run.load_config() == settings(seed=5)
@@ -68,7 +69,7 @@ def test_a_directory_of_something_else_is_refused(tmp_path: Path, overwrite: boo
     (tmp_path / "tokenizer").mkdir()
     run = RunDirectory(tmp_path)
     with pytest.raises(RunError, match=rf"^{tmp_path}: [^\n]*no run\.json[^\n]*--run-dir$"):
-        run.prepare(settings(), overwrite)
+        initialize_run(run, settings(), overwrite)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["thesis.tex", "tokenizer"]
 
 
@@ -79,7 +80,7 @@ def test_what_is_no_run_has_no_settings(tmp_path: Path) -> None:
 
 def test_the_same_settings_go_on(trained: RunDirectory) -> None:
     before = contents(trained)
-    trained.prepare(settings())
+    initialize_run(trained, settings())
     assert contents(trained) == before
 
 
@@ -89,7 +90,7 @@ def test_a_file_in_its_place_is_a_run_error(tmp_path: Path, overwrite: bool, bel
     (tmp_path / "file").write_text("text")
     run = RunDirectory(tmp_path / "file" / below)
     with pytest.raises(RunError, match=f"^{run.path}: cannot be written: [^\n]+$"):
-        run.prepare(settings(), overwrite)
+        initialize_run(run, settings(), overwrite)
     assert (tmp_path / "file").read_text() == "text"
 
 
@@ -101,7 +102,7 @@ def test_a_full_disk_is_a_run_error(trained: RunDirectory, monkeypatch: pytest.M
 
     monkeypatch.setattr(Path, "write_bytes", no_room)
     with pytest.raises(RunError, match="cannot be written: No space left on device"):
-        trained.prepare(settings(decoding={"beam_size": 4}))
+        initialize_run(trained, settings(decoding={"beam_size": 4}))
     assert contents(trained) == before
 
 
@@ -129,7 +130,7 @@ def test_a_trained_run_refuses_other_settings(
 ) -> None:
     before = contents(trained)
     with pytest.raises(ConfigError) as caught:
-        trained.prepare(settings(**changes))
+        initialize_run(trained, settings(**changes))
     message = str(caught.value)
     assert message.startswith(f"{trained.path}: ")
     assert said in message
@@ -149,7 +150,7 @@ def test_a_trained_run_refuses_other_settings(
 )
 def test_a_trained_run_may_change_its_end(trained: RunDirectory, changes: dict[str, Any]) -> None:
     before = contents(trained)
-    trained.prepare(settings(**changes))
+    initialize_run(trained, settings(**changes))
     assert trained.load_config() == settings(**changes)
     after = contents(trained)
     assert after.pop("config.yaml") != before.pop("config.yaml")
@@ -169,7 +170,7 @@ def test_a_trained_run_may_change_its_end(trained: RunDirectory, changes: dict[s
 def test_before_training_the_tokenizer_follows_its_settings(
     run: RunDirectory, changes: dict[str, Any]
 ) -> None:
-    run.prepare(settings(**changes))
+    initialize_run(run, settings(**changes))
     assert not run.tokenizer.exists()
     assert not run.encoded.exists()
     assert run.load_config() == settings(**changes)
@@ -181,7 +182,7 @@ def test_before_training_the_tokenizer_follows_its_settings(
 def test_before_training_other_settings_keep_the_tokenizer(
     run: RunDirectory, changes: dict[str, Any]
 ) -> None:
-    run.prepare(settings(**changes))
+    initialize_run(run, settings(**changes))
     assert (run.tokenizer / "tokenizer.json").read_text() == "learned"
     assert (run.encoded / "store.json").read_text() == "encoded"
     assert run.load_config() == settings(**changes)
@@ -200,14 +201,14 @@ def test_leftovers_of_killed_writers_are_removed(trained: RunDirectory) -> None:
     ):
         (trained.path / directory).mkdir()
         (trained.path / directory / "half").write_text("half")
-    trained.prepare(settings())
+    initialize_run(trained, settings())
     assert contents(trained) == before
     assert not list(trained.path.rglob("*.partial-*"))
 
 
 def test_a_checkpoint_half_written_is_none(run: RunDirectory) -> None:
     (run.checkpoints / "step-00000001.partial-99999999").mkdir()
-    run.prepare(settings(seed=2))
+    initialize_run(run, settings(seed=2))
     assert run.load_config().seed == 2
 
 
@@ -215,7 +216,7 @@ def test_a_run_killed_while_it_was_made_is_no_hindrance(tmp_path: Path) -> None:
     run = RunDirectory(tmp_path)
     run.lock.touch()
     (tmp_path / "config.yaml.partial-99999999").write_text("half")
-    run.prepare(settings())
+    initialize_run(run, settings())
     assert run.load_config() == settings()
     assert not list(tmp_path.glob("*.partial-*"))
 
@@ -228,19 +229,19 @@ def test_overwriting_sets_aside_what_is_the_runs(trained: RunDirectory) -> None:
     (trained.path / "plots").mkdir()
     (trained.path / "plots" / "loss.svg").write_text("mine")
     before = contents(trained)
-    trained.prepare(settings(seed=2), overwrite=True)
+    initialize_run(trained, settings(seed=2), overwrite=True)
     after = contents(trained)
     stays = {"run.json", "notes.txt", "plots/loss.svg"}
     aside = {f"previous/{name}": text for name, text in before.items() if name not in stays}
     assert aside.items() <= after.items()
-    assert set(after) == {"config.yaml", *stays, *aside}
+    assert set(after) == {"config.yaml", "previous/.set-aside", *stays, *aside}
     assert load_config(trained.config) == settings(seed=2)
     assert list(trained.checkpoints.iterdir()) == []
 
 
 def test_overwriting_does_not_need_the_old_settings(trained: RunDirectory) -> None:
     trained.config.write_text("from: another version\n")
-    trained.prepare(settings(), overwrite=True)
+    initialize_run(trained, settings(), overwrite=True)
     assert load_config(trained.config) == settings()
     assert not trained.tokenizer.exists()
     assert not trained.encoded.exists()
@@ -265,9 +266,9 @@ def test_overwriting_is_refused_where_it_would_delete_what_is_not_the_runs(
     file.write_text("mine")
     before = contents(trained)
     with pytest.raises(RunError, match=r"not written by transformer-cli.*move it elsewhere$") as e:
-        trained.prepare(settings(seed=2), overwrite=True)
+        initialize_run(trained, settings(seed=2), overwrite=True)
     assert str(e.value).startswith(str(trained.path / Path(*Path(name).parts[:2])))
-    trained.prepare(settings())
+    initialize_run(trained, settings())
     assert contents(trained) == before
 
 
@@ -275,14 +276,14 @@ def test_overwriting_is_refused_where_it_would_delete_what_is_not_the_runs(
 def test_a_tokenizer_with_foreign_files_is_not_made_anew(run: RunDirectory, name: str) -> None:
     (run.path / name).write_text("mine")
     with pytest.raises(RunError, match=f"^{run.path / name}: was not written by"):
-        run.prepare(settings(tokenizer={"kind": "words", "lowercase": True}))
+        initialize_run(run, settings(tokenizer={"kind": "words", "lowercase": True}))
     assert (run.path / name).read_text() == "mine"
 
 
 def test_leftovers_of_others_stay(trained: RunDirectory) -> None:
     film = trained.path / "film.partial-99999999"
     film.write_text("mine")
-    trained.prepare(settings())
+    initialize_run(trained, settings())
     assert film.read_text() == "mine"
 
 
@@ -294,5 +295,5 @@ def test_overwriting_keeps_nothing_silently(trained: RunDirectory, name: str) ->
     (trained.path / name).symlink_to(elsewhere)
     before = sorted(elsewhere.iterdir())
     with pytest.raises(RunError, match=f"/{name}: is a link, "):
-        trained.prepare(settings(seed=2), overwrite=True)
+        initialize_run(trained, settings(seed=2), overwrite=True)
     assert sorted(elsewhere.iterdir()) == before

@@ -1,6 +1,7 @@
 """Event files that cannot be written, and records that are not ours."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -25,15 +26,15 @@ def points(directory: Path) -> list[tuple[int, float, float]]:
 
 
 def test_points_stand_where_they_would_without_pauses(metrics: Path, tmp_path: Path) -> None:
-    log = EventLog(tmp_path / "tensorboard", metrics, began=1000.0)
+    log = EventLog.open(tmp_path / "tensorboard", metrics, start_time=1000.0)
     log.append({**RECORD, "step": 100, "loss": 1.5, "seconds": 7.5})
     expected = [(50, 2.5, 1004.0), (100, 1.5, 1007.5)]
     assert points(tmp_path / "tensorboard") == expected
 
 
 def test_a_full_disk_is_one_line(metrics: Path, tmp_path: Path) -> None:
-    log = EventLog(tmp_path / "tensorboard", metrics, began=1000.0)
-    log.path = Path("/dev/full")
+    log = EventLog.open(tmp_path / "tensorboard", metrics, start_time=1000.0)
+    log = replace(log, path=Path("/dev/full"))
     with pytest.raises(RunError, match=r"^/dev/full: cannot be written: No space left on device; "):
         log.append(RECORD)
 
@@ -44,7 +45,7 @@ def test_others_files_are_kept(metrics: Path, tmp_path: Path) -> None:
     (directory / "notes.txt").write_text("mine")
     (directory / "events.out.tfevents.0000000007").write_text("older")
     (directory / "events.out.tfevents.1.mine").write_text("mine")
-    log = EventLog(directory, metrics, began=1000.0)
+    log = EventLog.open(directory, metrics, start_time=1000.0)
     names = {path.name for path in directory.iterdir()}
     assert names == {"notes.txt", "events.out.tfevents.1.mine", log.path.name}
 
@@ -64,5 +65,5 @@ def test_others_files_are_kept(metrics: Path, tmp_path: Path) -> None:
 )
 def test_records_that_are_none_are_left_out(metrics: Path, tmp_path: Path, line: str) -> None:
     metrics.write_text(f"{line}\n{json.dumps(RECORD)}\n")
-    EventLog(tmp_path / "tensorboard", metrics, began=1000.0)
+    EventLog.open(tmp_path / "tensorboard", metrics, start_time=1000.0)
     assert points(tmp_path / "tensorboard") == [(50, 2.5, 1004.0)]

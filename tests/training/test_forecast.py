@@ -18,8 +18,8 @@ from transformer_cli.model.transformer import build_model
 from transformer_cli.ranks import Ranks
 from transformer_cli.text.vocabulary import PAD_ID
 from transformer_cli.training import forecast as module
-from transformer_cli.training.forecast import PROBED, Forecast, _Times, forecast
-from transformer_cli.training.summary import expectation
+from transformer_cli.training.forecast import PROBED, Forecast, _StepTimes, forecast
+from transformer_cli.training.summary import summarize_forecast
 from transformer_cli.training.trainer import Trainer
 
 BATCH_TOKENS = 24
@@ -116,11 +116,11 @@ class Costs:
     asked: list[Batch] = field(default_factory=list)
     """The batches whose time was asked for."""
 
-    def __call__(self, spare: Trainer, batch: Batch) -> _Times:
+    def __call__(self, spare: Trainer, batch: Batch) -> _StepTimes:
         self.asked.append(batch)
         one = batch.src.size(0) == 1
         seconds = 2.0 + (0.0 if one else 0.01 * (batch.src.numel() + batch.tgt_in.numel()))
-        return _Times(seconds, self.computing * seconds)
+        return _StepTimes(seconds, self.computing * seconds)
 
 
 @pytest.fixture
@@ -174,7 +174,7 @@ def test_a_thread_that_waits_is_not_computing(monkeypatch: pytest.MonkeyPatch) -
     ],
 )
 def test_both_are_said(idle_seconds: float, said: str) -> None:
-    rows = dict(expectation(Forecast(12_240.0, idle_seconds, 10**9), Path("run")))
+    rows = dict(summarize_forecast(Forecast(12_240.0, idle_seconds, 10**9), Path("run")))
     assert rows["forecast"].startswith(said)
 
 
@@ -246,7 +246,7 @@ class Halves:
 
 def test_of_several_shards_the_largest_speaks_for_all() -> None:
     trained = trainer()
-    settings = trained._setting
+    settings = trained._arguments
     sharded = Trainer(trained.model, Halves(), *settings[1:])
     sample = sharded.sample(PROBED)
     assert not sample.is_exact

@@ -33,12 +33,12 @@ def path(tmp_path: Path) -> Path:
 
 
 def test_the_file_is_there_before_its_first_record(path: Path) -> None:
-    MetricsLog(path, last_step=0)
+    MetricsLog.open(path, last_step=0)
     assert path.read_text() == ""
 
 
 def test_records_are_lines_in_their_order(path: Path) -> None:
-    log = MetricsLog(path, last_step=0)
+    log = MetricsLog.open(path, last_step=0)
     given = [record(50, loss=0.1 + 0.2), record(50, bleu=1e-9), record(100, loss=3.0)]
     for each in given:
         log.append(each)
@@ -47,7 +47,7 @@ def test_records_are_lines_in_their_order(path: Path) -> None:
 
 
 def test_an_earlier_record_is_read_while_training_goes_on(path: Path) -> None:
-    log = MetricsLog(path, last_step=0)
+    log = MetricsLog.open(path, last_step=0)
     log.append(record(50))
     assert records(path) == [record(50)]
     log.append(record(100))
@@ -58,11 +58,11 @@ def test_an_earlier_record_is_read_while_training_goes_on(path: Path) -> None:
 def test_what_was_measured_after_the_checkpoint_is_forgotten(
     path: Path, last_step: int, left: int
 ) -> None:
-    log = MetricsLog(path, last_step=0)
+    log = MetricsLog.open(path, last_step=0)
     given = [record(50), record(50, bleu=1.0), record(100)]
     for each in given:
         log.append(each)
-    resumed = MetricsLog(path, last_step)
+    resumed = MetricsLog.open(path, last_step)
     assert records(path) == given[:left]
     resumed.append(record(150))
     assert records(path) == [*given[:left], record(150)]
@@ -72,7 +72,7 @@ def test_a_line_cut_short_anywhere_is_forgotten(path: Path) -> None:
     whole = json.dumps(record(50)) + "\n"
     for kept in range(len(whole)):
         path.write_text(json.dumps(record(10)) + "\n" + whole[:kept])
-        MetricsLog(path, last_step=50).append(record(60))
+        MetricsLog.open(path, last_step=50).append(record(60))
         found = records(path)  # all lines are JSON, at least
         assert (found[0], found[-1]) == (record(10), record(60))
         assert found[1:-1] in ([], [record(50)])
@@ -81,7 +81,7 @@ def test_a_line_cut_short_anywhere_is_forgotten(path: Path) -> None:
 @pytest.mark.parametrize("line", ["", "7", "null", "[]", "{}", '{"step": null}', "\x00\x00"])
 def test_a_line_that_is_no_record_is_forgotten(path: Path, line: str) -> None:
     path.write_text(f"{line}\n{json.dumps(record(10))}\n")
-    MetricsLog(path, last_step=50)
+    MetricsLog.open(path, last_step=50)
     assert records(path) == [record(10)]
 
 
@@ -98,7 +98,7 @@ def test_a_window_goes_on_from_its_state_exactly() -> None:
     for each in steps:
         straight.add(each)
         window.add(each)
-        window = Window.restored(json.loads(json.dumps(window.state())), CPU)
+        window = Window.from_state(json.loads(json.dumps(window.state())), CPU)
     assert window.state() == straight.state()
 
 

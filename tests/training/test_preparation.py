@@ -16,18 +16,18 @@ from transformer_cli.data.streamed import StreamedText
 from transformer_cli.data.token_arrays import EncodedText, TokenArray
 from transformer_cli.errors import CorpusError, RunError, TokenizerError
 from transformer_cli.runs.directory import RunDirectory
+from transformer_cli.runs.initialize import initialize_run
 from transformer_cli.text.lines import Progress
 from transformer_cli.text.tokenizer import fingerprint, have_same_tokenizers, load_text_sha256
 from transformer_cli.training import preparation
 from transformer_cli.training.preparation import (
-    Prepared,
-    Texts,
-    open_prepared,
-    prepare,
-    read_texts,
-    summarise,
-    text_to_train_on,
+    PreparedData,
+    open_prepared_data,
+    prepare_data,
+    select_training_pairs,
 )
+from transformer_cli.training.texts import Texts, read_texts
+from transformer_cli.training.vocabulary_summary import summarize_sides
 
 WORDS = {"kind": "words", "min_freq": 2}
 SUBWORDS = {"kind": "sentencepiece", "vocab_size": 20, "joint": False, "byte_fallback": False}
@@ -63,7 +63,7 @@ def prepared(
     progress: Progress = quiet,
     more: Sequence[Pairs] = (),
     init: RunDirectory | None = None,
-) -> tuple[Texts, Prepared]:
+) -> tuple[Texts, PreparedData]:
     parent = run.path.parent
     data = {"kind": "files", "src_lang": "xx", "tgt_lang": "xx"}
     files = {"train": write(parent, "train", train), "val": write(parent, "val", val)}
@@ -72,8 +72,8 @@ def prepared(
         {"init": init and str(init.path), "data": data | files | added, "tokenizer": tokenizer}
     )
     texts = read_texts(config.data, read_survey(run.encoded))
-    run.prepare(config)
-    return texts, prepare(config, texts, run, progress)
+    initialize_run(run, config)
+    return texts, prepare_data(config, texts, run, progress)
 
 
 def files_of(directory: Path) -> dict[str, tuple[int, int]]:
@@ -82,7 +82,7 @@ def files_of(directory: Path) -> dict[str, tuple[int, int]]:
     return {name: (stat.st_ino, stat.st_mtime_ns) for name, stat in stats}
 
 
-def stored(result: Prepared) -> EncodedText:
+def stored(result: PreparedData) -> EncodedText:
     pages = list(result.train.read_pages(range(result.train.num_pages)))
     sides = ([page.src for page in pages], [page.tgt for page in pages])
     return EncodedText(*map(TokenArray.concatenate, sides))
@@ -108,7 +108,7 @@ def test_blank_pairs_are_counted_and_dropped(run: RunDirectory) -> None:
 
 
 def test_the_summary_by_hand(run: RunDirectory) -> None:
-    src, tgt = summarise(prepared(run)[1])
+    src, tgt = summarize_sides(prepared(run)[1])
     assert (src.lines, tgt.lines) == (3, 3)
     assert (src.tokens, tgt.tokens) == (3 + 2 + 2, 2 + 1 + 5)
     assert (src.types, tgt.types) == (4, 5)  # a b c d; x y z w v
@@ -123,7 +123,7 @@ def test_the_summary_by_hand(run: RunDirectory) -> None:
 def test_subwords_have_a_size_and_no_types(run: RunDirectory) -> None:
     lines = ["der alte mann", "die alte frau", "das kleine kind", "ein hund und ein mann"]
     pairs = [(line, line[::-1]) for line in lines]
-    src, tgt = summarise(prepared(run, pairs, pairs[:1], SUBWORDS)[1])
+    src, tgt = summarize_sides(prepared(run, pairs, pairs[:1], SUBWORDS)[1])
     assert (src.types, tgt.types) == (None, None)
     assert (src.size, tgt.size) == (20, 20)
     assert (src.unknown_in_val, tgt.unknown_in_val) == (0.0, 0.0)
@@ -323,12 +323,12 @@ def test_other_processes_get_the_same_by_reading_alone(run: RunDirectory) -> Non
         path.unlink()  # they do not even look at it
     os.utime(run.encoded / "pages", ns=(1, 1))  # nor at times that another machine may see
     before = {**files_of(run.path), **files_of(run.encoded), **files_of(run.tokenizer)}
-    their_texts, theirs = open_prepared(run.load_config(), run, quiet)
+    theirs = open_prepared_data(run.load_config(), run, quiet)
     assert {**files_of(run.path), **files_of(run.encoded), **files_of(run.tokenizer)} == before
     assert ids(stored(theirs).src) == ids(stored(made).src)
     assert ids(theirs.val.tgt) == ids(made.val.tgt)
-    assert their_texts.train.survey == read_survey(run.encoded)
-    assert their_texts.val == texts.val
+    assert theirs.texts.train.survey == read_survey(run.encoded)
+    assert theirs.texts.val == texts.val
     assert theirs.tokenizers.src.encode("a b q") == made.tokenizers.src.encode("a b q")
 
 
@@ -339,7 +339,7 @@ def test_what_is_not_ready_is_refused(run: RunDirectory) -> None:
 
     def refused() -> None:
         with pytest.raises(RunError, match=f"^{run.encoded}: not what belongs[^\n]*vocab CONFIG$"):
-            open_prepared(settings, run, quiet)
+            open_prepared_data(settings, run, quiet)
         shutil.rmtree(run.path)
         shutil.copytree(whole, run.path)
 
@@ -390,8 +390,8 @@ def test_added_pairs_are_trained_on_like_the_corpus_own(run: RunDirectory) -> No
     assert list(texts.train.tgt) == ["x y", "x", "x y z w v", "w", "y z"]
     # a and b 3 times, d 2 times; x and y 3 times, z and w 2 times.
     assert ids(stored(result).src) == [[4, 5, 0], [4, 5], [4, 6], [5, 6], [0]]
-    assert [side.lines for side in summarise(result)] == [5, 5]
-    assert summarise(result)[0].types == 5
+    assert [side.lines for side in summarize_sides(result)] == [5, 5]
+    assert summarize_sides(result)[0].types == 5
 
 
 def test_another_added_text_is_another_training_text(run: RunDirectory) -> None:
@@ -472,7 +472,7 @@ def config(max_length: int) -> Config:
 
 def test_long_pairs_are_left_out_of_training(run: RunDirectory) -> None:
     _, result = prepared(run, lengths((3, 3), (4, 1), (1, 4), (2, 1)))
-    shards = text_to_train_on(config(3), result.train)
+    shards = select_training_pairs(config(3), result.train)
     assert (len(shards), shards.num_shards) == (2, 1)
     assert ids(shards.shard(0).src) == [[4, 4, 4], [4, 4]]
     assert ids(shards.shard(0).tgt) == [[4, 4, 4], [4]]
@@ -481,4 +481,4 @@ def test_long_pairs_are_left_out_of_training(run: RunDirectory) -> None:
 def test_text_of_long_pairs_alone_is_refused(run: RunDirectory) -> None:
     _, result = prepared(run, lengths((4, 1), (1, 4)))
     with pytest.raises(CorpusError, match=r"training\.max_length 3[^\n]*raise it"):
-        text_to_train_on(config(3), result.train)
+        select_training_pairs(config(3), result.train)

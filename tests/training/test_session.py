@@ -17,8 +17,11 @@ from transformer_cli.data.token_arrays import EncodedText, TokenArray
 from transformer_cli.errors import CheckpointError, ConfigError, TrainingError
 from transformer_cli.model.transformer import build_model
 from transformer_cli.model.weights import weights_of
-from transformer_cli.runs.checkpoint import Checkpoint, find_checkpoint, list_checkpoints
+from transformer_cli.runs.checkpoint import Checkpoint
+from transformer_cli.runs.checkpoint_directory import find_checkpoint, list_checkpoints
 from transformer_cli.runs.directory import RunDirectory
+from transformer_cli.runs.initialize import initialize_run
+from transformer_cli.runs.overwrite import finish_overwriting, set_aside
 from transformer_cli.text.vocabulary import PAD_ID
 from transformer_cli.training import session as session_module
 from transformer_cli.training.session import LOG_EVERY, Event, Record, Session, Validation
@@ -64,7 +67,7 @@ def open_session(
     run: RunDirectory, settings: Config, results: Sequence[Validation] | None = None
 ) -> Session:
     """A session that validates as ``results`` say, or else by what its weights are."""
-    run.prepare(settings)
+    initialize_run(run, settings)
     model = build_model(settings.model, 12, 12, PAD_ID, settings.seed)
     trainer = Trainer(model, text(), settings, torch.float32)
     assert trainer.steps_per_epoch == STEPS_PER_EPOCH
@@ -79,7 +82,7 @@ def open_session(
         return Validation(loss=total / 1000.0, bleu=total % 10.0, bleu_lc=total % 7.0)
 
     validate = by_weights if results is None else lambda give_up: next(script)
-    return Session(settings, run, trainer, TOKENIZER, validate)
+    return Session.open(settings, run, trainer, TOKENIZER, validate)
 
 
 def never() -> bool:
@@ -280,16 +283,16 @@ def test_patience_runs_out(run: RunDirectory) -> None:
     settings = config(epochs=6, patience=2)
     session = open_session(run, settings, [validation(score) for score in scores])
     list(session.events(never))
-    assert session.finished
+    assert session.is_finished
     assert session.trainer.step == 5 * STEPS_PER_EPOCH
     assert state_of(run)["bad_validations"] == 2
 
     again = open_session(run, settings, [])
-    assert again.finished
+    assert again.is_finished
     assert list(again.events(never)) == []
 
     more_patient = open_session(run, config(epochs=6, patience=3), [validation(9.0)])
-    assert not more_patient.finished
+    assert not more_patient.is_finished
     list(more_patient.events(never))
     assert more_patient.train_state.best_step == 6 * STEPS_PER_EPOCH
 
@@ -303,7 +306,7 @@ def test_a_request_to_stop_saves_and_ends(run: RunDirectory) -> None:
     assert [event.step for event in events if isinstance(event, StepResult)][-1] == 8
     assert saved_steps(run) == [6, 8]
     assert steps_of(run, "validation") == [6]
-    assert not session.finished
+    assert not session.is_finished
 
 
 def test_a_request_to_stop_where_it_saves_anyway(run: RunDirectory) -> None:
@@ -356,7 +359,7 @@ def test_stopping_changes_nothing(
     run: RunDirectory, uninterrupted: RunDirectory, every: int
 ) -> None:
     session = open_session(run, SETTINGS)
-    while not session.finished:
+    while not session.is_finished:
         list(session.events(after(every)))
         session = open_session(run, SETTINGS)
     assert_same_run(run, uninterrupted)
@@ -385,7 +388,7 @@ def test_stopping_changes_nothing_where_an_average_is_kept(tmp_path: Path) -> No
     straight, stopped = RunDirectory(tmp_path / "straight"), RunDirectory(tmp_path / "stopped")
     list(open_session(straight, settings).events(never))
     session = open_session(stopped, settings)
-    while not session.finished:
+    while not session.is_finished:
         list(session.events(after(5)))
         session = open_session(stopped, settings)
     assert_same_run(stopped, straight)
@@ -396,7 +399,7 @@ def test_a_finished_session_does_nothing(run: RunDirectory, uninterrupted: RunDi
     shutil.rmtree(run.tensorboard)  # is made anew each time
     before = {path: path.read_bytes() for path in run.path.rglob("*") if path.is_file()}
     session = open_session(run, SETTINGS, [])
-    assert session.finished
+    assert session.is_finished
     assert list(session.events(never)) == []
     shutil.rmtree(run.tensorboard)
     assert {path: path.read_bytes() for path in run.path.rglob("*") if path.is_file()} == before
@@ -405,7 +408,7 @@ def test_a_finished_session_does_nothing(run: RunDirectory, uninterrupted: RunDi
 def test_more_epochs_go_on_from_the_end(run: RunDirectory) -> None:
     list(open_session(run, config(epochs=1)).events(never))
     session = open_session(run, config(epochs=2))
-    assert (session.trainer.step, session.finished) == (6, False)
+    assert (session.trainer.step, session.is_finished) == (6, False)
     list(session.events(never))
     assert steps_of(run, "validation") == [6, 12]
 
@@ -433,7 +436,7 @@ def test_a_damaged_checkpoint_is_passed_over_for_the_newest_whole_one(
     damaged.write_bytes(damaged.read_bytes()[:-1])
     session = open_session(run, config(epochs=3))
     assert session.trainer.step == STEPS_PER_EPOCH
-    (reason,) = session.found_damaged
+    (reason,) = session.damaged_checkpoints
     assert reason.startswith(f"{damaged}: damaged")
     assert (run.checkpoints / f"damaged-{damaged.parent.name}").is_dir()
     list(session.events(never))
@@ -479,13 +482,13 @@ def test_an_interrupted_validation_is_taken_up_again(
     session = open_session(run, config(keep=1))
     session.validate = lambda give_up: next(script, None)
     list(session.events(never))
-    assert (session.stopped, session.finished) == (True, False)
+    assert (session.stopped, session.is_finished) == (True, False)
     assert saved_steps(run)[-1] == at * STEPS_PER_EPOCH
     # Once more before it is done.
     session = open_session(run, config(keep=1))
     session.validate = lambda give_up: None
     assert list(session.events(never)) == []
-    assert (session.stopped, session.finished) == (True, False)
+    assert (session.stopped, session.is_finished) == (True, False)
     # Once more killed when it was done, but not saved.
     with run.metrics.open("a") as file:
         step = at * STEPS_PER_EPOCH
@@ -493,7 +496,7 @@ def test_an_interrupted_validation_is_taken_up_again(
 
     session = open_session(run, config(keep=1), results[at - 1 :])
     list(session.events(never))
-    assert (session.stopped, session.finished) == (False, True)
+    assert (session.stopped, session.is_finished) == (False, True)
     assert metrics(run) == metrics(straight)
     assert saved_steps(run) == saved_steps(straight)
     timeless = [{**state_of(each), "seconds": 0} for each in (run, straight)]
@@ -550,6 +553,17 @@ def test_weights_whose_validation_loss_is_no_number_are_not_kept(run: RunDirecto
     )
     with pytest.raises(TrainingError, match=r"^step 12: the validation loss is nan; "):
         list(session.events(never))
+    assert saved_steps(run) == [6]
+
+
+def test_a_previous_run_stays_until_the_new_one_is_validated(run: RunDirectory) -> None:
+    list(open_session(run, config(epochs=1)).events(never))
+    set_aside(run.path)
+    run.checkpoints.mkdir()
+    session = open_session(run, config(epochs=1), [validation(1.0, math.nan)])
+    with pytest.raises(TrainingError, match="the validation loss is nan"):
+        list(session.events(never))
+    assert finish_overwriting(run.path), "the previous run is back"
     assert saved_steps(run) == [6]
 
 

@@ -19,7 +19,8 @@ from transformer_cli.data.token_arrays import EncodedText, Lengths, TokenArray
 from transformer_cli.errors import ConfigError, TrainingError
 from transformer_cli.model.transformer import Transformer, build_model
 from transformer_cli.model.weights import load_weights, weights_of
-from transformer_cli.runs.checkpoint import Checkpoint, save_checkpoint
+from transformer_cli.runs.checkpoint import Checkpoint
+from transformer_cli.runs.checkpoint_writer import save_checkpoint
 from transformer_cli.text.vocabulary import PAD_ID
 from transformer_cli.training.loss import Losses
 from transformer_cli.training.schedule import learning_rate

@@ -27,6 +27,9 @@ LARGE_OVERLAP = 0.01
 """Share of a split's pairs from which it is worth a line that they are trained on."""
 _LOOKED_FOR = 20_000
 """Pairs of a split that are looked for in the training text."""
+_SHIFT_PAIRS = 1_000_000
+"""First pairs of a text that are compared with their neighbours, at 20 µs each; ``check`` compares
+all of them."""
 _READ_AGAIN = 64 << 20
 """Bytes of files, packed or not, that are read again to see whether what is scored is in them."""
 
@@ -182,7 +185,8 @@ class _Watched:
             yield src, tgt
 
     def _look_at(self, src: str, tgt: str) -> None:
-        self.shift.add(src, tgt)
+        if self.shift.pairs < _SHIFT_PAIRS:
+            self.shift.add(src, tgt)
         if not src.strip() or not tgt.strip():
             return
         self.count += 1

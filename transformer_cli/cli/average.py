@@ -36,14 +36,14 @@ def average(
     """
     from transformer_cli.runs.averaging import average_runs
     from transformer_cli.runs.directory import RunDirectory
-    from transformer_cli.runs.lock import locked
+    from transformer_cli.runs.lock import lock_run
 
     if len({run.resolve() for run in runs}) < len(runs):
         raise UsageError("average: a run is named twice; name each once")
     options.put_back(*runs)
     directories = [RunDirectory(run) for run in runs]
     directories[0].load_config()
-    directories[0].check_not_shared()
-    with locked(directories[0]):
+    directories[0].check_not_hub_model()
+    with lock_run(directories[0]):
         path, averaged = average_runs(directories, last)
     typer.echo(f"{path}: the average of {', '.join(each.name for each in averaged)}")

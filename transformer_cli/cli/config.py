@@ -53,7 +53,7 @@ def show(
     if config.is_dir():
         options.put_back(config)
         run = RunDirectory(config)
-        run.check_not_shared()
+        run.check_not_hub_model()
         run.load_config()  # or it is no run
         file, earlier = run.config, load_origins(run.origins)
         if not earlier:

@@ -65,7 +65,7 @@ def evaluate(
     from transformer_cli.runs.directory import RunDirectory
     from transformer_cli.runs.environment import describe_environment, environment_of_training
     from transformer_cli.runs.records import read_records
-    from transformer_cli.runs.trained import open_checkpoint
+    from transformer_cli.runs.trained_model import open_checkpoint
 
     if output is not None:
         options.check_output(output, inputs={"--src": src, "--ref": ref})
@@ -84,11 +84,11 @@ def evaluate(
         "split": name,
         "sentences": len(text),
         "checkpoint": str(opened.path),
-        "step": opened.told_step,
+        "step": opened.step,
         "beam_size": translator.decoding.beam_size,
         **_scores(result),
         "environment": asdict(describe_environment(torch_device, torch_precision)),
-        "trained_with": environment_of_training(read_records(directory.metrics), opened.told_step),
+        "trained_with": environment_of_training(read_records(directory.metrics), opened.step),
     }
     if comet_score is not None:
         from transformer_cli.evaluation.comet import MODEL
@@ -156,7 +156,7 @@ def _text(
     from transformer_cli.audit.text_audit import trained_on
     from transformer_cli.data.corpus import ParallelFiles, ParallelText
     from transformer_cli.data.sources import default_split, open_split
-    from transformer_cli.runs.found import corpus_directory
+    from transformer_cli.runs.corpus_location import corpus_directory
     from transformer_cli.text.tokenizer import load_text_sha256
 
     data = run.load_config().data

@@ -48,10 +48,10 @@ def export(
 
     from transformer_cli.files import whole_directory
     from transformer_cli.runs.directory import RunDirectory
-    from transformer_cli.runs.trained import load_trained
+    from transformer_cli.runs.trained_model import load_trained_model
 
     run_directory = RunDirectory(run)
-    trained = load_trained(run_directory, checkpoint)
+    trained = load_trained_model(run_directory, checkpoint)
     with whole_directory(directory.resolve()) as temporary:
         if format_ == "ctranslate2":
             from transformer_cli.export.ctranslate2 import write_ctranslate2

@@ -37,10 +37,10 @@ def put_back(*directories: Path) -> None:
         RunError: one cannot be put back.
     """
     from transformer_cli.runs.directory import RunDirectory
-    from transformer_cli.runs.lock import put_back
+    from transformer_cli.runs.lock import restore_previous
 
     for directory in directories:
-        if put_back(RunDirectory(directory)):
+        if restore_previous(RunDirectory(directory)):
             say_put_back(directory)
 
 

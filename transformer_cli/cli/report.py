@@ -45,7 +45,7 @@ def report(
     from transformer_cli.runs.directory import RunDirectory
 
     directory = RunDirectory(run)
-    directory.check_not_shared()
+    directory.check_not_hub_model()
     settings = directory.load_config()
     page = output or directory.report
     options.check_output(page)
@@ -62,8 +62,9 @@ def report(
     from transformer_cli.inference.loading import load_torch_translator
     from transformer_cli.model.device import choose_device, choose_precision, use_threads
     from transformer_cli.report.build import Subject, build
-    from transformer_cli.runs.checkpoint import Checkpoint, find_checkpoint
-    from transformer_cli.runs.found import corpus_directory
+    from transformer_cli.runs.checkpoint import Checkpoint
+    from transformer_cli.runs.checkpoint_directory import find_checkpoint
+    from transformer_cli.runs.corpus_location import corpus_directory
     from transformer_cli.text.tokenizer import fingerprint
 
     name = split or default_split(settings.data)

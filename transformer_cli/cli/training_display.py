@@ -1,4 +1,4 @@
-"""What ``train`` shows: a bar where a person watches, lines where a file is written."""
+"""Show a training on stderr: a progress bar on a terminal, lines in a log file."""
 
 import sys
 import time
@@ -15,17 +15,17 @@ _REFRESH_SECONDS = 0.5
 
 
 class TrainingDisplay:
-    """Follows a training on stderr.
+    """Shows a training on stderr.
 
     Args:
         total_steps: the last optimizer step.
-        step: the step that training goes on from.
+        step: the step that training starts from.
     """
 
     def __init__(self, total_steps: int, step: int) -> None:
         self._total_steps = total_steps
         self._bar = bar(total_steps, "", "step", initial=step)
-        # Without steps a second, which tokens a second make up for, it fits 80 columns.
+        # Tokens per second replace steps per second, so that the bar fits 80 columns.
         self._bar.bar_format = (
             "{percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} [{elapsed}<{remaining}{postfix}]"
         )
@@ -44,38 +44,41 @@ class TrainingDisplay:
     ) -> None:
         self._bar.close()
 
-    def step(self, progress: "StepResult") -> None:
-        """Move the bar; look at the loss now and then, since looking waits for a GPU."""
+    def show_step(self, step: "StepResult") -> None:
+        """Advance the bar; read the loss now and then only, since that waits for the GPU."""
         from transformer_cli.model.perplexity import perplexity
 
-        if progress.skipped:
-            log(f"step {progress.step}: not a finite number in its loss or gradient; left out")
-        if progress.chunks != self._chunks:
-            self._chunks = progress.chunks
+        if step.skipped:
+            log(f"step {step.step}: not a finite number in its loss or gradient; left out")
+        if step.chunks != self._chunks:
+            self._chunks = step.chunks
             log(
-                f"step {progress.step}: out of memory; from here on each batch is split into "
-                f"{progress.chunks} chunks, and a step has as many tokens as before"
+                f"step {step.step}: out of memory; from here on each batch is split into "
+                f"{step.chunks} chunks, and a step has as many tokens as before"
             )
         self._bar.update()
-        self._tgt_tokens += progress.tgt_tokens
+        self._tgt_tokens += step.tgt_tokens
         elapsed = time.monotonic() - self._refreshed
-        if self._bar.disable or elapsed < _REFRESH_SECONDS or not progress.tgt_tokens:
+        if self._bar.disable or elapsed < _REFRESH_SECONDS or not step.tgt_tokens:
             return
         self._bar.set_postfix_str(
-            f"loss {progress.losses.loss.item() / progress.tgt_tokens:.2f}, "
-            f"ppl {perplexity(progress.losses.nll_loss.item() / progress.tgt_tokens):.1f}, "
-            f"lr {progress.learning_rate:.1e}, {self._tgt_tokens / elapsed:.0f} tok/s",
+            f"loss {step.losses.loss.item() / step.tgt_tokens:.2f}, "
+            f"ppl {perplexity(step.losses.nll_loss.item() / step.tgt_tokens):.1f}, "
+            f"lr {step.learning_rate:.1e}, {self._tgt_tokens / elapsed:.0f} tok/s",
             refresh=False,
         )
         self._tgt_tokens, self._refreshed = 0, time.monotonic()
 
-    def record(self, record: "Record") -> None:
+    def show_record(self, record: "Record") -> None:
         """Write a line for a validation, and in a log file for a training record too."""
         values = record.values
         where = f"step {values['step']}/{self._total_steps}, epoch {values['epoch']}"
         if record.kind == "validation":
             mark = " (best)" if values["best"] else ""
-            self._tgt_tokens, self._refreshed = 0, time.monotonic()  # its time is not training's
+            self._tgt_tokens, self._refreshed = (
+                0,
+                time.monotonic(),
+            )  # validation time does not count
             log(
                 f"{where}: validation loss {values['loss']:.4f}, "
                 f"perplexity {values['perplexity']:.3f}, BLEU {values['bleu']:.2f}, "

@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING
 import typer
 
 from transformer_cli.cli import options
-from transformer_cli.cli.display import line_bar
+from transformer_cli.cli.display import line_bar, warn
 
 if TYPE_CHECKING:
     from transformer_cli.config.schema import Config
-    from transformer_cli.training.preparation import SideSummary
+    from transformer_cli.training.vocabulary_summary import SideSummary
 
 
 def vocab(
@@ -37,36 +37,38 @@ def vocab(
     from transformer_cli.config.yaml import load_settings
     from transformer_cli.runs.contents import check_config_files
     from transformer_cli.runs.directory import RunDirectory
-    from transformer_cli.runs.lock import check_unlocked, locked
-    from transformer_cli.runs.replacing import check_previous_is_ours, discard_previous, settle
+    from transformer_cli.runs.lock import check_unlocked, lock_run
+    from transformer_cli.runs.overwrite import (
+        check_previous_is_ours,
+        discard_previous,
+        finish_on_exit,
+    )
 
     run = RunDirectory(options.run_directory(config, run_dir))
     options.put_back(run.path, config.parent)
     settings, origins = load_settings(config, set_ or [])
-    check_unlocked(run)  # before torch is imported: a second writer is told at once
+    check_unlocked(run)  # before torch is imported, so that a second writer fails at once
     check_config_files(run.path, files_of(config))
     if overwrite:
         run.check_no_foreign_files()
 
-    from transformer_cli.cli.training_setup import read_texts
-    from transformer_cli.runs.found import remember_corpus
-    from transformer_cli.runs.inheritance import check_init
-    from transformer_cli.training.preparation import prepare, summarise
+    from transformer_cli.runs.corpus_location import record_corpus_directory
+    from transformer_cli.runs.initial_weights import check_init
+    from transformer_cli.runs.initialize import initialize_run
+    from transformer_cli.training.preparation import prepare_data
+    from transformer_cli.training.texts import audit_texts
+    from transformer_cli.training.vocabulary_summary import summarize_sides
 
     check_init(settings, run, overwrite)
-    # Training then finds the text encoded, and does not read it again: it is looked at now.
-    texts = read_texts(settings, run, overwrite, allow=True)
-    with locked(run):
-        try:
-            run.prepare(settings, overwrite, origins)
-            remember_corpus(run, settings.data)
-            prepared = prepare(settings, texts, run, line_bar)
-            check_previous_is_ours(run.path)
-            discard_previous(run.path)
-        finally:
-            if settle(run.path):
-                options.say_put_back(run.path)
-    _print_summary(settings, *summarise(prepared))
+    # Training will reuse the encoded text without reading the corpus, so it is audited here.
+    texts = audit_texts(settings.data, run, overwrite, True, warn)
+    with lock_run(run), finish_on_exit(run.path, options.say_put_back):
+        initialize_run(run, settings, overwrite, origins)
+        record_corpus_directory(run, settings.data)
+        data = prepare_data(settings, texts, run, line_bar)
+        check_previous_is_ours(run.path)
+        discard_previous(run.path)
+    _print_summary(settings, *summarize_sides(data))
     typer.echo(
         f"pairs with a blank side, left out: {texts.blank_in_train} of train, "
         f"{texts.blank_in_val} of val"

@@ -1,4 +1,4 @@
-"""Trained runs side by side: the same sentences, their scores, their costs, their settings."""
+"""TrainedModel runs side by side: the same sentences, their scores, their costs, their settings."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -17,10 +17,11 @@ from transformer_cli.evaluation.significance import PairedBootstrap, paired_boot
 from transformer_cli.inference.engine import ignore
 from transformer_cli.inference.lines import LongLine
 from transformer_cli.inference.loading import load_torch_translator
-from transformer_cli.runs.checkpoint import Checkpoint, find_checkpoint
+from transformer_cli.runs.checkpoint import Checkpoint
+from transformer_cli.runs.checkpoint_directory import find_checkpoint
+from transformer_cli.runs.corpus_location import corpus_directory
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.environment import environment_of_training
-from transformer_cli.runs.found import corpus_directory
 from transformer_cli.runs.records import read_records
 from transformer_cli.text.tokenizer import fingerprint
 
@@ -178,7 +179,7 @@ def _check_distinct(paths: Sequence[Path]) -> None:
 
 
 def _open(name: str, run: RunDirectory, which: str, beam_size: int | None) -> Contender:
-    run.check_not_shared()
+    run.check_not_hub_model()
     config = run.load_config()
     if beam_size is not None:
         decoding = config.decoding.model_copy(update={"beam_size": beam_size})

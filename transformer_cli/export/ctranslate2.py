@@ -21,7 +21,7 @@ from transformer_cli.model.embeddings import Embedding, LearnedPositions, sinuso
 from transformer_cli.model.layers import DecoderLayer, EncoderLayer, FeedForward
 from transformer_cli.model.transformer import Transformer
 from transformer_cli.runs.directory import RunDirectory
-from transformer_cli.runs.trained import Trained
+from transformer_cli.runs.trained_model import TrainedModel
 from transformer_cli.text.tokenizer import Tokenizer, copy_tokenizers, load_text_sha256
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, SPECIALS, UNK_ID
 
@@ -29,7 +29,7 @@ _ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "swiglu": "SWISH"}
 
 
 def write_ctranslate2(
-    run: RunDirectory, trained: Trained, quantization: Quantization, directory: Path
+    run: RunDirectory, trained: TrainedModel, quantization: Quantization, directory: Path
 ) -> None:
     """Write the model, its tokenizers and its settings into ``directory``.
 
@@ -52,7 +52,7 @@ def write_ctranslate2(
     copy_tokenizers(run.tokenizer, load_text_sha256(run.tokenizer), tokenizer)
 
 
-def build_spec(trained: Trained) -> Any:
+def build_spec(trained: TrainedModel) -> Any:
     """Return the model by CTranslate2's names, a ``ctranslate2.specs.TransformerSpec``."""
     specs = imported("ctranslate2.specs", "export", "--format ctranslate2")
     config, model = trained.config.model, trained.model

@@ -1,4 +1,4 @@
-"""A trained model as it is shared on the Hugging Face Hub: the layout of ``runs/shared.py``."""
+"""A trained model as it is shared on the Hugging Face Hub: the layout of ``runs/hub_model.py``."""
 
 import json
 from pathlib import Path
@@ -11,17 +11,17 @@ from transformer_cli.export.card import Score, model_card
 from transformer_cli.files import sha256, write_text
 from transformer_cli.model.transformer import count_parameters
 from transformer_cli.model.weights import weights_of
-from transformer_cli.runs import shared
+from transformer_cli.runs import hub_model
 from transformer_cli.runs.checkpoint import MODEL
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.records import read_records, validations
-from transformer_cli.runs.trained import Trained
+from transformer_cli.runs.trained_model import TrainedModel
 from transformer_cli.text.tokenizer import copy_tokenizers, fingerprint, load_text_sha256
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 from transformer_cli.version import __version__
 
 
-def write_hub(run: RunDirectory, trained: Trained, directory: Path) -> None:
+def write_hub(run: RunDirectory, trained: TrainedModel, directory: Path) -> None:
     """Write the model, its tokenizers, its settings and a model card into ``directory``.
 
     Paths of the run's files are left out but for the files' names.
@@ -35,17 +35,17 @@ def write_hub(run: RunDirectory, trained: Trained, directory: Path) -> None:
         UsageError: ``run`` is a shared model already.
         TokenizerError: a file of the tokenizers is damaged.
     """
-    if run.is_shared:
+    if run.is_hub_model:
         raise UsageError(f"{run.path}: has been exported to this format; copy the directory")
-    tokenizer = directory / shared.TOKENIZER
+    tokenizer = directory / hub_model.TOKENIZER
     tokenizer.mkdir()
     copy_tokenizers(run.tokenizer, load_text_sha256(run.tokenizer), tokenizer)
     # The header's format is what other readers of the Hub look for. A file that safetensors itself
     # writes may be read by nobody else.
     (directory / MODEL).write_bytes(save(weights_of(trained.model), metadata={"format": "pt"}))
-    sums = shared.Sums(weights=sha256(directory / MODEL), tokenizer=fingerprint(tokenizer))
+    sums = hub_model.FileHashes(weights=sha256(directory / MODEL), tokenizer=fingerprint(tokenizer))
     config = {
-        "model_type": shared.MODEL_TYPE,
+        "model_type": hub_model.MODEL_TYPE,
         "architectures": ["Transformer"],
         "format": 1,
         "transformer_cli_version": __version__,
@@ -62,7 +62,7 @@ def write_hub(run: RunDirectory, trained: Trained, directory: Path) -> None:
         "settings": _without_paths(trained.config.model_dump()),
     }
     text = json.dumps(config, indent=2, ensure_ascii=False)
-    write_text(directory / shared.CONFIG, text + "\n")
+    write_text(directory / hub_model.CONFIG, text + "\n")
     src, tgt = trained.tokenizers.src, trained.tokenizers.tgt
     card = model_card(
         run.path.resolve().name,
@@ -71,7 +71,7 @@ def write_hub(run: RunDirectory, trained: Trained, directory: Path) -> None:
         [src.size] if src is tgt else [src.size, tgt.size],
         _score(run, trained),
     )
-    write_text(directory / shared.CARD, card)
+    write_text(directory / hub_model.CARD, card)
 
 
 def _without_paths(setting: Any) -> Any:
@@ -86,7 +86,7 @@ def _without_paths(setting: Any) -> Any:
     return setting
 
 
-def _score(run: RunDirectory, trained: Trained) -> Score | None:
+def _score(run: RunDirectory, trained: TrainedModel) -> Score | None:
     """What the run's validation measured of just these weights, if it did."""
     for each in reversed(validations(read_records(run.metrics))):
         is_of_these = trained.checkpoint.name == f"step-{each['step']:08d}"

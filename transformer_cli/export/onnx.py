@@ -23,7 +23,7 @@ from transformer_cli.model.layers import DecoderLayer, LayerCache
 from transformer_cli.model.linear import fused_linears
 from transformer_cli.model.transformer import DecoderState, Transformer
 from transformer_cli.runs.directory import RunDirectory
-from transformer_cli.runs.trained import Trained
+from transformer_cli.runs.trained_model import TrainedModel
 from transformer_cli.text.tokenizer import copy_tokenizers, load_text_sha256
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 from transformer_cli.version import __version__
@@ -36,7 +36,7 @@ TGT_POSITIONS = 2 * LONGEST_SOURCE + 10
 """Sinusoids that the decoder gets: with the usual settings, the longest output of that source."""
 
 
-def write_onnx(run: RunDirectory, trained: Trained, directory: Path) -> None:
+def write_onnx(run: RunDirectory, trained: TrainedModel, directory: Path) -> None:
     """Write both graphs, their description and the tokenizers into ``directory``.
 
     Args:
@@ -234,7 +234,7 @@ def _names(what: str, layers: Sequence[int]) -> list[str]:
     return [f"{what}_{kind}_{layer}" for layer in layers for kind in ("key", "value")]
 
 
-def _description(trained: Trained, graphs: Graphs, directory: Path) -> dict[str, Any]:
+def _description(trained: TrainedModel, graphs: Graphs, directory: Path) -> dict[str, Any]:
     """What onnx.json says: all that a program needs that has the graphs and the tokenizers."""
     src_positions, tgt_positions = graphs.positions
     decoding, data = trained.config.decoding, trained.config.data

@@ -16,10 +16,10 @@ from transformer_cli.inference.torch_engine import TorchEngine
 from transformer_cli.inference.translator import TextTranslator, TorchTranslator
 from transformer_cli.model.device import choose_precision
 from transformer_cli.runs.directory import RunDirectory
-from transformer_cli.runs.trained import Trained, load_trained
+from transformer_cli.runs.trained_model import TrainedModel, load_trained_model
 from transformer_cli.text.tokenizer import load_tokenizers
 
-Export = Callable[[RunDirectory, Trained, Quantization, Path], None]
+Export = Callable[[RunDirectory, TrainedModel, Quantization, Path], None]
 """``write_ctranslate2`` of the room export, which this one does not import."""
 
 
@@ -35,8 +35,8 @@ def choose_engine(
 def load_torch_translator(
     run: RunDirectory, checkpoint: str, device: torch.device, precision: torch.dtype
 ) -> TorchTranslator:
-    """Load a trained run, or a model as it is shared; see ``load_trained``."""
-    trained = load_trained(run, checkpoint)
+    """Load a trained run, or a model as it is shared; see ``load_trained_model``."""
+    trained = load_trained_model(run, checkpoint)
     return TextTranslator(
         TorchEngine(trained.model.to(device), precision),
         trained.tokenizers,
@@ -69,7 +69,7 @@ def load_ctranslate2_translator(
     """
     if run.is_for_ctranslate2:
         return _load_exported(run, device, precision)
-    trained = load_trained(run, checkpoint)
+    trained = load_trained_model(run, checkpoint)
     quantization: Quantization = (
         "bfloat16" if choose_precision(precision, device) == torch.bfloat16 else "float32"
     )

@@ -34,9 +34,9 @@ from transformer_cli.report.examples import SEED, Example, choose, example, sent
 from transformer_cli.report.scoring import Score, all_scores
 from transformer_cli.report.settings import Setting, chosen_settings
 from transformer_cli.report.statistics import Statistics, corpus_statistics, length_chart
+from transformer_cli.runs.corpus_location import corpus_directory
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.environment import environment_of_training
-from transformer_cli.runs.found import corpus_directory
 from transformer_cli.runs.records import Record, read_records, validations
 from transformer_cli.text.lines import Progress
 

@@ -7,14 +7,11 @@ import torch
 from torch import Tensor
 
 from transformer_cli.errors import CheckpointError, RunError, UsageError
-from transformer_cli.runs.checkpoint import (
-    Checkpoint,
-    find_checkpoint,
-    list_checkpoints,
-    save_average,
-)
+from transformer_cli.runs.checkpoint import Checkpoint
+from transformer_cli.runs.checkpoint_directory import find_checkpoint, list_checkpoints
+from transformer_cli.runs.checkpoint_writer import save_average
 from transformer_cli.runs.directory import RunDirectory
-from transformer_cli.runs.inheritance import model_differences
+from transformer_cli.runs.initial_weights import model_differences
 from transformer_cli.text.tokenizer import fingerprint, have_same_tokenizers
 
 
@@ -86,7 +83,7 @@ def mean(checkpoints: Iterable[Checkpoint]) -> dict[str, Tensor]:
 
 def _newest(run: RunDirectory, last: int | None) -> list[Path]:
     run.load_config()  # or it is no run
-    run.check_not_shared()
+    run.check_not_hub_model()
     paths = list_checkpoints(run.checkpoints)
     if not paths:
         find_checkpoint(run.checkpoints, "last")  # raises, and tells what to do

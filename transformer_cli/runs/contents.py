@@ -1,4 +1,4 @@
-"""What this program writes into a run directory, by name; nothing else in it is deleted."""
+"""The names of all files that transformer-cli writes into a run directory; it deletes no other."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -13,6 +13,7 @@ CORPUS = "corpus.json"
 FILES = (CONFIG, CORPUS, "origins.json", "metrics.jsonl", "curves.png", "report.html")
 CHECKPOINT_FILES = ("model.safetensors", "optimizer.safetensors", "state.json", "manifest.json")
 CHECKPOINT_NAME = re.compile(r"step-(\d{8,})")
+REPLACEMENT_NAME = re.compile(rf"({CHECKPOINT_NAME.pattern}|average)-new")
 EVENT_FILE_NAME = re.compile(r"events\.out\.tfevents\.\d{10,}")
 
 _CHECKPOINTS = rf"((damaged-)?{CHECKPOINT_NAME.pattern}|average)(-new)?|trial"
@@ -26,38 +27,36 @@ _NAMES = {
 }
 DIRECTORIES = tuple(_NAMES)
 OWN = (*FILES, *DIRECTORIES)
-"""All that a run consists of."""
-PREVIOUS, MOVING = "previous", "previous-moving"
-"""Where a run is set aside; see replacing.py."""
+"""Everything that a run consists of."""
+PREVIOUS, MOVING, ASIDE_MARK = "previous", "previous-moving", ".set-aside"
+"""Where a run is set aside, and the file that marks it as such; see overwrite.py."""
 ALL = (MARK, LOCK, *OWN, PREVIOUS, MOVING)
-"""All that is written to."""
+"""Everything that is written."""
 WRITTEN_WHOLE = {
     "checkpoints": ("step-*", "average", "average-new", "trial"),
     "encoded": ("store.json", "batches.json"),
 }
-"""Patterns of what appears whole in a directory of the run, from under a temporary name."""
-# What a process leaves that dies before the mark is there, or before config.yaml in older versions.
+"""Patterns of what is written under a temporary name first, by directory."""
+# Left by a process that died before the mark was written, or config.yaml in older versions.
 _BEGINNING = re.compile(
     rf"{re.escape(LOCK)}|({re.escape(MARK)}|{re.escape(CONFIG)}){re.escape(TEMPORARY_MARK)}\d+"
 )
 
 
-def is_of_a_beginning(path: Path) -> bool:
-    """Whether a file is what a run has in its directory before it is known as one."""
+def is_leftover_of_start(path: Path) -> bool:
+    """Return whether a process that died before marking the run may have left this file."""
     return _BEGINNING.fullmatch(path.name) is not None
 
 
 def check_config_files(run: Path, files: Sequence[Path]) -> None:
-    """Make sure that none of the files that settings were read from is written over.
-
-    Only the run's own config.yaml may be, as this program has written it.
+    """Check that no configuration file would be overwritten but the run's own, unedited one.
 
     Args:
-        run: a run directory, to be written to.
-        files: the configuration, and those it builds on.
+        run: a run directory that will be written.
+        files: the configuration file and its bases.
 
     Raises:
-        ConfigError: one of them lies where the run is written.
+        ConfigError: one would be overwritten.
     """
     for file in files:
         path, directory = file.resolve(), run.resolve()
@@ -76,31 +75,31 @@ def check_config_files(run: Path, files: Sequence[Path]) -> None:
 
 
 def has_checkpoint(run: Path) -> bool:
-    """Whether there is a checkpoint, which appears whole, of any step."""
+    """Return whether there is a checkpoint of any step, perhaps one that replaces an older one."""
     directory = run / "checkpoints"
     return directory.is_dir() and any(
-        CHECKPOINT_NAME.fullmatch(path.name) for path in directory.iterdir()
+        CHECKPOINT_NAME.fullmatch(path.name.removesuffix("-new")) for path in directory.iterdir()
     )
 
 
 def check_no_foreign_files(run: Path, names: tuple[str, ...] = OWN) -> None:
-    """Make sure that what is to be deleted has nothing in it that this program does not write.
+    """Check that parts of a run hold only files that transformer-cli has written.
 
     Args:
         run: a run directory.
-        names: which parts of the run are to be deleted.
+        names: the parts of the run that will be deleted.
 
     Raises:
-        RunError: there is something else; the message names it.
+        RunError: there is another file.
     """
-    for path in foreign(run, names):
+    for path in find_foreign_files(run, names):
         raise RunError(
             f"{path}: was not written by transformer-cli, and would be deleted; move it elsewhere"
         )
 
 
-def foreign(run: Path, names: tuple[str, ...] = OWN) -> Iterator[Path]:
-    """What is in the places of these parts of a run and is not the run's."""
+def find_foreign_files(run: Path, names: tuple[str, ...] = OWN) -> Iterator[Path]:
+    """Yield the files in these parts of a run that transformer-cli has not written."""
     for name in names:
         path = run / name
         if name in FILES:

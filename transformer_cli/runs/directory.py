@@ -1,132 +1,115 @@
-"""What lies where in a run directory, and when it may be written to."""
+"""The paths of a run directory, and checks of what it holds."""
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from transformer_cli.config.differences import Difference, differences
-from transformer_cli.config.origins import Origins, dump_origins, load_origins, traced
-from transformer_cli.config.resuming import MAY_CHANGE
 from transformer_cli.config.schema import Config
-from transformer_cli.config.yaml import dump_config, load_config
-from transformer_cli.errors import ConfigError, RunError
-from transformer_cli.files import (
-    TEMPORARY_MARK,
-    remove_directory,
-    remove_leftovers,
-    write_text,
-)
-from transformer_cli.runs import contents, shared
-from transformer_cli.runs.mark import is_run, write_mark
-from transformer_cli.runs.replacing import set_aside
-
-_SHAPES_TOKENIZER = ("data.", "tokenizer.", "init")
-# Paths. What lies there may have been moved, with the whole checkout, say.
-_FILES = ("data.train.", "data.val.", "data.more", "init")
-_TOKENIZER_FILES = [
-    f"tokenizer.{side}{key}" for side in ("", "src_", "tgt_") for key in ("model", "file")
-]
+from transformer_cli.config.yaml import load_config
+from transformer_cli.errors import RunError
+from transformer_cli.files import remove_directory
+from transformer_cli.runs import contents, hub_model
+from transformer_cli.runs.mark import is_run
 
 
 @dataclass(frozen=True)
 class RunDirectory:
-    """The paths of one run; making one touches nothing."""
+    """The paths of one run; creating this object touches no file."""
 
     path: Path
 
     @property
     def config(self) -> Path:
-        """The resolved settings, as YAML."""
+        """Path of the resolved settings, as YAML."""
         return self.path / "config.yaml"
 
     @property
     def origins(self) -> Path:
-        """Where the settings come from; see config/origins.py."""
+        """Path of the settings' origins; see config/origins.py."""
         return self.path / "origins.json"
 
     @property
     def tokenizer(self) -> Path:
-        """The directory of the tokenizer's files."""
+        """Directory of the tokenizer's files."""
         return self.path / "tokenizer"
 
     @property
     def encoded(self) -> Path:
-        """The directory of the training text as token ids; see data/store.py."""
+        """Directory of the training text as token ids; see data/store.py."""
         return self.path / "encoded"
 
     @property
     def checkpoints(self) -> Path:
-        """The directory that holds one directory a checkpoint."""
+        """Directory with one directory per checkpoint."""
         return self.path / "checkpoints"
 
     @property
     def lock(self) -> Path:
-        """What a writing process holds on to; see ``locked``."""
+        """Path of the file that a writing process locks; see ``lock_run``."""
         return self.path / ".lock"
 
     @property
     def metrics(self) -> Path:
-        """What was measured while training, one JSON object a line."""
+        """Path of the training metrics, one JSON object per line."""
         return self.path / "metrics.jsonl"
 
     @property
     def tensorboard(self) -> Path:
-        """The directory of the same as event files of TensorBoard."""
+        """Directory of the metrics as TensorBoard event files."""
         return self.path / "tensorboard"
 
     @property
     def curves(self) -> Path:
-        """The same as a picture."""
+        """Path of the metrics as a picture."""
         return self.path / "curves.png"
 
     @property
     def report(self) -> Path:
-        """The page that ``report`` makes of the run."""
+        """Path of the page that ``report`` writes."""
         return self.path / "report.html"
 
     @property
-    def _own(self) -> tuple[Path, ...]:
-        """All that is written to under the lock, and the lock; a report is made without it."""
+    def locked_paths(self) -> tuple[Path, ...]:
+        """Paths that are written under the lock, and the lock; ``report`` needs none."""
         return tuple(self.path / name for name in contents.ALL if name != self.report.name)
 
     @property
-    def is_shared(self) -> bool:
-        """Whether it holds no run, but a model as it is shared; see shared.py."""
-        return not self.config.is_file() and (self.path / shared.CONFIG).is_file()
+    def is_hub_model(self) -> bool:
+        """Whether this is an exported Hugging Face Hub model; see hub_model.py."""
+        return not self.config.is_file() and (self.path / hub_model.CONFIG).is_file()
 
     @property
     def is_for_ctranslate2(self) -> bool:
-        """Whether it holds no run, but a model that was exported for CTranslate2."""
+        """Whether this is a model exported for CTranslate2."""
         return (self.path / "model.bin").is_file()
 
-    def check_not_shared(self) -> None:
-        """Make sure that this is a run, with checkpoints, and no model as it is shared.
+    def check_not_hub_model(self) -> None:
+        """Check that this is not an exported Hub model, which has no checkpoints.
 
         Raises:
             RunError: it is one.
         """
-        if self.is_shared:
+        if self.is_hub_model:
             raise RunError(
                 f"{self.path}: is an exported model, which has no checkpoints and is not trained "
                 "on; name a run, or begin one from this model with init"
             )
 
     def load_config(self) -> Config:
-        """The run's settings, or a shared model's.
+        """Return the settings of the run or the Hub model.
 
         Raises:
-            RunError: this is neither.
+            RunError: it is neither.
         """
-        from transformer_cli.runs.lock import put_back
+        from transformer_cli.runs.lock import restore_previous
 
-        put_back(self)
+        restore_previous(self)
         if self.is_for_ctranslate2:
             raise RunError(
                 f"{self.path}: is exported for CTranslate2, whose models nothing but translate "
                 "reads, with --engine ctranslate2; name the run that it was made of"
             )
-        if self.is_shared:
-            return shared.read_description(self.path)[1]
+        if self.is_hub_model:
+            return hub_model.read_hub_config(self.path)[1]
         if not self.path.exists():
             raise RunError(
                 f"{self.path}: not a run directory, there is nothing of that name; "
@@ -139,69 +122,17 @@ class RunDirectory:
             )
         return load_config(self.config)
 
-    def prepare(
-        self, config: Config, overwrite: bool = False, origins: Origins | None = None
-    ) -> None:
-        """Make the directory ready for ``config``, keeping what an earlier session left.
-
-        Args:
-            config: the settings to run with.
-            overwrite: start anew; what the directory holds of an earlier run is set aside. See
-                replacing.py for what then becomes of it.
-            origins: where the settings come from, if that is to be kept.
-
-        Raises:
-            RunError: it cannot be written, or holds something else.
-            ConfigError: it holds a run whose settings differ in a way that cannot go on.
-        """
-        try:
-            self._prepare(config, overwrite, origins or {})
-        except OSError as error:
-            named = Path(error.filename or self.path)
-            where = named if named.is_relative_to(self.path) else self.path
-            raise RunError(f"{where}: cannot be written: {error.strerror or error}") from error
-
-    def _prepare(self, config: Config, overwrite: bool, origins: Origins) -> None:
-        self.check_is_run_or_empty()
-        # The lock is ours: what a process left in our files' places is a dead one's.
-        if self.path.is_dir():
-            ours = [path.name for path in self._own]
-            remove_leftovers(self.path, ours, [self.report.name])
-        for name, patterns in contents.WRITTEN_WHOLE.items():
-            if (self.path / name).is_dir():
-                remove_leftovers(self.path / name, patterns, ())
-        # Before they go: a run may be started anew from its own config.yaml.
-        origins = traced(origins, self.config, load_origins(self.origins))
-        is_begun = self.config.is_file() and not overwrite
-        is_of_other_text = is_begun and self.check_resumable(config)
-        # The mark comes first, and stays: by it the directory is known as a run, whenever the
-        # process dies.
-        self.path.mkdir(parents=True, exist_ok=True)
-        write_mark(self.path)
-        if overwrite:
-            set_aside(self.path)
-        elif is_of_other_text:
-            self.forget_text()
-        text = dump_config(config)
-        if not self.config.is_file() or self.config.read_bytes() != text.encode():
-            write_text(self.config, text)
-        # Those of the settings as they first were are kept, whatever file says the same now.
-        if origins and not load_origins(self.origins):
-            write_text(self.origins, dump_origins(origins, text))
-        self.checkpoints.mkdir(exist_ok=True)
-        _check_writable(self.checkpoints)
-
     def check_is_run_or_empty(self) -> None:
-        """Make sure that nothing but a run, or nothing at all, is in the directory.
+        """Check that the directory holds a run or nothing.
 
-        Links are refused where a run is written to: a run from elsewhere could have its writer
-        change any file.
+        Symbolic links are refused where a run is written: a foreign run could make us change any
+        file.
 
         Raises:
-            RunError: there are files that are not a run's, or lie elsewhere.
+            RunError: it holds other files, or links.
         """
-        self.check_not_shared()
-        for path in self._own:
+        self.check_not_hub_model()
+        for path in self.locked_paths:
             if path.is_symlink():
                 raise RunError(
                     f"{path}: is a link, and what is written there would be written elsewhere; "
@@ -210,87 +141,31 @@ class RunDirectory:
         if not self.path.is_dir() or is_run(self.path):
             return
         for path in sorted(self.path.iterdir()):
-            if not contents.is_of_a_beginning(path):
+            if not contents.is_leftover_of_start(path):
                 raise RunError(
                     f"{self.path}: holds files but no run ({path.name}, and no {contents.MARK} of "
                     "transformer-cli's); choose another directory with --run-dir"
                 )
 
     def check_no_foreign_files(self) -> None:
-        """Make sure that the run can be replaced: that all there is in its directories is its own.
+        """Check that the run's directories hold only files that transformer-cli has written.
 
         Raises:
-            RunError: something is not.
+            RunError: they hold others.
         """
         contents.check_no_foreign_files(self.path)
 
-    def forget_text(self) -> None:
-        """Remove what was made of the training text: tokenizers, and the text in their tokens."""
+    def remove_data(self) -> None:
+        """Remove the prepared data: tokenizers and encoded text."""
         for directory in (self.tokenizer, self.encoded):
-            self.forget(directory)
+            self.remove(directory)
 
-    def forget(self, directory: Path) -> None:
-        """Remove one of the run's directories, if it is there.
+    def remove(self, directory: Path) -> None:
+        """Remove one of the run's directories, if it exists.
 
         Raises:
-            RunError: something in it is not the run's.
+            RunError: it holds files that transformer-cli has not written.
         """
         if directory.is_dir():
             contents.check_no_foreign_files(self.path, (directory.name,))
             remove_directory(directory)
-
-    def check_resumable(self, config: Config) -> bool:
-        """Make sure that the run that is there can go on with ``config``; nothing is written.
-
-        Returns:
-            Whether what was made of the training text is of other settings, and to be made again.
-
-        Raises:
-            ConfigError: it cannot.
-        """
-        # torch is imported with it
-        from transformer_cli.runs.checkpoint import list_checkpoints, tells_batches
-
-        # What `accumulate` makes of a step is looked at when training goes on.
-        told = tells_batches(self.checkpoints)
-        may_change = tuple(key for key in MAY_CHANGE if told or key != "training.accumulate")
-        changed = [
-            difference
-            for difference in differences(self.load_config(), config)
-            if not difference.key.startswith(may_change)
-        ]
-        if not list_checkpoints(self.checkpoints):
-            # Nothing is trained yet, and a tokenizer is made again in seconds.
-            return any(difference.key.startswith(_SHAPES_TOKENIZER) for difference in changed)
-        if changed := [each for each in changed if not _has_only_moved(each)]:
-            listed = "; ".join(map(str, changed))
-            raise ConfigError(
-                f"{self.path}: trained with other settings ({listed}); "
-                "go on with the old ones, choose another --run-dir, or start anew with --overwrite"
-            )
-        return False
-
-
-def _has_only_moved(difference: Difference) -> bool:
-    """Whether files have another path than before because nothing is left in the old place."""
-    if not (difference.key.startswith(_FILES) or difference.key in _TOKENIZER_FILES):
-        return False
-    old, new = _paths(difference.old), _paths(difference.new)
-    return 0 < len(old) == len(new) and not any(Path(path).exists() for path in old)
-
-
-def _paths(value: object) -> list[str]:
-    if isinstance(value, list):  # of pairs of files
-        return [path for pair in value for path in pair.values()]
-    return [value] if isinstance(value, str) else []
-
-
-def _check_writable(directory: Path) -> None:
-    # Permissions alone do not tell: root has them on a disk that is mounted read-only.
-    trial = directory / f"trial{TEMPORARY_MARK}{os.getpid()}"
-    try:
-        trial.mkdir()
-        trial.rmdir()
-    except OSError as error:
-        error.filename = str(directory)
-        raise

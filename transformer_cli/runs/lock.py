@@ -1,4 +1,4 @@
-"""One writer a run directory."""
+"""Lock a run directory for one writer."""
 
 import fcntl
 import os
@@ -9,45 +9,43 @@ from contextlib import contextmanager
 from typing import TextIO
 
 from transformer_cli.errors import RunError, RunInUseError
-from transformer_cli.files import naming
+from transformer_cli.files import name_path_in_error
 from transformer_cli.runs.contents import PREVIOUS
 from transformer_cli.runs.directory import RunDirectory
-from transformer_cli.runs.replacing import is_replacing, settle
+from transformer_cli.runs.overwrite import finish_overwriting, is_overwriting
 
-# Longer than anybody asks for, and shorter than anybody trains.
-_ASKING_SECONDS = 0.2
+# Longer than a check holds the lock, and shorter than any training.
+_RETRY_SECONDS = 0.2
 
 
 def check_unlocked(run: RunDirectory) -> None:
-    """Make sure, before long work and without writing, that nobody else writes to ``run``.
+    """Check, before long work and without writing, that no other process writes to ``run``.
 
-    This needs no torch, so that whoever starts a second training is told at once. In a training of
-    several processes only the one that will lock the directory may ask.
+    This does not import torch, so that a second training fails at once. Of several ranks only the
+    main process, which will lock the directory, may call it.
 
     Raises:
-        RunError: another process has the lock, or the directory holds something else.
+        RunError: another process holds the lock, or the directory holds something else.
     """
     run.check_is_run_or_empty()
     try:
         file = run.lock.open(encoding="utf-8")
     except OSError:
-        return  # there is no lock yet; whether there can be one is for ``locked`` to find out
+        return  # there is no lock yet; ``lock_run`` reports if there cannot be one
     with file:
         _lock(run, file, fcntl.LOCK_SH)
 
 
 @contextmanager
-def locked(run: RunDirectory) -> Iterator[bool]:
-    """Keep other processes from writing to ``run`` while the block runs.
+def lock_run(run: RunDirectory) -> Iterator[bool]:
+    """Lock ``run`` while the block runs; yield whether a previous run was restored.
 
-    Gives whether an earlier run was put back, whose replacement has been killed.
-
-    The operating system gives the lock back however the process ends; the file that it hangs on
-    stays, and says who had it last.
+    The operating system releases the lock however the process ends. The lock file stays, and names
+    the last holder.
 
     Raises:
-        RunError: another process has the lock, or the directory holds something else or cannot be
-            written.
+        RunError: another process holds the lock, or the directory holds something else or cannot
+            be written.
     """
     run.check_is_run_or_empty()
     try:
@@ -57,27 +55,27 @@ def locked(run: RunDirectory) -> Iterator[bool]:
         raise RunError(f"{run.path}: cannot be written: {error.strerror}") from error
     with file:
         _lock(run, file, fcntl.LOCK_EX)
-        with naming(run.lock):
-            # Unbuffered: what a full disk does not take is not tried again when the file is closed.
+        with name_path_in_error(run.lock):
+            # Unbuffered: a failed write to a full disk is not repeated when the file is closed.
             os.ftruncate(file.fileno(), 0)
             os.write(file.fileno(), f"process {os.getpid()} on {socket.gethostname()}\n".encode())
-        yield settle(run.path)
+        yield finish_overwriting(run.path)
 
 
-def put_back(run: RunDirectory) -> bool:
-    """Put an earlier run back in its place if a training was to replace it and was killed.
+def restore_previous(run: RunDirectory) -> bool:
+    """Restore the previous run if a training that was overwriting it was killed.
 
     Returns:
-        Whether it was put back; not where that training still goes on.
+        Whether it was restored; not while that training still runs.
 
     Raises:
-        RunError: it cannot be.
+        RunError: it cannot be restored.
     """
-    if not is_replacing(run.path):
+    if not is_overwriting(run.path):
         return False
     try:
-        with locked(run) as is_back:
-            return is_back
+        with lock_run(run) as was_restored:
+            return was_restored
     except RunInUseError:
         return False
     except RunError as error:
@@ -92,7 +90,7 @@ def _lock(run: RunDirectory, file: TextIO, kind: int) -> None:
         try:
             fcntl.flock(file, kind | fcntl.LOCK_NB)
         except BlockingIOError:
-            time.sleep(_ASKING_SECONDS)  # it may have been somebody who only asked
+            time.sleep(_RETRY_SECONDS)  # it may have been held by a check
             fcntl.flock(file, kind | fcntl.LOCK_NB)
     except BlockingIOError:
         file.seek(0)
@@ -102,5 +100,5 @@ def _lock(run: RunDirectory, file: TextIO, kind: int) -> None:
         ) from None
     except OSError as error:
         raise RunError(
-            f"{run.path}: cannot be locked: {error.strerror}; choose a --run-dir on a local disk"
+            f"{run.path}: cannot be lock_run: {error.strerror}; choose a --run-dir on a local disk"
         ) from error

@@ -1,4 +1,4 @@
-"""The run's curves as one picture."""
+"""Draw the training curves."""
 
 import logging
 import math
@@ -14,7 +14,7 @@ from transformer_cli.runs.records import read_records
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Okabe and Ito's, which people who see few colours can tell apart.
+# Okabe and Ito's palette, which colour-blind people can tell apart.
 _BLUE, _ORANGE, _GREEN = "#0072B2", "#D55E00", "#009E73"
 
 Records = Sequence[Mapping[str, Any]]
@@ -23,65 +23,65 @@ Records = Sequence[Mapping[str, Any]]
 def draw_curves(metrics: Path, picture: Path, title: str, lowercased: bool = False) -> None:
     """Draw loss, perplexity, BLEU and learning rate over the steps, and mark the best step.
 
-    The picture is a function of records and arguments alone; without records there is none.
+    The picture depends on the records and arguments only; without records none is drawn.
 
     Args:
         metrics: metrics.jsonl.
-        picture: the PNG file to make.
-        title: what stands above it.
-        lowercased: whether the model is judged without regard to case.
+        picture: the PNG file to write.
+        title: the picture's title.
+        lowercased: whether the model is judged by lowercased BLEU.
 
     Raises:
         OSError: it cannot be written.
-        Exception: whatever else may keep matplotlib from drawing.
+        Exception: matplotlib cannot draw.
     """
     records = [record for record in read_records(metrics) if record["kind"] != KIND]
     if not records:
         return
-    # It tells of caches and fonts, which nobody has asked for.
+    # It logs caches and fonts.
     logging.getLogger("matplotlib").setLevel(logging.CRITICAL)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        # Takes a second: not before there is something to draw.
+        # Takes a second to import.
         import matplotlib
         from matplotlib.figure import Figure
 
-        # A user's own settings may ask for what is not installed, LaTeX, say.
+        # The user's matplotlibrc may need what is not installed, such as LaTeX.
         with matplotlib.rc_context(dict(matplotlib.rcParamsDefault)):
             figure = Figure(figsize=(10, 6.4), dpi=110)
             figure.subplots_adjust(0.065, 0.085, 0.985, 0.88, wspace=0.18, hspace=0.3)
             figure.suptitle(title, x=0.065, y=0.975, ha="left", size=13, parse_math=False)
-            _fill(list(figure.subplots(2, 2, sharex=True).flat), records, lowercased)
+            _plot_panels(list(figure.subplots(2, 2, sharex=True).flat), records, lowercased)
             with whole_file(picture) as temporary, temporary.open("wb") as file:
                 figure.savefig(file, format="png", metadata={"Software": None})
 
 
-def _fill(panels: Sequence["Axes"], records: Records, lowercased: bool) -> None:
+def _plot_panels(panels: Sequence["Axes"], records: Records, lowercased: bool) -> None:
     train, validation = (
         [each for each in records if each["kind"] == kind] for kind in ("train", "validation")
     )
     best = max((each["step"] for each in validation if each.get("best")), default=None)
     loss, perplexity, bleu, rate = panels
-    _line(loss, train, "loss", "training: what is minimised", _BLUE)
-    _line(loss, validation, "loss", "validation", _ORANGE, best)
-    _line(perplexity, train, "perplexity", "training", _BLUE)
-    _line(perplexity, validation, "perplexity", "validation", _ORANGE, best)
-    _line(bleu, validation, "bleu_lc" if lowercased else "bleu", "validation", _ORANGE, best)
-    _line(rate, train, "learning_rate", "", _GREEN)
+    _plot_curve(loss, train, "loss", "training: what is minimised", _BLUE)
+    _plot_curve(loss, validation, "loss", "validation", _ORANGE, best)
+    _plot_curve(perplexity, train, "perplexity", "training", _BLUE)
+    _plot_curve(perplexity, validation, "perplexity", "validation", _ORANGE, best)
+    _plot_curve(bleu, validation, "bleu_lc" if lowercased else "bleu", "validation", _ORANGE, best)
+    _plot_curve(rate, train, "learning_rate", "", _GREEN)
     if any(math.isfinite(each["perplexity"]) for each in records):
         perplexity.set_yscale("log")
     names = ("loss", "perplexity", "BLEU, lowercased" if lowercased else "BLEU", "learning rate")
     for axes, name in zip(panels, names, strict=True):
         if best is not None:
             axes.axvline(best, color="#888888", linewidth=0.8, linestyle=":")
-        _dress(axes, name, records[-1]["step"])
+        _format_axes(axes, name, records[-1]["step"])
     perplexity.yaxis.set_major_formatter("{x:,g}")
     for axes in (bleu, rate):
         axes.set_ylim(bottom=0)
         axes.set_xlabel("step")
 
 
-def _line(
+def _plot_curve(
     axes: "Axes",
     records: Records,
     key: str,
@@ -89,7 +89,7 @@ def _line(
     colour: str,
     best: int | None = None,
 ) -> None:
-    """One curve; at the best step it has a ring, and the legend says how much it is there."""
+    """Plot one curve, with a ring at the best step and its value in the legend."""
     values = {each["step"]: each[key] for each in records if math.isfinite(each[key])}
     if best is not None and best in values:
         label = f"{label} (best, step {best:,}: {values[best]:.2f})"
@@ -106,8 +106,7 @@ def _line(
     )
 
 
-def _dress(axes: "Axes", name: str, last_step: int) -> None:
-    """Title, legend, a light grid."""
+def _format_axes(axes: "Axes", name: str, last_step: int) -> None:
     axes.set_title(name, loc="left", size=11, weight="bold")
     axes.set_xlim(0, last_step * 1.02)
     axes.grid(color="#dddddd", linewidth=0.6)

@@ -1,7 +1,8 @@
-"""What metrics.jsonl says, once more as an event file of TensorBoard."""
+"""The training metrics as a TensorBoard event file."""
 
 import io
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,48 +15,54 @@ if TYPE_CHECKING:
     from tensorboard.compat.proto.event_pb2 import Event
 
 _PREFIX = "events.out.tfevents."
-# A record's kind, place and time stand elsewhere in an event; the others make no curve.
+# Keys that are stored elsewhere in an event, or are not plotted.
 _NO_CURVES = frozenset({"kind", "step", "seconds", "epoch", "best", "tgt_tokens"})
 
 
+@dataclass(frozen=True)
 class EventLog:
-    """An event file with all records so far, to which new ones are appended.
+    """Appends to an event file.
 
-    It is made anew by each session, so that it has neither more nor less than metrics.jsonl, and
-    nothing twice. Each point is put where it would stand in time if the run had been trained in
-    one go: what TensorBoard shows as relative time is time spent training.
-
-    Args:
-        directory: for event files alone; a run's older ones in it are removed.
-        metrics: metrics.jsonl, as it is when the session opens.
-        began: when the training began, less all pauses, in seconds since 1970.
-
-    Raises:
-        RunError, OSError: it cannot be written.
+    Each session writes a new file with all records of metrics.jsonl. Wall times leave out pauses
+    between sessions, so that TensorBoard's relative time is the time spent training.
     """
 
-    def __init__(self, directory: Path, metrics: Path, began: float) -> None:
-        self._began = began
-        # Names rise with time, so that a TensorBoard that is watching goes on to the new one.
-        self.path = directory / f"{_PREFIX}{int(began):010d}"
+    path: Path
+    start_time: float
+    """When the training began, less all pauses, in seconds since 1970."""
+
+    @classmethod
+    def open(cls, directory: Path, metrics: Path, start_time: float) -> "EventLog":
+        """Replace the run's event files by one with all records so far.
+
+        Args:
+            directory: the directory of event files.
+            metrics: metrics.jsonl.
+            start_time: when the training began, less all pauses, in seconds since 1970.
+
+        Raises:
+            RunError, OSError: it cannot be written.
+        """
+        # A running TensorBoard continues with the file whose name sorts last.
+        log = cls(directory / f"{_PREFIX}{int(start_time):010d}", start_time)
         directory.mkdir(exist_ok=True)
         for older in directory.iterdir():
             if EVENT_FILE_NAME.fullmatch(older.name):
                 older.unlink()
-        self.path.touch(exist_ok=False)  # what somebody links to there is not written to
-        events = [_opening(began), *map(self._event, read_records(metrics))]
-        self._write(events)
+        log.path.touch(exist_ok=False)  # never write through a link
+        log._write([_version_event(start_time), *map(log._to_event, read_records(metrics))])
+        return log
 
     def append(self, record: Mapping[str, Any]) -> None:
         """Write one record.
 
         Raises:
-            RunError: it cannot be written; half of it may be.
+            RunError: it cannot be written completely.
         """
-        self._write([self._event(record)])
+        self._write([self._to_event(record)])
 
     def _write(self, events: "Iterable[Event | None]") -> None:
-        # With torch there, it takes a quarter of a second.
+        # Takes a quarter of a second to import.
         from tensorboard.summary.writer.record_writer import RecordWriter
 
         data = io.BytesIO()
@@ -69,11 +76,11 @@ class EventLog:
         except OSError as error:
             raise RunError(
                 f"{self.path}: cannot be written: {error.strerror}; mend that, and the same "
-                "command goes on from the last checkpoint"
+                "command resumes from the last checkpoint"
             ) from error
 
-    def _event(self, record: Mapping[str, Any]) -> "Event | None":
-        """A record's numbers; None, if it has none for a curve."""
+    def _to_event(self, record: Mapping[str, Any]) -> "Event | None":
+        """Convert a record; return None if it has nothing to plot."""
         if record.get("kind") == KIND:
             return None
         from tensorboard.compat.proto.event_pb2 import Event
@@ -86,7 +93,7 @@ class EventLog:
                 if key not in _NO_CURVES
             ]
             return Event(
-                wall_time=self._began + record["seconds"],
+                wall_time=self.start_time + record["seconds"],
                 step=record["step"],
                 summary=Summary(value=values),
             )
@@ -94,8 +101,8 @@ class EventLog:
             return None
 
 
-def _opening(began: float) -> "Event":
-    """What a file starts with: its format."""
+def _version_event(start_time: float) -> "Event":
+    """Return the first event of a file, which names its format."""
     from tensorboard.compat.proto.event_pb2 import Event
 
-    return Event(wall_time=began, file_version="brain.Event:2")
+    return Event(wall_time=start_time, file_version="brain.Event:2")

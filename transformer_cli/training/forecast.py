@@ -1,4 +1,4 @@
-"""How long a training will take and how much memory, told from a few steps on trial."""
+"""Forecast a training's duration and memory from a few trial steps."""
 
 import resource
 import sys
@@ -15,39 +15,38 @@ from transformer_cli.text.vocabulary import PAD_ID
 from transformer_cli.training.trainer import Trainer
 
 PROBED = 5
-"""Most batches that are tried."""
+"""Maximum number of trial batches."""
 WORTHWHILE = 20 * PROBED
-"""Fewer batches than this are trained on about as soon as their time is told."""
+"""With fewer batches than this, a forecast takes about as long as training."""
 _ENOUGH_SECONDS = 8.0
-"""No further batch is tried after that."""
+"""Time after which no further batch is tried."""
 _LOADED = 0.75
-"""Who computes less than this part of the time has company; alone it is over 0.85."""
+"""The machine is loaded if a thread's share of CPU time is below this; else it is over 0.85."""
 
 
 @dataclass(frozen=True)
 class Forecast:
-    """What the steps that are left will take, in all likelihood."""
+    """Expected cost of the steps that are left."""
 
     seconds: float
-    """Of training at the present load; of validations and checkpoints, nothing is known yet."""
+    """Training time at the present load, without validations and checkpoints."""
     idle_seconds: float
-    """The same on an idle machine; ``seconds``, where nothing else is computing."""
+    """The same on an idle machine; equals ``seconds`` if the machine is idle now."""
     memory: int
-    """Bytes: on a GPU what its tensors take, elsewhere what the process takes."""
+    """Bytes: peak of the tensors on a GPU, else of the process."""
 
 
 def forecast(trainer: Trainer, sample: EpochSample) -> Forecast | None:
-    """Try a few batches on a copy of the weights, of which nothing remains.
+    """Forecast from a few trial batches, on a copy of the trainer.
 
-    Where several ranks train, each tries by itself: what they have to tell each other in a step
-    is not in the forecast.
+    Each rank tries by itself, so communication is not in the forecast.
 
     Args:
-        trainer: where training stands; nothing of it changes, nor do random draws to come.
-        sample: of its batches, the largest one first.
+        trainer: neither it nor the random state changes.
+        sample: a sample of its batches, the largest one first.
 
     Returns:
-        None, if a batch did not fit into memory or made no finite gradient.
+        The forecast; None if a batch does not fit into memory or its gradient is not finite.
     """
     on_gpu = trainer.device.type == "cuda"
     with torch.random.fork_rng(devices=[trainer.device] if on_gpu else []):
@@ -68,55 +67,54 @@ def _forecast(trainer: Trainer, sample: EpochSample) -> Forecast:
     began = time.monotonic()
     if trainer.device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(trainer.device)
-    held = _allocated(trainer.device)
-    spare = trainer.spare()
+    allocated = _allocated_memory(trainer.device)
+    trial = trainer.copy_for_trial()
     largest = next(sample.batches)
-    # The first step makes what later ones use again, such as Adam's moments.
-    _times_of(spare, _first_pair(largest))
-    measured = [(_padded(largest), _times_of(spare, largest))]
-    memory = _peak_memory(trainer.device) - held
-    # With hardly anything to learn from, a step is what all steps do once.
-    once = _times_of(spare, _first_pair(largest)).passed
-    typical: list[tuple[int, _Times]] = []
+    # The first step allocates what later ones reuse, such as Adam's moments.
+    _time_step(trial, _first_pair(largest))
+    measured = [(_padded_tokens(largest), _time_step(trial, largest))]
+    memory = _peak_memory(trainer.device) - allocated
+    # A step on one pair takes the time that does not depend on the batch size.
+    overhead = _time_step(trial, _first_pair(largest)).wall
+    typical: list[tuple[int, _StepTimes]] = []
     while time.monotonic() - began < _ENOUGH_SECONDS:
         started = time.monotonic()
         batch = next(sample.batches, None)
         if batch is None:
             break
         made = time.monotonic() - started
-        step = _times_of(spare, batch)
-        typical.append((_padded(batch), _Times(made + step.passed, made + step.computing)))
+        step = _time_step(trial, batch)
+        typical.append((_padded_tokens(batch), _StepTimes(made + step.wall, made + step.cpu)))
     measured = typical or measured
     tokens = sum(padded for padded, _ in measured)
-    seconds = sum(times.passed for _, times in measured)
-    a_token = max(0.0, seconds - len(measured) * once) / tokens
-    tokens_a_step = sum(sample.padded_tokens) / (trainer.ranks.size * trainer.steps_per_epoch)
+    seconds = sum(times.wall for _, times in measured)
+    per_token = max(0.0, seconds - len(measured) * overhead) / tokens
+    tokens_per_step = sum(sample.padded_tokens) / (trainer.ranks.size * trainer.steps_per_epoch)
     steps_left = trainer.total_steps - trainer.step
-    at_this_load = steps_left * (once + tokens_a_step * a_token)
-    computing = sum(times.computing for _, times in measured) / seconds
-    alone = at_this_load * (computing if computing < _LOADED else 1.0)
+    at_this_load = steps_left * (overhead + tokens_per_step * per_token)
+    cpu_share = sum(times.cpu for _, times in measured) / seconds
+    alone = at_this_load * (cpu_share if cpu_share < _LOADED else 1.0)
     return Forecast(at_this_load, alone, memory)
 
 
-class _Times(NamedTuple):
-    """Seconds of a step."""
+class _StepTimes(NamedTuple):
+    """Seconds of a step: wall time, and CPU time of this thread."""
 
-    passed: float
-    computing: float
-    """That this thread was running, and not waiting for a core, or for threads that did."""
+    wall: float
+    cpu: float
 
 
-def _times_of(spare: Trainer, batch: Batch) -> _Times:
+def _time_step(trial: Trainer, batch: Batch) -> _StepTimes:
     started, computed = time.monotonic(), time.thread_time()
-    spare.try_step([batch])
-    on_gpu = spare.device.type == "cuda"
+    trial.try_step([batch])
+    on_gpu = trial.device.type == "cuda"
     if on_gpu:
-        torch.cuda.synchronize(spare.device)
-    passed = time.monotonic() - started
-    return _Times(passed, passed if on_gpu else time.thread_time() - computed)
+        torch.cuda.synchronize(trial.device)
+    wall = time.monotonic() - started
+    return _StepTimes(wall, wall if on_gpu else time.thread_time() - computed)
 
 
-def _padded(batch: Batch) -> int:
+def _padded_tokens(batch: Batch) -> int:
     return batch.src.numel() + batch.tgt_in.numel()
 
 
@@ -125,13 +123,11 @@ def _first_pair(batch: Batch) -> Batch:
     return Batch(src, tgt_in, tgt_out, int((tgt_out != PAD_ID).sum()))
 
 
-def _allocated(device: torch.device) -> int:
-    """Bytes of what the trainer itself holds, and of which its spare holds another one."""
+def _allocated_memory(device: torch.device) -> int:
     return torch.cuda.memory_allocated(device) if device.type == "cuda" else 0
 
 
 def _peak_memory(device: torch.device) -> int:
-    """Most bytes that have been in use at a time."""
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

@@ -39,7 +39,7 @@ class Gradients:
         ranks: Ranks,
     ) -> None:
         self.chunks = 1
-        """How many chunks of rows each batch is split into, for want of memory."""
+        """Number of chunks that each batch is split into to fit into memory."""
         self._model = model
         self._precision = precision
         self._seed = seed

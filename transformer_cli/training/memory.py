@@ -1,4 +1,4 @@
-"""What a training holds in memory at the least, against the memory that there is."""
+"""Compare the memory that a training needs at least with the memory of the device."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,32 +12,32 @@ from transformer_cli.errors import ConfigError
 from transformer_cli.model.transformer import Transformer, count_parameters
 from transformer_cli.ranks import Ranks
 from transformer_cli.text.vocabulary import PAD_ID, SPECIALS
-from transformer_cli.training.summary import size
 from transformer_cli.training.trainer import Trainer
+from transformer_cli.training.units import size
 
 _FLOAT = 4
 SMALLEST = (len(SPECIALS), len(SPECIALS))
-"""Sizes of vocabularies, while those of the text are not known."""
+"""The smallest vocabulary sizes, while the real ones are unknown."""
 
 
 def check_memory(
     config: Config, sizes: tuple[int, int], device: torch.device, ranks: Ranks
 ) -> None:
-    """Make sure that a training's weights and what belongs to them can be held at all.
+    """Check that weights, gradients and optimizer state fit into memory.
 
-    Activations are not counted: a batch that does not fit is worked off in parts.
+    Activations are not counted: a batch that does not fit is split into chunks.
 
     Args:
         config: the experiment's settings.
-        sizes: of the vocabularies.
+        sizes: vocabulary sizes of source and target.
         device: where to train.
-        ranks: who trains; on a CPU, those of one machine share its memory.
+        ranks: the processes; on a CPU, those of one machine share its memory.
 
     Raises:
-        ConfigError: they take more than the device has.
+        ConfigError: they do not.
     """
     weights = count_weights(config, sizes)
-    sharing = ranks.size // ranks.machines if device.type == "cpu" else 1
+    sharing = _processes_sharing(device, ranks)
     needed, there = sharing * bytes_held(config, weights), memory_of(device)
     if needed > there:
         average = " and an average" if config.training.average_decay is not None else ""
@@ -51,21 +51,29 @@ def check_memory(
 
 
 def bytes_held(config: Config, weights: int) -> int:
-    """Bytes of weights, gradients and Adam's two moments, and of the weights' average."""
+    """Return the bytes of weights, gradients, Adam's moments and the EMA, if there is one."""
     return (5 if config.training.average_decay is not None else 4) * _FLOAT * weights
 
 
 def trial_fits(trainer: Trainer, config: Config) -> bool:
-    """Whether there is memory for a forecast, which needs a whole trainer beside this one."""
+    """Return whether a forecast's copy of the trainer fits into memory beside it."""
     weights = count_parameters(trainer.model)
     copies = 1 if trainer.eval_model is trainer.model else 2
     moments = 2 if trainer.step else 0
     held = (copies + moments) * _FLOAT * weights
-    return held + bytes_held(config, weights) <= memory_of(trainer.device)
+    needed = _processes_sharing(trainer.device, trainer.ranks) * (
+        held + bytes_held(config, weights)
+    )
+    return needed <= memory_of(trainer.device)
+
+
+def _processes_sharing(device: torch.device, ranks: Ranks) -> int:
+    """Return how many processes share the device's memory: on a CPU, those of one machine."""
+    return ranks.size // ranks.machines if device.type == "cpu" else 1
 
 
 def count_weights(config: Config, sizes: tuple[int, int]) -> int:
-    """How many weights the model has, in a moment and without making them, however many."""
+    """Count the model's weights without allocating them."""
     model = config.model
     one_layer = {"num_encoder_layers": 1, "num_decoder_layers": 1}
     with torch.device("meta"):
@@ -80,7 +88,7 @@ def count_weights(config: Config, sizes: tuple[int, int]) -> int:
 
 
 def memory_of(device: torch.device) -> int:
-    """Bytes of memory that there are for a process: a GPU's, or the machine's or its cgroup's."""
+    """Return the bytes of memory of a GPU, or of the machine or the process' cgroup."""
     if device.type == "cuda":
         return torch.cuda.mem_get_info(device)[1]
     return min(psutil.virtual_memory().total, *cgroup_limits())
@@ -89,12 +97,11 @@ def memory_of(device: torch.device) -> int:
 def cgroup_limits(
     own: Path = Path("/proc/self/cgroup"), root: Path = Path("/sys/fs/cgroup")
 ) -> Iterator[int]:
-    """The limits on memory that hold for this process' control group, versions 2 and 1.
+    """Yield the memory limits of this process' cgroups, versions 2 and 1.
 
     Args:
-        own: says which groups it is in.
-        root: where groups are described. A container may see its own group there, under the name
-            of the root.
+        own: lists the process' cgroups.
+        root: where cgroups are mounted. A container may see its own cgroup as the root.
     """
     lines = own.read_text().splitlines() if own.is_file() else []
     for number, controllers, path in (line.split(":", 2) for line in lines):

@@ -1,4 +1,4 @@
-"""The run's measurements: one JSON object a line, and the sums they are made from."""
+"""The training metrics: metrics.jsonl, and the sums its training records are computed from."""
 
 import json
 import math
@@ -8,35 +8,43 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from transformer_cli.errors import RunError
 from transformer_cli.files import write_text
 from transformer_cli.ranks import Ranks
+from transformer_cli.training.loss import Losses
 from transformer_cli.training.trainer import StepResult
 
+# The keys of ``Losses`` in state.json.
+_KEYS = ("smoothed", "unsmoothed")
 
+
+@dataclass(frozen=True)
 class MetricsLog:
-    """Appends to ``metrics.jsonl``; on resuming, forgets what was measured after the checkpoint.
+    """Appends to metrics.jsonl."""
 
-    Args:
-        path: the file, made if it is missing.
-        last_step: records of later steps are dropped: they will be measured again.
-        validated: whether that step's validation is done; otherwise its record is dropped, too.
-    """
+    path: Path
 
-    def __init__(self, path: Path, last_step: int, validated: bool = True) -> None:
-        self.path = path
+    @classmethod
+    def open(cls, path: Path, last_step: int, is_validated: bool = True) -> "MetricsLog":
+        """Open the file; drop records of steps after the checkpoint, which will be repeated.
+
+        Args:
+            path: the file, created if it is missing.
+            last_step: the checkpoint's step.
+            is_validated: whether that step's validation is done; else its record is dropped, too.
+        """
         text = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
-        last = (last_step, "validation" if validated else "train")
-        kept = [line for line in text.splitlines(keepends=True) if _place_of(line) <= last]
+        last = (last_step, "validation" if is_validated else "train")
+        kept = [line for line in text.splitlines(keepends=True) if _parse_place(line) <= last]
         write_text(path, "".join(kept))
+        return cls(path)
 
     def append(self, record: Mapping[str, Any]) -> None:
         """Write one record.
 
         Raises:
-            RunError: it cannot be written; half of it may be.
+            RunError: it cannot be written completely.
         """
         try:
             with self.path.open("a", encoding="utf-8") as file:
@@ -44,12 +52,12 @@ class MetricsLog:
         except OSError as error:
             raise RunError(
                 f"{self.path}: cannot be written: {error.strerror}; mend that, and the same "
-                "command goes on from the last checkpoint"
+                "command resumes from the last checkpoint"
             ) from error
 
 
-def _place_of(line: str) -> tuple[float, str]:
-    """A record's step and kind, which order them: 'train' comes before 'validation'."""
+def _parse_place(line: str) -> tuple[float, str]:
+    """Return a record's step and kind, its sort key: 'train' comes before 'validation'."""
     try:
         record = json.loads(line)
         if line.endswith("\n"):
@@ -61,47 +69,38 @@ def _place_of(line: str) -> tuple[float, str]:
 
 @dataclass
 class Window:
-    """Sums over the steps since the last record, on the device they were made on."""
+    """Losses summed over the steps since the last record, on the device."""
 
-    smoothed: Tensor
-    unsmoothed: Tensor
+    losses: Losses
     tgt_tokens: int
 
     @classmethod
-    def restored(cls, sums: Mapping[str, Any], device: torch.device) -> "Window":
-        """The window with the sums that ``state`` gave."""
-        return cls(
-            torch.tensor(sums["smoothed"], dtype=torch.float64, device=device),
-            torch.tensor(sums["unsmoothed"], dtype=torch.float64, device=device),
-            sums["tgt_tokens"],
-        )
+    def from_state(cls, state: Mapping[str, Any], device: torch.device) -> "Window":
+        """Restore the window from ``state``."""
+        sums = torch.tensor([state[key] for key in _KEYS], dtype=torch.float64, device=device)
+        return cls(Losses(*sums.unbind()), state["tgt_tokens"])
 
     @classmethod
     def empty(cls, device: torch.device) -> "Window":
-        """The window before its first step."""
-        return cls.restored({"smoothed": 0.0, "unsmoothed": 0.0, "tgt_tokens": 0}, device)
+        """Return the window before its first step."""
+        return cls.from_state({**dict.fromkeys(_KEYS, 0.0), "tgt_tokens": 0}, device)
 
-    def add(self, progress: StepResult) -> None:
-        """Count one more step."""
-        self.smoothed += progress.losses.loss
-        self.unsmoothed += progress.losses.nll_loss
-        self.tgt_tokens += progress.tgt_tokens
+    def add(self, result: StepResult) -> None:
+        """Add one step."""
+        for total, loss in zip(self.losses, result.losses, strict=True):
+            total += loss
+        self.tgt_tokens += result.tgt_tokens
 
-    def gather(self, ranks: Ranks) -> None:
-        """Bring all ranks' sums together on the leading one; the others start again from zero."""
+    def reduce(self, ranks: Ranks) -> None:
+        """Sum over all ranks on the main process; the others start again from zero."""
         if ranks.size == 1:
             return
-        sums = ranks.sum([self.smoothed.item(), self.unsmoothed.item(), self.tgt_tokens])
-        names = ("smoothed", "unsmoothed", "tgt_tokens")
-        gathered = dict(zip(names, sums if ranks.is_main else [0.0] * 3, strict=True))
-        restored = Window.restored(gathered, self.smoothed.device)
-        self.smoothed, self.unsmoothed = restored.smoothed, restored.unsmoothed
-        self.tgt_tokens = int(gathered["tgt_tokens"])
+        *losses, tgt_tokens = ranks.sum([*torch.stack(self.losses).tolist(), self.tgt_tokens])
+        for own, total in zip(self.losses, losses, strict=True):
+            own.fill_(total if ranks.is_main else 0.0)
+        self.tgt_tokens = int(tgt_tokens) if ranks.is_main else 0
 
     def state(self) -> dict[str, Any]:
-        """The sums, for a checkpoint."""
-        return {
-            "smoothed": self.smoothed.item(),
-            "unsmoothed": self.unsmoothed.item(),
-            "tgt_tokens": self.tgt_tokens,
-        }
+        """Return the sums, for a checkpoint."""
+        losses = (loss.item() for loss in self.losses)
+        return {**dict(zip(_KEYS, losses, strict=True)), "tgt_tokens": self.tgt_tokens}

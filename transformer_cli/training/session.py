@@ -1,4 +1,4 @@
-"""A training session: steps, records, validations and checkpoints of one run, in their order."""
+"""A training session: the steps, records, validations and checkpoints of one run."""
 
 import math
 import time
@@ -11,17 +11,12 @@ from transformer_cli.errors import CheckpointError, TrainingError
 from transformer_cli.files import remove_directory, sync
 from transformer_cli.model.perplexity import perplexity
 from transformer_cli.model.weights import load_weights, weights_of
-from transformer_cli.runs.checkpoint import (
-    Checkpoint,
-    checkpoint_path,
-    newest_whole,
-    prune_checkpoints,
-    replace_state,
-    save_checkpoint,
-)
+from transformer_cli.runs.checkpoint import Checkpoint, checkpoint_path
+from transformer_cli.runs.checkpoint_directory import open_newest_intact, prune_checkpoints
+from transformer_cli.runs.checkpoint_writer import replace_state, save_checkpoint
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.environment import KIND, describe_environment
-from transformer_cli.runs.replacing import discard_previous
+from transformer_cli.runs.overwrite import discard_previous
 from transformer_cli.training.events import EventLog
 from transformer_cli.training.metrics import MetricsLog, Window
 from transformer_cli.training.train_state import TrainState
@@ -32,7 +27,7 @@ LOG_EVERY = 50
 
 
 class Validation(NamedTuple):
-    """How good the model is on the validation split."""
+    """Metrics of the model on the validation split."""
 
     loss: float
     """Mean negative log-likelihood of a target token."""
@@ -51,105 +46,129 @@ class Record:
 
 
 Event = StepResult | Record
+Validate = Callable[[Callable[[], bool]], Validation | None]
 
 
 @dataclass
 class Session:
-    """One run's training, from where its last checkpoint stands to its end.
+    """One run's training, from its last checkpoint to its end; opened by ``open``.
 
-    Args:
-        config: the run's settings.
-        run: where checkpoints and metrics go; prepared.
-        trainer: set up for ``config``, at step 0.
-        tokenizer: fingerprint of the run's tokenizer.
-        validate: measures the model that the trainer keeps on the validation split; told now and
-            then by what it is given to give up, it gives None.
+    All ranks run the same session; only the main process writes.
 
     Attributes:
-        found_damaged: what is wrong with each newer checkpoint than the one that it goes on from.
-        stopped: whether it ended because some rank was asked to stop.
-
-    Where several ranks train, all of them do the same; the leading one alone writes.
+        config: the run's settings.
+        run: the run directory, initialized.
+        trainer: built for ``config``.
+        tokenizer: fingerprint of the run's tokenizer.
+        validate: evaluates ``trainer.eval_model``; returns None if its argument asks to stop.
+        train_state: the best validation so far, and the time spent.
+        damaged_checkpoints: a message for each damaged checkpoint that was passed over.
+        stopped: whether the session ended because a rank was asked to stop.
     """
 
     config: Config
     run: RunDirectory
     trainer: Trainer
     tokenizer: str
-    validate: Callable[[Callable[[], bool]], Validation | None]
+    validate: Validate
     train_state: TrainState = field(default_factory=TrainState)
+    damaged_checkpoints: list[str] = field(default_factory=list)
+    stopped: bool = False
+    _metrics: MetricsLog = field(init=False)
+    _events: EventLog = field(init=False)
+    _unvalidated: bool = False
+    """Whether the current step has yet to be validated."""
+
+    @classmethod
+    def open(
+        cls,
+        config: Config,
+        run: RunDirectory,
+        trainer: Trainer,
+        tokenizer: str,
+        validate: Validate,
+    ) -> "Session":
+        """Open a session on the newest intact checkpoint, or at step 0; open its logs.
+
+        Args:
+            config: the run's settings.
+            run: the run directory, initialized.
+            trainer: built for ``config``, at step 0; its state is restored from the checkpoint.
+            tokenizer: fingerprint of the run's tokenizer.
+            validate: evaluates ``trainer.eval_model``; returns None if its argument asks to stop.
+
+        Raises:
+            CheckpointError: no checkpoint is intact, or it is of another model or tokenizer.
+            ConfigError: the number of batches per step has changed.
+        """
+        session = cls(config, run, trainer, tokenizer, validate)
+        session._resume()
+        if trainer.ranks.is_main:
+            # An interrupted validation may have been recorded already.
+            is_validated = not session._unvalidated
+            session._metrics = MetricsLog.open(run.metrics, trainer.step, is_validated)
+            start_time = time.time() - session.train_state.seconds
+            session._events = EventLog.open(run.tensorboard, run.metrics, start_time)
+        return session
 
     def __post_init__(self) -> None:
         self._ranks = self.trainer.ranks
         self._window = Window.empty(self.trainer.device)
-        self.found_damaged: list[str] = []
-        self.stopped = False
-        # Whether a validation of the step that is done is still to come.
-        self._unvalidated = False
-        self._resume()
-        if self._ranks.is_main:
-            # A validation that is still to come may have been recorded all the same.
-            self._metrics = MetricsLog(
-                self.run.metrics, self.trainer.step, validated=not self._unvalidated
-            )
-            began = time.time() - self.train_state.seconds
-            self._events = EventLog(self.run.tensorboard, self.run.metrics, began)
 
     @property
-    def finished(self) -> bool:
-        """Whether there is nothing left to do."""
-        is_trained = self.trainer.step >= self.trainer.total_steps or self._out_of_patience
+    def is_finished(self) -> bool:
+        """Whether no step and no validation is left."""
+        is_trained = self.trainer.step >= self.trainer.total_steps or self._is_out_of_patience
         return is_trained and not self._unvalidated
 
     def events(self, should_stop: Callable[[], bool]) -> Iterator[Event]:
-        """Train, giving each thing that happens.
+        """Train, yielding each step and each record.
 
         Args:
-            should_stop: asked at each step, and in validations; when true on any rank, a
-                checkpoint is written after the step and the iteration ends. A validation that it
-                interrupts is taken up again by the next session, from the checkpoint that is
-                written before each validation.
+            should_stop: called at each step and during validations. If it returns true on any
+                rank, the session ends with a checkpoint after the step. The next session repeats
+                an interrupted validation, from the checkpoint that is saved before each one.
 
         Raises:
-            TrainingError: a loss or a gradient is no longer a number.
+            TrainingError: a loss, a gradient or a weight is not finite.
             CheckpointError: a checkpoint cannot be written.
         """
-        # Not when the session was made: a forecast in between is no training.
+        # Not in ``open``: the forecast in between is not training time.
         self._started = time.monotonic() - self.train_state.seconds
-        if self.finished:
+        if self.is_finished:
             return
         trainer = self.trainer
         environment = describe_environment(trainer.device, trainer.precision, self._ranks.size)
         self._record(KIND, **asdict(environment))
         if self._unvalidated:
-            yield from self._validated(should_stop)
-            if self._unvalidated or self.finished:
+            yield from self._validate_step(should_stop)
+            if self._unvalidated or self.is_finished:
                 return
-        for progress in self.trainer.steps(should_stop):
-            self._window.add(progress)
-            yield progress
-            is_last = progress.step == self.trainer.total_steps
+        for result in self.trainer.steps(should_stop):
+            self._window.add(result)
+            yield result
+            is_last = result.step == self.trainer.total_steps
             recording = is_last or self._is_due(LOG_EVERY)
-            validating = is_last or self._validation_is_due(progress)
-            saving = validating or progress.stop or self._is_due(self.config.training.save_every)
+            validating = is_last or self._validation_is_due(result)
+            saving = validating or result.stop or self._is_due(self.config.training.save_every)
             if recording or saving:
-                self._window.gather(self._ranks)
+                self._window.reduce(self._ranks)
             if recording:
-                yield self._record_training(progress)
+                yield self._record_training(result)
             self._unvalidated = validating
             if saving:
                 self._save()
             if validating:
-                yield from self._validated(should_stop)
-            self.stopped = progress.stop or self._unvalidated
+                yield from self._validate_step(should_stop)
+            self.stopped = result.stop or self._unvalidated
             if self.stopped:
-                # When the first of them ends, torchrun ends the others: not while one still saves.
+                # When the first process ends, torchrun ends the others; one may still be saving.
                 self._ranks.barrier()
-            if self.stopped or self._out_of_patience:
+            if self.stopped or self._is_out_of_patience:
                 return
 
-    def _validated(self, should_stop: Callable[[], bool]) -> Iterator[Record]:
-        """Validate the step that is saved; give the record of it, and save how it was judged.
+    def _validate_step(self, should_stop: Callable[[], bool]) -> Iterator[Record]:
+        """Validate the saved step, yield its record and save the result.
 
         If a stop is requested meanwhile, the step stays unvalidated.
         """
@@ -158,41 +177,41 @@ class Session:
         if validation is not None:
             yield self._record_validation(validation)
             self._unvalidated = False
-            self._save_judgement()
+            self._save_validation()
 
     @property
-    def _out_of_patience(self) -> bool:
+    def _is_out_of_patience(self) -> bool:
         patience = self.config.training.patience
         return patience is not None and self.train_state.bad_validations >= patience
 
     def _is_due(self, every: int | None) -> bool:
         return every is not None and self.trainer.step % every == 0
 
-    def _validation_is_due(self, progress: StepResult) -> bool:
+    def _validation_is_due(self, result: StepResult) -> bool:
         every = self.config.training.validate_every
-        return progress.ends_epoch if every is None else self._is_due(every)
+        return result.ends_epoch if every is None else self._is_due(every)
 
-    def _record_training(self, progress: StepResult) -> Record:
-        tgt_tokens = max(1, self._window.tgt_tokens)  # none, if all steps were left out
-        loss = self._window.smoothed.item() / tgt_tokens
-        unsmoothed = self._window.unsmoothed.item() / tgt_tokens
+    def _record_training(self, result: StepResult) -> Record:
+        tgt_tokens = max(1, self._window.tgt_tokens)  # 0 if all steps were skipped
+        loss = self._window.losses.loss.item() / tgt_tokens
+        nll_loss = self._window.losses.nll_loss.item() / tgt_tokens
         self._window = Window.empty(self.trainer.device)
         return self._record(
             "train",
             loss=loss,
-            perplexity=perplexity(unsmoothed),
-            learning_rate=progress.learning_rate,
+            perplexity=perplexity(nll_loss),
+            learning_rate=result.learning_rate,
             tgt_tokens=tgt_tokens,
         )
 
     def _record_validation(self, validation: Validation) -> Record:
         if not math.isfinite(validation.loss):
-            if self._ranks.is_main:  # the run ends with the last weights that are of use
+            if self._ranks.is_main:  # the run keeps the last usable weights
                 remove_directory(checkpoint_path(self.run.checkpoints, self.trainer.step))
-            raise self._diverged(f"the validation loss is {validation.loss}")
-        # A model that writes lower case only is judged without regard to case.
+            raise self._divergence_error(f"the validation loss is {validation.loss}")
+        # A model with lowercased output is judged by lowercased BLEU.
         bleu = validation.bleu_lc if self.config.tokenizer.lowercase else validation.bleu
-        best = self.train_state.judge(self.trainer.step, bleu, validation.loss)
+        best = self.train_state.update(self.trainer.step, bleu, validation.loss)
         return self._record(
             "validation",
             loss=validation.loss,
@@ -202,7 +221,7 @@ class Session:
             best=best,
         )
 
-    def _diverged(self, what: str) -> TrainingError:
+    def _divergence_error(self, what: str) -> TrainingError:
         return TrainingError(
             f"step {self.trainer.step}: {what}; lower the learning rate (training.schedule) and "
             "start again with --overwrite"
@@ -220,27 +239,27 @@ class Session:
     def _save(self) -> None:
         weights = weights_of(self.trainer.eval_model)
         if not all(bool(weight.isfinite().all()) for weight in weights.values()):
-            # A finite gradient may still be too large a step.
-            raise self._diverged("a weight is not a finite number")
+            # A step along a finite gradient may still overflow.
+            raise self._divergence_error("a weight is not a finite number")
         if not self._ranks.is_main:
             return
-        moments = self.trainer.optimizer_state()
-        save_checkpoint(self.run.checkpoints, weights, moments, self._state(), self.tokenizer)
-        discard_previous(self.run.path)
-        if not self._unvalidated:  # the older ones stay until it is known what this one is worth
+        optimizer = self.trainer.optimizer_state()
+        save_checkpoint(self.run.checkpoints, weights, optimizer, self._state(), self.tokenizer)
+        if not self._unvalidated:  # the best checkpoint is not known before
             self._prune()
 
-    def _save_judgement(self) -> None:
+    def _save_validation(self) -> None:
         if self._ranks.is_main:
             replace_state(self.run.checkpoints, self._state(), self.tokenizer)
             self._prune()
 
     def _prune(self) -> None:
+        discard_previous(self.run.path)
         prune_checkpoints(self.run.checkpoints, self.config.training.keep)
 
     def _state(self) -> dict[str, Any]:
-        """What a checkpoint is to say of where training stands."""
-        # The checkpoint vouches for the records up to its step: they must be on disk first.
+        """Return the state to save in a checkpoint."""
+        # Records up to the checkpoint's step are not written again: they must be on disk first.
         sync(self.run.metrics)
         self.train_state.seconds = time.monotonic() - self._started
         return {
@@ -251,7 +270,7 @@ class Session:
         }
 
     def _resume(self) -> None:
-        checkpoint = self._newest_whole()
+        checkpoint = self._open_newest_intact()
         if checkpoint is None:
             return
         state = checkpoint.load_state()
@@ -263,30 +282,26 @@ class Session:
             self.trainer.restore(state, checkpoint.load_optimizer())
         except (KeyError, RuntimeError) as error:
             raise CheckpointError(f"{checkpoint.path}: of another model: {error}") from error
-        if self._ranks.is_main:  # the others' sums are in it
-            self._window = Window.restored(state["window"], self.trainer.device)
+        if self._ranks.is_main:  # it holds the sums of all ranks
+            self._window = Window.from_state(state["window"], self.trainer.device)
         self._unvalidated = state.get("unvalidated", False)
         self.train_state = TrainState(**{key: state[key] for key in asdict(self.train_state)})
-        self._forget_lost_best()
+        self._reset_missing_best()
 
-    def _newest_whole(self) -> Checkpoint | None:
-        """The newest checkpoint, or where it is damaged, the newest one that is not.
-
-        The leading rank looks, and sets damaged ones aside; the others take what it found.
-        """
+    def _open_newest_intact(self) -> Checkpoint | None:
+        """Open the newest intact checkpoint; the main process finds it and renames damaged ones."""
         found: Checkpoint | None = None
-        step = 0
         if self._ranks.is_main:
-            found, self.found_damaged = newest_whole(self.run.checkpoints, self.tokenizer)
-            step = 0 if found is None else found.step
-        (step_of_leader,) = self._ranks.sum([step])
-        if self._ranks.is_main or not step_of_leader:
+            found, self.damaged_checkpoints = open_newest_intact(
+                self.run.checkpoints, self.tokenizer
+            )
+        step = self._ranks.broadcast(found.step if found else None)
+        if self._ranks.is_main or step is None:
             return found
-        path = checkpoint_path(self.run.checkpoints, int(step_of_leader))
-        return Checkpoint.open(path, self.tokenizer)
+        return Checkpoint.open(checkpoint_path(self.run.checkpoints, step), self.tokenizer)
 
-    def _forget_lost_best(self) -> None:
-        # The best one so far may have gone when a better one came that is damaged now.
+    def _reset_missing_best(self) -> None:
+        # The best checkpoint may have been pruned for a better one that is now damaged.
         best = self.train_state.best_step
         if best is not None and not checkpoint_path(self.run.checkpoints, best).is_dir():
             self.train_state.best_step, self.train_state.best_bleu = None, -1.0

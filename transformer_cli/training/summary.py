@@ -1,4 +1,4 @@
-"""What a training is going to be, for a person to read before it starts."""
+"""The summary of a training that is shown before it starts."""
 
 from collections.abc import Iterator, Sequence
 from itertools import chain, repeat
@@ -10,45 +10,71 @@ from transformer_cli.config.differences import Difference, differences
 from transformer_cli.config.schema import Config
 from transformer_cli.data.epochs import EpochSample
 from transformer_cli.model.transformer import Transformer
-from transformer_cli.training.forecast import Forecast
-from transformer_cli.training.preparation import Prepared, Texts
+from transformer_cli.runs.directory import RunDirectory
+from transformer_cli.runs.environment import changed_environment, describe_environment
+from transformer_cli.runs.records import read_records
+from transformer_cli.training.forecast import PROBED, WORTHWHILE, Forecast, forecast
+from transformer_cli.training.memory import trial_fits
+from transformer_cli.training.preparation import PreparedData, select_training_pairs
 from transformer_cli.training.schedule import rate_jump
 from transformer_cli.training.trainer import Trainer
+from transformer_cli.training.units import duration, size
 
 Row = tuple[str, str]
-"""What it is, and what there is to say of it; without the first, it belongs to the row above."""
+"""A label and a text; a row with an empty label continues the one above."""
 
 
-def summary(
+def summarize_training(
     config: Config,
-    texts: Texts,
-    prepared: Prepared,
+    data: PreparedData,
     trainer: Trainer,
-    sample: EpochSample,
-    pairs: int,
-    unmeasured: int,
+    num_unscored: int,
+    run: RunDirectory,
+    previous: Config | None,
+    always_probe: bool = False,
 ) -> Iterator[Row]:
-    """Text, model and steps.
+    """Yield the summary, with a forecast of the steps that are left.
 
     Args:
         config: the experiment's settings.
-        texts: what ``read_texts`` gave.
-        prepared: what was made of it.
-        trainer: where training stands.
-        sample: of its batches.
-        pairs: how many are trained on.
-        unmeasured: pairs to validate on that are too long to be in the validation loss.
+        data: the run's prepared data.
+        trainer: at the step that training starts from.
+        num_unscored: validation pairs that are too long to be in the validation loss.
+        run: the run directory.
+        previous: the run's settings so far if it is resumed.
+        always_probe: whether to make a forecast even if training is hardly longer than that.
     """
-    max_length = config.training.max_length
+    sample = trainer.sample(PROBED)
+    batches_left = (trainer.total_steps - trainer.step) * config.training.accumulate
+    probing = batches_left > 0 and (always_probe or batches_left >= WORTHWHILE)
+    fits = trial_fits(trainer, config)
+    expected = forecast(trainer, sample) if probing and fits else None
+    yield from _summarize_data(config, data, sample, num_unscored)
+    yield from _summarize_model(config, data, trainer)
+    yield _describe_device(trainer)
+    if previous is not None:
+        now = describe_environment(trainer.device, trainer.precision, trainer.ranks.size)
+        changed = changed_environment(read_records(run.metrics), now)
+        yield from _list_changes(previous, config, trainer, changed)
+    if probing and not fits:
+        yield "forecast", "none: steps on trial take a copy of the model, which does not fit"
+    yield from summarize_forecast(expected, run.path)
+
+
+def _summarize_data(
+    config: Config, data: PreparedData, sample: EpochSample, num_unscored: int
+) -> Iterator[Row]:
+    texts, max_length = data.texts, config.training.max_length
+    num_pairs = len(select_training_pairs(config, data.train))
     yield (
         "text",
-        f"{pairs:,} pairs to train on (left out: {texts.blank_in_train:,} with a blank side, "
-        f"{len(prepared.train) - pairs:,} over {max_length:,} tokens)",
+        f"{num_pairs:,} pairs to train on (left out: {texts.blank_in_train:,} with a blank side, "
+        f"{len(data.train) - num_pairs:,} over {max_length:,} tokens)",
     )
-    too_long = f"; {unmeasured:,} of them too long to be in its loss" if unmeasured else ""
+    too_long = f"; {num_unscored:,} of them too long to be in its loss" if num_unscored else ""
     yield (
         "",
-        f"{len(prepared.val):,} to validate on (left out: {texts.blank_in_val:,} with a blank side)"
+        f"{len(data.val):,} to validate on (left out: {texts.blank_in_val:,} with a blank side)"
         + too_long,
     )
     about = "" if sample.is_exact else "about "
@@ -62,43 +88,42 @@ def summary(
         f"{about}{src:,} source and {tgt:,} target tokens, in batches that are "
         f"{' and '.join(padding)} padding",
     )
-    tokenizers = prepared.tokenizers
-    yield "vocabularies", f"{tokenizers.src.size:,} (source) and {tokenizers.tgt.size:,} (target)"
-    counts = parameters(trainer.model)
+
+
+def _summarize_model(config: Config, data: PreparedData, trainer: Trainer) -> Iterator[Row]:
+    src_size, tgt_size = data.vocab_sizes
+    yield "vocabularies", f"{src_size:,} (source) and {tgt_size:,} (target)"
+    counts = count_parameters_by_part(trainer.model)
     parts = ", ".join(f"{name} {count:,}" for name, count in counts.items())
     tied = "" if config.model.tying == "none" else " (tied)"
     yield "parameters", f"{sum(counts.values()):,}: {parts}{tied}"
     done = f"; {trainer.step:,} are done" if trainer.step else ""
     yield "steps", f"{trainer.total_steps:,}, {trainer.steps_per_epoch:,} an epoch{done}"
-    a_step = trainer.batches_per_step
+    per_step = trainer.batches_per_step
     yield (
         "a step",
-        f"{a_step:,} {'batch' if a_step == 1 else 'batches'} of at most "
+        f"{per_step:,} {'batch' if per_step == 1 else 'batches'} of at most "
         f"{config.training.batch_tokens:,} tokens a side",
     )
 
 
-def computing(device: torch.device, precision: torch.dtype, ranks: int) -> Row:
-    """On what it is computed, and how."""
+def _describe_device(trainer: Trainer) -> Row:
+    device, size = trainer.device, trainer.ranks.size
     count = torch.get_num_threads()
     threads = f", {count} thread{'s' if count > 1 else ''}" if device.type == "cpu" else ""
-    processes = f"; {ranks} processes" if ranks > 1 else ""
-    return "device", f"{device} in {str(precision).removeprefix('torch.')}{threads}{processes}"
+    processes = f"; {size} processes" if size > 1 else ""
+    return (
+        "device",
+        f"{device} in {str(trainer.precision).removeprefix('torch.')}{threads}{processes}",
+    )
 
 
-def changes(
+def _list_changes(
     before: Config, now: Config, trainer: Trainer, environment: Sequence[Difference]
 ) -> Iterator[Row]:
-    """What is not as it was when the run was last trained.
-
-    Args:
-        before: the run's settings up to now.
-        now: those that it goes on with.
-        trainer: where training stands.
-        environment: what has changed beside settings.
-    """
-    goes_on = 0 < trainer.step < trainer.total_steps
-    changed = [*differences(before, now), *(environment if goes_on else ())]
+    """Yield the changes in settings and environment since the run was last trained."""
+    is_resuming = 0 < trainer.step < trainer.total_steps
+    changed = [*differences(before, now), *(environment if is_resuming else ())]
     yield from zip(chain(["changed"], repeat("")), map(str, changed), strict=False)
     step = trainer.step
     jump = rate_jump(before.training, now.training, trainer.d_model, step, trainer.steps_per_epoch)
@@ -112,8 +137,8 @@ def changes(
         )
 
 
-def expectation(expected: Forecast | None, run: Path) -> Iterator[Row]:
-    """What it will take, and where it goes."""
+def summarize_forecast(expected: Forecast | None, run: Path) -> Iterator[Row]:
+    """Yield the forecast, if there is one, and the run directory."""
     if expected is not None:
         seconds = duration(expected.seconds)
         if expected.idle_seconds < expected.seconds:
@@ -129,26 +154,11 @@ def expectation(expected: Forecast | None, run: Path) -> Iterator[Row]:
     yield "run", str(run)
 
 
-def parameters(model: Transformer) -> dict[str, int]:
-    """Number of weights of each part; those that parts share count for the first of them."""
+def count_parameters_by_part(model: Transformer) -> dict[str, int]:
+    """Count the weights of each part; tied ones count for the first part."""
     counts = dict.fromkeys(("embeddings", "encoder", "decoder", "output"), 0)
     for name, weight in model.named_parameters():
         module = name.partition(".")[0]
         part = "embeddings" if module.endswith("_embedding") else module.partition("_")[0]
         counts[part] += weight.numel()
     return counts
-
-
-def duration(seconds: float) -> str:
-    """As people say it of something that is not known to the second."""
-    minutes, hours, days = seconds / 60, seconds / 3600, seconds / 86400
-    if seconds < 90:
-        return f"{max(1, round(seconds))} s"
-    if minutes < 90:
-        return f"{round(minutes)} min"
-    return f"{hours:.1f} h" if hours < 48 else f"{days:.1f} days"
-
-
-def size(count: int) -> str:
-    """Bytes in MB or GB, of 1,000."""
-    return f"{count / 1e9:.1f} GB" if count >= 999.5e6 else f"{max(1, round(count / 1e6))} MB"

@@ -1,11 +1,11 @@
-"""What a run has achieved so far."""
+"""The part of the training state that validations and early stopping need."""
 
 from dataclasses import dataclass
 
 
 @dataclass
 class TrainState:
-    """The best validation, how long ago it was, and the time that training took."""
+    """The best validation, the number of validations since, and the time spent training."""
 
     best_step: int | None = None
     best_bleu: float = -1.0
@@ -15,8 +15,8 @@ class TrainState:
     seconds: float = 0.0
     """Time spent training, in all sessions."""
 
-    def judge(self, step: int, bleu: float, loss: float) -> bool:
-        """Take a validation's result in; tell whether it is the best one yet."""
+    def update(self, step: int, bleu: float, loss: float) -> bool:
+        """Add a validation's result; return whether it is the best so far."""
         is_best = (bleu, -loss) > (self.best_bleu, -self.best_loss)
         if is_best:
             self.best_step, self.best_bleu, self.best_loss = step, bleu, loss

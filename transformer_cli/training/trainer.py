@@ -38,33 +38,33 @@ class StepResult:
     """This rank's target tokens of the step."""
     ends_epoch: bool
     skipped: bool = False
-    """Left out, as something was not a finite number; the sums are zero then."""
+    """Whether its loss or gradient was not finite; the losses are zero then."""
     chunks: int = 1
-    """Chunks that each batch was split into, for want of memory."""
+    """Number of chunks that each batch was split into to fit into memory."""
     stop: bool = False
-    """Whether a rank had been asked to stop when the step began."""
+    """Whether a rank was asked to stop before the step."""
 
 
 class Trainer:
-    """Takes a model from step to step.
+    """Trains a model, one optimizer step at a time.
 
-    Where training stands is three numbers (step, epoch, batch of the epoch) beside weights and
-    moments: batches and dropout are functions of them and of the seed, so that a resumed run and an
-    uninterrupted one are the same. So are a step on two ranks and one of twice the batches on one.
+    Batches and dropout are functions of the seed, step, epoch and batch index, so that a resumed
+    run equals an uninterrupted one. A step on two ranks equals one with twice the gradient
+    accumulation on one rank.
 
     Args:
         model: the model to train, on its device.
-        text: what to train on.
+        pairs: the training pairs.
         config: the experiment's settings.
-        precision: type of the matrix products.
+        precision: compute dtype.
         subword_sampler: see ``EpochBatches``.
-        ranks: who shares the work. Each step takes ``accumulate`` batches on each of them.
+        ranks: the processes that share the work; a step takes ``accumulate`` batches on each.
     """
 
     def __init__(
         self,
         model: Transformer,
-        text: ShardedText,
+        pairs: ShardedText,
         config: Config,
         precision: torch.dtype,
         subword_sampler: SubwordSampler | None = None,
@@ -73,8 +73,8 @@ class Trainer:
         self.model = model
         self.ranks = ranks
         self.precision = precision
-        self._setting = (text, config, precision, subword_sampler)
-        # What is validated and kept: the moving average of the weights, if there is one.
+        self._arguments = (pairs, config, precision, subword_sampler)
+        # The model that is validated and saved: the EMA of the weights, if there is one.
         averaging = config.training.average_decay is not None
         self.eval_model = copy.deepcopy(model).requires_grad_(False) if averaging else model
         self.config = config.training
@@ -89,30 +89,30 @@ class Trainer:
         self.epoch = 0
         self.batch = 0
         self.skipped = 0
-        self._epochs = EpochBatches(text, self.config.batch_tokens, config.seed, subword_sampler)
+        self._epochs = EpochBatches(pairs, self.config.batch_tokens, config.seed, subword_sampler)
         self._batches = self._own_batches()
         self.batches_per_step = self.config.accumulate * ranks.size
         self.steps_per_epoch = -(-len(self._epochs) // self.batches_per_step)
         self.total_steps = last_step(self.config, self.steps_per_epoch)
 
     def steps(self, should_stop: Callable[[], bool] = lambda: False) -> Iterator[StepResult]:
-        """Train to the end, giving one value an optimizer step.
+        """Train to the end, yielding the result of each optimizer step.
 
-        Between two values the trainer's state is that of the step just done: the caller may save
-        it, or validate what is ``eval_model``.
+        When a result is yielded, the trainer is in the state after that step: the caller may save
+        it, or validate ``eval_model``.
 
         Args:
-            should_stop: asked at each step; the ranks tell each other, so that all know.
+            should_stop: called at each step; the answers are all-reduced.
 
         Raises:
-            TrainingError: a loss or a gradient is not a finite number, and no more steps may be
-                left out. The weights are as they were before the step.
+            TrainingError: a loss or a gradient is not finite, and no more steps may be skipped.
+                The weights are those before the step.
         """
         while self.step < self.total_steps:
             batches = [
                 batch.to(self.device) for batch in islice(self._batches, self.config.accumulate)
             ]
-            where = self._where()
+            where = self._describe_next_step()
             self.step += 1
             self.batch += self.batches_per_step
             ends_epoch = self.batch >= len(self._epochs)
@@ -121,27 +121,27 @@ class Trainer:
                 self._batches = self._own_batches()
             yield self._update(batches, where, ends_epoch, should_stop)
 
-    def spare(self) -> "Trainer":
-        """One of its own that begins with a copy of the weights, alone: to try things out with."""
-        spare = Trainer(copy.deepcopy(self.model), *self._setting)
-        spare.step = 1  # the first that a schedule has a rate for
-        return spare
+    def copy_for_trial(self) -> "Trainer":
+        """Return a trainer of one process with a copy of the weights, for trial steps."""
+        trial = Trainer(copy.deepcopy(self.model), *self._arguments)
+        trial.step = 1  # the first with a learning rate
+        return trial
 
     def try_step(self, batches: list[Batch]) -> None:
-        """Learn from ``batches``, wherever training stands, which stays there.
+        """Update the weights with ``batches``; step, epoch and batch index stay.
 
         Raises:
-            TrainingError: a loss or a gradient is not a finite number.
+            TrainingError: a loss or a gradient is not finite.
         """
         batches = [batch.to(self.device) for batch in batches]
         self._update(batches, "a step on trial", False, lambda: False)
 
     def sample(self, count: int) -> EpochSample:
-        """What an epoch of all ranks is like, and at most ``count`` of its batches."""
+        """Return an epoch's statistics on all ranks, and at most ``count`` of its batches."""
         return self._epochs.sample(count)
 
     def state(self) -> dict[str, Any]:
-        """Where training stands, beside weights and moments."""
+        """Return the training state without weights and optimizer state."""
         return {
             "step": self.step,
             "epoch": self.epoch,
@@ -151,10 +151,7 @@ class Trainer:
         }
 
     def optimizer_state(self) -> dict[str, Tensor]:
-        """Adam's running averages, by their kind and their weight's name.
-
-        With them, where ``eval_model`` is an average, the weights that are trained.
-        """
+        """Return Adam's moments by kind and weight; with an EMA, also the trained weights."""
         moments = {
             f"{kind}.{name}": self.optimizer.state[weight][kind]
             for kind in ("exp_avg", "exp_avg_sq")
@@ -165,48 +162,48 @@ class Trainer:
                 moments[f"weight.{name}"] = weight
         return moments
 
-    def restore(self, state: dict[str, Any], moments: dict[str, Tensor]) -> None:
-        """Go on from where ``state`` and ``moments`` were taken; the caller loads ``eval_model``.
+    def restore(self, state: dict[str, Any], optimizer_state: dict[str, Tensor]) -> None:
+        """Restore ``state`` and ``optimizer_state``; the caller loads ``eval_model``.
 
         Raises:
-            ConfigError: steps were of another number of batches.
+            ConfigError: the number of batches per step has changed.
         """
-        # Not told by format 1, whose runs keep their setting and had one process.
-        taken = state.get("batches_a_step", self.config.accumulate)
-        if taken != self.batches_per_step:
+        # Format 1 does not record it; its runs had one process and keep their setting.
+        recorded = state.get("batches_a_step", self.config.accumulate)
+        if recorded != self.batches_per_step:
             ranks = self.ranks.size
-            todo = (
-                f"set training.accumulate={taken // ranks}"
-                if taken % ranks == 0
+            advice = (
+                f"set training.accumulate={recorded // ranks}"
+                if recorded % ranks == 0
                 else "start as many processes as divide that number"
             )
             raise ConfigError(
                 f"training.accumulate: {self.config.accumulate} batches on each of {ranks} "
                 f"process(es) make {self.batches_per_step} a step, but this run was begun with "
-                f"{taken}; {todo}"
+                f"{recorded}; {advice}"
             )
         if self.eval_model is not self.model:
             names = weights_of(self.model)
-            load_weights(self.model, {name: moments[f"weight.{name}"] for name in names})
+            load_weights(self.model, {name: optimizer_state[f"weight.{name}"] for name in names})
         self.step, self.epoch, self.batch = state["step"], state["epoch"], state["batch"]
         self.skipped = state.get("skipped", 0)
         self._batches = self._own_batches()
         step = torch.tensor(float(self.step - self.skipped), device=self.device)
         for name, weight in self.model.named_parameters():
             self.optimizer.state[weight] = {"step": step.clone()} | {
-                kind: moments[f"{kind}.{name}"].view_as(weight).to(self.device)
+                kind: optimizer_state[f"{kind}.{name}"].view_as(weight).to(self.device)
                 for kind in ("exp_avg", "exp_avg_sq")
             }
 
-    def _where(self) -> str:
-        """The step to come and its batches, counted from 1 as a person does."""
+    def _describe_next_step(self) -> str:
+        """Return the next step and its batches for a message, counted from 1."""
         first = self.batch + 1
         last = min(self.batch + self.batches_per_step, len(self._epochs))
         batches = f"batch {last}" if first == last else f"batches {first} to {last}"
         return f"step {self.step + 1} (epoch {self.epoch + 1}, {batches})"
 
     def _own_batches(self) -> Iterator[Batch]:
-        """This rank's batches from here to the end of the epoch."""
+        """Iterate over this rank's batches from here to the end of the epoch."""
         return self._epochs.iter_epoch(self.epoch, self.batch + self.ranks.rank, self.ranks.size)
 
     def _update(
@@ -224,7 +221,7 @@ class Trainer:
         norm = nn.utils.get_total_norm(
             [each.grad for each in self._weights if each.grad is not None]
         )
-        skipped = self._is_to_be_skipped(losses, norm, tgt_tokens, where)
+        skipped = self._must_skip(losses, norm, tgt_tokens, where)
         if skipped:
             losses, own_tokens = Losses(*map(torch.zeros_like, losses)), 0
         else:
@@ -242,10 +239,12 @@ class Trainer:
             stop=bool(stop),
         )
 
-    def _is_to_be_skipped(
-        self, losses: Losses, norm: Tensor, tgt_tokens: float, where: str
-    ) -> bool:
-        """Whether a rank's loss, or the gradient of all, is not a finite number."""
+    def _must_skip(self, losses: Losses, norm: Tensor, tgt_tokens: float, where: str) -> bool:
+        """Return whether a rank's loss, or the gradient, is not finite.
+
+        Raises:
+            TrainingError: it is, and no more steps may be skipped.
+        """
         loss, norm_of_all = torch.stack([losses.loss, norm]).tolist()
         bad, loss_of_all = self.ranks.sum([not math.isfinite(loss + norm_of_all), loss])
         if not bad:
@@ -267,10 +266,10 @@ class Trainer:
             group["lr"] = rate
         self.optimizer.step()
         if self.config.average_decay is not None:
-            self._average(self.config.average_decay)
+            self._update_ema(self.config.average_decay)
 
-    def _average(self, decay: float) -> None:
-        # Early on, over fewer steps: the first weights are not worth remembering.
+    def _update_ema(self, decay: float) -> None:
+        # Early on, a lower decay, so that the initial weights are forgotten.
         decay = min(decay, (1 + self.step) / (10 + self.step))
         trained = weights_of(self.model)
         for name, average in weights_of(self.eval_model).items():

@@ -11,8 +11,9 @@ import pytest
 from transformer_cli.config.schema import Config
 from transformer_cli.errors import RunError
 from transformer_cli.runs.directory import RunDirectory
-from transformer_cli.runs.lock import locked, put_back
-from transformer_cli.runs.replacing import discard_previous, is_replacing, settle
+from transformer_cli.runs.initialize import initialize_run
+from transformer_cli.runs.lock import lock_run, restore_previous
+from transformer_cli.runs.overwrite import discard_previous, finish_overwriting, is_overwriting
 
 
 class KilledError(BaseException):
@@ -37,7 +38,7 @@ def write(run: RunDirectory, step: int | None, text: str) -> None:
 @pytest.fixture
 def run(tmp_path: Path) -> RunDirectory:
     run = RunDirectory(tmp_path / "run")
-    run.prepare(settings())
+    initialize_run(run, settings())
     write(run, 7, "old")
     (run.path / "notes.txt").write_text("mine")
     return run
@@ -50,20 +51,20 @@ def contents(run: RunDirectory) -> dict[str, str]:
 
 def test_without_a_checkpoint_the_earlier_run_comes_back(run: RunDirectory) -> None:
     before = contents(run)
-    run.prepare(settings(seed=2), overwrite=True)
+    initialize_run(run, settings(seed=2), overwrite=True)
     write(run, None, "new")
-    assert is_replacing(run.path)
-    assert settle(run.path)
+    assert is_overwriting(run.path)
+    assert finish_overwriting(run.path)
     assert contents(run) == before
-    assert not settle(run.path)
+    assert not finish_overwriting(run.path)
 
 
 def test_with_one_the_new_run_stands(run: RunDirectory) -> None:
-    run.prepare(settings(seed=2), overwrite=True)
+    initialize_run(run, settings(seed=2), overwrite=True)
     write(run, 3, "new")
-    assert not is_replacing(run.path)
+    assert not is_overwriting(run.path)
     expected = {name: text for name, text in contents(run).items() if "previous" not in name}
-    assert not settle(run.path)
+    assert not finish_overwriting(run.path)
     assert contents(run) == expected
     assert not (run.path / "previous").exists()
 
@@ -104,16 +105,21 @@ def test_killed_at_any_change_the_earlier_run_comes_back(
     before = contents(run)
 
     def replace() -> None:
-        run.prepare(settings(seed=2), overwrite=True)
+        initialize_run(run, settings(seed=2), overwrite=True)
         write(run, None, "new")
-        settle(run.path)
+        finish_overwriting(run.path)
 
     def look() -> None:
-        put_back(run)  # as whatever opens the run does
-        found = {name: text for name, text in contents(run).items() if ".partial-" not in name}
+        restore_previous(run)  # as whatever opens the run does
+        left = (".partial-", ".set-aside")  # until something is written
+        found = {
+            name: text
+            for name, text in contents(run).items()
+            if not any(each in name for each in left)
+        }
         assert found == before
-        with locked(run):
-            run.prepare(settings())
+        with lock_run(run):
+            initialize_run(run, settings())
         assert contents(run) == before
         assert not list(run.path.glob("previous*"))
 
@@ -124,53 +130,75 @@ def test_killed_while_it_goes_the_earlier_run_is_gone(
     run: RunDirectory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def replace() -> None:
-        run.prepare(settings(seed=2), overwrite=True)
+        initialize_run(run, settings(seed=2), overwrite=True)
         write(run, 3, "new")
 
     replace()
     expected = {name: text for name, text in contents(run).items() if "previous" not in name}
 
     def look() -> None:
-        with locked(run):
-            run.prepare(settings(seed=2))
+        with lock_run(run):
+            initialize_run(run, settings(seed=2))
         assert contents(run) == expected
-        settle(run.path)
+        finish_overwriting(run.path)
         replace()
 
     assert each_kill(monkeypatch, lambda: discard_previous(run.path), look) > 5
 
 
 def test_a_replacement_that_goes_on_is_not_interfered_with(run: RunDirectory) -> None:
-    with locked(run):
-        run.prepare(settings(seed=2), overwrite=True)
-        assert not put_back(run)
+    with lock_run(run):
+        initialize_run(run, settings(seed=2), overwrite=True)
+        assert not restore_previous(run)
         assert run.load_config() == settings(seed=2)
-        assert is_replacing(run.path)
+        assert is_overwriting(run.path)
     assert run.load_config() == settings()
 
 
 @pytest.mark.parametrize("name", ["previous/notes.txt", "previous/checkpoints/notes.txt"])
 def test_what_somebody_puts_beside_the_earlier_run_is_kept(run: RunDirectory, name: str) -> None:
-    run.prepare(settings(seed=2), overwrite=True)
+    initialize_run(run, settings(seed=2), overwrite=True)
     (run.path / name).write_text("mine, too")
     write(run, 3, "new")
     discard_previous(run.path)
-    assert not settle(run.path)
+    assert not finish_overwriting(run.path)
     assert (run.path / name).read_text() == "mine, too"
     assert (run.path / "notes.txt").read_text() == "mine"
     with pytest.raises(RunError, match=f"^{run.path / name}: .* in the way; move it elsewhere$"):
-        run.prepare(settings(seed=3), overwrite=True)
+        initialize_run(run, settings(seed=3), overwrite=True)
     (run.path / name).unlink()
-    settle(run.path)
+    finish_overwriting(run.path)
     assert not (run.path / "previous").exists()
 
 
 def test_notes_beside_a_run_that_comes_back_are_no_hindrance(run: RunDirectory) -> None:
     before = contents(run)
-    run.prepare(settings(seed=2), overwrite=True)
+    initialize_run(run, settings(seed=2), overwrite=True)
     (run.path / "previous" / "notes.txt").write_text("other notes")
-    assert settle(run.path)
+    assert finish_overwriting(run.path)
     found = contents(run)
     assert found.pop("previous-moving/notes.txt") == "other notes"
     assert found == before
-    assert not is_replacing(run.path)
+    assert not is_overwriting(run.path)
+
+
+def test_a_users_own_previous_is_left_alone(run: RunDirectory) -> None:
+    backup = run.path / "previous"
+    (backup / "checkpoints").mkdir(parents=True)
+    (backup / "config.yaml").write_text("mine")
+    before = contents(run)
+    assert not is_overwriting(run.path)
+    assert not finish_overwriting(run.path)
+    discard_previous(run.path)
+    assert contents(run) == before
+    with pytest.raises(RunError, match=r"previous/.*: was not written by transformer-cli"):
+        initialize_run(run, settings(seed=2), overwrite=True)
+    assert contents(run) == before
+
+
+def test_a_file_called_previous_is_in_the_way(run: RunDirectory) -> None:
+    (run.path / "previous").write_text("mine")
+    before = contents(run)
+    with pytest.raises(RunError, match="previous: was not written by transformer-cli"):
+        initialize_run(run, settings(seed=2), overwrite=True)
+    assert contents(run) == before

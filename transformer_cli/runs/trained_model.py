@@ -1,4 +1,4 @@
-"""What a training has made, read from its run or from where it is shared: all that it takes."""
+"""Load a trained model with its settings and tokenizers, from a run or a Hub model."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,29 +10,24 @@ from transformer_cli.errors import CheckpointError, RunError
 from transformer_cli.files import sha256
 from transformer_cli.model.transformer import Transformer, build_model
 from transformer_cli.model.weights import check_fit, load_weights
-from transformer_cli.runs import shared
-from transformer_cli.runs.checkpoint import (
-    MANIFEST,
-    MODEL,
-    Checkpoint,
-    find_checkpoint,
-    list_checkpoints,
-)
+from transformer_cli.runs import hub_model
+from transformer_cli.runs.checkpoint import MANIFEST, MODEL, Checkpoint
+from transformer_cli.runs.checkpoint_directory import find_checkpoint, list_checkpoints
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.text.tokenizer import Tokenizers, fingerprint, load_tokenizers
 from transformer_cli.text.vocabulary import PAD_ID
 
 
 @dataclass(frozen=True)
-class Trained:
-    """A trained model and all that it takes to use it.
+class TrainedModel:
+    """A trained model with its settings and tokenizers.
 
     Attributes:
         config: the run's settings.
         tokenizers: the run's.
         model: on the CPU, in evaluation mode.
-        checkpoint: the directory that the weights were read from.
-        sum: SHA-256 of the file in it that tells the weights' own.
+        checkpoint: the directory of the weights.
+        sum: SHA-256 of the file in it that records the weights' SHA-256.
     """
 
     config: Config
@@ -42,8 +37,8 @@ class Trained:
     sum: str
 
 
-def load_trained(run: RunDirectory, checkpoint: str) -> Trained:
-    """Read a trained run, or a model as it is shared.
+def load_trained_model(run: RunDirectory, checkpoint: str) -> TrainedModel:
+    """Load a trained model from a run or a Hub model.
 
     Args:
         run: its directory.
@@ -53,31 +48,35 @@ def load_trained(run: RunDirectory, checkpoint: str) -> Trained:
         RunError, TokenizerError, CheckpointError: something is missing or damaged.
     """
     config = run.load_config()
-    if not run.tokenizer.is_dir() and not run.is_shared and not list_checkpoints(run.checkpoints):
+    if (
+        not run.tokenizer.is_dir()
+        and not run.is_hub_model
+        and not list_checkpoints(run.checkpoints)
+    ):
         raise RunError(f"{run.path}: not trained yet; train first: transformer-cli train CONFIG")
     tokenizers = load_tokenizers(run.tokenizer)
     opened = open_checkpoint(run, checkpoint)
     weights = opened.load_weights()
     sizes = tokenizers.src.size, tokenizers.tgt.size
     try:
-        # Before memory is taken for a model whose settings are not those of its weights.
+        # Before memory is allocated for a model that its weights do not fit.
         with torch.device("meta"):
             check_fit(Transformer(config.model, *sizes, PAD_ID), weights)
     except CheckpointError as error:
         raise CheckpointError(f"{opened.path}: {error}") from error
     model = build_model(config.model, *sizes, PAD_ID, config.seed)
     load_weights(model, weights)
-    told_by = opened.path / (shared.CONFIG if run.is_shared else MANIFEST)
-    return Trained(config, tokenizers, model.eval(), opened.path, sha256(told_by))
+    recorded_in = opened.path / (hub_model.CONFIG if run.is_hub_model else MANIFEST)
+    return TrainedModel(config, tokenizers, model.eval(), opened.path, sha256(recorded_in))
 
 
 def open_checkpoint(run: RunDirectory, which: str) -> Checkpoint:
-    """The weights of a run that are asked for, or those of a shared model; see ``load_trained``.
+    """Open a checkpoint of a run, or the weights of a Hub model; see ``load_trained_model``.
 
     Raises:
         RunError, TokenizerError, CheckpointError: something is missing or damaged.
     """
-    if not run.is_shared:
+    if not run.is_hub_model:
         path = find_checkpoint(run.checkpoints, which)
         return Checkpoint.open(path, fingerprint(run.tokenizer))
     if which != "best":
@@ -85,9 +84,10 @@ def open_checkpoint(run: RunDirectory, which: str) -> Checkpoint:
             f"--checkpoint {which}: {run.path} is an exported model, which has its weights only; "
             "leave the option out"
         )
-    description, _ = shared.read_description(run.path)
-    if fingerprint(run.tokenizer) != description.sha256.tokenizer:
+    config, _ = hub_model.read_hub_config(run.path)
+    if fingerprint(run.tokenizer) != config.sha256.tokenizer:
         raise CheckpointError(
-            f"{run.tokenizer}: not the tokenizer that {shared.CONFIG} tells of; get the model again"
+            f"{run.tokenizer}: not the tokenizer that {hub_model.CONFIG} records; "
+            "get the model again"
         )
-    return Checkpoint(run.path, {MODEL: description.sha256.weights}, "get the model again")
+    return Checkpoint(run.path, {MODEL: config.sha256.weights}, "get the model again")

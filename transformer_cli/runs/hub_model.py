@@ -1,6 +1,6 @@
-"""A trained model in a directory of its own, as it is shared on the Hugging Face Hub.
+"""The layout of a model exported for the Hugging Face Hub.
 
-It holds
+The directory holds
 
 - ``config.json``: what kind of model this is, the settings of its run, and the SHA-256 of the
   weights and of tokenizer.json, which has those of the tokenizers' other files,
@@ -8,7 +8,7 @@ It holds
 - ``tokenizer/``: the tokenizers, as in a run,
 - ``README.md``: the model card, for people.
 
-Whatever else lies there, Git's files say, is of no concern.
+Other files, such as Git's, are ignored.
 """
 
 from pathlib import Path
@@ -24,12 +24,12 @@ from transformer_cli.errors import RunError
 
 CONFIG, CARD, TOKENIZER = "config.json", "README.md", "tokenizer"
 MODEL_TYPE: Literal["transformer-cli"] = "transformer-cli"
-WEIGHTS_SUM, TOKENIZER_SUM = "model.safetensors", "tokenizer/tokenizer.json"
+WEIGHTS, TOKENIZER_MANIFEST = "model.safetensors", "tokenizer/tokenizer.json"
 _POINTER = b"version https://git-lfs.github.com/spec/"
 
 
-class Sums(BaseModel):
-    """SHA-256 of the files that the others hang on."""
+class FileHashes(BaseModel):
+    """SHA-256 of the files that vouch for all others."""
 
     model_config = ConfigDict(strict=True)
 
@@ -37,22 +37,22 @@ class Sums(BaseModel):
     tokenizer: str
 
 
-class Description(BaseModel):
-    """What config.json says apart from the settings; other programs may add to it."""
+class HubConfig(BaseModel):
+    """config.json without the settings; other programs may add keys."""
 
     model_config = ConfigDict(strict=True)
 
     model_type: Literal["transformer-cli"]
     format: Literal[1]
-    sha256: Sums
+    sha256: FileHashes
 
 
-def read_description(directory: Path) -> tuple[Description, Config]:
-    """Read config.json: what the model is, and its run's settings.
+def read_hub_config(directory: Path) -> tuple[HubConfig, Config]:
+    """Read config.json; return its keys and the run's settings.
 
     Raises:
-        RunError: it is not a model's of ours, or files are not there yet.
-        ConfigError: the settings are none that a run can have; the message names the line.
+        RunError: this is no model of transformer-cli's, or Git LFS files are missing.
+        ConfigError: the settings are invalid; the message names the line.
     """
     _check_no_lfs_pointers(directory)
     path = directory / CONFIG
@@ -60,13 +60,13 @@ def read_description(directory: Path) -> tuple[Description, Config]:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise RunError(f"{path}: cannot be read: {error}") from error
-    # JSON is YAML too, and our parser of that knows the lines.
+    # JSON is YAML, and our YAML parser knows the lines.
     root = parse(text, lambda line: Place(str(path), line))
     entries = root.value if isinstance(root.value, dict) else {}
     if "settings" not in entries or not isinstance(entries["settings"].value, dict):
         raise RunError(f"{path}: has no settings: not a model that transformer-cli has exported")
     try:
-        description = Description.model_validate(values(root))
+        hub_config = HubConfig.model_validate(values(root))
     except ValidationError as error:
         first = error.errors()[0]
         key = ".".join(map(str, first["loc"]))
@@ -74,18 +74,18 @@ def read_description(directory: Path) -> tuple[Description, Config]:
             f"{path}: {key}: {first['msg']}; this is no model of transformer-cli's, or one of a "
             "later version's"
         ) from error
-    return description, validate(entries["settings"])
+    return hub_config, validate(entries["settings"])
 
 
 def _check_no_lfs_pointers(directory: Path) -> None:
-    """Make sure that Git LFS has left the files themselves, not where to find them.
+    """Check that no file is a Git LFS pointer.
 
     Raises:
-        RunError: a file is a pointer.
+        RunError: one is.
     """
-    for path in (directory / WEIGHTS_SUM, *sorted((directory / TOKENIZER).glob("*"))):
+    for path in (directory / WEIGHTS, *sorted((directory / TOKENIZER).glob("*"))):
         if not path.is_file():
-            continue  # whoever needs it says so; a pipe would be waited for
+            continue  # reported when it is read; opening a pipe would block
         try:
             with path.open("rb") as file:
                 is_pointer = file.read(len(_POINTER)) == _POINTER

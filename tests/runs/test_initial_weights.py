@@ -14,9 +14,10 @@ from transformer_cli.errors import (
     TokenizerError,
     TransformerCliError,
 )
-from transformer_cli.runs.checkpoint import save_checkpoint
+from transformer_cli.runs.checkpoint_writer import save_checkpoint
 from transformer_cli.runs.directory import RunDirectory
-from transformer_cli.runs.inheritance import check_init, inherited_weights
+from transformer_cli.runs.initial_weights import check_init, load_init_weights
+from transformer_cli.runs.initialize import initialize_run
 from transformer_cli.text.tokenizer import fingerprint
 
 SUBWORDS = {"kind": "sentencepiece", "vocab_size": 50}
@@ -30,7 +31,7 @@ def settings(**sections: Any) -> Config:
 def a_run(directory: Path, *steps: int, best: int | None = None, **sections: Any) -> RunDirectory:
     """A run whose weights are the numbers of their steps."""
     run = RunDirectory(directory)
-    run.prepare(settings(**sections))
+    initialize_run(run, settings(**sections))
     run.tokenizer.mkdir()
     (run.tokenizer / "tokenizer.json").write_text(directory.name)
     for step in steps:
@@ -51,7 +52,7 @@ def new(tmp_path: Path) -> RunDirectory:
 
 def test_the_best_weights_are_inherited(tmp_path: Path) -> None:
     run = a_run(tmp_path / "run", 10, 20, 30, best=20)
-    assert inherited_weights(run)["a"].item() == 20.0
+    assert load_init_weights(run)["a"].item() == 20.0
 
 
 def test_dropout_may_be_another_one(tmp_path: Path, new: RunDirectory) -> None:

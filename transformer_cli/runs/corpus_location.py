@@ -1,4 +1,4 @@
-"""Where a run found Multi30k, so that it is found again where ``$MULTI30K_DIR`` is not set."""
+"""Record where a run found Multi30k, to find it again without ``$MULTI30K_DIR``."""
 
 import json
 from pathlib import Path
@@ -12,8 +12,8 @@ from transformer_cli.runs.directory import RunDirectory
 _KEY = "multi30k"
 
 
-def remember_corpus(run: RunDirectory, data: DataConfig) -> None:
-    """Note in a prepared run where its training text lies, if it is Multi30k's."""
+def record_corpus_directory(run: RunDirectory, data: DataConfig) -> None:
+    """Record in an initialized run where Multi30k lies, if it is trained on that."""
     if not isinstance(data, Multi30kData):
         return
     found = multi30k.find("train", data.src_lang, data.tgt_lang, corpus_directory(run))
@@ -25,11 +25,11 @@ def remember_corpus(run: RunDirectory, data: DataConfig) -> None:
 
 
 def corpus_directory(run: RunDirectory) -> Path | None:
-    """Where the run found it; None: nothing is known."""
+    """Return the recorded directory, or None."""
     try:
         found = json.loads((run.path / CORPUS).read_text(encoding="utf-8"))
         directory = found[_KEY]
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
-    # Anybody may have written it: it is a place to look in, and what lies there is verified.
+    # The record is not trusted: files found there are verified.
     return Path(directory) if isinstance(directory, str) and "\0" not in directory else None

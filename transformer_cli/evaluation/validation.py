@@ -1,0 +1,51 @@
+"""Validate a model while it is trained, by greedy translation of the validation split."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from transformer_cli.config.schema import Config
+from transformer_cli.data.corpus import ParallelText
+from transformer_cli.evaluation import evaluation
+from transformer_cli.inference.torch_engine import TorchEngine
+from transformer_cli.inference.translator import TextTranslator
+from transformer_cli.training.preparation import PreparedData
+from transformer_cli.training.session import Validation
+from transformer_cli.training.trainer import Trainer
+
+
+@dataclass(frozen=True)
+class Validator:
+    """Evaluates a trainer's ``eval_model`` on the validation split."""
+
+    trainer: Trainer
+    translator: TextTranslator[TorchEngine]
+    pairs: ParallelText
+    num_unscored: int
+    """Pairs that are too long to be in the validation loss."""
+
+    def __call__(self, should_stop: Callable[[], bool]) -> Validation | None:
+        """Evaluate the model; return None if asked to stop."""
+        self.trainer.eval_model.eval()
+        try:
+            measured = evaluation.evaluate(
+                self.translator, self.pairs, ranks=self.trainer.ranks, should_stop=should_stop
+            )
+        except evaluation.EvaluationStoppedError:
+            return None
+        scores = measured.scores
+        return Validation(measured.loss, scores.bleu, scores.bleu_lc)
+
+
+def build_validator(config: Config, data: PreparedData, trainer: Trainer) -> Validator:
+    """Build the validator of a training.
+
+    Raises:
+        ConfigError: a validation sentence is too long for the model.
+    """
+    engine = TorchEngine(trainer.eval_model, trainer.precision)
+    translator = TextTranslator(engine, data.tokenizers, config, config.decoding)
+    num_unscored = len(data.val) - len(evaluation.find_measurable_pairs(translator, data.val))
+    translator = translator.with_search(beam_size=1)
+    translator.check_lengths(data.val.src.lengths, "validation source sentence")
+    translator.check_lengths(data.val.tgt.lengths, "validation target sentence")
+    return Validator(trainer, translator, data.texts.val, num_unscored)

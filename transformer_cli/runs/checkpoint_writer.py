@@ -1,0 +1,146 @@
+"""Write checkpoints so that a crash at any moment leaves the older ones intact."""
+
+import json
+import shutil
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError
+from safetensors.torch import save_file
+from torch import Tensor
+
+from transformer_cli.errors import CheckpointError
+from transformer_cli.files import remove_directory, sha256, whole_directory
+from transformer_cli.runs.checkpoint import (
+    AVERAGE,
+    FORMAT,
+    MANIFEST,
+    MODEL,
+    OPTIMIZER,
+    STATE,
+    checkpoint_path,
+    hash_manifest,
+    read_manifest,
+)
+from transformer_cli.runs.contents import REPLACEMENT_NAME
+
+# A replacement appears whole under this suffix before the old checkpoint is removed.
+_NEW = "-new"
+
+
+def save_checkpoint(
+    directory: Path,
+    weights: Mapping[str, Tensor],
+    optimizer_state: Mapping[str, Tensor],
+    state: Mapping[str, Any],
+    tokenizer: str,
+) -> Path:
+    """Write the checkpoint of step ``state["step"]``, replacing an older one; return its path.
+
+    Raises:
+        CheckpointError: it cannot be written; older checkpoints are as they were.
+    """
+    path = checkpoint_path(directory, state["step"])
+    _save(
+        path,
+        partial(_write_tensors, {MODEL: weights, OPTIMIZER: optimizer_state}),
+        state,
+        tokenizer,
+    )
+    return path
+
+
+def replace_state(directory: Path, state: Mapping[str, Any], tokenizer: str) -> Path:
+    """Replace the state of the checkpoint of step ``state["step"]``; return its path.
+
+    The tensor files are hard-linked, not written again.
+
+    Raises:
+        CheckpointError: there is no such checkpoint, or it cannot be written; it is as it was.
+    """
+    path = checkpoint_path(directory, state["step"])
+    hashes = {name: each for name, each in read_manifest(path)["files"].items() if name != STATE}
+    _save(path, partial(_link_tensors, path, hashes), state, tokenizer)
+    return path
+
+
+def save_average(
+    directory: Path, weights: Mapping[str, Tensor], state: Mapping[str, Any], tokenizer: str
+) -> Path:
+    """Write averaged weights, replacing older ones; return their path.
+
+    Raises:
+        CheckpointError: it cannot be written; checkpoints are as they were.
+    """
+    path = directory / AVERAGE
+    _save(path, partial(_write_tensors, {MODEL: weights}), state, tokenizer)
+    return path
+
+
+def _write_tensors(tensors: Mapping[str, Mapping[str, Tensor]], into: Path) -> dict[str, str]:
+    """Write the tensor files; return their SHA-256."""
+    for name, content in tensors.items():
+        save_file(dict(content), into / name)
+    return {name: sha256(into / name) for name in tensors}
+
+
+def _link_tensors(path: Path, hashes: dict[str, str], into: Path) -> dict[str, str]:
+    """Hard-link the tensor files of the checkpoint ``path``; return their SHA-256."""
+    for name in hashes:
+        try:
+            (into / name).hardlink_to(path / name)
+        except OSError:  # not every file system has links
+            shutil.copyfile(path / name, into / name)
+    return hashes
+
+
+def _save(
+    path: Path,
+    fill: Callable[[Path], dict[str, str]],
+    state: Mapping[str, Any],
+    tokenizer: str,
+) -> None:
+    """Write a checkpoint, replacing an older one.
+
+    Args:
+        path: the checkpoint's directory.
+        fill: puts the tensor files into a directory and returns their SHA-256 by name.
+        state: the training state.
+        tokenizer: the tokenizer's fingerprint.
+    """
+    try:
+        finish_replacing(path.parent)
+        target = path.with_name(f"{path.name}{_NEW}") if path.is_dir() else path
+        with whole_directory(target) as temporary:
+            files = fill(temporary)
+            _write_json(temporary / STATE, state)
+            files[STATE] = sha256(temporary / STATE)
+            manifest = {"format": FORMAT, "tokenizer": tokenizer, "files": files}
+            _write_json(temporary / MANIFEST, {**manifest, "sum": hash_manifest(manifest)})
+        if target != path:
+            _move_into_place(target)
+    except (OSError, SafetensorError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise CheckpointError(
+            f"{path}: cannot be written: {reason}; older checkpoints are untouched"
+        ) from error
+
+
+def finish_replacing(directory: Path) -> None:
+    """Complete replacements that were interrupted by the process' death."""
+    for new in list(directory.iterdir()):
+        if REPLACEMENT_NAME.fullmatch(new.name):
+            _move_into_place(new)
+
+
+def _move_into_place(new: Path) -> None:
+    path = new.with_name(new.name.removesuffix(_NEW))
+    if path.is_dir():
+        remove_directory(path)
+    new.rename(path)
+
+
+def _write_json(path: Path, content: Mapping[str, Any]) -> None:
+    path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")

@@ -1,0 +1,69 @@
+"""Which changed settings a run can be resumed with."""
+
+from pathlib import Path
+
+from transformer_cli.config.differences import Difference, differences
+from transformer_cli.config.resuming import MAY_CHANGE
+from transformer_cli.config.schema import Config
+from transformer_cli.errors import ConfigError
+from transformer_cli.runs.checkpoint_directory import list_checkpoints, records_batches_per_step
+from transformer_cli.runs.directory import RunDirectory
+
+_SHAPES_DATA = ("data.", "tokenizer.", "init")
+# Files may have moved, for instance with the whole checkout.
+_FILES = ("data.train.", "data.val.", "data.more", "init")
+_TOKENIZER_FILES = [
+    f"tokenizer.{side}{key}" for side in ("", "src_", "tgt_") for key in ("model", "file")
+]
+
+
+def check_resumable(run: RunDirectory, config: Config) -> None:
+    """Check that training can resume from the run's checkpoints with ``config``.
+
+    Raises:
+        ConfigError: it cannot.
+    """
+    if not list_checkpoints(run.checkpoints):
+        return
+    if changed := [each for each in _fixed_differences(run, config) if not _has_moved(each)]:
+        listed = "; ".join(map(str, changed))
+        raise ConfigError(
+            f"{run.path}: trained with other settings ({listed}); "
+            "go on with the old ones, choose another --run-dir, or start anew with --overwrite"
+        )
+
+
+def is_data_outdated(run: RunDirectory, config: Config) -> bool:
+    """Return whether tokenizers and encoded text are of other settings and must be made again.
+
+    That is only possible before the first checkpoint.
+    """
+    if list_checkpoints(run.checkpoints):
+        return False
+    return any(each.key.startswith(_SHAPES_DATA) for each in _fixed_differences(run, config))
+
+
+def _fixed_differences(run: RunDirectory, config: Config) -> list[Difference]:
+    """Return the differences in settings that may not change on resuming."""
+    # Where a checkpoint records the batches per step, Trainer.restore checks `accumulate`.
+    is_recorded = records_batches_per_step(run.checkpoints)
+    may_change = tuple(key for key in MAY_CHANGE if is_recorded or key != "training.accumulate")
+    return [
+        each
+        for each in differences(run.load_config(), config)
+        if not each.key.startswith(may_change)
+    ]
+
+
+def _has_moved(difference: Difference) -> bool:
+    """Return whether paths differ only because no file is left at the old ones."""
+    if not (difference.key.startswith(_FILES) or difference.key in _TOKENIZER_FILES):
+        return False
+    old, new = _paths(difference.old), _paths(difference.new)
+    return 0 < len(old) == len(new) and not any(Path(path).exists() for path in old)
+
+
+def _paths(value: object) -> list[str]:
+    if isinstance(value, list):  # of pairs of files
+        return [path for pair in value for path in pair.values()]
+    return [value] if isinstance(value, str) else []

@@ -1,0 +1,93 @@
+"""The training and validation texts of an experiment, checked and audited."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from transformer_cli.audit.text_audit import TextAudit
+from transformer_cli.config.schema import DataConfig
+from transformer_cli.data.corpus import ParallelText, without_blank_pairs
+from transformer_cli.data.sources import load_split, open_training_text
+from transformer_cli.data.store import read_survey
+from transformer_cli.data.streamed import StreamedText, Survey
+from transformer_cli.errors import CorpusError
+from transformer_cli.runs.checkpoint_directory import list_checkpoints
+from transformer_cli.runs.corpus_location import corpus_directory
+from transformer_cli.runs.directory import RunDirectory
+
+Warn = Callable[[str, str], None]
+"""Shows a warning, given what it is about and the finding."""
+
+
+@dataclass(frozen=True)
+class Texts:
+    """The texts to train and validate on; pairs with a blank side are dropped and counted."""
+
+    train: StreamedText
+    val: ParallelText
+    blank_in_val: int
+
+    @property
+    def blank_in_train(self) -> int:
+        """Pairs of the training split with a blank side."""
+        return self.train.survey.blank
+
+
+def audit_texts(
+    data: DataConfig, run: RunDirectory, overwrite: bool, allow_suspect: bool, warn: Warn
+) -> Texts:
+    """Check and audit an experiment's texts.
+
+    Args:
+        data: the experiment's data.
+        run: the run directory, which need not exist.
+        overwrite: whether an earlier run in it is discarded.
+        allow_suspect: whether to accept text that can only be a mistake.
+        warn: called with each finding.
+
+    Raises:
+        CorpusError: a text is missing, misaligned, damaged or blank.
+        ConfigError: a text can only be a mistake.
+    """
+    is_begun = not overwrite and bool(list_checkpoints(run.checkpoints))
+    audit = TextAudit(data, allow_suspect, is_begun, corpus_directory(run))
+    try:
+        audit.look_at_scored()
+        train = StreamedText.of(audit.training_text(), read_survey(run.encoded))
+        audit.conclude(train.survey.text_sum)
+        return read_val(data, train, audit.earlier)
+    finally:
+        for note in audit.notes:
+            where, _, finding = note.partition(": ")
+            warn(where, finding)
+
+
+def read_texts(data: DataConfig, known: Survey | None = None) -> Texts:
+    """Check an experiment's texts without an audit.
+
+    Args:
+        data: the experiment's data.
+        known: an earlier session's survey; unchanged training text is not checked again.
+
+    Raises:
+        CorpusError: a text is missing, misaligned, damaged or blank.
+    """
+    return read_val(data, StreamedText.of(open_training_text(data), known))
+
+
+def read_val(data: DataConfig, train: StreamedText, directory: Path | None = None) -> Texts:
+    """Read the validation split, and return it with the training text.
+
+    Args:
+        data: the experiment's data.
+        train: the training text.
+        directory: where the run found Multi30k before.
+
+    Raises:
+        CorpusError: the split is missing, misaligned or damaged, or one has only blank pairs.
+    """
+    val, blank_in_val = without_blank_pairs(load_split(data, "val", directory))
+    for name, pairs in (("train", len(train)), ("val", len(val))):
+        if not pairs:
+            raise CorpusError(f"split '{name}': every pair has a blank side; nothing is left of it")
+    return Texts(train, val, blank_in_val)

@@ -48,11 +48,11 @@ def test_each_pair_is_seen_once_an_epoch(
 ) -> None:
     epoch = STEPS[ranks]
     asked = {
-        "mid-epoch": ("add_up", epoch + 2),
+        "mid-epoch": ("accumulate", epoch + 2),
         # before the second batch of the third step
         "mid-accumulation": ("_seed_dropout", 2 * 2 + 2),
-        "epoch's end": ("add_up", epoch),
-        "the end": ("add_up", EPOCHS * epoch),
+        "epoch's end": ("accumulate", epoch),
+        "the end": ("accumulate", EPOCHS * epoch),
     }[where]
     options = [f"--set=training.{key}={value}" for key, value in SETTINGS.items()]
     run_dir = tmp_path / "run"

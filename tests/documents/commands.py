@@ -4,6 +4,7 @@ import re
 import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -32,7 +33,7 @@ class Command:
         arguments: those of the program.
         feeding: the shell command whose output it reads, if any.
         processes: how many torchrun starts.
-        refused: whether the document shows an error after it.
+        refused: whether the document shows an error after it, in the same block or the next one.
     """
 
     document: str
@@ -71,13 +72,16 @@ def blocks(text: str) -> Iterator[Block]:
 
 
 def commands(path: Path) -> Iterator[Command]:
-    """The program's calls in a document, in order."""
-    for block in blocks(path.read_text(encoding="utf-8")):
+    """Yield the program's calls in a document, in order, with or without a prompt sign."""
+    found = list(blocks(path.read_text(encoding="utf-8")))
+    for block, output in zip_longest(found, found[1:], fillvalue=Block("", ("",))):
         if block.language in ("python", "yaml", "json"):
             continue
         joined = "\n".join(block.lines).replace("\\\n", " ").splitlines()
-        for line, after in zip(joined, [*joined[1:], ""], strict=True):
-            command = _command(str(path.relative_to(ROOT)), line, after)
+        # What the last command prints is a block of its own where the commands are to be copied.
+        after = [*joined[1:], *(output.lines[:1] if block.language == "sh" else [""])]
+        for line, next_line in zip_longest(joined, after, fillvalue=""):
+            command = _command(str(path.relative_to(ROOT)), line, next_line)
             if command is not None:
                 yield command
 

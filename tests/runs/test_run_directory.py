@@ -100,7 +100,7 @@ def test_a_full_disk_is_a_run_error(trained: RunDirectory, monkeypatch: pytest.M
     def no_room(*arguments: object, **options: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(Path, "write_text", no_room)
+    monkeypatch.setattr(Path, "write_bytes", no_room)
     with pytest.raises(RunError, match="cannot be written: No space left on device"):
         initialize_run(trained, settings(decoding={"beam_size": 4}))
     assert contents(trained) == before

@@ -57,7 +57,7 @@ class Ranks:
 
     @property
     def is_main(self) -> bool:
-        """Whether this process writes files and messages: rank 0."""
+        """True on rank 0, which writes files and messages."""
         return self.rank == 0
 
     @contextmanager

@@ -52,10 +52,10 @@ def at_rename(names: str, after: bool) -> None:
 
 POINTS: dict[str, Callable[[], None]] = {
     "before the settings are written": partial(
-        signal_at, "transformer_cli.runs.directory", "write_text", 1
+        signal_at, "transformer_cli.runs.initialize", "write_text", 1
     ),
     "before it is written where they come from": partial(
-        signal_at, "transformer_cli.runs.directory", "write_text", 2
+        signal_at, "transformer_cli.runs.initialize", "write_text", 2
     ),
     "while the tokenizer is made": partial(
         signal_at, "transformer_cli.training.preparation", "learn_tokenizers", 1

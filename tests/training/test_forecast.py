@@ -126,7 +126,7 @@ class Costs:
 @pytest.fixture
 def costs(monkeypatch: pytest.MonkeyPatch) -> Costs:
     made = Costs()
-    monkeypatch.setattr(module, "_times_of", made)
+    monkeypatch.setattr(module, "_time_step", made)
     monkeypatch.setattr("time.monotonic", lambda: 0.0)
     return made
 

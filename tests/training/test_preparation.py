@@ -17,7 +17,7 @@ from transformer_cli.data.token_arrays import EncodedText, TokenArray
 from transformer_cli.errors import CorpusError, RunError, TokenizerError
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.initialize import initialize_run
-from transformer_cli.text.lines import Progress
+from transformer_cli.text.lines import ProgressBar
 from transformer_cli.text.tokenizer import fingerprint, have_same_tokenizers, load_text_sha256
 from transformer_cli.training import preparation
 from transformer_cli.training.preparation import (
@@ -60,7 +60,7 @@ def prepared(
     train: Pairs = TRAIN,
     val: Pairs = VAL,
     tokenizer: dict[str, Any] = WORDS,
-    progress: Progress = quiet,
+    progress: ProgressBar = quiet,
     more: Sequence[Pairs] = (),
     init: RunDirectory | None = None,
 ) -> tuple[Texts, PreparedData]:

@@ -1,4 +1,4 @@
-"""The command line: its commands, and the one place where an error becomes a line and a code."""
+"""The command line app, and the one place where errors become a message and an exit code."""
 
 import os
 import signal
@@ -33,9 +33,9 @@ from transformer_cli.errors import (
 from transformer_cli.ranks import Ranks
 
 SPIN_COUNT = "1000"
-"""How often a thread of libgomp looks for work before it sleeps.
+"""Spins of a libgomp thread before it sleeps.
 
-The default, 300,000 looks, keeps a core from whoever else could use it; see docs/benchmarks.md.
+The default, 300,000, blocks a core that others could use; see docs/benchmarks.md.
 """
 
 app = typer.Typer(
@@ -76,17 +76,16 @@ def main() -> NoReturn:
     if "OMP_WAIT_POLICY" not in os.environ:
         # libgomp reads it once, when torch is loaded.
         os.environ.setdefault("GOMP_SPINCOUNT", SPIN_COUNT)
-    signal.signal(signal.SIGTERM, _stopped)
+    signal.signal(signal.SIGTERM, _exit_on_signal)
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
-        signal.signal(signal.SIGINT, _stopped)
+        signal.signal(signal.SIGINT, _exit_on_signal)
     code = _run()
     try:
         print(end="", file=sys.stderr, flush=True)
     except OSError:
-        # Lines that nobody took go nowhere, or Python would try them again and end with a code of
-        # its own.
+        # Discard what is left, or Python would try to write it again and exit with its own code.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
-    # While Python ends, an exception would be raised in whatever runs then.
+    # An exception while Python shuts down would be raised anywhere.
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     sys.exit(code)
 
@@ -96,7 +95,7 @@ def _run() -> int:
         _check_ranks(sys.argv[1:])
         code = app(sys.argv[1:] or ["--help"], standalone_mode=False)
     except TransformerCliError as error:
-        # What every process of a job finds alike is said once a machine.
+        # An error that every rank finds is reported once per machine.
         first = Ranks.from_env().local_rank == 0
         if first or not isinstance(error, UsageError | ConfigError | TrainingError):
             complain(str(error), error.others if isinstance(error, ConfigError) else ())
@@ -118,7 +117,7 @@ def _run() -> int:
 
 
 def _check_ranks(arguments: list[str]) -> None:
-    """Several processes would all do the same, and write it to the same place."""
+    # Several processes would all do the same work and write to the same place.
     alone = [name for name in arguments[:1] if name not in ("train", "translate")]
     if Ranks.from_env().size > 1 and alone and not alone[0].startswith("-"):
         raise UsageError(f"{alone[0]}: works in one process; start it without torchrun")
@@ -129,11 +128,10 @@ def _complain(message: str, code: int) -> int:
     return code
 
 
-def _stopped(number: int, frame: FrameType | None) -> NoReturn:
+def _exit_on_signal(number: int, frame: FrameType | None) -> NoReturn:
     while frame is not None:
         if frame.f_code.co_filename == "<frozen importlib._bootstrap>":
-            # Who is being imported may catch an exception, or make another of it. Nothing is half
-            # done then that the next start would not clear away.
+            # A module that is being imported may catch the exception. Nothing is half done yet.
             os._exit(128 + number)
         frame = frame.f_back
     if number == signal.SIGINT:

@@ -1,4 +1,4 @@
-"""Stopping long work in good order."""
+"""Turn signals into requests to stop."""
 
 import os
 import signal
@@ -13,35 +13,35 @@ _ECHO_SECONDS = 1.0
 
 
 class StopRequest:
-    """Whether a signal has asked for an end, and which."""
+    """The signal that has requested a stop, if any."""
 
     def __init__(self) -> None:
         self.signal: int | None = None
         self._taken = 0.0
-        # torchrun hands on what its processes may have been sent as well.
+        # torchrun forwards signals that its processes may have received as well.
         self._echo = _ECHO_SECONDS if Ranks.from_env().size > 1 else 0.0
 
     def __call__(self) -> bool:
-        """Whether to stop."""
+        """Return whether to stop."""
         return self.signal is not None
 
     def handle(self, number: int, frame: FrameType | None) -> None:
-        """Take the first signal as a wish, the second as an order."""
+        """Request a stop at the first signal; exit at the second."""
         if self.signal is not None:
             if time.monotonic() - self._taken > self._echo:
                 os._exit(128 + number)
             return
         self.signal, self._taken = number, time.monotonic()
-        # Not by print: a signal may come while something is being printed.
-        with suppress(OSError):  # nobody may be reading, as after Ctrl-C with `2>&1 | tee`
+        # Not print, which is not reentrant.
+        with suppress(OSError):  # the pipe may be closed, as after Ctrl-C with `2>&1 | tee`
             os.write(2, b"\nstopping after this step with a checkpoint; once more stops at once\n")
 
 
 @contextmanager
 def stop_requests() -> Iterator[StopRequest]:
-    """Turn SIGINT and SIGTERM into a request for the block to end.
+    """Turn SIGINT and SIGTERM into a request to stop while the block runs.
 
-    SIGINT stays ignored where it was so from the start, as in a background job of a shell script.
+    SIGINT stays ignored if it is, as in a background job of a shell script.
     """
     request = StopRequest()
     numbers = [signal.SIGTERM]

@@ -22,7 +22,7 @@ from transformer_cli.data.store import (
 from transformer_cli.data.streamed import StreamedLines, StreamedText
 from transformer_cli.data.token_arrays import SrcTgt
 from transformer_cli.files import whole_directory
-from transformer_cli.text.lines import Progress
+from transformer_cli.text.lines import ProgressBar
 
 PAGE_PAIRS = 256
 """Neighbouring pairs that are read together."""
@@ -33,7 +33,7 @@ def write_store(
     text: StreamedText,
     encode: PageEncoder,
     tokenizer: str,
-    progress: Progress,
+    progress: ProgressBar,
     page_pairs: int = PAGE_PAIRS,
 ) -> EncodedStore:
     """Encode ``text`` into the new directory ``directory``.
@@ -69,7 +69,7 @@ def write_store(
     return EncodedStore.from_metadata(directory, metadata)
 
 
-def _read_with_progress(text: StreamedText, progress: Progress) -> Iterator[tuple[str, str]]:
+def _read_with_progress(text: StreamedText, progress: ProgressBar) -> Iterator[tuple[str, str]]:
     """Yield the pairs of ``text``, with a bar that counts their sources."""
     targets: deque[str] = deque()
 

@@ -7,7 +7,7 @@ from typing import Generic, NamedTuple, TypeVar
 import numpy as np
 
 from transformer_cli.data.corpus import ParallelText
-from transformer_cli.text.lines import Progress
+from transformer_cli.text.lines import ProgressBar
 from transformer_cli.text.tokenizer import Tokenizers
 
 T = TypeVar("T")
@@ -112,7 +112,7 @@ class EncodedText:
         return self.lengths
 
 
-def encode_text(text: ParallelText, tokenizers: Tokenizers, progress: Progress) -> EncodedText:
+def encode_text(text: ParallelText, tokenizers: Tokenizers, progress: ProgressBar) -> EncodedText:
     """Return both sides of ``text`` as token ids.
 
     Args:

@@ -1,4 +1,4 @@
-"""TrainedModel runs side by side: the same sentences, their scores, their costs, their settings."""
+"""Trained runs side by side: the same sentences, their scores, their costs, their settings."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager

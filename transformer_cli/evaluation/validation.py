@@ -40,7 +40,7 @@ def build_validator(config: Config, data: PreparedData, trainer: Trainer) -> Val
     """Build the validator of a training.
 
     Raises:
-        ConfigError: a validation sentence is too long for the model.
+        InputError: a validation sentence is too long for the model.
     """
     engine = TorchEngine(trainer.eval_model, trainer.precision)
     translator = TextTranslator(engine, data.tokenizers, config, config.decoding)

@@ -1,4 +1,4 @@
-"""A trained model as it is shared on the Hugging Face Hub: the layout of ``runs/hub_model.py``."""
+"""Export a model in the layout of the Hugging Face Hub; see ``runs/hub_model.py``."""
 
 import json
 from pathlib import Path

@@ -38,7 +38,7 @@ from transformer_cli.runs.corpus_location import corpus_directory
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.environment import environment_of_training
 from transformer_cli.runs.records import Record, read_records, validations
-from transformer_cli.text.lines import Progress
+from transformer_cli.text.lines import ProgressBar
 
 LOOKED_INTO = 5
 """Sentences of the split whose attention is shown."""
@@ -86,7 +86,7 @@ class Report:
 def build(
     subject: Subject,
     sentences: Sequence[str],
-    progress: Progress,
+    progress: ProgressBar,
     translated: Callable[[int], object] = ignore,
     on_long_line: Callable[[LongLine], object] = ignore,
 ) -> Report:
@@ -165,7 +165,7 @@ def _to_look_into(lengths: Sequence[int]) -> list[int]:
 
 
 def _rarity(
-    subject: Subject, text: ParallelText, hypotheses: Sequence[str], progress: Progress
+    subject: Subject, text: ParallelText, hypotheses: Sequence[str], progress: ProgressBar
 ) -> list[RarityBucket] | None:
     try:
         earlier = corpus_directory(subject.run)

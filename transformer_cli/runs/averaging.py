@@ -1,4 +1,4 @@
-"""The mean of several checkpoints' weights, as a checkpoint."""
+"""Average the weights of several checkpoints."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -19,16 +19,16 @@ def average_runs(runs: Sequence[RunDirectory], last: int | None) -> tuple[Path, 
     """Average the weights of the newest checkpoints of one run, or of each of several.
 
     The mean of a training's last checkpoints often translates better than each of them (Junczys-
-    Dowmunt et al. 2016, arXiv 1605.04809; Vaswani et al. 2017, section 6.1). Of several runs it is
-    of use only where they went on from the same weights.
+    Dowmunt et al. 2016, arXiv 1605.04809; Vaswani et al. 2017, section 6.1). The mean of several
+    runs is useful only if they started from the same weights.
 
     Args:
-        runs: the average is kept as the first one's, where an older one is replaced. The caller
-            holds its lock.
-        last: so many of the newest checkpoints of each run; None: all.
+        runs: the average is written into the first, replacing an older one. The caller holds its
+            lock.
+        last: number of newest checkpoints of each run; None: all.
 
     Returns:
-        The average's path, and those of the checkpoints that it is the mean of.
+        The paths of the average and of the averaged checkpoints.
 
     Raises:
         UsageError: a run has fewer checkpoints.
@@ -56,7 +56,7 @@ def average_runs(runs: Sequence[RunDirectory], last: int | None) -> tuple[Path, 
 
 
 def mean(checkpoints: Iterable[Checkpoint]) -> dict[str, Tensor]:
-    """The mean of each weight, in its own type; one checkpoint at a time is in memory.
+    """Return the mean of each weight, in its dtype; one checkpoint at a time is in memory.
 
     Raises:
         CheckpointError: weights' names, shapes or types differ.
@@ -82,11 +82,11 @@ def mean(checkpoints: Iterable[Checkpoint]) -> dict[str, Tensor]:
 
 
 def _newest(run: RunDirectory, last: int | None) -> list[Path]:
-    run.load_config()  # or it is no run
+    run.load_config()  # raises if it is no run
     run.check_not_hub_model()
     paths = list_checkpoints(run.checkpoints)
     if not paths:
-        find_checkpoint(run.checkpoints, "last")  # raises, and tells what to do
+        find_checkpoint(run.checkpoints, "last")  # raises
     wanted = last or len(paths)
     if len(paths) < wanted:
         raise UsageError(

@@ -102,14 +102,7 @@ def _save(
     state: Mapping[str, Any],
     tokenizer: str,
 ) -> None:
-    """Write a checkpoint, replacing an older one.
-
-    Args:
-        path: the checkpoint's directory.
-        fill: puts the tensor files into a directory and returns their SHA-256 by name.
-        state: the training state.
-        tokenizer: the tokenizer's fingerprint.
-    """
+    """Write a checkpoint, replacing an older one; ``fill`` writes tensors, returns SHA-256s."""
     try:
         finish_replacing(path.parent)
         target = path.with_name(f"{path.name}{_NEW}") if path.is_dir() else path

@@ -51,10 +51,6 @@ def is_leftover_of_start(path: Path) -> bool:
 def check_config_files(run: Path, files: Sequence[Path]) -> None:
     """Check that no configuration file would be overwritten but the run's own, unedited one.
 
-    Args:
-        run: a run directory that will be written.
-        files: the configuration file and its bases.
-
     Raises:
         ConfigError: one would be overwritten.
     """
@@ -84,10 +80,6 @@ def has_checkpoint(run: Path) -> bool:
 
 def check_no_foreign_files(run: Path, names: tuple[str, ...] = OWN) -> None:
     """Check that parts of a run hold only files that transformer-cli has written.
-
-    Args:
-        run: a run directory.
-        names: the parts of the run that will be deleted.
 
     Raises:
         RunError: there is another file.

@@ -74,12 +74,12 @@ class RunDirectory:
 
     @property
     def is_hub_model(self) -> bool:
-        """Whether this is an exported Hugging Face Hub model; see hub_model.py."""
+        """True if this is an exported Hugging Face Hub model; see hub_model.py."""
         return not self.config.is_file() and (self.path / hub_model.CONFIG).is_file()
 
     @property
     def is_for_ctranslate2(self) -> bool:
-        """Whether this is a model exported for CTranslate2."""
+        """True if this is a model exported for CTranslate2."""
         return (self.path / "model.bin").is_file()
 
     def check_not_hub_model(self) -> None:

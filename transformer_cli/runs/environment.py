@@ -1,4 +1,4 @@
-"""What a model is trained or scored with: device, precision, threads, processes and versions."""
+"""The environment of training and scoring: device, precision, threads, processes, versions."""
 
 import platform
 from collections.abc import Iterable, Sequence
@@ -18,14 +18,14 @@ _UNKNOWN = "not recorded"
 
 @dataclass(frozen=True)
 class Environment:
-    """What results depend on beside settings, text and weights."""
+    """What results depend on besides settings, text and weights."""
 
     device: str
     """The GPU's name, or 'cpu'."""
     precision: str
-    """Type of the matrix products."""
+    """Compute dtype."""
     threads: int
-    """CPU threads of a process."""
+    """CPU threads per process."""
     processes: int
     torch: str
     transformer_cli: str
@@ -35,13 +35,7 @@ class Environment:
 def describe_environment(
     device: torch.device, precision: torch.dtype, processes: int = 1
 ) -> Environment:
-    """Return what this process computes with.
-
-    Args:
-        device: where.
-        precision: type of the matrix products.
-        processes: how many share the work.
-    """
+    """Return this process' environment; ``processes`` is the world size."""
     return Environment(
         torch.cuda.get_device_name(device) if device.type == "cuda" else device.type,
         str(precision).removeprefix("torch."),
@@ -56,9 +50,9 @@ def describe_environment(
 def environment_of_training(
     records: Iterable[Record], step: int | None = None
 ) -> dict[str, object] | None:
-    """Return what a run was trained with, by the names of ``Environment``; None: not recorded.
+    """Return a run's environment, by the names of ``Environment``; None: not recorded.
 
-    Where its sessions did not agree, the value is a text that has theirs in order.
+    If sessions differ, a value lists theirs in order.
 
     Args:
         records: of metrics.jsonl.
@@ -90,7 +84,7 @@ def _in_order(values: Sequence[str | int]) -> str | int:
 
 
 def changed_environment(records: Iterable[Record], now: Environment) -> list[Difference]:
-    """Return what is not as it was in the last session; nothing, if that is not recorded."""
+    """Return the differences from the last session; none if that is not recorded."""
     last = [each for each in records if each["kind"] == KIND][-1:]
     return [
         Difference(key, last[0].get(key), value)

@@ -24,11 +24,6 @@ def check_init(config: Config, run: RunDirectory, overwrite: bool) -> None:
 
     A run that resumes from a checkpoint no longer needs it.
 
-    Args:
-        config: the settings to train with.
-        run: the run directory, which need not exist.
-        overwrite: whether an earlier run in it is discarded.
-
     Raises:
         ConfigError: ``init`` is the run directory itself, or has another model or tokenizer.
         RunError, TokenizerError, CheckpointError: ``init`` is no trained run.

@@ -100,5 +100,5 @@ def _lock(run: RunDirectory, file: TextIO, kind: int) -> None:
         ) from None
     except OSError as error:
         raise RunError(
-            f"{run.path}: cannot be lock_run: {error.strerror}; choose a --run-dir on a local disk"
+            f"{run.path}: cannot be locked: {error.strerror}; choose a --run-dir on a local disk"
         ) from error

@@ -1,4 +1,4 @@
-"""How a directory is known as a run that this program has made."""
+"""Mark run directories, and recognise them."""
 
 import json
 from pathlib import Path
@@ -19,7 +19,7 @@ _TOKENIZER_KEYS = {"format", "kind", "learned_from", "sha256"}
 
 
 def write_mark(run: Path) -> None:
-    """Mark a directory as a run, unless it is marked.
+    """Mark a directory as a run unless it is marked.
 
     Raises:
         OSError: it cannot be written.
@@ -30,16 +30,16 @@ def write_mark(run: Path) -> None:
 
 
 def is_run(run: Path) -> bool:
-    """Whether a directory is marked as a run, or is a run from before there were marks.
+    """Return whether a directory is marked as a run, or is a run older than marks.
 
     Raises:
-        RunError: it is a run of a later version, or its mark is another program's.
+        RunError: a later version has marked it, or another program has a file of that name.
     """
     return is_marked(run) or _is_unmarked_run(run)
 
 
 def is_marked(run: Path) -> bool:
-    """Whether a directory is marked as a run.
+    """Return whether a directory is marked as a run.
 
     Raises:
         RunError: a later version has marked it, or another program has a file of that name.
@@ -63,7 +63,7 @@ def is_marked(run: Path) -> bool:
 
 
 def _is_unmarked_run(run: Path) -> bool:
-    """Whether there is, beside a config.yaml, what no other program writes."""
+    """Return whether there is a config.yaml and a file that no other program writes."""
     config = run / CONFIG
     if not config.is_file():
         return False
@@ -79,7 +79,7 @@ def _is_unmarked_run(run: Path) -> bool:
 
 
 def _read_json(path: Path) -> dict[str, Any]:
-    """A file's JSON object; empty if it has none."""
+    """Return a file's JSON object; an empty one if it has none."""
     try:
         content = json.loads(path.read_bytes())
     except (OSError, ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""What was measured while a run was trained: the records of its metrics.jsonl, read."""
+"""Read the records of metrics.jsonl."""
 
 import json
 import math
@@ -11,9 +11,9 @@ _MEASURED = ("loss", "perplexity", "bleu", "bleu_lc")
 
 
 def read_records(path: Path) -> list[Record]:
-    """The records of a metrics.jsonl, each with its kind and step; none if there is no such file.
+    """Return the records of a metrics.jsonl; none if there is no such file.
 
-    Lines that are no records are passed over: the last one may be half written.
+    Invalid lines are skipped: the last one may be incomplete.
     """
     try:
         text = path.read_text(encoding="utf-8", errors="replace")
@@ -31,7 +31,7 @@ def read_records(path: Path) -> list[Record]:
 
 
 def validations(records: Iterable[Record]) -> list[Record]:
-    """The steps and numbers of validations; None stands for a number that is none."""
+    """Return the steps and metrics of validations; invalid metrics are None."""
     return [
         {"step": each["step"], **{key: number(each, key) for key in _MEASURED}}
         for each in records
@@ -40,11 +40,11 @@ def validations(records: Iterable[Record]) -> list[Record]:
 
 
 def number(record: Record, key: str) -> float | None:
-    """A number, or None for what is none or not finite, which JSON cannot say."""
+    """Return a record's number; None if it is missing or not finite."""
     value = record.get(key)
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     try:
         return value if math.isfinite(value) else None
-    except OverflowError:  # a whole number beyond all floats
+    except OverflowError:  # an integer too large for a float
         return None

@@ -17,8 +17,8 @@ class Lines(Protocol):
     def __len__(self) -> int: ...
 
 
-Progress = Callable[[Iterable[str], str], Iterable[str]]
-"""Wraps a pass over lines, given a label, as tqdm would."""
+ProgressBar = Callable[[Iterable[str], str], Iterable[str]]
+"""Wraps an iterable of lines, given a label, in a progress bar, as tqdm does."""
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from transformer_cli.errors import TokenizerError
-from transformer_cli.text.lines import BothSides, Lines, Progress
+from transformer_cli.text.lines import BothSides, Lines, ProgressBar
 from transformer_cli.text.protocol import Tokenizers
 
 MANIFEST_NAME = "tokenizer.json"
@@ -70,7 +70,7 @@ class TrainingText:
     src: Lines
     tgt: Lines
     sha256: str
-    progress: Progress
+    progress: ProgressBar
 
     def sides(self, joint: bool) -> list[tuple[Side, Lines, str]]:
         """Return what to learn from: both sides as one, or each; with a label for messages."""

@@ -10,7 +10,7 @@ from transformer_cli.config.schema import TokenizerConfig
 from transformer_cli.errors import TokenizerError
 from transformer_cli.files import sha256, whole_file, write_text
 from transformer_cli.text.kinds import check_kind, import_kind
-from transformer_cli.text.lines import Lines, Progress
+from transformer_cli.text.lines import Lines, ProgressBar
 from transformer_cli.text.manifest import (
     MANIFEST_NAME,
     TokenizerManifest,
@@ -44,7 +44,7 @@ def learn_tokenizers(
     tgt_lines: Lines,
     text_sha256: str,
     directory: Path,
-    progress: Progress,
+    progress: ProgressBar,
 ) -> Tokenizers:
     """Learn both sides' tokenizers from training text and write their files.
 

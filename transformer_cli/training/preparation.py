@@ -23,7 +23,7 @@ from transformer_cli.files import whole_directory
 from transformer_cli.runs.checkpoint_directory import list_checkpoints
 from transformer_cli.runs.corpus_location import corpus_directory
 from transformer_cli.runs.directory import RunDirectory
-from transformer_cli.text.lines import Progress
+from transformer_cli.text.lines import ProgressBar
 from transformer_cli.text.tokenizer import (
     Tokenizers,
     copy_tokenizers,
@@ -53,15 +53,9 @@ class PreparedData:
 
 
 def prepare_data(
-    config: Config, texts: Texts, run: RunDirectory, progress: Progress
+    config: Config, texts: Texts, run: RunDirectory, progress: ProgressBar
 ) -> PreparedData:
     """Learn or copy tokenizers and encode the training text unless the run has them; encode val.
-
-    Args:
-        config: the experiment's settings.
-        texts: the checked texts.
-        run: an initialized run directory, lock_run.
-        progress: wraps each pass over lines in a progress bar.
 
     Raises:
         CorpusError: the training text changes while it is read.
@@ -80,15 +74,9 @@ def prepare_data(
 
 
 def find_prepared_data(
-    config: Config, texts: Texts, run: RunDirectory, progress: Progress
+    config: Config, texts: Texts, run: RunDirectory, progress: ProgressBar
 ) -> PreparedData | None:
     """Return the data that ``prepare_data`` would reuse as a whole, or None; write nothing.
-
-    Args:
-        config: the experiment's settings, with which the run can be resumed.
-        texts: the checked texts.
-        run: a run directory, which need not exist.
-        progress: wraps each pass over lines in a progress bar.
 
     Raises:
         ConfigError: BPE-dropout is on, and the tokenizers cannot sample.
@@ -106,15 +94,10 @@ def find_prepared_data(
     return PreparedData(texts, tokenizers, store, encode_text(texts.val, tokenizers, progress))
 
 
-def open_prepared_data(config: Config, run: RunDirectory, progress: Progress) -> PreparedData:
+def open_prepared_data(config: Config, run: RunDirectory, progress: ProgressBar) -> PreparedData:
     """Open the data that the main process has prepared, without a lock and without writing.
 
     The training text is not read again, and the store's checksums are not verified.
-
-    Args:
-        config: the experiment's settings.
-        run: a run directory whose data is prepared.
-        progress: wraps each pass over lines in a progress bar.
 
     Raises:
         RunError: the data is not prepared.
@@ -146,7 +129,7 @@ def _write_error(run: RunDirectory, error: OSError) -> RunError:
 
 
 def _prepare_tokenizers(
-    config: Config, run: RunDirectory, text: StreamedText, progress: Progress
+    config: Config, run: RunDirectory, text: StreamedText, progress: ProgressBar
 ) -> Tokenizers:
     text_sum = text.survey.text_sum
     if _can_reuse_tokenizers(config, run, text_sum):
@@ -194,7 +177,7 @@ def _init_tokenizers(config: Config) -> Path | None:
 
 
 def _prepare_store(
-    run: RunDirectory, text: StreamedText, tokenizers: Tokenizers, progress: Progress
+    run: RunDirectory, text: StreamedText, tokenizers: Tokenizers, progress: ProgressBar
 ) -> EncodedStore:
     expected = (text.survey.text_sum, fingerprint(run.tokenizer))
     try:

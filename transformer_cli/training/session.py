@@ -88,14 +88,7 @@ class Session:
         tokenizer: str,
         validate: Validate,
     ) -> "Session":
-        """Open a session on the newest intact checkpoint, or at step 0; open its logs.
-
-        Args:
-            config: the run's settings.
-            run: the run directory, initialized.
-            trainer: built for ``config``, at step 0; its state is restored from the checkpoint.
-            tokenizer: fingerprint of the run's tokenizer.
-            validate: evaluates ``trainer.eval_model``; returns None if its argument asks to stop.
+        """Open the run's logs, and restore ``trainer`` from the newest intact checkpoint.
 
         Raises:
             CheckpointError: no checkpoint is intact, or it is of another model or tokenizer.
@@ -117,7 +110,7 @@ class Session:
 
     @property
     def is_finished(self) -> bool:
-        """Whether no step and no validation is left."""
+        """True if no step and no validation is left."""
         is_trained = self.trainer.step >= self.trainer.total_steps or self._is_out_of_patience
         return is_trained and not self._unvalidated
 

@@ -21,7 +21,7 @@ from transformer_cli.runs.initialize import initialize_run
 from transformer_cli.runs.lock import lock_run
 from transformer_cli.runs.overwrite import finish_on_exit
 from transformer_cli.runs.resuming import check_resumable, is_data_outdated
-from transformer_cli.text.lines import Progress
+from transformer_cli.text.lines import ProgressBar
 from transformer_cli.text.vocabulary import PAD_ID
 from transformer_cli.training.memory import check_memory
 from transformer_cli.training.preparation import (
@@ -50,7 +50,7 @@ class TrainRequest(NamedTuple):
 class Reporters(NamedTuple):
     """Callbacks that tell the user what happens while data is prepared."""
 
-    progress: Progress
+    progress: ProgressBar
     warn: Warn
     restored: Callable[[Path], None]
     """Called with the run directory when the previous run was restored."""
@@ -121,14 +121,6 @@ def build_trainer(
     ranks: Ranks,
 ) -> Trainer:
     """Build the model and its trainer, at step 0; a new run starts from the weights of ``init``.
-
-    Args:
-        config: the experiment's settings.
-        data: the run's prepared data.
-        run: the run directory.
-        device: where to compute.
-        precision: compute dtype.
-        ranks: the processes that share the work.
 
     Raises:
         ConfigError: the model does not fit into memory.

@@ -42,7 +42,7 @@ def summarize_training(
         num_unscored: validation pairs that are too long to be in the validation loss.
         run: the run directory.
         previous: the run's settings so far if it is resumed.
-        always_probe: whether to make a forecast even if training is hardly longer than that.
+        always_probe: make a forecast even if training is hardly longer than that.
     """
     sample = trainer.sample(PROBED)
     batches_left = (trainer.total_steps - trainer.step) * config.training.accumulate

@@ -38,13 +38,6 @@ def audit_texts(
 ) -> Texts:
     """Check and audit an experiment's texts.
 
-    Args:
-        data: the experiment's data.
-        run: the run directory, which need not exist.
-        overwrite: whether an earlier run in it is discarded.
-        allow_suspect: whether to accept text that can only be a mistake.
-        warn: called with each finding.
-
     Raises:
         CorpusError: a text is missing, misaligned, damaged or blank.
         ConfigError: a text can only be a mistake.
@@ -63,11 +56,7 @@ def audit_texts(
 
 
 def read_texts(data: DataConfig, known: Survey | None = None) -> Texts:
-    """Check an experiment's texts without an audit.
-
-    Args:
-        data: the experiment's data.
-        known: an earlier session's survey; unchanged training text is not checked again.
+    """Check the texts without an audit; training text as in the survey ``known`` is not read.
 
     Raises:
         CorpusError: a text is missing, misaligned, damaged or blank.
@@ -76,12 +65,7 @@ def read_texts(data: DataConfig, known: Survey | None = None) -> Texts:
 
 
 def read_val(data: DataConfig, train: StreamedText, directory: Path | None = None) -> Texts:
-    """Read the validation split, and return it with the training text.
-
-    Args:
-        data: the experiment's data.
-        train: the training text.
-        directory: where the run found Multi30k before.
+    """Read the validation split, perhaps from ``directory``; return it with the training text.
 
     Raises:
         CorpusError: the split is missing, misaligned or damaged, or one has only blank pairs.

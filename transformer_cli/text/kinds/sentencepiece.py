@@ -12,7 +12,7 @@ from transformer_cli.text.kinds.sentencepiece_file import (
     SentencePieceFileManifest,
     SentencePieceTokenizer,
 )
-from transformer_cli.text.lines import Lines, Progress, TrainerInput
+from transformer_cli.text.lines import Lines, ProgressBar, TrainerInput
 from transformer_cli.text.manifest import Side, TrainingText
 from transformer_cli.text.model_check import mark_checked
 from transformer_cli.text.side_files import SideFilesManifest
@@ -66,7 +66,9 @@ def learn(
     )
 
 
-def learn_model(config: SentencePieceConfig, lines: Lines, label: str, progress: Progress) -> bytes:
+def learn_model(
+    config: SentencePieceConfig, lines: Lines, label: str, progress: ProgressBar
+) -> bytes:
     """Learn a model; the same lines and settings always give the same bytes.
 
     Args:

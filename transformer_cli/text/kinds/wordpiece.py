@@ -9,7 +9,7 @@ from transformer_cli.config.schema import WordPieceConfig
 from transformer_cli.errors import TokenizerError
 from transformer_cli.text.id_map import SpecialIds
 from transformer_cli.text.kinds.huggingface import HuggingFaceTokenizer, import_tokenizers
-from transformer_cli.text.lines import Lines, Progress, TrainerInput
+from transformer_cli.text.lines import Lines, ProgressBar, TrainerInput
 from transformer_cli.text.manifest import Side, TrainingText
 from transformer_cli.text.model_check import mark_checked
 from transformer_cli.text.side_files import SideFilesManifest
@@ -57,7 +57,9 @@ def learn(config: WordPieceConfig, text: TrainingText, directory: Path) -> WordP
     )
 
 
-def learn_wordpiece(config: WordPieceConfig, lines: Lines, label: str, progress: Progress) -> bytes:
+def learn_wordpiece(
+    config: WordPieceConfig, lines: Lines, label: str, progress: ProgressBar
+) -> bytes:
     """Learn a vocabulary; the same lines and settings always give the same bytes.
 
     BERT's WordPiece loses spaces. Here a space is part of the word that follows it, as in
@@ -110,7 +112,7 @@ def learn_wordpiece(config: WordPieceConfig, lines: Lines, label: str, progress:
 
 
 def _characters(
-    config: WordPieceConfig, normalizer: Any, lines: Lines, label: str, progress: Progress
+    config: WordPieceConfig, normalizer: Any, lines: Lines, label: str, progress: ProgressBar
 ) -> list[str]:
     """Return the initial alphabet: each character, at the start of a word and within one."""
     seen: Counter[str] = Counter()

@@ -8,7 +8,7 @@ from types import ModuleType
 from transformer_cli.errors import MissingExtraError
 
 
-def imported(module: str, extra: str, what: str) -> ModuleType:
+def import_extra(module: str, extra: str, what: str) -> ModuleType:
     """A module of an optional package.
 
     Args:

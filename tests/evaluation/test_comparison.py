@@ -10,13 +10,13 @@ from transformer_cli.config.schema import Config
 from transformer_cli.data.corpus import ParallelText
 from transformer_cli.errors import CorpusError, UsageError
 from transformer_cli.evaluation.comparison import (
-    Contender,
+    ComparedRun,
     common_text,
     compare,
     distinct_names,
     open_contenders,
 )
-from transformer_cli.evaluation.evaluation import score
+from transformer_cli.evaluation.scoring import score
 from transformer_cli.evaluation.significance import paired_bootstrap
 from transformer_cli.runs.directory import RunDirectory
 
@@ -24,12 +24,12 @@ SRC = ["eins zwei", "drei", "vier fünf"]
 TGT = ["one two", "three", "four five"]
 
 
-def contender(name: str, **sections: Any) -> Contender:
+def contender(name: str, **sections: Any) -> ComparedRun:
     required = {"data": {"kind": "copy"}, "tokenizer": {"kind": "words"}}
     config = Config.model_validate({**required, **sections})
     path = Path("runs") / name
     checkpoint = path / "checkpoints" / "step"
-    return Contender(name, RunDirectory(path), config, checkpoint, 1, 1, 1.0, None)
+    return ComparedRun(name, RunDirectory(path), config, checkpoint, 1, 1, 1.0, None)
 
 
 def on_files(
@@ -38,7 +38,7 @@ def on_files(
     src: Sequence[str] = SRC,
     tgt: Sequence[str] = TGT,
     **changes: Any,
-) -> Contender:
+) -> ComparedRun:
     """A contender whose own files, named after it, are its only test split, 'news'."""
     pair = {}
     for side, lines in (("src", src), ("tgt", tgt)):

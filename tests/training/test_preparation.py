@@ -76,7 +76,7 @@ def prepared(
     return texts, prepare(config, texts, run, progress)
 
 
-def files_of(directory: Path) -> dict[str, tuple[int, int]]:
+def list_base_files(directory: Path) -> dict[str, tuple[int, int]]:
     """Each file, known again if it is written anew."""
     stats = ((path.name, path.stat()) for path in directory.iterdir())
     return {name: (stat.st_ino, stat.st_mtime_ns) for name, stat in stats}
@@ -131,10 +131,10 @@ def test_subwords_have_a_size_and_no_types(run: RunDirectory) -> None:
 
 def test_tokenizers_are_learned_once(run: RunDirectory) -> None:
     _, first = prepared(run)
-    files = files_of(run.tokenizer)
+    files = list_base_files(run.tokenizer)
     known = fingerprint(run.tokenizer)
     _, second = prepared(run, val=[("b c", "y")])
-    assert files_of(run.tokenizer) == files
+    assert list_base_files(run.tokenizer) == files
     assert fingerprint(run.tokenizer) == known
     assert second.tokenizers.types == first.tokenizers.types == (4, 5)
     assert ids(stored(second).src) == ids(stored(first).src)
@@ -156,10 +156,10 @@ def test_before_training_another_text_has_other_tokenizers(run: RunDirectory) ->
 def test_a_trained_run_refuses_another_text(run: RunDirectory) -> None:
     prepared(run)
     (run.checkpoints / "step-00000001").mkdir()
-    files = files_of(run.tokenizer)
+    files = list_base_files(run.tokenizer)
     with pytest.raises(RunError, match=f"^{run.path}: [^\n]*text has changed[^\n]*--overwrite$"):
         prepared(run, train=OTHER_TEXT)
-    assert files_of(run.tokenizer) == files
+    assert list_base_files(run.tokenizer) == files
     prepared(run, val=OTHER_TEXT)  # what weights do not depend on may change
 
 
@@ -200,9 +200,9 @@ LEARNING = ["source words of 3", "target words of 3"]
 
 def test_the_training_text_is_encoded_once(run: RunDirectory) -> None:
     assert encoding(run) == [*LEARNING, *ENCODING]
-    files = files_of(run.encoded)
+    files = list_base_files(run.encoded)
     assert encoding(run) == ENCODING_VAL
-    assert files_of(run.encoded) == files
+    assert list_base_files(run.encoded) == files
     texts, result = prepared(run)
     assert (texts.blank_in_train, len(texts.train)) == (2, 3)
     assert ids(stored(result).tgt) == [[4, 5], [4], [4, 5, 0, 0, 0]]
@@ -284,7 +284,7 @@ def test_a_changed_text_is_noticed_though_its_time_is_set_back(
     path.write_text(text.replace("c", "q") if size == "same" else text.replace("c", "qq"))
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
     survey = StreamedText.of(texts.train.source, known).survey
-    assert survey.text_sum != texts.train.survey.text_sum
+    assert survey.text_sha256 != texts.train.survey.text_sha256
 
 
 def test_a_text_that_was_just_written_is_read_again(run: RunDirectory, passes: list[str]) -> None:
@@ -309,7 +309,7 @@ def test_new_times_are_noted_once_all_was_checked(run: RunDirectory, passes: lis
     known = read_survey(run.encoded)
     assert StreamedText.of(texts.train.source, known).survey == known
     assert passes == []
-    assert files_of(run.encoded)["pages"][1] == 1
+    assert list_base_files(run.encoded)["pages"][1] == 1
     described = json.loads((run.encoded / "store.json").read_text())["content"]
     assert described["files"]["pages"][1] == 1
 
@@ -322,9 +322,17 @@ def test_other_processes_get_the_same_by_reading_alone(run: RunDirectory) -> Non
     for path in (run.path.parent / "train.src", run.path.parent / "train.tgt"):
         path.unlink()  # they do not even look at it
     os.utime(run.encoded / "pages", ns=(1, 1))  # nor at times that another machine may see
-    before = {**files_of(run.path), **files_of(run.encoded), **files_of(run.tokenizer)}
+    before = {
+        **list_base_files(run.path),
+        **list_base_files(run.encoded),
+        **list_base_files(run.tokenizer),
+    }
     their_texts, theirs = open_prepared(run.load_config(), run, quiet)
-    assert {**files_of(run.path), **files_of(run.encoded), **files_of(run.tokenizer)} == before
+    assert {
+        **list_base_files(run.path),
+        **list_base_files(run.encoded),
+        **list_base_files(run.tokenizer),
+    } == before
     assert ids(stored(theirs).src) == ids(stored(made).src)
     assert ids(theirs.val.tgt) == ids(made.val.tgt)
     assert their_texts.train.survey == read_survey(run.encoded)
@@ -432,9 +440,9 @@ def test_tokenizers_of_an_earlier_run_are_taken_over(run: RunDirectory) -> None:
     assert have_same_tokenizers(earlier.tokenizer, run.tokenizer)
     assert fingerprint(earlier.tokenizer) != fingerprint(run.tokenizer)
     assert ids(stored(result).src) == [[0], [0, 5]]  # b is 5 there, and here it would be 4
-    files = files_of(run.tokenizer)
+    files = list_base_files(run.tokenizer)
     prepared(run, train=OTHER_TEXT, init=earlier)
-    assert files_of(run.tokenizer) == files
+    assert list_base_files(run.tokenizer) == files
 
 
 def test_until_training_begins_they_are_those_of_the_weights_to_come(run: RunDirectory) -> None:

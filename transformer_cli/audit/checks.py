@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from transformer_cli.audit.line_checks import Hits
-from transformer_cli.audit.repetition import Digests, found_in, repeated
-from transformer_cli.audit.split_check import Follow, SplitCheck
+from transformer_cli.audit.line_checks import Occurrences
+from transformer_cli.audit.repetition import Digests, find_in, find_repeated
+from transformer_cli.audit.split_check import PairProgress, SplitCheck
 from transformer_cli.config.choices import LONGEST_SOURCE
 from transformer_cli.config.schema import Config, CopyData
 from transformer_cli.data.corpus import ParallelFiles, ParallelText
@@ -100,7 +100,7 @@ class CorpusReport:
 def check_corpus(
     config: Config,
     tokenizers: Tokenizers | None,
-    follow: Follow,
+    progress: PairProgress,
     ignored: Collection[str] = (),
 ) -> CorpusReport:
     """Go through all splits of a configured corpus, each once.
@@ -108,7 +108,7 @@ def check_corpus(
     Args:
         config: the experiment's settings.
         tokenizers: those that it is to be trained with; None: not known yet.
-        follow: draws a bar.
+        progress: draws a bar.
         ignored: of ``FINDINGS``, those that are to be no warnings.
 
     Raises:
@@ -122,8 +122,8 @@ def check_corpus(
     for name, source, trained in _sources(config, unavailable):
         limit = _limit(config, trained)
         split = SplitCheck(name, source, config, tokenizers, limit, None if trained else training)
-        split.read(follow)
-        findings += _Judge(split, config, limit, tokenizers is not None, ignored).findings()
+        split.read(progress)
+        findings += _SplitFindings(split, config, limit, tokenizers is not None, ignored).findings()
         lengths = [percentiles(side.length_counts(), PERCENTILES) for side in split.sides]
         summaries.append(SplitSummary(name, split.pairs, *lengths))
         if trained:
@@ -174,7 +174,7 @@ def _limit(config: Config, trained: bool) -> int:
 
 
 @dataclass(frozen=True)
-class _Judge:
+class _SplitFindings:
     """What is worth saying of a split."""
 
     split: SplitCheck
@@ -184,24 +184,43 @@ class _Judge:
     ignored: Collection[str]
 
     def findings(self) -> list[Finding]:
-        return [finding for finding in self._all() if finding.count]
+        return [finding for finding in self._find_all() if finding.count]
 
-    def _all(self) -> Iterator[Finding]:
+    def _find_all(self) -> Iterator[Finding]:
         split = self.split
-        yield self._of("blank", "pairs with a blank side, no use in training", SERIOUS, split.blank)
-        shifted = split.shifted()
-        yield self._of("shifted", "lines shifted against each other", ANY, shifted)
-        again = [(index, split, first) for index, first in repeated(split.pair_digests)]
-        yield self._like("repeated", "pairs that stand there before", COMMON, again)
+        yield self._make_line_finding(
+            "blank", "pairs with a blank side, no use in training", SERIOUS, split.blank
+        )
+        shifted = split.find_shifted()
+        yield self._make_line_finding("shifted", "lines shifted against each other", ANY, shifted)
+        again = [(index, split, first) for index, first in find_repeated(split.pair_digests)]
+        yield self._make_duplicate_finding(
+            "repeated", "pairs that stand there before", COMMON, again
+        )
         if split.training is not None:
-            pairs = self._trained_on(split.pair_digests, [t.pair_digests for t in split.training])
-            yield self._like("in_training", "pairs that are trained on too", SERIOUS, pairs)
-            sources = self._trained_on(split.src_digests, [t.src_digests for t in split.training])
-            yield self._like("source_in_training", "sources that are trained on", COMMON, sources)
-        yield self._of("copied", "pairs whose target is their source", COMMON, split.copied)
-        yield self._of("ratio", "pairs of odd lengths for each other", SERIOUS, split.odd_ratios())
-        yield self._of("long", *self._too_long(), split.long)
-        yield from self._of_sides()
+            pairs = self._find_trained_on(
+                split.pair_digests, [t.pair_digests for t in split.training]
+            )
+            yield self._make_duplicate_finding(
+                "in_training", "pairs that are trained on too", SERIOUS, pairs
+            )
+            sources = self._find_trained_on(
+                split.src_digests, [t.src_digests for t in split.training]
+            )
+            yield self._make_duplicate_finding(
+                "source_in_training", "sources that are trained on", COMMON, sources
+            )
+        yield self._make_line_finding(
+            "copied", "pairs whose target is their source", COMMON, split.copied
+        )
+        yield self._make_line_finding(
+            "ratio",
+            "pairs of odd lengths for each other",
+            SERIOUS,
+            split.find_length_ratio_outliers(),
+        )
+        yield self._make_line_finding("long", *self._too_long(), split.long)
+        yield from self._find_in_sides()
 
     def _too_long(self) -> tuple[str, float]:
         over = f"pairs of more than {self.limit:,} {'tokens' if self.has_tokenizer else 'words'}"
@@ -211,7 +230,7 @@ class _Judge:
             return f"{over} (model.max_positions): training will refuse them", ANY
         return f"{over}, translated in pieces and not in the perplexity", SERIOUS
 
-    def _of_sides(self) -> Iterator[Finding]:
+    def _find_in_sides(self) -> Iterator[Finding]:
         data = self.config.data
         whose = "the vocabulary" if self.has_tokenizer else "the training text"
         for number, name in enumerate(("source", "target")):
@@ -227,26 +246,30 @@ class _Judge:
                     lines.lacking,
                 ),
             ):
-                yield self._of(f"{name}_{what}", f"{name} {text}", share, hits, number)
+                yield self._make_line_finding(
+                    f"{name}_{what}", f"{name} {text}", share, hits, number
+                )
 
-    def _of(self, what: str, text: str, share: float, hits: Hits, side: int = 0) -> Finding:
+    def _make_line_finding(
+        self, what: str, text: str, share: float, hits: Occurrences, side: int = 0
+    ) -> Finding:
         places = [
             _place(self.split, index, side) + (f" ({detail})" if detail else "")
             for index, detail in hits.first
         ]
-        return self._finding(what, text, share, hits.count, places)
+        return self._make_finding(what, text, share, hits.count, places)
 
-    def _like(
+    def _make_duplicate_finding(
         self, what: str, text: str, share: float, found: Sequence[tuple[int, SplitCheck, int]]
     ) -> Finding:
         """A finding of lines that stand somewhere else too."""
         places = [
             f"{_place(self.split, index)} (as {_line(self.split, other, like)})"
-            for index, other, like in found[: Hits.SHOWN]
+            for index, other, like in found[: Occurrences.SHOWN]
         ]
-        return self._finding(what, text, share, len(found), places)
+        return self._make_finding(what, text, share, len(found), places)
 
-    def _finding(
+    def _make_finding(
         self, what: str, text: str, share: float, count: int, places: list[str]
     ) -> Finding:
         assert what in FINDINGS
@@ -254,13 +277,13 @@ class _Judge:
         warning = found >= share and what not in self.ignored
         return Finding(self.split.name, what, text, count, found, warning, places)
 
-    def _trained_on(
+    def _find_trained_on(
         self, own: Digests, training: Iterable[Digests]
     ) -> list[tuple[int, SplitCheck, int]]:
         assert self.split.training is not None
         first: dict[int, tuple[SplitCheck, int]] = {}
         for split, digests in zip(self.split.training, training, strict=True):
-            for index, like in found_in(own, digests):
+            for index, like in find_in(own, digests):
                 first.setdefault(index, (split, like))
         return [(index, *first[index]) for index in sorted(first)]
 

@@ -20,7 +20,7 @@ _INVISIBLE = frozenset("\u00ad\u200b\u2060\ufeff\u2028\u2029\u202a\u202b\u202c\u
 
 
 @dataclass
-class Hits:
+class Occurrences:
     """How many lines, or pairs, have some fault, and which are the first."""
 
     SHOWN: ClassVar[int] = 3
@@ -46,11 +46,11 @@ class LineChecks:
     def __init__(self, scripts: frozenset[str] | None, lacks: Callable[[str], bool]) -> None:
         self.characters: set[str] = set()
         """All that were seen."""
-        self.foreign = Hits()
+        self.foreign = Occurrences()
         """Lines most of whose letters are of another script."""
-        self.odd = Hits()
+        self.odd = Occurrences()
         """Lines with characters that no text is meant to have."""
-        self.lacking = Hits()
+        self.lacking = Occurrences()
         """Lines with characters that nothing is known of."""
         self.lacking_characters: set[str] = set()
         self._scripts = scripts
@@ -58,7 +58,7 @@ class LineChecks:
         self._foreign_letters: set[str] = set()
         self._odd_characters: set[str] = set()
 
-    def look_at(self, index: int, line: str) -> None:
+    def check_line(self, index: int, line: str) -> None:
         """Check a line.
 
         Args:
@@ -74,7 +74,7 @@ class LineChecks:
         if odd := self._oddity(line, characters):
             self.odd.add(index, odd)
         if lacking := characters & self.lacking_characters:
-            self.lacking.add(index, named(lacking))
+            self.lacking.add(index, format_characters(lacking))
 
     def _meet(self, new: set[str]) -> None:
         self.characters |= new
@@ -95,7 +95,7 @@ class LineChecks:
 
     def _oddity(self, line: str, characters: set[str]) -> str:
         if odd := characters & self._odd_characters:
-            return named(odd)
+            return format_characters(odd)
         if "&" in characters and (found := _ENTITY.search(line)):
             return found[0]
         if ("Ã" in characters or "€" in characters) and (found := _TWICE_ENCODED.search(line)):
@@ -112,7 +112,7 @@ def is_odd(character: str) -> bool:
     )
 
 
-def named(characters: set[str]) -> str:
+def format_characters(characters: set[str]) -> str:
     """A few characters as a person reads them, in the order of their numbers."""
     shown = sorted(characters)[:5]
     return " ".join(

@@ -61,7 +61,7 @@ def are_swapped(source: ParallelFiles | ParallelText, src_lang: str, tgt_lang: s
     for count, pair in enumerate(islice(source.pairs(), _LOOKED_AT), start=1):
         for line, both in zip(pair, checks, strict=True):
             for check in both:
-                check.look_at(count, line)
+                check.check_line(count, line)
     foreign = [[2 * check.foreign.count > count for check in both] for both in checks]
     return foreign == [[True, False], [False, True]]
 

@@ -33,7 +33,7 @@ class Digests:
         return np.frombuffer(self._numbers, dtype=np.uint64)
 
 
-def repeated(digests: Digests) -> list[tuple[int, int]]:
+def find_repeated(digests: Digests) -> list[tuple[int, int]]:
     """The lines that stood there before.
 
     Returns:
@@ -47,7 +47,7 @@ def repeated(digests: Digests) -> list[tuple[int, int]]:
     return sorted(zip(order[again].tolist(), firsts.tolist(), strict=True))
 
 
-def found_in(few: Digests, many: Digests) -> list[tuple[int, int]]:
+def find_in(few: Digests, many: Digests) -> list[tuple[int, int]]:
     """The lines of one text that another one has.
 
     Returns:

@@ -42,7 +42,7 @@ class Shift:
     """Index after the last one, likewise."""
     margin: int
 
-    def described(self, pairs: int) -> str:
+    def describe(self, pairs: int) -> str:
         """Which lines of a split of so many pairs it is, and what to look for."""
         begin = f"about line {self.first + 1:,}" if self.first else "line 1"
         end = "on" if self.end == pairs else f"to about line {self.end:,}"
@@ -112,7 +112,7 @@ class ShiftCheck:
                     fit[row] += _SHARED * np.minimum(shared, _MOST_SHARED)
         return fit - fit[:, :1]
 
-    def shifts(self) -> list[Shift]:
+    def find_shifts(self) -> list[Shift]:
         """The stretches that are shifted, in order."""
         blocks = list(self._blocks)
         if len(self._lengths) > 2 * _REACH:

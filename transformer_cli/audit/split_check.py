@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from transformer_cli.audit.line_checks import Hits, LineChecks
+from transformer_cli.audit.line_checks import LineChecks, Occurrences
 from transformer_cli.audit.repetition import Digests
 from transformer_cli.audit.shift import ShiftCheck
 from transformer_cli.config.schema import Config
@@ -23,7 +23,7 @@ from transformer_cli.text.tokenizer import Tokenizer, Tokenizers
 from transformer_cli.text.vocabulary import SPECIALS, UNK_ID
 
 Pair = tuple[str, str]
-Follow = Callable[[Iterable[Pair], str], Iterable[Pair]]
+PairProgress = Callable[[Iterable[Pair], str], Iterable[Pair]]
 """Wraps a pass over pairs, given a label, as tqdm would."""
 
 # So that short lines, which vary most, are not odd: 'Ja.' beside 'Yes, indeed.'.
@@ -34,7 +34,7 @@ _BYTE = re.compile(r"<0x[0-9A-F]{2}>")
 
 
 @dataclass
-class Side:
+class SideCheck:
     """What is known of one side: its lines, and how many tokens they have."""
 
     lines: LineChecks
@@ -42,9 +42,9 @@ class Side:
     lengths: Counter[int] = field(default_factory=Counter)
     """How many lines there are of each number of tokens."""
 
-    def look_at(self, index: int, line: str) -> int:
+    def check_line(self, index: int, line: str) -> int:
         """Check a line that is not blank, and count its tokens."""
-        self.lines.look_at(index, line)
+        self.lines.check_line(index, line)
         tokens = len(self.encode(line))
         self.lengths[tokens] += 1
         return tokens
@@ -83,7 +83,7 @@ class SplitCheck:
         self.training = training
         self.pairs = 0
         self.pair_digests, self.src_digests = Digests(), Digests()
-        self.blank, self.copied, self.long = Hits(), Hits(), Hits()
+        self.blank, self.copied, self.long = Occurrences(), Occurrences(), Occurrences()
         self._shift = ShiftCheck()
         languages = (config.data.src_lang, config.data.tgt_lang)
         both = (None, None) if tokenizers is None else (tokenizers.src, tokenizers.tgt)
@@ -91,7 +91,7 @@ class SplitCheck:
         self._longest = longest
         self._ratios = array("f")
         self.sides = tuple(
-            Side(
+            SideCheck(
                 LineChecks(scripts_of(language), self._lacks(number, tokenizer)),
                 tokenizer.encode if tokenizer is not None else str.split,
             )
@@ -106,13 +106,13 @@ class SplitCheck:
         seen = [split.sides[side].lines.characters for split in self.training]
         return lambda character: not any(character in characters for characters in seen)
 
-    def read(self, follow: Follow) -> None:
+    def read(self, progress: PairProgress) -> None:
         """Go through the split.
 
         Raises:
             CorpusError: it is missing, misaligned, not UTF-8, or every pair has a blank side.
         """
-        for src, tgt in follow(self.source.pairs(), self.name):
+        for src, tgt in progress(self.source.pairs(), self.name):
             self._look_at(self.pairs, src, tgt)
             self._shift.add(src, tgt)
             self.pairs += 1
@@ -135,20 +135,20 @@ class SplitCheck:
         if src == tgt and not self._one_language and any(map(str.isalpha, src)):
             self.copied.add(index)
         tokens = max(
-            side.look_at(index, line) for side, line in zip(self.sides, (src, tgt), strict=True)
+            side.check_line(index, line) for side, line in zip(self.sides, (src, tgt), strict=True)
         )
         if tokens > self._longest:
             self.long.add(index, f"{tokens:,}")
 
-    def shifted(self) -> Hits:
+    def find_shifted(self) -> Occurrences:
         """The pairs whose source goes with another line's target; where each stretch begins."""
-        shifts = self._shift.shifts()
-        return Hits(
+        shifts = self._shift.find_shifts()
+        return Occurrences(
             sum(shift.end - shift.first for shift in shifts),
-            [(shift.first, shift.described(self.pairs)) for shift in shifts[: Hits.SHOWN]],
+            [(shift.first, shift.describe(self.pairs)) for shift in shifts[: Occurrences.SHOWN]],
         )
 
-    def odd_ratios(self) -> Hits:
+    def find_length_ratio_outliers(self) -> Occurrences:
         """The pairs whose lengths do not go together.
 
         With r = (source's characters + 10) / (target's + 10), these are the pairs whose r is off
@@ -160,7 +160,7 @@ class SplitCheck:
         median = np.nanmedian(known)
         deviation = _GAUSSIAN * float(np.nanmedian(np.abs(known - median)))
         off = np.abs(np.frombuffer(self._ratios, dtype=np.float32) - median)
-        hits = Hits()
+        hits = Occurrences()
         for index in np.flatnonzero(off > max(math.log(_FACTOR), _DEVIATIONS * deviation)).tolist():
             hits.add(index)
         return hits

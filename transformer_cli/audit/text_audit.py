@@ -20,7 +20,7 @@ from transformer_cli.data.sources import (
     open_training_parts,
     split_names,
 )
-from transformer_cli.data.streamed import Joined, PairSource, StreamedText
+from transformer_cli.data.streamed import ConcatenatedSources, PairSource, StreamedText
 from transformer_cli.errors import ConfigError, CorpusError
 
 LARGE_OVERLAP = 0.01
@@ -55,7 +55,7 @@ class TextAudit:
         self._training = open_training_parts(data, earlier)
         self._watched = [_Watched(name, source) for name, source in self._training.items()]
         self._scored: list[_Watched] = []
-        self._text_sums: dict[str, str] = {}
+        self._text_sha256s: dict[str, str] = {}
 
     def look_at_scored(self) -> None:
         """Look at all files' names, and go through what is validated and evaluated on.
@@ -80,7 +80,7 @@ class TextAudit:
             try:
                 for _ in watched.pairs():
                     pass
-                self._text_sums[name] = StreamedText.of(source).survey.text_sum
+                self._text_sha256s[name] = StreamedText.of(source).survey.text_sha256
             except CorpusError as error:
                 self._miss(name, error)
             else:
@@ -116,16 +116,16 @@ class TextAudit:
         for part in self._watched:
             part.wanted = wanted
         first, *more = self._watched
-        return Joined((first, *more)) if more else first
+        return ConcatenatedSources((first, *more)) if more else first
 
-    def conclude(self, text_sum: str) -> None:
+    def conclude(self, text_sha256: str) -> None:
         """Say what was found in the training text, if it has been gone through, and is its sum.
 
         Raises:
             ConfigError: something can only be a mistake.
         """
-        for name, other in self._text_sums.items():
-            if other == text_sum:
+        for name, other in self._text_sha256s.items():
+            if other == text_sha256:
                 self._refuse(f"{name}: its text is the training text")
         for part in self._watched:
             self._check_no_copies(part)
@@ -142,8 +142,8 @@ class TextAudit:
             self._refuse(f"{watched.name}: each target is its source, so one file is both")
 
     def _note_shifts(self, watched: "_Watched") -> None:
-        for shift in watched.shift.shifts():
-            self.notes.append(f"{watched.name}: {shift.described(watched.shift.pairs)}")
+        for shift in watched.shift.find_shifts():
+            self.notes.append(f"{watched.name}: {shift.describe(watched.shift.pairs)}")
 
     def _refuse(self, mistake: str) -> None:
         if not self._allow:
@@ -195,9 +195,9 @@ class _Watched:
             for scored in self.wanted.pop(pair, ()):
                 scored.found += 1
 
-    def source_sum(self) -> str:
+    def source_sha256(self) -> str:
         """The source's."""
-        return self.source.source_sum()
+        return self.source.source_sha256()
 
     def stamp(self) -> str | None:
         """The source's."""
@@ -228,7 +228,7 @@ def trained_on(
             parts = open_training_parts(data, earlier)
         if files is not None and any(same_files(parts, {"": files}, one_language=True)):
             return "it is the text that the run was trained on"
-        if learned_from == StreamedText.of(text).survey.text_sum:
+        if learned_from == StreamedText.of(text).survey.text_sha256:
             return "it is the text that the run was trained on"
         paths = [
             path

@@ -142,10 +142,8 @@ def _lines(report: "CorpusReport", heading: str) -> Iterable[str]:
         *report.unavailable,
     ]
     yield from (f"note: {note}" for note in notes)
-    yield ", ".join(
-        _counted(*each) for each in ((report.warnings, "warning"), (len(notes), "note"))
-    )
+    yield ", ".join(_count(*each) for each in ((report.warnings, "warning"), (len(notes), "note")))
 
 
-def _counted(count: int, what: str) -> str:
+def _count(count: int, what: str) -> str:
     return f"{count or 'no'} {what}{'' if count == 1 else 's'}"

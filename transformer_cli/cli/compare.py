@@ -14,7 +14,7 @@ from transformer_cli.cli.display import bar, warn
 from transformer_cli.errors import UsageError
 
 if TYPE_CHECKING:
-    from transformer_cli.evaluation.comparison import Comparison, Contender
+    from transformer_cli.evaluation.comparison import ComparedRun, Comparison
 
 WIDTH = 100
 """Columns that tables keep within, unless names alone are wider."""
@@ -96,7 +96,7 @@ def compare(
     typer.echo(json_format.dumps(report) if json else _tables(report))
 
 
-def _report(contenders: Sequence["Contender"], compared: "Comparison") -> dict[str, Any]:
+def _report(contenders: Sequence["ComparedRun"], compared: "Comparison") -> dict[str, Any]:
     from transformer_cli.evaluation.significance import SAMPLES, SEED
 
     return {
@@ -146,7 +146,7 @@ def _tables(report: dict[str, Any]) -> str:
             f"p: how likely chance makes such a difference from {names[0]}.",
             "step: of the weights that were scored. steps, seconds: of the whole training.",
             "",
-            *(_differing("setting", names, report["settings"]) or ["no setting differs"]),
+            *(_format_differences("setting", names, report["settings"]) or ["no setting differs"]),
             *_trained_with(report["runs"]),
             "",
             f"BLEU             {report['signature']}",
@@ -172,7 +172,7 @@ def _scores(runs: Sequence[dict[str, Any]]) -> list[str]:
         ]
         for run in runs
     ]
-    return _aligned([heads, *rows])
+    return _align_columns([heads, *rows])
 
 
 def _p(value: float | None) -> str:
@@ -184,18 +184,20 @@ def _trained_with(runs: Sequence[dict[str, Any]]) -> list[str]:
     found = [run["trained_with"] or {} for run in runs]
     values = {key: [each.get(key) for each in found] for each in found for key in each}
     differing = {key: each for key, each in values.items() if any(v != each[0] for v in each)}
-    lines = _differing("trained with", [run["name"] for run in runs], differing)
+    lines = _format_differences("trained with", [run["name"] for run in runs], differing)
     return ["", *lines] if lines else []
 
 
-def _differing(what: str, names: Sequence[str], values: dict[str, list[object]]) -> list[str]:
+def _format_differences(
+    what: str, names: Sequence[str], values: dict[str, list[object]]
+) -> list[str]:
     """A table of values by their keys, one a run; nothing, where there are none."""
     if not values:
         return []
     for_values = (WIDTH - max(map(len, [what, *values]))) // len(names) - 2
     most = max(for_values, _NARROWEST)
     rows = [[key, *(_end(_as_yaml(value), most) for value in each)] for key, each in values.items()]
-    return _aligned([[what, *names], *rows])
+    return _align_columns([[what, *names], *rows])
 
 
 def _as_yaml(value: object) -> str:
@@ -209,7 +211,7 @@ def _end(text: str, most: int) -> str:
     return text if len(text) <= most else f"...{text[3 - most :]}"
 
 
-def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+def _align_columns(rows: Sequence[Sequence[str]]) -> list[str]:
     """Lines with the first column to the left and the others to the right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [

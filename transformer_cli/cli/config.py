@@ -44,8 +44,8 @@ def show(
       transformer-cli config show configs/toy.yaml --set training.epochs=5
       transformer-cli config show runs/toy
     """
-    from transformer_cli.config.origins import load_origins, traced
-    from transformer_cli.config.showing import annotated
+    from transformer_cli.config.annotated_yaml import annotate
+    from transformer_cli.config.origins import load_origins, trace_origins
     from transformer_cli.config.yaml import load_settings
     from transformer_cli.runs.directory import RunDirectory
 
@@ -59,7 +59,7 @@ def show(
         if not earlier:
             log(f"{run.path}: where its settings come from is not known (no {run.origins.name})")
     settings, origins = load_settings(file, set_ or [])
-    typer.echo(annotated(settings, traced(origins, file, earlier)), nl=False)
+    typer.echo(annotate(settings, trace_origins(origins, file, earlier)), nl=False)
 
 
 @config_app.command()

@@ -60,15 +60,15 @@ def bar(
 
 def line_bar(lines: Iterable[str], label: str) -> Iterable[str]:
     """Go through ``lines`` with a bar."""
-    return _followed(lines, label, " lines")
+    return _wrap_in_bar(lines, label, " lines")
 
 
 def pair_bar(pairs: Iterable[tuple[str, str]], label: str) -> Iterable[tuple[str, str]]:
     """Go through ``pairs`` of lines with a bar."""
-    return _followed(pairs, label, " pairs")
+    return _wrap_in_bar(pairs, label, " pairs")
 
 
-def _followed(items: Iterable[_Item], label: str, unit: str) -> Iterable[_Item]:
+def _wrap_in_bar(items: Iterable[_Item], label: str, unit: str) -> Iterable[_Item]:
     from tqdm import tqdm
 
     return tqdm(

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from transformer_cli.data.corpus import ParallelText
     from transformer_cli.evaluation.comet import CometScore
-    from transformer_cli.evaluation.evaluation import Evaluation
+    from transformer_cli.evaluation.scoring import Evaluation
     from transformer_cli.inference.translator import TorchTranslator
     from transformer_cli.runs.directory import RunDirectory
 
@@ -109,10 +109,10 @@ def _open_comet(device: "torch.device") -> "CometScore":
 
 def _evaluated(translator: "TorchTranslator", name: str, text: "ParallelText") -> "Evaluation":
     """What becomes of a text, with a bar while it does, and lines about what is too long."""
-    from transformer_cli.evaluation import evaluation
+    from transformer_cli.evaluation import scoring
 
     with bar(len(text), name, " sentences") as sentences:
-        result = evaluation.evaluate(
+        result = scoring.evaluate(
             translator,
             text,
             sentences.update,

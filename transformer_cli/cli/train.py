@@ -54,7 +54,7 @@ def train(
     Example:
       transformer-cli train configs/multi30k_de_en.yaml --set training.epochs=12
     """
-    from transformer_cli.config.reading import files_of
+    from transformer_cli.config.base_files import list_base_files
     from transformer_cli.config.yaml import load_settings
     from transformer_cli.runs.contents import check_config_files
     from transformer_cli.runs.directory import RunDirectory
@@ -78,7 +78,7 @@ def train(
         run.check_is_run_or_empty()
     elif ranks.is_main:
         check_unlocked(run)  # before torch is imported: a second training is told at once
-    check_config_files(run.path, files_of(config))
+    check_config_files(run.path, list_base_files(config))
     if discarding and ranks.is_main:
         run.check_no_foreign_files()
 

@@ -14,7 +14,7 @@ from transformer_cli.cli.display import warn
 from transformer_cli.config.origins import Origins
 from transformer_cli.config.schema import Config
 from transformer_cli.data.store import read_survey
-from transformer_cli.evaluation import evaluation
+from transformer_cli.evaluation import scoring
 from transformer_cli.inference.torch_engine import TorchEngine
 from transformer_cli.inference.translator import TextTranslator
 from transformer_cli.model.transformer import build_model
@@ -171,7 +171,7 @@ class Setup:
         engine = TorchEngine(self.trainer.eval_model, self.precision)
         translator = TextTranslator(engine, tokenizers, config, config.decoding)
         self._translator = translator.with_search(beam_size=1)
-        self._unmeasured = len(val) - len(evaluation.find_measurable_pairs(translator, val))
+        self._unmeasured = len(val) - len(scoring.find_measurable_pairs(translator, val))
         self._translator.check_lengths(val.src.lengths, "validation source sentence")
         self._translator.check_lengths(val.tgt.lengths, "validation target sentence")
 
@@ -179,10 +179,10 @@ class Setup:
         """Evaluate the model on the validation split; return None if asked to stop."""
         self.trainer.eval_model.eval()
         try:
-            measured = evaluation.evaluate(
+            measured = scoring.evaluate(
                 self._translator, self.texts.val, ranks=self.ranks, should_stop=should_stop
             )
-        except evaluation.EvaluationStoppedError:
+        except scoring.EvaluationStoppedError:
             return None
         scores = measured.scores
         return Validation(measured.loss, scores.bleu, scores.bleu_lc)

@@ -18,7 +18,7 @@ from transformer_cli.compression import text_writer
 from transformer_cli.data.corpus import decode_lines
 from transformer_cli.errors import TransformerCliError, UsageError
 from transformer_cli.export.ctranslate2 import write_ctranslate2
-from transformer_cli.extras import imported
+from transformer_cli.extras import import_extra
 from transformer_cli.files import sha256, whole_file
 from transformer_cli.inference import loading, stream
 from transformer_cli.inference.engine import SearchEngine
@@ -86,7 +86,7 @@ def _load_translator(asked: TranslateOptions, device: torch.device) -> TextTrans
             "or name the run that it was made of"
         )
     else:
-        imported("ctranslate2", "export", "--engine ctranslate2")  # before the work
+        import_extra("ctranslate2", "export", "--engine ctranslate2")  # before the work
         with options.name_option("--engine ctranslate2: "):
             translator = loading.load_ctranslate2_translator(
                 run, checkpoint, device, asked.precision, write_ctranslate2

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from transformer_cli.config.schema import Config
-from transformer_cli.config.tree import Keys, dotted
+from transformer_cli.config.setting_tree import Keys, join_keys
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ def _below(keys: Keys, values: list[object]) -> Iterator[tuple[str, list[object]
     sections = [value for value in values if isinstance(value, dict)]
     if not sections:
         if any(value != values[0] for value in values):
-            yield dotted(keys), values
+            yield join_keys(keys), values
         return
     for name in dict.fromkeys(name for section in sections for name in section):
         below = [value.get(name) if isinstance(value, dict) else None for value in values]

@@ -8,7 +8,7 @@ from pathlib import Path
 from pydantic import TypeAdapter, ValidationError
 
 from transformer_cli.config.schema import Config
-from transformer_cli.config.tree import Node, dotted, leaves, node_at, values
+from transformer_cli.config.setting_tree import Node, find_node, iter_leaves, join_keys, values
 
 SET = "--set"
 """The source of what the command line changes."""
@@ -67,9 +67,9 @@ def origins_of(config: Config, root: Node) -> Origins:
         root: what they were made of.
     """
     found = {}
-    for keys, _ in leaves(config.model_dump(mode="json")):
-        if node := node_at(root, keys):
-            found[dotted(keys)] = _origin(node)
+    for keys, _ in iter_leaves(config.model_dump(mode="json")):
+        if node := find_node(root, keys):
+            found[join_keys(keys)] = _origin(node)
     return found
 
 
@@ -114,7 +114,7 @@ def load_origins(path: Path) -> Origins:
     return kept.origins if kept.config_sha256 == sha256(config_text).hexdigest() else {}
 
 
-def traced(origins: Origins, config: Path, earlier: Origins) -> Origins:
+def trace_origins(origins: Origins, config: Path, earlier: Origins) -> Origins:
     """Origins that lead past a run's own config.yaml, to where that has its settings from.
 
     Args:

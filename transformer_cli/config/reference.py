@@ -6,9 +6,9 @@
 from collections.abc import Iterator
 from typing import Any
 
+from transformer_cli.config.base_files import BASE, BASE_MEANS
 from transformer_cli.config.differences import as_yaml
-from transformer_cli.config.json_schema import Schema, inlined_schema
-from transformer_cli.config.reading import BASE, BASE_MEANS
+from transformer_cli.config.json_schema import Schema, inline_schema
 from transformer_cli.config.resuming import MAY_CHANGE
 
 _HEAD = """\
@@ -86,14 +86,14 @@ _SETTINGS = """\
 
 def reference() -> str:
     """The whole page, as Markdown."""
-    sections = inlined_schema()["properties"]
+    sections = inline_schema()["properties"]
     table, rest = [f"| `{BASE}` | {_sentence(_cell(BASE_MEANS))} |"], []
     for name, part in sections.items():
         if "properties" in part or "anyOf" in part:
             table.append(f"| [`{name}`](#{name}) | {_cell(part.get('description', _KINDS))} |")
             rest.append(f"\n## {name}\n\n{_section(name, part)}")
         else:
-            table.append(f"| `{name}` | {_described(part)} |")
+            table.append(f"| `{name}` | {_describe(part)} |")
     head = _HEAD + _RESUMING.format(rows=_may_change()) + _SETTINGS
     return head + "".join(f"{row}\n" for row in table) + "".join(rest)
 
@@ -153,7 +153,7 @@ def _rows(part: Schema, above: str = "") -> Iterator[tuple[str, Schema, str]]:
             yield key, below, f"`{as_yaml(below['default'])}`"
 
 
-def _described(part: Schema) -> str:
+def _describe(part: Schema) -> str:
     return f"{_type(part)}; default `{as_yaml(part['default'])}`. {_sentence(part['description'])}"
 
 

@@ -9,10 +9,18 @@ from typing import Any, get_args
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
+from transformer_cli.config.base_files import BASE
 from transformer_cli.config.foreign import our_key, our_kind
-from transformer_cli.config.reading import BASE
 from transformer_cli.config.schema import Config, Section
-from transformer_cli.config.tree import Keys, Node, complaint, dotted, place_at, shown, values
+from transformer_cli.config.setting_tree import (
+    Keys,
+    Node,
+    describe_value,
+    find_place,
+    join_keys,
+    setting_error,
+    values,
+)
 from transformer_cli.errors import ConfigError
 
 _MOST_KEYS_LISTED = 8
@@ -71,9 +79,9 @@ def validate(root: Node) -> Config:
 
 
 def _all_of(problems: list[_Problem], root: Node) -> ConfigError:
-    problems.sort(key=lambda it: (it.is_missing, place_at(root, it.keys).line))
+    problems.sort(key=lambda it: (it.is_missing, find_place(root, it.keys).line))
     first, *others = (
-        str(complaint(place_at(root, each.keys), each.keys, each.text)) for each in problems
+        str(setting_error(find_place(root, each.keys), each.keys, each.text)) for each in problems
     )
     if len(others) > _MOST_OTHERS:
         others[_MOST_OTHERS:] = [f"and {len(others) - _MOST_OTHERS:,} more mistakes"]
@@ -81,34 +89,34 @@ def _all_of(problems: list[_Problem], root: Node) -> ConfigError:
 
 
 def _problem(error: ErrorDetails) -> _Problem:
-    keys, wanted = _follow(error["loc"])
+    keys, wanted = _resolve_location(error["loc"])
     found = error["input"]
     context = error.get("ctx", {})
     match error["type"]:
         case "extra_forbidden":
             return _Problem(keys, _unknown_key(error["loc"]))
         case "missing":
-            return _Problem(keys, _missing(error["loc"]), is_missing=True)
+            return _Problem(keys, _explain_missing(error["loc"]), is_missing=True)
         case "union_tag_not_found":
             text = f"missing; it is {_either(_kinds(wanted))}"
             return _Problem((*keys, "kind"), text, is_missing=True)
         case "union_tag_invalid":
             kinds, kind = _kinds(wanted), found["kind"]
-            text = f"expected {_either(kinds)}, found {shown(kind)}"
+            text = f"expected {_either(kinds)}, found {describe_value(kind)}"
             text += _did_you_mean(kind, kinds, our_kind(str(kind)))
             return _Problem((*keys, "kind"), text)
         case "value_error":
             return _validators_problem(keys, str(context["error"]))
         case name if name in _EXPECTED:
             return _Problem(
-                keys, f"expected {_EXPECTED[name].format(**context)}, found {shown(found)}"
+                keys, f"expected {_EXPECTED[name].format(**context)}, found {describe_value(found)}"
             )
         case _:
-            return _Problem(keys, f"{error['msg']}, found {shown(found)}")
+            return _Problem(keys, f"{error['msg']}, found {describe_value(found)}")
 
 
 def _unknown_key(loc: Keys) -> str:
-    _, section = _follow(loc[:-1])
+    _, section = _resolve_location(loc[:-1])
     allowed = [*section.model_fields]
     if section is Config:
         allowed.insert(0, BASE)
@@ -125,15 +133,15 @@ def _unknown_key(loc: Keys) -> str:
 def _known_elsewhere(loc: Keys, allowed: Collection[str]) -> str | None:
     """Our key for what other programs call as the last of ``loc``: its name, or its whole path."""
     key = our_key(str(loc[-1]))
-    section, _ = _follow(loc[:-1])
+    section, _ = _resolve_location(loc[:-1])
     above, _, name = (key or "").rpartition(".")
-    if above == dotted(section):
+    if above == join_keys(section):
         return name if name in allowed else None
     return key
 
 
-def _missing(loc: Keys) -> str:
-    _, section = _follow(loc[:-1])
+def _explain_missing(loc: Keys) -> str:
+    _, section = _resolve_location(loc[:-1])
     if not _is_section(section):  # an item of a list
         return "missing"
     field = section.model_fields[loc[-1]]
@@ -169,7 +177,7 @@ def _either(choices: Collection[str]) -> str:
 # --- the schema's types --------------------------------------------------------------------------
 
 
-def _follow(loc: Keys) -> tuple[Keys, Any]:
+def _resolve_location(loc: Keys) -> tuple[Keys, Any]:
     """The path of settings that pydantic's ``loc`` means, and the schema's type there.
 
     The two paths differ below a union of sections: pydantic names the chosen kind as well.

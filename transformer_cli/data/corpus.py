@@ -31,9 +31,9 @@ class ParallelText:
         """Each pair of lines, in order."""
         return zip(self.src, self.tgt, strict=True)
 
-    def source_sum(self) -> str:
+    def source_sha256(self) -> str:
         """A SHA-256 over both sides, in hexadecimal."""
-        return _sum_of_sides(
+        return _hash_sides(
             *((f"{line}\n".encode() for line in side) for side in (self.src, self.tgt))
         )
 
@@ -61,23 +61,23 @@ class ParallelFiles:
         for src in src_lines:
             tgt = next(tgt_lines, None)
             if tgt is None:
-                raise self._misaligned(count + 1 + sum(1 for _ in src_lines), count)
+                raise self._alignment_error(count + 1 + sum(1 for _ in src_lines), count)
             count += 1
             yield src, tgt
         if rest := sum(1 for _ in tgt_lines):
-            raise self._misaligned(count, count + rest)
+            raise self._alignment_error(count, count + rest)
         if not count:
             raise CorpusError(
                 f"{self.src} and {self.tgt} are empty; give files with at least one line"
             )
 
-    def source_sum(self) -> str:
+    def source_sha256(self) -> str:
         """A SHA-256 over the unpacked bytes of both sides, in hexadecimal.
 
         Raises:
             CorpusError: a side cannot be read, or cannot be read more than once.
         """
-        return _sum_of_sides(*(_chunks(path) for path in (self.src, self.tgt)))
+        return _hash_sides(*(_chunks(path) for path in (self.src, self.tgt)))
 
     def stamp(self) -> str | None:
         """Sizes, times of change and inodes of both files.
@@ -103,7 +103,7 @@ class ParallelFiles:
         pairs = list(self.pairs())
         return ParallelText([src for src, _ in pairs], [tgt for _, tgt in pairs])
 
-    def _misaligned(self, src_lines: int, tgt_lines: int) -> CorpusError:
+    def _alignment_error(self, src_lines: int, tgt_lines: int) -> CorpusError:
         return CorpusError(
             f"{self.src} has {src_lines} lines but {self.tgt} has {tgt_lines}; "
             "line n of one must translate line n of the other, so make their numbers equal"
@@ -133,7 +133,7 @@ def stream_lines(path: Path) -> Iterator[str]:
         yield from decode_lines(file, str(path))
 
 
-def _sum_of_sides(*sides: Iterable[bytes]) -> str:
+def _hash_sides(*sides: Iterable[bytes]) -> str:
     """The sum of both sides' sums, so that no byte can change sides unnoticed."""
     both = hashlib.sha256()
     for chunks in sides:

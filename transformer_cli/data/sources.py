@@ -7,7 +7,7 @@ from transformer_cli.config.schema import CopyData, DataConfig, FilesData, Multi
 from transformer_cli.data import multi30k
 from transformer_cli.data.copy_task import copy_lines
 from transformer_cli.data.corpus import ParallelFiles, ParallelText, read_parallel
-from transformer_cli.data.streamed import Joined, PairSource
+from transformer_cli.data.streamed import ConcatenatedSources, PairSource
 from transformer_cli.errors import CorpusError
 
 # The toy corpus is part of the project's checkout and of no installed package.
@@ -85,7 +85,7 @@ def open_training_text(data: DataConfig, earlier: Path | None = None) -> PairSou
         CorpusError: as ``open_split``.
     """
     train, *more = open_training_parts(data, earlier).values()
-    return Joined((train, *more)) if more else train
+    return ConcatenatedSources((train, *more)) if more else train
 
 
 def open_training_parts(

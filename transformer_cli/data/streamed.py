@@ -3,7 +3,9 @@
 import hashlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Annotated, Protocol
+
+from pydantic import Field
 
 from transformer_cli.errors import CorpusError
 
@@ -14,7 +16,7 @@ class PairSource(Protocol):
     def pairs(self) -> Iterator[tuple[str, str]]:
         """Each pair of lines, in order, blank ones included."""
 
-    def source_sum(self) -> str:
+    def source_sha256(self) -> str:
         """A SHA-256 that is another one whenever any pair is, in hexadecimal."""
 
     def stamp(self) -> str | None:
@@ -25,7 +27,7 @@ class PairSource(Protocol):
 
 
 @dataclass(frozen=True)
-class Joined:
+class ConcatenatedSources:
     """The pairs of several sources, one after another."""
 
     sources: tuple[PairSource, ...]
@@ -35,9 +37,9 @@ class Joined:
         for source in self.sources:
             yield from source.pairs()
 
-    def source_sum(self) -> str:
+    def source_sha256(self) -> str:
         """A SHA-256 of the sources' sums."""
-        sums = "".join(source.source_sum() for source in self.sources)
+        sums = "".join(source.source_sha256() for source in self.sources)
         return hashlib.sha256(sums.encode()).hexdigest()
 
     def stamp(self) -> str | None:
@@ -50,9 +52,9 @@ class Joined:
 class Survey:
     """What is found out by going through a whole text."""
 
-    source_sum: str
+    source_sha256: Annotated[str, Field(alias="source_sum")]
     """The source's, then."""
-    text_sum: str
+    text_sha256: Annotated[str, Field(alias="text_sum")]
     """SHA-256 of the pairs with text on both sides: all sources' lines, then all targets'."""
     pairs: int
     """Pairs with text on both sides."""
@@ -83,10 +85,10 @@ class StreamedText:
         stamp = source.stamp()
         if known is not None and stamp is not None and known.stamp == stamp:
             return cls(source, known)
-        source_sum = source.source_sum()
-        if known is not None and known.source_sum == source_sum:
+        source_sha256 = source.source_sha256()
+        if known is not None and known.source_sha256 == source_sha256:
             return cls(source, replace(known, stamp=stamp))
-        return cls(source, replace(_look_through(source, source_sum), stamp=stamp))
+        return cls(source, replace(_survey_text(source, source_sha256), stamp=stamp))
 
     def __len__(self) -> int:
         return self.survey.pairs
@@ -124,7 +126,7 @@ class StreamedText:
         Raises:
             CorpusError: it is not.
         """
-        if self.source.source_sum() != self.survey.source_sum:
+        if self.source.source_sha256() != self.survey.source_sha256:
             raise CorpusError(
                 "split 'train': its files have changed while they were read; start again when "
                 "nobody writes to them"
@@ -150,7 +152,7 @@ class StreamedLines:
         return self.count
 
 
-def _look_through(source: PairSource, source_sum: str) -> Survey:
+def _survey_text(source: PairSource, source_sha256: str) -> Survey:
     digest = hashlib.sha256()
     kept = total = 0
     for src, tgt in source.pairs():
@@ -161,7 +163,7 @@ def _look_through(source: PairSource, source_sum: str) -> Survey:
     for src, tgt in source.pairs():
         if _has_text(src, tgt):
             digest.update(tgt.encode() + b"\n")
-    return Survey(source_sum, digest.hexdigest(), kept, total - kept)
+    return Survey(source_sha256, digest.hexdigest(), kept, total - kept)
 
 
 def _has_text(src: str, tgt: str) -> bool:

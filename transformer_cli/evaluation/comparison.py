@@ -12,7 +12,7 @@ from transformer_cli.config.schema import Config
 from transformer_cli.data.corpus import ParallelText
 from transformer_cli.data.sources import default_split, load_split
 from transformer_cli.errors import CorpusError, UsageError
-from transformer_cli.evaluation.evaluation import Scores, score
+from transformer_cli.evaluation.scoring import Scores, score
 from transformer_cli.evaluation.significance import PairedBootstrap, paired_bootstrap
 from transformer_cli.inference.engine import ignore
 from transformer_cli.inference.lines import LongLine
@@ -26,7 +26,7 @@ from transformer_cli.text.tokenizer import fingerprint
 
 
 @dataclass(frozen=True)
-class Contender:
+class ComparedRun:
     """A run to compare, and the checkpoint that stands for it."""
 
     name: str
@@ -58,7 +58,7 @@ class Comparison:
 
 def open_contenders(
     paths: Sequence[Path], checkpoint: str, beam_size: int | None = None
-) -> list[Contender]:
+) -> list[ComparedRun]:
     """Look at each run, before any long work.
 
     Args:
@@ -78,7 +78,7 @@ def open_contenders(
 
 
 def common_text(
-    contenders: Sequence[Contender], split: str | None = None
+    contenders: Sequence[ComparedRun], split: str | None = None
 ) -> tuple[str, ParallelText]:
     """Return the split to compare on, which is the same text in all runs.
 
@@ -106,7 +106,7 @@ def common_text(
 
 
 def translate(
-    contender: Contender,
+    contender: ComparedRun,
     src: Sequence[str],
     device: torch.device,
     precision: torch.dtype,
@@ -133,7 +133,7 @@ def translate(
 
 
 def compare(
-    contenders: Sequence[Contender],
+    contenders: Sequence[ComparedRun],
     translations: Sequence[Sequence[str]],
     references: Sequence[str],
 ) -> Comparison:
@@ -177,7 +177,7 @@ def _check_distinct(paths: Sequence[Path]) -> None:
         seen.add(path.resolve())
 
 
-def _open(name: str, run: RunDirectory, which: str, beam_size: int | None) -> Contender:
+def _open(name: str, run: RunDirectory, which: str, beam_size: int | None) -> ComparedRun:
     run.check_not_shared()
     config = run.load_config()
     if beam_size is not None:
@@ -192,16 +192,16 @@ def _open(name: str, run: RunDirectory, which: str, beam_size: int | None) -> Co
     step = Checkpoint.open(path, tokenizer).load_state()["step"]
     last = Checkpoint.open(find_checkpoint(run.checkpoints, "last"), tokenizer).load_state()
     trained_with = environment_of_training(read_records(run.metrics), step)
-    return Contender(name, run, config, path, step, last["step"], last["seconds"], trained_with)
+    return ComparedRun(name, run, config, path, step, last["step"], last["seconds"], trained_with)
 
 
-def _load_text(contender: Contender, split: str) -> ParallelText:
+def _load_text(contender: ComparedRun, split: str) -> ParallelText:
     with _name_run(contender):
         return load_split(contender.config.data, split, corpus_directory(contender.run))
 
 
 def _difference(
-    first: Contender, text: ParallelText, other: Contender, other_text: ParallelText
+    first: ComparedRun, text: ParallelText, other: ComparedRun, other_text: ParallelText
 ) -> str | None:
     """Return what differs between two runs' texts, if anything does."""
     languages = [
@@ -220,7 +220,7 @@ def _difference(
 
 
 @contextmanager
-def _name_run(contender: Contender) -> Iterator[None]:
+def _name_run(contender: ComparedRun) -> Iterator[None]:
     """Put the run before errors that name a split or a line, which the other runs have too."""
     try:
         yield

@@ -14,7 +14,7 @@ from transformer_cli.version import __version__
 
 
 @dataclass(frozen=True)
-class Score:
+class ValidationScore:
     """What a validation measured."""
 
     step: int
@@ -23,7 +23,7 @@ class Score:
 
 
 def model_card(
-    name: str, config: Config, parameters: int, sizes: Sequence[int], score: Score | None
+    name: str, config: Config, parameters: int, sizes: Sequence[int], score: ValidationScore | None
 ) -> str:
     """The text of README.md: YAML that the Hub reads, then Markdown.
 
@@ -93,7 +93,7 @@ at the top of this file. {licence}
 """
 
 
-def _front_matter(name: str, config: Config, score: Score | None) -> dict[str, Any]:
+def _front_matter(name: str, config: Config, score: ValidationScore | None) -> dict[str, Any]:
     languages = [each for each in (config.data.src_lang, config.data.tgt_lang) if each != "xx"]
     front: dict[str, Any] = {"language": languages} if languages else {}
     front |= {
@@ -149,7 +149,7 @@ def _corpus(config: Config) -> tuple[str, str]:
     return text + "\n", licence
 
 
-def _scores(score: Score | None, signatures: tuple[str, str], lowercase: bool) -> str:
+def _scores(score: ValidationScore | None, signatures: tuple[str, str], lowercase: bool) -> str:
     if score is None:
         return "Not measured yet: see `transformer-cli evaluate`.\n"
     note = "\nIt writes lower case, so that cased BLEU is low.\n" if lowercase else ""

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from transformer_cli.config.choices import LONGEST_SOURCE
-from transformer_cli.extras import imported
+from transformer_cli.extras import import_extra
 from transformer_cli.files import sha256, write_text
 from transformer_cli.model.attention import MultiHeadAttention
 from transformer_cli.model.embeddings import Embedding, sinusoids
@@ -48,7 +48,7 @@ def write_onnx(run: RunDirectory, trained: Trained, directory: Path) -> None:
         MissingExtraError: the package onnx is not installed.
         TokenizerError: a file of the tokenizers is damaged.
     """
-    imported("onnx", "export", "--format onnx")
+    import_extra("onnx", "export", "--format onnx")
     graphs = Graphs(trained.model)
     graphs.write_encoder(directory / ENCODER)
     graphs.write_decoder(directory / DECODER)

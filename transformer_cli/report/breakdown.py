@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from transformer_cli.report.words import words
+from transformer_cli.report.word_split import split_words
 
 LENGTHS = (1, 6, 11, 16, 21, 31, 41, 61)
 """The fewest source tokens of each bucket of lengths; the last one has no end."""
@@ -39,7 +39,7 @@ class RarityBucket:
         return 100 * self.found / self.words
 
 
-def by_length(
+def score_by_length(
     lengths: Sequence[int], hypotheses: Sequence[str], references: Sequence[str]
 ) -> list[LengthBucket]:
     """Scores of the sentences of each bucket of ``LENGTHS`` that has any.
@@ -75,7 +75,7 @@ def by_length(
     return found
 
 
-def by_rarity(
+def score_by_rarity(
     seen: Mapping[str, int], hypotheses: Sequence[str], references: Sequence[str]
 ) -> list[RarityBucket]:
     """How many of the references' words the translations have, by how rare they are.
@@ -90,9 +90,9 @@ def by_rarity(
     wanted: Counter[str] = Counter()
     met: Counter[str] = Counter()
     for hypothesis, reference in zip(hypotheses, references, strict=True):
-        of_reference = Counter(words(reference))
+        of_reference = Counter(split_words(reference))
         wanted += of_reference
-        met += of_reference & Counter(words(hypothesis))
+        met += of_reference & Counter(split_words(hypothesis))
     found = []
     for label, least, below in _buckets(FREQUENCIES):
         inside = [
@@ -108,10 +108,10 @@ def by_rarity(
 
 def count_words(lines: Iterable[str], references: Sequence[str]) -> Counter[str]:
     """How often ``lines`` have each word of the references; other words are not counted."""
-    asked = {word for reference in references for word in words(reference)}
+    asked = {word for reference in references for word in split_words(reference)}
     counts: Counter[str] = Counter()
     for line in lines:
-        counts.update(word for word in words(line) if word in asked)
+        counts.update(word for word in split_words(line) if word in asked)
     return counts
 
 

@@ -5,7 +5,7 @@ import hashlib
 import json
 from importlib.resources import files
 
-from transformer_cli.extras import imported
+from transformer_cli.extras import import_extra
 from transformer_cli.report.build import Report
 from transformer_cli.report.examples import SEED, SHOWN
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, SPECIALS
@@ -20,8 +20,8 @@ def plotly_script() -> str:
     Raises:
         MissingExtraError: plotly is not installed, or Jinja, which ``render`` needs.
     """
-    imported("jinja2", "report", "report")
-    return str(imported("plotly.offline", "report", "report").get_plotlyjs())
+    import_extra("jinja2", "report", "report")
+    return str(import_extra("plotly.offline", "report", "report").get_plotlyjs())
 
 
 def render(report: Report, plotly: str) -> str:
@@ -55,7 +55,7 @@ def render(report: Report, plotly: str) -> str:
         label_smoothing=translator.config.training.label_smoothing,
         charts={chart.name: chart for chart in report.charts},
         page_data={
-            "charts": [chart.plain() for chart in report.charts],
+            "charts": [chart.as_json() for chart in report.charts],
             "attention": report.attention,
             "subwords": not translator.tokenizers.tgt.is_word_level,
             "marks": {SPECIALS[BOS_ID]: "start", SPECIALS[EOS_ID]: "end"},

@@ -7,14 +7,14 @@ import numpy as np
 from transformer_cli.data.lengths import PERCENTILES, percentiles
 from transformer_cli.data.store import EncodedStore, open_checked_store, read_survey
 from transformer_cli.data.token_arrays import EncodedText
-from transformer_cli.report.curves import Chart, Series
+from transformer_cli.report.charts import Chart, Series
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.text.tokenizer import Tokenizers, fingerprint
 from transformer_cli.text.vocabulary import UNK_ID
 
 
 @dataclass(frozen=True)
-class Side:
+class SideStatistics:
     """One side of the training text."""
 
     lines: int
@@ -29,9 +29,9 @@ class Side:
 class Statistics:
     """What there is to say about the training text and the split."""
 
-    src: Side | None
+    src: SideStatistics | None
     """None, as is the target's, where the run's store of it is not there."""
-    tgt: Side | None
+    tgt: SideStatistics | None
     sizes: tuple[int, int]
     """Entries of the vocabularies."""
     shared: bool
@@ -42,7 +42,7 @@ class Statistics:
     """Share of the split's tokens that the vocabulary lacks."""
 
 
-def corpus_statistics(run: RunDirectory, tokenizers: Tokenizers, split: EncodedText) -> Statistics:
+def compute_statistics(run: RunDirectory, tokenizers: Tokenizers, split: EncodedText) -> Statistics:
     """Look at the run's encoded training text, and at the split that it is scored on."""
     store = _store(run)
     src = tgt = None
@@ -60,7 +60,7 @@ def corpus_statistics(run: RunDirectory, tokenizers: Tokenizers, split: EncodedT
     )
 
 
-def length_chart(statistics: Statistics, languages: tuple[str, str]) -> Chart | None:
+def make_length_chart(statistics: Statistics, languages: tuple[str, str]) -> Chart | None:
     """How many training lines there are of each length; the longest hundredth is left out."""
     if statistics.src is None or statistics.tgt is None:
         return None
@@ -87,12 +87,12 @@ def _store(run: RunDirectory) -> EncodedStore | None:
     survey = read_survey(run.encoded)
     if survey is None:
         return None
-    return open_checked_store(run.encoded, survey.text_sum, fingerprint(run.tokenizer))
+    return open_checked_store(run.encoded, survey.text_sha256, fingerprint(run.tokenizer))
 
 
-def _side(store: EncodedStore, tokens: int, counts: np.ndarray) -> Side:
+def _side(store: EncodedStore, tokens: int, counts: np.ndarray) -> SideStatistics:
     lengths = dict(zip(PERCENTILES, percentiles(counts, PERCENTILES), strict=True))
-    return Side(len(store), tokens, lengths, counts)
+    return SideStatistics(len(store), tokens, lengths, counts)
 
 
 def _unknown(ids: np.ndarray) -> float:

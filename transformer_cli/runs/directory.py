@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from transformer_cli.config.differences import Difference, differences
-from transformer_cli.config.origins import Origins, dump_origins, load_origins, traced
+from transformer_cli.config.origins import Origins, dump_origins, load_origins, trace_origins
 from transformer_cli.config.resuming import MAY_CHANGE
 from transformer_cli.config.schema import Config
 from transformer_cli.config.yaml import dump_config, load_config
@@ -171,7 +171,7 @@ class RunDirectory:
             if (self.path / name).is_dir():
                 remove_leftovers(self.path / name, patterns, ())
         # Before they go: a run may be started anew from its own config.yaml.
-        origins = traced(origins, self.config, load_origins(self.origins))
+        origins = trace_origins(origins, self.config, load_origins(self.origins))
         is_begun = self.config.is_file() and not overwrite
         is_of_other_text = is_begun and self.check_resumable(config)
         # The mark comes first, and stays: by it the directory is known as a run, whenever the

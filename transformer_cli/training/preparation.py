@@ -83,7 +83,7 @@ def read_texts(
         return _with_val(data, StreamedText.of(open_training_text(data), known))
     audit.look_at_scored()
     train = StreamedText.of(audit.training_text(), known)
-    audit.conclude(train.survey.text_sum)
+    audit.conclude(train.survey.text_sha256)
     return _with_val(data, train, audit.earlier)
 
 
@@ -136,7 +136,7 @@ def find_prepared(
         RunError: the run was trained on another text.
         TokenizerError: the tokenizers' files are damaged.
     """
-    text_sum = texts.train.survey.text_sum
+    text_sum = texts.train.survey.text_sha256
     if not _has_tokenizers(config, run, text_sum):
         return None
     store = open_store(run.encoded, text_sum, fingerprint(run.tokenizer))
@@ -170,8 +170,8 @@ def open_prepared(config: Config, run: RunDirectory, progress: Progress) -> tupl
     text = StreamedText(open_training_text(config.data, earlier), survey)
     texts = _with_val(config.data, text, earlier)
     tokenizers = load_tokenizers(run.tokenizer)
-    store = open_checked_store(run.encoded, survey.text_sum, fingerprint(run.tokenizer))
-    if store is None or load_text_sha256(run.tokenizer) != survey.text_sum:
+    store = open_checked_store(run.encoded, survey.text_sha256, fingerprint(run.tokenizer))
+    if store is None or load_text_sha256(run.tokenizer) != survey.text_sha256:
         raise _unready(run)
     return texts, Prepared(tokenizers, store, encode_text(texts.val, tokenizers, progress))
 
@@ -190,7 +190,7 @@ def _unwritable(run: RunDirectory, error: OSError) -> RunError:
 def _tokenizers(
     config: Config, run: RunDirectory, text: StreamedText, progress: Progress
 ) -> Tokenizers:
-    text_sum = text.survey.text_sum
+    text_sum = text.survey.text_sha256
     if _has_tokenizers(config, run, text_sum):
         return load_tokenizers(run.tokenizer)
     if run.tokenizer.is_dir():
@@ -232,7 +232,7 @@ def _source_of_tokenizers(config: Config) -> Path | None:
 def _encoded(
     run: RunDirectory, text: StreamedText, tokenizers: Tokenizers, progress: Progress
 ) -> EncodedStore:
-    expected = (text.survey.text_sum, fingerprint(run.tokenizer))
+    expected = (text.survey.text_sha256, fingerprint(run.tokenizer))
     try:
         store = open_store(run.encoded, *expected)
         if store is not None:

@@ -34,12 +34,12 @@ class Chart(NamedTuple):
     mark: int | None = None
     """The step of the checkpoint that the page is about."""
 
-    def plain(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, Any]:
         """As JSON has it."""
         return {**self._asdict(), "series": [each._asdict() for each in self.series]}
 
 
-def training_charts(records: Sequence[Record], step: int) -> list[Chart]:
+def make_training_charts(records: Sequence[Record], step: int) -> list[Chart]:
     """Loss, perplexity, BLEU and learning rate by optimizer step; those that there is data for.
 
     Args:

@@ -14,7 +14,7 @@ STEPS = 255
 """Weights are kept in so many steps from 0 to 1, a byte each."""
 
 
-def packed(title: str, maps: AttentionMaps) -> dict[str, Any]:
+def pack_attention(title: str, maps: AttentionMaps) -> dict[str, Any]:
     """One sentence's weights, to become JSON.
 
     Each kind of attention has the words that look ('queries'), those that are looked at ('keys'),

@@ -8,12 +8,12 @@ from functools import cache
 _IDEOGRAPHS = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
 
 
-def words(text: str) -> list[str]:
+def split_words(text: str) -> list[str]:
     """The words of ``text`` in lower case, without punctuation."""
     return _word_pattern().findall(text.lower())
 
 
-def pieces(text: str) -> list[str]:
+def split_pieces(text: str) -> list[str]:
     """``text`` cut into words, white space and single signs, which make it up again."""
     return _piece_pattern().findall(text)
 

@@ -53,16 +53,16 @@ def values(node: Node) -> object:
             return scalar
 
 
-def leaves(value: object, keys: Keys = ()) -> Iterator[tuple[Keys, object]]:
+def iter_leaves(value: object, keys: Keys = ()) -> Iterator[tuple[Keys, object]]:
     """The settings of a tree's values, each with its path; an empty section is one too."""
     if isinstance(value, dict) and value:
         for key, below in value.items():
-            yield from leaves(below, (*keys, key))
+            yield from iter_leaves(below, (*keys, key))
     else:
         yield keys, value
 
 
-def node_at(root: Node, keys: Keys) -> Node | None:
+def find_node(root: Node, keys: Keys) -> Node | None:
     """The setting at ``keys``, if it was written."""
     node: Node | None = root
     for key in keys:
@@ -76,7 +76,7 @@ def node_at(root: Node, keys: Keys) -> Node | None:
     return node
 
 
-def place_at(root: Node, keys: Keys) -> Place:
+def find_place(root: Node, keys: Keys) -> Place:
     """The place of the setting at ``keys``, or of the innermost section around it that is there."""
     node = root
     for key in keys:
@@ -90,12 +90,12 @@ def place_at(root: Node, keys: Keys) -> Place:
     return node.place
 
 
-def complaint(place: Place, keys: Keys, problem: str) -> ConfigError:
+def setting_error(place: Place, keys: Keys, problem: str) -> ConfigError:
     """The error that something is wrong with the setting at ``keys``, written at ``place``."""
-    return ConfigError(f"{place}: {dotted(keys)}: {problem}" if keys else f"{place}: {problem}")
+    return ConfigError(f"{place}: {join_keys(keys)}: {problem}" if keys else f"{place}: {problem}")
 
 
-def dotted(keys: Keys) -> str:
+def join_keys(keys: Keys) -> str:
     """The path to a setting as one writes it: ``training.betas[1]``."""
     return "".join(map(_step, keys)).removeprefix(".")
 
@@ -106,11 +106,11 @@ def _step(key: str | int) -> str:
     return f".{key}" if _BARE_KEY.fullmatch(key) else f".{key!r}"
 
 
-def shown(value: object) -> str:
+def describe_value(value: object) -> str:
     """A value as an error message names it, in a few words."""
     match value:
         case str():
-            return f"the text {shortened(repr(value))}"
+            return f"the text {shorten(repr(value))}"
         case None:
             return "nothing (null)"
         case bool():
@@ -120,9 +120,9 @@ def shown(value: object) -> str:
         case dict():
             return "keys and values"
         case _:
-            return shortened(str(value))
+            return shorten(str(value))
 
 
-def shortened(text: str, most: int = 60) -> str:
+def shorten(text: str, most: int = 60) -> str:
     """At most so many characters of ``text``, and a sign where some are missing."""
     return text if len(text) <= most else f"{text[:most]}…"

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from transformer_cli.evaluation.evaluation import score
+from transformer_cli.evaluation.scoring import score
 
 
-class Score(NamedTuple):
+class ScoreRow(NamedTuple):
     """One metric's verdict."""
 
     name: str
@@ -17,7 +17,7 @@ class Score(NamedTuple):
     lower_is_better: bool = False
 
 
-def all_scores(hypotheses: Sequence[str], references: Sequence[str]) -> list[Score]:
+def make_score_rows(hypotheses: Sequence[str], references: Sequence[str]) -> list[ScoreRow]:
     """BLEU, BLEU of lowercased text, chrF and TER.
 
     Args:
@@ -26,8 +26,8 @@ def all_scores(hypotheses: Sequence[str], references: Sequence[str]) -> list[Sco
     """
     found = score(hypotheses, references, thorough=True)
     return [
-        Score("BLEU", found.bleu, found.bleu_ci, found.signature),
-        Score("BLEU lowercased", found.bleu_lc, found.bleu_lc_ci, found.signature_lc),
-        Score("chrF", found.chrf, found.chrf_ci, found.signature_chrf),
-        Score("TER", found.ter, found.ter_ci, found.signature_ter, lower_is_better=True),
+        ScoreRow("BLEU", found.bleu, found.bleu_ci, found.signature),
+        ScoreRow("BLEU lowercased", found.bleu_lc, found.bleu_lc_ci, found.signature_lc),
+        ScoreRow("chrF", found.chrf, found.chrf_ci, found.signature_chrf),
+        ScoreRow("TER", found.ter, found.ter_ci, found.signature_ter, lower_is_better=True),
     ]

@@ -88,7 +88,7 @@ def test_noted_counts_are_taken_and_nothing_is_read(
     counted.save_counts()
     store = EncodedStore(tmp_path, 100, 5, 0, 0, "text", "print")
     with monkeypatch.context() as patch:
-        patch.setattr(EncodedStore, "lengths", lambda *_: pytest.fail("lengths are read"))
+        patch.setattr(EncodedStore, "read_lengths", lambda *_: pytest.fail("lengths are read"))
         noted = ShardedStore(store, 8, BATCH_TOKENS, 20)
         assert len(EpochBatches(noted, BATCH_TOKENS, seed=1)) == sum(counted.batches)
     assert (len(noted), noted.batches) == (len(counted), counted.batches)

@@ -147,7 +147,7 @@ def test_corpora_of_captions_take_added_pairs_too(
 def test_multi30k_goes_either_way(
     monkeypatch: pytest.MonkeyPatch, src_lang: str, tgt_lang: str
 ) -> None:
-    def fetch(split: str, src: str, tgt: str) -> tuple[Path, Path]:
+    def fetch(split: str, src: str, tgt: str, earlier: object) -> tuple[Path, Path]:
         files = pair(split, f"{split} {src}\n", f"{split} {tgt}\n")
         return files.src, files.tgt
 

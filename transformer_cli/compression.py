@@ -173,7 +173,7 @@ class _Compressed(_Plain):
         return data
 
     def _begin_member(self) -> bool:
-        """Whether there is one more; zeros before it are padding."""
+        """Begin the next member; return False if there is none. Zeros before it are padding."""
         waiting = self._waiting.lstrip(b"\0")
         while not waiting and (found := super()._read(_CHUNK_BYTES)):
             waiting = found.lstrip(b"\0")

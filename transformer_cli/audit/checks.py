@@ -1,4 +1,4 @@
-"""Whether a corpus is fit to train on: what is repeated, misplaced, too long or oddly written."""
+"""Checks of a whole corpus: what is repeated, misaligned, too long or badly encoded."""
 
 import os
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -54,7 +54,7 @@ class Finding:
     share: float
     """Of the split's pairs, from 0 to 1."""
     warning: bool
-    """Whether it is worth one, or a note only."""
+    """Whether it is a warning, or a note only."""
     places: list[str]
     """The first few: file, line and what is there."""
 
@@ -68,7 +68,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class SplitSummary:
-    """How much there is of a split; lengths are the percentiles of ``PERCENTILES``."""
+    """Size of a split; lengths are its ``PERCENTILES``."""
 
     name: str
     pairs: int
@@ -78,10 +78,10 @@ class SplitSummary:
 
 @dataclass(frozen=True)
 class CorpusReport:
-    """What was found out about a corpus."""
+    """Statistics and findings of a corpus."""
 
     unit: Literal["tokens", "words"]
-    """What lengths are counted in; words are what white space parts."""
+    """Unit of the lengths; words are separated by white space."""
     unknown_scripts: list[str]
     """Languages whose script is not known, so that lines of another one are not found."""
     unavailable: list[str]
@@ -93,7 +93,7 @@ class CorpusReport:
 
     @property
     def warnings(self) -> int:
-        """How many findings are worth one."""
+        """Number of findings that are warnings."""
         return sum(finding.warning for finding in self.findings)
 
 
@@ -143,7 +143,7 @@ def check_corpus(
 def _sources(
     config: Config, unavailable: list[str]
 ) -> Iterator[tuple[str, ParallelFiles | ParallelText, bool]]:
-    """Each split, and whether it is trained on; training's further files are splits here.
+    """Yield each split, and whether it is trained on; training's further files are splits here.
 
     Args:
         config: the experiment's settings.
@@ -166,7 +166,7 @@ def _sources(
 
 
 def _limit(config: Config, trained: bool) -> int:
-    """Most tokens of a side that a pair is used with as it is."""
+    """Return the most tokens on a side of a pair that is used whole."""
     if trained:
         return config.training.max_length
     positions = config.model.max_positions if config.model.positions == "learned" else None
@@ -175,7 +175,7 @@ def _limit(config: Config, trained: bool) -> int:
 
 @dataclass(frozen=True)
 class _SplitFindings:
-    """What is worth saying of a split."""
+    """Turns the checks of a split into findings."""
 
     split: SplitCheck
     config: Config
@@ -188,44 +188,40 @@ class _SplitFindings:
 
     def _find_all(self) -> Iterator[Finding]:
         split = self.split
-        yield self._make_line_finding(
-            "blank", "pairs with a blank side, no use in training", SERIOUS, split.blank
+        yield self._report(
+            "blank", "pairs with a blank side, not used in training", SERIOUS, split.blank
         )
         shifted = split.find_shifted()
-        yield self._make_line_finding("shifted", "lines shifted against each other", ANY, shifted)
+        yield self._report("shifted", "lines shifted against each other", ANY, shifted)
         again = [(index, split, first) for index, first in find_repeated(split.pair_digests)]
-        yield self._make_duplicate_finding(
-            "repeated", "pairs that stand there before", COMMON, again
-        )
+        yield self._report_duplicates("repeated", "pairs that occur earlier", COMMON, again)
         if split.training is not None:
             pairs = self._find_trained_on(
                 split.pair_digests, [t.pair_digests for t in split.training]
             )
-            yield self._make_duplicate_finding(
+            yield self._report_duplicates(
                 "in_training", "pairs that are trained on too", SERIOUS, pairs
             )
             sources = self._find_trained_on(
                 split.src_digests, [t.src_digests for t in split.training]
             )
-            yield self._make_duplicate_finding(
+            yield self._report_duplicates(
                 "source_in_training", "sources that are trained on", COMMON, sources
             )
-        yield self._make_line_finding(
-            "copied", "pairs whose target is their source", COMMON, split.copied
-        )
-        yield self._make_line_finding(
+        yield self._report("copied", "pairs whose target is their source", COMMON, split.copied)
+        yield self._report(
             "ratio",
-            "pairs of odd lengths for each other",
+            "pairs with an unusual length ratio",
             SERIOUS,
             split.find_length_ratio_outliers(),
         )
-        yield self._make_line_finding("long", *self._too_long(), split.long)
+        yield self._report("long", *self._too_long(), split.long)
         yield from self._find_in_sides()
 
     def _too_long(self) -> tuple[str, float]:
         over = f"pairs of more than {self.limit:,} {'tokens' if self.has_tokenizer else 'words'}"
         if self.split.training is None:
-            return f"{over} (training.max_length), no use in training", COMMON
+            return f"{over} (training.max_length), not used in training", COMMON
         if self.config.model.positions == "learned" and self.split.name == "val":
             return f"{over} (model.max_positions): training will refuse them", ANY
         return f"{over}, translated in pieces and not in the perplexity", SERIOUS
@@ -246,32 +242,28 @@ class _SplitFindings:
                     lines.lacking,
                 ),
             ):
-                yield self._make_line_finding(
-                    f"{name}_{what}", f"{name} {text}", share, hits, number
-                )
+                yield self._report(f"{name}_{what}", f"{name} {text}", share, hits, number)
 
-    def _make_line_finding(
+    def _report(
         self, what: str, text: str, share: float, hits: Occurrences, side: int = 0
     ) -> Finding:
         places = [
             _place(self.split, index, side) + (f" ({detail})" if detail else "")
             for index, detail in hits.first
         ]
-        return self._make_finding(what, text, share, hits.count, places)
+        return self._build(what, text, share, hits.count, places)
 
-    def _make_duplicate_finding(
+    def _report_duplicates(
         self, what: str, text: str, share: float, found: Sequence[tuple[int, SplitCheck, int]]
     ) -> Finding:
-        """A finding of lines that stand somewhere else too."""
+        """Return the finding that lines occur elsewhere too."""
         places = [
             f"{_place(self.split, index)} (as {_line(self.split, other, like)})"
             for index, other, like in found[: Occurrences.SHOWN]
         ]
-        return self._make_finding(what, text, share, len(found), places)
+        return self._build(what, text, share, len(found), places)
 
-    def _make_finding(
-        self, what: str, text: str, share: float, count: int, places: list[str]
-    ) -> Finding:
+    def _build(self, what: str, text: str, share: float, count: int, places: list[str]) -> Finding:
         assert what in FINDINGS
         found = count / self.split.pairs
         warning = found >= share and what not in self.ignored

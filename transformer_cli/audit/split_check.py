@@ -1,4 +1,4 @@
-"""One split of a corpus, read once, with all that is looked for in it.
+"""All checks of one split of a corpus, in one pass.
 
 Beside the text's different characters, 20 bytes a pair are held: two digests and a ratio.
 """
@@ -35,12 +35,12 @@ _BYTE = re.compile(r"<0x[0-9A-F]{2}>")
 
 @dataclass
 class SideCheck:
-    """What is known of one side: its lines, and how many tokens they have."""
+    """Checks of one side: its lines, and their numbers of tokens."""
 
     lines: LineChecks
     encode: Callable[[str], Sized]
     lengths: Counter[int] = field(default_factory=Counter)
-    """How many lines there are of each number of tokens."""
+    """Number of lines by number of tokens."""
 
     def check_line(self, index: int, line: str) -> int:
         """Check a line that is not blank, and count its tokens."""
@@ -50,14 +50,14 @@ class SideCheck:
         return tokens
 
     def length_counts(self) -> np.ndarray:
-        """How many lines there are of 0, 1, 2, … tokens."""
+        """Return the number of lines of 0, 1, 2, … tokens."""
         counts = np.zeros(max(self.lengths) + 1, dtype=np.int64)
         counts[list(self.lengths)] = list(self.lengths.values())
         return counts
 
 
 class SplitCheck:
-    """A split, and what was found in it.
+    """Checks a split.
 
     Args:
         name: what it is called.
@@ -100,14 +100,14 @@ class SplitCheck:
 
     def _lacks(self, side: int, tokenizer: Tokenizer | None) -> Callable[[str], bool]:
         if tokenizer is not None:
-            return Characters(tokenizer).lack
+            return Characters(tokenizer).lacks
         if self.training is None:
             return lambda character: False
         seen = [split.sides[side].lines.characters for split in self.training]
         return lambda character: not any(character in characters for characters in seen)
 
     def read(self, progress: PairProgress) -> None:
-        """Go through the split.
+        """Read and check the split.
 
         Raises:
             CorpusError: it is missing, misaligned, not UTF-8, or every pair has a blank side.
@@ -141,7 +141,7 @@ class SplitCheck:
             self.long.add(index, f"{tokens:,}")
 
     def find_shifted(self) -> Occurrences:
-        """The pairs whose source goes with another line's target; where each stretch begins."""
+        """Return the pairs whose source goes with another line's target, by stretch."""
         shifts = self._shift.find_shifts()
         return Occurrences(
             sum(shift.end - shift.first for shift in shifts),
@@ -149,7 +149,7 @@ class SplitCheck:
         )
 
     def find_length_ratio_outliers(self) -> Occurrences:
-        """The pairs whose lengths do not go together.
+        """Return the pairs with an unusual length ratio.
 
         With r = (source's characters + 10) / (target's + 10), these are the pairs whose r is off
         the training text's median by more than a factor of 3, and log r by more than 6 standard
@@ -167,7 +167,7 @@ class SplitCheck:
 
 
 class Characters:
-    """Which characters a vocabulary knows."""
+    """The characters that a vocabulary has."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         tokens = map(tokenizer.token, range(len(SPECIALS), tokenizer.size))
@@ -175,8 +175,8 @@ class Characters:
         self._known = set().union(*(token for token in tokens if not _BYTE.fullmatch(token)))
         self._lowercase = not any(map(str.isupper, self._known))
 
-    def lack(self, character: str) -> bool:
-        """Whether a character is in no token, so that it is unknown or spelled as bytes."""
+    def lacks(self, character: str) -> bool:
+        """Return whether a character is in no token, so that it is unknown or spelled as bytes."""
         if self._known.issuperset(character.lower() if self._lowercase else character):
             return False
         # A tokenizer may also read it as another one, as SentencePiece reads 'ﬁ' as 'fi'.

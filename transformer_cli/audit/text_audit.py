@@ -1,4 +1,4 @@
-"""What is said of an experiment's text before anything is trained on it.
+"""Checks of an experiment's text before training.
 
 The splits to validate and to evaluate on are read. The training text is looked at where it is
 streamed anyway, so that a run that goes on starts as soon as before. ``check`` looks more closely.
@@ -32,7 +32,7 @@ _READ_AGAIN = 64 << 20
 
 
 class TextAudit:
-    """Goes through an experiment's text as it is made ready, and notes what there is to say.
+    """Checks an experiment's text while it is prepared, and collects notes.
 
     Args:
         data: where the text comes from.
@@ -58,7 +58,7 @@ class TextAudit:
         self._text_sha256s: dict[str, str] = {}
 
     def look_at_scored(self) -> None:
-        """Look at all files' names, and go through what is validated and evaluated on.
+        """Check all files' names, and read the splits to validate and evaluate on.
 
         Raises:
             CorpusError: a split is missing, misaligned, damaged or blank.
@@ -108,7 +108,7 @@ class TextAudit:
         self.notes.append(f"{name}: cannot be evaluated on: {error}")
 
     def training_text(self) -> PairSource:
-        """What ``open_training_text`` gives, looked at when it is first gone through."""
+        """Return the training text, which is checked in its first pass."""
         wanted: dict[int, list[_Watched]] = {}
         for scored in self._scored:
             for pair in islice(scored.seen, _LOOKED_FOR):
@@ -157,7 +157,7 @@ class TextAudit:
 
 @dataclass
 class _Watched:
-    """A source that is looked at while it is gone through for the first time."""
+    """A source that is checked in its first pass."""
 
     name: str
     source: ParallelFiles | ParallelText
@@ -172,7 +172,7 @@ class _Watched:
         self._is_fresh = True
 
     def pairs(self) -> Iterator[tuple[str, str]]:
-        """Each pair of lines, in order, blank ones included."""
+        """Yield each pair of lines, in order, blank ones included."""
         if not self._is_fresh:
             yield from self.source.pairs()
             return
@@ -196,11 +196,11 @@ class _Watched:
                 scored.found += 1
 
     def source_sha256(self) -> str:
-        """The source's."""
+        """Return the source's."""
         return self.source.source_sha256()
 
     def stamp(self) -> str | None:
-        """The source's."""
+        """Return the source's."""
         return self.source.stamp()
 
 
@@ -211,7 +211,7 @@ def trained_on(
     files: ParallelFiles | None,
     earlier: Path | None = None,
 ) -> str | None:
-    """How much of a text that is evaluated on a run was trained on, if it is worth a line.
+    """Return a message if the run was trained on a text to evaluate on, or on much of it.
 
     Args:
         data: where the run's text comes from.

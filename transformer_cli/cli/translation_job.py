@@ -1,4 +1,4 @@
-"""What ``translate`` does: text goes from a stream through a translator into a stream or file."""
+"""The work of ``translate``: from a stream of lines through a translator into a stream or file."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -31,7 +31,7 @@ from transformer_cli.runs.directory import RunDirectory
 
 
 class Job(NamedTuple):
-    """Text to be translated, and what translates it."""
+    """Text to translate, and its translator."""
 
     asked: TranslateOptions
     translator: TextTranslator[SearchEngine]
@@ -168,7 +168,7 @@ def _n_best(asked: TranslateOptions) -> int | None:
 
 
 def _fingerprint(job: Job) -> dict[str, str]:
-    """Return all that decides what is written of a line, each setting by its name."""
+    """Return every setting that decides the output, by name."""
     settings = {**job.translator.settings_fingerprint, "errors": job.asked.errors}
     if (n_best := _n_best(job.asked)) is not None:
         settings["n_best"] = str(n_best)

@@ -26,8 +26,8 @@ def vocab(
 
     Finds or fetches the corpus, learns from its training side, writes the tokenizer and the encoded
     training text into the run directory and prints a summary. `train` does this by itself where it
-    is missing. --device, --precision and --threads are taken so that all commands take the same
-    flags; nothing here needs them.
+    is missing. --device, --precision and --threads have no effect here: they are accepted so that
+    `vocab` takes the same flags as `train`.
 
     \b
     Example:

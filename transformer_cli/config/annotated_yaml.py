@@ -1,4 +1,4 @@
-"""Settings for a person to read, each with where it comes from."""
+"""A configuration as YAML, each setting with its origin as a comment."""
 
 from transformer_cli.config.differences import as_yaml
 from transformer_cli.config.origins import Origin, Origins
@@ -19,7 +19,7 @@ _WIDEST = 40
 
 
 def annotate(config: Config, origins: Origins) -> str:
-    """The YAML text of a configuration, with a comment on each setting that says who wrote it."""
+    """Return the YAML text of a configuration, with each setting's origin as a comment."""
     text = dump_config(config)
     lines = text.splitlines()
     root = parse(text, lambda number: Place("", number))

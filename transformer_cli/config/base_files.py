@@ -35,7 +35,7 @@ def read_settings(path: Path) -> Node:
 
 
 def list_base_files(path: Path) -> list[Path]:
-    """The files that ``read_settings`` reads: the one at ``path``, its base, and so on.
+    """Return the files that ``read_settings`` reads: the one at ``path``, its base, and so on.
 
     Raises:
         ConfigError: as ``read_settings`` does.

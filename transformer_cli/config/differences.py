@@ -1,4 +1,4 @@
-"""What configurations do not agree on."""
+"""Differences between configurations."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -21,17 +21,17 @@ class Difference:
 
 
 def as_yaml(value: object) -> str:
-    """A value as a sentence names it."""
+    """Return a value as it stands in a message."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def differences(old: Config, new: Config) -> list[Difference]:
-    """The settings that differ, each by its dotted key, in the schema's order."""
+    """Return the settings that differ, each by its dotted key, in the schema's order."""
     return [Difference(key, *values) for key, values in differing_settings([old, new]).items()]
 
 
 def differing_settings(configs: Sequence[Config]) -> dict[str, list[object]]:
-    """The settings that are not the same in all configurations.
+    """Return the settings that are not the same in all configurations.
 
     Returns:
         By the dotted key, in the schema's order: the values as YAML has them, one a configuration;

@@ -14,12 +14,12 @@ Schema = dict[str, Any]
 
 
 def schema_text() -> str:
-    """What ``transformer-cli config schema`` prints."""
+    """Return what ``transformer-cli config schema`` prints."""
     return json.dumps(json_schema(), indent=2, ensure_ascii=False) + "\n"
 
 
 def json_schema() -> Schema:
-    """The JSON Schema of a configuration file."""
+    """Return the JSON Schema of a configuration file."""
     whole = inline_schema()
     properties = {BASE: {"type": "string", "minLength": 1, "description": BASE_MEANS}}
     properties |= _shape(whole)["properties"]
@@ -36,7 +36,7 @@ def json_schema() -> Schema:
 
 
 def inline_schema() -> Schema:
-    """Every setting in one tree: a union of kinds is an ``anyOf``, and ``required`` is everywhere.
+    """Return every setting in one tree: unions of kinds as ``anyOf``, ``required`` everywhere.
 
     Paths have the format "path", and there is no ``base``.
     """
@@ -45,7 +45,7 @@ def inline_schema() -> Schema:
 
 
 def _inline(part: Schema, definitions: dict[str, Schema]) -> Schema:
-    """Pydantic's schema of one type without references and the titles it makes up."""
+    """Return pydantic's schema of one type without references and generated titles."""
     if "$ref" in part:
         part = {**definitions[part["$ref"].rpartition("/")[2]], **part}
     if "anyOf" in part:  # what may be null; no other setting takes more than one type
@@ -84,7 +84,7 @@ def _or_null(part: Schema) -> Schema:
 
 
 def _shape(part: Schema) -> Schema:
-    """What may be there: a schema without ``required``, except in lists, which have no base."""
+    """Return the schema without ``required``, except in lists, which have no base."""
     made = {key: value for key, value in part.items() if key not in ("required", "format")}
     if "properties" in part:
         made["properties"] = {name: _shape(below) for name, below in part["properties"].items()}
@@ -96,7 +96,7 @@ def _shape(part: Schema) -> Schema:
 
 
 def _demands(part: Schema) -> Schema:
-    """What must be there: the other half of ``_shape``."""
+    """Return what is required: the other half of ``_shape``."""
     made: Schema = {}
     if "required" in part:
         made["required"] = part["required"]
@@ -117,7 +117,7 @@ def _demands_of_kind(part: Schema) -> Schema:
 
 
 def _add_titles(properties: dict[str, Schema], above: str = "") -> dict[str, Schema]:
-    """The same with each setting's dotted key, which editors show where one points at it."""
+    """Add each setting's dotted key as its title, which editors show on hover."""
     return {name: _with_title(part, above + name) for name, part in properties.items()}
 
 

@@ -1,10 +1,10 @@
-"""One tree of settings over another."""
+"""Merging of one tree of settings over another."""
 
 from transformer_cli.config.setting_tree import Node
 
 
 def merge(base: Node, over: Node) -> Node:
-    """The settings of ``base`` as ``over`` changes them.
+    """Return the settings of ``base``, overridden by those of ``over``.
 
     Mappings are merged key by key. Anything else is replaced, and so is a section of another
     ``kind``: what is left of the old kind's keys would mean nothing to the new one.
@@ -18,7 +18,7 @@ def merge(base: Node, over: Node) -> Node:
 
 
 def replace_node(old: Node, new: Node) -> Node:
-    """``new``, whose settings remember those of ``old`` in whose place they are now."""
+    """Return ``new``, whose settings remember those of ``old`` that they replace."""
     if not isinstance(old.value, dict) or not isinstance(new.value, dict):
         return Node(new.value, new.place, replaced=old)
     entries = dict(new.value)
@@ -31,7 +31,7 @@ def replace_node(old: Node, new: Node) -> Node:
 
 
 def _differ(old: Node, new: Node) -> bool:
-    """Whether two sections say that they are of different kinds."""
+    """Return whether two sections have different kinds."""
     kinds = [_kind(node) for node in (old, new)]
     return None not in kinds and kinds[0] != kinds[1]
 

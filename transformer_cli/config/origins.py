@@ -1,4 +1,4 @@
-"""Where settings come from and what they replaced: found while reading, kept in a run."""
+"""Origins of settings: where each was written and what it replaced, kept in a run."""
 
 import json
 from dataclasses import asdict, dataclass
@@ -60,7 +60,7 @@ _KEPT = TypeAdapter(_Kept)
 
 
 def origins_of(config: Config, root: Node) -> Origins:
-    """Where each of the settings that are no defaults was written.
+    """Return the origin of each setting that is no default.
 
     Args:
         config: the settings.
@@ -90,7 +90,7 @@ def _written(node: Node) -> tuple[str, int]:
 
 
 def dump_origins(origins: Origins, config_text: str) -> str:
-    """The JSON text of ``origins``, which belong to the settings of ``config_text``."""
+    """Return the JSON text of ``origins``, which belong to the settings of ``config_text``."""
     kept = _Kept(sha256(config_text.encode()).hexdigest(), origins)
     text = json.dumps(asdict(kept), ensure_ascii=False, indent=1) + "\n"
     # A file's name need not be text.
@@ -115,7 +115,7 @@ def load_origins(path: Path) -> Origins:
 
 
 def trace_origins(origins: Origins, config: Path, earlier: Origins) -> Origins:
-    """Origins that lead past a run's own config.yaml, to where that has its settings from.
+    """Replace origins in a run's own config.yaml by the origins of that file's settings.
 
     Args:
         origins: of settings read from ``config``, perhaps.

@@ -35,8 +35,9 @@ to start from.
 - **Paths** start from the directory that the command is run in, whichever file they stand in; `~`
   is your home directory. `base` alone starts from its file's directory. Where a file is missed
   that lies beside the configuration, the error says so.
-- **Unknown keys** are mistakes, and so is a value of another type. All mistakes of a file are told,
-  a line each. Names that fairseq, JoeyNMT, Marian, Sockeye and transformers use lead to our keys.
+- **Unknown keys** are mistakes, and so is a value of another type. All mistakes of a file are
+  reported, a line each. For a name of fairseq, JoeyNMT, Marian, Sockeye or transformers, the error
+  suggests our key.
 
 ## One file on another
 
@@ -85,7 +86,7 @@ _SETTINGS = """\
 
 
 def reference() -> str:
-    """The whole page, as Markdown."""
+    """Return the whole page, as Markdown."""
     sections = inline_schema()["properties"]
     table, rest = [f"| `{BASE}` | {_sentence(_cell(BASE_MEANS))} |"], []
     for name, part in sections.items():
@@ -109,7 +110,7 @@ _KINDS = "one of the kinds below"
 
 
 def _section(name: str, part: Schema) -> str:
-    """A section's text and table, and after it the unions of kinds in it."""
+    """Return a section's text and table, followed by its unions of kinds."""
     if "anyOf" in part:
         return "\n".join(_kind(name, kind) for kind in part["anyOf"])
     text = f"{part['description']}\n\n{_table(part)}"
@@ -138,7 +139,7 @@ def _table(part: Schema) -> str:
 
 
 def _rows(part: Schema, above: str = "") -> Iterator[tuple[str, Schema, str]]:
-    """A section's settings: dotted key, schema and default; those of sections in it, too."""
+    """Yield each setting of a section and its subsections: dotted key, schema and default."""
     for name, below in part["properties"].items():
         key = above + name
         if "properties" in below:
@@ -158,7 +159,7 @@ def _describe(part: Schema) -> str:
 
 
 def _type(part: Schema) -> str:
-    """What values a setting takes, in words."""
+    """Return the values that a setting takes, in words."""
     if "anyOf" in part:
         return "a section, see below"
     if "const" in part:

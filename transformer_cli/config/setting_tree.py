@@ -26,7 +26,7 @@ class Place:
 
 @dataclass
 class Node:
-    """A value, the place of its key (of itself, in a list), and what it stands there instead of."""
+    """A value, the place of its key (of itself, in a list), and the node that it replaced."""
 
     value: "Value"
     place: Place
@@ -37,7 +37,7 @@ Value = Scalar | list[Node] | dict[str, Node]
 
 
 def values(node: Node) -> object:
-    """A tree's values without their places, as the schema takes them.
+    """Return a tree's values without their places, as the schema takes them.
 
     Whole numbers are ints however they were written (``4000.0``, ``1e4``): the schema takes an int
     for a float, and not the other way round.
@@ -54,7 +54,7 @@ def values(node: Node) -> object:
 
 
 def iter_leaves(value: object, keys: Keys = ()) -> Iterator[tuple[Keys, object]]:
-    """The settings of a tree's values, each with its path; an empty section is one too."""
+    """Yield the settings of a tree's values, each with its path; an empty section is one too."""
     if isinstance(value, dict) and value:
         for key, below in value.items():
             yield from iter_leaves(below, (*keys, key))
@@ -63,7 +63,7 @@ def iter_leaves(value: object, keys: Keys = ()) -> Iterator[tuple[Keys, object]]
 
 
 def find_node(root: Node, keys: Keys) -> Node | None:
-    """The setting at ``keys``, if it was written."""
+    """Return the setting at ``keys``, if it was written."""
     node: Node | None = root
     for key in keys:
         match node, key:
@@ -77,7 +77,7 @@ def find_node(root: Node, keys: Keys) -> Node | None:
 
 
 def find_place(root: Node, keys: Keys) -> Place:
-    """The place of the setting at ``keys``, or of the innermost section around it that is there."""
+    """Return the place of the setting at ``keys``, or of the innermost section around it."""
     node = root
     for key in keys:
         match node.value, key:
@@ -91,12 +91,12 @@ def find_place(root: Node, keys: Keys) -> Place:
 
 
 def setting_error(place: Place, keys: Keys, problem: str) -> ConfigError:
-    """The error that something is wrong with the setting at ``keys``, written at ``place``."""
+    """Return the error about the setting at ``keys``, written at ``place``."""
     return ConfigError(f"{place}: {join_keys(keys)}: {problem}" if keys else f"{place}: {problem}")
 
 
 def join_keys(keys: Keys) -> str:
-    """The path to a setting as one writes it: ``training.betas[1]``."""
+    """Return the dotted key: ``training.betas[1]``."""
     return "".join(map(_step, keys)).removeprefix(".")
 
 
@@ -107,7 +107,7 @@ def _step(key: str | int) -> str:
 
 
 def describe_value(value: object) -> str:
-    """A value as an error message names it, in a few words."""
+    """Return a value as an error message names it, in a few words."""
     match value:
         case str():
             return f"the text {shorten(repr(value))}"
@@ -124,5 +124,5 @@ def describe_value(value: object) -> str:
 
 
 def shorten(text: str, most: int = 60) -> str:
-    """At most so many characters of ``text``, and a sign where some are missing."""
+    """Return at most ``most`` characters of ``text``, with an ellipsis if some are missing."""
     return text if len(text) <= most else f"{text[:most]}…"

@@ -131,7 +131,7 @@ def _unknown_key(loc: Keys) -> str:
 
 
 def _known_elsewhere(loc: Keys, allowed: Collection[str]) -> str | None:
-    """Our key for what other programs call as the last of ``loc``: its name, or its whole path."""
+    """Return our key for another program's name, the last of ``loc``: its name or whole path."""
     key = our_key(str(loc[-1]))
     section, _ = _resolve_location(loc[:-1])
     above, _, name = (key or "").rpartition(".")
@@ -151,14 +151,14 @@ def _explain_missing(loc: Keys) -> str:
 
 
 def _validators_problem(section: Keys, message: str) -> _Problem:
-    """A problem raised by one of the schema's own validators, as 'key: what is wrong'."""
+    """Return the problem in a message 'key: problem' of one of the schema's own validators."""
     match = _VALIDATORS_MESSAGE.fullmatch(message)
     assert match, f"the schema's validators begin their messages with a key: {message}"
     return _Problem((*section, *match[1].split(".")), match[2])
 
 
 def _did_you_mean(found: object, allowed: Collection[str], known: str | None) -> str:
-    """A question to end a message with.
+    """Return a question to end a message with.
 
     Args:
         found: what there is.
@@ -178,7 +178,7 @@ def _either(choices: Collection[str]) -> str:
 
 
 def _resolve_location(loc: Keys) -> tuple[Keys, Any]:
-    """The path of settings that pydantic's ``loc`` means, and the schema's type there.
+    """Return the path of settings that pydantic's ``loc`` means, and the schema's type there.
 
     The two paths differ below a union of sections: pydantic names the chosen kind as well.
     """
@@ -195,7 +195,7 @@ def _resolve_location(loc: Keys) -> tuple[Keys, Any]:
 
 
 def _below(wanted: Any, key: str | int) -> Any:
-    """The type of a section's field (None if unknown), a mapping's values or a list's items."""
+    """Return the type of a section's field (or None), a mapping's values or a list's items."""
     if _is_section(wanted):
         field = wanted.model_fields.get(key)
         return field.annotation if field else None
@@ -203,7 +203,7 @@ def _below(wanted: Any, key: str | int) -> Any:
 
 
 def _kinds(wanted: Any) -> dict[str, type[Section]]:
-    """The sections of a union by their kind; empty for other types."""
+    """Return the sections of a union by their kind; empty for other types."""
     members = get_args(wanted)
     if not members or not all(
         _is_section(member) and "kind" in member.model_fields for member in members

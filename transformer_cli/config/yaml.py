@@ -20,7 +20,7 @@ from transformer_cli.errors import ConfigError
 
 
 def load_config(path: Path, overrides: Sequence[str] = ()) -> Config:
-    """The settings of a YAML file; see ``load_settings``."""
+    """Return the settings of a YAML file; see ``load_settings``."""
     return load_settings(path, overrides)[0]
 
 
@@ -74,7 +74,7 @@ def _entries(section: Node, keys: Keys, place: Place) -> dict[str, Node]:
 
 
 def dump_config(config: Config) -> str:
-    """The YAML text of a configuration with every key, defaults too, in the schema's order.
+    """Return the YAML text of a configuration with every key, in the schema's order.
 
     Returns:
         what ``load_config`` reads back as an equal Config.
@@ -84,7 +84,7 @@ def dump_config(config: Config) -> str:
 
 
 def is_resolved(path: Path) -> bool:
-    """Whether a file is what ``dump_config`` writes, or wrote when there were fewer keys."""
+    """Return whether a file is what ``dump_config`` writes, or wrote when there were fewer keys."""
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
         written = dump_config(load_config(path)).splitlines()

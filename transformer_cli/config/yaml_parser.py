@@ -44,7 +44,7 @@ _DEEPEST = 20
 
 
 def parse_scalar(text: str) -> Scalar:
-    """What a scalar without quotes means."""
+    """Return the value of a scalar without quotes."""
     if text in _WORDS:
         return _WORDS[text]
     if _INTEGER.fullmatch(text):
@@ -75,7 +75,7 @@ class _Parser:
         self.events = self._events(text)
 
     def _events(self, text: str) -> Iterator[yaml.Event]:
-        """PyYAML's events, and its errors as ours."""
+        """Yield PyYAML's events; raise its errors as ours."""
         line = 1
         try:
             for event in yaml.parse(text, Loader=yaml.SafeLoader):
@@ -105,7 +105,7 @@ class _Parser:
                 raise _no_space(self.place_of_line(number), (), match[1])
 
     def document(self, keys: Keys) -> Node:
-        """The only document of the stream; a stream without one holds null."""
+        """Return the only document of the stream; a stream without one holds null."""
         root = Node(None, self.place_of_line(0))
         next(self.events)  # the stream's start
         if isinstance(next(self.events), yaml.DocumentStartEvent):

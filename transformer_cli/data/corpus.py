@@ -28,17 +28,17 @@ class ParallelText:
         return len(self.src)
 
     def pairs(self) -> Iterator[tuple[str, str]]:
-        """Each pair of lines, in order."""
+        """Yield each pair of lines, in order."""
         return zip(self.src, self.tgt, strict=True)
 
     def source_sha256(self) -> str:
-        """A SHA-256 over both sides, in hexadecimal."""
+        """Return a SHA-256 of both sides, in hexadecimal."""
         return _hash_sides(
             *((f"{line}\n".encode() for line in side) for side in (self.src, self.tgt))
         )
 
     def stamp(self) -> str | None:
-        """None: text in memory can be told by its lines alone."""
+        """Return None: text in memory is identified by its lines alone."""
         return None
 
 
@@ -50,7 +50,7 @@ class ParallelFiles:
     tgt: Path
 
     def pairs(self) -> Iterator[tuple[str, str]]:
-        """Each pair of lines, in order; at most a line a side is held.
+        """Yield each pair of lines, in order; at most one line per side is held.
 
         Raises:
             CorpusError: a side cannot be read, or at the end: the line counts differ, or there are
@@ -72,7 +72,7 @@ class ParallelFiles:
             )
 
     def source_sha256(self) -> str:
-        """A SHA-256 over the unpacked bytes of both sides, in hexadecimal.
+        """Return a SHA-256 of both sides' decompressed bytes, in hexadecimal.
 
         Raises:
             CorpusError: a side cannot be read, or cannot be read more than once.
@@ -80,7 +80,7 @@ class ParallelFiles:
         return _hash_sides(*(_chunks(path) for path in (self.src, self.tgt)))
 
     def stamp(self) -> str | None:
-        """Sizes, times of change and inodes of both files.
+        """Return sizes, modification times and inodes of both files.
 
         None: a file is not there, or was changed so recently that another change might leave its
         times as they are.
@@ -99,7 +99,7 @@ class ParallelFiles:
         return ", ".join(found)
 
     def read(self) -> ParallelText:
-        """All pairs, held in memory; raises what ``pairs`` does."""
+        """Read all pairs into memory; raise what ``pairs`` does."""
         pairs = list(self.pairs())
         return ParallelText([src for src, _ in pairs], [tgt for _, tgt in pairs])
 
@@ -124,7 +124,7 @@ def read_parallel(src: Path, tgt: Path) -> ParallelText:
 
 
 def stream_lines(path: Path) -> Iterator[str]:
-    """The lines of a UTF-8 file one by one, as ``decode_lines`` cuts them; it may be compressed.
+    """Yield the lines of a UTF-8 file, as ``decode_lines`` cuts them; it may be compressed.
 
     Raises:
         CorpusError: the file is missing, a directory, damaged or not UTF-8.
@@ -134,7 +134,7 @@ def stream_lines(path: Path) -> Iterator[str]:
 
 
 def _hash_sides(*sides: Iterable[bytes]) -> str:
-    """The sum of both sides' sums, so that no byte can change sides unnoticed."""
+    """Return the SHA-256 of both sides' SHA-256, so that no byte can change sides unnoticed."""
     both = hashlib.sha256()
     for chunks in sides:
         side = hashlib.sha256()

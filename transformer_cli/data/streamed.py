@@ -1,4 +1,4 @@
-"""Training text as a stream: never held, read from its files as often as it takes."""
+"""Training text as a stream: read from its files again for each pass."""
 
 import hashlib
 from collections.abc import Callable, Iterator
@@ -11,46 +11,46 @@ from transformer_cli.errors import CorpusError
 
 
 class PairSource(Protocol):
-    """Parallel text that can be gone through several times."""
+    """Parallel text that can be read several times."""
 
     def pairs(self) -> Iterator[tuple[str, str]]:
-        """Each pair of lines, in order, blank ones included."""
+        """Yield each pair of lines, in order, blank ones included."""
 
     def source_sha256(self) -> str:
-        """A SHA-256 that is another one whenever any pair is, in hexadecimal."""
+        """Return a SHA-256 of all pairs, in hexadecimal."""
 
     def stamp(self) -> str | None:
-        """What is another one whenever any pair may be, and can be had without reading any.
+        """Return a value that changes with the files, without reading them.
 
-        None: there is no such thing, or not yet.
+        None: there is none, or not yet.
         """
 
 
 @dataclass(frozen=True)
 class ConcatenatedSources:
-    """The pairs of several sources, one after another."""
+    """Pairs of several sources, concatenated."""
 
     sources: tuple[PairSource, ...]
 
     def pairs(self) -> Iterator[tuple[str, str]]:
-        """Each pair of lines, in order, blank ones included."""
+        """Yield each pair of lines, in order, blank ones included."""
         for source in self.sources:
             yield from source.pairs()
 
     def source_sha256(self) -> str:
-        """A SHA-256 of the sources' sums."""
+        """Return a SHA-256 of the sources' own."""
         sums = "".join(source.source_sha256() for source in self.sources)
         return hashlib.sha256(sums.encode()).hexdigest()
 
     def stamp(self) -> str | None:
-        """All sources' stamps, if each has one."""
+        """Return all sources' stamps, if each has one."""
         stamps = [source.stamp() for source in self.sources]
         return None if None in stamps else "; ".join(map(str, stamps))
 
 
 @dataclass(frozen=True)
 class Survey:
-    """What is found out by going through a whole text."""
+    """Results of a pass over a whole text."""
 
     source_sha256: Annotated[str, Field(alias="source_sum")]
     """The source's, then."""
@@ -61,7 +61,7 @@ class Survey:
     blank: int
     """Pairs of which a side is nothing but whitespace."""
     stamp: str | None = None
-    """The source's, if it was known before the source's sum was taken."""
+    """The source's, if it was known before the source was hashed."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class StreamedText:
 
         Args:
             source: the text, blank pairs included.
-            known: what an earlier session found out about its text, which may be another one.
+            known: an earlier session's survey, perhaps of other text.
 
         Raises:
             CorpusError: a side cannot be read or is not UTF-8, or the sides are not of one length.
@@ -94,7 +94,7 @@ class StreamedText:
         return self.survey.pairs
 
     def pairs(self) -> Iterator[tuple[str, str]]:
-        """The pairs, in order.
+        """Yield the pairs, in order.
 
         Raises:
             CorpusError: there are more or fewer of them than there were.
@@ -112,12 +112,12 @@ class StreamedText:
 
     @property
     def src(self) -> "StreamedLines":
-        """The source side."""
+        """Source side."""
         return StreamedLines(lambda: (src for src, _ in self.pairs()), len(self))
 
     @property
     def tgt(self) -> "StreamedLines":
-        """The target side."""
+        """Target side."""
         return StreamedLines(lambda: (tgt for _, tgt in self.pairs()), len(self))
 
     def check_unchanged(self) -> None:
@@ -135,7 +135,7 @@ class StreamedText:
 
 @dataclass(frozen=True)
 class StreamedLines:
-    """Lines that are read anew each time that they are gone through.
+    """Lines that are read from the start by each iteration.
 
     Attributes:
         read: starts from the first line.

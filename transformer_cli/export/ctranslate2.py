@@ -54,7 +54,7 @@ def write_ctranslate2(
 
 def build_spec(trained: Trained) -> Any:
     """Return the model by CTranslate2's names, a ``ctranslate2.specs.TransformerSpec``."""
-    specs = import_extra("ctranslate2.specs", "export", "--format ctranslate2")
+    specs = import_extra("ctranslate2.specs", "export", "format ctranslate2")
     config, model = trained.config.model, trained.model
     spec = specs.TransformerSpec.from_config(
         (config.num_encoder_layers, config.num_decoder_layers),

@@ -75,7 +75,7 @@ def write_hub(run: RunDirectory, trained: Trained, directory: Path) -> None:
 
 
 def _without_paths(setting: Any) -> Any:
-    """Settings that tell nothing of the machine that the model was trained on."""
+    """Return the settings without paths, which are private."""
     match setting:
         case Path():
             return setting.name
@@ -87,7 +87,7 @@ def _without_paths(setting: Any) -> Any:
 
 
 def _score(run: RunDirectory, trained: Trained) -> ValidationScore | None:
-    """What the run's validation measured of just these weights, if it did."""
+    """Return the validation scores of these weights, if there are any."""
     for each in reversed(validations(read_records(run.metrics))):
         is_of_these = trained.checkpoint.name == f"step-{each['step']:08d}"
         if is_of_these and each["bleu"] is not None and each["bleu_lc"] is not None:

@@ -1,4 +1,4 @@
-"""Where a translation is good and where it is not: by sentence length, and by rarity of words."""
+"""Scores by sentence length, and recall by word frequency."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,7 +15,7 @@ FREQUENCIES = (0, 1, 10, 100, 1000)
 
 @dataclass(frozen=True)
 class LengthBucket:
-    """Sentences of like length, and how well they are translated."""
+    """Sentences of similar length, and their scores."""
 
     label: str
     sentences: int
@@ -35,14 +35,14 @@ class RarityBucket:
 
     @property
     def recall(self) -> float:
-        """The share that was found, in per cent."""
+        """Share that was found, in per cent."""
         return 100 * self.found / self.words
 
 
 def score_by_length(
     lengths: Sequence[int], hypotheses: Sequence[str], references: Sequence[str]
 ) -> list[LengthBucket]:
-    """Scores of the sentences of each bucket of ``LENGTHS`` that has any.
+    """Return the scores of the sentences of each bucket of ``LENGTHS`` that has any.
 
     Args:
         lengths: each source's tokens, without its end mark; empty ones count as of one token.
@@ -78,7 +78,7 @@ def score_by_length(
 def score_by_rarity(
     seen: Mapping[str, int], hypotheses: Sequence[str], references: Sequence[str]
 ) -> list[RarityBucket]:
-    """How many of the references' words the translations have, by how rare they are.
+    """Return the recall of the references' words, by their frequency in the training text.
 
     A word that a reference has twice and its translation once is found once.
 
@@ -107,7 +107,7 @@ def score_by_rarity(
 
 
 def count_words(lines: Iterable[str], references: Sequence[str]) -> Counter[str]:
-    """How often ``lines`` have each word of the references; other words are not counted."""
+    """Count each word of the references in ``lines``; other words are not counted."""
     asked = {word for reference in references for word in split_words(reference)}
     counts: Counter[str] = Counter()
     for line in lines:
@@ -116,7 +116,7 @@ def count_words(lines: Iterable[str], references: Sequence[str]) -> Counter[str]
 
 
 def _buckets(starts: Sequence[int]) -> list[tuple[str, int, int | None]]:
-    """Each bucket's label, its least number and the next one's."""
+    """Return each bucket's label, its lower bound and the next one's."""
     inner: list[tuple[str, int, int | None]] = [
         (f"{least:,}–{below - 1:,}", least, below) for least, below in pairwise(starts)
     ]

@@ -1,4 +1,4 @@
-"""Everything that a report says about a run."""
+"""The content of a report on a run."""
 
 import random
 from collections.abc import Callable, Sequence
@@ -54,13 +54,13 @@ _MOST_TOKENS = 200  # the page's size grows with their square
 
 @dataclass(frozen=True)
 class Subject:
-    """What a report is about."""
+    """Subject of a report."""
 
     name: str
     run: RunDirectory
     translator: TorchTranslator
     checkpoint: str
-    """What it was asked for by: 'best', say."""
+    """As it was asked for: 'best', say."""
     step: int
     split: str
     text: ParallelText
@@ -68,7 +68,7 @@ class Subject:
 
 @dataclass(frozen=True)
 class Report:
-    """What a report says."""
+    """Content of a report."""
 
     subject: Subject
     parameters: int
@@ -91,29 +91,26 @@ class Report:
 
 def build(
     subject: Subject,
-    sentences: Sequence[str],
+    asked: Sequence[dict[str, Any]],
     progress: Progress,
     translated: Callable[[int], object] = ignore,
     on_long_line: Callable[[LongLine], object] = ignore,
 ) -> Report:
-    """Translate the split and look at it from all sides.
+    """Translate the split, score it, and collect all that the report shows.
 
     Args:
         subject: a trained run, and the text to judge it by.
-        sentences: more sentences to show the attention of.
+        asked: attention of further sentences, by ``pack_sentence``.
         progress: wraps passes over lines, given a label, as tqdm would.
         translated: called with the number of sentences just translated.
         on_long_line: called with each line too long to be translated as one.
 
     Raises:
-        InputError: a sentence is too long.
         CorpusError: all pairs of the split are too long to be measured.
         RunError: the run's files are damaged.
     """
     translator, text = subject.translator, subject.text
     languages = (translator.config.data.src_lang, translator.config.data.tgt_lang)
-    # First what may fail at once.
-    asked = [_pack_asked(translator, sentence) for sentence in sentences]
     records = read_records(subject.run.metrics)
     encoded = encode_text(text, translator.tokenizers, progress)
     statistics = compute_statistics(subject.run, translator.tokenizers, encoded)
@@ -153,18 +150,22 @@ def build(
     )
 
 
-def _pack_asked(translator: TorchTranslator, sentence: str) -> dict[str, Any]:
+def pack_sentence(translator: TorchTranslator, sentence: str) -> dict[str, Any]:
+    """Return the attention of a sentence as ``pack_attention`` does.
+
+    Raises:
+        InputError: it is too long.
+    """
     tokens = len(translator.tokenizers.src.encode(sentence))
     if tokens > _MOST_TOKENS:
         raise InputError(
-            f"--sentence: has {tokens:,} tokens, and at most {_MOST_TOKENS} can be shown; "
-            "give a shorter one"
+            f"has {tokens:,} tokens, and at most {_MOST_TOKENS} can be shown; give a shorter one"
         )
     return pack_attention(sentence, compute_attention_maps(translator, sentence))
 
 
 def _choose_sentences(lengths: Sequence[int]) -> list[int]:
-    """Some sentences at random, numbered from 0, of a length that fits a screen if there are."""
+    """Return the indices of random sentences, if possible of a length that fits a screen."""
     least, most = _FITTING_TOKENS
     fit = [number for number, length in enumerate(lengths) if least <= length <= most]
     if not fit:

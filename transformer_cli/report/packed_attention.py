@@ -1,4 +1,4 @@
-"""Attention weights as a page can hold them."""
+"""Attention weights as JSON."""
 
 import base64
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ STEPS = 255
 
 
 def pack_attention(title: str, maps: AttentionMaps) -> dict[str, Any]:
-    """One sentence's weights, to become JSON.
+    """Return one sentence's weights as JSON values.
 
     Each kind of attention has the words that look ('queries'), those that are looked at ('keys'),
     its numbers of layers and heads, and its weights: a byte each, layer by layer, head by head,

@@ -1,4 +1,4 @@
-"""A report as one HTML page that asks nobody for anything."""
+"""A report as one self-contained HTML page."""
 
 import base64
 import hashlib
@@ -15,7 +15,7 @@ _TEMPLATES = files("transformer_cli.report") / "template"
 
 
 def plotly_script() -> str:
-    """The whole of plotly.js, in one script.
+    """Return plotly.js as one script.
 
     Raises:
         MissingExtraError: plotly is not installed, or Jinja, which ``render`` needs.
@@ -25,10 +25,10 @@ def plotly_script() -> str:
 
 
 def render(report: Report, plotly: str) -> str:
-    """The page.
+    """Render the page.
 
-    Everything from outside is escaped by Jinja. Besides, the page's own policy lets run no script
-    but the two that are its own, by their sums, and fetch nothing.
+    Jinja escapes all input. Besides, the page's Content-Security-Policy allows its own two scripts
+    only, by their SHA-256, and no requests.
 
     Args:
         report: what it says.
@@ -74,7 +74,7 @@ def _template(name: str) -> str:
 
 
 def _policy_sum(script: str) -> str:
-    """A script's sum as a Content-Security-Policy names it."""
+    """Return a script's SHA-256 as a Content-Security-Policy names it."""
     return f"sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}"
 
 

@@ -7,7 +7,7 @@ from transformer_cli.evaluation.scoring import score
 
 
 class ScoreRow(NamedTuple):
-    """One metric's verdict."""
+    """One metric's row."""
 
     name: str
     value: float | None
@@ -18,7 +18,7 @@ class ScoreRow(NamedTuple):
 
 
 def make_score_rows(hypotheses: Sequence[str], references: Sequence[str]) -> list[ScoreRow]:
-    """BLEU, BLEU of lowercased text, chrF and TER.
+    """Return rows of BLEU, lowercased BLEU, chrF and TER.
 
     Args:
         hypotheses: one translation a sentence.

@@ -1,4 +1,4 @@
-"""How much text a run has seen, in which tokens."""
+"""Statistics of a run's training text and tokenizers."""
 
 from dataclasses import dataclass
 
@@ -22,12 +22,12 @@ class SideStatistics:
     lengths: dict[int, int]
     """By percentile: tokens of a line."""
     counts: np.ndarray
-    """How many lines have 0, 1, 2, … tokens."""
+    """Number of lines of 0, 1, 2, … tokens."""
 
 
 @dataclass(frozen=True)
 class Statistics:
-    """What there is to say about the training text and the split."""
+    """Statistics of the training text and the split."""
 
     src: SideStatistics | None
     """None, as is the target's, where the run's store of it is not there."""
@@ -43,7 +43,7 @@ class Statistics:
 
 
 def compute_statistics(run: RunDirectory, tokenizers: Tokenizers, split: EncodedText) -> Statistics:
-    """Look at the run's encoded training text, and at the split that it is scored on."""
+    """Return statistics of the run's training text, and of the split that it is scored on."""
     store = _store(run)
     src = tgt = None
     if store is not None and len(store):
@@ -61,7 +61,7 @@ def compute_statistics(run: RunDirectory, tokenizers: Tokenizers, split: Encoded
 
 
 def make_length_chart(statistics: Statistics, languages: tuple[str, str]) -> Chart | None:
-    """How many training lines there are of each length; the longest hundredth is left out."""
+    """Return a chart of training lines by length; the longest hundredth is left out."""
     if statistics.src is None or statistics.tgt is None:
         return None
     series = []

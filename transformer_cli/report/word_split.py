@@ -1,4 +1,4 @@
-"""Words of raw text, of any language and by no tokenizer, to compare and to count."""
+"""Splitting of raw text into words, in any language, to compare and to count."""
 
 import re
 import unicodedata
@@ -9,12 +9,12 @@ _IDEOGRAPHS = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
 
 
 def split_words(text: str) -> list[str]:
-    """The words of ``text`` in lower case, without punctuation."""
+    """Return the words of ``text`` in lower case, without punctuation."""
     return _word_pattern().findall(text.lower())
 
 
 def split_pieces(text: str) -> list[str]:
-    """``text`` cut into words, white space and single signs, which make it up again."""
+    """Split ``text`` into words, white space and single characters, which make it up again."""
     return _piece_pattern().findall(text)
 
 

@@ -118,7 +118,7 @@ def test_it_tells_people_what_a_setting_is() -> None:
     assert training["properties"]["batch_tokens"] == {
         "title": "training.batch_tokens",
         "default": 4096,
-        "description": "tokens a side in a batch, padding included",
+        "description": "maximum tokens per side in a batch, padding included",
         "exclusiveMaximum": 2**31,
         "exclusiveMinimum": 0,
         "type": "integer",
@@ -153,7 +153,7 @@ def test_the_reference_has_every_setting() -> None:
             for key in section.keys() - {"kind"}:
                 assert f"\n| `{key}` | " in page
     for row in (
-        "| `val.tgt` | path | required | pairs to validate on while training: path of the target",
+        "| `val.tgt` | path | required | validation pairs: path of the target",
         "| `dropout` | number, 0 to 0.9 | `0.1` | dropout of embeddings",
         "| `average_decay` | number, more than 0 and less than 1, or `null` | `null` | keep a",
         "| `norm` | `pre` or `post` | `pre` | ",

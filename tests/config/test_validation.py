@@ -211,7 +211,7 @@ def test_wrong_added_pairs(data: str, message: str) -> None:
         (
             "data: {kind: copy}\ntokenizer: {kind: words}\n"
             "training:\n  schedule:\n    kind: constant\n",
-            "x.yaml:4: training.schedule.peak: missing (highest learning rate)",
+            "x.yaml:4: training.schedule.peak: missing (peak learning rate)",
         ),
     ],
 )

@@ -126,7 +126,7 @@ def test_it_tells_people_what_a_setting_is() -> None:
     kinds = training["properties"]["schedule"]["anyOf"]
     assert [kind["properties"]["kind"]["const"] for kind in kinds][:2] == ["noam", "constant"]
     assert kinds[1]["properties"]["peak"]["title"] == "training.schedule.peak"
-    assert kinds[1]["description"] == "A linear rise over the warm-up, then `peak` for ever."
+    assert kinds[1]["description"] == "A linear rise over the warm-up, then constant at `peak`."
 
 
 def test_its_defaults_are_the_programs() -> None:
@@ -155,9 +155,9 @@ def test_the_reference_has_every_setting() -> None:
     for row in (
         "| `val.tgt` | path | required | validation pairs: path of the target",
         "| `dropout` | number, 0 to 0.9 | `0.1` | dropout of embeddings",
-        "| `average_decay` | number, more than 0 and less than 1, or `null` | `null` | keep a",
+        "| `average_decay` | number, more than 0 and less than 1, or `null` | `null` | decay of",
         "| `norm` | `pre` or `post` | `pre` | ",
-        "| `warmup` | whole number, at least 1 | required | optimizer steps of linear rise |",
+        "| `warmup` | whole number, at least 1 | required | optimizer steps of linear warm-up |",
     ):
         assert f"\n{row}" in page
     assert "\n#### training.schedule: kind cosine\n" in page

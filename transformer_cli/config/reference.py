@@ -178,9 +178,9 @@ def _type(part: Schema) -> str:
         case "array" if isinstance(part["items"], list):
             return f"list of {len(part['items'])}: {_type(part['items'][0])} each"
         case "array":
-            return f"list of {_mapping(part['items'])}"
+            return f"list of {_describe_mapping(part['items'])}"
         case "object":
-            return f"{_mapping(part['additionalProperties'])} by name"
+            return f"{_describe_mapping(part['additionalProperties'])} by name"
         case _ if part.get("format") == "path":
             return "path"
         case _ if "pattern" in part:  # the schema has one
@@ -189,7 +189,7 @@ def _type(part: Schema) -> str:
             return str(name)
 
 
-def _mapping(part: Schema) -> str:
+def _describe_mapping(part: Schema) -> str:
     return f"`{{{', '.join(f'{key}: {_type(each)}' for key, each in part['properties'].items())}}}`"
 
 

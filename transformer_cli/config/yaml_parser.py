@@ -132,7 +132,7 @@ class _Parser:
             return self._scalar(event, keys)
         if isinstance(event, yaml.SequenceStartEvent):
             return self._list(keys)
-        return self._mapping(keys)
+        return self._read_mapping(keys)
 
     def _scalar(self, event: yaml.ScalarEvent, keys: Keys) -> Scalar:
         if any(unicodedata.category(character) in _NOT_TEXT for character in event.value):
@@ -148,7 +148,7 @@ class _Parser:
             items.append(Node(self._value(event, (*keys, len(items))), place))
         return items
 
-    def _mapping(self, keys: Keys) -> dict[str, Node]:
+    def _read_mapping(self, keys: Keys) -> dict[str, Node]:
         entries: dict[str, Node] = {}
         while not isinstance(event := next(self.events), yaml.MappingEndEvent):
             key = self._key(event, keys)

@@ -8,7 +8,7 @@ from typing import Any
 
 from benchmarks.decoding_job import Ids
 from benchmarks.rounds import Result, markdown_table, median_of
-from transformer_cli.evaluation.evaluation import score
+from transformer_cli.evaluation.scoring import score
 from transformer_cli.text.tokenizer import Tokenizer
 
 OURS = "ours, float32"

@@ -54,11 +54,11 @@ def prepare_data() -> None:
     config = settings()
     texts = read_texts(config.data)
     train = ParallelText(list(texts.train.src), list(texts.train.tgt))
-    text_sum = texts.train.survey.text_sum
+    text_sha256 = texts.train.survey.text_sha256
     with whole_directory(DATA) as directory:
         languages = (config.data.src_lang, config.data.tgt_lang)
         tokenizers = learn_tokenizers(
-            config.tokenizer, *languages, train.src, train.tgt, text_sum, directory, _quietly
+            config.tokenizer, *languages, train.src, train.tgt, text_sha256, directory, _quietly
         )
         for split, text in (("train", train), ("val", texts.val)):
             encoded = encode_text(text, tokenizers, _quietly)

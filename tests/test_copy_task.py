@@ -10,7 +10,7 @@ from transformer_cli.config.schema import Config
 from transformer_cli.config.yaml import load_config
 from transformer_cli.data.sources import load_split
 from transformer_cli.data.token_arrays import encode_text
-from transformer_cli.evaluation.evaluation import mean_loss
+from transformer_cli.evaluation.scoring import mean_loss
 from transformer_cli.inference.loading import load_torch_translator
 from transformer_cli.inference.translator import TorchTranslator
 from transformer_cli.model.transformer import build_model

@@ -4,18 +4,18 @@ from pathlib import Path
 import pytest
 
 from transformer_cli.errors import MissingExtraError
-from transformer_cli.extras import imported
+from transformer_cli.extras import import_extra
 
 
 def test_what_is_installed_is_imported() -> None:
-    assert imported("json.decoder", "export", "export").__name__ == "json.decoder"
+    assert import_extra("json.decoder", "export", "export").__name__ == "json.decoder"
 
 
 def test_a_package_that_is_missing_is_named_with_its_extra() -> None:
     with pytest.raises(
         MissingExtraError, match=r"report: needs the package nowhere_to_be_found"
     ) as error:
-        imported("nowhere_to_be_found.part", "report", "report")
+        import_extra("nowhere_to_be_found.part", "report", "report")
     assert str(error.value).endswith("; pip install 'plotly>=6.0' 'jinja2>=3.1'")
 
 
@@ -27,7 +27,7 @@ def test_where_nothing_is_known_of_the_extra_the_package_is_named(
 
     monkeypatch.setattr("transformer_cli.extras.requires", no_metadata)
     with pytest.raises(MissingExtraError, match=r"; pip install 'nowhere_to_be_found'$"):
-        imported("nowhere_to_be_found.part", "report", "report")
+        import_extra("nowhere_to_be_found.part", "report", "report")
 
 
 def test_what_an_installed_package_lacks_is_not_blamed_on_the_extra(
@@ -36,4 +36,4 @@ def test_what_an_installed_package_lacks_is_not_blamed_on_the_extra(
     (tmp_path / "half_installed.py").write_text("import nowhere_to_be_found\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     with pytest.raises(ModuleNotFoundError, match="nowhere_to_be_found"):
-        imported("half_installed", "report", "report")
+        import_extra("half_installed", "report", "report")

@@ -172,15 +172,15 @@ class _Compressed(_Plain):
             try:
                 data = self._member.decompress(compressed, most)
             except Exception as error:  # each library has its own
-                raise self._damaged(str(error)) from error
+                raise self._damage_error(str(error)) from error
             if self._member.eof:
                 self._waiting, self._member = self._member.unused_data, None
             elif ended and not data:
-                raise self._damaged("it ends too early")
+                raise self._damage_error("it ends too early")
         return data
 
     def _begin_member(self) -> bool:
-        """Whether there is one more; zeros before it are padding."""
+        """Begin the next member; return False if there is none. Zeros before it are padding."""
         waiting = self._waiting.lstrip(b"\0")
         while not waiting and (found := super()._read(_CHUNK_BYTES)):
             waiting = found.lstrip(b"\0")
@@ -189,10 +189,10 @@ class _Compressed(_Plain):
             self._member = self._new_member()
             self._is_empty = False
         elif self._is_empty:
-            raise self._damaged("it is empty")
+            raise self._damage_error("it is empty")
         return bool(waiting)
 
-    def _damaged(self, reason: str) -> CorpusError:
+    def _damage_error(self, reason: str) -> CorpusError:
         ending = self._path.suffix
         return CorpusError(
             f"{self._path}: damaged or cut-off {_FORMATS[ending]} file ({reason}); get it anew, or "

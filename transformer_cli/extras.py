@@ -8,8 +8,8 @@ from types import ModuleType
 from transformer_cli.errors import MissingExtraError
 
 
-def imported(module: str, extra: str, what: str) -> ModuleType:
-    """A module of an optional package.
+def import_extra(module: str, extra: str, what: str) -> ModuleType:
+    """Import a module of an optional package.
 
     Args:
         module: its name, as in 'plotly.io'.
@@ -32,7 +32,7 @@ def imported(module: str, extra: str, what: str) -> ModuleType:
 
 
 def _requirements(extra: str) -> list[str]:
-    """What an extra brings, as pip takes it.
+    """Return an extra's requirements, as pip takes them.
 
     Our own name would not do: it is on no index, where anybody may take it.
     """

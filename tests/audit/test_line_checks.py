@@ -6,9 +6,9 @@ from transformer_cli.audit.line_checks import LineChecks
 from transformer_cli.text.scripts import scripts_of
 
 
-def look_at(line: str, language: str = "de") -> LineChecks:
+def check_line(line: str, language: str = "de") -> LineChecks:
     checks = LineChecks(scripts_of(language), lambda character: character == "Ω")
-    checks.look_at(0, line)
+    checks.check_line(0, line)
     return checks
 
 
@@ -24,7 +24,7 @@ def look_at(line: str, language: str = "de") -> LineChecks:
     ],
 )
 def test_what_people_write_is_not_odd(line: str) -> None:
-    assert look_at(line).odd.count == 0
+    assert check_line(line).odd.count == 0
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ def test_what_people_write_is_not_odd(line: str) -> None:
     ],
 )
 def test_what_programs_leave_behind_is(line: str, detail: str) -> None:
-    assert look_at(line).odd.first == [(0, detail)]
+    assert check_line(line).odd.first == [(0, detail)]
 
 
 @pytest.mark.parametrize(
@@ -66,13 +66,13 @@ def test_what_programs_leave_behind_is(line: str, detail: str) -> None:
     ],
 )
 def test_a_line_is_foreign_by_most_of_its_letters(line: str, language: str, found: int) -> None:
-    assert look_at(line, language).foreign.count == found
+    assert check_line(line, language).foreign.count == found
 
 
 def test_characters_that_nothing_is_known_of_are_counted_by_lines() -> None:
     checks = LineChecks(None, lambda character: character in "ΩΨ")
     for index, line in enumerate(["a", "Ω Ω", "b", "ΨΩ"]):
-        checks.look_at(index, line)
+        checks.check_line(index, line)
     assert checks.lacking.count == 2
     assert checks.lacking.first == [(1, "Ω"), (3, "Ψ Ω")]
     assert checks.characters == set("abΩΨ ")
@@ -83,7 +83,7 @@ def test_characters_that_nothing_is_known_of_are_counted_by_lines() -> None:
 def test_any_text_can_be_looked_at_and_named_on_one_line(lines: list[str]) -> None:
     checks = LineChecks(scripts_of("de"), lambda character: True)
     for index, line in enumerate(lines):
-        checks.look_at(index, line)
+        checks.check_line(index, line)
     for hits in (checks.odd, checks.foreign, checks.lacking):
         assert hits.count <= len(lines)
         assert all(detail.isprintable() for _, detail in hits.first)

@@ -3,7 +3,7 @@ from collections.abc import Iterable
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transformer_cli.audit.repetition import Digests, found_in, repeated
+from transformer_cli.audit.repetition import Digests, find_in, find_repeated
 
 LINES = st.lists(st.one_of(st.none(), st.sampled_from("abcdefg"), st.text(max_size=3)), max_size=40)
 
@@ -26,7 +26,7 @@ def test_repeated_lines_are_those_that_a_list_has_before(lines: list[str | None]
         for index, line in enumerate(lines)
         if line is not None and line in lines[:index]
     ]
-    assert repeated(digests(lines)) == expected
+    assert find_repeated(digests(lines)) == expected
 
 
 @given(LINES, LINES)
@@ -38,4 +38,4 @@ def test_lines_are_found_in_another_text_as_in_a_list(
         for index, line in enumerate(few)
         if line is not None and line in many
     ]
-    assert found_in(digests(few), digests(many)) == expected
+    assert find_in(digests(few), digests(many)) == expected

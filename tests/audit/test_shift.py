@@ -14,11 +14,11 @@ Pairs = list[tuple[str, str]]
 CORPUS = clean("shift", 3000)
 
 
-def shifts(pairs: Pairs) -> list[Shift]:
+def find_shifts(pairs: Pairs) -> list[Shift]:
     check = ShiftCheck()
     for src, tgt in pairs:
         check.add(src, tgt)
-    return check.shifts()
+    return check.find_shifts()
 
 
 def slipped(pairs: Pairs, line: int, offset: int) -> Pairs:
@@ -33,7 +33,7 @@ def slipped(pairs: Pairs, line: int, offset: int) -> Pairs:
 @pytest.mark.parametrize(("lines", "cut"), [(300, 0), (600, 300), (3000, 1700), (3000, 2500)])
 def test_a_lost_line_is_found_where_it_was_lost(lines: int, cut: int, offset: int) -> None:
     pairs = slipped(CORPUS[:lines], cut, offset)
-    (found,) = shifts(pairs)
+    (found,) = find_shifts(pairs)
     assert found.offset == offset
     assert abs(found.first - cut) <= found.margin == 32
     assert found.end == len(pairs)
@@ -41,18 +41,18 @@ def test_a_lost_line_is_found_where_it_was_lost(lines: int, cut: int, offset: in
 
 def test_a_stretch_between_two_lost_lines_has_an_end() -> None:
     pairs = slipped(slipped(CORPUS, 1000, 1), 2000, -1)
-    (found,) = shifts(pairs)
+    (found,) = find_shifts(pairs)
     assert found.offset == 1
     assert abs(found.first - 1000) <= found.margin
     assert abs(found.end - 2000) <= found.margin
-    assert found.described(len(pairs)).startswith(
+    assert found.describe(len(pairs)).startswith(
         f"from about line {found.first + 1:,} to about line {found.end:,} (give or take 32) source "
         "line n goes with target line n+1: a line is missing in the source, or one too many"
     )
 
 
 def test_a_second_lost_line_is_a_stretch_of_its_own() -> None:
-    first, second = shifts(slipped(slipped(CORPUS, 1000, -1), 2000, -1))
+    first, second = find_shifts(slipped(slipped(CORPUS, 1000, -1), 2000, -1))
     assert (first.offset, second.offset) == (-1, -2)
     assert first.end == second.first
 
@@ -61,8 +61,8 @@ def test_what_stands_on_both_sides_tells_where_lengths_do_not() -> None:
     draws = random.Random(0)
     numbers = [draws.randrange(1000, 9999) for _ in range(400)]
     pairs = [(f"Seite {number} .", f"page {number} .") for number in numbers]
-    assert shifts(pairs) == []
-    (found,) = shifts(slipped(pairs, 0, 1))
+    assert find_shifts(pairs) == []
+    (found,) = find_shifts(slipped(pairs, 0, 1))
     assert (found.offset, found.first) == (1, 0)
 
 
@@ -71,7 +71,7 @@ def test_longer_corpora_take_larger_blocks_and_no_more_memory(
 ) -> None:
     monkeypatch.setattr(shift, "_BATCH", 32)
     monkeypatch.setattr(shift, "_MOST_BLOCKS", 16)
-    (found,) = shifts(slipped(CORPUS, 1500, 1))
+    (found,) = find_shifts(slipped(CORPUS, 1500, 1))
     assert found.margin == 2 * 256
     assert abs(found.first - 1500) <= found.margin
 
@@ -102,16 +102,16 @@ GOOD = {
 
 @pytest.mark.parametrize("name", GOOD)
 def test_there_is_no_false_alarm(name: str) -> None:
-    assert shifts(GOOD[name]) == []
+    assert find_shifts(GOOD[name]) == []
 
 
 @pytest.mark.parametrize("first", range(0, 2400, 200))
 def test_there_is_none_of_any_two_lines_in_turn(first: int) -> None:
     for pair in range(first, first + 200, 10):
-        assert shifts(CORPUS[pair : pair + 2] * 200) == []
+        assert find_shifts(CORPUS[pair : pair + 2] * 200) == []
 
 
 def test_there_is_none_of_the_copy_task() -> None:
     for symbols, length in ((2, 3), (10, 10), (300, 8)):
         data = CopyData(kind="copy", symbols=symbols, length=length)
-        assert shifts(list(copy_lines(data, "train").pairs())) == []
+        assert find_shifts(list(copy_lines(data, "train").pairs())) == []

@@ -59,7 +59,7 @@ def test_what_is_wrong_with_multi30k_is_noted_and_no_warning(tmp_path: Path) -> 
     ]
     finished = run("check", config, *named, cwd=tmp_path)
     assert (finished.code, finished.err) == (0, "")
-    assert "\nnote: train: pairs that stand there before [repeated]: 3 (0.01%): " in finished.out
+    assert "\nnote: train: pairs that occur earlier [repeated]: 3 (0.01%): " in finished.out
     # '@@' is all that the German side has of them.
     assert "/train.de.gz:16510; " in finished.out
     assert "\nno warnings, " in finished.out

@@ -257,7 +257,7 @@ def test_a_place_that_cannot_be_written_is_said_before_the_work(
 
 
 def _with_a_read_only_disk() -> None:
-    from transformer_cli.evaluation import evaluation
+    from transformer_cli.evaluation import scoring
 
     def refuse(*_: object, **__: object) -> None:
         raise OSError(errno.EROFS, os.strerror(errno.EROFS))
@@ -266,4 +266,4 @@ def _with_a_read_only_disk() -> None:
         raise AssertionError("scored first")
 
     tempfile.TemporaryFile = refuse  # type: ignore[assignment]
-    evaluation.evaluate = too_late  # type: ignore[assignment]
+    scoring.evaluate = too_late  # type: ignore[assignment]

@@ -72,7 +72,7 @@ POINTS: dict[str, Callable[[], None]] = {
         signal_at, "transformer_cli.runs.checkpoint_writer", "save_file", 6
     ),
     "before a checkpoint gets its name": partial(at_rename, r".* -> step-00000040", after=False),
-    "in a validation": partial(signal_at, "transformer_cli.evaluation.evaluation", "evaluate", 2),
+    "in a validation": partial(signal_at, "transformer_cli.evaluation.scoring", "evaluate", 2),
     "before a validated checkpoint takes the other's place": partial(
         at_rename, r"step-00000040 -> .*", after=True
     ),

@@ -3,7 +3,7 @@ from pathlib import Path
 from cli.process import run
 
 
-def files_of(directory: Path) -> dict[str, tuple[bytes, int]]:
+def list_base_files(directory: Path) -> dict[str, tuple[bytes, int]]:
     """Bytes and time of change by name."""
     return {path.name: (path.read_bytes(), path.stat().st_mtime_ns) for path in directory.iterdir()}
 
@@ -49,12 +49,12 @@ def test_vocab_counts_blank_and_unknown(tmp_path: Path) -> None:
 def test_train_takes_the_vocabulary_that_is_there(config: Path) -> None:
     assert run("vocab", "tiny.yaml", cwd=config.parent).code == 0
     tokenizer = config.parent / "runs" / "tiny" / "tokenizer"
-    made = files_of(tokenizer)
+    made = list_base_files(tokenizer)
     assert run("vocab", "tiny.yaml", cwd=config.parent).code == 0
-    assert files_of(tokenizer) == made
+    assert list_base_files(tokenizer) == made
     few_steps = ("--set", "training.max_steps=2")
     assert run("train", "tiny.yaml", *few_steps, cwd=config.parent).code == 0
-    assert files_of(tokenizer) == made
+    assert list_base_files(tokenizer) == made
 
 
 def test_before_training_a_changed_tokenizer_is_made_anew(config: Path) -> None:

@@ -6,11 +6,11 @@ import jsonschema
 import pytest
 
 from transformer_cli.config.json_schema import json_schema, schema_text
-from transformer_cli.config.parsing import parse
 from transformer_cli.config.reference import reference
 from transformer_cli.config.schema import Config
-from transformer_cli.config.tree import Place, values
+from transformer_cli.config.setting_tree import Place, values
 from transformer_cli.config.yaml import dump_config, load_config
+from transformer_cli.config.yaml_parser import parse
 
 _ROOT = Path(__file__).parents[2]
 _SHIPPED = sorted((_ROOT / "configs").glob("*.yaml"))
@@ -118,7 +118,7 @@ def test_it_tells_people_what_a_setting_is() -> None:
     assert training["properties"]["batch_tokens"] == {
         "title": "training.batch_tokens",
         "default": 4096,
-        "description": "tokens a side in a batch, padding included",
+        "description": "maximum tokens per side in a batch, padding included",
         "exclusiveMaximum": 2**31,
         "exclusiveMinimum": 0,
         "type": "integer",
@@ -126,7 +126,7 @@ def test_it_tells_people_what_a_setting_is() -> None:
     kinds = training["properties"]["schedule"]["anyOf"]
     assert [kind["properties"]["kind"]["const"] for kind in kinds][:2] == ["noam", "constant"]
     assert kinds[1]["properties"]["peak"]["title"] == "training.schedule.peak"
-    assert kinds[1]["description"] == "A linear rise over the warm-up, then `peak` for ever."
+    assert kinds[1]["description"] == "A linear rise over the warm-up, then constant at `peak`."
 
 
 def test_its_defaults_are_the_programs() -> None:
@@ -153,11 +153,11 @@ def test_the_reference_has_every_setting() -> None:
             for key in section.keys() - {"kind"}:
                 assert f"\n| `{key}` | " in page
     for row in (
-        "| `val.tgt` | path | required | pairs to validate on while training: path of the target",
+        "| `val.tgt` | path | required | validation pairs: path of the target",
         "| `dropout` | number, 0 to 0.9 | `0.1` | dropout of embeddings",
-        "| `average_decay` | number, more than 0 and less than 1, or `null` | `null` | keep a",
+        "| `average_decay` | number, more than 0 and less than 1, or `null` | `null` | decay of",
         "| `norm` | `pre` or `post` | `pre` | ",
-        "| `warmup` | whole number, at least 1 | required | optimizer steps of linear rise |",
+        "| `warmup` | whole number, at least 1 | required | optimizer steps of linear warm-up |",
     ):
         assert f"\n{row}" in page
     assert "\n#### training.schedule: kind cosine\n" in page

@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
+from transformer_cli.config.annotated_yaml import annotate
 from transformer_cli.config.origins import (
     Origin,
     Origins,
     Replaced,
     dump_origins,
     load_origins,
-    traced,
+    trace_origins,
 )
-from transformer_cli.config.showing import annotated
 from transformer_cli.config.yaml import load_config, load_settings
 
 ROOT = """\
@@ -153,14 +153,14 @@ def test_a_runs_own_file_is_seen_through() -> None:
         "d": Origin("--set", 0, (Replaced(8, str(config), 15),)),
         "e": Origin("over.yaml", 1, (Replaced(8, "other.yaml", 15),)),
     }
-    assert traced(found, config, earlier) == {
+    assert trace_origins(found, config, earlier) == {
         "a": Origin("a.yaml", 1),
         "b": Origin("--set", 0, (Replaced(6, "a.yaml", 2), Replaced(5, "base.yaml", 9))),
         "c": Origin("--set", 0),
         "d": Origin("--set", 0),
         "e": found["e"],
     }
-    assert traced(found, config, {}) == found
+    assert trace_origins(found, config, {}) == found
 
 
 # --- showing them ---------------------------------------------------------------------------------
@@ -168,7 +168,7 @@ def test_a_runs_own_file_is_seen_through() -> None:
 
 def test_each_line_says_where_it_is_from(top: Path, tmp_path: Path) -> None:
     config, origins = load_settings(top, ["training.epochs=5", "model.dropout=0.3"])
-    text = annotated(config, origins)
+    text = annotate(config, origins)
     lines = text.splitlines()
     for line in (
         "seed: 3                    # top.yaml:2",
@@ -192,7 +192,7 @@ def test_names_of_files_do_no_harm_in_comments(tmp_path: Path) -> None:
     (tmp_path / "link.yaml").symlink_to(base)
     over.write_text("base: link.yaml\nseed: 3\n")
     config, origins = load_settings(base, ["seed=3"])
-    over.write_text(annotated(config, origins))
+    over.write_text(annotate(config, origins))
     assert load_config(over) == config
     assert "\x1b" not in over.read_text()
 
@@ -205,6 +205,6 @@ def test_settings_wider_than_most_have_their_comment_beside_them(tmp_path: Path)
         f"  test: {{'a: b': {pair}}}, more: [{pair}]}}\ntokenizer: {{kind: words}}\n"
     )
     config, origins = load_settings(path)
-    path.write_text(annotated(config, origins))
+    path.write_text(annotate(config, origins))
     assert load_config(path) == config
     assert len(re.findall(r" nor this' +# ", path.read_text())) == 3

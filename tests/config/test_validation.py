@@ -7,7 +7,6 @@ import pytest
 from pydantic import ValidationError
 
 from transformer_cli.config import foreign
-from transformer_cli.config.parsing import parse
 from transformer_cli.config.schema import (
     Config,
     ConstantSchedule,
@@ -15,8 +14,9 @@ from transformer_cli.config.schema import (
     SentencePieceConfig,
     WordsConfig,
 )
-from transformer_cli.config.tree import Place
+from transformer_cli.config.setting_tree import Place
 from transformer_cli.config.validation import validate
+from transformer_cli.config.yaml_parser import parse
 from transformer_cli.errors import ConfigError
 
 _REQUIRED = "data: {kind: copy}\ntokenizer: {kind: words}\n"
@@ -211,7 +211,7 @@ def test_wrong_added_pairs(data: str, message: str) -> None:
         (
             "data: {kind: copy}\ntokenizer: {kind: words}\n"
             "training:\n  schedule:\n    kind: constant\n",
-            "x.yaml:4: training.schedule.peak: missing (highest learning rate)",
+            "x.yaml:4: training.schedule.peak: missing (peak learning rate)",
         ),
     ],
 )

@@ -149,19 +149,19 @@ def test_pairs_are_streamed_as_often_as_one_likes(tmp_path: Path) -> None:
 
 
 def test_a_sum_is_of_the_bytes_however_packed(tmp_path: Path) -> None:
-    def source_sum(src: bytes, tgt: bytes, suffix: str = "") -> str:
+    def source_sha256(src: bytes, tgt: bytes, suffix: str = "") -> str:
         pack = gzip.compress if suffix else bytes
         paths = [
             written(tmp_path / f"{side}{suffix}", pack(data))
             for side, data in (("src", src), ("tgt", tgt))
         ]
-        return ParallelFiles(*paths).source_sum()
+        return ParallelFiles(*paths).source_sha256()
 
-    known = source_sum(b"a\nb\n", b"c\n")
-    assert source_sum(b"a\nb\n", b"c\n", ".gz") == known
-    assert ParallelText(["a", "b"], ["c"]).source_sum() == known
+    known = source_sha256(b"a\nb\n", b"c\n")
+    assert source_sha256(b"a\nb\n", b"c\n", ".gz") == known
+    assert ParallelText(["a", "b"], ["c"]).source_sha256() == known
     others = [(b"a\n", b"b\nc\n"), (b"a\nb\nc\n", b""), (b"c\n", b"a\nb\n"), (b"a\nB\n", b"c\n")]
-    assert known not in {source_sum(*other) for other in others}
+    assert known not in {source_sha256(*other) for other in others}
 
 
 def test_what_can_be_read_but_once_is_refused(tmp_path: Path) -> None:
@@ -170,7 +170,7 @@ def test_what_can_be_read_but_once_is_refused(tmp_path: Path) -> None:
     writer = os.open(pipe, os.O_RDWR)  # or opening it would wait for one
     try:
         with pytest.raises(CorpusError, match=f"^{pipe}: a pipe or a device [^\n]+ in a file$"):
-            ParallelFiles(pipe, pipe).source_sum()
+            ParallelFiles(pipe, pipe).source_sha256()
     finally:
         os.close(writer)
 

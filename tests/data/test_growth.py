@@ -48,7 +48,7 @@ class Numbers:
             src, tgt = random.integers(1, 12, 2)
             yield "7" * int(src), "8" * int(tgt)
 
-    def source_sum(self) -> str:
+    def source_sha256(self) -> str:
         return str(self.count)
 
     def stamp(self) -> str | None:
@@ -68,7 +68,7 @@ def peak_of_an_epoch(directory: Path, pairs: int) -> int:
         tokenizers = Tokenizers(tokenizer, tokenizer)
         encode = partial(encode_serially, tokenizers=tokenizers)
         write_store(directory, text, encode, "print", quiet, page_pairs=64)
-        store = open_store(directory, text.survey.text_sum, "print")
+        store = open_store(directory, text.survey.text_sha256, "print")
         assert store is not None
         percentiles(store.count_lengths()[0], PERCENTILES)
         shards = ShardedStore(store, max_length=10, batch_tokens=500, shard_pairs=512)

@@ -117,7 +117,7 @@ def test_the_sum_is_another_one_whenever_any_pair_is() -> None:
     own = files_data()
 
     def sum_of(*added: FilePair) -> str:
-        return open_training_text(own.model_copy(update={"more": list(added)})).source_sum()
+        return open_training_text(own.model_copy(update={"more": list(added)})).source_sha256()
 
     one, other = pair("e", "cinq\n", "cinco\n"), pair("f", "six\n", "seis\n")
     sums = [sum_of(), sum_of(one), sum_of(other), sum_of(one, other), sum_of(other, one)]

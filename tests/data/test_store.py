@@ -33,7 +33,7 @@ from transformer_cli.text.tokenizer import Tokenizers
 TOKENIZERS = Tokenizers(src=LettersFrom("a"), tgt=LettersFrom("A"))
 ENCODE = partial(encode_serially, tokenizers=TOKENIZERS)
 TEXT = ParallelText([*"abcdefg", "ab" * 9], ["AAA", "B", "CB", "D", "E" * 30, "F", "GG", "H"])
-TEXT_SUM = StreamedText.of(TEXT).survey.text_sum
+TEXT_SUM = StreamedText.of(TEXT).survey.text_sha256
 NAMES = {"pages", "index", "store.json"}
 
 
@@ -51,7 +51,7 @@ def contents(pages: Iterable[EncodedText]) -> list[tuple[list[int], list[int]]]:
 
 def stored(directory: Path, text: ParallelText = TEXT, page_pairs: int = 3) -> EncodedStore:
     write_store(directory, StreamedText.of(text), ENCODE, "print", quiet, page_pairs)
-    store = open_store(directory, StreamedText.of(text).survey.text_sum, "print")
+    store = open_store(directory, StreamedText.of(text).survey.text_sha256, "print")
     assert store is not None
     return store
 

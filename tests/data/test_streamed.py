@@ -28,8 +28,8 @@ class Counted:
         self.passes.append(len(self.text))
         return self.text.pairs()
 
-    def source_sum(self) -> str:
-        return self.text.source_sum()
+    def source_sha256(self) -> str:
+        return self.text.source_sha256()
 
     def stamp(self) -> str | None:
         return None
@@ -37,8 +37,8 @@ class Counted:
 
 def test_blank_pairs_are_counted_and_passed_over() -> None:
     text = StreamedText.of(TEXT)
-    text_sum = hashlib.sha256("eins\nfünf\none\nfive\n".encode()).hexdigest()
-    assert text.survey == Survey(TEXT.source_sum(), text_sum, pairs=2, blank=4)
+    text_sha256 = hashlib.sha256("eins\nfünf\none\nfive\n".encode()).hexdigest()
+    assert text.survey == Survey(TEXT.source_sha256(), text_sha256, pairs=2, blank=4)
     assert len(text) == len(text.src) == len(text.tgt) == 2
     for _ in range(2):
         assert list(text.src) == ["eins", "fünf"]
@@ -69,8 +69,8 @@ def test_line_ends_and_blank_pairs_make_no_other_text(tmp_path: Path) -> None:
         files.tgt.write_bytes(tgt)
         surveys.append(StreamedText.of(files).survey)
     first, second = surveys
-    assert first.text_sum == second.text_sum
-    assert first.source_sum != second.source_sum
+    assert first.text_sha256 == second.text_sha256
+    assert first.source_sha256 != second.source_sha256
 
 
 def test_trouble_is_found_before_anything_is_read_for_use(tmp_path: Path) -> None:

@@ -10,13 +10,13 @@ from transformer_cli.config.schema import Config
 from transformer_cli.data.corpus import ParallelText
 from transformer_cli.errors import CorpusError, UsageError
 from transformer_cli.evaluation.comparison import (
-    Contender,
-    common_text,
+    ComparedRun,
     compare,
     distinct_names,
-    open_contenders,
+    load_common_text,
+    open_runs,
 )
-from transformer_cli.evaluation.evaluation import score
+from transformer_cli.evaluation.scoring import score
 from transformer_cli.evaluation.significance import paired_bootstrap
 from transformer_cli.runs.directory import RunDirectory
 
@@ -24,12 +24,12 @@ SRC = ["eins zwei", "drei", "vier fünf"]
 TGT = ["one two", "three", "four five"]
 
 
-def contender(name: str, **sections: Any) -> Contender:
+def compared_run(name: str, **sections: Any) -> ComparedRun:
     required = {"data": {"kind": "copy"}, "tokenizer": {"kind": "words"}}
     config = Config.model_validate({**required, **sections})
     path = Path("runs") / name
     checkpoint = path / "checkpoints" / "step"
-    return Contender(name, RunDirectory(path), config, checkpoint, 1, 1, 1.0, None)
+    return ComparedRun(name, RunDirectory(path), config, checkpoint, 1, 1, 1.0, None)
 
 
 def on_files(
@@ -38,15 +38,15 @@ def on_files(
     src: Sequence[str] = SRC,
     tgt: Sequence[str] = TGT,
     **changes: Any,
-) -> Contender:
-    """A contender whose own files, named after it, are its only test split, 'news'."""
+) -> ComparedRun:
+    """A compared_run whose own files, named after it, are its only test split, 'news'."""
     pair = {}
     for side, lines in (("src", src), ("tgt", tgt)):
         path = directory / f"{name}.{side}"
         path.write_text("".join(f"{line}\n" for line in lines))
         pair[side] = str(path)
     files = {"kind": "files", "src_lang": "de", "tgt_lang": "en", "train": pair, "val": pair}
-    return contender(name, data={**files, "test": {"news": pair}, **changes})
+    return compared_run(name, data={**files, "test": {"news": pair}, **changes})
 
 
 # --- names ----------------------------------------------------------------------------------------
@@ -76,16 +76,16 @@ def test_a_run_by_two_paths_is_one_run(tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "run")
     with pytest.raises(UsageError, match="link is named twice; name each run once"):
-        open_contenders([tmp_path / "run", tmp_path / "link"], "best")
+        open_runs([tmp_path / "run", tmp_path / "link"], "best")
 
 
 # --- text -----------------------------------------------------------------------------------------
 
 
 def test_the_same_text_in_other_files_compares(tmp_path: Path) -> None:
-    contenders = [on_files(tmp_path, name) for name in ("a", "b", "c")]
-    assert common_text(contenders) == ("news", ParallelText(SRC, TGT))
-    assert common_text(contenders, "val") == ("val", ParallelText(SRC, TGT))
+    runs = [on_files(tmp_path, name) for name in ("a", "b", "c")]
+    assert load_common_text(runs) == ("news", ParallelText(SRC, TGT))
+    assert load_common_text(runs, "val") == ("val", ParallelText(SRC, TGT))
 
 
 @pytest.mark.parametrize(
@@ -101,10 +101,10 @@ def test_the_same_text_in_other_files_compares(tmp_path: Path) -> None:
 def test_another_text_is_refused_in_one_line_with_both_names(
     tmp_path: Path, changes: dict[str, Any], found: str
 ) -> None:
-    contenders = [on_files(tmp_path, "a"), on_files(tmp_path, "b"), on_files(tmp_path, "c")]
-    contenders[2] = on_files(tmp_path, "c", **changes)
+    runs = [on_files(tmp_path, "a"), on_files(tmp_path, "b"), on_files(tmp_path, "c")]
+    runs[2] = on_files(tmp_path, "c", **changes)
     with pytest.raises(UsageError) as refused:
-        common_text(contenders)
+        load_common_text(runs)
     message = str(refused.value)
     assert message.startswith("runs/a and runs/c: split 'news' is not the same in both (")
     assert found in message
@@ -113,13 +113,13 @@ def test_another_text_is_refused_in_one_line_with_both_names(
 
 def test_a_split_that_one_run_lacks_is_told_with_the_run(tmp_path: Path) -> None:
     with pytest.raises(CorpusError, match=r"^runs/b: data\.kind copy has no split 'news'"):
-        common_text([on_files(tmp_path, "a"), contender("b")])
+        load_common_text([on_files(tmp_path, "a"), compared_run("b")])
 
 
 # --- what is said ---------------------------------------------------------------------------------
 
 
-def test_each_contender_has_its_scores_in_the_order_of_contenders() -> None:
+def test_each_compared_run_has_its_scores_in_the_order_of_runs() -> None:
     references = [
         "A black dog runs through the grass.",
         "Two men sit on a bench.",
@@ -129,8 +129,8 @@ def test_each_contender_has_its_scores_in_the_order_of_contenders() -> None:
     lower = [line.lower() for line in good]
     poor = ["A dog.", "Two men on a bench.", "A girl is here."]
     translations = [poor, good, lower]
-    contenders = [contender("poor", seed=3), contender("good"), contender("lower")]
-    compared = compare(contenders, translations, references)
+    runs = [compared_run("poor", seed=3), compared_run("good"), compared_run("lower")]
+    compared = compare(runs, translations, references)
     assert compared.scores == [score(each, references) for each in translations]
     assert compared.bleu == paired_bootstrap(translations, references, lowercase=False)
     assert compared.bleu_lc == paired_bootstrap(translations, references, lowercase=True)

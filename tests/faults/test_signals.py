@@ -12,7 +12,7 @@ from cli.same import assert_same_run
 
 # Each moment belongs to step 40, a step that is validated and saved.
 MOMENTS = {
-    "in a validation": ("transformer_cli.evaluation.evaluation", "evaluate", 2),
+    "in a validation": ("transformer_cli.evaluation.scoring", "evaluate", 2),
     "before a record": ("transformer_cli.training.metrics:MetricsLog", "append", 3),
     "before a checkpoint's weights": ("transformer_cli.runs.checkpoint_writer", "save_file", 7),
     "before a checkpoint's moments": ("transformer_cli.runs.checkpoint_writer", "save_file", 8),

@@ -2,9 +2,9 @@ import pytest
 
 from transformer_cli.report.breakdown import (
     RarityBucket,
-    by_length,
-    by_rarity,
     count_words,
+    score_by_length,
+    score_by_rarity,
 )
 
 
@@ -14,7 +14,7 @@ def test_words_are_found_by_how_rare_they_are() -> None:
     references = ["the cat: the dog!", "Sat a dog"]
     # 'dog' of the second sentence is found, that of the first is not; 'the' is twice in the
     # reference and once in the translation; 'sat' is in the other sentence's translation.
-    assert by_rarity(seen, hypotheses, references) == [
+    assert score_by_rarity(seen, hypotheses, references) == [
         RarityBucket("never", words=3, found=2),  # dog, dog, a
         RarityBucket("1–9", words=1, found=1),
         RarityBucket("10–99", words=1, found=0),
@@ -24,7 +24,9 @@ def test_words_are_found_by_how_rare_they_are() -> None:
 
 
 def test_a_word_too_many_in_the_translation_is_not_found_twice() -> None:
-    assert by_rarity({}, ["cat cat cat"], ["a cat"]) == [RarityBucket("never", words=2, found=1)]
+    assert score_by_rarity({}, ["cat cat cat"], ["a cat"]) == [
+        RarityBucket("never", words=2, found=1)
+    ]
 
 
 def test_only_words_of_the_references_are_counted() -> None:
@@ -34,7 +36,7 @@ def test_only_words_of_the_references_are_counted() -> None:
 
 def test_sentences_fall_into_buckets_by_their_length() -> None:
     good = "a man is in the street"
-    buckets = by_length([5, 6, 0, 61, 10], [good, good, "x", good, "y"], [good] * 5)
+    buckets = score_by_length([5, 6, 0, 61, 10], [good, good, "x", good, "y"], [good] * 5)
     assert [(each.label, each.sentences) for each in buckets] == [
         ("1–5", 2),
         ("6–10", 2),

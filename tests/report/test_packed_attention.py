@@ -3,7 +3,7 @@ import base64
 import torch
 
 from transformer_cli.inference.attention_maps import AttentionMaps
-from transformer_cli.report.attention import packed
+from transformer_cli.report.packed_attention import pack_attention
 
 
 def test_weights_are_bytes_in_the_order_of_layer_head_query_key() -> None:
@@ -12,7 +12,7 @@ def test_weights_are_bytes_in_the_order_of_layer_head_query_key() -> None:
     decoder = torch.rand(2, 3, 3, 3)
     cross = torch.rand(2, 3, 3, 2)
     cross[0, 0, 0] = torch.tensor([0.0, 1.0])
-    found = packed("a sentence", AttentionMaps(src, tgt, encoder, decoder, cross))
+    found = pack_attention("a sentence", AttentionMaps(src, tgt, encoder, decoder, cross))
     assert found["title"] == "a sentence"
     for name, weights in (("encoder", encoder), ("decoder", decoder), ("cross", cross)):
         kind = found["kinds"][name]

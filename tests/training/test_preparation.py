@@ -284,7 +284,7 @@ def test_a_changed_text_is_noticed_though_its_time_is_set_back(
     path.write_text(text.replace("c", "q") if size == "same" else text.replace("c", "qq"))
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
     survey = StreamedText.of(texts.train.source, known).survey
-    assert survey.text_sum != texts.train.survey.text_sum
+    assert survey.text_sha256 != texts.train.survey.text_sha256
 
 
 def test_a_text_that_was_just_written_is_read_again(run: RunDirectory, passes: list[str]) -> None:
@@ -322,9 +322,10 @@ def test_other_processes_get_the_same_by_reading_alone(run: RunDirectory) -> Non
     for path in (run.path.parent / "train.src", run.path.parent / "train.tgt"):
         path.unlink()  # they do not even look at it
     os.utime(run.encoded / "pages", ns=(1, 1))  # nor at times that another machine may see
-    before = {**files_of(run.path), **files_of(run.encoded), **files_of(run.tokenizer)}
+    directories = (run.path, run.encoded, run.tokenizer)
+    before = [files_of(directory) for directory in directories]
     theirs = open_prepared_data(run.load_config(), run, quiet)
-    assert {**files_of(run.path), **files_of(run.encoded), **files_of(run.tokenizer)} == before
+    assert [files_of(directory) for directory in directories] == before
     assert ids(stored(theirs).src) == ids(stored(made).src)
     assert ids(theirs.val.tgt) == ids(made.val.tgt)
     assert theirs.texts.train.survey == read_survey(run.encoded)

@@ -1,4 +1,4 @@
-"""Whether a corpus is fit to train on: what is repeated, misplaced, too long or oddly written."""
+"""Checks of a whole corpus: what is repeated, misaligned, too long or badly encoded."""
 
 import os
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from transformer_cli.audit.line_checks import Hits
-from transformer_cli.audit.repetition import Digests, found_in, repeated
-from transformer_cli.audit.split_check import Follow, SplitCheck
+from transformer_cli.audit.line_checks import Occurrences
+from transformer_cli.audit.repetition import Digests, find_in, find_repeated
+from transformer_cli.audit.split_check import PairProgress, SplitCheck
 from transformer_cli.config.choices import LONGEST_SOURCE
 from transformer_cli.config.schema import Config, CopyData
 from transformer_cli.data.corpus import ParallelFiles, ParallelText
@@ -54,7 +54,7 @@ class Finding:
     share: float
     """Of the split's pairs, from 0 to 1."""
     warning: bool
-    """Whether it is worth one, or a note only."""
+    """Whether it is a warning, or a note only."""
     places: list[str]
     """The first few: file, line and what is there."""
 
@@ -68,7 +68,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class SplitSummary:
-    """How much there is of a split; lengths are the percentiles of ``PERCENTILES``."""
+    """Size of a split; lengths are its ``PERCENTILES``."""
 
     name: str
     pairs: int
@@ -78,10 +78,10 @@ class SplitSummary:
 
 @dataclass(frozen=True)
 class CorpusReport:
-    """What was found out about a corpus."""
+    """Statistics and findings of a corpus."""
 
     unit: Literal["tokens", "words"]
-    """What lengths are counted in; words are what white space parts."""
+    """Unit of the lengths; words are separated by white space."""
     unknown_scripts: list[str]
     """Languages whose script is not known, so that lines of another one are not found."""
     unavailable: list[str]
@@ -93,14 +93,14 @@ class CorpusReport:
 
     @property
     def warnings(self) -> int:
-        """How many findings are worth one."""
+        """Number of findings that are warnings."""
         return sum(finding.warning for finding in self.findings)
 
 
 def check_corpus(
     config: Config,
     tokenizers: Tokenizers | None,
-    follow: Follow,
+    progress: PairProgress,
     ignored: Collection[str] = (),
 ) -> CorpusReport:
     """Go through all splits of a configured corpus, each once.
@@ -108,7 +108,7 @@ def check_corpus(
     Args:
         config: the experiment's settings.
         tokenizers: those that it is to be trained with; None: not known yet.
-        follow: draws a bar.
+        progress: draws a bar.
         ignored: of ``FINDINGS``, those that are to be no warnings.
 
     Raises:
@@ -122,8 +122,8 @@ def check_corpus(
     for name, source, trained in _sources(config, unavailable):
         limit = _limit(config, trained)
         split = SplitCheck(name, source, config, tokenizers, limit, None if trained else training)
-        split.read(follow)
-        findings += _Judge(split, config, limit, tokenizers is not None, ignored).findings()
+        split.read(progress)
+        findings += _SplitFindings(split, config, limit, tokenizers is not None, ignored).findings()
         lengths = [percentiles(side.length_counts(), PERCENTILES) for side in split.sides]
         summaries.append(SplitSummary(name, split.pairs, *lengths))
         if trained:
@@ -143,7 +143,7 @@ def check_corpus(
 def _sources(
     config: Config, unavailable: list[str]
 ) -> Iterator[tuple[str, ParallelFiles | ParallelText, bool]]:
-    """Each split, and whether it is trained on; training's further files are splits here.
+    """Yield each split, and whether it is trained on; training's further files are splits here.
 
     Args:
         config: the experiment's settings.
@@ -166,7 +166,7 @@ def _sources(
 
 
 def _limit(config: Config, trained: bool) -> int:
-    """Most tokens of a side that a pair is used with as it is."""
+    """Return the most tokens on a side of a pair that is used whole."""
     if trained:
         return config.training.max_length
     positions = config.model.max_positions if config.model.positions == "learned" else None
@@ -174,8 +174,8 @@ def _limit(config: Config, trained: bool) -> int:
 
 
 @dataclass(frozen=True)
-class _Judge:
-    """What is worth saying of a split."""
+class _SplitFindings:
+    """Turns the checks of a split into findings."""
 
     split: SplitCheck
     config: Config
@@ -184,34 +184,49 @@ class _Judge:
     ignored: Collection[str]
 
     def findings(self) -> list[Finding]:
-        return [finding for finding in self._all() if finding.count]
+        return [finding for finding in self._find_all() if finding.count]
 
-    def _all(self) -> Iterator[Finding]:
+    def _find_all(self) -> Iterator[Finding]:
         split = self.split
-        yield self._of("blank", "pairs with a blank side, no use in training", SERIOUS, split.blank)
-        shifted = split.shifted()
-        yield self._of("shifted", "lines shifted against each other", ANY, shifted)
-        again = [(index, split, first) for index, first in repeated(split.pair_digests)]
-        yield self._like("repeated", "pairs that stand there before", COMMON, again)
+        yield self._report(
+            "blank", "pairs with a blank side, not used in training", SERIOUS, split.blank
+        )
+        shifted = split.find_shifted()
+        yield self._report("shifted", "lines shifted against each other", ANY, shifted)
+        again = [(index, split, first) for index, first in find_repeated(split.pair_digests)]
+        yield self._report_duplicates("repeated", "pairs that occur earlier", COMMON, again)
         if split.training is not None:
-            pairs = self._trained_on(split.pair_digests, [t.pair_digests for t in split.training])
-            yield self._like("in_training", "pairs that are trained on too", SERIOUS, pairs)
-            sources = self._trained_on(split.src_digests, [t.src_digests for t in split.training])
-            yield self._like("source_in_training", "sources that are trained on", COMMON, sources)
-        yield self._of("copied", "pairs whose target is their source", COMMON, split.copied)
-        yield self._of("ratio", "pairs of odd lengths for each other", SERIOUS, split.odd_ratios())
-        yield self._of("long", *self._too_long(), split.long)
-        yield from self._of_sides()
+            pairs = self._find_trained_on(
+                split.pair_digests, [t.pair_digests for t in split.training]
+            )
+            yield self._report_duplicates(
+                "in_training", "pairs that are trained on too", SERIOUS, pairs
+            )
+            sources = self._find_trained_on(
+                split.src_digests, [t.src_digests for t in split.training]
+            )
+            yield self._report_duplicates(
+                "source_in_training", "sources that are trained on", COMMON, sources
+            )
+        yield self._report("copied", "pairs whose target is their source", COMMON, split.copied)
+        yield self._report(
+            "ratio",
+            "pairs with an unusual length ratio",
+            SERIOUS,
+            split.find_length_ratio_outliers(),
+        )
+        yield self._report("long", *self._too_long(), split.long)
+        yield from self._find_in_sides()
 
     def _too_long(self) -> tuple[str, float]:
         over = f"pairs of more than {self.limit:,} {'tokens' if self.has_tokenizer else 'words'}"
         if self.split.training is None:
-            return f"{over} (training.max_length), no use in training", COMMON
+            return f"{over} (training.max_length), not used in training", COMMON
         if self.config.model.positions == "learned" and self.split.name == "val":
             return f"{over} (model.max_positions): training will refuse them", ANY
         return f"{over}, translated in pieces and not in the perplexity", SERIOUS
 
-    def _of_sides(self) -> Iterator[Finding]:
+    def _find_in_sides(self) -> Iterator[Finding]:
         data = self.config.data
         whose = "the vocabulary" if self.has_tokenizer else "the training text"
         for number, name in enumerate(("source", "target")):
@@ -227,40 +242,40 @@ class _Judge:
                     lines.lacking,
                 ),
             ):
-                yield self._of(f"{name}_{what}", f"{name} {text}", share, hits, number)
+                yield self._report(f"{name}_{what}", f"{name} {text}", share, hits, number)
 
-    def _of(self, what: str, text: str, share: float, hits: Hits, side: int = 0) -> Finding:
+    def _report(
+        self, what: str, text: str, share: float, hits: Occurrences, side: int = 0
+    ) -> Finding:
         places = [
             _place(self.split, index, side) + (f" ({detail})" if detail else "")
             for index, detail in hits.first
         ]
-        return self._finding(what, text, share, hits.count, places)
+        return self._build(what, text, share, hits.count, places)
 
-    def _like(
+    def _report_duplicates(
         self, what: str, text: str, share: float, found: Sequence[tuple[int, SplitCheck, int]]
     ) -> Finding:
-        """A finding of lines that stand somewhere else too."""
+        """Return the finding that lines occur elsewhere too."""
         places = [
             f"{_place(self.split, index)} (as {_line(self.split, other, like)})"
-            for index, other, like in found[: Hits.SHOWN]
+            for index, other, like in found[: Occurrences.SHOWN]
         ]
-        return self._finding(what, text, share, len(found), places)
+        return self._build(what, text, share, len(found), places)
 
-    def _finding(
-        self, what: str, text: str, share: float, count: int, places: list[str]
-    ) -> Finding:
+    def _build(self, what: str, text: str, share: float, count: int, places: list[str]) -> Finding:
         assert what in FINDINGS
         found = count / self.split.pairs
         warning = found >= share and what not in self.ignored
         return Finding(self.split.name, what, text, count, found, warning, places)
 
-    def _trained_on(
+    def _find_trained_on(
         self, own: Digests, training: Iterable[Digests]
     ) -> list[tuple[int, SplitCheck, int]]:
         assert self.split.training is not None
         first: dict[int, tuple[SplitCheck, int]] = {}
         for split, digests in zip(self.split.training, training, strict=True):
-            for index, like in found_in(own, digests):
+            for index, like in find_in(own, digests):
                 first.setdefault(index, (split, like))
         return [(index, *first[index]) for index in sorted(first)]
 

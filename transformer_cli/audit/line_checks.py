@@ -1,4 +1,4 @@
-"""What can be wrong with a line by itself: characters, and whose script they are of."""
+"""Checks of single lines: odd characters, and letters of another script."""
 
 import re
 import unicodedata
@@ -20,45 +20,45 @@ _INVISIBLE = frozenset("\u00ad\u200b\u2060\ufeff\u2028\u2029\u202a\u202b\u202c\u
 
 
 @dataclass
-class Hits:
-    """How many lines, or pairs, have some fault, and which are the first."""
+class Occurrences:
+    """Number of lines or pairs with a fault, and the first few."""
 
     SHOWN: ClassVar[int] = 3
     count: int = 0
     first: list[tuple[int, str]] = field(default_factory=list)
-    """Index of each, from 0, and what more there is to say of it; at most three."""
+    """Index of each, from 0, and a detail; at most three."""
 
     def add(self, index: int, detail: str = "") -> None:
-        """Note one more, later than all before."""
+        """Count one more, later than all before."""
         self.count += 1
         if len(self.first) < self.SHOWN:
             self.first.append((index, detail))
 
 
 class LineChecks:
-    """Looks at the lines of one side of a split.
+    """Checks the lines of one side of a split.
 
     Args:
         scripts: those of the side's language; None: any will do.
-        lacks: whether nothing is known of a character, which is asked once for each.
+        lacks: whether the vocabulary lacks a character; called once for each.
     """
 
     def __init__(self, scripts: frozenset[str] | None, lacks: Callable[[str], bool]) -> None:
         self.characters: set[str] = set()
         """All that were seen."""
-        self.foreign = Hits()
+        self.foreign = Occurrences()
         """Lines most of whose letters are of another script."""
-        self.odd = Hits()
-        """Lines with characters that no text is meant to have."""
-        self.lacking = Hits()
-        """Lines with characters that nothing is known of."""
+        self.odd = Occurrences()
+        """Lines with characters that belong in no text."""
+        self.lacking = Occurrences()
+        """Lines with characters that the vocabulary lacks."""
         self.lacking_characters: set[str] = set()
         self._scripts = scripts
         self._lacks = lacks
         self._foreign_letters: set[str] = set()
         self._odd_characters: set[str] = set()
 
-    def look_at(self, index: int, line: str) -> None:
+    def check_line(self, index: int, line: str) -> None:
         """Check a line.
 
         Args:
@@ -74,7 +74,7 @@ class LineChecks:
         if odd := self._oddity(line, characters):
             self.odd.add(index, odd)
         if lacking := characters & self.lacking_characters:
-            self.lacking.add(index, named(lacking))
+            self.lacking.add(index, format_characters(lacking))
 
     def _meet(self, new: set[str]) -> None:
         self.characters |= new
@@ -95,7 +95,7 @@ class LineChecks:
 
     def _oddity(self, line: str, characters: set[str]) -> str:
         if odd := characters & self._odd_characters:
-            return named(odd)
+            return format_characters(odd)
         if "&" in characters and (found := _ENTITY.search(line)):
             return found[0]
         if ("Ã" in characters or "€" in characters) and (found := _TWICE_ENCODED.search(line)):
@@ -104,7 +104,7 @@ class LineChecks:
 
 
 def is_odd(character: str) -> bool:
-    """Whether no text is meant to have it: control characters, U+FFFD, invisible ones, private."""
+    """Return whether it belongs in no text: control, invisible, private-use, U+FFFD."""
     return (
         unicodedata.category(character) in ("Cc", "Co", "Cn")
         or character == "\ufffd"
@@ -112,8 +112,8 @@ def is_odd(character: str) -> bool:
     )
 
 
-def named(characters: set[str]) -> str:
-    """A few characters as a person reads them, in the order of their numbers."""
+def format_characters(characters: set[str]) -> str:
+    """Return a few of the characters in readable form, by code point."""
     shown = sorted(characters)[:5]
     return " ".join(
         each if each.isprintable() and not each.isspace() else f"U+{ord(each):04X}"

@@ -1,4 +1,4 @@
-"""What can only be a mistake in the files that a configuration names."""
+"""Mistakes in the files that a configuration names: one file named twice, sides swapped."""
 
 from collections.abc import Iterator, Mapping
 from itertools import islice
@@ -14,7 +14,7 @@ _LOOKED_AT = 1000
 
 
 def same_files(training: Sources, scored: Sources, one_language: bool) -> Iterator[str]:
-    """Say which files are two things that must not be one.
+    """Yield a message for each file that is used for two things that exclude each other.
 
     Args:
         training: what is trained on, by name.
@@ -48,7 +48,7 @@ def _is_same(path: Path, other: Path) -> bool:
 
 
 def are_swapped(source: ParallelFiles | ParallelText, src_lang: str, tgt_lang: str) -> bool:
-    """Whether the sides are each in the other's language, as their scripts tell.
+    """Return whether the sides are swapped, judged by their scripts.
 
     Raises:
         CorpusError: the first lines cannot be read.
@@ -61,7 +61,7 @@ def are_swapped(source: ParallelFiles | ParallelText, src_lang: str, tgt_lang: s
     for count, pair in enumerate(islice(source.pairs(), _LOOKED_AT), start=1):
         for line, both in zip(pair, checks, strict=True):
             for check in both:
-                check.look_at(count, line)
+                check.check_line(count, line)
     foreign = [[2 * check.foreign.count > count for check in both] for both in checks]
     return foreign == [[True, False], [False, True]]
 

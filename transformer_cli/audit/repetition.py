@@ -1,4 +1,4 @@
-"""Lines that are there more than once, found by eight bytes a line."""
+"""Duplicate lines, found by a digest of eight bytes a line."""
 
 from array import array
 from hashlib import blake2b
@@ -19,22 +19,22 @@ class Digests:
         self._numbers = array("Q")
 
     def add(self, line: str) -> None:
-        """The next line."""
+        """Append the next line."""
         digest = blake2b(line.encode("utf-8", "surrogatepass"), digest_size=_BYTES).digest()
         self._numbers.append(int.from_bytes(digest, "little"))
 
     def skip(self) -> None:
-        """The next line is like no other."""
+        """Append a line that is like no other."""
         self._numbers.append(_NONE)
 
     @property
     def numbers(self) -> np.ndarray:
-        """All of them, uint64; 0 for those that were skipped."""
+        """Digests of all lines, uint64; 0 for those that were skipped."""
         return np.frombuffer(self._numbers, dtype=np.uint64)
 
 
-def repeated(digests: Digests) -> list[tuple[int, int]]:
-    """The lines that stood there before.
+def find_repeated(digests: Digests) -> list[tuple[int, int]]:
+    """Return the lines that occur earlier.
 
     Returns:
         The index of each, rising, and that of the first line like it.
@@ -47,8 +47,8 @@ def repeated(digests: Digests) -> list[tuple[int, int]]:
     return sorted(zip(order[again].tolist(), firsts.tolist(), strict=True))
 
 
-def found_in(few: Digests, many: Digests) -> list[tuple[int, int]]:
-    """The lines of one text that another one has.
+def find_in(few: Digests, many: Digests) -> list[tuple[int, int]]:
+    """Return the lines of one text that are in another one.
 
     Returns:
         The index of each in the one text, rising, and that of the first like it in the other.

@@ -1,4 +1,4 @@
-"""Whether the sides of a split have slipped against each other, by a line lost or added.
+"""Detection of sides that are shifted against each other, by a line lost or added.
 
 Line n of the source is held against lines n - 3 to n + 3 of the target, by what translations share:
 their length, and numbers, names, placeholders and marks that stand in both. Where a neighbour fits
@@ -42,8 +42,8 @@ class Shift:
     """Index after the last one, likewise."""
     margin: int
 
-    def described(self, pairs: int) -> str:
-        """Which lines of a split of so many pairs it is, and what to look for."""
+    def describe(self, pairs: int) -> str:
+        """Return a message: the lines of a split of ``pairs`` pairs, and what to look for."""
         begin = f"about line {self.first + 1:,}" if self.first else "line 1"
         end = "on" if self.end == pairs else f"to about line {self.end:,}"
         accuracy = f" (give or take {self.margin:,})" if self.first or self.end < pairs else ""
@@ -58,7 +58,7 @@ class Shift:
 
 
 class ShiftCheck:
-    """Takes the pairs of a split in turn, blank ones too, and says where they are shifted."""
+    """Takes the pairs of a split in turn, blank ones too, and finds where they are shifted."""
 
     def __init__(self) -> None:
         self.pairs = 0
@@ -71,7 +71,7 @@ class ShiftCheck:
         self._marks: list[tuple[frozenset[str], frozenset[str]]] = []
 
     def add(self, src: str, tgt: str) -> None:
-        """The next pair."""
+        """Add the next pair."""
         self.pairs += 1
         pair = hash((src, tgt))
         self._is_new.append(self._seen[pair % _REMEMBERED] != pair)
@@ -88,7 +88,7 @@ class ShiftCheck:
                 self._block *= 2
 
     def _in_blocks(self) -> np.ndarray:
-        """Number of lines, sum and sum of squares of each offset's evidence, block by block."""
+        """Return count, sum and sum of squares of each offset's evidence, block by block."""
         evidence = self._evidence()
         evidence[~np.array(self._is_new[_REACH:-_REACH])] = 0.0
         counted = evidence.any(axis=1, keepdims=True) * np.ones_like(evidence)
@@ -97,7 +97,7 @@ class ShiftCheck:
         return np.add.reduceat(terms, starts)
 
     def _evidence(self) -> np.ndarray:
-        """How much better each line's neighbours fit it than its pair; float64 [line, offset]."""
+        """Return how much better neighbours fit each line than its pair; float64 [line, offset]."""
         src, tgt = np.log(np.array(self._lengths) + _SMOOTHING).T
         src = src - np.median(src - tgt)
         inner = range(_REACH, len(src) - _REACH)
@@ -112,8 +112,8 @@ class ShiftCheck:
                     fit[row] += _SHARED * np.minimum(shared, _MOST_SHARED)
         return fit - fit[:, :1]
 
-    def shifts(self) -> list[Shift]:
-        """The stretches that are shifted, in order."""
+    def find_shifts(self) -> list[Shift]:
+        """Return the stretches that are shifted, in order."""
         blocks = list(self._blocks)
         if len(self._lengths) > 2 * _REACH:
             blocks.append(self._in_blocks())
@@ -149,7 +149,7 @@ class ShiftCheck:
 
 
 def _best_path(gains: np.ndarray, switch: float) -> np.ndarray:
-    """The column for each row that bring most in all, if a change of columns costs ``switch``."""
+    """Return the columns on the path of the largest sum, where a change costs ``switch``."""
     best = np.zeros(gains.shape[1])
     came_from = np.zeros(gains.shape, dtype=np.int8)
     stays = np.arange(gains.shape[1])

@@ -1,4 +1,4 @@
-"""One split of a corpus, read once, with all that is looked for in it.
+"""All checks of one split of a corpus, in one pass.
 
 Beside the text's different characters, 20 bytes a pair are held: two digests and a ratio.
 """
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from transformer_cli.audit.line_checks import Hits, LineChecks
+from transformer_cli.audit.line_checks import LineChecks, Occurrences
 from transformer_cli.audit.repetition import Digests
 from transformer_cli.audit.shift import ShiftCheck
 from transformer_cli.config.schema import Config
@@ -23,7 +23,7 @@ from transformer_cli.text.tokenizer import Tokenizer, Tokenizers
 from transformer_cli.text.vocabulary import SPECIALS, UNK_ID
 
 Pair = tuple[str, str]
-Follow = Callable[[Iterable[Pair], str], Iterable[Pair]]
+PairProgress = Callable[[Iterable[Pair], str], Iterable[Pair]]
 """Wraps a pass over pairs, given a label, as tqdm would."""
 
 # So that short lines, which vary most, are not odd: 'Ja.' beside 'Yes, indeed.'.
@@ -34,30 +34,30 @@ _BYTE = re.compile(r"<0x[0-9A-F]{2}>")
 
 
 @dataclass
-class Side:
-    """What is known of one side: its lines, and how many tokens they have."""
+class SideCheck:
+    """Checks of one side: its lines, and their numbers of tokens."""
 
     lines: LineChecks
     encode: Callable[[str], Sized]
     lengths: Counter[int] = field(default_factory=Counter)
-    """How many lines there are of each number of tokens."""
+    """Number of lines by number of tokens."""
 
-    def look_at(self, index: int, line: str) -> int:
+    def check_line(self, index: int, line: str) -> int:
         """Check a line that is not blank, and count its tokens."""
-        self.lines.look_at(index, line)
+        self.lines.check_line(index, line)
         tokens = len(self.encode(line))
         self.lengths[tokens] += 1
         return tokens
 
     def length_counts(self) -> np.ndarray:
-        """How many lines there are of 0, 1, 2, … tokens."""
+        """Return the number of lines of 0, 1, 2, … tokens."""
         counts = np.zeros(max(self.lengths) + 1, dtype=np.int64)
         counts[list(self.lengths)] = list(self.lengths.values())
         return counts
 
 
 class SplitCheck:
-    """A split, and what was found in it.
+    """Checks a split.
 
     Args:
         name: what it is called.
@@ -83,7 +83,7 @@ class SplitCheck:
         self.training = training
         self.pairs = 0
         self.pair_digests, self.src_digests = Digests(), Digests()
-        self.blank, self.copied, self.long = Hits(), Hits(), Hits()
+        self.blank, self.copied, self.long = Occurrences(), Occurrences(), Occurrences()
         self._shift = ShiftCheck()
         languages = (config.data.src_lang, config.data.tgt_lang)
         both = (None, None) if tokenizers is None else (tokenizers.src, tokenizers.tgt)
@@ -91,7 +91,7 @@ class SplitCheck:
         self._longest = longest
         self._ratios = array("f")
         self.sides = tuple(
-            Side(
+            SideCheck(
                 LineChecks(scripts_of(language), self._lacks(number, tokenizer)),
                 tokenizer.encode if tokenizer is not None else str.split,
             )
@@ -100,19 +100,19 @@ class SplitCheck:
 
     def _lacks(self, side: int, tokenizer: Tokenizer | None) -> Callable[[str], bool]:
         if tokenizer is not None:
-            return Characters(tokenizer).lack
+            return Characters(tokenizer).lacks
         if self.training is None:
             return lambda character: False
         seen = [split.sides[side].lines.characters for split in self.training]
         return lambda character: not any(character in characters for characters in seen)
 
-    def read(self, follow: Follow) -> None:
-        """Go through the split.
+    def read(self, progress: PairProgress) -> None:
+        """Read and check the split.
 
         Raises:
             CorpusError: it is missing, misaligned, not UTF-8, or every pair has a blank side.
         """
-        for src, tgt in follow(self.source.pairs(), self.name):
+        for src, tgt in progress(self.source.pairs(), self.name):
             self._look_at(self.pairs, src, tgt)
             self._shift.add(src, tgt)
             self.pairs += 1
@@ -135,21 +135,21 @@ class SplitCheck:
         if src == tgt and not self._one_language and any(map(str.isalpha, src)):
             self.copied.add(index)
         tokens = max(
-            side.look_at(index, line) for side, line in zip(self.sides, (src, tgt), strict=True)
+            side.check_line(index, line) for side, line in zip(self.sides, (src, tgt), strict=True)
         )
         if tokens > self._longest:
             self.long.add(index, f"{tokens:,}")
 
-    def shifted(self) -> Hits:
-        """The pairs whose source goes with another line's target; where each stretch begins."""
-        shifts = self._shift.shifts()
-        return Hits(
+    def find_shifted(self) -> Occurrences:
+        """Return the pairs whose source goes with another line's target, by stretch."""
+        shifts = self._shift.find_shifts()
+        return Occurrences(
             sum(shift.end - shift.first for shift in shifts),
-            [(shift.first, shift.described(self.pairs)) for shift in shifts[: Hits.SHOWN]],
+            [(shift.first, shift.describe(self.pairs)) for shift in shifts[: Occurrences.SHOWN]],
         )
 
-    def odd_ratios(self) -> Hits:
-        """The pairs whose lengths do not go together.
+    def find_length_ratio_outliers(self) -> Occurrences:
+        """Return the pairs with an unusual length ratio.
 
         With r = (source's characters + 10) / (target's + 10), these are the pairs whose r is off
         the training text's median by more than a factor of 3, and log r by more than 6 standard
@@ -160,14 +160,14 @@ class SplitCheck:
         median = np.nanmedian(known)
         deviation = _GAUSSIAN * float(np.nanmedian(np.abs(known - median)))
         off = np.abs(np.frombuffer(self._ratios, dtype=np.float32) - median)
-        hits = Hits()
+        hits = Occurrences()
         for index in np.flatnonzero(off > max(math.log(_FACTOR), _DEVIATIONS * deviation)).tolist():
             hits.add(index)
         return hits
 
 
 class Characters:
-    """Which characters a vocabulary knows."""
+    """The characters that a vocabulary has."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         tokens = map(tokenizer.token, range(len(SPECIALS), tokenizer.size))
@@ -175,8 +175,8 @@ class Characters:
         self._known = set().union(*(token for token in tokens if not _BYTE.fullmatch(token)))
         self._lowercase = not any(map(str.isupper, self._known))
 
-    def lack(self, character: str) -> bool:
-        """Whether a character is in no token, so that it is unknown or spelled as bytes."""
+    def lacks(self, character: str) -> bool:
+        """Return whether a character is in no token, so that it is unknown or spelled as bytes."""
         if self._known.issuperset(character.lower() if self._lowercase else character):
             return False
         # A tokenizer may also read it as another one, as SentencePiece reads 'ﬁ' as 'fi'.

@@ -1,4 +1,4 @@
-"""What is said of an experiment's text before anything is trained on it.
+"""Checks of an experiment's text before training.
 
 The splits to validate and to evaluate on are read. The training text is looked at where it is
 streamed anyway, so that a run that goes on starts as soon as before. ``check`` looks more closely.
@@ -20,7 +20,7 @@ from transformer_cli.data.sources import (
     open_training_parts,
     split_names,
 )
-from transformer_cli.data.streamed import Joined, PairSource, StreamedText
+from transformer_cli.data.streamed import ConcatenatedSources, PairSource, StreamedText
 from transformer_cli.errors import ConfigError, CorpusError
 
 LARGE_OVERLAP = 0.01
@@ -35,7 +35,7 @@ _READ_AGAIN = 64 << 20
 
 
 class TextAudit:
-    """Goes through an experiment's text as it is made ready, and notes what there is to say.
+    """Checks an experiment's text while it is prepared, and collects notes.
 
     Args:
         data: where the text comes from.
@@ -58,10 +58,10 @@ class TextAudit:
         self._training = open_training_parts(data, earlier)
         self._watched = [_Watched(name, source) for name, source in self._training.items()]
         self._scored: list[_Watched] = []
-        self._text_sums: dict[str, str] = {}
+        self._text_sha256s: dict[str, str] = {}
 
     def look_at_scored(self) -> None:
-        """Look at all files' names, and go through what is validated and evaluated on.
+        """Check all files' names, and read the splits to validate and evaluate on.
 
         Raises:
             CorpusError: a split is missing, misaligned, damaged or blank.
@@ -83,7 +83,7 @@ class TextAudit:
             try:
                 for _ in watched.pairs():
                     pass
-                self._text_sums[name] = StreamedText.of(source).survey.text_sum
+                self._text_sha256s[name] = StreamedText.of(source).survey.text_sha256
             except CorpusError as error:
                 self._miss(name, error)
             else:
@@ -111,7 +111,7 @@ class TextAudit:
         self.notes.append(f"{name}: cannot be evaluated on: {error}")
 
     def training_text(self) -> PairSource:
-        """What ``open_training_text`` gives, looked at when it is first gone through."""
+        """Return the training text, which is checked in its first pass."""
         wanted: dict[int, list[_Watched]] = {}
         for scored in self._scored:
             for pair in islice(scored.seen, _LOOKED_FOR):
@@ -119,16 +119,16 @@ class TextAudit:
         for part in self._watched:
             part.wanted = wanted
         first, *more = self._watched
-        return Joined((first, *more)) if more else first
+        return ConcatenatedSources((first, *more)) if more else first
 
-    def conclude(self, text_sum: str) -> None:
+    def conclude(self, text_sha256: str) -> None:
         """Say what was found in the training text, if it has been gone through, and is its sum.
 
         Raises:
             ConfigError: something can only be a mistake.
         """
-        for name, other in self._text_sums.items():
-            if other == text_sum:
+        for name, other in self._text_sha256s.items():
+            if other == text_sha256:
                 self._refuse(f"{name}: its text is the training text")
         for part in self._watched:
             self._check_no_copies(part)
@@ -145,8 +145,8 @@ class TextAudit:
             self._refuse(f"{watched.name}: each target is its source, so one file is both")
 
     def _note_shifts(self, watched: "_Watched") -> None:
-        for shift in watched.shift.shifts():
-            self.notes.append(f"{watched.name}: {shift.described(watched.shift.pairs)}")
+        for shift in watched.shift.find_shifts():
+            self.notes.append(f"{watched.name}: {shift.describe(watched.shift.pairs)}")
 
     def _refuse(self, mistake: str) -> None:
         if not self._allow:
@@ -160,7 +160,7 @@ class TextAudit:
 
 @dataclass
 class _Watched:
-    """A source that is looked at while it is gone through for the first time."""
+    """A source that is checked in its first pass."""
 
     name: str
     source: ParallelFiles | ParallelText
@@ -175,7 +175,7 @@ class _Watched:
         self._is_fresh = True
 
     def pairs(self) -> Iterator[tuple[str, str]]:
-        """Each pair of lines, in order, blank ones included."""
+        """Yield each pair of lines, in order, blank ones included."""
         if not self._is_fresh:
             yield from self.source.pairs()
             return
@@ -199,12 +199,12 @@ class _Watched:
             for scored in self.wanted.pop(pair, ()):
                 scored.found += 1
 
-    def source_sum(self) -> str:
-        """The source's."""
-        return self.source.source_sum()
+    def source_sha256(self) -> str:
+        """Return the source's."""
+        return self.source.source_sha256()
 
     def stamp(self) -> str | None:
-        """The source's."""
+        """Return the source's."""
         return self.source.stamp()
 
 
@@ -215,7 +215,7 @@ def trained_on(
     files: ParallelFiles | None,
     earlier: Path | None = None,
 ) -> str | None:
-    """How much of a text that is evaluated on a run was trained on, if it is worth a line.
+    """Return a message if the run was trained on a text to evaluate on, or on much of it.
 
     Args:
         data: where the run's text comes from.
@@ -232,7 +232,7 @@ def trained_on(
             parts = open_training_parts(data, earlier)
         if files is not None and any(same_files(parts, {"": files}, one_language=True)):
             return "it is the text that the run was trained on"
-        if learned_from == StreamedText.of(text).survey.text_sum:
+        if learned_from == StreamedText.of(text).survey.text_sha256:
             return "it is the text that the run was trained on"
         paths = [
             path

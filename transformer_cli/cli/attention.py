@@ -7,35 +7,39 @@ import typer
 
 from transformer_cli.cli import options
 
+Sentence = Annotated[
+    str, typer.Argument(metavar="SENTENCE", help="Source sentence.", show_default=False)
+]
+Output = Annotated[
+    Path,
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="FILE",
+        help="The picture: .png, .svg or .pdf.",
+        show_default=False,
+    ),
+]
+
 
 def attention(
     run: options.Run,
-    sentence: Annotated[
-        str, typer.Argument(metavar="SENTENCE", help="What to translate.", show_default=False)
-    ],
-    output: Annotated[
-        Path,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="FILE",
-            help="The picture: .png, .svg or .pdf.",
-            show_default=False,
-        ),
-    ],
+    sentence: Sentence,
+    output: Output,
     kind: Annotated[
         Literal["cross", "encoder", "decoder"],
-        typer.Option(help="Translation on source, source on itself, translation on itself."),
+        typer.Option(help="Cross-attention, or the self-attention of encoder or decoder."),
     ] = "cross",
     layer: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="The heads of this layer, one by one.")
+        int | None, typer.Option(metavar="N", min=1, help="Draw each head of this layer.")
     ] = None,
     head: Annotated[
         int | None,
-        typer.Option(metavar="N", min=1, help="This head of each layer, or of --layer."),
+        typer.Option(metavar="N", min=1, help="Draw this head of each layer, or of --layer."),
     ] = None,
     translation: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="Look at this translation, not the model's.")
+        str | None,
+        typer.Option(metavar="TEXT", help="Use this translation instead of the model's."),
     ] = None,
     checkpoint: options.Checkpoint = "best",
     beam_size: options.BeamSize = None,
@@ -44,10 +48,10 @@ def attention(
     threads: options.Threads = None,
     version: options.Version = False,
 ) -> None:
-    """Draw where a model looks while it translates a sentence, and print the translation.
+    """Draw a model's attention while it translates a sentence, and print the translation.
 
-    A row is a step of the translation, and is dark where the step looks. Drawn is each layer, as
-    the mean of its heads, unless told otherwise.
+    A row is a target token, a column a source token; dark is a high weight. By default each layer
+    is drawn, as the mean of its heads.
 
     \b
     Example:
@@ -55,9 +59,6 @@ def attention(
     """
     from transformer_cli.inference.attention_maps import compute_attention_maps
     from transformer_cli.inference.attention_picture import draw, picture_format, select_panels
-    from transformer_cli.inference.loading import load_torch_translator
-    from transformer_cli.model.device import choose_device, choose_precision, use_threads
-    from transformer_cli.runs.directory import RunDirectory
 
     options.check_output(output)
     with options.name_option("-o "):
@@ -65,11 +66,7 @@ def attention(
     options.check_sentence(sentence, "SENTENCE")
     if translation is not None:
         options.check_sentence(translation, "--translation")
-    use_threads(threads)
-    torch_device = choose_device(device)
-    translator = load_torch_translator(
-        RunDirectory(run), checkpoint, torch_device, choose_precision(precision, torch_device)
-    ).with_search(beam_size)
+    translator = options.load_translator(run, checkpoint, beam_size, device, precision, threads)
     ids = None if translation is None else translator.tokenizers.tgt.encode(translation)
     maps = compute_attention_maps(translator, sentence.strip(), ids)
     with options.name_option("--"):

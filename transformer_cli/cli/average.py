@@ -26,8 +26,7 @@ def average(
 
     The average is a checkpoint of the run like any other: evaluate and translate read it with
     --checkpoint average, until another is made. A run keeps as many checkpoints as training.keep
-    says. Of several runs, which must have gone on from the same weights to be worth it, the first
-    gets the average.
+    says. Of several runs, which should share their initial weights, the first gets the average.
 
     \b
     Example:

@@ -30,18 +30,18 @@ def check(
         list[str] | None,
         typer.Option(
             metavar="NAME",
-            help="Finding, by its name in brackets, that is to be no warning; repeatable.",
+            help="Finding, by its name in brackets, to accept without a warning; repeatable.",
         ),
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     version: options.Version = False,
 ) -> None:
-    """Look for faults in an experiment's text, before training on it.
+    """Check an experiment's text before training on it.
 
     Finds blank, repeated and copied pairs, sides that are shifted by some lines, test pairs that
-    are trained on, odd lengths, lines of another script, odd characters and those that the
-    vocabulary lacks. A few of them make a note; more, a warning, and exit code 1, unless --ignore
-    accepts them. Lengths are in tokens where `vocab` has been there before.
+    are trained on, unusual length ratios, lines of another script, odd characters and those that
+    the vocabulary lacks. A few of them make a note; more make a warning and exit code 1, unless
+    --ignore accepts them. Lengths are in tokens if `vocab` has run before, in words otherwise.
 
     \b
     Example:
@@ -82,7 +82,7 @@ def _check_finding_names(names: Iterable[str]) -> None:
 
 
 def _tokenizer(settings: "Config", path: Path, named: bool) -> Path | None:
-    """Where the experiment's tokenizers are, if anywhere.
+    """Return the directory of the experiment's tokenizers, if there is one.
 
     Args:
         settings: the experiment's.
@@ -142,10 +142,8 @@ def _lines(report: "CorpusReport", heading: str) -> Iterable[str]:
         *report.unavailable,
     ]
     yield from (f"note: {note}" for note in notes)
-    yield ", ".join(
-        _counted(*each) for each in ((report.warnings, "warning"), (len(notes), "note"))
-    )
+    yield ", ".join(_count(*each) for each in ((report.warnings, "warning"), (len(notes), "note")))
 
 
-def _counted(count: int, what: str) -> str:
+def _count(count: int, what: str) -> str:
     return f"{count or 'no'} {what}{'' if count == 1 else 's'}"

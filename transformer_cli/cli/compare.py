@@ -14,34 +14,36 @@ from transformer_cli.cli.display import bar, warn
 from transformer_cli.errors import UsageError
 
 if TYPE_CHECKING:
-    from transformer_cli.evaluation.comparison import Comparison, Contender
+    from transformer_cli.evaluation.comparison import ComparedRun, Comparison
 
 WIDTH = 100
 """Columns that tables keep within, unless names alone are wider."""
 _NARROWEST = 12
 
+Runs = Annotated[
+    list[Path],
+    typer.Argument(
+        metavar="RUN", help="Run directories of two or more trainings.", show_default=False
+    ),
+]
+Split = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME", help="Split of all runs' corpus.  [default: the first run's first test]"
+    ),
+]
+Checkpoint = Annotated[
+    str,
+    typer.Option(metavar="best|last|average", help="Checkpoint of each run.", show_default=True),
+]
+
 
 def compare(
-    runs: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="RUN", help="Run directories of two or more trainings.", show_default=False
-        ),
-    ],
-    split: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME", help="Split of all runs' corpus.  [default: the first's first test]"
-        ),
-    ] = None,
-    checkpoint: Annotated[
-        str,
-        typer.Option(
-            metavar="best|last|average", help="Which weights of each run.", show_default=True
-        ),
-    ] = "best",
+    runs: Runs,
+    split: Split = None,
+    checkpoint: Checkpoint = "best",
     beam_size: options.BeamSize = None,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    json: options.Json = False,
     device: options.Device = "auto",
     precision: options.Precision = "auto",
     threads: options.Threads = None,
@@ -66,37 +68,37 @@ def compare(
             f"compare: {runs[0]} is one run alone; name two or more, "
             f"or use: transformer-cli evaluate {runs[0]}"
         )
+    if checkpoint not in ("best", "last", "average"):
+        raise UsageError(
+            f"--checkpoint {checkpoint}: each run has its own checkpoints; "
+            "name best, last or average"
+        )
     options.put_back(*runs)
-    contenders = comparison.open_contenders(runs, checkpoint, beam_size)
-    name, text = comparison.common_text(contenders, split)
+    with options.name_option("compare: "):
+        compared_runs = comparison.open_runs(runs, checkpoint, beam_size)
+    name, text = comparison.load_common_text(compared_runs, split)
     use_threads(threads)
     torch_device = choose_device(device)
     torch_precision = choose_precision(precision, torch_device)
     translations = []
-    for contender in contenders:
-        with bar(len(text), contender.name, " sentences") as sentences:
+    for each in compared_runs:
+        with bar(len(text), each.name, " sentences") as sentences:
+            progress = (sentences.update, partial(warn, each.name))
             translations.append(
-                comparison.translate(
-                    contender,
-                    text.src,
-                    torch_device,
-                    torch_precision,
-                    sentences.update,
-                    partial(warn, contender.name),
-                )
+                comparison.translate(each, text.src, torch_device, torch_precision, *progress)
             )
-    compared = comparison.compare(contenders, translations, text.tgt)
+    result = comparison.compare(compared_runs, translations, text.tgt)
     report = {
         "split": name,
         "sentences": len(text),
         "checkpoint": checkpoint,
-        **_report(contenders, compared),
+        **_report(compared_runs, result),
         "environment": asdict(describe_environment(torch_device, torch_precision)),
     }
     typer.echo(json_format.dumps(report) if json else _tables(report))
 
 
-def _report(contenders: Sequence["Contender"], compared: "Comparison") -> dict[str, Any]:
+def _report(runs: Sequence["ComparedRun"], result: "Comparison") -> dict[str, Any]:
     from transformer_cli.evaluation.significance import SAMPLES, SEED
 
     return {
@@ -104,9 +106,9 @@ def _report(contenders: Sequence["Contender"], compared: "Comparison") -> dict[s
         "seed": SEED,
         "runs": [
             {
-                "name": contender.name,
-                "path": str(contender.run.path),
-                "beam_size": contender.config.decoding.beam_size,
+                "name": run.name,
+                "path": str(run.directory.path),
+                "beam_size": run.config.decoding.beam_size,
                 "bleu": scores.bleu,
                 "bleu_half_width": cased.half_width,
                 "bleu_p": cased.p_value,
@@ -114,23 +116,19 @@ def _report(contenders: Sequence["Contender"], compared: "Comparison") -> dict[s
                 "bleu_lc_half_width": lowercased.half_width,
                 "bleu_lc_p": lowercased.p_value,
                 "chrf": scores.chrf,
-                "step": contender.step,
-                "steps": contender.steps,
-                "seconds": contender.seconds,
-                "trained_with": contender.trained_with,
+                "step": run.step,
+                "steps": run.steps,
+                "seconds": run.seconds,
+                "trained_with": run.trained_with,
             }
-            for contender, scores, cased, lowercased in zip(
-                contenders,
-                compared.scores,
-                compared.bleu.systems,
-                compared.bleu_lc.systems,
-                strict=True,
+            for run, scores, cased, lowercased in zip(
+                runs, result.scores, result.bleu.systems, result.bleu_lc.systems, strict=True
             )
         ],
-        "settings": compared.settings,
-        "signature": compared.bleu.signature,
-        "signature_lc": compared.bleu_lc.signature,
-        "signature_chrf": compared.scores[0].signature_chrf,
+        "settings": result.settings,
+        "signature": result.bleu.signature,
+        "signature_lc": result.bleu_lc.signature,
+        "signature_chrf": result.scores[0].signature_chrf,
     }
 
 
@@ -146,7 +144,7 @@ def _tables(report: dict[str, Any]) -> str:
             f"p: how likely chance makes such a difference from {names[0]}.",
             "step: of the weights that were scored. steps, seconds: of the whole training.",
             "",
-            *(_differing("setting", names, report["settings"]) or ["no setting differs"]),
+            *(_format_differences("setting", names, report["settings"]) or ["no setting differs"]),
             *_trained_with(report["runs"]),
             "",
             f"BLEU             {report['signature']}",
@@ -172,7 +170,7 @@ def _scores(runs: Sequence[dict[str, Any]]) -> list[str]:
         ]
         for run in runs
     ]
-    return _aligned([heads, *rows])
+    return _align_columns([heads, *rows])
 
 
 def _p(value: float | None) -> str:
@@ -180,22 +178,24 @@ def _p(value: float | None) -> str:
 
 
 def _trained_with(runs: Sequence[dict[str, Any]]) -> list[str]:
-    """A table of precision, device, versions and so on, where the trainings' differ."""
+    """Format a table of precision, device, versions and so on, where the trainings' differ."""
     found = [run["trained_with"] or {} for run in runs]
     values = {key: [each.get(key) for each in found] for each in found for key in each}
     differing = {key: each for key, each in values.items() if any(v != each[0] for v in each)}
-    lines = _differing("trained with", [run["name"] for run in runs], differing)
+    lines = _format_differences("trained with", [run["name"] for run in runs], differing)
     return ["", *lines] if lines else []
 
 
-def _differing(what: str, names: Sequence[str], values: dict[str, list[object]]) -> list[str]:
-    """A table of values by their keys, one a run; nothing, where there are none."""
+def _format_differences(
+    what: str, names: Sequence[str], values: dict[str, list[object]]
+) -> list[str]:
+    """Format a table of values by their keys, one a run; nothing if there are none."""
     if not values:
         return []
     for_values = (WIDTH - max(map(len, [what, *values]))) // len(names) - 2
     most = max(for_values, _NARROWEST)
     rows = [[key, *(_end(_as_yaml(value), most) for value in each)] for key, each in values.items()]
-    return _aligned([[what, *names], *rows])
+    return _align_columns([[what, *names], *rows])
 
 
 def _as_yaml(value: object) -> str:
@@ -209,8 +209,8 @@ def _end(text: str, most: int) -> str:
     return text if len(text) <= most else f"...{text[3 - most :]}"
 
 
-def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Lines with the first column to the left and the others to the right."""
+def _align_columns(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return lines with the first column aligned left and the others right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [
         "  ".join(

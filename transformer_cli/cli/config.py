@@ -1,4 +1,4 @@
-"""``transformer-cli config``: what configuration files say, without running anything."""
+"""``transformer-cli config``: show and validate configuration files."""
 
 from pathlib import Path
 from typing import Annotated
@@ -35,17 +35,16 @@ def show(
 ) -> None:
     """Show every setting, and where its value comes from.
 
-    Prints YAML that is a configuration itself, with bases and defaults resolved. The comment on
-    each line says where the value was written: file and line, --set, or nowhere, as it is the
-    default; and what it stands instead of, if a base said otherwise.
+    Prints a YAML configuration with bases and defaults resolved. The comment on each line gives the
+    value's origin: file and line, --set or default; and the base's value that it replaces, if any.
 
     \b
     Example:
       transformer-cli config show configs/toy.yaml --set training.epochs=5
       transformer-cli config show runs/toy
     """
-    from transformer_cli.config.origins import load_origins, traced
-    from transformer_cli.config.showing import annotated
+    from transformer_cli.config.annotated_yaml import annotate
+    from transformer_cli.config.origins import load_origins, trace_origins
     from transformer_cli.config.yaml import load_settings
     from transformer_cli.runs.directory import RunDirectory
 
@@ -59,7 +58,7 @@ def show(
         if not earlier:
             log(f"{run.path}: where its settings come from is not known (no {run.origins.name})")
     settings, origins = load_settings(file, set_ or [])
-    typer.echo(annotated(settings, traced(origins, file, earlier)), nl=False)
+    typer.echo(annotate(settings, trace_origins(origins, file, earlier)), nl=False)
 
 
 @config_app.command()
@@ -72,8 +71,8 @@ def validate(
 ) -> None:
     """Check every key and value of configuration files.
 
-    Prints a line for each good file, and on stderr the mistakes of each bad one; then exits with 2.
-    Whether the corpus and what else they name is there, is not looked at.
+    Prints a line for each valid file, and on stderr the mistakes of each invalid one; then exits
+    with 2. Whether the corpus and other files exist is not checked.
 
     \b
     Example:
@@ -98,7 +97,7 @@ def validate(
 def schema(version: options.Version = False) -> None:
     """Print the JSON Schema of configuration files.
 
-    Editors complete and check files by it: those that run the YAML language server, where a file's
+    Editors that run the YAML language server complete and check files by it, if a file's
     first line is `# yaml-language-server: $schema=schema.json`, with the path from that file.
 
     \b

@@ -1,4 +1,4 @@
-"""What commands show while they work: on stderr, with bars only where a person sees them."""
+"""Messages and progress bars on stderr; bars only on a terminal."""
 
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -14,22 +14,22 @@ _Item = TypeVar("_Item")
 
 
 def log(message: str) -> None:
-    """Write one line to stderr, above a bar that may be there; if nothing takes it, go on.
+    """Write one line to stderr, above any bar; ignore that nobody reads it.
 
-    Of several processes of one job the leading one speaks.
+    Only the main rank writes.
     """
     if Ranks.from_env().is_main:
         _write(message)
 
 
 def complain(message: str, others: Sequence[str] = ()) -> None:
-    """Write what is wrong, by this one line and one for each of ``others``, to stderr."""
+    """Write an error to stderr: this line, and one for each of ``others``."""
     for line in (message, *others):
         print(f"transformer-cli: error: {' '.join(line.split())}", file=sys.stderr)
 
 
 def warn(where: str, what: object) -> None:
-    """Write one line to stderr about what this process has found in a file or a run."""
+    """Write a warning about a file or a run to stderr, on any rank."""
     _write(f"warning: {where}: {what}")
 
 
@@ -43,7 +43,7 @@ def _write(message: str) -> None:
 def bar(
     total: int | None, label: str, unit: str, initial: int = 0, hidden: bool = False
 ) -> "tqdm[Any]":
-    """A progress bar, silent if ``hidden`` or where stderr is no terminal."""
+    """Return a progress bar, silent if ``hidden`` or where stderr is no terminal."""
     from tqdm import tqdm
 
     return tqdm(
@@ -59,16 +59,16 @@ def bar(
 
 
 def line_bar(lines: Iterable[str], label: str) -> Iterable[str]:
-    """Go through ``lines`` with a bar."""
-    return _followed(lines, label, " lines")
+    """Iterate over ``lines`` with a bar."""
+    return _wrap_in_bar(lines, label, " lines")
 
 
 def pair_bar(pairs: Iterable[tuple[str, str]], label: str) -> Iterable[tuple[str, str]]:
-    """Go through ``pairs`` of lines with a bar."""
-    return _followed(pairs, label, " pairs")
+    """Iterate over ``pairs`` of lines with a bar."""
+    return _wrap_in_bar(pairs, label, " pairs")
 
 
-def _followed(items: Iterable[_Item], label: str, unit: str) -> Iterable[_Item]:
+def _wrap_in_bar(items: Iterable[_Item], label: str, unit: str) -> Iterable[_Item]:
     from tqdm import tqdm
 
     return tqdm(
@@ -83,12 +83,12 @@ def _followed(items: Iterable[_Item], label: str, unit: str) -> Iterable[_Item]:
 
 
 def _silent() -> bool | None:
-    """What tqdm is to do: nothing in all processes of a job but one; None, to look for itself."""
+    """Return tqdm's ``disable``: None, which asks for a terminal, on the main rank alone."""
     return None if Ranks.from_env().is_main else True
 
 
 def table(rows: Iterable[tuple[str, str]]) -> Iterator[str]:
-    """Lines of labels and of what belongs to them, the latter below each other."""
+    """Format rows of a label and a text, the texts aligned."""
     rows = list(rows)
     width = max(len(label) for label, _ in rows)
     return (f"{label:<{width}}  {text}" for label, text in rows)

@@ -17,33 +17,32 @@ if TYPE_CHECKING:
 
     from transformer_cli.data.corpus import ParallelText
     from transformer_cli.evaluation.comet import CometScore
-    from transformer_cli.evaluation.evaluation import Evaluation
+    from transformer_cli.evaluation.scoring import Evaluation
     from transformer_cli.inference.translator import TorchTranslator
     from transformer_cli.runs.directory import RunDirectory
+
+Source = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="Source text, instead of a split.")
+]
+References = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="Reference translations of --src.")
+]
+Comet = Annotated[bool, typer.Option("--comet", help="COMET too, if its package is installed.")]
+Output = Annotated[
+    Path | None, typer.Option("--output", "-o", metavar="FILE", help="Save the translations here.")
+]
 
 
 def evaluate(
     run: options.Run,
-    split: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="Split of the run's corpus.  [default: its first test]"),
-    ] = None,
-    src: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Source text, instead of a split.")
-    ] = None,
-    ref: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Reference translations of --src.")
-    ] = None,
+    split: options.Split = None,
+    src: Source = None,
+    ref: References = None,
     checkpoint: options.Checkpoint = "best",
     beam_size: options.BeamSize = None,
-    comet: Annotated[
-        bool, typer.Option("--comet", help="COMET too, if its package is installed.")
-    ] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", metavar="FILE", help="Keep the translations here."),
-    ] = None,
+    comet: Comet = False,
+    json: options.Json = False,
+    output: Output = None,
     device: options.Device = "auto",
     precision: options.Precision = "auto",
     threads: options.Threads = None,
@@ -60,26 +59,19 @@ def evaluate(
       transformer-cli evaluate runs/multi30k_de_en --split test_2017_flickr --beam-size 5
     """
     from transformer_cli.files import write_text
-    from transformer_cli.inference.loading import load_torch_translator
-    from transformer_cli.model.device import choose_device, choose_precision, use_threads
+    from transformer_cli.model.device import choose_device, use_threads
     from transformer_cli.runs.directory import RunDirectory
-    from transformer_cli.runs.environment import describe_environment, environment_of_training
-    from transformer_cli.runs.records import read_records
     from transformer_cli.runs.trained_model import open_checkpoint
 
     if output is not None:
         options.check_output(output, inputs={"--src": src, "--ref": ref})
     directory = RunDirectory(run)
-    name, text = _text(directory, split, src, ref)
-    use_threads(threads)
-    torch_device = choose_device(device)
-    comet_score = _open_comet(torch_device) if comet else None
-    torch_precision = choose_precision(precision, torch_device)
+    name, text = _read_text(directory, split, src, ref)
+    use_threads(threads)  # before COMET
+    comet_score = _open_comet(choose_device(device)) if comet else None
     opened = open_checkpoint(directory, checkpoint)
-    translator = load_torch_translator(
-        directory, checkpoint, torch_device, torch_precision
-    ).with_search(beam_size)
-    result = _evaluated(translator, name, text)
+    translator = options.load_translator(run, checkpoint, beam_size, device, precision, threads)
+    result = _evaluate(translator, name, text)
     report = {
         "split": name,
         "sentences": len(text),
@@ -87,8 +79,7 @@ def evaluate(
         "step": opened.step,
         "beam_size": translator.decoding.beam_size,
         **_scores(result),
-        "environment": asdict(describe_environment(torch_device, torch_precision)),
-        "trained_with": environment_of_training(read_records(directory.metrics), opened.step),
+        **_describe_environments(directory, opened.step, translator),
     }
     if comet_score is not None:
         from transformer_cli.evaluation.comet import MODEL
@@ -101,18 +92,19 @@ def evaluate(
 
 
 def _open_comet(device: "torch.device") -> "CometScore":
-    """COMET's model, before the long work: what it lacks is then told at once."""
+    """Load COMET's model before the long work, so that what is missing is reported at once."""
     from transformer_cli.evaluation.comet import open_comet
 
-    return open_comet(device)
+    with options.name_option("evaluate: --comet: ", ", or leave out --comet"):
+        return open_comet(device)
 
 
-def _evaluated(translator: "TorchTranslator", name: str, text: "ParallelText") -> "Evaluation":
-    """What becomes of a text, with a bar while it does, and lines about what is too long."""
-    from transformer_cli.evaluation import evaluation
+def _evaluate(translator: "TorchTranslator", name: str, text: "ParallelText") -> "Evaluation":
+    """Evaluate on a text behind a progress bar, and warn about lines that are too long."""
+    from transformer_cli.evaluation import scoring
 
     with bar(len(text), name, " sentences") as sentences:
-        result = evaluation.evaluate(
+        result = scoring.evaluate(
             translator,
             text,
             sentences.update,
@@ -126,6 +118,19 @@ def _evaluated(translator: "TorchTranslator", name: str, text: "ParallelText") -
             f"{translator.longest_source:,} tokens on a side",
         )
     return result
+
+
+def _describe_environments(
+    run: "RunDirectory", step: int | None, translator: "TorchTranslator"
+) -> dict[str, Any]:
+    from transformer_cli.runs.environment import describe_environment, environment_of_training
+    from transformer_cli.runs.records import read_records
+
+    engine = translator.engine
+    return {
+        "environment": asdict(describe_environment(engine.device, engine.precision)),
+        "trained_with": environment_of_training(read_records(run.metrics), step),
+    }
 
 
 def _scores(result: "Evaluation") -> dict[str, Any]:
@@ -149,10 +154,10 @@ def _scores(result: "Evaluation") -> dict[str, Any]:
     }
 
 
-def _text(
+def _read_text(
     run: "RunDirectory", split: str | None, src: Path | None, ref: Path | None
 ) -> tuple[str, "ParallelText"]:
-    """What to evaluate on, and its name; it is said if the run was trained on it."""
+    """Return the name and text to evaluate on; warn if the run was trained on it."""
     from transformer_cli.audit.text_audit import trained_on
     from transformer_cli.data.corpus import ParallelFiles, ParallelText
     from transformer_cli.data.sources import default_split, open_split

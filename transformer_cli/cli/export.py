@@ -16,14 +16,12 @@ def export(
         Path,
         typer.Argument(metavar="DIR", help="Where to write; new or empty.", show_default=False),
     ],
-    format_: Annotated[
-        ExportFormat, typer.Option("--format", help="Who is to read it.", show_default=False)
-    ],
+    format_: Annotated[ExportFormat, typer.Option("--format", help="Format.", show_default=False)],
     checkpoint: options.Checkpoint = "best",
     quantization: Annotated[
         Quantization | None,
         typer.Option(
-            help="Of the weights, as int8; ctranslate2 only.  [default: float32]",
+            help="Type of the weights, as in int8; ctranslate2 only.  [default: float32]",
             metavar="TYPE",
         ),
     ] = None,
@@ -31,9 +29,9 @@ def export(
 ) -> None:
     """Write a trained model in a format that other programs read.
 
-    ctranslate2 is for fast translation on CPUs and GPUs, onnx for ONNX Runtime and its kin, hub the
-    layout in which models are shared on the Hugging Face Hub. DIR gets all that it takes to
-    translate: tokenizers and settings too. It appears when it is whole.
+    ctranslate2 is for fast translation on CPUs and GPUs, onnx for ONNX Runtime, hub for sharing on
+    the Hugging Face Hub. DIR gets all that translation needs: tokenizers and settings too. It
+    appears when it is complete.
 
     \b
     Example:
@@ -46,10 +44,13 @@ def export(
         )
     _check_directory(directory)
 
+    from transformer_cli.extras import import_extra
     from transformer_cli.files import whole_directory
     from transformer_cli.runs.directory import RunDirectory
     from transformer_cli.runs.trained_model import load_trained_model
 
+    if format_ != "hub":
+        import_extra(format_, "export", f"--format {format_}")  # before the work
     run_directory = RunDirectory(run)
     trained = load_trained_model(run_directory, checkpoint)
     with whole_directory(directory.resolve()) as temporary:

@@ -3,16 +3,19 @@
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from transformer_cli.cli.display import log
 from transformer_cli.compression import compressor
 from transformer_cli.config.choices import MOST_THREADS, DeviceName, PrecisionName
-from transformer_cli.errors import UsageError
+from transformer_cli.errors import CometError, InputError, MissingExtraError, UsageError
 from transformer_cli.files import is_stream
 from transformer_cli.version import __version__
+
+if TYPE_CHECKING:
+    from transformer_cli.inference.translator import TorchTranslator
 
 
 def _print_version(asked: bool) -> None:
@@ -31,7 +34,7 @@ Config = Annotated[
 
 
 def put_back(*directories: Path) -> None:
-    """Put earlier runs back in their places whose replacement was killed, and say so.
+    """Restore earlier runs whose replacement was killed, and report it.
 
     Raises:
         RunError: one cannot be put back.
@@ -45,7 +48,7 @@ def put_back(*directories: Path) -> None:
 
 
 def say_put_back(directory: Path) -> None:
-    """Say that an earlier run is back in its place."""
+    """Report that an earlier run is back in its place."""
     log(f"{directory}: the new run ended before its first checkpoint; the earlier one is back")
 
 
@@ -70,28 +73,36 @@ RunDir = Annotated[
 Set = Annotated[
     list[str] | None,
     typer.Option(
-        "--set", metavar="KEY=VALUE", help="Change a setting, as in training.epochs=3; repeatable."
+        "--set",
+        metavar="KEY=VALUE",
+        help="Override a setting, as in training.epochs=3; repeatable.",
     ),
 ]
 Overwrite = Annotated[
     bool,
     typer.Option(
         "--overwrite",
-        help="Start anew, and discard the earlier run once the new one is under way.",
+        help="Start anew; the earlier run is discarded at the new one's first checkpoint.",
     ),
 ]
 Checkpoint = Annotated[
-    str, typer.Option(metavar="best|last|average|PATH", help="Which weights.", show_default=True)
+    str,
+    typer.Option(metavar="best|last|average|PATH", help="Checkpoint to load.", show_default=True),
 ]
 BeamSize = Annotated[
     int | None,
     typer.Option(
-        metavar="N", min=1, help="Hypotheses kept; 1 is greedy.  [default: the run's setting]"
+        metavar="N", min=1, help="Beam size; 1 is greedy search.  [default: the run's setting]"
     ),
 ]
-Device = Annotated[DeviceName, typer.Option(help="Where to compute; auto takes a GPU if any.")]
+Split = Annotated[
+    str | None,
+    typer.Option(metavar="NAME", help="Split of the run's corpus.  [default: its first test]"),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+Device = Annotated[DeviceName, typer.Option(help="Device; auto is the GPU if there is one.")]
 Precision = Annotated[
-    PrecisionName, typer.Option(help="Of matrix products; auto is bfloat16 on a GPU.")
+    PrecisionName, typer.Option(help="Precision of matmuls; auto is bfloat16 on a GPU.")
 ]
 
 Threads = Annotated[
@@ -100,18 +111,39 @@ Threads = Annotated[
         metavar="N",
         min=1,
         max=MOST_THREADS,
-        help="CPU threads to compute with.  [default: one a core]",
+        help="CPU threads.  [default: one per core]",
     ),
 ]
 
 
 @contextmanager
 def name_option(prefix: str, suffix: str = "") -> Iterator[None]:
-    """Put the option that a usage error is about before its message, and what to do behind it."""
+    """Add the option that an error is about before its message, and what to do behind it."""
     try:
         yield
-    except UsageError as error:
-        raise UsageError(f"{prefix}{error}{suffix}") from error
+    except (UsageError, InputError, MissingExtraError, CometError) as error:
+        raise type(error)(f"{prefix}{error}{suffix}") from error
+
+
+def load_translator(
+    run: Path,
+    checkpoint: str,
+    beam_size: int | None,
+    device: DeviceName,
+    precision: PrecisionName,
+    threads: int | None,
+) -> "TorchTranslator":
+    """Load the model that the options of these names ask for."""
+    from transformer_cli.inference.loading import load_torch_translator
+    from transformer_cli.model.device import choose_device, choose_precision, use_threads
+    from transformer_cli.runs.directory import RunDirectory
+
+    use_threads(threads)
+    torch_device = choose_device(device)
+    torch_precision = choose_precision(precision, torch_device)
+    return load_torch_translator(
+        RunDirectory(run), checkpoint, torch_device, torch_precision
+    ).with_search(beam_size)
 
 
 def check_output(
@@ -125,8 +157,8 @@ def check_output(
         inputs: files that the command reads, by their options: none is to be written over.
 
     Raises:
-        UsageError: it cannot.
-        MissingExtraError: what compresses it is not installed.
+        UsageError: it cannot be made.
+        MissingExtraError: a package that compresses it is not installed.
     """
     for name, other in (inputs or {}).items():
         if other is not None and path.is_file() and other.is_file() and path.samefile(other):
@@ -167,5 +199,5 @@ def check_sentence(text: str, name: str) -> None:
 
 
 def run_directory(config: Path, run_dir: Path | None) -> Path:
-    """The run directory asked for, or the one named after the configuration file."""
+    """Return the run directory asked for, or the one named after the configuration file."""
     return run_dir or Path("runs") / config.stem

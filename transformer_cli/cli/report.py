@@ -9,23 +9,21 @@ import typer
 from transformer_cli.cli import options
 from transformer_cli.cli.display import bar, line_bar, warn
 
+Output = Annotated[
+    Path | None,
+    typer.Option("--output", "-o", metavar="FILE", help="The page.  [default: RUN/report.html]"),
+]
+Sentences = Annotated[
+    list[str] | None,
+    typer.Option(metavar="TEXT", help="Show the attention of this sentence too; repeatable."),
+]
+
 
 def report(
     run: options.Run,
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output", "-o", metavar="FILE", help="The page.  [default: RUN/report.html]"
-        ),
-    ] = None,
-    split: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="Split of the run's corpus.  [default: its first test]"),
-    ] = None,
-    sentence: Annotated[
-        list[str] | None,
-        typer.Option(metavar="TEXT", help="Show the attention of this one too; repeatable."),
-    ] = None,
+    output: Output = None,
+    split: options.Split = None,
+    sentence: Sentences = None,
     checkpoint: options.Checkpoint = "best",
     beam_size: options.BeamSize = None,
     device: options.Device = "auto",
@@ -33,10 +31,10 @@ def report(
     threads: options.Threads = None,
     version: options.Version = False,
 ) -> None:
-    """Show a trained model as one HTML page: curves, scores, translations, attention.
+    """Report on a trained model as one HTML page: curves, scores, translations, attention.
 
-    The page is complete in itself: it works without a network, can be sent to anybody and opens in
-    any browser. Made while training goes on, it shows the best model so far.
+    The page is one self-contained file: it works offline and opens in any browser. During training
+    it shows the best model so far.
 
     \b
     Example:
@@ -49,8 +47,7 @@ def report(
     settings = directory.load_config()
     page = output or directory.report
     options.check_output(page)
-    sentences = sentence or []
-    for each in sentences:
+    for each in sentence or []:
         options.check_sentence(each, "--sentence")
 
     from transformer_cli.report.page import plotly_script, render
@@ -59,9 +56,7 @@ def report(
 
     from transformer_cli.data.sources import default_split, load_split
     from transformer_cli.files import write_text
-    from transformer_cli.inference.loading import load_torch_translator
-    from transformer_cli.model.device import choose_device, choose_precision, use_threads
-    from transformer_cli.report.build import Subject, build
+    from transformer_cli.report.build import Subject, build, pack_sentence
     from transformer_cli.runs.checkpoint import Checkpoint
     from transformer_cli.runs.checkpoint_directory import find_checkpoint
     from transformer_cli.runs.corpus_location import corpus_directory
@@ -69,16 +64,14 @@ def report(
 
     name = split or default_split(settings.data)
     text = load_split(settings.data, name, corpus_directory(directory))
-    use_threads(threads)
-    torch_device = choose_device(device)
     # One checkpoint throughout, whatever training makes the best one meanwhile.
     weights = find_checkpoint(directory.checkpoints, checkpoint)
-    translator = load_torch_translator(
-        directory, str(weights), torch_device, choose_precision(precision, torch_device)
-    ).with_search(beam_size)
+    translator = options.load_translator(run, str(weights), beam_size, device, precision, threads)
     step = Checkpoint.open(weights, fingerprint(directory.tokenizer)).load_state()["step"]
     subject = Subject(run.absolute().name, directory, translator, checkpoint, step, name, text)
+    with options.name_option("--sentence: "):
+        asked = [pack_sentence(translator, each) for each in sentence or []]
     with bar(len(text), name, " sentences") as translated:
-        built = build(subject, sentences, line_bar, translated.update, partial(warn, name))
+        built = build(subject, asked, line_bar, translated.update, partial(warn, name))
     write_text(page, render(built, plotly))
     typer.echo(str(page))

@@ -50,7 +50,7 @@ def train(
     Example:
       transformer-cli train configs/multi30k_de_en.yaml --set training.epochs=12
     """
-    from transformer_cli.config.reading import files_of
+    from transformer_cli.config.base_files import list_base_files
     from transformer_cli.config.yaml import load_settings
     from transformer_cli.runs.directory import RunDirectory
     from transformer_cli.runs.overwrite import is_overwriting
@@ -68,7 +68,7 @@ def train(
             "--overwrite: not on several machines, where torchrun may start it twice; remove "
             f"{run.path} yourself, or choose another --run-dir"
         )
-    _check_run(run, files_of(config), discards, dry_run, ranks)
+    _check_run(run, list_base_files(config), discards, dry_run, ranks)
 
     from transformer_cli.cli.training_job import open_job, preview_training, run_training
     from transformer_cli.training.setup import TrainRequest

@@ -24,38 +24,45 @@ BatchTokens = Annotated[
 MaxLength = Annotated[
     int | None,
     typer.Option(
-        metavar="N", min=1, help="Most tokens of a translation.  [default: by its source]"
+        metavar="N", min=1, help="Maximum tokens in a translation.  [default: by its source]"
     ),
 ]
 Errors = Annotated[
     DecodingErrors,
-    typer.Option(help="Of bytes that are not UTF-8: refuse them, or write U+FFFD for them."),
+    typer.Option(help="Bytes that are not UTF-8: an error (strict), or replaced by U+FFFD."),
 ]
 Resume = Annotated[
     bool,
-    typer.Option("--resume", help="Go on with what an interrupted translation of -i into -o did."),
+    typer.Option("--resume", help="Resume an interrupted translation of -i into -o."),
 ]
 NBest = Annotated[
     int | None,
     typer.Option(
-        metavar="N", min=1, help="Write the N best with their scores, as JSON; widens the beam."
+        metavar="N",
+        min=1,
+        help="Write the N best hypotheses with scores, as JSON; widens the beam.",
     ),
 ]
-Scores = Annotated[bool, typer.Option("--scores", help="Write the best with its score, as JSON.")]
+Scores = Annotated[
+    bool, typer.Option("--scores", help="Write the translation with its score, as JSON.")
+]
 PrefixFile = Annotated[
     Path | None,
-    typer.Option(metavar="FILE", help="What each translation starts with: whole words."),
+    typer.Option(metavar="FILE", help="Forced target prefixes, one a line, of whole words."),
 ]
 Alignments = Annotated[
     Path | None,
-    typer.Option(metavar="FILE", help="Write which words go together, as in 0-0 1-2."),
+    typer.Option(metavar="FILE", help="Write word alignments, as in 0-0 1-2."),
 ]
 ReplaceUnk = Annotated[
-    bool, typer.Option("--replace-unk", help="Take unknown words from the source (word models).")
+    bool,
+    typer.Option(
+        "--replace-unk", help="Replace unknown words by their source words (word models)."
+    ),
 ]
 Engine = Annotated[
     EngineName,
-    typer.Option(help="What searches; auto is torch, or CTranslate2 where RUN is exported."),
+    typer.Option(help="Search engine; auto is torch, or CTranslate2 if RUN is exported."),
 ]
 
 
@@ -83,8 +90,8 @@ def translate(
     """Translate text, one sentence a line; line N in is line N out.
 
     Reads standard input and writes standard output unless told otherwise (- means these too).
-    Files of any length are translated in constant memory; an output file appears when it is whole,
-    and until then the translations are in FILE.partial. docs/translating.md shows all of this.
+    Files of any length are translated in constant memory. Translations are in FILE.partial until
+    the output file is complete. docs/translating.md shows all of this.
 
     \b
     Example:

@@ -1,4 +1,4 @@
-"""The options of ``transformer-cli translate`` as one value."""
+"""The options of ``transformer-cli translate`` as one dataclass."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +12,7 @@ from transformer_cli.ranks import Ranks
 
 @dataclass(frozen=True, kw_only=True)
 class TranslateOptions:
-    """What ``translate`` was asked for; '-' is standard input or output."""
+    """Options of ``translate``; '-' is standard input or output."""
 
     run: Path
     input: Path

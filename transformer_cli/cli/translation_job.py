@@ -1,4 +1,4 @@
-"""What ``translate`` does: text goes from a stream through a translator into a stream or file."""
+"""The work of ``translate``: from a stream of lines through a translator into a stream or file."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -18,7 +18,7 @@ from transformer_cli.compression import is_compressed, text_writer
 from transformer_cli.data.corpus import decode_lines
 from transformer_cli.errors import TransformerCliError, UsageError
 from transformer_cli.export.ctranslate2 import write_ctranslate2
-from transformer_cli.extras import imported
+from transformer_cli.extras import import_extra
 from transformer_cli.files import sha256, whole_file
 from transformer_cli.inference import loading, stream
 from transformer_cli.inference.engine import SearchEngine
@@ -31,7 +31,7 @@ from transformer_cli.runs.directory import RunDirectory
 
 
 class Job(NamedTuple):
-    """Text to be translated, and what translates it."""
+    """Text to translate, and its translator."""
 
     asked: TranslateOptions
     translator: TextTranslator[SearchEngine]
@@ -86,7 +86,7 @@ def _load_translator(asked: TranslateOptions, device: torch.device) -> TextTrans
             "or name the run that it was made of"
         )
     else:
-        imported("ctranslate2", "export", "--engine ctranslate2")  # before the work
+        import_extra("ctranslate2", "export", "--engine ctranslate2")  # before the work
         with options.name_option("--engine ctranslate2: "):
             translator = loading.load_ctranslate2_translator(
                 run, checkpoint, device, asked.precision, write_ctranslate2
@@ -168,7 +168,7 @@ def _n_best(asked: TranslateOptions) -> int | None:
 
 
 def _fingerprint(job: Job) -> dict[str, str]:
-    """Return all that decides what is written of a line, each setting by its name."""
+    """Return every setting that decides the output, by name."""
     settings = {**job.translator.settings_fingerprint, "errors": job.asked.errors}
     if (n_best := _n_best(job.asked)) is not None:
         settings["n_best"] = str(n_best)

@@ -32,7 +32,7 @@ def vocab(
     Example:
       transformer-cli vocab configs/toy.yaml
     """
-    from transformer_cli.config.reading import files_of
+    from transformer_cli.config.base_files import list_base_files
     from transformer_cli.config.yaml import load_settings
     from transformer_cli.runs.contents import check_config_files
     from transformer_cli.runs.directory import RunDirectory
@@ -47,7 +47,7 @@ def vocab(
     options.put_back(run.path, config.parent)
     settings, origins = load_settings(config, set_ or [])
     check_unlocked(run)  # before torch is imported, so that a second writer fails at once
-    check_config_files(run.path, files_of(config))
+    check_config_files(run.path, list_base_files(config))
     if overwrite:
         run.check_no_foreign_files()
 

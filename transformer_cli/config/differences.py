@@ -1,11 +1,11 @@
-"""What configurations do not agree on."""
+"""Differences between configurations."""
 
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from transformer_cli.config.schema import Config
-from transformer_cli.config.tree import Keys, dotted
+from transformer_cli.config.setting_tree import Keys, join_keys
 
 
 @dataclass(frozen=True)
@@ -21,17 +21,17 @@ class Difference:
 
 
 def as_yaml(value: object) -> str:
-    """A value as a sentence names it."""
+    """Return a value as it stands in a message."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def differences(old: Config, new: Config) -> list[Difference]:
-    """The settings that differ, each by its dotted key, in the schema's order."""
+    """Return the settings that differ, each by its dotted key, in the schema's order."""
     return [Difference(key, *values) for key, values in differing_settings([old, new]).items()]
 
 
 def differing_settings(configs: Sequence[Config]) -> dict[str, list[object]]:
-    """The settings that are not the same in all configurations.
+    """Return the settings that are not the same in all configurations.
 
     Returns:
         By the dotted key, in the schema's order: the values as YAML has them, one a configuration;
@@ -44,7 +44,7 @@ def _below(keys: Keys, values: list[object]) -> Iterator[tuple[str, list[object]
     sections = [value for value in values if isinstance(value, dict)]
     if not sections:
         if any(value != values[0] for value in values):
-            yield dotted(keys), values
+            yield join_keys(keys), values
         return
     for name in dict.fromkeys(name for section in sections for name in section):
         below = [value.get(name) if isinstance(value, dict) else None for value in values]

@@ -7,20 +7,20 @@ another may leave out what that one says, so what must be there is asked of file
 import json
 from typing import Any
 
-from transformer_cli.config.reading import BASE, BASE_MEANS
+from transformer_cli.config.base_files import BASE, BASE_MEANS
 from transformer_cli.config.schema import Config
 
 Schema = dict[str, Any]
 
 
 def schema_text() -> str:
-    """What ``transformer-cli config schema`` prints."""
+    """Return what ``transformer-cli config schema`` prints."""
     return json.dumps(json_schema(), indent=2, ensure_ascii=False) + "\n"
 
 
 def json_schema() -> Schema:
-    """The JSON Schema of a configuration file."""
-    whole = inlined_schema()
+    """Return the JSON Schema of a configuration file."""
+    whole = inline_schema()
     properties = {BASE: {"type": "string", "minLength": 1, "description": BASE_MEANS}}
     properties |= _shape(whole)["properties"]
     return {
@@ -28,24 +28,24 @@ def json_schema() -> Schema:
         "title": "transformer-cli configuration",
         "description": whole["description"],
         "type": "object",
-        "properties": _titled(properties),
+        "properties": _add_titles(properties),
         "additionalProperties": False,
         "if": {"not": {"required": [BASE]}},
         "then": _demands(whole),
     }
 
 
-def inlined_schema() -> Schema:
-    """Every setting in one tree: a union of kinds is an ``anyOf``, and ``required`` is everywhere.
+def inline_schema() -> Schema:
+    """Return every setting in one tree: unions of kinds as ``anyOf``, ``required`` everywhere.
 
     Paths have the format "path", and there is no ``base``.
     """
     schema = Config.model_json_schema()
-    return _inlined(schema, schema["$defs"])
+    return _inline(schema, schema["$defs"])
 
 
-def _inlined(part: Schema, definitions: dict[str, Schema]) -> Schema:
-    """Pydantic's schema of one type without references and the titles it makes up."""
+def _inline(part: Schema, definitions: dict[str, Schema]) -> Schema:
+    """Return pydantic's schema of one type without references and generated titles."""
     if "$ref" in part:
         part = {**definitions[part["$ref"].rpartition("/")[2]], **part}
     if "anyOf" in part:  # what may be null; no other setting takes more than one type
@@ -55,19 +55,19 @@ def _inlined(part: Schema, definitions: dict[str, Schema]) -> Schema:
     if "description" in made:
         made["description"] = " ".join(made["description"].replace("``", "`").split())
     if "oneOf" in part:
-        made["anyOf"] = [_inlined(kind, definitions) for kind in part["oneOf"]]
+        made["anyOf"] = [_inline(kind, definitions) for kind in part["oneOf"]]
     if "properties" in part:
         made.pop("default", None)  # those of its settings say the same
         names = sorted(part["properties"], key=lambda name: name != "kind")
         made["properties"] = {
-            name: _inlined(part["properties"][name], definitions) for name in names
+            name: _inline(part["properties"][name], definitions) for name in names
         }
     if "prefixItems" in part:
-        made["items"] = [_inlined(item, definitions) for item in part["prefixItems"]]
+        made["items"] = [_inline(item, definitions) for item in part["prefixItems"]]
         made["additionalItems"] = False
     for key in ("items", "additionalProperties"):
         if isinstance(part.get(key), dict):
-            made[key] = _inlined(part[key], definitions)
+            made[key] = _inline(part[key], definitions)
     if kind := made.get("properties", {}).get("kind"):
         kind["description"] = made["description"]
     return made
@@ -84,7 +84,7 @@ def _or_null(part: Schema) -> Schema:
 
 
 def _shape(part: Schema) -> Schema:
-    """What may be there: a schema without ``required``, except in lists, which have no base."""
+    """Return the schema without ``required``, except in lists, which have no base."""
     made = {key: value for key, value in part.items() if key not in ("required", "format")}
     if "properties" in part:
         made["properties"] = {name: _shape(below) for name, below in part["properties"].items()}
@@ -96,7 +96,7 @@ def _shape(part: Schema) -> Schema:
 
 
 def _demands(part: Schema) -> Schema:
-    """What must be there: the other half of ``_shape``."""
+    """Return what is required: the other half of ``_shape``."""
     made: Schema = {}
     if "required" in part:
         made["required"] = part["required"]
@@ -116,8 +116,8 @@ def _demands_of_kind(part: Schema) -> Schema:
     return {**demands, "properties": {"kind": kind, **demands.get("properties", {})}}
 
 
-def _titled(properties: dict[str, Schema], above: str = "") -> dict[str, Schema]:
-    """The same with each setting's dotted key, which editors show where one points at it."""
+def _add_titles(properties: dict[str, Schema], above: str = "") -> dict[str, Schema]:
+    """Add each setting's dotted key as its title, which editors show on hover."""
     return {name: _with_title(part, above + name) for name, part in properties.items()}
 
 
@@ -129,10 +129,10 @@ def _with_title(part: Schema, title: str) -> Schema:
             {
                 **kind,
                 "title": f"{title} of kind {name}",
-                "properties": _titled(kind["properties"], f"{title}."),
+                "properties": _add_titles(kind["properties"], f"{title}."),
             }
             for name, kind in zip(kinds, part["anyOf"], strict=True)
         ]
     if "properties" in part:
-        made["properties"] = _titled(part["properties"], f"{title}.")
+        made["properties"] = _add_titles(part["properties"], f"{title}.")
     return made

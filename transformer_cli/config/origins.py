@@ -1,4 +1,4 @@
-"""Where settings come from and what they replaced: found while reading, kept in a run."""
+"""Origins of settings: where each was written and what it replaced, kept in a run."""
 
 import json
 from dataclasses import asdict, dataclass
@@ -8,7 +8,7 @@ from pathlib import Path
 from pydantic import TypeAdapter, ValidationError
 
 from transformer_cli.config.schema import Config
-from transformer_cli.config.tree import Node, dotted, leaves, node_at, values
+from transformer_cli.config.setting_tree import Node, find_node, iter_leaves, join_keys, values
 
 SET = "--set"
 """The source of what the command line changes."""
@@ -60,16 +60,16 @@ _KEPT = TypeAdapter(_Kept)
 
 
 def origins_of(config: Config, root: Node) -> Origins:
-    """Where each of the settings that are no defaults was written.
+    """Return the origin of each setting that is no default.
 
     Args:
         config: the settings.
         root: what they were made of.
     """
     found = {}
-    for keys, _ in leaves(config.model_dump(mode="json")):
-        if node := node_at(root, keys):
-            found[dotted(keys)] = _origin(node)
+    for keys, _ in iter_leaves(config.model_dump(mode="json")):
+        if node := find_node(root, keys):
+            found[join_keys(keys)] = _origin(node)
     return found
 
 
@@ -90,7 +90,7 @@ def _written(node: Node) -> tuple[str, int]:
 
 
 def dump_origins(origins: Origins, config_text: str) -> str:
-    """The JSON text of ``origins``, which belong to the settings of ``config_text``."""
+    """Return the JSON text of ``origins``, which belong to the settings of ``config_text``."""
     kept = _Kept(sha256(config_text.encode()).hexdigest(), origins)
     text = json.dumps(asdict(kept), ensure_ascii=False, indent=1) + "\n"
     # A file's name need not be text.
@@ -114,8 +114,8 @@ def load_origins(path: Path) -> Origins:
     return kept.origins if kept.config_sha256 == sha256(config_text).hexdigest() else {}
 
 
-def traced(origins: Origins, config: Path, earlier: Origins) -> Origins:
-    """Origins that lead past a run's own config.yaml, to where that has its settings from.
+def trace_origins(origins: Origins, config: Path, earlier: Origins) -> Origins:
+    """Replace origins in a run's own config.yaml by the origins of that file's settings.
 
     Args:
         origins: of settings read from ``config``, perhaps.

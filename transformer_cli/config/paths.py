@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from transformer_cli.config.schema import Config
-from transformer_cli.config.tree import Keys, Node, complaint, node_at
+from transformer_cli.config.setting_tree import Keys, Node, find_node, setting_error
 
 
 def check_paths(config: Config, root: Node) -> None:
@@ -21,13 +21,13 @@ def check_paths(config: Config, root: Node) -> None:
         ConfigError: nothing is at a path, and something is if it starts from that directory.
     """
     for keys, path in _paths(config.model_dump()):
-        node = node_at(root, keys)
+        node = find_node(root, keys)
         if node is None or not node.place.line or not isinstance(node.value, str):
             continue
         beside = Path(node.place.source).parent / node.value
         # Not Path.exists, which raises where a name is too long.
         if not os.path.exists(path) and os.path.exists(beside):  # noqa: PTH110
-            raise complaint(
+            raise setting_error(
                 node.place,
                 keys,
                 f"there is no {path}, as paths start from the directory that the command is run "

@@ -6,9 +6,9 @@
 from collections.abc import Iterator
 from typing import Any
 
+from transformer_cli.config.base_files import BASE, BASE_MEANS
 from transformer_cli.config.differences import as_yaml
-from transformer_cli.config.json_schema import Schema, inlined_schema
-from transformer_cli.config.reading import BASE, BASE_MEANS
+from transformer_cli.config.json_schema import Schema, inline_schema
 from transformer_cli.config.resuming import MAY_CHANGE
 
 _HEAD = """\
@@ -35,8 +35,9 @@ to start from.
 - **Paths** start from the directory that the command is run in, whichever file they stand in; `~`
   is your home directory. `base` alone starts from its file's directory. Where a file is missed
   that lies beside the configuration, the error says so.
-- **Unknown keys** are mistakes, and so is a value of another type. All mistakes of a file are told,
-  a line each. Names that fairseq, JoeyNMT, Marian, Sockeye and transformers use lead to our keys.
+- **Unknown keys** are mistakes, and so is a value of another type. All mistakes of a file are
+  reported, a line each. For a name of fairseq, JoeyNMT, Marian, Sockeye or transformers, the error
+  suggests our key.
 
 ## One file on another
 
@@ -85,15 +86,15 @@ _SETTINGS = """\
 
 
 def reference() -> str:
-    """The whole page, as Markdown."""
-    sections = inlined_schema()["properties"]
+    """Return the whole page, as Markdown."""
+    sections = inline_schema()["properties"]
     table, rest = [f"| `{BASE}` | {_sentence(_cell(BASE_MEANS))} |"], []
     for name, part in sections.items():
         if "properties" in part or "anyOf" in part:
             table.append(f"| [`{name}`](#{name}) | {_cell(part.get('description', _KINDS))} |")
             rest.append(f"\n## {name}\n\n{_section(name, part)}")
         else:
-            table.append(f"| `{name}` | {_described(part)} |")
+            table.append(f"| `{name}` | {_describe(part)} |")
     head = _HEAD + _RESUMING.format(rows=_may_change()) + _SETTINGS
     return head + "".join(f"{row}\n" for row in table) + "".join(rest)
 
@@ -109,7 +110,7 @@ _KINDS = "one of the kinds below"
 
 
 def _section(name: str, part: Schema) -> str:
-    """A section's text and table, and after it the unions of kinds in it."""
+    """Return a section's text and table, followed by its unions of kinds."""
     if "anyOf" in part:
         return "\n".join(_kind(name, kind) for kind in part["anyOf"])
     text = f"{part['description']}\n\n{_table(part)}"
@@ -138,7 +139,7 @@ def _table(part: Schema) -> str:
 
 
 def _rows(part: Schema, above: str = "") -> Iterator[tuple[str, Schema, str]]:
-    """A section's settings: dotted key, schema and default; those of sections in it, too."""
+    """Yield each setting of a section and its subsections: dotted key, schema and default."""
     for name, below in part["properties"].items():
         key = above + name
         if "properties" in below:
@@ -153,12 +154,12 @@ def _rows(part: Schema, above: str = "") -> Iterator[tuple[str, Schema, str]]:
             yield key, below, f"`{as_yaml(below['default'])}`"
 
 
-def _described(part: Schema) -> str:
+def _describe(part: Schema) -> str:
     return f"{_type(part)}; default `{as_yaml(part['default'])}`. {_sentence(part['description'])}"
 
 
 def _type(part: Schema) -> str:
-    """What values a setting takes, in words."""
+    """Return the values that a setting takes, in words."""
     if "anyOf" in part:
         return "a section, see below"
     if "const" in part:
@@ -177,9 +178,9 @@ def _type(part: Schema) -> str:
         case "array" if isinstance(part["items"], list):
             return f"list of {len(part['items'])}: {_type(part['items'][0])} each"
         case "array":
-            return f"list of {_mapping(part['items'])}"
+            return f"list of {_describe_mapping(part['items'])}"
         case "object":
-            return f"{_mapping(part['additionalProperties'])} by name"
+            return f"{_describe_mapping(part['additionalProperties'])} by name"
         case _ if part.get("format") == "path":
             return "path"
         case _ if "pattern" in part:  # the schema has one
@@ -188,7 +189,7 @@ def _type(part: Schema) -> str:
             return str(name)
 
 
-def _mapping(part: Schema) -> str:
+def _describe_mapping(part: Schema) -> str:
     return f"`{{{', '.join(f'{key}: {_type(each)}' for key, each in part['properties'].items())}}}`"
 
 

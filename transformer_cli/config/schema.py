@@ -64,8 +64,8 @@ class Diversified(Section):
 
     more: list[FilePair] = Field(
         [],
-        description="further pairs to train on, after the corpus's own: its translations by other "
-        "models, say (data diversification, Nguyen et al. 2020)",
+        description="further training pairs, such as translations by other models (data "
+        "diversification, Nguyen et al. 2020)",
     )
 
 
@@ -83,13 +83,13 @@ class GermanEnglish(Section):
 
 
 class Multi30kData(GermanEnglish, Diversified):
-    """The Multi30k captions (task 1), fetched and verified when they are not on disk."""
+    """The Multi30k captions (task 1), downloaded and verified if they are not on disk."""
 
     kind: Literal["multi30k"]
 
 
 class ToyData(GermanEnglish, Diversified):
-    """The toy captions under data/toy: made by a grammar, for trying things out in minutes."""
+    """The toy captions under data/toy: made by a grammar, for experiments of minutes."""
 
     kind: Literal["toy"]
 
@@ -114,9 +114,9 @@ class FilesData(Diversified):
     kind: Literal["files"]
     src_lang: Language = Field(description="source language, as in 'de'")
     tgt_lang: Language = Field(description="target language, as in 'en'")
-    train: FilePair = Field(description="pairs to learn from")
-    val: FilePair = Field(description="pairs to validate on while training")
-    test: dict[str, FilePair] = Field({}, description="further splits to evaluate on, by name")
+    train: FilePair = Field(description="training pairs")
+    val: FilePair = Field(description="validation pairs")
+    test: dict[str, FilePair] = Field({}, description="test splits, by name")
 
     @model_validator(mode="after")
     def _split_names_are_free(self) -> Self:
@@ -138,7 +138,7 @@ class TokenizerSection(Section):
 
     @property
     def files(self) -> dict[Literal["src", "tgt", "joint"], Path]:
-        """The files made elsewhere, by side; empty: tokenizers are learned."""
+        """Existing files by side; empty: tokenizers are learned."""
         return {}
 
     @property
@@ -153,7 +153,7 @@ class TokenizerSection(Section):
 
     @property
     def size_note(self) -> str:
-        """What to print beside a vocabulary's size."""
+        """Note to print beside a vocabulary's size."""
         return "made elsewhere" if self.files else self.kind
 
 
@@ -161,26 +161,26 @@ class WordsConfig(TokenizerSection):
     """Words by spaCy's rules, with one vocabulary a side; output is put together by sacremoses."""
 
     kind: Literal["words"]
-    lowercase: bool = Field(False, description="lowercase text on both sides, output too")
+    lowercase: bool = Field(False, description="lowercase both sides, output included")
     min_freq: Count = Field(
-        2, description="a word seen fewer times than this in training text is unknown"
+        2, description="words that are rarer than this in the training text are unknown"
     )
     max_size: Annotated[int, Field(ge=5, lt=2**31)] | None = Field(
-        None, description="most entries of a vocabulary, the four specials included"
+        None, description="maximum vocabulary size, the four special tokens included"
     )
     order: Literal["frequency", "appearance"] = Field(
-        "frequency", description="order of ids: falling frequency, or first appearance"
+        "frequency", description="order of ids: by falling frequency, or by first appearance"
     )
     src_rules: Language | None = Field(
-        None, description="language whose spaCy rules split the source; its own if not given"
+        None, description="language whose spaCy rules tokenize the source; null: src_lang"
     )
     tgt_rules: Language | None = Field(
-        None, description="language whose spaCy rules split the target; its own if not given"
+        None, description="language whose spaCy rules tokenize the target; null: tgt_lang"
     )
 
     @property
     def size_note(self) -> str:
-        """The lowest frequency of a word in the vocabulary."""
+        """Lowest frequency of a word in the vocabulary."""
         return f"min_freq {self.min_freq}"
 
 
@@ -188,23 +188,23 @@ class SentencePieceConfig(TokenizerSection):
     """Subwords by SentencePiece, learned from the training text or taken from files."""
 
     kind: Literal["sentencepiece"]
-    model_type: Literal["bpe", "unigram"] = Field("bpe", description="kind of subwords")
+    model_type: Literal["bpe", "unigram"] = Field("bpe", description="subword algorithm")
     vocab_size: Annotated[int, Field(ge=8, lt=2**31)] = Field(
-        8000, description="entries of a vocabulary, the four specials included"
+        8000, description="vocabulary size, the four special tokens included"
     )
     joint: bool = Field(True, description="one vocabulary for both sides")
-    lowercase: bool = Field(False, description="lowercase text on both sides, output too")
-    byte_fallback: bool = Field(True, description="spell characters never seen as bytes")
+    lowercase: bool = Field(False, description="lowercase both sides, output included")
+    byte_fallback: bool = Field(True, description="encode unseen characters as bytes")
     character_coverage: Annotated[float, Field(gt=0.9, le=1.0)] = Field(
-        1.0, description="share of the training text's characters that get an entry"
+        1.0, description="share of the training text's characters that the vocabulary covers"
     )
     model: FilePath | None = Field(
         None,
-        description="a SentencePiece model made elsewhere, for both sides; null: one is learned, "
-        "as the other keys say",
+        description="an existing SentencePiece model for both sides; null: one is trained, as the "
+        "other keys say",
     )
-    src_model: FilePath | None = Field(None, description="the same for the source side alone")
-    tgt_model: FilePath | None = Field(None, description="the same for the target side alone")
+    src_model: FilePath | None = Field(None, description="the same for the source side only")
+    tgt_model: FilePath | None = Field(None, description="the same for the target side only")
 
     @model_validator(mode="after")
     def _learned_or_from_files(self) -> Self:
@@ -225,7 +225,7 @@ class SentencePieceConfig(TokenizerSection):
 
     @property
     def files(self) -> dict[Literal["src", "tgt", "joint"], Path]:
-        """The models made elsewhere, by side; empty: they are learned."""
+        """Existing models by side; empty: they are learned."""
         return _files(self, "model")
 
     @property
@@ -240,7 +240,7 @@ class SentencePieceConfig(TokenizerSection):
 
     @property
     def size_note(self) -> str:
-        """The type of a model learned here."""
+        """Type of a model learned here."""
         return super().size_note if self.files else self.model_type
 
 
@@ -252,14 +252,12 @@ class WordPieceConfig(TokenizerSection):
 
     kind: Literal["wordpiece"]
     vocab_size: Annotated[int, Field(ge=8, lt=2**31)] = Field(
-        8000, description="most entries of a vocabulary, the four specials included"
+        8000, description="maximum vocabulary size, the four special tokens included"
     )
     joint: bool = Field(True, description="one vocabulary for both sides")
-    min_frequency: Count = Field(
-        2, description="characters and pairs seen fewer times than this get no entry"
-    )
-    lowercase: bool = Field(False, description="lowercase text on both sides, output too")
-    strip_accents: bool = Field(False, description="leave accents out on both sides, output too")
+    min_frequency: Count = Field(2, description="minimum frequency of characters and merges")
+    lowercase: bool = Field(False, description="lowercase both sides, output included")
+    strip_accents: bool = Field(False, description="strip accents on both sides, output included")
 
     @property
     def one_vocabulary(self) -> bool:
@@ -272,10 +270,11 @@ class HuggingFaceConfig(TokenizerSection):
 
     kind: Literal["huggingface"]
     file: FilePath | None = Field(None, description="path of a tokenizer.json for both sides")
-    src_file: FilePath | None = Field(None, description="the same for the source side alone")
-    tgt_file: FilePath | None = Field(None, description="the same for the target side alone")
+    src_file: FilePath | None = Field(None, description="the same for the source side only")
+    tgt_file: FilePath | None = Field(None, description="the same for the target side only")
     lowercase: bool = Field(
-        False, description="lowercase text before the file's own rules, and validate by BLEU so"
+        False,
+        description="lowercase text before the file's own rules; validation uses lowercased BLEU",
     )
 
     @model_validator(mode="after")
@@ -286,12 +285,12 @@ class HuggingFaceConfig(TokenizerSection):
 
     @property
     def files(self) -> dict[Literal["src", "tgt", "joint"], Path]:
-        """The files, by side."""
+        """Files by side."""
         return _files(self, "file")
 
 
 def _files(section: Section, key: str) -> dict[Literal["src", "tgt", "joint"], Path]:
-    """The paths in ``key``, or ``src_`` and ``tgt_`` before it; empty if there are none."""
+    """Return the paths in ``key``, ``src_key`` and ``tgt_key``; empty if there are none."""
     joint, src, tgt = (getattr(section, each) for each in (key, f"src_{key}", f"tgt_{key}"))
     if joint is not None:
         for side, path in (("src", src), ("tgt", tgt)):
@@ -337,16 +336,18 @@ class ModelConfig(Section):
         "pre", description="layer normalisation before each sublayer, or after it as in the paper"
     )
     positions: Literal["sinusoidal", "learned"] = Field(
-        "sinusoidal", description="position encoding; a learned one has a longest input"
+        "sinusoidal", description="position encoding; learned positions limit the input's length"
     )
-    max_positions: Width = Field(512, description="longest input, in tokens, of learned positions")
+    max_positions: Width = Field(
+        512, description="maximum input length, in tokens, of learned positions"
+    )
     activation: Literal["relu", "gelu", "swiglu"] = Field(
         "relu", description="feed-forward activation; swiglu has a third matrix (Shazeer 2020)"
     )
     tying: Literal["none", "output", "all"] = Field(
         "output",
-        description="shared weights: none; target embedding and output; source embedding too, "
-        "which needs a joint vocabulary",
+        description="weight tying: none; target embedding and output layer; source embedding too "
+        "(all), which needs a joint vocabulary",
     )
 
     @model_validator(mode="after")
@@ -369,40 +370,40 @@ class NoamSchedule(Section):
     """factor * d_model^-0.5 * min(step^-0.5, step * warmup^-1.5), the paper's schedule."""
 
     kind: Literal["noam"]
-    factor: PositiveFloat = Field(2.0, description="multiplies the whole schedule")
-    warmup: Count = Field(4000, description="optimizer steps of linear rise")
+    factor: PositiveFloat = Field(2.0, description="scale of the whole schedule")
+    warmup: Count = Field(4000, description="optimizer steps of linear warm-up")
 
 
 class ConstantSchedule(Section):
-    """A linear rise over the warm-up, then ``peak`` for ever."""
+    """A linear rise over the warm-up, then constant at ``peak``."""
 
     kind: Literal["constant"]
-    peak: PositiveFloat = Field(description="highest learning rate")
-    warmup: CountOrZero = Field(0, description="optimizer steps of linear rise")
+    peak: PositiveFloat = Field(description="peak learning rate")
+    warmup: CountOrZero = Field(0, description="optimizer steps of linear warm-up")
 
 
 class InverseSqrtSchedule(Section):
     """A linear rise to ``peak``, then peak * sqrt(warmup / step): Noam by its highest rate."""
 
     kind: Literal["inverse_sqrt"]
-    peak: PositiveFloat = Field(description="highest learning rate")
-    warmup: Count = Field(description="optimizer steps of linear rise")
+    peak: PositiveFloat = Field(description="peak learning rate")
+    warmup: Count = Field(description="optimizer steps of linear warm-up")
 
 
 class LinearSchedule(Section):
     """A linear rise to ``peak``, then a straight line to zero at the last step."""
 
     kind: Literal["linear"]
-    peak: PositiveFloat = Field(description="highest learning rate")
-    warmup: CountOrZero = Field(description="optimizer steps of linear rise")
+    peak: PositiveFloat = Field(description="peak learning rate")
+    warmup: CountOrZero = Field(description="optimizer steps of linear warm-up")
 
 
 class CosineSchedule(Section):
     """A linear rise to ``peak``, then half a cosine to zero at the last step."""
 
     kind: Literal["cosine"]
-    peak: PositiveFloat = Field(description="highest learning rate")
-    warmup: CountOrZero = Field(description="optimizer steps of linear rise")
+    peak: PositiveFloat = Field(description="peak learning rate")
+    warmup: CountOrZero = Field(description="optimizer steps of linear warm-up")
 
 
 ScheduleConfig = Annotated[
@@ -412,54 +413,55 @@ ScheduleConfig = Annotated[
 
 
 class TrainingConfig(Section):
-    """How weights are learned, and how often progress is looked at and kept."""
+    """Optimization, validation and checkpoints."""
 
     epochs: Count = Field(10, description="passes over the training text")
     max_steps: Count | None = Field(
-        None, description="optimizer steps to stop after, if the epochs have not ended by then"
+        None, description="maximum optimizer steps, if the epochs do not end first"
     )
-    batch_tokens: Count = Field(4096, description="tokens a side in a batch, padding included")
+    batch_tokens: Count = Field(
+        4096, description="maximum tokens per side in a batch, padding included"
+    )
     accumulate: Count = Field(
-        1, description="batches summed into one optimizer step, on each process"
+        1, description="batches per optimizer step, on each process (gradient accumulation)"
     )
     max_length: Count = Field(
-        256, description="training pairs with more tokens than this on a side are left out"
+        256, description="maximum tokens per side; longer training pairs are left out"
     )
     label_smoothing: Probability = Field(
         0.1, description="probability spread over the wrong target tokens"
     )
     consistency: Annotated[float, Field(ge=0.0, le=1e6)] = Field(
         0.0,
-        description="weight (alpha) of R-Drop (Liang et al. 2021): each batch goes through the "
-        "model twice, with other units dropped, and the more the two predictions differ, the more "
-        "is added to the loss; 0: once, in half the time",
+        description="weight (alpha) of R-Drop (Liang et al. 2021): two forward passes with "
+        "different dropout, whose divergence is added to the loss; 0: one pass, in half the time",
     )
     src_bpe_dropout: Probability = Field(
         0.0,
-        description="probability that a merge of a source word is left out in training, so that it "
-        "is seen in many cuts (Provilkov et al. 2020); batches then hold more tokens",
+        description="BPE-dropout (Provilkov et al. 2020): probability of skipping a merge in a "
+        "source word in training; batches then hold more tokens",
     )
-    tgt_bpe_dropout: Probability = Field(0.0, description="the same of the target side's words")
+    tgt_bpe_dropout: Probability = Field(0.0, description="BPE-dropout of the target side")
     average_decay: Annotated[float, Field(gt=0.0, lt=1.0)] | None = Field(
         None,
-        description="keep a moving average of the weights (Polyak and Juditsky 1992) with this "
-        "share of it left at each step (at first less: (step + 1) / (step + 10)), and validate and "
-        "save that; null: the weights themselves",
+        description="decay of an exponential moving average of the weights (Polyak and Juditsky "
+        "1992), at first (step + 1) / (step + 10); the average is validated and saved. null: no "
+        "average",
     )
     schedule: ScheduleConfig = Field(
         NoamSchedule(kind="noam"), description="learning rate by optimizer step"
     )
     betas: Annotated[tuple[Probability, Probability], Field(strict=False)] = Field(
-        (0.9, 0.98), description="Adam's decay rates of the two moments"
+        (0.9, 0.98), description="Adam's betas"
     )
     eps: PositiveFloat = Field(1e-9, description="Adam's epsilon")
     clip_norm: PositiveFloat | None = Field(
-        1.0, description="gradients are scaled down to this norm; null leaves them"
+        1.0, description="maximum gradient norm; null: no clipping"
     )
     skip_nonfinite: CountOrZero = Field(
         0,
-        description="most steps of a whole training that may be left out because their loss or "
-        "gradient is not a finite number; one more ends it with an error. 0: the first one does",
+        description="maximum steps that may be skipped in a whole training because the loss or "
+        "gradient is not finite; one more is an error",
     )
     validate_every: Count | None = Field(
         None, description="optimizer steps between validations; null: once an epoch"
@@ -467,28 +469,27 @@ class TrainingConfig(Section):
     save_every: Count | None = Field(
         None, description="optimizer steps between checkpoints; null: at validations only"
     )
-    keep: Count = Field(2, description="newest checkpoints kept, beside the best one")
+    keep: Count = Field(2, description="newest checkpoints to keep, beside the best one")
     patience: Count | None = Field(
         None, description="stop after this many validations without a better BLEU; null: never"
     )
 
 
 class DecodingConfig(Section):
-    """How translations are searched for, unless the command line says otherwise."""
+    """Search, unless the command line overrides it."""
 
-    beam_size: Count = Field(1, description="hypotheses kept; 1 is greedy search")
+    beam_size: Count = Field(1, description="beam size; 1 is greedy search")
     length_penalty: Annotated[float, Field(ge=0.0, le=100.0)] = Field(
         0.6,
-        description="alpha of Wu et al. 2016 (GNMT), equation 14: the higher, the longer the "
-        "translations; 0 compares log-probabilities alone, which prefers short ones; beam search "
-        "only",
+        description="alpha of Wu et al. 2016 (GNMT), equation 14: a higher value prefers longer "
+        "translations, 0 uses log-probabilities alone; beam search only",
     )
     batch_tokens: Count = Field(
         8192,
-        description="source tokens in a batch, padding included, for every hypothesis of the beam",
+        description="maximum source tokens in a batch, padding included, times the beam size",
     )
     max_length_ratio: Annotated[float, Field(gt=0.0, le=1000.0)] = Field(
-        2.0, description="longest output as a multiple of the source's tokens, plus 10"
+        2.0, description="maximum output length as a multiple of the source's tokens, plus 10"
     )
 
 
@@ -496,12 +497,12 @@ class Config(Section):
     """A whole experiment."""
 
     seed: Annotated[int, Field(ge=0, lt=2**31)] = Field(
-        1, description="decides weights, batches, dropout and sampled subwords"
+        1, description="seed of weights, batches, dropout and sampled subwords"
     )
     init: FilePath | None = Field(
         None,
-        description="directory of an earlier run whose tokenizer and best weights this one starts "
-        "with; null: from nothing",
+        description="directory of a run whose tokenizer and best weights this one starts from; "
+        "null: random weights",
     )
     data: DataConfig
     tokenizer: TokenizerConfig

@@ -9,10 +9,18 @@ from typing import Any, get_args
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
+from transformer_cli.config.base_files import BASE
 from transformer_cli.config.foreign import our_key, our_kind
-from transformer_cli.config.reading import BASE
 from transformer_cli.config.schema import Config, Section
-from transformer_cli.config.tree import Keys, Node, complaint, dotted, place_at, shown, values
+from transformer_cli.config.setting_tree import (
+    Keys,
+    Node,
+    describe_value,
+    find_place,
+    join_keys,
+    setting_error,
+    values,
+)
 from transformer_cli.errors import ConfigError
 
 _MOST_KEYS_LISTED = 8
@@ -71,9 +79,9 @@ def validate(root: Node) -> Config:
 
 
 def _all_of(problems: list[_Problem], root: Node) -> ConfigError:
-    problems.sort(key=lambda it: (it.is_missing, place_at(root, it.keys).line))
+    problems.sort(key=lambda it: (it.is_missing, find_place(root, it.keys).line))
     first, *others = (
-        str(complaint(place_at(root, each.keys), each.keys, each.text)) for each in problems
+        str(setting_error(find_place(root, each.keys), each.keys, each.text)) for each in problems
     )
     if len(others) > _MOST_OTHERS:
         others[_MOST_OTHERS:] = [f"and {len(others) - _MOST_OTHERS:,} more mistakes"]
@@ -81,34 +89,34 @@ def _all_of(problems: list[_Problem], root: Node) -> ConfigError:
 
 
 def _problem(error: ErrorDetails) -> _Problem:
-    keys, wanted = _follow(error["loc"])
+    keys, wanted = _resolve_location(error["loc"])
     found = error["input"]
     context = error.get("ctx", {})
     match error["type"]:
         case "extra_forbidden":
             return _Problem(keys, _unknown_key(error["loc"]))
         case "missing":
-            return _Problem(keys, _missing(error["loc"]), is_missing=True)
+            return _Problem(keys, _explain_missing(error["loc"]), is_missing=True)
         case "union_tag_not_found":
             text = f"missing; it is {_either(_kinds(wanted))}"
             return _Problem((*keys, "kind"), text, is_missing=True)
         case "union_tag_invalid":
             kinds, kind = _kinds(wanted), found["kind"]
-            text = f"expected {_either(kinds)}, found {shown(kind)}"
+            text = f"expected {_either(kinds)}, found {describe_value(kind)}"
             text += _did_you_mean(kind, kinds, our_kind(str(kind), kinds))
             return _Problem((*keys, "kind"), text)
         case "value_error":
             return _validators_problem(keys, str(context["error"]))
         case name if name in _EXPECTED:
             return _Problem(
-                keys, f"expected {_EXPECTED[name].format(**context)}, found {shown(found)}"
+                keys, f"expected {_EXPECTED[name].format(**context)}, found {describe_value(found)}"
             )
         case _:
-            return _Problem(keys, f"{error['msg']}, found {shown(found)}")
+            return _Problem(keys, f"{error['msg']}, found {describe_value(found)}")
 
 
 def _unknown_key(loc: Keys) -> str:
-    _, section = _follow(loc[:-1])
+    _, section = _resolve_location(loc[:-1])
     allowed = [*section.model_fields]
     if section is Config:
         allowed.insert(0, BASE)
@@ -127,20 +135,20 @@ _SLIP = 0.8
 
 
 def _known_elsewhere(loc: Keys, allowed: Collection[str]) -> str | None:
-    """Our key for what other programs call as the last of ``loc``: its name, or its whole path."""
+    """Return our key for another program's name, the last of ``loc``: its name or whole path."""
     if loc[-1] == "type" and "kind" in allowed:
         return "kind"
     key = our_key(str(loc[-1]))
-    section, _ = _follow(loc[:-1])
+    section, _ = _resolve_location(loc[:-1])
     above, _, name = (key or "").rpartition(".")
-    if above == dotted(section):
+    if above == join_keys(section):
         return name if name in allowed else None
     # A slip of the pen is likelier than a setting of another section.
     return None if get_close_matches(str(loc[-1]), allowed, cutoff=_SLIP) else key
 
 
-def _missing(loc: Keys) -> str:
-    _, section = _follow(loc[:-1])
+def _explain_missing(loc: Keys) -> str:
+    _, section = _resolve_location(loc[:-1])
     if not _is_section(section):  # an item of a list
         return "missing"
     field = section.model_fields[loc[-1]]
@@ -150,14 +158,14 @@ def _missing(loc: Keys) -> str:
 
 
 def _validators_problem(section: Keys, message: str) -> _Problem:
-    """A problem raised by one of the schema's own validators, as 'key: what is wrong'."""
+    """Return the problem in a message 'key: problem' of one of the schema's own validators."""
     match = _VALIDATORS_MESSAGE.fullmatch(message)
     assert match, f"the schema's validators begin their messages with a key: {message}"
     return _Problem((*section, *match[1].split(".")), match[2])
 
 
 def _did_you_mean(found: object, allowed: Collection[str], known: str | None) -> str:
-    """A question to end a message with.
+    """Return a question to end a message with.
 
     Args:
         found: what there is.
@@ -176,8 +184,8 @@ def _either(choices: Collection[str]) -> str:
 # --- the schema's types --------------------------------------------------------------------------
 
 
-def _follow(loc: Keys) -> tuple[Keys, Any]:
-    """The path of settings that pydantic's ``loc`` means, and the schema's type there.
+def _resolve_location(loc: Keys) -> tuple[Keys, Any]:
+    """Return the path of settings that pydantic's ``loc`` means, and the schema's type there.
 
     The two paths differ below a union of sections: pydantic names the chosen kind as well.
     """
@@ -194,7 +202,7 @@ def _follow(loc: Keys) -> tuple[Keys, Any]:
 
 
 def _below(wanted: Any, key: str | int) -> Any:
-    """The type of a section's field (None if unknown), a mapping's values or a list's items."""
+    """Return the type of a section's field (or None), a mapping's values or a list's items."""
     if _is_section(wanted):
         field = wanted.model_fields.get(key)
         return field.annotation if field else None
@@ -202,7 +210,7 @@ def _below(wanted: Any, key: str | int) -> Any:
 
 
 def _kinds(wanted: Any) -> dict[str, type[Section]]:
-    """The sections of a union by their kind; empty for other types."""
+    """Return the sections of a union by their kind; empty for other types."""
     members = get_args(wanted)
     if not members or not all(
         _is_section(member) and "kind" in member.model_fields for member in members

@@ -8,19 +8,19 @@ from typing import Any
 
 import yaml
 
-from transformer_cli.config.merging import instead
+from transformer_cli.config.base_files import BASE, read_settings
+from transformer_cli.config.merge import replace_node
 from transformer_cli.config.origins import SET, Origins, origins_of
-from transformer_cli.config.parsing import parse, plain_value
 from transformer_cli.config.paths import check_paths
-from transformer_cli.config.reading import BASE, read_settings
 from transformer_cli.config.schema import Config
-from transformer_cli.config.tree import Keys, Node, Place, complaint, shown
+from transformer_cli.config.setting_tree import Keys, Node, Place, describe_value, setting_error
 from transformer_cli.config.validation import validate
+from transformer_cli.config.yaml_parser import parse, parse_scalar
 from transformer_cli.errors import ConfigError
 
 
 def load_config(path: Path, overrides: Sequence[str] = ()) -> Config:
-    """The settings of a YAML file; see ``load_settings``."""
+    """Return the settings of a YAML file; see ``load_settings``."""
     return load_settings(path, overrides)[0]
 
 
@@ -52,9 +52,9 @@ def _apply(override: str, root: Node) -> None:
     dotted_key, equals, text = override.partition("=")
     keys = tuple(dotted_key.split("."))
     if not equals or not all(keys):
-        raise complaint(place, (), "expected KEY=VALUE, as in training.epochs=20")
+        raise setting_error(place, (), "expected KEY=VALUE, as in training.epochs=20")
     if keys == (BASE,):
-        raise complaint(
+        raise setting_error(
             place, keys, "only a file has one; write one with this base and the changes"
         )
     *above, last = keys
@@ -62,17 +62,19 @@ def _apply(override: str, root: Node) -> None:
     for depth, key in enumerate(above):
         entries = _entries(entries.setdefault(key, Node({}, place)), keys[: depth + 1], place)
     new = Node(parse(text, lambda line: place, keys).value, place)
-    entries[last] = instead(entries[last], new) if last in entries else new
+    entries[last] = replace_node(entries[last], new) if last in entries else new
 
 
 def _entries(section: Node, keys: Keys, place: Place) -> dict[str, Node]:
     if not isinstance(section.value, dict):
-        raise complaint(place, keys, f"is {shown(section.value)} and has no keys to set")
+        raise setting_error(
+            place, keys, f"is {describe_value(section.value)} and has no keys to set"
+        )
     return section.value
 
 
 def dump_config(config: Config) -> str:
-    """The YAML text of a configuration with every key, defaults too, in the schema's order.
+    """Return the YAML text of a configuration with every key, in the schema's order.
 
     Returns:
         what ``load_config`` reads back as an equal Config.
@@ -82,7 +84,7 @@ def dump_config(config: Config) -> str:
 
 
 def is_resolved(path: Path) -> bool:
-    """Whether a file is what ``dump_config`` writes, or wrote when there were fewer keys."""
+    """Return whether a file is what ``dump_config`` writes, or wrote when there were fewer keys."""
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
         written = dump_config(load_config(path)).splitlines()
@@ -107,7 +109,7 @@ class _Dumper(yaml.SafeDumper):
 
     def resolve(self, kind: Any, value: Any, implicit: Any) -> Any:
         if kind is yaml.ScalarNode and implicit == (True, False):  # a scalar without quotes
-            return _TAGS[type(plain_value(value))]
+            return _TAGS[type(parse_scalar(value))]
         return super().resolve(kind, value, implicit)  # type: ignore[no-untyped-call]
 
 

@@ -28,17 +28,17 @@ class ParallelText:
         return len(self.src)
 
     def pairs(self) -> Iterator[tuple[str, str]]:
-        """Each pair of lines, in order."""
+        """Yield each pair of lines, in order."""
         return zip(self.src, self.tgt, strict=True)
 
-    def source_sum(self) -> str:
-        """A SHA-256 over both sides, in hexadecimal."""
-        return _sum_of_sides(
+    def source_sha256(self) -> str:
+        """Return a SHA-256 of both sides, in hexadecimal."""
+        return _hash_sides(
             *((f"{line}\n".encode() for line in side) for side in (self.src, self.tgt))
         )
 
     def stamp(self) -> str | None:
-        """None: text in memory can be told by its lines alone."""
+        """Return None: text in memory is identified by its lines alone."""
         return None
 
 
@@ -50,7 +50,7 @@ class ParallelFiles:
     tgt: Path
 
     def pairs(self) -> Iterator[tuple[str, str]]:
-        """Each pair of lines, in order; at most a line a side is held.
+        """Yield each pair of lines, in order; at most one line per side is held.
 
         Raises:
             CorpusError: a side cannot be read, or at the end: the line counts differ, or there are
@@ -61,26 +61,26 @@ class ParallelFiles:
         for src in src_lines:
             tgt = next(tgt_lines, None)
             if tgt is None:
-                raise self._misaligned(count + 1 + sum(1 for _ in src_lines), count)
+                raise self._alignment_error(count + 1 + sum(1 for _ in src_lines), count)
             count += 1
             yield src, tgt
         if rest := sum(1 for _ in tgt_lines):
-            raise self._misaligned(count, count + rest)
+            raise self._alignment_error(count, count + rest)
         if not count:
             raise CorpusError(
                 f"{self.src} and {self.tgt} are empty; give files with at least one line"
             )
 
-    def source_sum(self) -> str:
-        """A SHA-256 over the unpacked bytes of both sides, in hexadecimal.
+    def source_sha256(self) -> str:
+        """Return a SHA-256 of both sides' decompressed bytes, in hexadecimal.
 
         Raises:
             CorpusError: a side cannot be read, or cannot be read more than once.
         """
-        return _sum_of_sides(*(_chunks(path) for path in (self.src, self.tgt)))
+        return _hash_sides(*(_chunks(path) for path in (self.src, self.tgt)))
 
     def stamp(self) -> str | None:
-        """Sizes, times of change and inodes of both files.
+        """Return sizes, modification times and inodes of both files.
 
         None: a file is not there, or was changed so recently that another change might leave its
         times as they are.
@@ -99,11 +99,11 @@ class ParallelFiles:
         return ", ".join(found)
 
     def read(self) -> ParallelText:
-        """All pairs, held in memory; raises what ``pairs`` does."""
+        """Read all pairs into memory; raise what ``pairs`` does."""
         pairs = list(self.pairs())
         return ParallelText([src for src, _ in pairs], [tgt for _, tgt in pairs])
 
-    def _misaligned(self, src_lines: int, tgt_lines: int) -> CorpusError:
+    def _alignment_error(self, src_lines: int, tgt_lines: int) -> CorpusError:
         return CorpusError(
             f"{self.src} has {src_lines} lines but {self.tgt} has {tgt_lines}; "
             "line n of one must translate line n of the other, so make their numbers equal"
@@ -124,7 +124,7 @@ def read_parallel(src: Path, tgt: Path) -> ParallelText:
 
 
 def stream_lines(path: Path) -> Iterator[str]:
-    """The lines of a UTF-8 file one by one, as ``decode_lines`` cuts them; it may be compressed.
+    """Yield the lines of a UTF-8 file, as ``decode_lines`` cuts them; it may be compressed.
 
     Raises:
         CorpusError: the file is missing, a directory, damaged or not UTF-8.
@@ -133,8 +133,8 @@ def stream_lines(path: Path) -> Iterator[str]:
         yield from decode_lines(file, str(path))
 
 
-def _sum_of_sides(*sides: Iterable[bytes]) -> str:
-    """The sum of both sides' sums, so that no byte can change sides unnoticed."""
+def _hash_sides(*sides: Iterable[bytes]) -> str:
+    """Return the SHA-256 of both sides' SHA-256, so that no byte can change sides unnoticed."""
     both = hashlib.sha256()
     for chunks in sides:
         side = hashlib.sha256()

@@ -72,13 +72,13 @@ def fetch(
 def find(
     split: str, src_lang: str, tgt_lang: str, earlier: Path | None = None
 ) -> tuple[Path, Path] | None:
-    """What ``fetch`` finds on disk; None: it would have to download a side."""
+    """Return what ``fetch`` finds on disk; None if it would have to download a side."""
     src, tgt = (_find_on_disk(f"{split}.{lang}.gz", earlier) for lang in (src_lang, tgt_lang))
     return None if src is None or tgt is None else (src, tgt)
 
 
 def _directories(earlier: Path | None) -> dict[Path, str]:
-    """Where to look, and what is said of each place."""
+    """Return the directories to search, each with its description for messages."""
     places = {DIRECTORY: f"{DIRECTORY}"}
     if from_user := os.environ.get("MULTI30K_DIR"):
         is_there = "" if Path(from_user).is_dir() else ", which is no directory"
@@ -132,7 +132,7 @@ def _download(split: str, lang: str, earlier: Path | None) -> Path:
 
 
 def _reason(error: OSError) -> str:
-    """What went wrong, in few words: requests' own messages repeat the whole address."""
+    """Return a short reason: requests' own messages repeat the whole address."""
     import requests  # pooch's own, whose errors are OSErrors
 
     if isinstance(error, requests.HTTPError) and error.response is not None:

@@ -1,4 +1,4 @@
-"""Where a configuration's parallel text comes from."""
+"""The parallel text that a configuration names."""
 
 import difflib
 from pathlib import Path
@@ -7,7 +7,7 @@ from transformer_cli.config.schema import CopyData, DataConfig, FilesData, Multi
 from transformer_cli.data import multi30k
 from transformer_cli.data.copy_task import copy_lines
 from transformer_cli.data.corpus import ParallelFiles, ParallelText, read_parallel
-from transformer_cli.data.streamed import Joined, PairSource
+from transformer_cli.data.streamed import ConcatenatedSources, PairSource
 from transformer_cli.errors import CorpusError
 
 # The toy corpus is part of the project's checkout and of no installed package.
@@ -15,7 +15,7 @@ _TOY_DIRECTORIES = (Path("data/toy"), Path(__file__).parents[2] / "data" / "toy"
 
 
 def split_names(data: DataConfig) -> list[str]:
-    """The splits that can be loaded: ``train``, ``val``, then those to evaluate on."""
+    """Return the splits that can be loaded: ``train``, ``val``, then the test splits."""
     match data:
         case Multi30kData():
             return list(multi30k.SPLITS)
@@ -26,7 +26,7 @@ def split_names(data: DataConfig) -> list[str]:
 
 
 def default_split(data: DataConfig) -> str:
-    """The split to evaluate on where none is asked for: the first test split."""
+    """Return the split to evaluate on by default: the first test split."""
     # Where there is none, what was validated on has to do.
     names = split_names(data)
     return names[2] if len(names) > 2 else "val"
@@ -79,19 +79,19 @@ def open_split(
 
 
 def open_training_text(data: DataConfig, earlier: Path | None = None) -> PairSource:
-    """The split ``train`` with all that ``data.more`` adds to it, to be read as a stream.
+    """Return the split ``train`` and all that ``data.more`` adds, to be read as a stream.
 
     Raises:
         CorpusError: as ``open_split``.
     """
     train, *more = open_training_parts(data, earlier).values()
-    return Joined((train, *more)) if more else train
+    return ConcatenatedSources((train, *more)) if more else train
 
 
 def open_training_parts(
     data: DataConfig, earlier: Path | None = None
 ) -> dict[str, ParallelFiles | ParallelText]:
-    """The split ``train`` and each of ``data.more``, by name.
+    """Return the split ``train`` and each of ``data.more``, by name.
 
     Raises:
         CorpusError: as ``open_split``.
@@ -104,7 +104,7 @@ def open_training_parts(
 
 
 def is_on_disk(data: DataConfig, split: str, earlier: Path | None = None) -> bool:
-    """Whether ``open_split`` would download nothing.
+    """Return whether ``open_split`` would download nothing.
 
     Raises:
         CorpusError: a file that is there is not the published one.

@@ -82,7 +82,7 @@ class EncodedStore:
             page_pairs=metadata.page_pairs,
             src_tokens=metadata.src_tokens,
             tgt_tokens=metadata.tgt_tokens,
-            text_sha256=metadata.survey.text_sum,
+            text_sha256=metadata.survey.text_sha256,
             tokenizer=metadata.tokenizer,
         )
 

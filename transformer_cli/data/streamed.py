@@ -1,65 +1,67 @@
-"""Training text as a stream: never held, read from its files as often as it takes."""
+"""Training text as a stream: read from its files again for each pass."""
 
 import hashlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Annotated, Protocol
+
+from pydantic import Field
 
 from transformer_cli.errors import CorpusError
 
 
 class PairSource(Protocol):
-    """Parallel text that can be gone through several times."""
+    """Parallel text that can be read several times."""
 
     def pairs(self) -> Iterator[tuple[str, str]]:
-        """Each pair of lines, in order, blank ones included."""
+        """Yield each pair of lines, in order, blank ones included."""
 
-    def source_sum(self) -> str:
-        """A SHA-256 that is another one whenever any pair is, in hexadecimal."""
+    def source_sha256(self) -> str:
+        """Return a SHA-256 of all pairs, in hexadecimal."""
 
     def stamp(self) -> str | None:
-        """What is another one whenever any pair may be, and can be had without reading any.
+        """Return a value that changes with the files, without reading them.
 
-        None: there is no such thing, or not yet.
+        None: there is none, or not yet.
         """
 
 
 @dataclass(frozen=True)
-class Joined:
-    """The pairs of several sources, one after another."""
+class ConcatenatedSources:
+    """Pairs of several sources, concatenated."""
 
     sources: tuple[PairSource, ...]
 
     def pairs(self) -> Iterator[tuple[str, str]]:
-        """Each pair of lines, in order, blank ones included."""
+        """Yield each pair of lines, in order, blank ones included."""
         for source in self.sources:
             yield from source.pairs()
 
-    def source_sum(self) -> str:
-        """A SHA-256 of the sources' sums."""
-        sums = "".join(source.source_sum() for source in self.sources)
+    def source_sha256(self) -> str:
+        """Return a SHA-256 of the sources' own."""
+        sums = "".join(source.source_sha256() for source in self.sources)
         return hashlib.sha256(sums.encode()).hexdigest()
 
     def stamp(self) -> str | None:
-        """All sources' stamps, if each has one."""
+        """Return all sources' stamps, if each has one."""
         stamps = [source.stamp() for source in self.sources]
         return None if None in stamps else "; ".join(map(str, stamps))
 
 
 @dataclass(frozen=True)
 class Survey:
-    """What is found out by going through a whole text."""
+    """Results of a pass over a whole text."""
 
-    source_sum: str
+    source_sha256: Annotated[str, Field(alias="source_sum")]
     """The source's, then."""
-    text_sum: str
+    text_sha256: Annotated[str, Field(alias="text_sum")]
     """SHA-256 of the pairs with text on both sides: all sources' lines, then all targets'."""
     pairs: int
     """Pairs with text on both sides."""
     blank: int
     """Pairs of which a side is nothing but whitespace."""
     stamp: str | None = None
-    """The source's, if it was known before the source's sum was taken."""
+    """The source's, if it was known before the source was hashed."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +77,7 @@ class StreamedText:
 
         Args:
             source: the text, blank pairs included.
-            known: what an earlier session found out about its text, which may be another one.
+            known: an earlier session's survey, perhaps of other text.
 
         Raises:
             CorpusError: a side cannot be read or is not UTF-8, or the sides are not of one length.
@@ -83,16 +85,16 @@ class StreamedText:
         stamp = source.stamp()
         if known is not None and stamp is not None and known.stamp == stamp:
             return cls(source, known)
-        source_sum = source.source_sum()
-        if known is not None and known.source_sum == source_sum:
+        source_sha256 = source.source_sha256()
+        if known is not None and known.source_sha256 == source_sha256:
             return cls(source, replace(known, stamp=stamp))
-        return cls(source, replace(_look_through(source, source_sum), stamp=stamp))
+        return cls(source, replace(_survey_text(source, source_sha256), stamp=stamp))
 
     def __len__(self) -> int:
         return self.survey.pairs
 
     def pairs(self) -> Iterator[tuple[str, str]]:
-        """The pairs, in order.
+        """Yield the pairs, in order.
 
         Raises:
             CorpusError: there are more or fewer of them than there were.
@@ -110,12 +112,12 @@ class StreamedText:
 
     @property
     def src(self) -> "StreamedLines":
-        """The source side."""
+        """Source side."""
         return StreamedLines(lambda: (src for src, _ in self.pairs()), len(self))
 
     @property
     def tgt(self) -> "StreamedLines":
-        """The target side."""
+        """Target side."""
         return StreamedLines(lambda: (tgt for _, tgt in self.pairs()), len(self))
 
     def check_unchanged(self) -> None:
@@ -124,7 +126,7 @@ class StreamedText:
         Raises:
             CorpusError: it is not.
         """
-        if self.source.source_sum() != self.survey.source_sum:
+        if self.source.source_sha256() != self.survey.source_sha256:
             raise CorpusError(
                 "split 'train': its files have changed while they were read; start again when "
                 "nobody writes to them"
@@ -133,7 +135,7 @@ class StreamedText:
 
 @dataclass(frozen=True)
 class StreamedLines:
-    """Lines that are read anew each time that they are gone through.
+    """Lines that are read from the start by each iteration.
 
     Attributes:
         read: starts from the first line.
@@ -150,7 +152,7 @@ class StreamedLines:
         return self.count
 
 
-def _look_through(source: PairSource, source_sum: str) -> Survey:
+def _survey_text(source: PairSource, source_sha256: str) -> Survey:
     digest = hashlib.sha256()
     kept = total = 0
     for src, tgt in source.pairs():
@@ -161,7 +163,7 @@ def _look_through(source: PairSource, source_sum: str) -> Survey:
     for src, tgt in source.pairs():
         if _has_text(src, tgt):
             digest.update(tgt.encode() + b"\n")
-    return Survey(source_sum, digest.hexdigest(), kept, total - kept)
+    return Survey(source_sha256, digest.hexdigest(), kept, total - kept)
 
 
 def _has_text(src: str, tgt: str) -> bool:

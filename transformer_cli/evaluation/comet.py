@@ -32,22 +32,21 @@ def open_comet(device: torch.device) -> CometScore:
             comet = import_module("comet")
         except ModuleNotFoundError as error:
             raise MissingExtraError(
-                f"evaluate: --comet needs the package unbabel-comet, and {error.name} is not "
-                "installed; pip install unbabel-comet 'setuptools<81', or leave out --comet"
+                f"needs the package unbabel-comet, and {error.name} is not installed; "
+                "pip install unbabel-comet 'setuptools<81'"
             ) from error
         except Exception as error:  # made for other versions of what it imports, say
             reason = " ".join(str(error).split()) or type(error).__name__
             raise CometError(
-                f"evaluate: --comet: the package unbabel-comet cannot be imported ({reason}); "
-                "install it anew, or leave out --comet"
+                f"the package unbabel-comet cannot be imported ({reason}); reinstall it"
             ) from error
         try:
             model = comet.load_from_checkpoint(comet.download_model(MODEL))
         except Exception as error:  # of many kinds, as several packages have a hand in it
             reason = " ".join(str(error).split()) or type(error).__name__
             raise CometError(
-                f"evaluate: --comet: {MODEL} could not be loaded ({reason}); it is fetched from "
-                "the network once, so check that, or leave out --comet"
+                f"{MODEL} could not be loaded ({reason}); it is downloaded once, so check the "
+                "network"
             ) from error
 
     def score(src: Sequence[str], hypotheses: Sequence[str], references: Sequence[str]) -> float:

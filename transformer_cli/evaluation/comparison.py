@@ -12,7 +12,7 @@ from transformer_cli.config.schema import Config
 from transformer_cli.data.corpus import ParallelText
 from transformer_cli.data.sources import default_split, load_split
 from transformer_cli.errors import CorpusError, UsageError
-from transformer_cli.evaluation.evaluation import Scores, score
+from transformer_cli.evaluation.scoring import Scores, score
 from transformer_cli.evaluation.significance import PairedBootstrap, paired_bootstrap
 from transformer_cli.inference.engine import ignore
 from transformer_cli.inference.lines import LongLine
@@ -27,12 +27,12 @@ from transformer_cli.text.tokenizer import fingerprint
 
 
 @dataclass(frozen=True)
-class Contender:
+class ComparedRun:
     """A run to compare, and the checkpoint that stands for it."""
 
     name: str
     """As much of the path's end as no other run's path ends in."""
-    run: RunDirectory
+    directory: RunDirectory
     config: Config
     """The run's settings, with the search that it is compared by."""
     checkpoint: Path
@@ -48,18 +48,18 @@ class Contender:
 
 @dataclass(frozen=True)
 class Comparison:
-    """What there is to say about contenders, in their order."""
+    """What there is to say about the compared runs, in their order."""
 
     scores: list[Scores]
     bleu: PairedBootstrap
     bleu_lc: PairedBootstrap
     settings: dict[str, list[object]]
-    """Those that differ, by dotted key, one value a contender; see ``differing_settings``."""
+    """Those that differ, by dotted key, one value a run; see ``differing_settings``."""
 
 
-def open_contenders(
+def open_runs(
     paths: Sequence[Path], checkpoint: str, beam_size: int | None = None
-) -> list[Contender]:
+) -> list[ComparedRun]:
     """Look at each run, before any long work.
 
     Args:
@@ -68,7 +68,7 @@ def open_contenders(
         beam_size: how to search; None: each as its settings say.
 
     Raises:
-        UsageError: a run is named twice, or the checkpoint is none that each run has.
+        UsageError: a run is named twice.
         RunError, ConfigError, TokenizerError, CheckpointError: something is missing or damaged.
     """
     _check_distinct(paths)
@@ -78,13 +78,13 @@ def open_contenders(
     ]
 
 
-def common_text(
-    contenders: Sequence[Contender], split: str | None = None
+def load_common_text(
+    runs: Sequence[ComparedRun], split: str | None = None
 ) -> tuple[str, ParallelText]:
     """Return the split to compare on, which is the same text in all runs.
 
     Args:
-        contenders: at least one.
+        runs: at least one.
         split: its name; None: the first run's first test split.
 
     Returns:
@@ -94,30 +94,30 @@ def common_text(
         CorpusError: a run has no such split, or its text is missing or damaged.
         UsageError: the split is not the same text, or not of the same languages, in two runs.
     """
-    first, *others = contenders
+    first, *others = runs
     name = split or default_split(first.config.data)
     text = _load_text(first, name)
     for other in others:
         if difference := _difference(first, text, other, _load_text(other, name)):
             raise UsageError(
-                f"{first.run.path} and {other.run.path}: split '{name}' is not the same in both "
-                f"({difference}); scores compare on the same text only"
+                f"{first.directory.path} and {other.directory.path}: split '{name}' is not the "
+                f"same in both ({difference}); scores compare on the same text only"
             )
     return name, text
 
 
 def translate(
-    contender: Contender,
+    run: ComparedRun,
     src: Sequence[str],
     device: torch.device,
     precision: torch.dtype,
     progress: Callable[[int], object] = ignore,
     on_long_line: Callable[[LongLine], object] = ignore,
 ) -> list[str]:
-    """Return a contender's translations, one a line.
+    """Return a run's translations, one a line.
 
     Args:
-        contender: loaded here, and forgotten afterwards.
+        run: loaded here, and forgotten afterwards.
         src: lines of source text.
         device: where to compute.
         precision: type of the matrix products.
@@ -128,28 +128,28 @@ def translate(
         TokenizerError, CheckpointError: something is missing or damaged.
     """
     translator = load_torch_translator(
-        contender.run, str(contender.checkpoint), device, precision
-    ).with_search(contender.config.decoding.beam_size)
+        run.directory, str(run.checkpoint), device, precision
+    ).with_search(run.config.decoding.beam_size)
     return translator.translate(src, progress=progress, on_long_line=on_long_line)
 
 
 def compare(
-    contenders: Sequence[Contender],
+    runs: Sequence[ComparedRun],
     translations: Sequence[Sequence[str]],
     references: Sequence[str],
 ) -> Comparison:
-    """Score each contender, and test its difference from the first one.
+    """Score each run, and test its difference from the first one.
 
     Args:
-        contenders: at least one.
-        translations: each contender's, one a sentence.
+        runs: at least one.
+        translations: each run's, one a sentence.
         references: as many raw reference lines.
     """
     return Comparison(
         scores=[score(hypotheses, references) for hypotheses in translations],
         bleu=paired_bootstrap(translations, references, lowercase=False),
         bleu_lc=paired_bootstrap(translations, references, lowercase=True),
-        settings=differing_settings([contender.config for contender in contenders]),
+        settings=differing_settings([run.config for run in runs]),
     )
 
 
@@ -174,35 +174,31 @@ def _check_distinct(paths: Sequence[Path]) -> None:
     seen: set[Path] = set()
     for path in paths:
         if path.resolve() in seen:
-            raise UsageError(f"compare: {path} is named twice; name each run once")
+            raise UsageError(f"{path} is named twice; name each run once")
         seen.add(path.resolve())
 
 
-def _open(name: str, run: RunDirectory, which: str, beam_size: int | None) -> Contender:
+def _open(name: str, run: RunDirectory, which: str, beam_size: int | None) -> ComparedRun:
     run.check_not_hub_model()
     config = run.load_config()
     if beam_size is not None:
         decoding = config.decoding.model_copy(update={"beam_size": beam_size})
         config = config.model_copy(update={"decoding": decoding})
-    if which not in ("best", "last", "average"):
-        raise UsageError(
-            f"--checkpoint {which}: each run has its own checkpoints; name best, last or average"
-        )
     path = find_checkpoint(run.checkpoints, which)
     tokenizer = fingerprint(run.tokenizer)
     step = Checkpoint.open(path, tokenizer).load_state()["step"]
     last = Checkpoint.open(find_checkpoint(run.checkpoints, "last"), tokenizer).load_state()
     trained_with = environment_of_training(read_records(run.metrics), step)
-    return Contender(name, run, config, path, step, last["step"], last["seconds"], trained_with)
+    return ComparedRun(name, run, config, path, step, last["step"], last["seconds"], trained_with)
 
 
-def _load_text(contender: Contender, split: str) -> ParallelText:
-    with _name_run(contender):
-        return load_split(contender.config.data, split, corpus_directory(contender.run))
+def _load_text(run: ComparedRun, split: str) -> ParallelText:
+    with _name_run(run):
+        return load_split(run.config.data, split, corpus_directory(run.directory))
 
 
 def _difference(
-    first: Contender, text: ParallelText, other: Contender, other_text: ParallelText
+    first: ComparedRun, text: ParallelText, other: ComparedRun, other_text: ParallelText
 ) -> str | None:
     """Return what differs between two runs' texts, if anything does."""
     languages = [
@@ -221,9 +217,9 @@ def _difference(
 
 
 @contextmanager
-def _name_run(contender: Contender) -> Iterator[None]:
+def _name_run(run: ComparedRun) -> Iterator[None]:
     """Put the run before errors that name a split or a line, which the other runs have too."""
     try:
         yield
     except CorpusError as error:
-        raise CorpusError(f"{contender.run.path}: {error}") from error
+        raise CorpusError(f"{run.directory.path}: {error}") from error

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from transformer_cli.config.schema import Config
 from transformer_cli.data.corpus import ParallelText
-from transformer_cli.evaluation import evaluation
+from transformer_cli.evaluation import scoring
 from transformer_cli.inference.torch_engine import TorchEngine
 from transformer_cli.inference.translator import TextTranslator
 from transformer_cli.training.preparation import PreparedData
@@ -27,10 +27,10 @@ class Validator:
         """Evaluate the model; return None if asked to stop."""
         self.trainer.eval_model.eval()
         try:
-            measured = evaluation.evaluate(
+            measured = scoring.evaluate(
                 self.translator, self.pairs, ranks=self.trainer.ranks, should_stop=should_stop
             )
-        except evaluation.EvaluationStoppedError:
+        except scoring.EvaluationStoppedError:
             return None
         scores = measured.scores
         return Validation(measured.loss, scores.bleu, scores.bleu_lc)
@@ -44,7 +44,7 @@ def build_validator(config: Config, data: PreparedData, trainer: Trainer) -> Val
     """
     engine = TorchEngine(trainer.eval_model, trainer.precision)
     translator = TextTranslator(engine, data.tokenizers, config, config.decoding)
-    num_unscored = len(data.val) - len(evaluation.find_measurable_pairs(translator, data.val))
+    num_unscored = len(data.val) - len(scoring.find_measurable_pairs(translator, data.val))
     translator = translator.with_search(beam_size=1)
     translator.check_lengths(data.val.src.lengths, "validation source sentence")
     translator.check_lengths(data.val.tgt.lengths, "validation target sentence")

@@ -1,4 +1,4 @@
-"""The model card: what a person, and the Hugging Face Hub, reads about a shared model."""
+"""The model card of a shared model, for readers and for the Hugging Face Hub."""
 
 import json
 from collections.abc import Sequence
@@ -12,35 +12,7 @@ from transformer_cli.config.differences import differences
 from transformer_cli.config.schema import Config, CopyData, FilesData, Multi30kData
 from transformer_cli.version import __version__
 
-
-@dataclass(frozen=True)
-class Score:
-    """What a validation measured."""
-
-    step: int
-    bleu: float
-    bleu_lc: float
-
-
-def model_card(
-    name: str, config: Config, parameters: int, sizes: Sequence[int], score: Score | None
-) -> str:
-    """The text of README.md: YAML that the Hub reads, then Markdown.
-
-    Args:
-        name: of the model.
-        config: the run's settings.
-        parameters: number of weights.
-        sizes: entries of the vocabularies, source and target; of a joint one, once.
-        score: what was measured of these weights on the run's validation split, if anything.
-    """
-    src, tgt = config.data.src_lang, config.data.tgt_lang
-    corpus, licence = _corpus(config)
-    signatures = (_signature(lowercase=False), _signature(lowercase=True))
-    front = yaml.safe_dump(
-        _front_matter(name, config, score), sort_keys=False, allow_unicode=True
-    ).rstrip()
-    return f"""\
+_CARD = """\
 ---
 {front}
 # license: left for you to choose; see "Licence" below.
@@ -49,7 +21,7 @@ def model_card(
 # {name}: translation from {src} to {tgt}
 
 An encoder-decoder Transformer of {parameters:,} parameters, trained with
-transformer-cli {__version__}. It translates text from {src} to {tgt}, one sentence a line.
+transformer-cli {version}. It translates text from {src} to {tgt}, one sentence a line.
 
 ## Use
 
@@ -69,17 +41,17 @@ The files are checked by their SHA-256, which config.json and tokenizer/tokenize
 
 ## Scores
 
-{_scores(score, signatures, config.tokenizer.lowercase)}
+{scores}
 ## Data
 
 {corpus}
-Vocabulary: {_entries(sizes, src, tgt)}, tokenizer `{config.tokenizer.kind}`.
+Vocabulary: {entries}, tokenizer `{tokenizer}`.
 
 ## Settings
 
 Those that differ from transformer-cli's defaults; config.json has all of them.
 
-{_settings(config)}
+{settings}
 ## Limits
 
 It was trained on text of one kind and does worse on any other. Put one sentence on a line. Like any
@@ -93,7 +65,50 @@ at the top of this file. {licence}
 """
 
 
-def _front_matter(name: str, config: Config, score: Score | None) -> dict[str, Any]:
+@dataclass(frozen=True)
+class ValidationScore:
+    """BLEU of a validation."""
+
+    step: int
+    bleu: float
+    bleu_lc: float
+
+
+def model_card(
+    name: str, config: Config, parameters: int, sizes: Sequence[int], score: ValidationScore | None
+) -> str:
+    """Return the text of README.md: YAML front matter, then Markdown.
+
+    Args:
+        name: of the model.
+        config: the run's settings.
+        parameters: number of weights.
+        sizes: entries of the vocabularies, source and target; of a joint one, once.
+        score: what was measured of these weights on the run's validation split, if anything.
+    """
+    src, tgt = config.data.src_lang, config.data.tgt_lang
+    corpus, licence = _corpus(config)
+    signatures = (_signature(lowercase=False), _signature(lowercase=True))
+    front = yaml.safe_dump(
+        _front_matter(name, config, score), sort_keys=False, allow_unicode=True
+    ).rstrip()
+    return _CARD.format(
+        front=front,
+        name=name,
+        src=src,
+        tgt=tgt,
+        parameters=parameters,
+        version=__version__,
+        scores=_scores(score, signatures, config.tokenizer.lowercase),
+        corpus=corpus,
+        entries=_entries(sizes, src, tgt),
+        tokenizer=config.tokenizer.kind,
+        settings=_settings(config),
+        licence=licence,
+    )
+
+
+def _front_matter(name: str, config: Config, score: ValidationScore | None) -> dict[str, Any]:
     languages = [each for each in (config.data.src_lang, config.data.tgt_lang) if each != "xx"]
     front: dict[str, Any] = {"language": languages} if languages else {}
     front |= {
@@ -121,7 +136,7 @@ def _name(config: Config) -> str:
 
 
 def _corpus(config: Config) -> tuple[str, str]:
-    """What it was trained on, and what that means for a licence."""
+    """Return a description of the training text, and what it means for a licence."""
     data = config.data
     if isinstance(data, Multi30kData):
         text = "Multi30k, task 1: 29,000 image captions (Elliott et al. 2016)."
@@ -149,7 +164,7 @@ def _corpus(config: Config) -> tuple[str, str]:
     return text + "\n", licence
 
 
-def _scores(score: Score | None, signatures: tuple[str, str], lowercase: bool) -> str:
+def _scores(score: ValidationScore | None, signatures: tuple[str, str], lowercase: bool) -> str:
     if score is None:
         return "Not measured yet: see `transformer-cli evaluate`.\n"
     note = "\nIt writes lower case, so that cased BLEU is low.\n" if lowercase else ""
@@ -176,7 +191,7 @@ def _entries(sizes: Sequence[int], src: str, tgt: str) -> str:
 
 
 def _settings(config: Config) -> str:
-    """A Markdown table."""
+    """Return a Markdown table of the settings."""
     make: Any = type(config.tokenizer).model_construct
     # Its parts may not go together with defaults of others: it is compared, never used.
     defaults = Config.model_construct(data=config.data, tokenizer=make(kind=config.tokenizer.kind))
@@ -190,5 +205,5 @@ def _settings(config: Config) -> str:
 
 
 def _without_path(value: object) -> object:
-    """A file's name for its absolute path: where it lay is nobody's business."""
+    """Return a file's name for its absolute path, which is private."""
     return Path(value).name if isinstance(value, str) and value.startswith("/") else value

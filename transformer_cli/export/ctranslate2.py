@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from transformer_cli.config.choices import Quantization
 from transformer_cli.config.yaml import dump_config
-from transformer_cli.extras import imported
+from transformer_cli.extras import import_extra
 from transformer_cli.files import write_text
 from transformer_cli.inference.ctranslate2_engine import SETTINGS, SINUSOIDS
 from transformer_cli.model.attention import MultiHeadAttention
@@ -54,7 +54,7 @@ def write_ctranslate2(
 
 def build_spec(trained: TrainedModel) -> Any:
     """Return the model by CTranslate2's names, a ``ctranslate2.specs.TransformerSpec``."""
-    specs = imported("ctranslate2.specs", "export", "--format ctranslate2")
+    specs = import_extra("ctranslate2.specs", "export", "format ctranslate2")
     config, model = trained.config.model, trained.model
     spec = specs.TransformerSpec.from_config(
         (config.num_encoder_layers, config.num_decoder_layers),

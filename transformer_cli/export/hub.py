@@ -7,7 +7,7 @@ from typing import Any
 from safetensors.torch import save
 
 from transformer_cli.errors import UsageError
-from transformer_cli.export.card import Score, model_card
+from transformer_cli.export.card import ValidationScore, model_card
 from transformer_cli.files import sha256, write_text
 from transformer_cli.model.transformer import count_parameters
 from transformer_cli.model.weights import weights_of
@@ -75,7 +75,7 @@ def write_hub(run: RunDirectory, trained: TrainedModel, directory: Path) -> None
 
 
 def _without_paths(setting: Any) -> Any:
-    """Settings that tell nothing of the machine that the model was trained on."""
+    """Return the settings without paths, which are private."""
     match setting:
         case Path():
             return setting.name
@@ -86,10 +86,10 @@ def _without_paths(setting: Any) -> Any:
     return setting
 
 
-def _score(run: RunDirectory, trained: TrainedModel) -> Score | None:
-    """What the run's validation measured of just these weights, if it did."""
+def _score(run: RunDirectory, trained: TrainedModel) -> ValidationScore | None:
+    """Return the validation scores of these weights, if there are any."""
     for each in reversed(validations(read_records(run.metrics))):
         is_of_these = trained.checkpoint.name == f"step-{each['step']:08d}"
         if is_of_these and each["bleu"] is not None and each["bleu_lc"] is not None:
-            return Score(each["step"], each["bleu"], each["bleu_lc"])
+            return ValidationScore(each["step"], each["bleu"], each["bleu_lc"])
     return None

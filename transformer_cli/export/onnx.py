@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from transformer_cli.config.choices import LONGEST_SOURCE
-from transformer_cli.extras import imported
+from transformer_cli.extras import import_extra
 from transformer_cli.files import sha256, write_text
 from transformer_cli.model.attention import MultiHeadAttention
 from transformer_cli.model.embeddings import Embedding, sinusoids
@@ -48,7 +48,7 @@ def write_onnx(run: RunDirectory, trained: TrainedModel, directory: Path) -> Non
         MissingExtraError: the package onnx is not installed.
         TokenizerError: a file of the tokenizers is damaged.
     """
-    imported("onnx", "export", "--format onnx")
+    import_extra("onnx", "export", "format onnx")
     graphs = Graphs(trained.model)
     graphs.write_encoder(directory / ENCODER)
     graphs.write_decoder(directory / DECODER)
@@ -75,7 +75,7 @@ class Graphs:
 
     @property
     def positions(self) -> tuple[int, int]:
-        """The longest source, with its end mark, and the longest output that the graphs take."""
+        """Return the longest source, end mark included, and the longest output of the graphs."""
         embeddings = (self.model.src_embedding, self.model.tgt_embedding)
         src, tgt = (cast("_Positions", each.positions).table.size(0) for each in embeddings)
         return src, tgt
@@ -211,7 +211,7 @@ class _Attention(MultiHeadAttention):
 
 
 def _traceable(model: Transformer) -> Transformer:
-    """A copy that does the same in ways that do not depend on sizes or on this machine."""
+    """Return an equivalent copy that depends neither on sizes nor on this machine."""
     model = copy.deepcopy(model).float().eval()
     for module in model.modules():
         if isinstance(module, MultiHeadAttention):
@@ -235,7 +235,7 @@ def _names(what: str, layers: Sequence[int]) -> list[str]:
 
 
 def _description(trained: TrainedModel, graphs: Graphs, directory: Path) -> dict[str, Any]:
-    """What onnx.json says: all that a program needs that has the graphs and the tokenizers."""
+    """Return the content of onnx.json: what a program needs beside graphs and tokenizers."""
     src_positions, tgt_positions = graphs.positions
     decoding, data = trained.config.decoding, trained.config.data
     return {

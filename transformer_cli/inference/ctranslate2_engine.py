@@ -15,7 +15,7 @@ from transformer_cli.config.choices import PrecisionName
 from transformer_cli.config.schema import ModelConfig
 from transformer_cli.data.batches import cut_by_tokens
 from transformer_cli.errors import CheckpointError, UsageError
-from transformer_cli.extras import imported
+from transformer_cli.extras import import_extra
 from transformer_cli.inference.search import Hypothesis, SearchOptions
 from transformer_cli.text.tokenizer import Tokenizers
 from transformer_cli.text.vocabulary import EOS_ID, SPECIALS, UNK_ID
@@ -77,7 +77,7 @@ class CTranslate2Engine:
             UsageError: the device cannot compute like that.
             MissingExtraError: CTranslate2 is not installed.
         """
-        ctranslate2 = imported("ctranslate2", "export", "CTranslate2's search")
+        ctranslate2 = import_extra("ctranslate2", "export", "CTranslate2's search")
         src_names = _load_names(directory, "source", tokenizers.src.size)
         tgt_names = _load_names(directory, "target", tokenizers.tgt.size)
         try:

@@ -198,7 +198,7 @@ def output_file(
     with _open_locked(partial) as file:
         if file.seek(0, os.SEEK_END) and not _journal(partial).exists():
             raise OutputError(
-                f"{partial}: in the way, and not by transformer-cli; move it, or choose another -o"
+                f"{partial}: in the way, and not by transformer-cli; move it, or write elsewhere"
             )
         output = Output(file, partial, terms, chunk_lines, keep, compress)
         try:
@@ -232,7 +232,7 @@ def _open_locked(partial: Path) -> Iterator[FileIO]:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 raise OutputError(
-                    f"{partial}: another process is writing it; wait for it, or choose another -o"
+                    f"{partial}: another process is writing it; wait for it, or write elsewhere"
                 ) from None
             except OSError:
                 pass  # a file system without locks

@@ -1,11 +1,11 @@
-"""Where a translation is good and where it is not: by sentence length, and by rarity of words."""
+"""Scores by sentence length, and recall by word frequency."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from transformer_cli.report.words import words
+from transformer_cli.report.word_split import split_words
 
 LENGTHS = (1, 6, 11, 16, 21, 31, 41, 61)
 """The fewest source tokens of each bucket of lengths; the last one has no end."""
@@ -15,7 +15,7 @@ FREQUENCIES = (0, 1, 10, 100, 1000)
 
 @dataclass(frozen=True)
 class LengthBucket:
-    """Sentences of like length, and how well they are translated."""
+    """Sentences of similar length, and their scores."""
 
     label: str
     sentences: int
@@ -35,14 +35,14 @@ class RarityBucket:
 
     @property
     def recall(self) -> float:
-        """The share that was found, in per cent."""
+        """Share that was found, in per cent."""
         return 100 * self.found / self.words
 
 
-def by_length(
+def score_by_length(
     lengths: Sequence[int], hypotheses: Sequence[str], references: Sequence[str]
 ) -> list[LengthBucket]:
-    """Scores of the sentences of each bucket of ``LENGTHS`` that has any.
+    """Return the scores of the sentences of each bucket of ``LENGTHS`` that has any.
 
     Args:
         lengths: each source's tokens, without its end mark; empty ones count as of one token.
@@ -75,10 +75,10 @@ def by_length(
     return found
 
 
-def by_rarity(
+def score_by_rarity(
     seen: Mapping[str, int], hypotheses: Sequence[str], references: Sequence[str]
 ) -> list[RarityBucket]:
-    """How many of the references' words the translations have, by how rare they are.
+    """Return the recall of the references' words, by their frequency in the training text.
 
     A word that a reference has twice and its translation once is found once.
 
@@ -90,9 +90,9 @@ def by_rarity(
     wanted: Counter[str] = Counter()
     met: Counter[str] = Counter()
     for hypothesis, reference in zip(hypotheses, references, strict=True):
-        of_reference = Counter(words(reference))
+        of_reference = Counter(split_words(reference))
         wanted += of_reference
-        met += of_reference & Counter(words(hypothesis))
+        met += of_reference & Counter(split_words(hypothesis))
     found = []
     for label, least, below in _buckets(FREQUENCIES):
         inside = [
@@ -107,16 +107,16 @@ def by_rarity(
 
 
 def count_words(lines: Iterable[str], references: Sequence[str]) -> Counter[str]:
-    """How often ``lines`` have each word of the references; other words are not counted."""
-    asked = {word for reference in references for word in words(reference)}
+    """Count each word of the references in ``lines``; other words are not counted."""
+    asked = {word for reference in references for word in split_words(reference)}
     counts: Counter[str] = Counter()
     for line in lines:
-        counts.update(word for word in words(line) if word in asked)
+        counts.update(word for word in split_words(line) if word in asked)
     return counts
 
 
 def _buckets(starts: Sequence[int]) -> list[tuple[str, int, int | None]]:
-    """Each bucket's label, its least number and the next one's."""
+    """Return each bucket's label, its lower bound and the next one's."""
     inner: list[tuple[str, int, int | None]] = [
         (f"{least:,}–{below - 1:,}", least, below) for least, below in pairwise(starts)
     ]

@@ -1,4 +1,4 @@
-"""Everything that a report says about a run."""
+"""The content of a report on a run."""
 
 import random
 from collections.abc import Callable, Sequence
@@ -11,36 +11,42 @@ from transformer_cli.data.corpus import ParallelText
 from transformer_cli.data.sources import open_training_text
 from transformer_cli.data.token_arrays import encode_text
 from transformer_cli.errors import CorpusError, InputError
-from transformer_cli.evaluation.evaluation import evaluate
+from transformer_cli.evaluation.scoring import evaluate
 from transformer_cli.inference.attention_maps import compute_attention_maps
 from transformer_cli.inference.engine import ignore
 from transformer_cli.inference.lines import LongLine
 from transformer_cli.inference.translator import TorchTranslator
 from transformer_cli.model.perplexity import perplexity
-from transformer_cli.report.attention import packed
 from transformer_cli.report.breakdown import (
     LengthBucket,
     RarityBucket,
-    by_length,
-    by_rarity,
     count_words,
+    score_by_length,
+    score_by_rarity,
 )
-from transformer_cli.report.curves import (
+from transformer_cli.report.charts import (
     Chart,
     Series,
-    training_charts,
+    make_training_charts,
 )
-from transformer_cli.report.examples import SEED, Example, choose, example, sentence_scores
-from transformer_cli.report.scoring import Score, all_scores
+from transformer_cli.report.examples import (
+    SEED,
+    Example,
+    choose_sentences,
+    make_example,
+    sentence_scores,
+)
+from transformer_cli.report.packed_attention import pack_attention
+from transformer_cli.report.score_rows import ScoreRow, make_score_rows
 from transformer_cli.report.settings import Setting, chosen_settings
-from transformer_cli.report.statistics import Statistics, corpus_statistics, length_chart
+from transformer_cli.report.statistics import Statistics, compute_statistics, make_length_chart
 from transformer_cli.runs.corpus_location import corpus_directory
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.environment import environment_of_training
 from transformer_cli.runs.records import Record, read_records, validations
 from transformer_cli.text.lines import ProgressBar
 
-LOOKED_INTO = 5
+ATTENTION_SENTENCES = 5
 """Sentences of the split whose attention is shown."""
 _FITTING_TOKENS = (4, 30)
 _MOST_TOKENS = 200  # the page's size grows with their square
@@ -48,13 +54,13 @@ _MOST_TOKENS = 200  # the page's size grows with their square
 
 @dataclass(frozen=True)
 class Subject:
-    """What a report is about."""
+    """Subject of a report."""
 
     name: str
     run: RunDirectory
     translator: TorchTranslator
     checkpoint: str
-    """What it was asked for by: 'best', say."""
+    """As it was asked for: 'best', say."""
     step: int
     split: str
     text: ParallelText
@@ -62,7 +68,7 @@ class Subject:
 
 @dataclass(frozen=True)
 class Report:
-    """What a report says."""
+    """Content of a report."""
 
     subject: Subject
     parameters: int
@@ -74,7 +80,7 @@ class Report:
     trained_with: dict[str, object] | None
     """Device, precision, versions; None: not recorded."""
     statistics: Statistics
-    scores: list[Score]
+    scores: list[ScoreRow]
     perplexity: float
     lengths: list[LengthBucket]
     rarity: list[RarityBucket] | None
@@ -85,46 +91,43 @@ class Report:
 
 def build(
     subject: Subject,
-    sentences: Sequence[str],
+    asked: Sequence[dict[str, Any]],
     progress: ProgressBar,
     translated: Callable[[int], object] = ignore,
     on_long_line: Callable[[LongLine], object] = ignore,
 ) -> Report:
-    """Translate the split and look at it from all sides.
+    """Translate the split, score it, and collect all that the report shows.
 
     Args:
         subject: a trained run, and the text to judge it by.
-        sentences: more sentences to show the attention of.
+        asked: attention of further sentences, by ``pack_sentence``.
         progress: wraps passes over lines, given a label, as tqdm would.
         translated: called with the number of sentences just translated.
         on_long_line: called with each line too long to be translated as one.
 
     Raises:
-        InputError: a sentence is too long.
         CorpusError: all pairs of the split are too long to be measured.
         RunError: the run's files are damaged.
     """
     translator, text = subject.translator, subject.text
     languages = (translator.config.data.src_lang, translator.config.data.tgt_lang)
-    # First what may fail at once.
-    asked = [_asked(translator, sentence) for sentence in sentences]
     records = read_records(subject.run.metrics)
     encoded = encode_text(text, translator.tokenizers, progress)
-    statistics = corpus_statistics(subject.run, translator.tokenizers, encoded)
+    statistics = compute_statistics(subject.run, translator.tokenizers, encoded)
     lengths = encoded.src.lengths.tolist()
     result = evaluate(translator, text, translated, on_long_line=on_long_line)
     hypotheses = result.hypotheses
-    drawn = [text.src[number] for number in _to_look_into(lengths)]
-    attention = [packed(line, compute_attention_maps(translator, line)) for line in drawn]
+    drawn = [text.src[number] for number in _choose_sentences(lengths)]
+    attention = [pack_attention(line, compute_attention_maps(translator, line)) for line in drawn]
     scores = sentence_scores(hypotheses, text.tgt)
-    chart = length_chart(statistics, languages)
-    found_lengths = by_length(lengths, hypotheses, text.tgt)
+    chart = make_length_chart(statistics, languages)
+    found_lengths = score_by_length(lengths, hypotheses, text.tgt)
     rarity = _rarity(subject, text, hypotheses, progress)
     return Report(
         subject,
         sum(weight.numel() for weight in translator.engine.model.parameters()),
         [
-            *training_charts(records, subject.step),
+            *make_training_charts(records, subject.step),
             *([chart] if chart else []),
             *_breakdown_charts(found_lengths, rarity),
         ],
@@ -133,35 +136,41 @@ def build(
         dump_config(translator.config),
         environment_of_training(records, subject.step),
         statistics,
-        all_scores(hypotheses, text.tgt),
+        make_score_rows(hypotheses, text.tgt),
         perplexity(result.loss),
         found_lengths,
         rarity,
         {
-            kind: [example(n, scores[n], text.src[n], hypotheses[n], text.tgt[n]) for n in numbers]
-            for kind, numbers in choose(scores, text.tgt).items()
+            kind: [
+                make_example(n, scores[n], text.src[n], hypotheses[n], text.tgt[n]) for n in numbers
+            ]
+            for kind, numbers in choose_sentences(scores, text.tgt).items()
         },
         [*asked, *attention],
     )
 
 
-def _asked(translator: TorchTranslator, sentence: str) -> dict[str, Any]:
+def pack_sentence(translator: TorchTranslator, sentence: str) -> dict[str, Any]:
+    """Return the attention of a sentence as ``pack_attention`` does.
+
+    Raises:
+        InputError: it is too long.
+    """
     tokens = len(translator.tokenizers.src.encode(sentence))
     if tokens > _MOST_TOKENS:
         raise InputError(
-            f"--sentence: has {tokens:,} tokens, and at most {_MOST_TOKENS} can be shown; "
-            "give a shorter one"
+            f"has {tokens:,} tokens, and at most {_MOST_TOKENS} can be shown; give a shorter one"
         )
-    return packed(sentence, compute_attention_maps(translator, sentence))
+    return pack_attention(sentence, compute_attention_maps(translator, sentence))
 
 
-def _to_look_into(lengths: Sequence[int]) -> list[int]:
-    """Some sentences at random, numbered from 0, of a length that fits a screen if there are."""
+def _choose_sentences(lengths: Sequence[int]) -> list[int]:
+    """Return the indices of random sentences, if possible of a length that fits a screen."""
     least, most = _FITTING_TOKENS
     fit = [number for number, length in enumerate(lengths) if least <= length <= most]
     if not fit:
         fit = [number for number, length in enumerate(lengths) if 0 < length <= _MOST_TOKENS]
-    return sorted(random.Random(SEED).sample(fit, min(LOOKED_INTO, len(fit))))
+    return sorted(random.Random(SEED).sample(fit, min(ATTENTION_SENTENCES, len(fit))))
 
 
 def _rarity(
@@ -174,7 +183,7 @@ def _rarity(
         seen = count_words(targets, text.tgt)
     except CorpusError:
         return None  # a run that was moved here without its text
-    return by_rarity(seen, hypotheses, text.tgt)
+    return score_by_rarity(seen, hypotheses, text.tgt)
 
 
 def _breakdown_charts(

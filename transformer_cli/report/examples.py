@@ -1,4 +1,4 @@
-"""Translations to look at: the best, the worst and some at random, differences marked."""
+"""Example translations: the best, the worst and random ones, differences marked."""
 
 import random
 from collections.abc import Sequence
@@ -7,7 +7,7 @@ from difflib import SequenceMatcher
 from itertools import groupby
 from typing import NamedTuple
 
-from transformer_cli.report.words import pieces
+from transformer_cli.report.word_split import split_pieces
 
 SHOWN = 8
 """Translations of each kind."""
@@ -35,7 +35,7 @@ class Example:
 
 
 def sentence_scores(hypotheses: Sequence[str], references: Sequence[str]) -> list[float]:
-    """Each sentence's chrF, 0 to 100."""
+    """Return each sentence's chrF, 0 to 100."""
     from sacrebleu.metrics.chrf import CHRF
 
     chrf = CHRF()
@@ -45,10 +45,10 @@ def sentence_scores(hypotheses: Sequence[str], references: Sequence[str]) -> lis
     ]
 
 
-def choose(
+def choose_sentences(
     scores: Sequence[float], references: Sequence[str], shown: int = SHOWN
 ) -> dict[str, list[int]]:
-    """Which sentences to show, numbered from 0: 'worst', 'best' and 'random' ones.
+    """Return the indices of the 'worst', 'best' and 'random' sentences.
 
     Of sentences that are equally good, the longer ones are shown: it is more to get right.
 
@@ -63,14 +63,14 @@ def choose(
     return {"worst": order[:shown], "best": from_best[:shown], "random": sorted(drawn)}
 
 
-def example(number: int, score: float, src: str, hypothesis: str, reference: str) -> Example:
-    """A sentence, numbered from 0, ready to be shown."""
-    return Example(1 + number, score, src, *marked(hypothesis, reference))
+def make_example(number: int, score: float, src: str, hypothesis: str, reference: str) -> Example:
+    """Return a sentence, numbered from 0, with differences marked."""
+    return Example(1 + number, score, src, *mark_differences(hypothesis, reference))
 
 
-def marked(first: str, second: str) -> tuple[list[Span], list[Span]]:
-    """Both texts, cut where they begin or cease to have the same words in the same order."""
-    cut = [pieces(text) for text in (first, second)]
+def mark_differences(first: str, second: str) -> tuple[list[Span], list[Span]]:
+    """Return both texts as spans of common and different words (a word diff)."""
+    cut = [split_pieces(text) for text in (first, second)]
     # White space is no word, or all texts would have much in common.
     solid = [[n for n, piece in enumerate(side) if not piece.isspace()] for side in cut]
     one, other = ([side[n] for n in of] for side, of in zip(cut, solid, strict=True))

@@ -1,11 +1,11 @@
-"""A report as one HTML page that asks nobody for anything."""
+"""A report as one self-contained HTML page."""
 
 import base64
 import hashlib
 import json
 from importlib.resources import files
 
-from transformer_cli.extras import imported
+from transformer_cli.extras import import_extra
 from transformer_cli.report.build import Report
 from transformer_cli.report.examples import SEED, SHOWN
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, SPECIALS
@@ -15,20 +15,20 @@ _TEMPLATES = files("transformer_cli.report") / "template"
 
 
 def plotly_script() -> str:
-    """The whole of plotly.js, in one script.
+    """Return plotly.js as one script.
 
     Raises:
         MissingExtraError: plotly is not installed, or Jinja, which ``render`` needs.
     """
-    imported("jinja2", "report", "report")
-    return str(imported("plotly.offline", "report", "report").get_plotlyjs())
+    import_extra("jinja2", "report", "report")
+    return str(import_extra("plotly.offline", "report", "report").get_plotlyjs())
 
 
 def render(report: Report, plotly: str) -> str:
-    """The page.
+    """Render the page.
 
-    Everything from outside is escaped by Jinja. Besides, the page's own policy lets run no script
-    but the two that are its own, by their sums, and fetch nothing.
+    Jinja escapes all input. Besides, the page's Content-Security-Policy allows its own two scripts
+    only, by their SHA-256, and no requests.
 
     Args:
         report: what it says.
@@ -55,7 +55,7 @@ def render(report: Report, plotly: str) -> str:
         label_smoothing=translator.config.training.label_smoothing,
         charts={chart.name: chart for chart in report.charts},
         page_data={
-            "charts": [chart.plain() for chart in report.charts],
+            "charts": [chart.as_json() for chart in report.charts],
             "attention": report.attention,
             "subwords": not translator.tokenizers.tgt.is_word_level,
             "marks": {SPECIALS[BOS_ID]: "start", SPECIALS[EOS_ID]: "end"},
@@ -74,7 +74,7 @@ def _template(name: str) -> str:
 
 
 def _policy_sum(script: str) -> str:
-    """A script's sum as a Content-Security-Policy names it."""
+    """Return a script's SHA-256 as a Content-Security-Policy names it."""
     return f"sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}"
 
 

@@ -26,7 +26,7 @@ class Setting(NamedTuple):
 
 
 def chosen_settings(config: Config, origins: Origins) -> list[Setting]:
-    """The settings that differ from a base or from the default, in the schema's order.
+    """Return the settings that differ from a base or from the default, in the schema's order.
 
     Args:
         config: the run's.
@@ -47,7 +47,7 @@ def chosen_settings(config: Config, origins: Origins) -> list[Setting]:
 def _all(
     prefix: str, section: BaseModel, values: dict[str, object]
 ) -> Iterator[tuple[str, object, object]]:
-    """Each setting's dotted key, its value as YAML has it, and its default."""
+    """Yield each setting's dotted key, its value as YAML has it, and its default."""
     for name, field in type(section).model_fields.items():
         value, plain = getattr(section, name), values[name]
         if isinstance(value, BaseModel) and isinstance(plain, dict):

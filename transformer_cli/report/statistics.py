@@ -1,4 +1,4 @@
-"""How much text a run has seen, in which tokens."""
+"""Statistics of a run's training text and tokenizers."""
 
 from dataclasses import dataclass
 
@@ -7,14 +7,14 @@ import numpy as np
 from transformer_cli.data.lengths import PERCENTILES, percentiles
 from transformer_cli.data.store import EncodedStore, open_checked_store, read_survey
 from transformer_cli.data.token_arrays import EncodedText
-from transformer_cli.report.curves import Chart, Series
+from transformer_cli.report.charts import Chart, Series
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.text.tokenizer import Tokenizers, fingerprint
 from transformer_cli.text.vocabulary import UNK_ID
 
 
 @dataclass(frozen=True)
-class Side:
+class SideStatistics:
     """One side of the training text."""
 
     lines: int
@@ -22,16 +22,16 @@ class Side:
     lengths: dict[int, int]
     """By percentile: tokens of a line."""
     counts: np.ndarray
-    """How many lines have 0, 1, 2, … tokens."""
+    """Number of lines of 0, 1, 2, … tokens."""
 
 
 @dataclass(frozen=True)
 class Statistics:
-    """What there is to say about the training text and the split."""
+    """Statistics of the training text and the split."""
 
-    src: Side | None
+    src: SideStatistics | None
     """None, as is the target's, where the run's store of it is not there."""
-    tgt: Side | None
+    tgt: SideStatistics | None
     sizes: tuple[int, int]
     """Entries of the vocabularies."""
     shared: bool
@@ -42,8 +42,8 @@ class Statistics:
     """Share of the split's tokens that the vocabulary lacks."""
 
 
-def corpus_statistics(run: RunDirectory, tokenizers: Tokenizers, split: EncodedText) -> Statistics:
-    """Look at the run's encoded training text, and at the split that it is scored on."""
+def compute_statistics(run: RunDirectory, tokenizers: Tokenizers, split: EncodedText) -> Statistics:
+    """Return statistics of the run's training text, and of the split that it is scored on."""
     store = _store(run)
     src = tgt = None
     if store is not None and len(store):
@@ -60,8 +60,8 @@ def corpus_statistics(run: RunDirectory, tokenizers: Tokenizers, split: EncodedT
     )
 
 
-def length_chart(statistics: Statistics, languages: tuple[str, str]) -> Chart | None:
-    """How many training lines there are of each length; the longest hundredth is left out."""
+def make_length_chart(statistics: Statistics, languages: tuple[str, str]) -> Chart | None:
+    """Return a chart of training lines by length; the longest hundredth is left out."""
     if statistics.src is None or statistics.tgt is None:
         return None
     series = []
@@ -87,12 +87,12 @@ def _store(run: RunDirectory) -> EncodedStore | None:
     survey = read_survey(run.encoded)
     if survey is None:
         return None
-    return open_checked_store(run.encoded, survey.text_sum, fingerprint(run.tokenizer))
+    return open_checked_store(run.encoded, survey.text_sha256, fingerprint(run.tokenizer))
 
 
-def _side(store: EncodedStore, tokens: int, counts: np.ndarray) -> Side:
+def _side(store: EncodedStore, tokens: int, counts: np.ndarray) -> SideStatistics:
     lengths = dict(zip(PERCENTILES, percentiles(counts, PERCENTILES), strict=True))
-    return Side(len(store), tokens, lengths, counts)
+    return SideStatistics(len(store), tokens, lengths, counts)
 
 
 def _unknown(ids: np.ndarray) -> float:

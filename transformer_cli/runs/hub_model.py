@@ -16,10 +16,10 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from transformer_cli.config.parsing import parse
 from transformer_cli.config.schema import Config
-from transformer_cli.config.tree import Place, values
+from transformer_cli.config.setting_tree import Place, values
 from transformer_cli.config.validation import validate
+from transformer_cli.config.yaml_parser import parse
 from transformer_cli.errors import RunError
 
 CONFIG, CARD, TOKENIZER = "config.json", "README.md", "tokenizer"

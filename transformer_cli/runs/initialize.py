@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from transformer_cli.config.origins import Origins, dump_origins, load_origins, traced
+from transformer_cli.config.origins import Origins, dump_origins, load_origins, trace_origins
 from transformer_cli.config.schema import Config
 from transformer_cli.config.yaml import dump_config
 from transformer_cli.errors import RunError
@@ -50,7 +50,7 @@ def _initialize(run: RunDirectory, config: Config, overwrite: bool, origins: Ori
     if run.checkpoints.is_dir():
         finish_replacing(run.checkpoints)
     # Before the run is set aside: a new run may be started from its config.yaml.
-    origins = traced(origins, run.config, load_origins(run.origins))
+    origins = trace_origins(origins, run.config, load_origins(run.origins))
     if run.config.is_file() and not overwrite:
         check_resumable(run, config)
         if is_data_outdated(run, config):

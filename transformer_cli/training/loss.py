@@ -98,8 +98,7 @@ class _LabelSmoothedLoss(torch.autograd.Function):
         cast_weight, cast_bias = weight.to(dtype), bias.to(dtype)
         real = (targets != pad_id).to(hidden_states.dtype)
         real_hidden = hidden_states * real[:, None]
-        weight_sum = weight.sum(dim=0) - weight[pad_id]
-        bias_sum = bias.sum() - bias[pad_id]
+        weight_sum, bias_sum = weight.sum(dim=0) - weight[pad_id], bias.sum() - bias[pad_id]
 
         loss, nll_loss = hidden_states.new_zeros(()), hidden_states.new_zeros(())
         grad_hidden = torch.empty_like(hidden_states)

@@ -83,10 +83,10 @@ def find_prepared_data(
         RunError: the run was trained on another text.
         TokenizerError: the tokenizers' files are damaged.
     """
-    text_sum = texts.train.survey.text_sum
-    if not _can_reuse_tokenizers(config, run, text_sum):
+    text_sha256 = texts.train.survey.text_sha256
+    if not _can_reuse_tokenizers(config, run, text_sha256):
         return None
-    store = open_store(run.encoded, text_sum, fingerprint(run.tokenizer))
+    store = open_store(run.encoded, text_sha256, fingerprint(run.tokenizer))
     if store is None:
         return None
     tokenizers = load_tokenizers(run.tokenizer)
@@ -111,8 +111,8 @@ def open_prepared_data(config: Config, run: RunDirectory, progress: ProgressBar)
     train = StreamedText(open_training_text(config.data, directory), survey)
     texts = read_val(config.data, train, directory)
     tokenizers = load_tokenizers(run.tokenizer)
-    store = open_checked_store(run.encoded, survey.text_sum, fingerprint(run.tokenizer))
-    if store is None or load_text_sha256(run.tokenizer) != survey.text_sum:
+    store = open_checked_store(run.encoded, survey.text_sha256, fingerprint(run.tokenizer))
+    if store is None or load_text_sha256(run.tokenizer) != survey.text_sha256:
         raise _not_prepared(run)
     return PreparedData(texts, tokenizers, store, encode_text(texts.val, tokenizers, progress))
 
@@ -131,8 +131,8 @@ def _write_error(run: RunDirectory, error: OSError) -> RunError:
 def _prepare_tokenizers(
     config: Config, run: RunDirectory, text: StreamedText, progress: ProgressBar
 ) -> Tokenizers:
-    text_sum = text.survey.text_sum
-    if _can_reuse_tokenizers(config, run, text_sum):
+    text_sha256 = text.survey.text_sha256
+    if _can_reuse_tokenizers(config, run, text_sha256):
         return load_tokenizers(run.tokenizer)
     if run.tokenizer.is_dir():
         run.remove_data()
@@ -140,13 +140,13 @@ def _prepare_tokenizers(
     languages = (config.data.src_lang, config.data.tgt_lang)
     with whole_directory(run.tokenizer) as directory:
         if source is not None:
-            return copy_tokenizers(source, text_sum, directory)
+            return copy_tokenizers(source, text_sha256, directory)
         return learn_tokenizers(
-            config.tokenizer, *languages, text.src, text.tgt, text_sum, directory, progress
+            config.tokenizer, *languages, text.src, text.tgt, text_sha256, directory, progress
         )
 
 
-def _can_reuse_tokenizers(config: Config, run: RunDirectory, text_sum: str) -> bool:
+def _can_reuse_tokenizers(config: Config, run: RunDirectory, text_sha256: str) -> bool:
     """Return whether the run's tokenizers belong to ``config`` and the training text.
 
     Raises:
@@ -162,7 +162,7 @@ def _can_reuse_tokenizers(config: Config, run: RunDirectory, text_sum: str) -> b
     are_files_same = (
         is_begun or source is not None or matches_configured_files(config.tokenizer, run.tokenizer)
     )
-    if load_text_sha256(run.tokenizer) == text_sum and is_source_same and are_files_same:
+    if load_text_sha256(run.tokenizer) == text_sha256 and is_source_same and are_files_same:
         return True
     if is_begun:
         raise RunError(
@@ -179,7 +179,7 @@ def _init_tokenizers(config: Config) -> Path | None:
 def _prepare_store(
     run: RunDirectory, text: StreamedText, tokenizers: Tokenizers, progress: ProgressBar
 ) -> EncodedStore:
-    expected = (text.survey.text_sum, fingerprint(run.tokenizer))
+    expected = (text.survey.text_sha256, fingerprint(run.tokenizer))
     try:
         store = open_store(run.encoded, *expected)
         if store is not None:

@@ -47,7 +47,7 @@ def audit_texts(
     try:
         audit.look_at_scored()
         train = StreamedText.of(audit.training_text(), read_survey(run.encoded))
-        audit.conclude(train.survey.text_sum)
+        audit.conclude(train.survey.text_sha256)
         return read_val(data, train, audit.earlier)
     finally:
         for note in audit.notes:

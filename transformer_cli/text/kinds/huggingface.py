@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from transformer_cli.config.schema import HuggingFaceConfig
 from transformer_cli.errors import TokenizerError
-from transformer_cli.extras import imported
+from transformer_cli.extras import import_extra
 from transformer_cli.text.id_map import IdMap, SpecialIds
 from transformer_cli.text.manifest import Side, TrainingText
 from transformer_cli.text.model_check import check_model
@@ -133,7 +133,7 @@ def import_tokenizers() -> ModuleType:
     """
     # Lines are encoded one by one, and the library warns processes that fork after using threads.
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-    return imported("tokenizers", "tokenizers", "tokenizer.kind wordpiece or huggingface")
+    return import_extra("tokenizers", "tokenizers", "tokenizer.kind wordpiece or huggingface")
 
 
 def _open(data: bytes, source: Path, advice: str) -> Any:

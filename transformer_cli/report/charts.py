@@ -1,4 +1,4 @@
-"""What metrics.jsonl says, as curves."""
+"""Charts of a run's metrics.jsonl."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -11,11 +11,11 @@ class Series(NamedTuple):
 
     name: str
     role: str
-    """Which colour it has: 'train', 'val', 'src' or 'tgt'."""
+    """Role that decides the colour: 'train', 'val', 'src' or 'tgt'."""
     x: list[Any]
     y: list[float | None]
     note: list[str] | None = None
-    """What pointing at each says beside its number."""
+    """Hover text of each point."""
 
 
 class Chart(NamedTuple):
@@ -24,7 +24,7 @@ class Chart(NamedTuple):
     name: str
     title: str
     says: str
-    """The picture in a sentence, for who does not see it."""
+    """Alternative text."""
     x: str
     y: str
     series: list[Series]
@@ -34,13 +34,13 @@ class Chart(NamedTuple):
     mark: int | None = None
     """The step of the checkpoint that the page is about."""
 
-    def plain(self) -> dict[str, Any]:
-        """As JSON has it."""
+    def as_json(self) -> dict[str, Any]:
+        """Return the chart as JSON values."""
         return {**self._asdict(), "series": [each._asdict() for each in self.series]}
 
 
-def training_charts(records: Sequence[Record], step: int) -> list[Chart]:
-    """Loss, perplexity, BLEU and learning rate by optimizer step; those that there is data for.
+def make_training_charts(records: Sequence[Record], step: int) -> list[Chart]:
+    """Return charts of loss, perplexity, BLEU and learning rate by step, where there is data.
 
     Args:
         records: of metrics.jsonl.

@@ -4,9 +4,9 @@ import os.path
 from collections.abc import Iterator
 from pathlib import Path
 
-from transformer_cli.config.merging import merged
-from transformer_cli.config.parsing import parse
-from transformer_cli.config.tree import Node, Place, complaint, shortened, shown
+from transformer_cli.config.merge import merge
+from transformer_cli.config.setting_tree import Node, Place, describe_value, setting_error, shorten
+from transformer_cli.config.yaml_parser import parse
 from transformer_cli.errors import ConfigError
 
 BASE = "base"
@@ -30,12 +30,12 @@ def read_settings(path: Path) -> Node:
     trees = [tree for _, tree in _read_chain(path)]
     settings = trees.pop()
     while trees:
-        settings = merged(settings, trees.pop())
+        settings = merge(settings, trees.pop())
     return settings
 
 
-def files_of(path: Path) -> list[Path]:
-    """The files that ``read_settings`` reads: the one at ``path``, its base, and so on.
+def list_base_files(path: Path) -> list[Path]:
+    """Return the files that ``read_settings`` reads: the one at ``path``, its base, and so on.
 
     Raises:
         ConfigError: as ``read_settings`` does.
@@ -62,28 +62,32 @@ def _base(path: Path, tree: Node, seen: set[Path]) -> Path | None:
     if node is None:
         return None
     if not isinstance(node.value, str) or not node.value:
-        problem = f"expected the path of a YAML file, found {shown(node.value)}"
-        raise complaint(node.place, (BASE,), problem)
+        problem = f"expected the path of a YAML file, found {describe_value(node.value)}"
+        raise setting_error(node.place, (BASE,), problem)
     # Not Path.expanduser, which raises where there is no such user.
     base = path.parent / os.path.expanduser(node.value)  # noqa: PTH111
     # Not Path.is_file, which raises where a name is too long.
     if not os.path.isfile(base):  # noqa: PTH113
-        missing = shortened(str(base), 300)
+        missing = shorten(str(base), 300)
         problem = f"there is no file {missing}; a base's path starts from its file's directory"
-        raise complaint(node.place, (BASE,), problem)
+        raise setting_error(node.place, (BASE,), problem)
     if base.resolve() in seen:
         problem = f"{base} is this file, or one that builds on it; take another, or none"
-        raise complaint(node.place, (BASE,), problem)
+        raise setting_error(node.place, (BASE,), problem)
     return base
 
 
 def _read_tree(path: Path) -> Node:
     root = parse(_read_text(path), lambda line: Place(str(path), line))
     if root.value is None:
-        raise complaint(root.place, (), "the file is empty; it needs at least data and tokenizer")
+        raise setting_error(
+            root.place, (), "the file is empty; it needs at least data and tokenizer"
+        )
     if not isinstance(root.value, dict):
-        found = shown(root.value)
-        raise complaint(root.place, (), f"expected keys such as data and tokenizer, found {found}")
+        found = describe_value(root.value)
+        raise setting_error(
+            root.place, (), f"expected keys such as data and tokenizer, found {found}"
+        )
     return root
 
 
@@ -101,4 +105,4 @@ def _read_text(path: Path) -> str:
     except UnicodeDecodeError as error:
         place = Place(str(path), content.count(b"\n", 0, error.start) + 1)
         problem = f"the byte 0x{content[error.start]:02x} is not UTF-8; save the file as UTF-8"
-        raise complaint(place, (), problem) from error
+        raise setting_error(place, (), problem) from error

@@ -1,4 +1,4 @@
-"""Words of raw text, of any language and by no tokenizer, to compare and to count."""
+"""Splitting of raw text into words, in any language, to compare and to count."""
 
 import re
 import unicodedata
@@ -8,13 +8,13 @@ from functools import cache
 _IDEOGRAPHS = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
 
 
-def words(text: str) -> list[str]:
-    """The words of ``text`` in lower case, without punctuation."""
+def split_words(text: str) -> list[str]:
+    """Return the words of ``text`` in lower case, without punctuation."""
     return _word_pattern().findall(text.lower())
 
 
-def pieces(text: str) -> list[str]:
-    """``text`` cut into words, white space and single signs, which make it up again."""
+def split_pieces(text: str) -> list[str]:
+    """Split ``text`` into words, white space and single characters, which make it up again."""
     return _piece_pattern().findall(text)
 
 

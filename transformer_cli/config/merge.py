@@ -1,24 +1,24 @@
-"""One tree of settings over another."""
+"""Merging of one tree of settings over another."""
 
-from transformer_cli.config.tree import Node
+from transformer_cli.config.setting_tree import Node
 
 
-def merged(base: Node, over: Node) -> Node:
-    """The settings of ``base`` as ``over`` changes them.
+def merge(base: Node, over: Node) -> Node:
+    """Return the settings of ``base``, overridden by those of ``over``.
 
     Mappings are merged key by key. Anything else is replaced, and so is a section of another
     ``kind``: what is left of the old kind's keys would mean nothing to the new one.
     """
     if not isinstance(base.value, dict) or not isinstance(over.value, dict) or _differ(base, over):
-        return instead(base, over)
+        return replace_node(base, over)
     entries = dict(base.value)
     for key, node in over.value.items():
-        entries[key] = merged(entries[key], node) if key in entries else node
+        entries[key] = merge(entries[key], node) if key in entries else node
     return Node(entries, over.place)
 
 
-def instead(old: Node, new: Node) -> Node:
-    """``new``, whose settings remember those of ``old`` in whose place they are now."""
+def replace_node(old: Node, new: Node) -> Node:
+    """Return ``new``, whose settings remember those of ``old`` that they replace."""
     if not isinstance(old.value, dict) or not isinstance(new.value, dict):
         return Node(new.value, new.place, replaced=old)
     entries = dict(new.value)
@@ -26,12 +26,12 @@ def instead(old: Node, new: Node) -> Node:
     comparable = ["kind"] if _differ(old, new) else list(entries)
     for key in comparable:
         if key in entries and key in old.value:
-            entries[key] = instead(old.value[key], entries[key])
+            entries[key] = replace_node(old.value[key], entries[key])
     return Node(entries, new.place)
 
 
 def _differ(old: Node, new: Node) -> bool:
-    """Whether two sections say that they are of different kinds."""
+    """Return whether two sections have different kinds."""
     kinds = [_kind(node) for node in (old, new)]
     return None not in kinds and kinds[0] != kinds[1]
 

@@ -22,7 +22,7 @@ from transformer_cli.config.schema import (
 from transformer_cli.data.corpus import ParallelText
 from transformer_cli.data.token_arrays import EncodedText, TokenArray
 from transformer_cli.errors import CorpusError
-from transformer_cli.evaluation.evaluation import evaluate, mean_loss, score
+from transformer_cli.evaluation.scoring import evaluate, mean_loss, score
 from transformer_cli.inference.lines import LongLine
 from transformer_cli.inference.torch_engine import TorchEngine
 from transformer_cli.inference.translator import TextTranslator, TorchTranslator

@@ -2,8 +2,8 @@
 
 import pytest
 
-from transformer_cli.config.parsing import parse, plain_value
-from transformer_cli.config.tree import Place, place_at, values
+from transformer_cli.config.setting_tree import Place, find_place, values
+from transformer_cli.config.yaml_parser import parse, parse_scalar
 from transformer_cli.errors import ConfigError
 
 
@@ -40,7 +40,7 @@ def _refusal(text: str) -> str:
     ],
 )
 def test_plain_scalars_that_are_not_text(text: str, value: object) -> None:
-    found = plain_value(text)
+    found = parse_scalar(text)
     assert found == value
     assert type(found) is type(value)
 
@@ -51,11 +51,11 @@ _ARABIC_DIGITS = "\u0661\u0662"
 
 @pytest.mark.parametrize("text", [*_TEXT.split(), _ARABIC_DIGITS])
 def test_plain_scalars_that_are_text(text: str) -> None:
-    assert plain_value(text) == text
+    assert parse_scalar(text) == text
 
 
 def test_thousands_of_digits_are_an_infinity_and_not_a_crash() -> None:
-    assert plain_value("9" * 5000) == float("inf")
+    assert parse_scalar("9" * 5000) == float("inf")
 
 
 def test_quotes_make_text() -> None:
@@ -72,16 +72,16 @@ def test_whole_numbers_are_ints_however_they_are_written() -> None:
 def test_a_value_stands_at_the_line_of_its_key() -> None:
     root = parse("# comment\na:\n  b: 1\n  c:\n    - 2\n    - {d: 3}\n'e': 4\n", _place)
     assert [
-        place_at(root, keys).line
+        find_place(root, keys).line
         for keys in [("a",), ("a", "b"), ("a", "c"), ("a", "c", 1), ("a", "c", 1, "d"), ("e",)]
     ] == [2, 3, 4, 6, 6, 7]
 
 
 def test_the_place_of_what_is_not_there_is_the_section_around_it() -> None:
     root = parse("a:\n  b: 1\n", _place)
-    assert place_at(root, ("a", "z")).line == 1
-    assert place_at(root, ("a", "b", "z")).line == 2
-    assert str(place_at(root, ("z",))) == "x.yaml"
+    assert find_place(root, ("a", "z")).line == 1
+    assert find_place(root, ("a", "b", "z")).line == 2
+    assert str(find_place(root, ("z",))) == "x.yaml"
 
 
 @pytest.mark.parametrize(

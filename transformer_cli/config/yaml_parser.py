@@ -13,15 +13,15 @@ from collections.abc import Callable, Iterator
 import yaml
 from yaml.reader import ReaderError
 
-from transformer_cli.config.tree import (
+from transformer_cli.config.setting_tree import (
     Keys,
     Node,
     Place,
     Scalar,
     Value,
-    complaint,
-    shortened,
-    shown,
+    describe_value,
+    setting_error,
+    shorten,
 )
 from transformer_cli.errors import ConfigError
 
@@ -43,8 +43,8 @@ _NOT_TEXT = {"Cc", "Cs", "Zl", "Zp"}
 _DEEPEST = 20
 
 
-def plain_value(text: str) -> Scalar:
-    """What a scalar without quotes means."""
+def parse_scalar(text: str) -> Scalar:
+    """Return the value of a scalar without quotes."""
     if text in _WORDS:
         return _WORDS[text]
     if _INTEGER.fullmatch(text):
@@ -75,7 +75,7 @@ class _Parser:
         self.events = self._events(text)
 
     def _events(self, text: str) -> Iterator[yaml.Event]:
-        """PyYAML's events, and its errors as ours."""
+        """Yield PyYAML's events; raise its errors as ours."""
         line = 1
         try:
             for event in yaml.parse(text, Loader=yaml.SafeLoader):
@@ -88,14 +88,14 @@ class _Parser:
             where = self.place_of_line(mark.line + 1 if mark else line)
             column = f" (column {mark.column + 1})" if mark else ""
             advice = "; indent with spaces, not tabs" if "'\\t'" in str(error.problem) else ""
-            raise complaint(where, (), f"not YAML: {error.problem}{column}{advice}") from error
+            raise setting_error(where, (), f"not YAML: {error.problem}{column}{advice}") from error
         except ReaderError as error:
             line = text.count("\n", 0, error.position) + 1
             problem = f"not YAML: the character U+{error.character:04X} is not allowed"
-            raise complaint(self.place_of_line(line), (), problem) from error
+            raise setting_error(self.place_of_line(line), (), problem) from error
         except (ValueError, OverflowError) as error:  # PyYAML does not check what it converts
             problem = "not YAML: an escape that is no character, or a number too large"
-            raise complaint(self.place_of_line(line), (), problem) from error
+            raise setting_error(self.place_of_line(line), (), problem) from error
 
     def _check_space_after_colon(self, last: int) -> None:
         """Complain about the nearest line, up to ``last``, that lacks a space after its colon."""
@@ -105,7 +105,7 @@ class _Parser:
                 raise _no_space(self.place_of_line(number), (), match[1])
 
     def document(self, keys: Keys) -> Node:
-        """The only document of the stream; a stream without one holds null."""
+        """Return the only document of the stream; a stream without one holds null."""
         root = Node(None, self.place_of_line(0))
         next(self.events)  # the stream's start
         if isinstance(next(self.events), yaml.DocumentStartEvent):
@@ -113,7 +113,7 @@ class _Parser:
             next(self.events)  # the document's end
             after = next(self.events)
             if isinstance(after, yaml.DocumentStartEvent):
-                raise self._complaint(
+                raise self._error_at(
                     after, keys, "a second YAML document begins; use one file each"
                 )
         return root
@@ -121,25 +121,25 @@ class _Parser:
     def _value(self, event: yaml.Event, keys: Keys) -> Value:
         if isinstance(event, yaml.AliasEvent):
             alias = f"the alias *{event.anchor}"
-            raise self._complaint(event, keys, f"{alias} is not allowed; write the value out")
+            raise self._error_at(event, keys, f"{alias} is not allowed; write the value out")
         assert isinstance(event, yaml.ScalarEvent | yaml.CollectionStartEvent)
         if event.tag is not None:
             tag = event.tag.replace("tag:yaml.org,2002:", "!!")
-            raise self._complaint(event, keys, f"the tag {tag} is not allowed; leave it out")
+            raise self._error_at(event, keys, f"the tag {tag} is not allowed; leave it out")
         if len(keys) > _DEEPEST:
-            raise self._complaint(event, keys[:1], "nested too deeply")
+            raise self._error_at(event, keys[:1], "nested too deeply")
         if isinstance(event, yaml.ScalarEvent):
             return self._scalar(event, keys)
         if isinstance(event, yaml.SequenceStartEvent):
             return self._list(keys)
-        return self._mapping(keys)
+        return self._read_mapping(keys)
 
     def _scalar(self, event: yaml.ScalarEvent, keys: Keys) -> Scalar:
         if any(unicodedata.category(character) in _NOT_TEXT for character in event.value):
-            found = shortened(ascii(event.value))
-            raise self._complaint(event, keys, f"expected a line of text, found {found}")
+            found = shorten(ascii(event.value))
+            raise self._error_at(event, keys, f"expected a line of text, found {found}")
         is_plain, _ = event.implicit
-        return plain_value(event.value) if is_plain else event.value
+        return parse_scalar(event.value) if is_plain else event.value
 
     def _list(self, keys: Keys) -> list[Node]:
         items: list[Node] = []
@@ -148,7 +148,7 @@ class _Parser:
             items.append(Node(self._value(event, (*keys, len(items))), place))
         return items
 
-    def _mapping(self, keys: Keys) -> dict[str, Node]:
+    def _read_mapping(self, keys: Keys) -> dict[str, Node]:
         entries: dict[str, Node] = {}
         while not isinstance(event := next(self.events), yaml.MappingEndEvent):
             key = self._key(event, keys)
@@ -156,7 +156,7 @@ class _Parser:
             if key in entries:
                 first = entries[key].place.line
                 before = f", first on line {first}" if first else ""
-                raise complaint(place, (*keys, key), f"written twice{before}; keep one")
+                raise setting_error(place, (*keys, key), f"written twice{before}; keep one")
             written = next(self.events)
             value = self._value(written, (*keys, key))
             if _is_plain(event) and not isinstance(value, dict):
@@ -172,23 +172,25 @@ class _Parser:
 
     def _key(self, event: yaml.Event, keys: Keys) -> str:
         if isinstance(event, yaml.CollectionStartEvent):
-            raise self._complaint(event, keys, "a list or mapping cannot be a key; keys are text")
+            raise self._error_at(event, keys, "a list or mapping cannot be a key; keys are text")
         key = self._value(event, keys)
         if not isinstance(key, str):
             assert isinstance(event, yaml.ScalarEvent)
             as_text = f"; write '{event.value}'" if event.value else ""
-            raise self._complaint(event, keys, f"keys are text, found {shown(key)}{as_text}")
+            raise self._error_at(
+                event, keys, f"keys are text, found {describe_value(key)}{as_text}"
+            )
         return key
 
     def _place(self, event: yaml.Event) -> Place:
         return self.place_of_line(_line(event))
 
-    def _complaint(self, event: yaml.Event, keys: Keys, problem: str) -> ConfigError:
-        return complaint(self._place(event), keys, problem)
+    def _error_at(self, event: yaml.Event, keys: Keys, problem: str) -> ConfigError:
+        return setting_error(self._place(event), keys, problem)
 
 
 def _no_space(place: Place, keys: Keys, key: str) -> ConfigError:
-    return complaint(place, keys, f"a space is missing after '{key}'")
+    return setting_error(place, keys, f"a space is missing after '{key}'")
 
 
 def _is_plain(event: yaml.Event) -> bool:

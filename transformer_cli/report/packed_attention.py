@@ -1,4 +1,4 @@
-"""Attention weights as a page can hold them."""
+"""Attention weights as JSON."""
 
 import base64
 from collections.abc import Sequence
@@ -14,8 +14,8 @@ STEPS = 255
 """Weights are kept in so many steps from 0 to 1, a byte each."""
 
 
-def packed(title: str, maps: AttentionMaps) -> dict[str, Any]:
-    """One sentence's weights, to become JSON.
+def pack_attention(title: str, maps: AttentionMaps) -> dict[str, Any]:
+    """Return one sentence's weights as JSON values.
 
     Each kind of attention has the words that look ('queries'), those that are looked at ('keys'),
     its numbers of layers and heads, and its weights: a byte each, layer by layer, head by head,

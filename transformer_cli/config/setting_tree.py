@@ -26,7 +26,7 @@ class Place:
 
 @dataclass
 class Node:
-    """A value, the place of its key (of itself, in a list), and what it stands there instead of."""
+    """A value, the place of its key (of itself, in a list), and the node that it replaced."""
 
     value: "Value"
     place: Place
@@ -37,7 +37,7 @@ Value = Scalar | list[Node] | dict[str, Node]
 
 
 def values(node: Node) -> object:
-    """A tree's values without their places, as the schema takes them.
+    """Return a tree's values without their places, as the schema takes them.
 
     Whole numbers are ints however they were written (``4000.0``, ``1e4``): the schema takes an int
     for a float, and not the other way round.
@@ -53,17 +53,17 @@ def values(node: Node) -> object:
             return scalar
 
 
-def leaves(value: object, keys: Keys = ()) -> Iterator[tuple[Keys, object]]:
-    """The settings of a tree's values, each with its path; an empty section is one too."""
+def iter_leaves(value: object, keys: Keys = ()) -> Iterator[tuple[Keys, object]]:
+    """Yield the settings of a tree's values, each with its path; an empty section is one too."""
     if isinstance(value, dict) and value:
         for key, below in value.items():
-            yield from leaves(below, (*keys, key))
+            yield from iter_leaves(below, (*keys, key))
     else:
         yield keys, value
 
 
-def node_at(root: Node, keys: Keys) -> Node | None:
-    """The setting at ``keys``, if it was written."""
+def find_node(root: Node, keys: Keys) -> Node | None:
+    """Return the setting at ``keys``, if it was written."""
     node: Node | None = root
     for key in keys:
         match node, key:
@@ -76,8 +76,8 @@ def node_at(root: Node, keys: Keys) -> Node | None:
     return node
 
 
-def place_at(root: Node, keys: Keys) -> Place:
-    """The place of the setting at ``keys``, or of the innermost section around it that is there."""
+def find_place(root: Node, keys: Keys) -> Place:
+    """Return the place of the setting at ``keys``, or of the innermost section around it."""
     node = root
     for key in keys:
         match node.value, key:
@@ -90,13 +90,13 @@ def place_at(root: Node, keys: Keys) -> Place:
     return node.place
 
 
-def complaint(place: Place, keys: Keys, problem: str) -> ConfigError:
-    """The error that something is wrong with the setting at ``keys``, written at ``place``."""
-    return ConfigError(f"{place}: {dotted(keys)}: {problem}" if keys else f"{place}: {problem}")
+def setting_error(place: Place, keys: Keys, problem: str) -> ConfigError:
+    """Return the error about the setting at ``keys``, written at ``place``."""
+    return ConfigError(f"{place}: {join_keys(keys)}: {problem}" if keys else f"{place}: {problem}")
 
 
-def dotted(keys: Keys) -> str:
-    """The path to a setting as one writes it: ``training.betas[1]``."""
+def join_keys(keys: Keys) -> str:
+    """Return the dotted key: ``training.betas[1]``."""
     return "".join(map(_step, keys)).removeprefix(".")
 
 
@@ -106,11 +106,11 @@ def _step(key: str | int) -> str:
     return f".{key}" if _BARE_KEY.fullmatch(key) else f".{key!r}"
 
 
-def shown(value: object) -> str:
-    """A value as an error message names it, in a few words."""
+def describe_value(value: object) -> str:
+    """Return a value as an error message names it, in a few words."""
     match value:
         case str():
-            return f"the text {shortened(repr(value))}"
+            return f"the text {shorten(repr(value))}"
         case None:
             return "nothing (null)"
         case bool():
@@ -120,9 +120,9 @@ def shown(value: object) -> str:
         case dict():
             return "keys and values"
         case _:
-            return shortened(str(value))
+            return shorten(str(value))
 
 
-def shortened(text: str, most: int = 60) -> str:
-    """At most so many characters of ``text``, and a sign where some are missing."""
+def shorten(text: str, most: int = 60) -> str:
+    """Return at most ``most`` characters of ``text``, with an ellipsis if some are missing."""
     return text if len(text) <= most else f"{text[:most]}…"

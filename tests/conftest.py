@@ -21,7 +21,10 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 install_import_hook(
     [
         "transformer_cli.model",
+        "transformer_cli.training.gradients",
         "transformer_cli.training.loss",
+        "transformer_cli.inference.alignment",
+        "transformer_cli.inference.attention_maps",
         "transformer_cli.inference.search",
     ],
     "beartype.beartype",

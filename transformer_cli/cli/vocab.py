@@ -68,10 +68,8 @@ def vocab(
         check_previous_is_ours(run.path)
         discard_previous(run.path)
     _print_summary(settings, *summarize_sides(data))
-    typer.echo(
-        f"pairs with a blank side, left out: {texts.blank_in_train} of train, "
-        f"{texts.blank_in_val} of val"
-    )
+    left_out = f"{texts.blank_in_train} of train, {texts.blank_in_val} of val"
+    typer.echo(f"pairs with a blank side, left out: {left_out}")
     typer.echo(f"written to {run.tokenizer}")
 
 

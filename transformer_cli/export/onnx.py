@@ -206,7 +206,7 @@ class _Positions(nn.Module):
 class _Attention(MultiHeadAttention):
     """Always torch's own attention: which one is faster here may not be so elsewhere."""
 
-    def _plain_is_faster(self, queries: Tensor) -> bool:
+    def _use_unfused(self, queries: Tensor) -> bool:
         return False
 
 

@@ -111,7 +111,7 @@ def test_a_signal_stops_with_a_checkpoint(
     assert stopped.code == code
     assert stopped.out == ""
     assert "stopping after this step with a checkpoint" in stopped.err
-    assert stopped.err.endswith("stopped at step 23; the same command goes on from there\n")
+    assert stopped.err.endswith("stopped at step 23; the same command resumes from there\n")
     assert "Traceback" not in stopped.err
     newest = max((tmp_path / "run" / "checkpoints").iterdir())
     assert newest.name == "step-00000023"

@@ -123,7 +123,7 @@ def test_a_signal_to_one_rank_stops_all_with_a_checkpoint(
     stopped = run_ranks(2, *command, before=ask)
     assert stopped[rank].code == 128 + number
     assert stopped[1 - rank].code in (128 + number, 143)
-    assert stopped[0].err.endswith("stopped at step 19; the same command goes on from there\n")
+    assert stopped[0].err.endswith("stopped at step 19; the same command resumes from there\n")
     assert last(tmp_path / "run").name == "step-00000019"
     assert_all(run_ranks(2, *command), 0)
     assert_same_run(tmp_path / "run", pair, other_checkpoints=True)
@@ -336,7 +336,7 @@ def test_torchrun_stops_a_training_with_a_checkpoint(
     wait_for(process, b"validation loss")
     process.send_signal(number)
     _, err = process.communicate(timeout=PATIENCE)
-    said = re.search(rb"stopped at step (\d+); the same command goes on from there", err)
+    said = re.search(rb"stopped at step (\d+); the same command resumes from there", err)
     assert said, err.decode()
     assert last(tmp_path / "run").name == f"step-{int(said[1]):08d}"
 

@@ -225,7 +225,7 @@ HARM: dict[str, tuple[Callable[[Path], object], int, str]] = {
     "tokenizer of another": (
         lambda it: change(it / "tokenizer/tokenizer.json", "learned_from", "x"),
         1,
-        "not the tokenizer that config.json tells of",
+        "not the tokenizer that config.json records",
     ),
     "vocabulary cut": (lambda it: cut(it / "tokenizer/tgt.vocab.txt"), 1, "tgt.vocab.txt"),
     "tokenizer gone": (lambda it: shutil.rmtree(it / "tokenizer"), 1, "tokenizer.json"),

@@ -39,7 +39,7 @@ def test_once(training: Training, tmp_path: Path, moment: str, number: int, code
     assert not [name for name in checkpoints if ".partial-" in name]
     stopped_at = int(checkpoints[-1].removeprefix("step-"))
     assert stopped_at in (40, 41)
-    assert f"stopped at step {stopped_at}; the same command goes on" in stopped.err
+    assert f"stopped at step {stopped_at}; the same command resumes" in stopped.err
     assert_goes_on(command, training)
 
 

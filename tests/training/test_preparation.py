@@ -339,7 +339,8 @@ def test_what_is_not_ready_is_refused(run: RunDirectory) -> None:
     whole = shutil.copytree(run.path, run.path.with_name("whole"))
 
     def refused() -> None:
-        with pytest.raises(RunError, match=f"^{run.encoded}: not what belongs[^\n]*vocab CONFIG$"):
+        expected = f"^{run.encoded}: missing, or does not belong[^\n]*vocab CONFIG$"
+        with pytest.raises(RunError, match=expected):
             open_prepared_data(settings, run, quiet)
         shutil.rmtree(run.path)
         shutil.copytree(whole, run.path)

@@ -81,7 +81,7 @@ def peak_of_an_epoch(directory: Path, pairs: int) -> int:
 
 def test_memory_does_not_grow_with_the_corpus(tmp_path: Path) -> None:
     peak_of_an_epoch(tmp_path / "first", 600)  # what is made once a process
-    small = peak_of_an_epoch(tmp_path / "small", 2_000)
+    small = peak_of_an_epoch(tmp_path / "small", 6_000)  # a dozen shards
     large = peak_of_an_epoch(tmp_path / "large", 60_000)
     # One number a pair would be five times as much.
     assert large < 1.25 * small

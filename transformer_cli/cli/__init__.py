@@ -32,7 +32,7 @@ from transformer_cli.errors import (
 )
 from transformer_cli.ranks import Ranks
 
-SPIN_COUNT = "1000"
+SPIN_COUNT = "3000"
 """Spins of a libgomp thread before it sleeps.
 
 The default, 300,000, blocks a core that others could use; see docs/benchmarks.md.

@@ -238,12 +238,12 @@ def test_kinds_and_what_is_missing(text: str, message: str) -> None:
         (
             "model:\n  positions: learned\n  max_positions: 100\n",
             "x.yaml:5: model.max_positions: 100 must be more than training.max_length 256 "
-            "(one position is the end mark)",
+            "(one position is for EOS)",
         ),
         (
             "training: {max_length: 1000}\nmodel:\n  positions: learned\n",
             "x.yaml:4: model.max_positions: 512 must be more than training.max_length 1000 "
-            "(one position is the end mark)",
+            "(one position is for EOS)",
         ),
     ],
 )
@@ -332,7 +332,7 @@ def test_of_very_many_mistakes_some_are_told() -> None:
     with pytest.raises(ConfigError) as refusal:
         _validate(_REQUIRED + "".join(f"k{number}: 1\n" for number in range(1000)))
     assert len(refusal.value.others) == 21
-    assert refusal.value.others[-1] == "and 979 more mistakes"
+    assert refusal.value.others[-1] == "and 979 more errors"
 
 
 def test_a_misspelt_key_comes_before_the_key_that_is_missing_for_it() -> None:

@@ -93,9 +93,10 @@ def test_the_functions_on_a_sentences_way_exist(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", WAYS)
-def test_the_number_of_files_on_a_sentences_way_is_stated(name: str) -> None:
+def test_the_numbers_of_files_and_steps_on_a_sentences_way_are_stated(name: str) -> None:
     title, steps = _way(name)
-    assert title == f"{name}: {len({step.split(':')[0] for step in steps})} files"
+    files = {step.split(":")[0] for step in steps}
+    assert title == f"{name}: {len(files)} files, {len(steps)} steps"
 
 
 def test_decisions_are_grouped_by_room() -> None:

@@ -277,7 +277,7 @@ def test_giving_up_leaves_the_rest_empty(tmp_path: Path) -> None:
 
 def test_the_longest_source_and_output_have_positions(tmp_path: Path) -> None:
     ours, theirs = both(tmp_path / "exported")
-    longest_output = ours._longest_output(LONGEST_SOURCE)
+    longest_output = ours._max_output_tokens(LONGEST_SOURCE)
     assert max(LONGEST_SOURCE + 1, longest_output) <= SINUSOIDS
     line = " ".join(["5", "9", "11", "30"] * (LONGEST_SOURCE // 4))
     assert ours.longest_source == theirs.longest_source == LONGEST_SOURCE

@@ -114,7 +114,7 @@ def test_what_needs_our_own_model_is_refused(training: Training, directory: Path
         run("translate", directory, *options, "-i", directory / "settings.yaml"),
         run("translate", training.run, "--replace-unk", "--engine", "ctranslate2"),
     ):
-        assert_refused(finished, 2, "--engine ctranslate2: does not go with ")
+        assert_refused(finished, 2, "--engine ctranslate2: does not support ")
 
 
 def test_several_translations_are_found_and_about_as_likely(

@@ -154,6 +154,6 @@ def test_replacing_is_in_the_fingerprint_and_refused_without_words() -> None:
     assert translator.with_unk_replacement().settings_fingerprint["replace_unk"] == "True"
     with pytest.raises(
         UsageError,
-        match=r"^is for models of whole words; .* which make up any word$",
+        match=r"^needs a word-level tokenizer; .* which can spell any word$",
     ):
         random_translator().with_unk_replacement()

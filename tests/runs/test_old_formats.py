@@ -57,7 +57,7 @@ def test_an_old_runs_steps_stay_what_they_were(old_run: Path) -> None:
     assert "training.accumulate" in more.err
     two = run_ranks(2, *command)
     assert two[0].code == 2
-    assert "was begun with 1" in two[0].err
+    assert "was trained with 1" in two[0].err
 
 
 def test_an_old_run_trains_on(old_run: Path) -> None:

@@ -1,4 +1,4 @@
-"""Steps on trial change nothing, and what follows from their time."""
+"""Trial steps change nothing, and what follows from their time."""
 
 import copy
 import time

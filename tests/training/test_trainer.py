@@ -527,7 +527,7 @@ def test_ranks_share_each_epochs_batches_out() -> None:
 def test_a_run_refuses_another_number_of_batches_a_step() -> None:
     begun = trainer_of(config(accumulate=4))
     take(begun, 1)
-    with pytest.raises(ConfigError, match=r"begun with 4; set training.accumulate=4$"):
+    with pytest.raises(ConfigError, match=r"trained with 4; set training.accumulate=4$"):
         trainer_of(config(accumulate=3)).restore(begun.state(), begun.optimizer_state())
 
 

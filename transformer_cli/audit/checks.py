@@ -18,10 +18,10 @@ from transformer_cli.errors import CorpusError
 from transformer_cli.text.scripts import scripts_of
 from transformer_cli.text.tokenizer import Tokenizers
 
-SERIOUS, COMMON = 0.001, 0.01
-"""Shares of a split's pairs from which a finding is a warning: one of what should not be there, and
-one of what any text has a little of."""
-ANY = 0.0
+STRICT_SHARE, TOLERANT_SHARE = 0.001, 0.01
+"""Share of a split's pairs from which a finding is a warning: for what should not occur, and for
+what any corpus has a little of."""
+ANY_SHARE = 0.0
 
 FINDINGS = (
     "blank",
@@ -38,7 +38,7 @@ FINDINGS = (
         for what in ("script", "odd_characters", "unknown_characters")
     ),
 )
-"""The names of all that may be found."""
+"""Names of all findings, as --ignore takes them."""
 
 
 @dataclass(frozen=True)
@@ -47,9 +47,9 @@ class Finding:
 
     split: str
     what: str
-    """Its name, for programs."""
+    """One of ``FINDINGS``."""
     text: str
-    """The same for people."""
+    """Its description in messages."""
     count: int
     share: float
     """Of the split's pairs, from 0 to 1."""
@@ -59,7 +59,7 @@ class Finding:
     """The first few: file, line and what is there."""
 
     def __str__(self) -> str:
-        # Where a shift is told, its first line stands for all of a stretch.
+        # A place of 'shifted' stands for a range of lines, so none is left out.
         has_more = self.count > len(self.places) and self.what != "shifted"
         places = "; ".join(self.places) + ("; …" if has_more else "")
         found = f"{self.count:,} ({self.share:.2%})"
@@ -83,13 +83,13 @@ class CorpusReport:
     unit: Literal["tokens", "words"]
     """Unit of the lengths; words are separated by white space."""
     unknown_scripts: list[str]
-    """Languages whose script is not known, so that lines of another one are not found."""
+    """Languages whose script is unknown, so that wrong scripts cannot be detected."""
     unavailable: list[str]
-    """Why splits that nothing but an evaluation needs could not be had, and were not checked."""
+    """A message for each test split that could not be opened, and so was not checked."""
     splits: list[SplitSummary]
     findings: list[Finding]
     ignored: list[str]
-    """Names of findings that are no warnings, however many there are: somebody accepts them."""
+    """Names of findings that never count as warnings (--ignore)."""
 
     @property
     def warnings(self) -> int:
@@ -103,17 +103,17 @@ def check_corpus(
     progress: PairProgress,
     ignored: Collection[str] = (),
 ) -> CorpusReport:
-    """Go through all splits of a configured corpus, each once.
+    """Check all splits of a configured corpus in one pass each, and return the report.
 
     Args:
         config: the experiment's settings.
-        tokenizers: those that it is to be trained with; None: not known yet.
-        progress: draws a bar.
-        ignored: of ``FINDINGS``, those that are to be no warnings.
+        tokenizers: the run's; None before they are learned, when lengths are in words.
+        progress: wraps the iteration over a split's pairs, as tqdm does.
+        ignored: names of findings that never count as warnings.
 
     Raises:
-        CorpusError: a split is missing, misaligned, blank, or not UTF-8; but one to evaluate on may
-            be impossible to fetch.
+        CorpusError: a split is missing, misaligned, blank, or not UTF-8. A test split that cannot
+            be opened is reported as unavailable instead.
     """
     unavailable: list[str] = []
     training: list[SplitCheck] = []
@@ -143,11 +143,11 @@ def check_corpus(
 def _sources(
     config: Config, unavailable: list[str]
 ) -> Iterator[tuple[str, ParallelFiles | ParallelText, bool]]:
-    """Yield each split, and whether it is trained on; training's further files are splits here.
+    """Yield (name, text, whether it is trained on) of each split and each ``data.more`` entry.
 
     Args:
         config: the experiment's settings.
-        unavailable: gets what is said of a split that cannot be fetched and is not trained with.
+        unavailable: a message is appended for each test split that cannot be opened.
     """
     data = config.data
     train, val, *tests = split_names(data)
@@ -166,7 +166,7 @@ def _sources(
 
 
 def _limit(config: Config, trained: bool) -> int:
-    """Return the most tokens on a side of a pair that is used whole."""
+    """Return the maximum tokens per side of a pair that is neither left out nor split."""
     if trained:
         return config.training.max_length
     positions = config.model.max_positions if config.model.positions == "learned" else None
@@ -189,30 +189,32 @@ class _SplitFindings:
     def _find_all(self) -> Iterator[Finding]:
         split = self.split
         yield self._report(
-            "blank", "pairs with a blank side, not used in training", SERIOUS, split.blank
+            "blank", "pairs with a blank side, not used in training", STRICT_SHARE, split.blank
         )
         shifted = split.find_shifted()
-        yield self._report("shifted", "lines shifted against each other", ANY, shifted)
+        yield self._report("shifted", "lines shifted against each other", ANY_SHARE, shifted)
         again = [(index, split, first) for index, first in find_repeated(split.pair_digests)]
-        yield self._report_duplicates("repeated", "pairs that occur earlier", COMMON, again)
+        yield self._report_duplicates("repeated", "pairs that occur earlier", TOLERANT_SHARE, again)
         if split.training is not None:
             pairs = self._find_trained_on(
                 split.pair_digests, [t.pair_digests for t in split.training]
             )
             yield self._report_duplicates(
-                "in_training", "pairs that are trained on too", SERIOUS, pairs
+                "in_training", "pairs that are trained on too", STRICT_SHARE, pairs
             )
             sources = self._find_trained_on(
                 split.src_digests, [t.src_digests for t in split.training]
             )
             yield self._report_duplicates(
-                "source_in_training", "sources that are trained on", COMMON, sources
+                "source_in_training", "sources that are trained on", TOLERANT_SHARE, sources
             )
-        yield self._report("copied", "pairs whose target is their source", COMMON, split.copied)
+        yield self._report(
+            "copied", "pairs whose target is their source", TOLERANT_SHARE, split.copied
+        )
         yield self._report(
             "ratio",
             "pairs with an unusual length ratio",
-            SERIOUS,
+            STRICT_SHARE,
             split.find_length_ratio_outliers(),
         )
         yield self._report("long", *self._too_long(), split.long)
@@ -221,10 +223,10 @@ class _SplitFindings:
     def _too_long(self) -> tuple[str, float]:
         over = f"pairs of more than {self.limit:,} {'tokens' if self.has_tokenizer else 'words'}"
         if self.split.training is None:
-            return f"{over} (training.max_length), not used in training", COMMON
+            return f"{over} (training.max_length), not used in training", TOLERANT_SHARE
         if self.config.model.positions == "learned" and self.split.name == "val":
-            return f"{over} (model.max_positions): training will refuse them", ANY
-        return f"{over}, translated in pieces and not in the perplexity", SERIOUS
+            return f"{over} (model.max_positions): training will refuse them", ANY_SHARE
+        return f"{over}, translated in pieces and not in the perplexity", STRICT_SHARE
 
     def _find_in_sides(self) -> Iterator[Finding]:
         data = self.config.data
@@ -232,42 +234,49 @@ class _SplitFindings:
         for number, name in enumerate(("source", "target")):
             lines = self.split.sides[number].lines
             language = (data.src_lang, data.tgt_lang)[number]
-            for what, text, share, hits in (
-                ("script", f"lines mostly in no script of '{language}'", SERIOUS, lines.foreign),
-                ("odd_characters", "lines with odd characters", SERIOUS, lines.odd),
+            for what, text, threshold, hits in (
+                (
+                    "script",
+                    f"lines mostly in no script of '{language}'",
+                    STRICT_SHARE,
+                    lines.foreign,
+                ),
+                ("odd_characters", "lines with odd characters", STRICT_SHARE, lines.odd),
                 (
                     "unknown_characters",
                     f"lines with characters that {whose} lacks",
-                    COMMON,
+                    TOLERANT_SHARE,
                     lines.lacking,
                 ),
             ):
-                yield self._report(f"{name}_{what}", f"{name} {text}", share, hits, number)
+                yield self._report(f"{name}_{what}", f"{name} {text}", threshold, hits, number)
 
     def _report(
-        self, what: str, text: str, share: float, hits: Occurrences, side: int = 0
+        self, what: str, text: str, threshold: float, hits: Occurrences, side: int = 0
     ) -> Finding:
         places = [
             _place(self.split, index, side) + (f" ({detail})" if detail else "")
             for index, detail in hits.first
         ]
-        return self._build(what, text, share, hits.count, places)
+        return self._build(what, text, threshold, hits.count, places)
 
     def _report_duplicates(
-        self, what: str, text: str, share: float, found: Sequence[tuple[int, SplitCheck, int]]
+        self, what: str, text: str, threshold: float, found: Sequence[tuple[int, SplitCheck, int]]
     ) -> Finding:
-        """Return the finding that lines occur elsewhere too."""
+        """Return a finding of (index, split of the first equal line, its index there) triples."""
         places = [
             f"{_place(self.split, index)} (as {_line(self.split, other, like)})"
             for index, other, like in found[: Occurrences.SHOWN]
         ]
-        return self._build(what, text, share, len(found), places)
+        return self._build(what, text, threshold, len(found), places)
 
-    def _build(self, what: str, text: str, share: float, count: int, places: list[str]) -> Finding:
+    def _build(
+        self, what: str, text: str, threshold: float, count: int, places: list[str]
+    ) -> Finding:
         assert what in FINDINGS
-        found = count / self.split.pairs
-        warning = found >= share and what not in self.ignored
-        return Finding(self.split.name, what, text, count, found, warning, places)
+        share = count / self.split.pairs
+        warning = share >= threshold and what not in self.ignored
+        return Finding(self.split.name, what, text, count, share, warning, places)
 
     def _find_trained_on(
         self, own: Digests, training: Iterable[Digests]

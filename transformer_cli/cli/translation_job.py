@@ -1,4 +1,4 @@
-"""The work of ``translate``: from a stream of lines through a translator into a stream or file."""
+"""What ``translate`` does: read lines, translate them, write to a stream or a file."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -37,14 +37,14 @@ class Job(NamedTuple):
     translator: TextTranslator[SearchEngine]
     lines: Iterator[str]
     prefixes: Iterator[str] | None
-    typed: bool
+    interactive: bool
     """Whether a person types the lines, and waits for each translation."""
     ranks: Ranks
 
     @property
     def chunk_lines(self) -> int:
         """Number of lines that each rank translates together."""
-        return 1 if self.typed else stream.CHUNK_LINES
+        return 1 if self.interactive else stream.CHUNK_LINES
 
 
 def translate_text(asked: TranslateOptions) -> None:
@@ -66,10 +66,10 @@ def translate_text(asked: TranslateOptions) -> None:
             prefixes = decode_lines(raw, str(asked.prefix_file), asked.errors)
         ranks = stack.enter_context(ranks.init(device))
         translator = _load_translator(asked, device)
-        typed = source.isatty()
-        raw_lines = prompt_for_lines(source) if typed else source
+        interactive = source.isatty()
+        raw_lines = prompt_for_lines(source) if interactive else source
         lines = decode_lines(raw_lines, asked.input_name, asked.errors)
-        _run(Job(asked, translator, lines, prefixes, typed, ranks))
+        _run(Job(asked, translator, lines, prefixes, interactive, ranks))
 
 
 def _load_translator(asked: TranslateOptions, device: torch.device) -> TextTranslator[SearchEngine]:
@@ -86,7 +86,8 @@ def _load_translator(asked: TranslateOptions, device: torch.device) -> TextTrans
             "or name the run that it was made of"
         )
     else:
-        import_extra("ctranslate2", "export", "--engine ctranslate2")  # before the work
+        # fail before the model is loaded
+        import_extra("ctranslate2", "export", "--engine ctranslate2")
         with options.name_option("--engine ctranslate2: "):
             translator = loading.load_ctranslate2_translator(
                 run, checkpoint, device, asked.precision, write_ctranslate2
@@ -98,14 +99,14 @@ def _load_translator(asked: TranslateOptions, device: torch.device) -> TextTrans
 
 
 def _check_engine(asked: TranslateOptions, engine: type[SearchEngine]) -> None:
-    needs = {
+    is_unsupported = {
         "--prefix-file": asked.prefix_file is not None and not engine.supports_prefixes,
         "--alignments": asked.alignments is not None and not engine.supports_alignments,
         "--replace-unk": asked.replace_unk and not engine.supports_alignments,
     }
-    if lacking := [option for option, is_lacking in needs.items() if is_lacking]:
+    if unsupported := [option for option, unfit in is_unsupported.items() if unfit]:
         raise UsageError(
-            f"--engine ctranslate2: does not go with {' and '.join(lacking)}; leave that "
+            f"--engine ctranslate2: does not support {' and '.join(unsupported)}; leave it "
             "out, or translate a run with --engine torch"
         )
 
@@ -113,7 +114,8 @@ def _check_engine(asked: TranslateOptions, engine: type[SearchEngine]) -> None:
 def _run(job: Job) -> None:
     asked, ranks = job.asked, job.ranks
     if not ranks.is_main:
-        (kept,) = ranks.sum([0])  # as the leading one has found
+        # lines already translated, as the main rank read in the journal
+        (kept,) = ranks.sum([0])
         done = sum(1 for _ in islice(job.lines, int(kept)))
         for _ in _translate(job, done):
             pass
@@ -121,14 +123,14 @@ def _run(job: Job) -> None:
     if asked.writes_stream:
         with (
             output_stream(asked.output) as stdout,
-            # Inside, so that no half of them appears where nobody reads all translations.
+            # Innermost, so that a closed stdout leaves no incomplete alignments file.
             _open_alignments(asked.alignments) as alignments,
         ):
-            print_line = partial(print, file=stdout, flush=job.typed)
+            print_line = partial(print, file=stdout, flush=job.interactive)
             # A bar and translations on one terminal would get in each other's way.
             _write(job, lambda _, text: print_line(text), alignments, hidden=stdout.isatty())
         return
-    # Alignments are not gone on with, so neither are their translations.
+    # --alignments cannot be resumed, so the translations are not kept for it either.
     keep = asked.are_files and asked.alignments is None
     chunk_lines = job.chunk_lines * ranks.size
     with (
@@ -146,7 +148,10 @@ def _run(job: Job) -> None:
 
 
 def _translate(job: Job, done: int) -> Iterator[tuple[str, stream.TranslatedLine]]:
-    """Yield each line that is left, once ``done`` of them are taken, with its translation."""
+    """Yield each remaining line with its translation.
+
+    The caller has already taken ``done`` lines from ``job.lines``, but no prefixes.
+    """
     asked = job.asked
     prefixes = job.prefixes and islice(job.prefixes, done, None)
     prefixed = stream.with_prefixes(job.lines, prefixes, str(asked.prefix_file), done + 1)
@@ -186,7 +191,7 @@ def _write(
     done: int = 0,
     hidden: bool = False,
 ) -> None:
-    """Hand ``write`` each line and its translation; ``done`` lines are written already."""
+    """Call ``write(line, translation)`` for each remaining line, after the first ``done``."""
     with bar(None, "translating", " lines", done, hidden) as lines_bar:
         for line, (text, alignment) in _translate(job, done):
             write(line, text)
@@ -197,7 +202,7 @@ def _write(
 
 @contextmanager
 def _open_alignments(path: Path | None) -> Iterator[TextIO | None]:
-    """Open a file that appears when the block ends well."""
+    """Open a file that appears only if the block succeeds; yield None without a path."""
     if path is None:
         yield None
         return
@@ -207,7 +212,7 @@ def _open_alignments(path: Path | None) -> Iterator[TextIO | None]:
 
 @contextmanager
 def _hint_at_resuming(file: Output) -> Iterator[None]:
-    """Add to an error that ends the block how to go on, if there is something to go on from."""
+    """Add a hint at --resume to an error that ends the block, if any lines are kept."""
     try:
         yield
     except BaseException as error:

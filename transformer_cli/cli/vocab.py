@@ -38,7 +38,7 @@ def vocab(
     from transformer_cli.runs.directory import RunDirectory
     from transformer_cli.runs.lock import check_unlocked, lock_run
     from transformer_cli.runs.overwrite import (
-        check_previous_is_ours,
+        check_set_aside_is_ours,
         discard_previous,
         finish_on_exit,
     )
@@ -65,7 +65,7 @@ def vocab(
         initialize_run(run, settings, overwrite, origins)
         record_corpus_directory(run, settings.data)
         data = prepare_data(settings, texts, run, line_bar)
-        check_previous_is_ours(run.path)
+        check_set_aside_is_ours(run.path)
         discard_previous(run.path)
     _print_summary(settings, *summarize_sides(data))
     left_out = f"{texts.blank_in_train} of train, {texts.blank_in_val} of val"

@@ -529,6 +529,6 @@ class Config(Section):
         ):
             raise ValueError(
                 f"model.max_positions: {self.model.max_positions} must be more than "
-                f"training.max_length {self.training.max_length} (one position is the end mark)"
+                f"training.max_length {self.training.max_length} (one position is for EOS)"
             )
         return self

@@ -23,10 +23,10 @@ from transformer_cli.config.setting_tree import (
 )
 from transformer_cli.errors import ConfigError
 
-_MOST_KEYS_LISTED = 8
-_MOST_OTHERS = 20
+_MAX_KEYS_LISTED = 8
+_MAX_OTHER_ERRORS = 20
 
-# What the schema wants, by pydantic's name of the error. Language is the schema's one pattern.
+# What the schema expects, by pydantic's error type. Only language codes have string limits.
 _LANGUAGE = "a language code such as 'de' or 'pt-BR'"
 _SECTION = "keys and values"
 _EXPECTED = {
@@ -62,29 +62,29 @@ class _Problem:
 
 
 def validate(root: Node) -> Config:
-    """Check a tree against the schema.
+    """Return a tree as a ``Config``, checked against the schema.
 
     Args:
         root: the whole configuration, a mapping.
 
     Raises:
-        ConfigError: it breaks the schema; the message tells the first problem in order of lines,
-            missing keys last, and ``others`` the others.
+        ConfigError: it breaks the schema; the message is the first error in line order, missing
+            keys last, and ``others`` has the rest.
     """
     try:
         return Config.model_validate(values(root))
     except ValidationError as error:
         problems = [_problem(details) for details in error.errors(include_url=False)]
-        raise _all_of(problems, root) from error
+        raise _config_error(problems, root) from error
 
 
-def _all_of(problems: list[_Problem], root: Node) -> ConfigError:
+def _config_error(problems: list[_Problem], root: Node) -> ConfigError:
     problems.sort(key=lambda it: (it.is_missing, find_place(root, it.keys).line))
     first, *others = (
         str(setting_error(find_place(root, each.keys), each.keys, each.text)) for each in problems
     )
-    if len(others) > _MOST_OTHERS:
-        others[_MOST_OTHERS:] = [f"and {len(others) - _MOST_OTHERS:,} more mistakes"]
+    if len(others) > _MAX_OTHER_ERRORS:
+        others[_MAX_OTHER_ERRORS:] = [f"and {len(others) - _MAX_OTHER_ERRORS:,} more errors"]
     return ConfigError(first, others)
 
 
@@ -98,15 +98,15 @@ def _problem(error: ErrorDetails) -> _Problem:
         case "missing":
             return _Problem(keys, _explain_missing(error["loc"]), is_missing=True)
         case "union_tag_not_found":
-            text = f"missing; it is {_either(_kinds(wanted))}"
+            text = f"missing; it is {_join_with_or(_kinds(wanted))}"
             return _Problem((*keys, "kind"), text, is_missing=True)
         case "union_tag_invalid":
             kinds, kind = _kinds(wanted), found["kind"]
-            text = f"expected {_either(kinds)}, found {describe_value(kind)}"
+            text = f"expected {_join_with_or(kinds)}, found {describe_value(kind)}"
             text += _did_you_mean(kind, kinds, our_kind(str(kind), kinds))
             return _Problem((*keys, "kind"), text)
         case "value_error":
-            return _validators_problem(keys, str(context["error"]))
+            return _problem_of_validator(keys, str(context["error"]))
         case name if name in _EXPECTED:
             return _Problem(
                 keys, f"expected {_EXPECTED[name].format(**context)}, found {describe_value(found)}"
@@ -122,20 +122,20 @@ def _unknown_key(loc: Keys) -> str:
         allowed.insert(0, BASE)
     text = "unknown key"
     if "kind" in allowed:
-        text += f" for kind {_either(get_args(section.model_fields['kind'].annotation))}"
-    if hint := _did_you_mean(loc[-1], allowed, _known_elsewhere(loc, allowed)):
+        text += f" for kind {_join_with_or(get_args(section.model_fields['kind'].annotation))}"
+    if hint := _did_you_mean(loc[-1], allowed, _key_in_other_tools(loc, allowed)):
         return text + hint
     return (
-        f"{text}; the keys are {', '.join(allowed)}" if len(allowed) <= _MOST_KEYS_LISTED else text
+        f"{text}; the keys are {', '.join(allowed)}" if len(allowed) <= _MAX_KEYS_LISTED else text
     )
 
 
-_SLIP = 0.8
-"""Likeness, from 0 to 1, of a key that is only mistyped."""
+_TYPO_SIMILARITY = 0.8
+"""Similarity, from 0 to 1, from which a key counts as a typo of another."""
 
 
-def _known_elsewhere(loc: Keys, allowed: Collection[str]) -> str | None:
-    """Return our key for another program's name, the last of ``loc``: its name or whole path."""
+def _key_in_other_tools(loc: Keys, allowed: Collection[str]) -> str | None:
+    """Return our key if ``loc`` ends in another tool's name: bare in its section, else in full."""
     if loc[-1] == "type" and "kind" in allowed:
         return "kind"
     key = our_key(str(loc[-1]))
@@ -143,8 +143,8 @@ def _known_elsewhere(loc: Keys, allowed: Collection[str]) -> str | None:
     above, _, name = (key or "").rpartition(".")
     if above == join_keys(section):
         return name if name in allowed else None
-    # A slip of the pen is likelier than a setting of another section.
-    return None if get_close_matches(str(loc[-1]), allowed, cutoff=_SLIP) else key
+    # A typo of a key of this section is likelier than a key of another section.
+    return None if get_close_matches(str(loc[-1]), allowed, cutoff=_TYPO_SIMILARITY) else key
 
 
 def _explain_missing(loc: Keys) -> str:
@@ -153,11 +153,11 @@ def _explain_missing(loc: Keys) -> str:
         return "missing"
     field = section.model_fields[loc[-1]]
     if kinds := _kinds(field.annotation):
-        return f"missing; give it a kind: {_either(kinds)}"
+        return f"missing; give it a kind: {_join_with_or(kinds)}"
     return f"missing ({field.description})"
 
 
-def _validators_problem(section: Keys, message: str) -> _Problem:
+def _problem_of_validator(section: Keys, message: str) -> _Problem:
     """Return the problem in a message 'key: problem' of one of the schema's own validators."""
     match = _VALIDATORS_MESSAGE.fullmatch(message)
     assert match, f"the schema's validators begin their messages with a key: {message}"
@@ -165,18 +165,18 @@ def _validators_problem(section: Keys, message: str) -> _Problem:
 
 
 def _did_you_mean(found: object, allowed: Collection[str], known: str | None) -> str:
-    """Return a question to end a message with.
+    """Return '; did you mean …?' for the end of a message, or an empty string.
 
     Args:
         found: what there is.
         allowed: what there may be.
-        known: what other programs' users mean by it, which likeness would not tell.
+        known: our key for another program's name; it goes before similar names.
     """
     close = [known] if known else get_close_matches(str(found), allowed, n=1)
     return f"; did you mean '{close[0]}'?" if close else ""
 
 
-def _either(choices: Collection[str]) -> str:
+def _join_with_or(choices: Collection[str]) -> str:
     *others, last = (f"'{choice}'" for choice in choices)
     return f"{', '.join(others)} or {last}" if others else last
 

@@ -10,7 +10,7 @@ from transformer_cli.data.shards import ShardedStore, ShardedText
 from transformer_cli.data.token_arrays import EncodedText, SrcTgt
 
 SubwordSampler = Callable[[EncodedText, int], EncodedText]
-"""Segments pairs anew; its seed is from 0 to 2^32 - 1."""
+"""(pairs, 32-bit seed) -> the pairs, segmented anew by BPE-dropout."""
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class EpochSample:
     padded_tokens: SrcTgt[int]
     """The same with padding."""
     is_exact: bool
-    """Whether that shard is the whole text."""
+    """Whether that shard is the whole text, so that the numbers are exact."""
     batches: Iterator[Batch]
     """The largest one first, then some in order of length."""
 
@@ -35,7 +35,7 @@ class EpochBatches:
 
     Args:
         text: what to train on.
-        batch_tokens: token budget: the most tokens of a side of a batch, EOS and padding included.
+        batch_tokens: token budget: maximum tokens per side of a batch, EOS and padding included.
         seed: the experiment's seed.
         subword_sampler: segments each batch anew, with a seed of its own. Batches are planned
             before that, so they may then exceed the budget.
@@ -54,39 +54,39 @@ class EpochBatches:
         self._seed = seed
         # As its pairs are sorted by length, a shard has the same number of batches in every epoch.
         if isinstance(text, ShardedStore) and text.batch_tokens == batch_tokens:
-            self._counts = text.batches
+            self._batches_per_shard = text.batches
         else:
-            self._counts = [
-                count_batches(text.shard_lengths(number), batch_tokens)
-                for number in range(text.num_shards)
+            self._batches_per_shard = [
+                count_batches(text.shard_lengths(shard), batch_tokens)
+                for shard in range(text.num_shards)
             ]
 
     def __len__(self) -> int:
         """Return the number of batches per epoch."""
-        return sum(self._counts)
+        return sum(self._batches_per_shard)
 
-    def iter_epoch(self, epoch: int, first: int = 0, step: int = 1) -> Iterator[Batch]:
-        """Yield the batches ``first``, ``first + step``, … of an epoch, counted from 0.
+    def iter_epoch(self, epoch: int, first: int = 0, stride: int = 1) -> Iterator[Batch]:
+        """Yield the batches ``first``, ``first + stride``, … of an epoch, counted from 0.
 
-        One shard at a time is in memory.
+        Only one shard is in memory at a time.
         """
         random = np.random.Generator(np.random.PCG64([self._seed, epoch]))
-        for number in random.permutation(self._text.num_shards).tolist():
-            count = self._counts[number]
+        for shard in random.permutation(self._text.num_shards).tolist():
+            count = self._batches_per_shard[shard]
             if first < count:
-                yield from self._iter_shard(number, epoch, range(first, count, step))
-                first += len(range(first, count, step)) * step
+                yield from self._iter_shard(shard, epoch, range(first, count, stride))
+                first += len(range(first, count, stride)) * stride
             first -= count
 
     def sample(self, count: int) -> EpochSample:
         """Return estimates of the first epoch, and at most ``count`` of its batches."""
-        number = int(np.argmax(self._counts))
-        lengths = np.stack(self._text.shard_lengths(number)) + 1
-        plan = plan_epoch(self._text.shard(number), self._batch_tokens, self._seed, 0, number)
+        shard = int(np.argmax(self._batches_per_shard))
+        lengths = np.stack(self._text.shard_lengths(shard)) + 1
+        plan = plan_epoch(self._text.shard(shard), self._batch_tokens, self._seed, 0, shard)
         longest = np.array([lengths[:, indices].max(axis=1) for indices in plan])
         padded = longest * np.array([[len(indices)] for indices in plan])
-        # Each shard is an even sample of the text.
-        scale = len(self) / self._counts[number]
+        # Scaling is fair, since each shard is an even sample of the text.
+        scale = len(self) / self._batches_per_shard[shard]
         tokens, padded_tokens = (
             SrcTgt(*(totals * scale).round().astype(int).tolist())
             for totals in (lengths.sum(axis=1), padded.sum(axis=0))
@@ -94,17 +94,17 @@ class EpochBatches:
         by_length = np.argsort(longest.max(axis=1), kind="stable")
         middles = (2 * np.arange(count - 1) + 1) * len(plan) // (2 * max(1, count - 1))
         indices = [int(padded.sum(axis=1).argmax()), *by_length[middles].tolist()]
-        batches = self._iter_shard(number, 0, indices)
+        batches = self._iter_shard(shard, 0, indices)
         return EpochSample(tokens, padded_tokens, scale == 1.0, batches)
 
-    def _iter_shard(self, number: int, epoch: int, indices: Iterable[int]) -> Iterator[Batch]:
-        text = self._text.shard(number)
-        plan = plan_epoch(text, self._batch_tokens, self._seed, epoch, number)
+    def _iter_shard(self, shard: int, epoch: int, indices: Iterable[int]) -> Iterator[Batch]:
+        text = self._text.shard(shard)
+        plan = plan_epoch(text, self._batch_tokens, self._seed, epoch, shard)
         for index in indices:
             if self._subword_sampler is None:
                 yield collate(text, plan[index])
             else:
-                seeds = np.random.SeedSequence([self._seed, epoch, number, index])
+                seeds = np.random.SeedSequence([self._seed, epoch, shard, index])
                 seed = int(seeds.generate_state(1)[0])
                 pairs = self._subword_sampler(text.take(plan[index]), seed)
                 yield collate(pairs, np.arange(len(pairs)))

@@ -95,7 +95,7 @@ class Evaluation:
     hypotheses: list[str]
     scores: Scores
     loss: float
-    """Mean negative log-likelihood of a target token, end marks included, without smoothing."""
+    """Mean negative log-likelihood of a target token, EOS included, without smoothing."""
     unmeasured: int
     """Pairs too long to be part of the loss; see ``TextTranslator.longest_source``."""
 
@@ -175,7 +175,7 @@ def mean_loss(
     precision: torch.dtype,
     ranks: Ranks = ALONE,
 ) -> float:
-    """Return the mean negative log-likelihood of a target token, end marks included, unsmoothed.
+    """Return the mean negative log-likelihood of a target token, EOS included, unsmoothed.
 
     Args:
         model: in evaluation mode.

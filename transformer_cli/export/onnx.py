@@ -31,7 +31,7 @@ from transformer_cli.version import __version__
 ENCODER, DECODER, DESCRIPTION = "encoder.onnx", "decoder_step.onnx", "onnx.json"
 OPSET = 18
 SRC_POSITIONS = LONGEST_SOURCE + 1
-"""Sinusoids that the encoder gets: the longest source, and its end mark."""
+"""Sinusoids that the encoder gets: the longest source, and its EOS."""
 TGT_POSITIONS = 2 * LONGEST_SOURCE + 10
 """Sinusoids that the decoder gets: with the usual settings, the longest output of that source."""
 
@@ -75,7 +75,7 @@ class Graphs:
 
     @property
     def positions(self) -> tuple[int, int]:
-        """Return the longest source, end mark included, and the longest output of the graphs."""
+        """Return the longest source, EOS included, and the longest output of the graphs."""
         embeddings = (self.model.src_embedding, self.model.tgt_embedding)
         src, tgt = (cast("_Positions", each.positions).table.size(0) for each in embeddings)
         return src, tgt

@@ -22,7 +22,7 @@ class AttentionMaps:
     but for rounding.
 
     Attributes:
-        src_tokens: as shown to a person; the end mark is the last.
+        src_tokens: as shown to a person; EOS is the last.
         tgt_tokens: likewise.
         encoder: of the source on itself.
         decoder: of the target on itself: column j is what step j was given, ``tgt_tokens[j - 1]``
@@ -47,7 +47,7 @@ def compute_attention_maps(
 
     Args:
         translator: model and tokenizers.
-        line: the source; without any words it is the end mark alone.
+        line: the source; without any words it is EOS alone.
         translation: token ids without marks; None translates the line first.
 
     Raises:
@@ -60,7 +60,7 @@ def compute_attention_maps(
             f"the line has {len(source):,} tokens, and at most {translator.longest_source:,} are "
             "translated as one; give a sentence of it"
         )
-    longest = translator.longest_source  # so that the end mark has a position too
+    longest = translator.longest_source  # so that EOS has a position too
     if translation is None:
         shorter = translator.with_search(max_length=min(longest, translator.max_length or longest))
         (translation,) = shorter.translate_ids([[*source, EOS_ID] if source else []])

@@ -145,7 +145,7 @@ class CTranslate2Engine:
     def _start(self, sources: list[list[int]], limit: int, options: SearchOptions) -> list[Any]:
         banned = [[SPECIALS[number]] for number in options.banned_ids if number != UNK_ID]
         started: list[Any] = self.translator.translate_batch(
-            # CTranslate2 adds the end mark.
+            # CTranslate2 adds EOS.
             [[self.src_names[number] for number in ids[:-1]] for ids in sources],
             asynchronous=True,
             beam_size=options.beam_size,

@@ -43,7 +43,7 @@ class SearchEngine(Protocol):
         """Return the hypotheses of each source, best first, whatever else is in its batch.
 
         Args:
-            sources: token ids, each with its end mark, or empty: then there are no hypotheses.
+            sources: token ids, each with its EOS, or empty: then there are no hypotheses.
             prefixes: forced on each one's outputs; empty unless ``supports_prefixes``.
             max_lengths: most tokens of each one's output.
             options: kind of search.
@@ -58,7 +58,7 @@ class SearchEngine(Protocol):
         """Return, for each token of each target, the place of the source token it is aligned to.
 
         Args:
-            sources: token ids, each with its end mark, which nothing is aligned to.
-            targets: translations of them, without marks.
+            sources: token ids, each with its EOS, which nothing is aligned to.
+            targets: translations of them, without EOS.
             batch_tokens: most tokens of a side of a batch, padding included.
         """

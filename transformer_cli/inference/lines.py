@@ -48,7 +48,7 @@ class EncodedLine:
 
     Attributes:
         text: the source text.
-        chunks: its ids without end marks, cut where it is too long; none if it is blank.
+        chunks: its ids without EOS, cut where it is too long; none if it is blank.
         prefix: what the translation begins with.
         prefix_ids: its ids, which the first chunk's outputs begin with.
     """
@@ -65,7 +65,7 @@ class EncodedLine:
 
     @property
     def sources(self) -> list[list[int]]:
-        """Chunks as a search engine takes them, each with its end mark."""
+        """Chunks as a search engine takes them, each with its EOS."""
         return [[*chunk, EOS_ID] for chunk in self.chunks]
 
     @property

@@ -33,9 +33,9 @@ class SearchOptions:
 
 @dataclass(frozen=True)
 class Hypothesis:
-    """One translation: its ids, without begin and end marks, and its log-probability.
+    """One translation: its ids, without BOS and EOS, and its log-probability.
 
-    The log-probability is the sum over its tokens and, if it ended by itself, the end mark.
+    The log-probability is the sum over its tokens and, if it ended by itself, EOS.
     """
 
     ids: list[int]
@@ -43,13 +43,13 @@ class Hypothesis:
 
     def score(self, length_penalty: float) -> float:
         """Return what hypotheses of a sentence are ranked by: Wu et al. 2016, equation 14."""
-        # Lengths count the end mark, so that an empty output has length 1.
+        # Lengths count EOS, so that an empty output has length 1.
         penalty = math.pow((5.0 + len(self.ids) + 1.0) / 6.0, length_penalty)
         return self.log_probability / penalty
 
 
 NOT_FORCED = -1
-"""Stands in a row of prefixes behind a prefix that is shorter than others."""
+"""Right padding of ``prefixes``: no token is forced there."""
 
 
 @torch.inference_mode()
@@ -67,7 +67,7 @@ def search(
         src: padded source rows.
         max_lengths: most tokens of each row's output, at least 1; search stops there.
         options: kind of search.
-        prefixes: what each row's outputs begin with, ``NOT_FORCED`` from its end on; no end marks.
+        prefixes: what each row's outputs begin with, ``NOT_FORCED`` from its end on; no EOS.
             Their tokens may be banned ones, and count in lengths and log-probabilities.
     """
     if options.beam_size == 1:
@@ -75,10 +75,10 @@ def search(
     return _beam(model, src, max_lengths, options, prefixes)
 
 
-# Logits made at a time. Few enough on a CPU to be ranked before they leave its caches.
+# Logits computed at a time: on a CPU, few enough that top-k still finds them in its cache.
 _CHUNK_ELEMENTS = {"cpu": 1 << 21, "cuda": 1 << 28}
-_GROUP = 64
-# Sentences that are done leave the batch together: each time the others' caches are copied.
+_GROUP = 64  # columns per group in _top
+# Finished sentences are removed only at or below this share of live ones: removal copies caches.
 _LIVE_SHARE = 0.8
 
 
@@ -90,7 +90,7 @@ def _continuations(
     count: int,
     forced: Int[Tensor, " batch"] | None = None,
 ) -> tuple[Float[Tensor, "batch hypothesis count"], Int[Tensor, "batch hypothesis count"]]:
-    """Return the ``count`` likeliest tokens after each hypothesis and their log-probabilities.
+    """Return log-probabilities and ids of the ``count`` likeliest next tokens of each hypothesis.
 
     Where a token is ``forced`` on a sentence, all others have probability 0.
     """
@@ -134,10 +134,10 @@ def _get_forced(
 def _top(
     x: Float[Tensor, "row column"], count: int
 ) -> tuple[Float[Tensor, "row count"], Int[Tensor, "row count"]]:
-    """Return the greatest ``count`` elements of each row, falling, and their columns.
+    """Return the ``count`` greatest elements of each row, in descending order, and their columns.
 
-    torch ranks long rows slowly. What is among the best of a row is in one of the groups with the
-    best greatest elements, which are soon found.
+    torch.topk is slow on long rows. The top ``count`` elements lie in the ``count`` groups with the
+    greatest maxima (or in the remainder), so topk runs on those only.
     """
     groups = x.size(1) // _GROUP
     if groups <= count:
@@ -160,7 +160,7 @@ def _greedy(
     options: SearchOptions,
     prefixes: Int[Tensor, "batch prefix"] | None = None,
 ) -> list[Hypothesis]:
-    """Take the most likely token at each step, until the end mark."""
+    """Take the most likely token at each step, until EOS."""
     state = model.init_state(src)
     banned = torch.tensor(options.banned_ids, dtype=torch.int64, device=src.device)
     rows = torch.arange(src.size(0), device=src.device)  # which sentence each row is
@@ -183,12 +183,12 @@ def _greedy(
             state.select(kept)
             rows, live, tokens = rows[kept], live[kept], tokens[kept]
     return [
-        Hypothesis(_up_to(ids, options.eos_id), total)
+        Hypothesis(_truncate_at_eos(ids, options.eos_id), total)
         for ids, total in zip(written.tolist(), totals.tolist(), strict=True)
     ]
 
 
-def _up_to(ids: list[int], eos_id: int) -> list[int]:
+def _truncate_at_eos(ids: list[int], eos_id: int) -> list[int]:
     return ids[: ids.index(eos_id)] if eos_id in ids else ids
 
 
@@ -201,42 +201,42 @@ def _beam(
 ) -> list[list[Hypothesis]]:
     """Keep ``beam_size`` hypotheses a sentence, until as many have ended.
 
-    A hypothesis ends when its end mark is among the ``beam_size`` best continuations of all.
+    A hypothesis ends when its EOS is among the ``beam_size`` best continuations of all.
     """
     size = options.beam_size
-    ended: list[list[Hypothesis]] = [[] for _ in range(src.size(0))]
+    finished: list[list[Hypothesis]] = [[] for _ in range(src.size(0))]
     limits = max_lengths.tolist()
     state = model.init_state(src, size)
     banned = torch.tensor(options.banned_ids, dtype=torch.int64, device=src.device)
     sentences = list(range(src.size(0)))  # which sentence each row of the batch is
-    # All hypotheses of a sentence begin alike: one is enough until they differ.
+    # Start with one hypothesis per sentence: copies of BOS would fill the beam with duplicates.
     written = torch.full((src.size(0), 1, 1), options.bos_id, device=src.device)
     totals = torch.zeros((src.size(0), 1), device=src.device)
-    # Twice the beam: at most half of these are ends, one a hypothesis.
+    # 2 x beam: each hypothesis has one EOS, so at least beam_size candidates are no EOS.
     count = min(2 * size, model.tgt_size)
     for position in range(1, max(limits) + 1):
         forced = _get_forced(prefixes, position - 1, sentences)
-        step, found = _continuations(model, written[:, :, -1], state, banned, count, forced)
-        continued = (totals[:, :, None] + step).flatten(1)
-        totals, flat = continued.topk(min(2 * size, continued.size(1)), dim=1)
-        tokens, parents = found.flatten(1).gather(1, flat), flat // count
-        ends = tokens == options.eos_id
-        among_best = ends[:, :size] & totals[:, :size].isfinite()
-        for row, hypothesis in _hypotheses(among_best, written, parents, totals):
-            if not _is_done(ended[sentences[row]], limits[sentences[row]], position - 1, size):
-                ended[sentences[row]].append(hypothesis)
+        step_log_probs, ids = _continuations(model, written[:, :, -1], state, banned, count, forced)
+        candidates = (totals[:, :, None] + step_log_probs).flatten(1)
+        totals, flat = candidates.topk(min(2 * size, candidates.size(1)), dim=1)
+        tokens, parents = ids.flatten(1).gather(1, flat), flat // count
+        is_eos = tokens == options.eos_id
+        finishes = is_eos[:, :size] & totals[:, :size].isfinite()
+        for row, hypothesis in _hypotheses(finishes, written, parents, totals):
+            if not _is_done(finished[sentences[row]], limits[sentences[row]], position - 1, size):
+                finished[sentences[row]].append(hypothesis)
 
-        going_on = ends.int().argsort(dim=1, stable=True)[:, :size]
-        totals, parents, tokens = (each.gather(1, going_on) for each in (totals, parents, tokens))
-        # With fewer tokens than the beam has places, what ended may be among what goes on.
+        active = is_eos.int().argsort(dim=1, stable=True)[:, :size]
+        totals, parents, tokens = (each.gather(1, active) for each in (totals, parents, tokens))
+        # With fewer tokens than the beam has places, an EOS may be among the active ones.
         totals = totals.masked_fill(tokens == options.eos_id, float("-inf"))
         state.reorder(parents)
-        written = torch.cat((_rows_of(written, parents), tokens[..., None]), dim=2)
-        _end_at_limit(ended, sentences, limits, position, written, totals)
+        written = torch.cat((_gather_parents(written, parents), tokens[..., None]), dim=2)
+        _end_at_limit(finished, sentences, limits, position, written, totals)
         live = [
             row
             for row, sentence in enumerate(sentences)
-            if not _is_done(ended[sentence], limits[sentence], position, size)
+            if not _is_done(finished[sentence], limits[sentence], position, size)
         ]
         if not live:
             break
@@ -245,33 +245,33 @@ def _beam(
             state.select(kept)
             written, totals = written[kept], totals[kept]
             sentences = [sentences[row] for row in live]
-    # Of equals the one that ended first stays first.
+    # sorted is stable: ties stay in the order in which they finished.
     alpha = options.length_penalty
-    return [sorted(each, key=lambda one: one.score(alpha), reverse=True) for each in ended]
+    return [sorted(each, key=lambda one: one.score(alpha), reverse=True) for each in finished]
 
 
-def _is_done(ended: list[Hypothesis], limit: int, position: int, size: int) -> bool:
-    return len(ended) >= size or position >= limit
+def _is_done(finished: list[Hypothesis], limit: int, position: int, size: int) -> bool:
+    return len(finished) >= size or position >= limit
 
 
-def _rows_of(written: Tensor, places: Tensor) -> Tensor:
-    return written.gather(1, places[..., None].expand(-1, -1, written.size(2)))
+def _gather_parents(written: Tensor, parents: Tensor) -> Tensor:
+    return written.gather(1, parents[..., None].expand(-1, -1, written.size(2)))
 
 
 def _hypotheses(
     chosen: Bool[Tensor, "batch hypothesis"], written: Tensor, parents: Tensor, totals: Tensor
 ) -> Iterator[tuple[int, Hypothesis]]:
-    """Yield the chosen continuations' rows of the batch and what they continue, rank by rank."""
-    rows, ranks = chosen.nonzero().unbind(dim=1)
-    ids = written[rows, parents[rows, ranks], 1:]
+    """Yield (row, finished hypothesis) for each chosen EOS continuation, row by row, best first."""
+    rows, places = chosen.nonzero().unbind(dim=1)
+    ids = written[rows, parents[rows, places], 1:]
     for row, of_row, total in zip(
-        rows.tolist(), ids.tolist(), totals[rows, ranks].tolist(), strict=True
+        rows.tolist(), ids.tolist(), totals[rows, places].tolist(), strict=True
     ):
         yield row, Hypothesis(of_row, total)
 
 
 def _end_at_limit(
-    ended: list[list[Hypothesis]],
+    finished: list[list[Hypothesis]],
     sentences: list[int],
     limits: list[int],
     position: int,
@@ -280,6 +280,6 @@ def _end_at_limit(
 ) -> None:
     """Give sentences that reach their limit without any end their best hypothesis, cut there."""
     for row, sentence in enumerate(sentences):
-        if position == limits[sentence] and not ended[sentence]:
+        if position == limits[sentence] and not finished[sentence]:
             hypothesis = Hypothesis(written[row, 0, 1:].tolist(), float(totals[row, 0]))
-            ended[sentence].append(hypothesis)
+            finished[sentence].append(hypothesis)

@@ -30,11 +30,11 @@ class TextTranslator(Generic[EngineT]):
     """Translates lines; inference/loading.py makes one of a trained run.
 
     Attributes:
-        engine: what has the model and searches.
+        engine: holds the model and runs the search.
         tokenizers: the run's.
         config: the run's settings.
-        decoding: how to search; the run's settings unless the caller wants otherwise.
-        max_length: most tokens of an output, whatever its source; None: no such limit.
+        decoding: search settings: the run's, or as changed by ``with_search``.
+        max_length: maximum tokens of an output, whatever its source; None: no such limit.
         checkpoint: SHA-256 of the manifest that the weights were loaded by; empty for others.
         replace_unk: whether the model may write unknown words; the source words that they are
             aligned to are then copied for them.
@@ -54,7 +54,7 @@ class TextTranslator(Generic[EngineT]):
         batch_tokens: int | None = None,
         max_length: int | None = None,
     ) -> Self:
-        """Return the same translator with another search; None keeps what it has."""
+        """Return a copy with other search settings; None keeps the present value."""
         asked = {"beam_size": beam_size, "batch_tokens": batch_tokens}
         changes = {key: value for key, value in asked.items() if value is not None}
         return replace(
@@ -67,12 +67,11 @@ class TextTranslator(Generic[EngineT]):
         """Return the same translator, but one that copies source words for unknown words.
 
         Raises:
-            UsageError: it writes subwords, which make up any word.
+            UsageError: its target tokenizer is not word-level.
         """
         if not self.tokenizers.tgt.is_word_level:
             raise UsageError(
-                "is for models of whole words; this one writes parts of words, "
-                "which make up any word"
+                "needs a word-level tokenizer; this model writes subwords, which can spell any word"
             )
         return replace(self, replace_unk=True)
 
@@ -90,13 +89,13 @@ class TextTranslator(Generic[EngineT]):
 
     @property
     def max_positions(self) -> int | None:
-        """Number of learned positions, which marks take too; None: there is no such limit."""
+        """Number of learned positions, BOS and EOS included; None: no such limit."""
         model = self.config.model
         return model.max_positions if model.positions == "learned" else None
 
     @property
     def longest_source(self) -> int:
-        """Maximum length, without end mark, of a source that is translated as one."""
+        """Maximum number of tokens, without EOS, of a source that is not split."""
         limit = self.max_positions
         return LONGEST_SOURCE if limit is None else min(LONGEST_SOURCE, limit - 1)
 
@@ -125,13 +124,13 @@ class TextTranslator(Generic[EngineT]):
     ) -> list[list[Translation]]:
         """Return each line's translations, best first: at least one, empty for a blank line.
 
-        A line of more than ``longest_source`` tokens is split into as few chunks as will do, as
-        equal as can be; their translations are joined by spaces.
+        A line of more than ``longest_source`` tokens is split into as few chunks as possible, of
+        nearly equal length; their translations are joined by spaces.
 
         Args:
             lines: text without line ends.
             prefixes: what each line's translations begin with, if the line is not blank.
-            n_best: most translations of a line; no more are found than the beam is wide.
+            n_best: maximum number of translations per line, limited by the beam size.
             with_alignments: whether to align the words of the best translation.
             progress: called with the number of sentences, or chunks, just finished.
             on_long_line: called with each line that is split, before any is translated.
@@ -163,9 +162,9 @@ class TextTranslator(Generic[EngineT]):
                     self.decoding.length_penalty,
                     aligned.get(hypothesis, ()),
                     self.replace_unk,
-                    with_alignments and rank == 0,
+                    with_alignments and place == 0,
                 )
-                for rank, hypothesis in enumerate(of_line)
+                for place, hypothesis in enumerate(of_line)
             ]
             for of_line in ranked
         ]
@@ -177,8 +176,8 @@ class TextTranslator(Generic[EngineT]):
         needed = [
             hypothesis
             for of_line in ranked
-            for rank, hypothesis in enumerate(of_line)
-            if (with_alignments and rank == 0) or (self.replace_unk and hypothesis.has_unknown())
+            for place, hypothesis in enumerate(of_line)
+            if (with_alignments and place == 0) or (self.replace_unk and hypothesis.has_unknown())
         ]
         if not needed:
             return {}
@@ -211,7 +210,7 @@ class TextTranslator(Generic[EngineT]):
         """Return the hypotheses of each source, best first; see ``SearchEngine.search``."""
         prefixes = prefixes or [[] for _ in sources]
         limits = [
-            max(self._longest_output(len(ids) - 1), len(prefix))
+            max(self._max_output_tokens(len(ids) - 1), len(prefix))
             for ids, prefix in zip(sources, prefixes, strict=True)
         ]
         options = SearchOptions(
@@ -226,23 +225,23 @@ class TextTranslator(Generic[EngineT]):
             sources, prefixes, limits, options, batch_tokens, progress, should_stop
         )
 
-    def _longest_output(self, src_tokens: int) -> int:
+    def _max_output_tokens(self, src_tokens: int) -> int:
         # A half-trained model repeats itself for ever; a translation is seldom twice its source.
         limits = [int(src_tokens * self.decoding.max_length_ratio) + 10]
         limits += [each for each in (self.max_length, self.max_positions) if each is not None]
         return min(limits)
 
     def find_long_lines(self, lengths: Iterable[int]) -> Iterator[LongLine]:
-        """Yield the lines, given the tokens of each, that are too long to be translated as one."""
+        """Yield the lines that must be split, given the number of tokens of each line."""
         for line, tokens in enumerate(lengths, start=1):
             if tokens > self.longest_source:
                 yield LongLine(line, int(tokens), int(-(-tokens // self.longest_source)))
 
     def _check_positions(self, tokens: int, what: str, remedy: str) -> None:
-        """Make sure that learned positions take a line of ``tokens``, without begin and end marks.
+        """Check that a line of ``tokens``, without BOS and EOS, fits into the learned positions.
 
         Raises:
-            InputError: they do not; the message calls the line ``what`` and ends in ``remedy``.
+            InputError: it does not; the message calls the line ``what`` and ends in ``remedy``.
         """
         limit = self.max_positions
         if limit is not None and tokens >= limit:
@@ -275,4 +274,4 @@ class TextTranslator(Generic[EngineT]):
 
 
 TorchTranslator = TextTranslator[TorchEngine]
-"""A translator with our own model, which can also be evaluated and looked into."""
+"""A translator with the torch model, which also gives losses and attention weights."""

@@ -45,7 +45,7 @@ def score_by_length(
     """Return the scores of the sentences of each bucket of ``LENGTHS`` that has any.
 
     Args:
-        lengths: each source's tokens, without its end mark; empty ones count as of one token.
+        lengths: each source's tokens, without its EOS; empty ones count as of one token.
         hypotheses: the translations.
         references: as many.
     """

@@ -1,4 +1,4 @@
-"""A checkpoint on disk: its format, how it is written and how it is verified.
+"""A checkpoint on disk: its format, loading and verification (checkpoint_writer.py writes it).
 
 A checkpoint is a directory ``step-00001200`` that holds
 
@@ -60,7 +60,7 @@ class _WindowState(BaseModel):
 
 
 class _State(BaseModel):
-    """Schema of state.json; a SHA-256 does not protect from a file made by hand."""
+    """Schema of state.json; checksums do not protect against a file written by hand."""
 
     model_config = ConfigDict(strict=True)
 
@@ -110,7 +110,7 @@ class Checkpoint:
 
     @property
     def step(self) -> int | None:
-        """Its step, by its name; None for an average."""
+        """The step in its directory's name; None for an average."""
         return parse_step(self.path)
 
     def verify(self) -> None:
@@ -131,7 +131,11 @@ class Checkpoint:
         return self._load_tensors(OPTIMIZER)
 
     def load_state(self) -> dict[str, Any]:
-        """Return the training state."""
+        """Return the content of state.json, validated, with its keys as stored.
+
+        Raises:
+            DamagedCheckpointError: it is missing, damaged or not a training state.
+        """
         path = self._verify(STATE)
         state = read_json(path)
         try:
@@ -139,9 +143,7 @@ class Checkpoint:
         except ValidationError as error:
             first = error.errors()[0]
             key = ".".join(map(str, first["loc"]))
-            raise DamagedCheckpointError(
-                f"{path}: {key}: {first['msg']}; use another checkpoint, or delete this one"
-            ) from error
+            raise DamagedCheckpointError(f"{path}: {key}: {first['msg']}; {self.advice}") from error
         return state
 
     def _load_tensors(self, name: str) -> dict[str, Tensor]:
@@ -185,12 +187,12 @@ def read_manifest(path: Path) -> dict[str, Any]:
     """
     manifest = read_json(path / MANIFEST)
     written = manifest.pop("sum", None)
-    is_whole = (
+    is_intact = (
         manifest.get("format") == 1 if written is None else written == hash_manifest(manifest)
     )
-    if not is_whole or not isinstance(manifest.get("files"), dict):
+    if not is_intact or not isinstance(manifest.get("files"), dict):
         raise DamagedCheckpointError(
-            f"{path / MANIFEST}: damaged, it is not as it was written; use another checkpoint"
+            f"{path / MANIFEST}: damaged, its checksum does not match; use another checkpoint"
         )
     if manifest.get("format") not in range(1, FORMAT + 1):
         raise CheckpointError(
@@ -201,7 +203,7 @@ def read_manifest(path: Path) -> dict[str, Any]:
 
 
 def hash_manifest(manifest: Mapping[str, Any]) -> str:
-    """Return the SHA-256 that the manifest records of itself."""
+    """Return the SHA-256 of a manifest without its key ``sum``, where it is recorded."""
     return hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()
 
 

@@ -11,7 +11,7 @@ from transformer_cli.config.differences import Difference
 from transformer_cli.runs.records import Record
 from transformer_cli.version import __version__
 
-KIND = "session"
+SESSION_KIND = "session"
 """Kind of the record that each session of a training begins with."""
 _UNKNOWN = "not recorded"
 
@@ -62,7 +62,7 @@ def environment_of_training(
     sessions = {
         each["step"]: each
         for each in records
-        if each["kind"] == KIND and (step is None or each["step"] < step)
+        if each["kind"] == SESSION_KIND and (step is None or each["step"] < step)
     }
     if not sessions:
         return None
@@ -85,7 +85,7 @@ def _in_order(values: Sequence[str | int]) -> str | int:
 
 def changed_environment(records: Iterable[Record], now: Environment) -> list[Difference]:
     """Return the differences from the last session; none if that is not recorded."""
-    last = [each for each in records if each["kind"] == KIND][-1:]
+    last = [each for each in records if each["kind"] == SESSION_KIND][-1:]
     return [
         Difference(key, last[0].get(key), value)
         for key, value in asdict(now).items()

@@ -54,7 +54,7 @@ def set_aside(run: Path) -> None:
         RunError: the run's directories hold files that transformer-cli has not written.
         OSError: it cannot be written.
     """
-    check_previous_is_ours(run)
+    check_set_aside_is_ours(run)
     check_no_foreign_files(run)
     present = [run / name for name in OWN if _exists(run / name)]
     if not present:
@@ -92,7 +92,7 @@ def finish_overwriting(run: Path) -> bool:
             ) from error
     else:
         discard_previous(run)
-    _remove_emptied(run / MOVING)
+    _remove_if_empty(run / MOVING)
     return was_overwriting
 
 
@@ -107,13 +107,13 @@ def finish_on_exit(run: Path, report_restored: Callable[[Path], None]) -> Iterat
 
 
 def discard_previous(run: Path) -> None:
-    """Delete the previous run, unless there are foreign files beside it.
+    """Delete ``previous/``, or keep all of it if it holds foreign files.
 
     Raises:
         RunError: it cannot be deleted.
     """
     previous = run / PREVIOUS
-    if not _is_ours(previous) or _find_others(previous):
+    if not _is_ours(previous) or _find_foreign_entries(previous):
         return
     try:
         remove_directory(previous)
@@ -121,14 +121,14 @@ def discard_previous(run: Path) -> None:
         raise RunError(f"{previous}: cannot be deleted: {error.strerror or error}") from error
 
 
-def check_previous_is_ours(run: Path) -> None:
-    """Check that no foreign files lie beside the previous run.
+def check_set_aside_is_ours(run: Path) -> None:
+    """Check that ``previous/`` and ``previous-moving/`` hold only files of a run.
 
     Raises:
-        RunError: there are some.
+        RunError: one holds another file.
     """
     for directory in (run / PREVIOUS, run / MOVING):
-        for path in _find_others(directory):
+        for path in _find_foreign_entries(directory):
             raise RunError(
                 f"{path}: was not written by transformer-cli, and is in the way; move it elsewhere"
             )
@@ -140,7 +140,7 @@ def _restore(run: Path) -> None:
         check_no_foreign_files(run)
         for name in OWN:
             _remove(run / name)
-        _remove_emptied(moving)
+        _remove_if_empty(moving)
         previous.rename(moving)
     for name in OWN:
         if _exists(moving / name):
@@ -148,7 +148,7 @@ def _restore(run: Path) -> None:
     sync(run)
 
 
-def _remove_emptied(moving: Path) -> None:
+def _remove_if_empty(moving: Path) -> None:
     if not _holds_run(moving):
         if _is_ours(moving):
             (moving / ASIDE_MARK).unlink()
@@ -163,7 +163,7 @@ def _remove(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def _find_others(directory: Path) -> list[Path]:
+def _find_foreign_entries(directory: Path) -> list[Path]:
     if not directory.is_dir():
         return [directory] if _exists(directory) else []
     ours = (*OWN, ASIDE_MARK) if _is_ours(directory) else ()

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from transformer_cli.files import whole_file
-from transformer_cli.runs.environment import KIND
+from transformer_cli.runs.environment import SESSION_KIND
 from transformer_cli.runs.records import read_records
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def draw_curves(metrics: Path, picture: Path, title: str, lowercased: bool = Fal
         OSError: it cannot be written.
         Exception: matplotlib cannot draw.
     """
-    records = [record for record in read_records(metrics) if record["kind"] != KIND]
+    records = [record for record in read_records(metrics) if record["kind"] != SESSION_KIND]
     if not records:
         return
     # It logs caches and fonts.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from transformer_cli.errors import RunError
 from transformer_cli.runs.contents import EVENT_FILE_NAME
-from transformer_cli.runs.environment import KIND
+from transformer_cli.runs.environment import SESSION_KIND
 from transformer_cli.runs.records import read_records
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ class EventLog:
 
     def _to_event(self, record: Mapping[str, Any]) -> "Event | None":
         """Convert a record; return None if it has nothing to plot."""
-        if record.get("kind") == KIND:
+        if record.get("kind") == SESSION_KIND:
             return None
         from tensorboard.compat.proto.event_pb2 import Event
         from tensorboard.compat.proto.summary_pb2 import Summary

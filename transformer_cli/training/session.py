@@ -15,7 +15,7 @@ from transformer_cli.runs.checkpoint import Checkpoint, checkpoint_path
 from transformer_cli.runs.checkpoint_directory import open_newest_intact, prune_checkpoints
 from transformer_cli.runs.checkpoint_writer import replace_state, save_checkpoint
 from transformer_cli.runs.directory import RunDirectory
-from transformer_cli.runs.environment import KIND, describe_environment
+from transformer_cli.runs.environment import SESSION_KIND, describe_environment
 from transformer_cli.runs.overwrite import discard_previous
 from transformer_cli.training.events import EventLog
 from transformer_cli.training.metrics import MetricsLog, Window
@@ -59,8 +59,9 @@ class Session:
         config: the run's settings.
         run: the run directory, initialized.
         trainer: built for ``config``.
-        tokenizer: fingerprint of the run's tokenizer.
-        validate: evaluates ``trainer.eval_model``; returns None if its argument asks to stop.
+        tokenizer_fingerprint: of the run's tokenizer.
+        validate: evaluates ``trainer.eval_model``; returns None if its ``should_stop`` returns
+            true.
         train_state: the best validation so far, and the time spent.
         damaged_checkpoints: a message for each damaged checkpoint that was passed over.
         stopped: whether the session ended because a rank was asked to stop.
@@ -69,13 +70,13 @@ class Session:
     config: Config
     run: RunDirectory
     trainer: Trainer
-    tokenizer: str
+    tokenizer_fingerprint: str
     validate: Validate
     train_state: TrainState = field(default_factory=TrainState)
     damaged_checkpoints: list[str] = field(default_factory=list)
     stopped: bool = False
     _metrics: MetricsLog = field(init=False)
-    _events: EventLog = field(init=False)
+    _tensorboard: EventLog = field(init=False)
     _unvalidated: bool = False
     """Whether the current step has yet to be validated."""
 
@@ -85,23 +86,24 @@ class Session:
         config: Config,
         run: RunDirectory,
         trainer: Trainer,
-        tokenizer: str,
+        tokenizer_fingerprint: str,
         validate: Validate,
     ) -> "Session":
         """Open the run's logs, and restore ``trainer`` from the newest intact checkpoint.
 
         Raises:
-            CheckpointError: no checkpoint is intact, or it is of another model or tokenizer.
+            CheckpointError: there are checkpoints but none is intact, or it does not fit the model
+                or tokenizer.
             ConfigError: the number of batches per step has changed.
         """
-        session = cls(config, run, trainer, tokenizer, validate)
+        session = cls(config, run, trainer, tokenizer_fingerprint, validate)
         session._resume()
         if trainer.ranks.is_main:
             # An interrupted validation may have been recorded already.
             is_validated = not session._unvalidated
             session._metrics = MetricsLog.open(run.metrics, trainer.step, is_validated)
             start_time = time.time() - session.train_state.seconds
-            session._events = EventLog.open(run.tensorboard, run.metrics, start_time)
+            session._tensorboard = EventLog.open(run.tensorboard, run.metrics, start_time)
         return session
 
     def __post_init__(self) -> None:
@@ -132,7 +134,7 @@ class Session:
             return
         trainer = self.trainer
         environment = describe_environment(trainer.device, trainer.precision, self._ranks.size)
-        self._record(KIND, **asdict(environment))
+        self._record(SESSION_KIND, **asdict(environment))
         if self._unvalidated:
             yield from self._validate_step(should_stop)
             if self._unvalidated or self.is_finished:
@@ -226,7 +228,7 @@ class Session:
         record = Record(kind, {**where, **values, "seconds": round(self.train_state.seconds, 3)})
         if self._ranks.is_main:
             self._metrics.append(record.values)
-            self._events.append(record.values)
+            self._tensorboard.append(record.values)
         return record
 
     def _save(self) -> None:
@@ -237,13 +239,15 @@ class Session:
         if not self._ranks.is_main:
             return
         optimizer = self.trainer.optimizer_state()
-        save_checkpoint(self.run.checkpoints, weights, optimizer, self._state(), self.tokenizer)
-        if not self._unvalidated:  # the best checkpoint is not known before
+        save_checkpoint(
+            self.run.checkpoints, weights, optimizer, self._state(), self.tokenizer_fingerprint
+        )
+        if not self._unvalidated:  # otherwise pruned once validation tells whether it is the best
             self._prune()
 
     def _save_validation(self) -> None:
         if self._ranks.is_main:
-            replace_state(self.run.checkpoints, self._state(), self.tokenizer)
+            replace_state(self.run.checkpoints, self._state(), self.tokenizer_fingerprint)
             self._prune()
 
     def _prune(self) -> None:
@@ -252,7 +256,7 @@ class Session:
 
     def _state(self) -> dict[str, Any]:
         """Return the state to save in a checkpoint."""
-        # Records up to the checkpoint's step are not written again: they must be on disk first.
+        # A resumed run does not repeat records up to this step: they must be on disk before it.
         sync(self.run.metrics)
         self.train_state.seconds = time.monotonic() - self._started
         return {
@@ -275,7 +279,7 @@ class Session:
             self.trainer.restore(state, checkpoint.load_optimizer())
         except (KeyError, RuntimeError) as error:
             raise CheckpointError(f"{checkpoint.path}: of another model: {error}") from error
-        if self._ranks.is_main:  # it holds the sums of all ranks
+        if self._ranks.is_main:  # already summed over ranks: others start from zero
             self._window = Window.from_state(state["window"], self.trainer.device)
         self._unvalidated = state.get("unvalidated", False)
         self.train_state = TrainState(**{key: state[key] for key in asdict(self.train_state)})
@@ -286,12 +290,14 @@ class Session:
         found: Checkpoint | None = None
         if self._ranks.is_main:
             found, self.damaged_checkpoints = open_newest_intact(
-                self.run.checkpoints, self.tokenizer
+                self.run.checkpoints, self.tokenizer_fingerprint
             )
         step = self._ranks.broadcast(found.step if found else None)
         if self._ranks.is_main or step is None:
             return found
-        return Checkpoint.open(checkpoint_path(self.run.checkpoints, step), self.tokenizer)
+        return Checkpoint.open(
+            checkpoint_path(self.run.checkpoints, step), self.tokenizer_fingerprint
+        )
 
     def _reset_missing_best(self) -> None:
         # The best checkpoint may have been pruned for a better one that is now damaged.

@@ -57,7 +57,7 @@ def summarize_training(
         changed = changed_environment(read_records(run.metrics), now)
         yield from _list_changes(previous, config, trainer, changed)
     if probing and not fits:
-        yield "forecast", "none: steps on trial take a copy of the model, which does not fit"
+        yield "forecast", "none: trial steps take a copy of the model, which does not fit"
     yield from summarize_forecast(expected, run.path)
 
 

@@ -75,8 +75,8 @@ class Trainer:
         self.precision = precision
         self._arguments = (pairs, config, precision, subword_sampler)
         # The model that is validated and saved: the EMA of the weights, if there is one.
-        averaging = config.training.average_decay is not None
-        self.eval_model = copy.deepcopy(model).requires_grad_(False) if averaging else model
+        has_ema = config.training.average_decay is not None
+        self.eval_model = copy.deepcopy(model).requires_grad_(False) if has_ema else model
         self.config = config.training
         self.d_model = config.model.d_model
         self.device = next(model.parameters()).device
@@ -102,7 +102,8 @@ class Trainer:
         it, or validate ``eval_model``.
 
         Args:
-            should_stop: called at each step; the answers are all-reduced.
+            should_stop: called once per step. If any rank's returns true, ``StepResult.stop`` is
+                set; ending the loop is up to the caller.
 
         Raises:
             TrainingError: a loss or a gradient is not finite, and no more steps may be skipped.
@@ -124,7 +125,7 @@ class Trainer:
     def copy_for_trial(self) -> "Trainer":
         """Return a trainer of one process with a copy of the weights, for trial steps."""
         trial = Trainer(copy.deepcopy(self.model), *self._arguments)
-        trial.step = 1  # the first with a learning rate
+        trial.step = 1  # schedules are defined from step 1
         return trial
 
     def try_step(self, batches: list[Batch]) -> None:
@@ -134,7 +135,7 @@ class Trainer:
             TrainingError: a loss or a gradient is not finite.
         """
         batches = [batch.to(self.device) for batch in batches]
-        self._update(batches, "a step on trial", False, lambda: False)
+        self._update(batches, "trial step", False, lambda: False)
 
     def sample(self, count: int) -> EpochSample:
         """Return an epoch's statistics on all ranks, and at most ``count`` of its batches."""
@@ -168,18 +169,19 @@ class Trainer:
         Raises:
             ConfigError: the number of batches per step has changed.
         """
-        # Format 1 does not record it; its runs had one process and keep their setting.
+        # Not in format 1, whose runs had one process and may not change ``accumulate``
+        # (runs/resuming.py).
         recorded = state.get("batches_a_step", self.config.accumulate)
         if recorded != self.batches_per_step:
             ranks = self.ranks.size
             advice = (
                 f"set training.accumulate={recorded // ranks}"
                 if recorded % ranks == 0
-                else "start as many processes as divide that number"
+                else f"start a number of processes that divides {recorded}"
             )
             raise ConfigError(
-                f"training.accumulate: {self.config.accumulate} batches on each of {ranks} "
-                f"process(es) make {self.batches_per_step} a step, but this run was begun with "
+                f"training.accumulate: {self.config.accumulate} batches x {ranks} process(es) = "
+                f"{self.batches_per_step} per step, but the checkpoint was trained with "
                 f"{recorded}; {advice}"
             )
         if self.eval_model is not self.model:
@@ -221,7 +223,7 @@ class Trainer:
         norm = nn.utils.get_total_norm(
             [each.grad for each in self._weights if each.grad is not None]
         )
-        skipped = self._must_skip(losses, norm, tgt_tokens, where)
+        skipped = self._count_if_nonfinite(losses, norm, tgt_tokens, where)
         if skipped:
             losses, own_tokens = Losses(*map(torch.zeros_like, losses)), 0
         else:
@@ -239,22 +241,24 @@ class Trainer:
             stop=bool(stop),
         )
 
-    def _must_skip(self, losses: Losses, norm: Tensor, tgt_tokens: float, where: str) -> bool:
-        """Return whether a rank's loss, or the gradient, is not finite.
+    def _count_if_nonfinite(
+        self, losses: Losses, norm: Tensor, tgt_tokens: float, where: str
+    ) -> bool:
+        """Return whether a rank's loss, or the gradient, is not finite; count the skipped step.
 
         Raises:
             TrainingError: it is, and no more steps may be skipped.
         """
-        loss, norm_of_all = torch.stack([losses.loss, norm]).tolist()
-        bad, loss_of_all = self.ranks.sum([not math.isfinite(loss + norm_of_all), loss])
+        loss, grad_norm = torch.stack([losses.loss, norm]).tolist()
+        bad, total_loss = self.ranks.sum([not math.isfinite(loss + grad_norm), loss])
         if not bad:
             return False
         if self.skipped >= self.config.skip_nonfinite:
             raise TrainingError(
-                f"{where}: the loss is {loss_of_all / tgt_tokens:.4g} and the gradient's norm "
-                f"{norm_of_all:.4g}; "
+                f"{where}: the loss is {total_loss / tgt_tokens:.4g} and the gradient's norm "
+                f"{grad_norm:.4g}; "
                 "lower the learning rate (training.schedule) and start again with --overwrite, or "
-                f"leave such steps out: --set training.skip_nonfinite={self.skipped + 10}"
+                f"skip such steps: --set training.skip_nonfinite={self.skipped + 10}"
             )
         self.skipped += 1
         return True

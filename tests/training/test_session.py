@@ -24,7 +24,8 @@ from transformer_cli.runs.initialize import initialize_run
 from transformer_cli.runs.overwrite import finish_overwriting, set_aside
 from transformer_cli.text.vocabulary import PAD_ID
 from transformer_cli.training import session as session_module
-from transformer_cli.training.session import LOG_EVERY, Event, Record, Session, Validation
+from transformer_cli.training.session import LOG_EVERY, Event, Record, Session
+from transformer_cli.training.train_state import Validation
 from transformer_cli.training.trainer import StepResult, Trainer
 
 TOKENIZER = "fingerprint"

@@ -59,11 +59,11 @@ class Finding:
     """The first few: file, line and what is there."""
 
     def __str__(self) -> str:
-        # A place of 'shifted' stands for a range of lines, so none is left out.
-        has_more = self.count > len(self.places) and self.what != "shifted"
+        has_more = self.count > len(self.places) and self.what != "shifted"  # a range of lines
         places = "; ".join(self.places) + ("; …" if has_more else "")
-        found = f"{self.count:,} ({self.share:.2%})"
-        return f"{self.split}: {self.text} [{self.what}]: {found}: {places}"
+        return (
+            f"{self.split}: {self.text} [{self.what}]: {self.count:,} ({self.share:.2%}): {places}"
+        )
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from transformer_cli.evaluation import scoring
 from transformer_cli.inference.torch_engine import TorchEngine
 from transformer_cli.inference.translator import TextTranslator
 from transformer_cli.training.preparation import PreparedData
-from transformer_cli.training.session import Validation
+from transformer_cli.training.train_state import Validation
 from transformer_cli.training.trainer import Trainer
 
 

@@ -110,7 +110,7 @@ class Checkpoint:
 
     @property
     def step(self) -> int | None:
-        """The step in its directory's name; None for an average."""
+        """Return the step in its directory's name; None for an average."""
         return parse_step(self.path)
 
     def verify(self) -> None:

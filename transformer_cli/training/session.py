@@ -4,7 +4,7 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 from transformer_cli.config.schema import Config
 from transformer_cli.errors import CheckpointError, TrainingError
@@ -19,22 +19,11 @@ from transformer_cli.runs.environment import SESSION_KIND, describe_environment
 from transformer_cli.runs.overwrite import discard_previous
 from transformer_cli.training.events import EventLog
 from transformer_cli.training.metrics import MetricsLog, Window
-from transformer_cli.training.train_state import TrainState
+from transformer_cli.training.train_state import TrainState, Validation
 from transformer_cli.training.trainer import StepResult, Trainer
 
 LOG_EVERY = 50
 """Optimizer steps between two training records."""
-
-
-class Validation(NamedTuple):
-    """Metrics of the model on the validation split."""
-
-    loss: float
-    """Mean negative log-likelihood of a target token."""
-    bleu: float
-    """Greedy translation's BLEU, 0 to 100."""
-    bleu_lc: float
-    """The same on lowercased text."""
 
 
 @dataclass(frozen=True)

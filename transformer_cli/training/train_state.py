@@ -1,6 +1,18 @@
 """The part of the training state that validations and early stopping need."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
+
+
+class Validation(NamedTuple):
+    """Metrics of the model on the validation split."""
+
+    loss: float
+    """Mean negative log-likelihood of a target token."""
+    bleu: float
+    """Greedy translation's BLEU, 0 to 100."""
+    bleu_lc: float
+    """The same on lowercased text."""
 
 
 @dataclass

@@ -122,7 +122,7 @@ def fail_to_draw() -> None:
     def fail(*arguments: object) -> None:
         raise RuntimeError("no\nfont")
 
-    training_job.draw_curves = fail  # type: ignore[attr-defined]
+    training_job.draw_curves = fail  # type: ignore[assignment, attr-defined]
 
 
 def test_curves_that_cannot_be_drawn_spoil_nothing(training: Training, own_run: Path) -> None:

@@ -18,10 +18,9 @@ from transformer_cli.errors import CorpusError
 from transformer_cli.text.scripts import scripts_of
 from transformer_cli.text.tokenizer import Tokenizers
 
-STRICT_SHARE, TOLERANT_SHARE = 0.001, 0.01
+ANY_SHARE, STRICT_SHARE, TOLERANT_SHARE = 0.0, 0.001, 0.01
 """Share of a split's pairs from which a finding is a warning: for what should not occur, and for
 what any corpus has a little of."""
-ANY_SHARE = 0.0
 
 FINDINGS = (
     "blank",
@@ -61,9 +60,8 @@ class Finding:
     def __str__(self) -> str:
         has_more = self.count > len(self.places) and self.what != "shifted"  # a range of lines
         places = "; ".join(self.places) + ("; …" if has_more else "")
-        return (
-            f"{self.split}: {self.text} [{self.what}]: {self.count:,} ({self.share:.2%}): {places}"
-        )
+        found = f"[{self.what}]: {self.count:,} ({self.share:.2%}): {places}"
+        return f"{self.split}: {self.text} {found}"
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,7 @@ def out_of(program: str, **settings: str) -> str:
 @pytest.mark.parametrize(
     ("settings", "count"),
     [
-        ({}, "1000"),
+        ({}, "3000"),
         ({"GOMP_SPINCOUNT": "5"}, "5"),
         ({"OMP_WAIT_POLICY": "active"}, "None"),
         ({"GOMP_SPINCOUNT": "5", "OMP_WAIT_POLICY": "active"}, "5"),

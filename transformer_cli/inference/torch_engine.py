@@ -30,6 +30,7 @@ class TorchEngine:
     Attributes:
         model: on its device, in evaluation mode.
         precision: type of the matrix products.
+        use_graphs: replay CUDA graphs where the device has them.
     """
 
     supports_prefixes: ClassVar[bool] = True
@@ -37,6 +38,7 @@ class TorchEngine:
 
     model: Transformer
     precision: torch.dtype
+    use_graphs: bool = True
 
     @property
     def device(self) -> torch.device:

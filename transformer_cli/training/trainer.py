@@ -59,6 +59,7 @@ class Trainer:
         precision: compute dtype.
         subword_sampler: see ``EpochBatches``.
         ranks: the processes that share the work; a step takes ``accumulate`` batches on each.
+        use_graphs: replay CUDA graphs where the device has them.
     """
 
     def __init__(
@@ -69,8 +70,10 @@ class Trainer:
         precision: torch.dtype,
         subword_sampler: SubwordSampler | None = None,
         ranks: Ranks = ALONE,
+        use_graphs: bool = True,
     ) -> None:
         self.model = model
+        self.use_graphs = use_graphs
         self.ranks = ranks
         self.precision = precision
         self._arguments = (pairs, config, precision, subword_sampler)

@@ -48,8 +48,8 @@ class TrainingDisplay:
         """Advance the bar; read the loss now and then only, since that waits for the GPU."""
         from transformer_cli.model.perplexity import perplexity
 
-        if step.skipped:
-            log(f"step {step.step}: not a finite number in its loss or gradient; left out")
+        for skipped in step.skipped:
+            log(f"step {skipped}: not a finite number in its loss or gradient; left out")
         if step.chunks != self._chunks:
             self._chunks = step.chunks
             log(
@@ -59,7 +59,7 @@ class TrainingDisplay:
         self._bar.update()
         self._tgt_tokens += step.tgt_tokens
         elapsed = time.monotonic() - self._refreshed
-        if self._bar.disable or elapsed < _REFRESH_SECONDS or not step.tgt_tokens:
+        if self._bar.disable or elapsed < _REFRESH_SECONDS or not step.is_finite:
             return
         self._bar.set_postfix_str(
             f"loss {step.losses.loss.item() / step.tgt_tokens:.2f}, "

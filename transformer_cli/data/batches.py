@@ -1,7 +1,7 @@
 """Batching: bucket sentences by length within a token budget, and pad them."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -21,21 +21,63 @@ class Batch:
     end in EOS.
     """
 
-    src: Int[Tensor, "batch src"]
-    tgt_in: Int[Tensor, "batch tgt"]
-    tgt_out: Int[Tensor, "batch tgt"]
+    ids: Int[Tensor, " id"]
+    """The rows of ``src``, ``tgt_in`` and ``tgt_out`` in one buffer, copied to a device at once."""
+    shape: tuple[int, int, int]
+    """Number of rows, and their padded source and target length."""
     tgt_tokens: int
     """Target tokens to predict, without padding."""
 
+    @property
+    def src(self) -> Int[Tensor, "batch src"]:
+        """Source rows."""
+        rows, src_length, _ = self.shape
+        return self.ids[: rows * src_length].view(rows, src_length)
+
+    @property
+    def tgt_in(self) -> Int[Tensor, "batch tgt"]:
+        """Rows of the decoder's input."""
+        return self._tgt[0]
+
+    @property
+    def tgt_out(self) -> Int[Tensor, "batch tgt"]:
+        """Rows of labels."""
+        return self._tgt[1]
+
+    @property
+    def _tgt(self) -> Int[Tensor, "2 batch tgt"]:
+        rows, src_length, tgt_length = self.shape
+        return self.ids[rows * src_length :].view(2, rows, tgt_length)
+
     def to(self, device: torch.device) -> "Batch":
-        """Return the batch on ``device``, copied asynchronously."""
-        if device.type == "cpu":
-            return self
-        src, tgt_in, tgt_out = (
-            rows.pin_memory().to(device, non_blocking=True)
-            for rows in (self.src, self.tgt_in, self.tgt_out)
-        )
-        return Batch(src, tgt_in, tgt_out, self.tgt_tokens)
+        """Return the batch on ``device``, copied asynchronously from pinned memory."""
+        return replace(self, ids=self.ids.to(device, non_blocking=True))
+
+    def pin_memory(self) -> "Batch":
+        """Return the batch in pinned memory."""
+        return replace(self, ids=self.ids.pin_memory())
+
+    def select(self, rows: slice) -> "Batch":
+        """Return some of the rows, with the same padding."""
+        src, tgt_in, tgt_out = (side[rows] for side in (self.src, self.tgt_in, self.tgt_out))
+        ids = torch.cat([side.flatten() for side in (src, tgt_in, tgt_out)])
+        tgt_tokens = int((tgt_out != PAD_ID).sum())
+        return Batch(ids, (len(src), src.size(1), tgt_out.size(1)), tgt_tokens)
+
+    def round_up(self) -> "Batch":
+        """Return the batch padded to multiples of 8 rows and 4 tokens, so that shapes recur.
+
+        Loss and gradients stay the same. Rows are filled up with pairs that have nothing to
+        predict; their source holds EOS, since attention needs a token.
+        """
+        rows, src_length, tgt_length = self.shape
+        shape = (-(-rows // 8) * 8, -(-src_length // 4) * 4, -(-tgt_length // 4) * 4)
+        rounded = _empty_batch(shape, self.tgt_tokens)
+        rounded.src[:, 0], rounded.tgt_in[:, 0] = EOS_ID, BOS_ID
+        rounded.src[:rows, :src_length] = self.src
+        rounded.tgt_in[:rows, :tgt_length] = self.tgt_in
+        rounded.tgt_out[:rows, :tgt_length] = self.tgt_out
+        return rounded
 
 
 def plan_epoch(
@@ -126,22 +168,35 @@ def _batch_ends(lengths: np.ndarray, batch_tokens: int) -> list[int]:
 
 def collate(text: EncodedText, indices: np.ndarray) -> Batch:
     """Return the sentences at ``indices`` as a padded batch."""
-    return Batch(
-        src=pad_rows([[*text.src[index], EOS_ID] for index in indices]),
-        tgt_in=pad_rows([[BOS_ID, *text.tgt[index]] for index in indices]),
-        tgt_out=pad_rows([[*text.tgt[index], EOS_ID] for index in indices]),
-        tgt_tokens=int(text.tgt.lengths[indices].sum()) + len(indices),
-    )
+    pairs = text.take(indices)
+    rows = np.arange(len(indices))
+    src_lengths, tgt_lengths = pairs.lengths
+    shape = (len(rows), int(src_lengths.max()) + 1, int(tgt_lengths.max()) + 1)
+    batch = _empty_batch(shape, int(tgt_lengths.sum()) + len(rows))
+    src, tgt_in, tgt_out = (side.numpy() for side in (batch.src, batch.tgt_in, batch.tgt_out))
+    src[_columns_below(src_lengths, src)] = pairs.src.ids
+    src[rows, src_lengths] = EOS_ID
+    is_token = _columns_below(tgt_lengths, tgt_out)
+    tgt_in[:, 0] = BOS_ID
+    tgt_in[:, 1:][is_token[:, :-1]] = tgt_out[is_token] = pairs.tgt.ids
+    tgt_out[rows, tgt_lengths] = EOS_ID
+    return batch
+
+
+def _empty_batch(shape: tuple[int, int, int], tgt_tokens: int) -> Batch:
+    rows, src_length, tgt_length = shape
+    # 64 bits, as torch's operators index by: fewer would be cast at each use.
+    ids = torch.full((rows * (src_length + 2 * tgt_length),), PAD_ID)
+    return Batch(ids, shape, tgt_tokens)
+
+
+def _columns_below(lengths: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    return np.arange(rows.shape[1]) < lengths[:, None]
 
 
 def make_dummy_batch() -> Batch:
     """Return a batch with nothing to predict: its loss and gradients are zero."""
-    return Batch(
-        src=torch.tensor([[EOS_ID]]),
-        tgt_in=torch.tensor([[BOS_ID]]),
-        tgt_out=torch.tensor([[PAD_ID]]),
-        tgt_tokens=0,
-    )
+    return Batch(torch.tensor([EOS_ID, BOS_ID, PAD_ID]), (1, 1, 1), tgt_tokens=0)
 
 
 def pad_rows(rows: list[list[int]]) -> Int[Tensor, "batch longest"]:

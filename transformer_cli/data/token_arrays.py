@@ -62,7 +62,11 @@ class TokenArray:
 
     def take(self, indices: np.ndarray) -> "TokenArray":
         """Return the sentences at ``indices``, in that order."""
-        return TokenArray.from_sentences(self[index] for index in indices)
+        starts = self.offsets[indices]
+        lengths = self.offsets[indices + 1] - starts
+        # Where each token comes from: its sentence's start, minus where that sentence goes to.
+        shifts = np.repeat(starts - (np.cumsum(lengths) - lengths), lengths)
+        return TokenArray.from_lengths(self.ids[shifts + np.arange(len(shifts))], lengths)
 
     def filter(self, mask: np.ndarray) -> "TokenArray":
         """Return the sentences for which ``mask`` is true."""

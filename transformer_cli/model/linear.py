@@ -28,6 +28,7 @@ class FusedLinear:
     def __init__(self, *layers: nn.Linear) -> None:
         self._layers = layers
         self._packed: tuple[Tensor, Tensor] | None = None
+        self._cast: tuple[Tensor, Tensor] | None = None
         self._use_torch = False
 
     def __call__(
@@ -49,10 +50,27 @@ class FusedLinear:
         weight, bias = self._packed or self._weights()
         if self._use_torch:
             return F.linear(x, *self._weights())
+        if self._cast is not None and torch.is_grad_enabled():
+            y: Tensor = _CastLinear.apply(  # type: ignore[no-untyped-call]
+                x.to(self._cast[0].dtype), *self._cast, *self._parameters()
+            )
+            return y
         if compute_dtype(x) == torch.float32 and _can_use_onednn(x, torch.float32):
-            y: Tensor = _OneDnnLinear.apply(x, weight, bias)  # type: ignore[no-untyped-call]
+            y = _OneDnnLinear.apply(x, weight, bias)  # type: ignore[no-untyped-call]
             return y
         return F.linear(x, weight, bias)
+
+    def cast(self, dtype: torch.dtype) -> list[tuple[Tensor, Tensor]]:
+        """Compute training steps with concatenated copies of the weights in ``dtype``.
+
+        Returns:
+            each copy and the parameter that it has to be updated from before a step.
+        """
+        weight, bias = (torch.empty_like(each, dtype=dtype) for each in self._weights())
+        self._cast = weight.detach(), bias.detach()
+        sizes = [layer.out_features for layer in self._layers]
+        copies = [part for each in self._cast for part in torch.split(each, sizes)]
+        return list(zip(copies, self._parameters(), strict=True))
 
     def pack(self) -> None:
         """Concatenate the weights, cast them to autocast's dtype and reorder them for oneDNN.
@@ -72,6 +90,10 @@ class FusedLinear:
         """Use ``F.linear`` from now on, the operator that torch's exporters support."""
         self._use_torch = True
 
+    def _parameters(self) -> list[Tensor]:
+        """Return the weights of all layers, then their biases."""
+        return [layer.weight for layer in self._layers] + [layer.bias for layer in self._layers]
+
     def _weights(self) -> tuple[Tensor, Tensor]:
         if len(self._layers) == 1:
             return self._layers[0].weight, self._layers[0].bias
@@ -79,6 +101,27 @@ class FusedLinear:
             torch.cat([layer.weight for layer in self._layers]),
             torch.cat([layer.bias for layer in self._layers]),
         )
+
+
+class CastWeights:
+    """Copies of all linear layers' weights in the dtype of the matmuls, for training steps.
+
+    They are cast by a few kernels at once, where autocast would concatenate and cast each one at
+    each use.
+
+    Args:
+        model: its ``FusedLinear`` layers use the copies wherever gradients are computed.
+        dtype: of the matmuls.
+    """
+
+    def __init__(self, model: nn.Module, dtype: torch.dtype) -> None:
+        pairs = [pair for linear in fused_linears(model) for pair in linear.cast(dtype)]
+        self._copies = [copy for copy, _ in pairs]
+        self._parameters = [parameter.detach() for _, parameter in pairs]
+
+    def update(self) -> None:
+        """Copy the weights; call this before each step."""
+        torch._foreach_copy_(self._copies, self._parameters)
 
 
 @contextmanager
@@ -146,6 +189,37 @@ class _OneDnnLinear(torch.autograd.Function):
                 grad.to_mkldnn(), x.flatten(0, -2).contiguous().to_mkldnn(), weight, True
             )
         return grad_x, grad_weight, grad_bias
+
+
+class _CastLinear(torch.autograd.Function):
+    """Compute ``F.linear`` with copies of some layers' weights; gradients go to the layers."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        x: Float[Tensor, "*batch d_in"],
+        weight: Float[Tensor, "d_out d_in"],
+        bias: Float[Tensor, " d_out"],
+        *parameters: Tensor,
+    ) -> Float[Tensor, "*batch d_out"]:
+        ctx.save_for_backward(x, weight)
+        ctx.sizes = [each.size(0) for each in parameters[: len(parameters) // 2]]
+        ctx.dtype = parameters[0].dtype
+        return F.linear(x, weight, bias)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Float[Tensor, "*batch d_out"]) -> tuple[Tensor | None, ...]:
+        x, weight = ctx.saved_tensors
+        rows = grad.flatten(0, -2)
+        grad_weight = rows.t() @ x.flatten(0, -2)
+        grad_bias = rows.sum(dim=0)
+        grads = (
+            part.to(ctx.dtype)
+            for each in (grad_weight, grad_bias)
+            for part in each.split(ctx.sizes)
+        )
+        return grad @ weight, None, None, *grads
 
 
 def _onednn_linear(

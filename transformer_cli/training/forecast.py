@@ -11,7 +11,6 @@ import torch
 from transformer_cli.data.batches import Batch
 from transformer_cli.data.epochs import EpochSample
 from transformer_cli.errors import TrainingError, is_out_of_memory
-from transformer_cli.text.vocabulary import PAD_ID
 from transformer_cli.training.trainer import Trainer
 
 PROBED = 5
@@ -71,11 +70,11 @@ def _forecast(trainer: Trainer, sample: EpochSample) -> Forecast:
     trial = trainer.copy_for_trial()
     largest = next(sample.batches)
     # The first step allocates what later ones reuse, such as Adam's moments.
-    _time_step(trial, _first_pair(largest))
+    _time_step(trial, largest.select(slice(1)))
     measured = [(_padded_tokens(largest), _time_step(trial, largest))]
     memory = _peak_memory(trainer.device) - allocated
     # A step on one pair takes the time that does not depend on the batch size.
-    overhead = _time_step(trial, _first_pair(largest)).wall
+    overhead = _time_step(trial, largest.select(slice(1))).wall
     typical: list[tuple[int, _StepTimes]] = []
     while time.monotonic() - began < _ENOUGH_SECONDS:
         started = time.monotonic()
@@ -116,11 +115,6 @@ def _time_step(trial: Trainer, batch: Batch) -> _StepTimes:
 
 def _padded_tokens(batch: Batch) -> int:
     return batch.src.numel() + batch.tgt_in.numel()
-
-
-def _first_pair(batch: Batch) -> Batch:
-    src, tgt_in, tgt_out = (rows[:1] for rows in (batch.src, batch.tgt_in, batch.tgt_out))
-    return Batch(src, tgt_in, tgt_out, int((tgt_out != PAD_ID).sum()))
 
 
 def _allocated_memory(device: torch.device) -> int:

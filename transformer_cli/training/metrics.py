@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from jaxtyping import Int
+from torch import Tensor
 
 from transformer_cli.errors import RunError
 from transformer_cli.files import write_text
@@ -72,13 +74,13 @@ class Window:
     """Losses summed over the steps since the last record, on the device."""
 
     losses: Losses
-    tgt_tokens: int
+    tgt_tokens: Int[Tensor, ""]
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any], device: torch.device) -> "Window":
         """Restore the window from ``state``."""
         sums = torch.tensor([state[key] for key in _KEYS], dtype=torch.float64, device=device)
-        return cls(Losses(*sums.unbind()), state["tgt_tokens"])
+        return cls(Losses(*sums.unbind()), torch.tensor(state["tgt_tokens"], device=device))
 
     @classmethod
     def empty(cls, device: torch.device) -> "Window":
@@ -89,18 +91,17 @@ class Window:
         """Add one step."""
         for total, loss in zip(self.losses, result.losses, strict=True):
             total += loss
-        self.tgt_tokens += result.tgt_tokens
+        self.tgt_tokens += result.tgt_tokens * result.is_finite
 
     def reduce(self, ranks: Ranks) -> None:
         """Sum over all ranks on the main process; the others start again from zero."""
         if ranks.size == 1:
             return
-        *losses, tgt_tokens = ranks.sum([*torch.stack(self.losses).tolist(), self.tgt_tokens])
-        for own, total in zip(self.losses, losses, strict=True):
-            own.fill_(total if ranks.is_main else 0.0)
-        self.tgt_tokens = int(tgt_tokens) if ranks.is_main else 0
+        sums = (*self.losses, self.tgt_tokens)
+        for own, total in zip(sums, ranks.sum([each.item() for each in sums]), strict=True):
+            own.fill_(total if ranks.is_main else 0)
 
     def state(self) -> dict[str, Any]:
         """Return the sums, for a checkpoint."""
         losses = (loss.item() for loss in self.losses)
-        return {**dict(zip(_KEYS, losses, strict=True)), "tgt_tokens": self.tgt_tokens}
+        return {**dict(zip(_KEYS, losses, strict=True)), "tgt_tokens": self.tgt_tokens.item()}

@@ -176,7 +176,7 @@ class Session:
         return result.ends_epoch if every is None else self._is_due(every)
 
     def _record_training(self, result: StepResult) -> Record:
-        tgt_tokens = max(1, self._window.tgt_tokens)  # 0 if all steps were skipped
+        tgt_tokens = max(1, int(self._window.tgt_tokens))  # 0 if all steps were skipped
         loss = self._window.losses.loss.item() / tgt_tokens
         nll_loss = self._window.losses.nll_loss.item() / tgt_tokens
         self._window = Window.empty(self.trainer.device)

@@ -1,25 +1,28 @@
 """The training loop, as a generator of optimizer steps. It prints nothing and owns no files."""
 
 import copy
-import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor, nn
+from jaxtyping import Bool
+from torch import Tensor
 
 from transformer_cli.config.schema import Config
 from transformer_cli.data.batches import Batch
 from transformer_cli.data.epochs import EpochBatches, EpochSample, SubwordSampler
+from transformer_cli.data.prefetch import prefetch
 from transformer_cli.data.shards import ShardedText
 from transformer_cli.errors import ConfigError, TrainingError
 from transformer_cli.model.transformer import Transformer
-from transformer_cli.model.weights import load_weights, weights_of
 from transformer_cli.ranks import ALONE, Ranks
+from transformer_cli.training.deferred import DeferredReads
+from transformer_cli.training.execution import Execution
 from transformer_cli.training.gradients import Gradients
 from transformer_cli.training.loss import Losses
+from transformer_cli.training.optimizer import Optimizer
 from transformer_cli.training.schedule import last_step, learning_rate
 
 
@@ -37,12 +40,22 @@ class StepResult:
     tgt_tokens: int
     """This rank's target tokens of the step."""
     ends_epoch: bool
-    skipped: bool = False
-    """Whether its loss or gradient was not finite; the losses are zero then."""
+    is_finite: Bool[Tensor, ""]
+    """Whether its loss and gradient were; otherwise the losses are zero and nothing was updated."""
+    skipped: Sequence[int] = ()
+    """Steps that are known by now to have been skipped, as they were not finite."""
     chunks: int = 1
     """Number of chunks that each batch was split into to fit into memory."""
     stop: bool = False
     """Whether a rank was asked to stop before the step."""
+
+
+class _StepLabel(NamedTuple):
+    """What a message about a step names."""
+
+    step: int
+    where: str
+    tgt_tokens: int
 
 
 class Trainer:
@@ -73,26 +86,33 @@ class Trainer:
         use_graphs: bool = True,
     ) -> None:
         self.model = model
-        self.use_graphs = use_graphs
         self.ranks = ranks
         self.precision = precision
         self._arguments = (pairs, config, precision, subword_sampler)
+        self.device = next(model.parameters()).device
+        self._execution = Execution.choose(self.device, precision, ranks, use_graphs)
         # The model that is validated and saved: the EMA of the weights, if there is one.
         has_ema = config.training.average_decay is not None
         self.eval_model = copy.deepcopy(model).requires_grad_(False) if has_ema else model
         self.config = config.training
         self.d_model = config.model.d_model
-        self.device = next(model.parameters()).device
-        self._weights = list(model.parameters())
-        self.optimizer = torch.optim.Adam(
-            self._weights, lr=0.0, betas=self.config.betas, eps=self.config.eps, fused=True
+        self.optimizer = Optimizer(
+            model, self.eval_model, self.config, ranks, self._execution.graphs
         )
-        self._gradients = Gradients(model, self.config, precision, config.seed, ranks)
+        self._gradients = Gradients(
+            model, self.config, precision, config.seed, ranks, self._execution
+        )
+        self._reports = DeferredReads[_StepLabel](self._execution.read_delay)
+        self._newly_skipped: list[int] = []
         self.step = 0
         self.epoch = 0
         self.batch = 0
         self.skipped = 0
         self._epochs = EpochBatches(pairs, self.config.batch_tokens, config.seed, subword_sampler)
+        # Only the batches of a text in one shard, as it is, have the same shapes in each epoch.
+        self._rounds_up = self._execution.graphs and (
+            pairs.num_shards > 1 or subword_sampler is not None
+        )
         self._batches = self._own_batches()
         self.batches_per_step = self.config.accumulate * ranks.size
         self.steps_per_epoch = -(-len(self._epochs) // self.batches_per_step)
@@ -110,12 +130,10 @@ class Trainer:
 
         Raises:
             TrainingError: a loss or a gradient is not finite, and no more steps may be skipped.
-                The weights are those before the step.
+                The weights are those before the step. On a GPU that is noticed some steps later.
         """
         while self.step < self.total_steps:
-            batches = [
-                batch.to(self.device) for batch in islice(self._batches, self.config.accumulate)
-            ]
+            batches = list(islice(self._batches, self.config.accumulate))
             where = self._describe_next_step()
             self.step += 1
             self.batch += self.batches_per_step
@@ -137,34 +155,32 @@ class Trainer:
         Raises:
             TrainingError: a loss or a gradient is not finite.
         """
-        batches = [batch.to(self.device) for batch in batches]
         self._update(batches, "trial step", False, lambda: False)
+        self._read_reports(read_all=True)
 
     def sample(self, count: int) -> EpochSample:
         """Return an epoch's statistics on all ranks, and at most ``count`` of its batches."""
         return self._epochs.sample(count)
 
     def state(self) -> dict[str, Any]:
-        """Return the training state without weights and optimizer state."""
+        """Return the training state without weights and optimizer state.
+
+        Raises:
+            TrainingError: as ``steps``.
+        """
+        self._read_reports(read_all=True)
         return {
             "step": self.step,
             "epoch": self.epoch,
             "batch": self.batch,
             "skipped": self.skipped,
             "batches_a_step": self.batches_per_step,
+            "chunks": self._gradients.chunks,
         }
 
     def optimizer_state(self) -> dict[str, Tensor]:
         """Return Adam's moments by kind and weight; with an EMA, also the trained weights."""
-        moments = {
-            f"{kind}.{name}": self.optimizer.state[weight][kind]
-            for kind in ("exp_avg", "exp_avg_sq")
-            for name, weight in self.model.named_parameters()
-        }
-        if self.eval_model is not self.model:
-            for name, weight in weights_of(self.model).items():
-                moments[f"weight.{name}"] = weight
-        return moments
+        return self.optimizer.state()
 
     def restore(self, state: dict[str, Any], optimizer_state: dict[str, Tensor]) -> None:
         """Restore ``state`` and ``optimizer_state``; the caller loads ``eval_model``.
@@ -187,18 +203,12 @@ class Trainer:
                 f"{self.batches_per_step} per step, but the checkpoint was trained with "
                 f"{recorded}; {advice}"
             )
-        if self.eval_model is not self.model:
-            names = weights_of(self.model)
-            load_weights(self.model, {name: optimizer_state[f"weight.{name}"] for name in names})
         self.step, self.epoch, self.batch = state["step"], state["epoch"], state["batch"]
         self.skipped = state.get("skipped", 0)
+        self.optimizer.load_state(optimizer_state, self.step - self.skipped, self.skipped)
+        # Not in earlier checkpoints. Splitting a batch changes dropout's draws.
+        self._gradients.chunks = state.get("chunks", 1)
         self._batches = self._own_batches()
-        step = torch.tensor(float(self.step - self.skipped), device=self.device)
-        for name, weight in self.model.named_parameters():
-            self.optimizer.state[weight] = {"step": step.clone()} | {
-                kind: optimizer_state[f"{kind}.{name}"].view_as(weight).to(self.device)
-                for kind in ("exp_avg", "exp_avg_sq")
-            }
 
     def _describe_next_step(self) -> str:
         """Return the next step and its batches for a message, counted from 1."""
@@ -209,7 +219,13 @@ class Trainer:
 
     def _own_batches(self) -> Iterator[Batch]:
         """Iterate over this rank's batches from here to the end of the epoch."""
-        return self._epochs.iter_epoch(self.epoch, self.batch + self.ranks.rank, self.ranks.size)
+        batches = self._epochs.iter_epoch(self.epoch, self.batch + self.ranks.rank, self.ranks.size)
+        return prefetch(map(self._prepare_batch, batches), self._execution.prefetch)
+
+    def _prepare_batch(self, batch: Batch) -> Batch:
+        if self._rounds_up:
+            batch = batch.round_up()
+        return batch.pin_memory() if self._execution.pin_memory else batch
 
     def _update(
         self,
@@ -221,63 +237,41 @@ class Trainer:
         own_tokens = sum(batch.tgt_tokens for batch in batches)
         tgt_tokens, stop = self.ranks.sum([own_tokens, should_stop()])
         self.model.train()
+        self.optimizer.prepare()
         losses = self._gradients.accumulate(self.step, batches, int(tgt_tokens))
         rate = learning_rate(self.config.schedule, self.d_model, self.step, self.total_steps)
-        norm = nn.utils.get_total_norm(
-            [each.grad for each in self._weights if each.grad is not None]
-        )
-        skipped = self._count_if_nonfinite(losses, norm, tgt_tokens, where)
-        if skipped:
-            losses, own_tokens = Losses(*map(torch.zeros_like, losses)), 0
-        else:
-            self._apply_gradients(rate, norm)
-        self.optimizer.zero_grad()
+        outcome = self.optimizer.step(losses, self.step, rate)
+        self._reports.append(_StepLabel(self.step, where, int(tgt_tokens)), outcome.report)
+        self._read_reports(read_all=self.step >= self.total_steps)
+        skipped, self._newly_skipped = self._newly_skipped, []
         return StepResult(
             step=self.step,
             epoch=self.epoch,
             learning_rate=rate,
-            losses=losses,
+            losses=outcome.losses,
             tgt_tokens=own_tokens,
             ends_epoch=ends_epoch,
+            is_finite=outcome.is_finite,
             skipped=skipped,
             chunks=self._gradients.chunks,
             stop=bool(stop),
         )
 
-    def _count_if_nonfinite(
-        self, losses: Losses, norm: Tensor, tgt_tokens: float, where: str
-    ) -> bool:
-        """Return whether a rank's loss, or the gradient, is not finite; count the skipped step.
+    def _read_reports(self, read_all: bool) -> None:
+        """Note which steps were skipped.
 
         Raises:
-            TrainingError: it is, and no more steps may be skipped.
+            TrainingError: more of them than may be.
         """
-        loss, grad_norm = torch.stack([losses.loss, norm]).tolist()
-        bad, total_loss = self.ranks.sum([not math.isfinite(loss + grad_norm), loss])
-        if not bad:
-            return False
-        if self.skipped >= self.config.skip_nonfinite:
-            raise TrainingError(
-                f"{where}: the loss is {total_loss / tgt_tokens:.4g} and the gradient's norm "
-                f"{grad_norm:.4g}; "
-                "lower the learning rate (training.schedule) and start again with --overwrite, or "
-                f"skip such steps: --set training.skip_nonfinite={self.skipped + 10}"
-            )
-        self.skipped += 1
-        return True
-
-    def _apply_gradients(self, rate: float, norm: Tensor) -> None:
-        if self.config.clip_norm is not None:
-            nn.utils.clip_grads_with_norm_(self._weights, self.config.clip_norm, norm)
-        for group in self.optimizer.param_groups:
-            group["lr"] = rate
-        self.optimizer.step()
-        if self.config.average_decay is not None:
-            self._update_ema(self.config.average_decay)
-
-    def _update_ema(self, decay: float) -> None:
-        # Early on, a lower decay, so that the initial weights are forgotten.
-        decay = min(decay, (1 + self.step) / (10 + self.step))
-        trained = weights_of(self.model)
-        for name, average in weights_of(self.eval_model).items():
-            average.lerp_(trained[name], 1.0 - decay)
+        for label, (is_skipped, loss, norm) in self._reports.read(read_all):
+            if not is_skipped:
+                continue
+            if self.skipped >= self.config.skip_nonfinite:
+                raise TrainingError(
+                    f"{label.where}: the loss is {loss / label.tgt_tokens:.4g} and the gradient's "
+                    f"norm {norm:.4g}; lower the learning rate (training.schedule) and start again "
+                    "with --overwrite, or skip such steps: "
+                    f"--set training.skip_nonfinite={self.skipped + 10}"
+                )
+            self.skipped += 1
+            self._newly_skipped.append(label.step)

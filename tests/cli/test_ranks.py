@@ -100,9 +100,10 @@ def small_training(training: Training, run_dir: Path) -> list[str | Path]:
 
 
 def signal_rank(which: int, method: str, call: int, number: int, rank: int) -> None:
-    """Have the process of rank ``which`` send itself a signal before the trainer's n-th call."""
+    """Have the process of rank ``which`` send itself a signal before a method's n-th call."""
     if rank == which:
-        signal_at("transformer_cli.training.trainer:Trainer", method, call, number)
+        owner, _, name = method.partition(".")
+        signal_at(f"transformer_cli.training.{owner}", name, call, number)
 
 
 @pytest.fixture(scope="module")
@@ -118,7 +119,7 @@ def pair(training: Training, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_signal_to_one_rank_stops_all_with_a_checkpoint(
     training: Training, tmp_path: Path, pair: Path, rank: int, number: int
 ) -> None:
-    ask = partial(signal_rank, rank, "_update", 19, number)
+    ask = partial(signal_rank, rank, "trainer:Trainer._update", 19, number)
     command = small_training(training, tmp_path / "run")
     stopped = run_ranks(2, *command, before=ask)
     assert stopped[rank].code == 128 + number
@@ -133,7 +134,7 @@ def test_a_signal_to_one_rank_stops_all_with_a_checkpoint(
 def test_a_killed_rank_ends_the_others_and_nothing_is_lost(
     training: Training, tmp_path: Path, pair: Path, rank: int
 ) -> None:
-    kill = partial(signal_rank, rank, "_apply_gradients", 22, signal.SIGKILL)
+    kill = partial(signal_rank, rank, "optimizer:Optimizer.step", 22, signal.SIGKILL)
     command = small_training(training, tmp_path / "run")
     finished = run_ranks(2, *command, before=kill)
     assert finished[rank].code == -signal.SIGKILL

@@ -30,14 +30,14 @@ class DeferredReads(Generic[Label]):
 
     def append(self, label: Label, values: Float[Tensor, " value"]) -> None:
         """Start to copy ``values`` to the host."""
+        on_gpu = values.device.type == "cuda"
+        on_host = torch.empty_like(values, device="cpu", pin_memory=on_gpu)
+        on_host.copy_(values, non_blocking=True)
         copied = None
-        if values.device.type == "cuda":
-            values = torch.empty_like(values, device="cpu", pin_memory=True).copy_(
-                values, non_blocking=True
-            )
+        if on_gpu:
             copied = torch.cuda.Event()  # type: ignore[no-untyped-call]
             copied.record()
-        self._pending.append(_Pending(label, values, copied))
+        self._pending.append(_Pending(label, on_host, copied))
 
     def read(self, read_all: bool = False) -> Iterator[tuple[Label, list[float]]]:
         """Yield the values that are old enough, with their labels; all of them on request."""

@@ -17,7 +17,7 @@ from transformer_cli.training.loss import Losses
 _MOMENTS = ("exp_avg", "exp_avg_sq")
 
 
-class Outcome(NamedTuple):
+class UpdateResult(NamedTuple):
     """What became of a step, on the device."""
 
     losses: Losses
@@ -59,15 +59,14 @@ class Optimizer:
         self._trained = list(weights_of(model).values())
         self._averages = list(weights_of(eval_model).values()) if eval_model is not model else []
         self._device = device = self._weights[0].device
-        on_gpu = device.type == "cuda"
         self.adam = torch.optim.Adam(
             self._weights,
-            # On a GPU a tensor, since a graph would keep a number.
-            lr=torch.zeros((), device=device) if on_gpu else 0.0,
+            # A graph would keep a number for good.
+            lr=torch.zeros((), device=device) if use_graphs else 0.0,
             betas=config.betas,
             eps=config.eps,
             fused=True,
-            capturable=on_gpu,
+            capturable=use_graphs,
         )
         self._average_weight = torch.zeros((), device=device)
         self._losses = Losses(*torch.zeros(2, device=device))
@@ -85,7 +84,7 @@ class Optimizer:
             if self._use_graphs and weight.grad is None:
                 weight.grad = torch.zeros_like(weight)
 
-    def step(self, losses: Losses, step: int, rate: float) -> Outcome:
+    def step(self, losses: Losses, step: int, rate: float) -> UpdateResult:
         """Update the weights unless the loss or the gradient is not finite; zero the gradients.
 
         Args:
@@ -142,7 +141,7 @@ class Optimizer:
                 own[kind].copy_(state[f"{kind}.{name}"].view_as(weight))
         self._skipped.fill_(skipped)
 
-    def _update_eagerly(self) -> Outcome:
+    def _update_eagerly(self) -> UpdateResult:
         norm = nn.utils.get_total_norm(
             [each.grad for each in self._weights if each.grad is not None]
         )
@@ -159,7 +158,7 @@ class Optimizer:
             torch._foreach_lerp_(self._averages, self._trained, [weight] * len(self._averages))
         self.adam.zero_grad(set_to_none=not self._use_graphs)
         losses = Losses(*(loss.masked_fill(skip, 0.0) for loss in self._losses))
-        return Outcome(losses, ~skip, torch.stack((skip.float(), total_loss, norm)))
+        return UpdateResult(losses, ~skip, torch.stack((skip.float(), total_loss, norm)))
 
     def _find_nonfinite(self, norm: Tensor) -> tuple[Tensor, Tensor]:
         """Return whether a rank's loss, or the gradient, is not finite, and the total loss."""

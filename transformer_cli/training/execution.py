@@ -42,6 +42,5 @@ class Execution:
             read_delay=8 if alone else 0,
             # Not measured: graphs with the collectives of DistributedDataParallel.
             graphs=use_graphs and alone,
-            # DistributedDataParallel expects gradients of the module that it wraps.
             cast_once=precision == torch.bfloat16,
         )

@@ -17,7 +17,6 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from transformer_cli.data.batches import Batch
-from transformer_cli.inference import search
 from transformer_cli.training import loss
 
 GPU = torch.device("meta")
@@ -31,10 +30,8 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[torch.device]:
         torch, "autocast", lambda device, *rest, **others: autocast("cpu", *rest, **others)
     )
     monkeypatch.setattr(torch, "is_autocast_enabled", lambda device: False)
-    for module in (loss, search):
-        sizes = module._CHUNK_ELEMENTS
-        monkeypatch.setitem(sizes, "meta", sizes["cuda"])
-    with _OneDevice():
+    monkeypatch.setitem(loss._CHUNK_ELEMENTS, "meta", loss._CHUNK_ELEMENTS["cuda"])
+    with _OneDevice():  # type: ignore[no-untyped-call]
         yield GPU
 
 

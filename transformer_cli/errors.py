@@ -98,12 +98,21 @@ def is_lost_process(error: Exception) -> bool:
     return type(error).__name__.startswith("Dist") or "/gloo/" in str(error)
 
 
-_NO_MEMORY = ("can't allocate memory", "bad_alloc", "_STATUS_ALLOC_FAILED")
+# torch has an error type for its own allocations on a GPU; for all else there are messages only.
+_OUT_OF_MEMORY = re.compile(
+    # CUDA's own, by torch, NCCL and CTranslate2: "CUDA error: out of memory", "CUDA driver error:
+    # out of memory", "Cuda failure 2 'out of memory'", "CUDA failed with error out of memory".
+    r"\bcuda\b.*\bout of memory\b"
+    # cuBLAS, cuSOLVER and cuDNN, which allocate beside torch.
+    r"|_STATUS_ALLOC_FAILED|_STATUS_INTERNAL_ERROR_(HOST|DEVICE)_ALLOCATION_FAILED"
+    # torch, oneDNN and the C library on a CPU.
+    r"|can't allocate memory|cannot allocate memory|bad_alloc",
+    re.IGNORECASE,
+)
 
 
 def is_out_of_memory(error: BaseException) -> bool:
     """Return whether this error is out of memory, on a GPU or the machine."""
-    # torch has an error type for the GPU; for the CPU, torch and oneDNN only have messages.
-    if type(error).__name__ in ("MemoryError", "OutOfMemoryError"):
+    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
         return True
-    return any(words in str(error) for words in _NO_MEMORY)
+    return _OUT_OF_MEMORY.search(str(error)) is not None

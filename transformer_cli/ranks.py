@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from transformer_cli.errors import RanksError
+from transformer_cli.errors import RanksError, is_out_of_memory
 
 if TYPE_CHECKING:
     import torch
@@ -74,23 +74,31 @@ class Ranks:
             yield self
             return
         import torch.distributed as dist
+
+        with _raise_ranks_error():
+            group = self._connect(device)
+        yield replace(self, group=group)
+        # Not after an error, when others may never answer.
+        dist.destroy_process_group()
+
+    def _connect(self, device: "torch.device") -> Any:
+        """Initialize the default process group; return one for collectives on the CPU."""
+        import torch.distributed as dist
         from torch.distributed.distributed_c10d import PrefixStore
         from torch.distributed.rendezvous import rendezvous
 
         on_gpu = device.type == "cuda"
-        with _raise_ranks_error():
-            store, _, _ = next(rendezvous("env://", self.rank, self.size))
-            dist.init_process_group(
-                "cpu:gloo,cuda:nccl" if on_gpu else "gloo",
-                store=PrefixStore(self._store_prefix, store),
-                rank=self.rank,
-                world_size=self.size,
-                device_id=device if on_gpu else None,
-            )
-            group = dist.new_group(backend="gloo")
-        yield replace(self, group=group)
-        # Not after an error, when others may never answer.
-        dist.destroy_process_group()
+        store, _, _ = next(rendezvous("env://", self.rank, self.size))
+        dist.init_process_group(
+            "cpu:gloo,cuda:nccl" if on_gpu else "gloo",
+            store=PrefixStore(self._store_prefix, store),
+            rank=self.rank,
+            world_size=self.size,
+            device_id=device if on_gpu else None,
+        )
+        # Of gloo alone, as monitored_barrier refuses a group that has nccl too. It inherits the
+        # default group's device, which torch then asks gloo to connect to: gloo does nothing.
+        return dist.new_group(backend="gloo")
 
     @property
     def _store_prefix(self) -> str:
@@ -173,4 +181,6 @@ def _raise_ranks_error() -> Iterator[None]:
     try:
         yield
     except (RuntimeError, ValueError) as error:
+        if is_out_of_memory(error):
+            raise
         raise RanksError.of(error) from error

@@ -3,12 +3,14 @@
 import math
 from collections.abc import Sequence
 
+import numpy as np
 import pytest
 import sacrebleu
 import torch
 from inference.translators import NumberTokenizer
 from sacrebleu.metrics.ter import TER
-from torch import nn
+from scarce_memory import allow_rows
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from transformer_cli.config.schema import (
@@ -19,13 +21,16 @@ from transformer_cli.config.schema import (
     TrainingConfig,
     WordsConfig,
 )
+from transformer_cli.data.batches import collate
 from transformer_cli.data.corpus import ParallelText
 from transformer_cli.data.token_arrays import EncodedText, TokenArray
 from transformer_cli.errors import CorpusError
+from transformer_cli.evaluation import scoring
 from transformer_cli.evaluation.scoring import evaluate, mean_loss, score
 from transformer_cli.inference.lines import LongLine
 from transformer_cli.inference.torch_engine import TorchEngine
 from transformer_cli.inference.translator import TextTranslator, TorchTranslator
+from transformer_cli.model.device import autocast
 from transformer_cli.model.perplexity import perplexity
 from transformer_cli.model.transformer import Transformer
 from transformer_cli.text.tokenizer import Tokenizers
@@ -150,6 +155,47 @@ def test_a_model_that_knows_nothing_is_as_perplexed_as_its_vocabulary_is_large()
     model = random_model()
     nn.init.zeros_(model.output.weight)
     assert perplexity(mean_loss(model, TEXT, 10, torch.float32)) == pytest.approx(TGT_SIZE)
+
+
+@torch.no_grad()
+def whole_batch_loss(model: Transformer, precision: torch.dtype) -> float:
+    """From all logits at once."""
+    batch = collate(TEXT, np.argsort(np.maximum(TEXT.src.lengths, TEXT.tgt.lengths), kind="stable"))
+    with autocast(torch.device("cpu"), precision):
+        logits = model(batch.src, batch.tgt_in).float().flatten(0, 1)
+    total = F.cross_entropy(logits, batch.tgt_out.flatten(), ignore_index=PAD_ID, reduction="sum")
+    return total.double().item() / batch.tgt_tokens
+
+
+@pytest.mark.parametrize("precision", [torch.float32, torch.bfloat16])
+def test_mean_loss_is_that_of_all_logits_at_once_to_the_last_bit(precision: torch.dtype) -> None:
+    model = random_model()
+    assert mean_loss(model, TEXT, 4096, precision) == whole_batch_loss(model, precision)
+
+
+def test_logits_are_computed_so_many_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = random_model()
+    expected = mean_loss(model, TEXT, 4096, torch.float32)
+    sizes = []
+    logits = Transformer.logits
+
+    def noted(model: Transformer, hidden_states: Tensor) -> Tensor:
+        sizes.append(len(hidden_states))
+        return logits(model, hidden_states)
+
+    monkeypatch.setattr(Transformer, "logits", noted)
+    monkeypatch.setattr(scoring, "_LOGITS_AT_A_TIME", 5 * TGT_SIZE)
+    assert mean_loss(model, TEXT, 4096, torch.float32) == pytest.approx(expected, rel=1e-6)
+    # 6 rows of at most 7 positions
+    assert sizes == [5] * 8 + [2]
+
+
+def test_a_batch_that_does_not_fit_is_measured_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = random_model()
+    expected = mean_loss(model, TEXT, 4096, torch.float32)
+    encoded = allow_rows(monkeypatch, 2)
+    assert mean_loss(model, TEXT, 4096, torch.float32) == pytest.approx(expected, rel=1e-6)
+    assert encoded == [2, 1, 2, 1]
 
 
 def test_mean_loss_leaves_no_gradients() -> None:

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from scarce_memory import allow_rows
 
 from inference.translators import LINES, numbers, random_translator
 from transformer_cli.errors import UsageError
@@ -90,6 +91,16 @@ def test_empty_translations_are_aligned_to_nothing() -> None:
     found = align_tokens(model, [[5, EOS_ID], [5, 6, EOS_ID]], [[], [7]], 9, torch.float32)
     assert [len(each) for each in found] == [0, 1]
     assert align_tokens(model, [], [], 9, torch.float32) == []
+
+
+def test_a_batch_that_does_not_fit_is_aligned_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = random_translator().engine.model
+    sources = [[5 + number, 6, 7, EOS_ID] for number in range(5)]
+    targets = [[7, 6 + number] for number in range(5)]
+    expected = align_tokens(model, sources, targets, 99, torch.float32)
+    encoded = allow_rows(monkeypatch, 2)
+    assert align_tokens(model, sources, targets, 99, torch.float32) == expected
+    assert encoded == [2, 1, 2]
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,13 @@ def test_this_process_is_described() -> None:
     assert found.transformer_cli == transformer_cli.__version__
 
 
+def test_a_gpu_is_recorded_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    # The version of CUDA is part of torch's, as in 2.11.0+cu130.
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "NVIDIA H100 80GB HBM3")
+    found = describe_environment(torch.device("cuda"), torch.bfloat16)
+    assert found.device == "NVIDIA H100 80GB HBM3"
+
+
 @pytest.mark.parametrize(
     ("records", "step", "expected"),
     [

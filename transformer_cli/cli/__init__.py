@@ -108,11 +108,12 @@ def _run() -> int:
         named = error.filename is not None and error.strerror is not None
         return _complain(f"{error.filename}: {error.strerror}" if named else str(error), 1)
     except (MemoryError, RuntimeError) as error:
-        if is_lost_process(error):
-            return _complain(str(RanksError.of(error)), RanksError.exit_code)
-        if not is_out_of_memory(error):
+        # NCCL's errors may be either.
+        if is_out_of_memory(error):
+            return _complain("out of memory; lower training.batch_tokens or --batch-tokens", 1)
+        if not is_lost_process(error):
             raise
-        return _complain("out of memory; lower training.batch_tokens or --batch-tokens", 1)
+        return _complain(str(RanksError.of(error)), RanksError.exit_code)
     return code if isinstance(code, int) else 0
 
 

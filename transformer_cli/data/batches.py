@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -11,6 +11,8 @@ from torch import Tensor
 
 from transformer_cli.data.token_arrays import EncodedText, Lengths
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID
+
+Ids = TypeVar("Ids", np.ndarray, Tensor)
 
 
 @dataclass(frozen=True)
@@ -31,23 +33,17 @@ class Batch:
     @property
     def src(self) -> Int[Tensor, "batch src"]:
         """Source rows."""
-        rows, src_length, _ = self.shape
-        return self.ids[: rows * src_length].view(rows, src_length)
+        return _split_sides(self.ids, self.shape)[0]
 
     @property
     def tgt_in(self) -> Int[Tensor, "batch tgt"]:
         """Rows of the decoder's input."""
-        return self._tgt[0]
+        return _split_sides(self.ids, self.shape)[1]
 
     @property
     def tgt_out(self) -> Int[Tensor, "batch tgt"]:
         """Rows of labels."""
-        return self._tgt[1]
-
-    @property
-    def _tgt(self) -> Int[Tensor, "2 batch tgt"]:
-        rows, src_length, tgt_length = self.shape
-        return self.ids[rows * src_length :].view(2, rows, tgt_length)
+        return _split_sides(self.ids, self.shape)[2]
 
     def to(self, device: torch.device) -> "Batch":
         """Return the batch on ``device``, copied asynchronously from pinned memory."""
@@ -72,12 +68,26 @@ class Batch:
         """
         rows, src_length, tgt_length = self.shape
         shape = (-(-rows // 8) * 8, -(-src_length // 4) * 4, -(-tgt_length // 4) * 4)
-        rounded = _empty_batch(shape, self.tgt_tokens)
-        rounded.src[:, 0], rounded.tgt_in[:, 0] = EOS_ID, BOS_ID
-        rounded.src[:rows, :src_length] = self.src
-        rounded.tgt_in[:rows, :tgt_length] = self.tgt_in
-        rounded.tgt_out[:rows, :tgt_length] = self.tgt_out
-        return rounded
+        ids = torch.full((_count_ids(shape),), PAD_ID, device=self.ids.device)
+        src, tgt_in, tgt_out = _split_sides(ids, shape)
+        src[:, 0], tgt_in[:, 0] = EOS_ID, BOS_ID
+        src[:rows, :src_length] = self.src
+        tgt_in[:rows, :tgt_length] = self.tgt_in
+        tgt_out[:rows, :tgt_length] = self.tgt_out
+        return Batch(ids, shape, self.tgt_tokens)
+
+
+def _count_ids(shape: tuple[int, int, int]) -> int:
+    rows, src_length, tgt_length = shape
+    return rows * (src_length + 2 * tgt_length)
+
+
+def _split_sides(ids: Ids, shape: tuple[int, int, int]) -> tuple[Ids, Ids, Ids]:
+    """Return the rows of a batch's source, decoder input and labels as views of its buffer."""
+    rows, src_length, tgt_length = shape
+    src = ids[: rows * src_length].reshape(rows, src_length)
+    tgt = ids[rows * src_length :].reshape(2, rows, tgt_length)
+    return src, tgt[0], tgt[1]
 
 
 def plan_epoch(
@@ -172,22 +182,16 @@ def collate(text: EncodedText, indices: np.ndarray) -> Batch:
     rows = np.arange(len(indices))
     src_lengths, tgt_lengths = pairs.lengths
     shape = (len(rows), int(src_lengths.max()) + 1, int(tgt_lengths.max()) + 1)
-    batch = _empty_batch(shape, int(tgt_lengths.sum()) + len(rows))
-    src, tgt_in, tgt_out = (side.numpy() for side in (batch.src, batch.tgt_in, batch.tgt_out))
+    # 64 bits, as torch's operators index by: fewer would be cast at each use.
+    ids = np.full(_count_ids(shape), PAD_ID, dtype=np.int64)
+    src, tgt_in, tgt_out = _split_sides(ids, shape)
     src[_columns_below(src_lengths, src)] = pairs.src.ids
     src[rows, src_lengths] = EOS_ID
     is_token = _columns_below(tgt_lengths, tgt_out)
     tgt_in[:, 0] = BOS_ID
     tgt_in[:, 1:][is_token[:, :-1]] = tgt_out[is_token] = pairs.tgt.ids
     tgt_out[rows, tgt_lengths] = EOS_ID
-    return batch
-
-
-def _empty_batch(shape: tuple[int, int, int], tgt_tokens: int) -> Batch:
-    rows, src_length, tgt_length = shape
-    # 64 bits, as torch's operators index by: fewer would be cast at each use.
-    ids = torch.full((rows * (src_length + 2 * tgt_length),), PAD_ID)
-    return Batch(ids, shape, tgt_tokens)
+    return Batch(torch.from_numpy(ids), shape, int(tgt_lengths.sum()) + len(rows))
 
 
 def _columns_below(lengths: np.ndarray, rows: np.ndarray) -> np.ndarray:

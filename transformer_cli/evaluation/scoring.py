@@ -5,9 +5,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from jaxtyping import Float
+from torch import Tensor
 from torch.nn import functional as F
 
-from transformer_cli.data.batches import collate, cut_by_tokens
+from transformer_cli.data.batches import Batch, collate, cut_by_tokens
 from transformer_cli.data.corpus import ParallelText
 from transformer_cli.data.token_arrays import EncodedText, encode_text
 from transformer_cli.errors import CorpusError
@@ -15,8 +17,12 @@ from transformer_cli.inference.engine import ignore, never
 from transformer_cli.inference.lines import LongLine
 from transformer_cli.inference.translator import TorchTranslator
 from transformer_cli.model.device import autocast
+from transformer_cli.model.out_of_memory import split_when_out_of_memory
 from transformer_cli.model.transformer import Transformer
 from transformer_cli.ranks import ALONE, Ranks
+
+# Of the validation loss: half a gigabyte in float32.
+_LOGITS_AT_A_TIME = 1 << 27
 
 
 @dataclass(frozen=True)
@@ -188,17 +194,32 @@ def mean_loss(
     lengths = np.maximum(text.src.lengths, text.tgt.lengths) + 1
     total = torch.zeros((), dtype=torch.float64, device=device)
     tgt_tokens = 0
+
+    def sum_of(indices: np.ndarray) -> Tensor:
+        return _sum_nll(model, collate(text, indices).to(device), precision)
+
     batches = list(cut_by_tokens(np.argsort(lengths, kind="stable"), lengths, batch_tokens))
     for indices in batches[ranks.rank :: ranks.size]:
-        batch = collate(text, indices).to(device)
-        with autocast(device, precision):
-            logits = model(batch.src, batch.tgt_in)
-        total += F.cross_entropy(
-            logits.float().flatten(0, 1),
-            batch.tgt_out.flatten(),
-            ignore_index=model.pad_id,
-            reduction="sum",
-        )
-        tgt_tokens += batch.tgt_tokens
+        for nll in split_when_out_of_memory(sum_of, indices):
+            total += nll
+        tgt_tokens += int(text.tgt.lengths[indices].sum()) + len(indices)
     total_of_all, tokens_of_all = ranks.sum([total.item(), tgt_tokens])
     return total_of_all / tokens_of_all
+
+
+def _sum_nll(model: Transformer, batch: Batch, precision: torch.dtype) -> Float[Tensor, ""]:
+    """Return the negative log-likelihood of a batch's target tokens, summed in float64."""
+    device = batch.src.device
+    total = torch.zeros((), dtype=torch.float64, device=device)
+    with autocast(device, precision):
+        hidden_states = model.hidden_states(batch.src, batch.tgt_in).flatten(0, 1)
+    true_tokens = batch.tgt_out.flatten()
+    rows = max(1, _LOGITS_AT_A_TIME // model.tgt_size)
+    for start in range(0, len(true_tokens), rows):
+        part = slice(start, start + rows)
+        with autocast(device, precision):
+            logits = model.logits(hidden_states[part])
+        total += F.cross_entropy(
+            logits.float(), true_tokens[part], ignore_index=model.pad_id, reduction="sum"
+        )
+    return total

@@ -12,6 +12,7 @@ from transformer_cli.data.batches import cut_by_tokens, pad_rows
 from transformer_cli.model.attention import record_attention
 from transformer_cli.model.device import autocast
 from transformer_cli.model.linear import pack_weights
+from transformer_cli.model.out_of_memory import split_when_out_of_memory
 from transformer_cli.model.transformer import Transformer
 from transformer_cli.text.vocabulary import BOS_ID
 
@@ -36,15 +37,19 @@ def align_tokens(
     device = next(model.parameters()).device
     lengths = np.array([max(map(len, pair)) for pair in zip(sources, targets, strict=True)])
     order = np.argsort(-lengths, kind="stable")
+
+    def align(batch: np.ndarray) -> None:
+        found = _find_most_attended(
+            model,
+            pad_rows([sources[index] for index in batch]).to(device),
+            pad_rows([[BOS_ID, *targets[index][:-1]] for index in batch]).to(device),
+        )
+        for index, places in zip(batch, found.tolist(), strict=True):
+            aligned[index] = places[: len(targets[index])]
+
     with autocast(device, precision), pack_weights(model):
         for batch in cut_by_tokens(order, lengths, batch_tokens):
-            found = _find_most_attended(
-                model,
-                pad_rows([sources[index] for index in batch]).to(device),
-                pad_rows([[BOS_ID, *targets[index][:-1]] for index in batch]).to(device),
-            )
-            for index, places in zip(batch, found.tolist(), strict=True):
-                aligned[index] = places[: len(targets[index])]
+            split_when_out_of_memory(align, batch)
     return aligned
 
 

@@ -19,6 +19,8 @@ def choose_device(name: DeviceName, ranks: Ranks = ALONE) -> torch.device:
         name = "cuda" if torch.cuda.is_available() else "cpu"
     if name == "cuda" and not torch.cuda.is_available():
         raise UsageError("--device cuda: torch sees no CUDA device here; use --device cpu")
+    if name == "cuda":
+        _set_up_cuda()
     if name == "cuda" and ranks.size > 1:
         if ranks.local_rank >= torch.cuda.device_count():
             raise RanksError(
@@ -31,6 +33,17 @@ def choose_device(name: DeviceName, ranks: Ranks = ALONE) -> torch.device:
     return torch.device(name)
 
 
+def _set_up_cuda() -> None:
+    """Set what all computation on a GPU in this process depends on.
+
+    The precision of float32 matmuls stays torch's default, 'highest': no TF32.
+    """
+    # cuDNN's attention, which torch 2.11 tries first on Hopper and newer, builds a plan for each
+    # new shape: 20 to 40 ms here, by an estimate, and a second of a step on a B200, as measured in
+    # github.com/modelscope/FunASR/issues/3704. Nor can its backward be made deterministic.
+    torch.backends.cuda.enable_cudnn_sdp(False)
+
+
 def use_threads(threads: int | None) -> None:
     """Set the number of CPU threads; None leaves torch's default, one per core."""
     if threads is not None:
@@ -38,10 +51,15 @@ def use_threads(threads: int | None) -> None:
 
 
 def choose_precision(name: PrecisionName, device: torch.device) -> torch.dtype:
-    """Return the compute dtype; 'auto' is bfloat16 on a GPU that has it, else float32."""
+    """Return the compute dtype; 'auto' is bfloat16 on a GPU that computes in it, else float32.
+
+    If 'bfloat16' is asked for elsewhere, torch emulates it, more slowly than float32.
+    """
     if name == "auto":
-        on_gpu = device.type == "cuda" and torch.cuda.is_bf16_supported()
-        name = "bfloat16" if on_gpu else "float32"
+        has_bfloat16 = device.type == "cuda" and torch.cuda.is_bf16_supported(
+            including_emulation=False
+        )
+        name = "bfloat16" if has_bfloat16 else "float32"
     return torch.bfloat16 if name == "bfloat16" else torch.float32
 
 

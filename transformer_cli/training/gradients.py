@@ -94,8 +94,7 @@ class Gradients:
             self.chunks *= 2
             self._forward_backward.clear()
             self._model.zero_grad(set_to_none=not self._execution.graphs)
-            if self._device.type == "cuda":
-                torch.cuda.empty_cache()
+            torch.cuda.empty_cache()  # does nothing where CUDA is not in use
 
     def _accumulate(self, step: int, batches: Sequence[Batch], tgt_tokens: int) -> Losses:
         loss = torch.zeros((), device=self._device)

@@ -80,7 +80,7 @@ class Window:
     def from_state(cls, state: Mapping[str, Any], device: torch.device) -> "Window":
         """Restore the window from ``state``."""
         sums = torch.tensor([state[key] for key in _KEYS], dtype=torch.float64, device=device)
-        return cls(Losses(*sums.unbind()), torch.tensor(state["tgt_tokens"], device=device))
+        return cls(Losses(*sums.unbind()), torch.full((), state["tgt_tokens"], device=device))
 
     @classmethod
     def empty(cls, device: torch.device) -> "Window":

@@ -106,12 +106,11 @@ def test_steps_in_graphs_are_those_without(device: torch.device) -> None:
     settings = config(max_steps=40, average_decay=0.9, clip_norm=0.5, accumulate=2)
     in_graphs, eager = (trainer_of(settings, device, use_graphs=each) for each in (True, False))
     assert losses(in_graphs) == pytest.approx(losses(eager), rel=1e-4)
-    for ours, theirs in zip(
-        weights_of(in_graphs.eval_model).values(),
-        weights_of(eager.eval_model).values(),
-        strict=True,
-    ):
-        torch.testing.assert_close(ours, theirs, rtol=1e-3, atol=1e-3)
+    theirs = weights_of(eager.eval_model)
+    for name, ours in weights_of(in_graphs.eval_model).items():
+        # A key's bias has no gradient but rounding errors, which Adam makes as large as any other.
+        if not name.endswith("key.bias"):
+            torch.testing.assert_close(ours, theirs[name], rtol=1e-3, atol=1e-3)
 
 
 def test_steps_are_those_of_the_cpu(device: torch.device) -> None:

@@ -94,7 +94,6 @@ def measure_part(name: str, device: str, small: bool, work: Path, rows: Path) ->
         for row in measure(setting):
             file.write(json.dumps(row) + "\n")
             file.flush()
-            print(json.dumps(row), flush=True)  # for the log
 
 
 if __name__ == "__main__":

@@ -88,5 +88,7 @@ def are_same(one: Weights, other: Weights) -> str:
 
 
 def largest_difference(one: Weights, other: Weights) -> float:
-    """Return the largest difference of two weights of one place."""
-    return max(float((one[name] - other[name]).abs().max()) for name in one)
+    """Return the largest difference of two weights of one place, key biases left out."""
+    # Their gradients are rounding errors, which Adam makes as large as any other's.
+    names = [name for name in one if not name.endswith("key.bias")]
+    return max(float((one[name] - other[name]).abs().max()) for name in names)

@@ -17,8 +17,9 @@ _EPOCHS = 3
 def measure(setting: Setting) -> Iterator[Row]:
     """Yield the speed of each epoch, by model, batch and graphs."""
     corpus = load_corpus(setting)
-    trainings = ((SMALL_MODEL, 2560), (SMALL_MODEL, 4096), (BASE_MODEL, 25_000))
-    side = 256 if setting.small else 8192
+    trainings, side = ((SMALL_MODEL, 2560), (SMALL_MODEL, 4096), (BASE_MODEL, 25_000)), 8192
+    if setting.small:
+        trainings, side = ((SMALL_MODEL, 256), (SMALL_MODEL, 512), (BASE_MODEL, 512)), 256
     peak = matmul_rate("bfloat16", side, setting.device)
     for model, batch_tokens in trainings:
         for graphs in (True, False):

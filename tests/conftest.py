@@ -1,5 +1,6 @@
 """What all tests share: checked shapes, few threads, fixed seeds, and marks that skip."""
 
+import importlib.util
 import os
 import shutil
 import signal
@@ -17,18 +18,20 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # As in a shell script's background job; whatever the tests start would ignore it as well.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# Before any test imports these modules: their shape annotations are checked from here on.
-install_import_hook(
-    [
-        "transformer_cli.model",
-        "transformer_cli.training.gradients",
-        "transformer_cli.training.loss",
-        "transformer_cli.inference.alignment",
-        "transformer_cli.inference.attention_maps",
-        "transformer_cli.inference.search",
-    ],
-    "beartype.beartype",
-)
+# Before any test imports these modules: their shape annotations are checked from here on. A machine
+# that is lent for its GPU may have no beartype; the checks are then left out.
+if importlib.util.find_spec("beartype") is not None:
+    install_import_hook(
+        [
+            "transformer_cli.model",
+            "transformer_cli.training.gradients",
+            "transformer_cli.training.loss",
+            "transformer_cli.inference.alignment",
+            "transformer_cli.inference.attention_maps",
+            "transformer_cli.inference.search",
+        ],
+        "beartype.beartype",
+    )
 
 # No test fails for being slow on a busy machine.
 settings.register_profile("no deadline", deadline=None)

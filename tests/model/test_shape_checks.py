@@ -11,6 +11,8 @@ from transformer_cli.model.layers import LayerCache
 from transformer_cli.model.transformer import Transformer
 from transformer_cli.training.loss import label_smoothed_loss
 
+pytest.importorskip("beartype")
+
 
 def test_two_widths_in_one_call_are_refused() -> None:
     attention = MultiHeadAttention(8, 2, dropout=0.0)

@@ -1,0 +1,78 @@
+"""CUDA graphs: the kernels of a function, recorded once and then launched all at once."""
+
+import gc
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from typing import Any, TypeVar
+
+import torch
+
+Out = TypeVar("Out")
+
+
+def capture(function: Callable[[], Out], device: torch.device) -> Callable[[], Out]:
+    """Return a function that does what ``function`` does, as a CUDA graph.
+
+    ``function`` is called once more, to record its kernels; they do not run then. The graph reads
+    and writes the same memory each time, so inputs have to be copied into the tensors that
+    ``function`` uses, and Python numbers are those of today for good. It returns the same tensors
+    each time, whose memory the next replay of any graph overwrites. Dropout draws anew: the graph
+    reads the generator's seed.
+
+    Args:
+        function: has no arguments, never waits for the device, and has run before, within
+            ``graph_stream``: cuBLAS, for one, allocates memory at its first call.
+        device: where it computes; on a CPU, ``function`` itself is returned.
+    """
+    if device.type != "cuda":
+        return function
+    graph = torch.cuda.CUDAGraph()
+    collecting = gc.isenabled()
+    gc.disable()  # what the collector frees might be another graph, and that must not happen here
+    try:
+        with graph_stream(device):
+            # Not torch.cuda.graph(), which empties the allocator's cache before each capture.
+            # Other threads may allocate meanwhile: they pin batches.
+            graph.capture_begin(pool=_pool(device), capture_error_mode="thread_local")
+            try:
+                out = function()
+            finally:
+                graph.capture_end()
+    finally:
+        if collecting:
+            gc.enable()
+
+    def replay() -> Out:
+        graph.replay()
+        return out
+
+    return replay
+
+
+@contextmanager
+def graph_stream(device: torch.device) -> Iterator[None]:
+    """Compute inside the block on the stream that graphs are captured on.
+
+    Work before the block is done before it, and work after it waits for it. On a CPU it does
+    nothing.
+    """
+    if device.type != "cuda":
+        yield
+        return
+    outer, stream = torch.cuda.current_stream(device), _stream(device)
+    stream.wait_stream(outer)
+    with torch.cuda.stream(stream):
+        yield
+    outer.wait_stream(stream)
+
+
+@cache
+def _stream(device: torch.device) -> torch.cuda.Stream:
+    return torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+
+
+@cache
+def _pool(device: torch.device) -> Any:
+    """Return the memory pool that all graphs of ``device`` share, since one runs at a time."""
+    return torch.cuda.graph_pool_handle()

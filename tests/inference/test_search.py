@@ -17,9 +17,10 @@ from transformer_cli.inference.search import (
     Hypothesis,
     SearchOptions,
     _beam,
-    _top,
     search,
+    top_k,
 )
+from transformer_cli.model.static_state import StaticDecoderState
 from transformer_cli.model.transformer import DecoderState, Transformer
 
 UNK, BOS, EOS, PAD = 0, 1, 2, 3
@@ -59,7 +60,7 @@ class CountingTransformer(Transformer):
         self.sentences, self.hypotheses = [], []
         return super().init_state(src, beam_size)
 
-    def step(self, tokens: Tensor, state: DecoderState) -> Tensor:
+    def step(self, tokens: Tensor, state: DecoderState | StaticDecoderState) -> Tensor:
         self.sentences.append(tokens.size(0))
         self.hypotheses.append(tokens.size(1))
         return super().step(tokens, state)
@@ -399,7 +400,7 @@ class ScriptedTransformer(Transformer):
         outputs: list[list[tuple[int, ...]]] = [[()] for _ in src]
         return WrittenState((src != PAD)[:, None, None, :], [], beam_size, outputs=outputs)
 
-    def step(self, tokens: Tensor, state: DecoderState) -> Tensor:
+    def step(self, tokens: Tensor, state: DecoderState | StaticDecoderState) -> Tensor:
         assert isinstance(state, WrittenState)
         if self.steps:
             state.outputs = [
@@ -509,7 +510,7 @@ def test_the_best_of_one_is_itself() -> None:
 
 
 def assert_top(x: Tensor, count: int) -> None:
-    values, columns = _top(x, count)
+    values, columns = top_k(x, count)
     expected = x.topk(count, dim=1)
     assert torch.equal(values, expected.values)
     assert torch.equal(columns, expected.indices)
@@ -523,7 +524,7 @@ def test_ties_are_told_apart(width: int, count: int) -> None:
     x[1] = -math.inf
     x[1, -1] = 0.0
     x[2, ::2] = -math.inf
-    values, columns = _top(x, count)
+    values, columns = top_k(x, count)
     assert torch.equal(values, x.topk(count, dim=1).values)
     assert torch.equal(x.gather(1, columns), values)
     assert all(len(set(row)) == count for row in columns.tolist())

@@ -53,8 +53,10 @@ def best_of(
 class CountingTransformer(Transformer):
     """Remembers how many sentences each decoding step had, and of how many hypotheses."""
 
-    sentences: list[int]
-    hypotheses: list[int]
+    def __init__(self, *of_transformer: Any) -> None:
+        super().__init__(*of_transformer)
+        self.sentences: list[int] = []
+        self.hypotheses: list[int] = []
 
     def init_state(self, src: Tensor, beam_size: int = 1) -> DecoderState:
         self.sentences, self.hypotheses = [], []

@@ -62,9 +62,11 @@ def graph_stream(device: torch.device) -> Iterator[None]:
         return
     outer, stream = torch.cuda.current_stream(device), _stream(device)
     stream.wait_stream(outer)
-    with torch.cuda.stream(stream):
-        yield
-    outer.wait_stream(stream)
+    try:
+        with torch.cuda.stream(stream):
+            yield
+    finally:
+        outer.wait_stream(stream)  # after an error too: memory that it frees is still in use there
 
 
 @cache

@@ -116,6 +116,14 @@ def assert_equal(found: Sequence[Hypothesis], expected: Sequence[Hypothesis]) ->
     )
 
 
+def assert_all_equal(
+    found: Sequence[Sequence[Hypothesis]], expected: Sequence[Sequence[Hypothesis]]
+) -> None:
+    assert len(found) == len(expected)
+    for of_row, of_expected in zip(found, expected, strict=True):
+        assert_equal(of_row, of_expected)
+
+
 @torch.no_grad()
 def next_log_probabilities(model: Transformer, row: Tensor, written: Sequence[int]) -> Tensor:
     """What may follow ``written``, by a pass of the whole model over the whole prefix."""

@@ -140,7 +140,7 @@ class StaticSearch(ABC):
     def _find_continuations(
         self, tokens: Int[Tensor, "row hypothesis"], rank: Rank
     ) -> tuple[Float[Tensor, "row hypothesis count"], Int[Tensor, "row hypothesis count"]]:
-        """Feed ``tokens`` as ``find_continuations`` does; the state is at the next position then."""
+        """Feed ``tokens`` as ``find_continuations`` does; the state advances."""
         forced = None
         if self.bucket.has_prefixes:
             forced = self._prefixes.index_select(1, self._state.position)[:, 0]

@@ -28,6 +28,7 @@ from transformer_cli.inference import static_search
 from transformer_cli.inference.bucketed_search import choose_bucket, make_static_search
 from transformer_cli.inference.loading import load_torch_translator
 from transformer_cli.inference.search import NOT_FORCED, SearchOptions, search
+from transformer_cli.inference.static_greedy import StaticGreedySearch
 from transformer_cli.inference.static_search import StaticSearch
 from transformer_cli.model import linear
 from transformer_cli.model.attention import MultiHeadAttention
@@ -209,6 +210,15 @@ def test_padding_changes_nothing(beam_size: int) -> None:
     assert_all_equal(
         make_static_search(model, large).run(SRC, FORCED, starts), small.run(SRC, FORCED, starts)
     )
+
+
+def test_rows_of_padding_are_finite() -> None:
+    # A row that may attend to nothing would be NaN.
+    searching = make(random_model(), SRC[:5], LIMITS[:5], GREEDY)
+    assert isinstance(searching, StaticGreedySearch)
+    searching.run(SRC[:5], LIMITS[:5], None)
+    assert searching._log_probs.size(1) == 8
+    assert searching._log_probs.isfinite().all()
 
 
 @pytest.mark.parametrize("beam_size", [1, 3])

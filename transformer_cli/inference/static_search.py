@@ -1,6 +1,6 @@
 """Search in buffers of fixed shapes, as CUDA graphs need it.
 
-It finds what ``search`` finds. That one drops finished sentences and grows its caches, which is
+It finds what ``search`` finds, but for exact ties of tokens. That one drops finished sentences and grows its caches, which is
 less work; here no step waits for the device or changes a shape, which keeps a GPU busy.
 """
 

@@ -1,7 +1,8 @@
 """Search in buffers of fixed shapes, as CUDA graphs need it.
 
-It finds what ``search`` finds, but for exact ties of tokens. That one drops finished sentences and grows its caches, which is
-less work; here no step waits for the device or changes a shape, which keeps a GPU busy.
+It finds what ``search`` finds, but for exact ties of tokens. That one drops finished sentences and
+grows its caches, which is less work; here no step waits for the device or changes a shape, which
+keeps a GPU busy.
 """
 
 from abc import ABC, abstractmethod

@@ -1,7 +1,8 @@
 """What a block of code asks of the device: its operations, and those that wait for a GPU.
 
 Proven on the CPU: an operation is taken for one that waits if it would wait on a GPU, because it
-brings a value to the host, or takes a list from there.
+brings a value to the host, or takes a list from there. And it watches for tensors that would be
+made on the CPU whatever the model's device.
 """
 
 import sys
@@ -40,6 +41,26 @@ _WAITING = {
 # Methods and functions that never reach the dispatcher on a CPU.
 _TO_HOST = {"tolist", "cpu", "numpy", "__array__"}
 _FROM_HOST = {"tensor", "as_tensor", "new_tensor"}
+# They make a tensor from none.
+_FACTORIES = {
+    "arange",
+    "as_tensor",
+    "empty",
+    "empty_strided",
+    "eye",
+    "full",
+    "linspace",
+    "ones",
+    "rand",
+    "randint",
+    "randn",
+    "randperm",
+    "scalar_tensor",
+    "tensor",
+    "tril_indices",
+    "triu_indices",
+    "zeros",
+}
 # They allocate, or give a view, at most.
 _FREE = {
     "_unsafe_view",
@@ -62,6 +83,8 @@ class Watched:
     """Those that compute something: on a GPU each is one kernel, or a few."""
     synchronisations: list[str] = field(default_factory=list)
     """Those that wait, and what called them: "tolist in training/trainer.py:Trainer._update"."""
+    unplaced: list[str] = field(default_factory=list)
+    """Tensors made on the default device, so: "arange in model/embeddings.py:sinusoids"."""
 
 
 @contextmanager
@@ -84,12 +107,15 @@ class _WatchFunctions(TorchFunctionMode):
         args: Sequence[Any] = (),
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
+        kwargs = kwargs or {}
         name = getattr(func, "__name__", "")
+        if name in _FACTORIES and kwargs.get("device") is None:
+            self._watched.unplaced.append(f"{name} in {_find_caller()}")
         if name in _TO_HOST | _FROM_HOST:
             self._watched.synchronisations.append(f"{name} in {_find_caller()}")
         elif name in ("__getitem__", "__setitem__") and _holds_list(args[1]):
             self._watched.synchronisations.append(f"index by list in {_find_caller()}")
-        return func(*args, **(kwargs or {}))
+        return func(*args, **kwargs)
 
 
 class _WatchOperators(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -105,6 +131,11 @@ class _WatchOperators(TorchDispatchMode):  # type: ignore[no-untyped-call]
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
         kwargs = kwargs or {}
+        # Composite operators get here whole in inference mode, and in parts outside it.
+        with self:
+            result = func.decompose(*args, **kwargs)
+        if result is not NotImplemented:
+            return result
         result = func(*args, **kwargs)
         self._watched.operations[str(func)] += 1
         if not (func.is_view or func.namespace != "aten" or _name(func) in _FREE):
@@ -123,7 +154,7 @@ def _waits(func: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any], res
     if name in ("index", "index_put", "index_put_"):
         return any(each is not None and each.dtype in (torch.bool, torch.uint8) for each in args[1])
     if name == "repeat_interleave":
-        return kwargs.get("output_size") is None
+        return func._overloadname == "Tensor" and kwargs.get("output_size") is None
     if name == "_to_copy":
         return bool(args[0].device != result.device and not kwargs.get("non_blocking", False))
     if name == "copy_":

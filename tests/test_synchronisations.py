@@ -37,6 +37,9 @@ def test_what_waits_is_seen(wait: Callable[[Tensor], object], name: str) -> None
     with watch_operations() as watched:
         wait(x)
     assert watched.synchronisations == [f"{name} in a test"]
+    with watch_operations() as watched, torch.inference_mode():
+        wait(x)
+    assert watched.synchronisations == [f"{name} in a test"]
 
 
 def test_what_does_not_wait_is_left_alone() -> None:
@@ -57,6 +60,15 @@ def test_operations_are_counted_backward_too_and_views_launch_nothing() -> None:
     assert counted.items() <= watched.operations.items()
     # Both products, the sum, and the gradient of ones that backward starts with.
     assert watched.launches == 4
+
+
+def test_tensors_made_on_the_default_device_are_seen() -> None:
+    x = torch.ones(2)
+    with watch_operations() as watched:
+        torch.zeros(2, device=x.device) + torch.zeros_like(x) + x.new_zeros(2)
+        torch.zeros(2)
+        torch.arange(2, device=None)
+    assert watched.unplaced == ["zeros in a test", "arange in a test"]
 
 
 def test_the_caller_in_the_package_is_named() -> None:

@@ -279,10 +279,10 @@ def test_a_replayed_graph_sees_all_that_changes(
 
 
 # About as many as a GPU launches for two decoder layers: a product, a normalisation and fused
-# attention are one each. Some reshaping is counted that is a view; sorting is a few.
+# attention are one each; sorting is a few.
 @pytest.mark.parametrize(
     ("beam_size", "has_prefixes", "most_launches"),
-    [(1, False, 54), (1, True, 62), (5, False, 71), (5, True, 79)],
+    [(1, False, 54), (1, True, 62), (5, False, 71), (5, True, 80)],
 )
 def test_no_step_waits_for_the_device_and_each_has_few_launches(
     beam_size: int, has_prefixes: bool, most_launches: int, monkeypatch: pytest.MonkeyPatch
@@ -295,11 +295,11 @@ def test_no_step_waits_for_the_device_and_each_has_few_launches(
     with torch.inference_mode(), pack_weights(model):
         with watch_operations() as starting:
             searching.start()
-        assert starting.synchronisations == []
+        assert starting.synchronisations == starting.unplaced == []
         for _ in range(3):
             with watch_operations() as stepping:
                 searching.step()
-            assert stepping.synchronisations == []
+            assert stepping.synchronisations == stepping.unplaced == []
             assert stepping.launches <= most_launches, stepping.operations
 
 
@@ -308,5 +308,5 @@ def test_the_device_is_read_every_eighth_step() -> None:
     searching = make(model, SRC, torch.tensor([20] * 8), GREEDY)
     with watch_operations() as watched:
         searching.run(SRC, torch.tensor([20] * 8), None)
-    reads = [each for each in watched.synchronisations if each.startswith("is_nonzero")]
+    reads = [each for each in watched.synchronisations if each.startswith("_local_scalar_dense")]
     assert len(reads) == 2

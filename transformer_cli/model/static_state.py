@@ -78,7 +78,10 @@ class StaticDecoderState:
         return cls(
             src_mask=like.new_empty(rows, 1, 1, src_length),
             tgt_mask=like.new_empty(rows, 1, beam_size, capacity * beam_size),
-            own_slots=torch.eye(beam_size).log().to(like)[:, None].expand(rows, -1, -1, -1),
+            own_slots=torch.eye(beam_size, device=like.device)
+            .log()
+            .to(like)[:, None]
+            .expand(rows, -1, -1, -1),
             positions=positions,
             position=position,
             caches=[

@@ -17,9 +17,10 @@ from transformer_cli.inference.search import (
     Hypothesis,
     SearchOptions,
     _beam,
-    _top,
     search,
+    top_k,
 )
+from transformer_cli.model.static_state import StaticDecoderState
 from transformer_cli.model.transformer import DecoderState, Transformer
 
 UNK, BOS, EOS, PAD = 0, 1, 2, 3
@@ -52,14 +53,16 @@ def best_of(
 class CountingTransformer(Transformer):
     """Remembers how many sentences each decoding step had, and of how many hypotheses."""
 
-    sentences: list[int]
-    hypotheses: list[int]
+    def __init__(self, *of_transformer: Any) -> None:
+        super().__init__(*of_transformer)
+        self.sentences: list[int] = []
+        self.hypotheses: list[int] = []
 
     def init_state(self, src: Tensor, beam_size: int = 1) -> DecoderState:
         self.sentences, self.hypotheses = [], []
         return super().init_state(src, beam_size)
 
-    def step(self, tokens: Tensor, state: DecoderState) -> Tensor:
+    def step(self, tokens: Tensor, state: DecoderState | StaticDecoderState) -> Tensor:
         self.sentences.append(tokens.size(0))
         self.hypotheses.append(tokens.size(1))
         return super().step(tokens, state)
@@ -111,6 +114,14 @@ def assert_equal(found: Sequence[Hypothesis], expected: Sequence[Hypothesis]) ->
     assert [each.log_probability for each in found] == pytest.approx(
         [each.log_probability for each in expected], abs=1e-5
     )
+
+
+def assert_all_equal(
+    found: Sequence[Sequence[Hypothesis]], expected: Sequence[Sequence[Hypothesis]]
+) -> None:
+    assert len(found) == len(expected)
+    for of_row, of_expected in zip(found, expected, strict=True):
+        assert_equal(of_row, of_expected)
 
 
 @torch.no_grad()
@@ -399,7 +410,7 @@ class ScriptedTransformer(Transformer):
         outputs: list[list[tuple[int, ...]]] = [[()] for _ in src]
         return WrittenState((src != PAD)[:, None, None, :], [], beam_size, outputs=outputs)
 
-    def step(self, tokens: Tensor, state: DecoderState) -> Tensor:
+    def step(self, tokens: Tensor, state: DecoderState | StaticDecoderState) -> Tensor:
         assert isinstance(state, WrittenState)
         if self.steps:
             state.outputs = [
@@ -509,7 +520,7 @@ def test_the_best_of_one_is_itself() -> None:
 
 
 def assert_top(x: Tensor, count: int) -> None:
-    values, columns = _top(x, count)
+    values, columns = top_k(x, count)
     expected = x.topk(count, dim=1)
     assert torch.equal(values, expected.values)
     assert torch.equal(columns, expected.indices)
@@ -523,7 +534,7 @@ def test_ties_are_told_apart(width: int, count: int) -> None:
     x[1] = -math.inf
     x[1, -1] = 0.0
     x[2, ::2] = -math.inf
-    values, columns = _top(x, count)
+    values, columns = top_k(x, count)
     assert torch.equal(values, x.topk(count, dim=1).values)
     assert torch.equal(x.gather(1, columns), values)
     assert all(len(set(row)) == count for row in columns.tolist())

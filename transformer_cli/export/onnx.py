@@ -184,7 +184,7 @@ class _DecoderStep(nn.Module):
 class _GivenCache(LayerCache):
     """What went in, longer by one position: it is not written to in place."""
 
-    def write(self, position: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+    def write(self, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
         # With a beam of one hypothesis, the axis of positions is the one of hypotheses as well.
         self.keys = torch.cat((self.keys, keys[:, :, :, None]), dim=2)
         self.values = torch.cat((self.values, values[:, :, :, None]), dim=2)

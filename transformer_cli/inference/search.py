@@ -1,14 +1,16 @@
 """Greedy and beam search over token ids."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
+from transformer_cli.model.static_state import StaticDecoderState
 from transformer_cli.model.transformer import DecoderState, Transformer
 
 
@@ -70,56 +72,62 @@ def search(
         prefixes: what each row's outputs begin with, ``NOT_FORCED`` from its end on; no EOS.
             Their tokens may be banned ones, and count in lengths and log-probabilities.
     """
+    src, max_lengths = (each.to(model.output.weight.device) for each in (src, max_lengths))
+    prefixes = None if prefixes is None else prefixes.to(src.device)
     if options.beam_size == 1:
         return [[found] for found in _greedy(model, src, max_lengths, options, prefixes)]
     return _beam(model, src, max_lengths, options, prefixes)
 
 
+Rank = Callable[[Tensor], tuple[Tensor, Tensor]]
+"""Finds some of the greatest elements of each row, in descending order, and their columns."""
+
 # Logits computed at a time: on a CPU, few enough that top-k still finds them in its cache.
 _CHUNK_ELEMENTS = {"cpu": 1 << 21, "cuda": 1 << 28}
-_GROUP = 64  # columns per group in _top
+_GROUP = 64  # columns per group in top_k
 # Finished sentences are removed only at or below this share of live ones: removal copies caches.
 _LIVE_SHARE = 0.8
 
 
-def _continuations(
+def find_continuations(
     model: Transformer,
     tokens: Tensor,
-    state: DecoderState,
+    state: DecoderState | StaticDecoderState,
     banned: Tensor,
-    count: int,
+    rank: Rank,
     forced: Int[Tensor, " batch"] | None = None,
 ) -> tuple[Float[Tensor, "batch hypothesis count"], Int[Tensor, "batch hypothesis count"]]:
-    """Return log-probabilities and ids of the ``count`` likeliest next tokens of each hypothesis.
+    """Return log-probabilities and ids of each hypothesis' next tokens that ``rank`` finds.
 
     Where a token is ``forced`` on a sentence, all others have probability 0.
     """
     hidden_states = model.step(tokens, state).flatten(0, 1)
     rows = max(1, _CHUNK_ELEMENTS[hidden_states.device.type] // model.tgt_size)
     if forced is not None:
-        forced = forced.repeat_interleave(tokens.size(1))
+        forced = forced[:, None].expand_as(tokens).flatten()
     best = []
     for start in range(0, len(hidden_states), rows):
         part = slice(start, start + rows)
-        log_probabilities = model.logits(hidden_states[part]).float().log_softmax(dim=1)
+        logits = model.logits(hidden_states[part])
+        log_probabilities = logits.log_softmax(dim=1, dtype=torch.float32)
         if forced is None:
             log_probabilities.index_fill_(1, banned, float("-inf"))
         else:
-            log_probabilities = _mask(forced[part], log_probabilities, banned)
-        best.append(_top(log_probabilities, count))
-    shape = (*tokens.shape, count)
-    values, ids = (torch.cat(each).view(shape) for each in zip(*best, strict=True))
+            _mask(forced[part][:, None], log_probabilities, banned)
+        best.append(rank(log_probabilities))
+    values, ids = (torch.cat(each).view(*tokens.shape, -1) for each in zip(*best, strict=True))
     return values, ids
 
 
 def _mask(
-    forced: Int[Tensor, " row"], log_probabilities: Float[Tensor, "row token"], banned: Tensor
-) -> Float[Tensor, "row token"]:
+    forced: Int[Tensor, "row 1"], log_probabilities: Float[Tensor, "row token"], banned: Tensor
+) -> None:
     """Leave each row its forced token alone, or where there is none, all that are not banned."""
-    allowed = (forced == NOT_FORCED)[:, None].expand_as(log_probabilities).index_fill(1, banned, 0)
-    rows = (forced != NOT_FORCED).nonzero()[:, 0]
-    allowed[rows, forced[rows]] = True
-    return log_probabilities.masked_fill(~allowed, float("-inf"))
+    is_forced, tokens = forced != NOT_FORCED, forced.clamp(min=0)
+    of_forced = log_probabilities.gather(1, tokens)
+    log_probabilities.index_fill_(1, banned, float("-inf")).masked_fill_(is_forced, float("-inf"))
+    of_first = log_probabilities.gather(1, tokens)  # what is there already, where none is forced
+    log_probabilities.scatter_(1, tokens, of_forced.where(is_forced, of_first))
 
 
 def _get_forced(
@@ -131,7 +139,7 @@ def _get_forced(
     return prefixes[rows, position]
 
 
-def _top(
+def top_k(
     x: Float[Tensor, "row column"], count: int
 ) -> tuple[Float[Tensor, "row count"], Int[Tensor, "row count"]]:
     """Return the ``count`` greatest elements of each row, in descending order, and their columns.
@@ -162,6 +170,7 @@ def _greedy(
 ) -> list[Hypothesis]:
     """Take the most likely token at each step, until EOS."""
     state = model.init_state(src)
+    rank = partial(top_k, count=1)
     banned = torch.tensor(options.banned_ids, dtype=torch.int64, device=src.device)
     rows = torch.arange(src.size(0), device=src.device)  # which sentence each row is
     live = torch.ones_like(rows, dtype=torch.bool)
@@ -170,7 +179,7 @@ def _greedy(
     totals = torch.zeros(src.size(0), device=src.device)
     for position in range(written.size(1)):
         forced = _get_forced(prefixes, position, rows)
-        best, found = _continuations(model, tokens[:, None], state, banned, 1, forced)
+        best, found = find_continuations(model, tokens[:, None], state, banned, rank, forced)
         tokens = found[:, 0, 0].where(live, options.eos_id)
         written[rows, position] = tokens
         totals[rows] += best[:, 0, 0].where(live, 0.0)
@@ -183,12 +192,13 @@ def _greedy(
             state.select(kept)
             rows, live, tokens = rows[kept], live[kept], tokens[kept]
     return [
-        Hypothesis(_truncate_at_eos(ids, options.eos_id), total)
+        Hypothesis(truncate_at_eos(ids, options.eos_id), total)
         for ids, total in zip(written.tolist(), totals.tolist(), strict=True)
     ]
 
 
-def _truncate_at_eos(ids: list[int], eos_id: int) -> list[int]:
+def truncate_at_eos(ids: list[int], eos_id: int) -> list[int]:
+    """Return the ids before the first EOS, all if there is none."""
     return ids[: ids.index(eos_id)] if eos_id in ids else ids
 
 
@@ -214,9 +224,11 @@ def _beam(
     totals = torch.zeros((src.size(0), 1), device=src.device)
     # 2 x beam: each hypothesis has one EOS, so at least beam_size candidates are no EOS.
     count = min(2 * size, model.tgt_size)
+    rank = partial(top_k, count=count)
     for position in range(1, max(limits) + 1):
         forced = _get_forced(prefixes, position - 1, sentences)
-        step_log_probs, ids = _continuations(model, written[:, :, -1], state, banned, count, forced)
+        tokens = written[:, :, -1]
+        step_log_probs, ids = find_continuations(model, tokens, state, banned, rank, forced)
         candidates = (totals[:, :, None] + step_log_probs).flatten(1)
         totals, flat = candidates.topk(min(2 * size, candidates.size(1)), dim=1)
         tokens, parents = ids.flatten(1).gather(1, flat), flat // count
@@ -245,9 +257,12 @@ def _beam(
             state.select(kept)
             written, totals = written[kept], totals[kept]
             sentences = [sentences[row] for row in live]
-    # sorted is stable: ties stay in the order in which they finished.
-    alpha = options.length_penalty
-    return [sorted(each, key=lambda one: one.score(alpha), reverse=True) for each in finished]
+    return [rank_hypotheses(each, options.length_penalty) for each in finished]
+
+
+def rank_hypotheses(finished: list[Hypothesis], length_penalty: float) -> list[Hypothesis]:
+    """Return the hypotheses best first; ties stay in the order in which they finished."""
+    return sorted(finished, key=lambda each: each.score(length_penalty), reverse=True)
 
 
 def _is_done(finished: list[Hypothesis], limit: int, position: int, size: int) -> bool:

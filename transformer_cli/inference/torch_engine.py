@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import chain
 from typing import ClassVar, TypeVar
 
 import numpy as np
@@ -11,9 +12,11 @@ from torch import Tensor
 
 from transformer_cli.data.batches import cut_by_tokens, pad_rows
 from transformer_cli.inference.alignment import align_tokens
+from transformer_cli.inference.bucketed_search import BucketedSearch
 from transformer_cli.inference.search import NOT_FORCED, Hypothesis, SearchOptions, search
 from transformer_cli.model.device import autocast
 from transformer_cli.model.linear import pack_weights
+from transformer_cli.model.out_of_memory import split_when_out_of_memory
 from transformer_cli.model.transformer import Transformer
 
 Item = TypeVar("Item")
@@ -30,7 +33,7 @@ class TorchEngine:
     Attributes:
         model: on its device, in evaluation mode.
         precision: type of the matrix products.
-        use_graphs: replay CUDA graphs where the device has them.
+        use_graphs: on a CUDA device, search in buckets of fixed shapes and replay their graphs.
     """
 
     supports_prefixes: ClassVar[bool] = True
@@ -39,6 +42,9 @@ class TorchEngine:
     model: Transformer
     precision: torch.dtype
     use_graphs: bool = True
+    _bucketed: BucketedSearch = field(
+        default_factory=BucketedSearch, init=False, repr=False, compare=False
+    )
 
     @property
     def device(self) -> torch.device:
@@ -68,18 +74,22 @@ class TorchEngine:
         device = self.device
         # Each hypothesis of a beam takes as much memory as a sentence.
         batches = list(cut_by_tokens(order, lengths, batch_tokens // options.beam_size))
+        decode = self._bucketed if device.type == "cuda" and self.use_graphs else search
 
-        def search_batch(batch: np.ndarray) -> list[list[Hypothesis]]:
+        def search_rows(batch: np.ndarray) -> list[list[Hypothesis]]:
             if should_stop():
                 return [[] for _ in batch]
             with autocast(device, self.precision):
-                return search(
+                return decode(
                     self.model,
-                    pad_rows([sources[index] for index in batch]).to(device),
-                    torch.tensor([max_lengths[index] for index in batch], device=device),
+                    pad_rows([sources[index] for index in batch]),
+                    torch.tensor([max_lengths[index] for index in batch]),
                     options,
-                    _pad_prefixes([prefixes[index] for index in batch], device),
+                    _pad_prefixes([prefixes[index] for index in batch]),
                 )
+
+        def search_batch(batch: np.ndarray) -> list[list[Hypothesis]]:
+            return list(chain.from_iterable(split_when_out_of_memory(search_rows, batch)))
 
         with autocast(device, self.precision), pack_weights(self.model):
             found = map_on_cores(search_batch, batches, device)
@@ -96,12 +106,12 @@ class TorchEngine:
         return align_tokens(self.model, sources, targets, batch_tokens, self.precision)
 
 
-def _pad_prefixes(prefixes: list[list[int]], device: torch.device) -> Tensor | None:
+def _pad_prefixes(prefixes: list[list[int]]) -> Tensor | None:
     longest = max(map(len, prefixes))
     if not longest:
         return None
     rows = [ids + [NOT_FORCED] * (longest - len(ids)) for ids in prefixes]
-    return torch.tensor(rows, device=device)
+    return torch.tensor(rows)
 
 
 def map_on_cores(

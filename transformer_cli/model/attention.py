@@ -14,6 +14,9 @@ from transformer_cli.model.linear import FusedLinear
 
 _MAX_UNFUSED_QUERIES = 16
 
+Mask = Bool[Tensor, "batch 1 #query key"] | Float[Tensor, "batch 1 #query key"]
+"""Where queries may attend: True or 0; False and -inf forbid it. Floats are of the keys' dtype."""
+
 
 class MultiHeadAttention(nn.Module):
     """Attention(Q, K, V) = softmax(Q K^T / sqrt(d_head)) V in ``num_heads`` subspaces.
@@ -92,7 +95,7 @@ class MultiHeadAttention(nn.Module):
         queries: Float[Tensor, "batch heads query d_head"],
         keys: Float[Tensor, "batch heads key d_head"],
         values: Float[Tensor, "batch heads key d_head"],
-        mask: Bool[Tensor, "batch 1 #query key"] | None = None,
+        mask: Mask | None = None,
         causal: bool = False,
     ) -> Float[Tensor, "batch query d_model"]:
         """Attend with queries, keys and values that are already projected."""
@@ -125,14 +128,16 @@ class MultiHeadAttention(nn.Module):
 def attention_weights(
     queries: Float[Tensor, "batch heads query d_head"],
     keys: Float[Tensor, "batch heads key d_head"],
-    mask: Bool[Tensor, "batch 1 #query key"] | None,
+    mask: Mask | None,
     causal: bool,
 ) -> Float[Tensor, "batch heads query key"]:
     """Return softmax(Q K^T / sqrt(d_head)), which fused attention never materialises."""
     scores = (queries / math.sqrt(queries.size(3))) @ keys.transpose(2, 3)
     if causal:
         mask = torch.ones(scores.shape[2:], dtype=torch.bool, device=scores.device).tril()
-    if mask is not None:
+    if mask is not None and mask.is_floating_point():
+        scores = scores + mask
+    elif mask is not None:
         scores = scores.masked_fill(~mask, float("-inf"))
     # Autocast would return float32 weights, which the next matmul would cast down again.
     with torch.autocast(scores.device.type, enabled=False):

@@ -1,6 +1,7 @@
 """Token and position embeddings (Vaswani et al. 2017, sections 3.4 and 3.5)."""
 
 import math
+import sys
 
 import torch
 from jaxtyping import Float, Int
@@ -27,13 +28,17 @@ class SinusoidalPositions(nn.Module):
     def __init__(self, d_model: int) -> None:
         super().__init__()
         self.d_model = d_model
+        self.max_positions = sys.maxsize
         self.register_buffer("table", sinusoids(256, d_model), persistent=False)
+        self._replaced: list[Tensor] = []
 
     def forward(self, start: int, length: int) -> Float[Tensor, "length d_model"]:
         """Return the encodings of positions ``start`` to ``start + length - 1``."""
         end = start + length
         table = self.table  # another thread may replace it
         if end > table.size(0):
+            # CUDA graphs go on reading the table that they were captured with.
+            self._replaced.append(table)
             # Twice the need, so that decoding does not regrow it at every step.
             table = self.table = sinusoids(2 * end, self.d_model).to(table)
         return table[start:end]
@@ -44,6 +49,7 @@ class LearnedPositions(nn.Module):
 
     def __init__(self, max_positions: int, d_model: int) -> None:
         super().__init__()
+        self.max_positions = max_positions
         self.table = nn.Parameter(torch.empty(max_positions, d_model))
         nn.init.normal_(self.table, std=d_model**-0.5)
 
@@ -83,14 +89,17 @@ class Embedding(nn.Module):
         self, ids: Int[Tensor, "batch position"]
     ) -> Float[Tensor, "batch position d_model"]:
         """Embed rows of ``ids`` that begin at position 0."""
-        return self._embed(ids, self.positions(0, ids.size(1)))
+        return self.add_positions(ids, self.positions(0, ids.size(1)))
 
     def at(
         self, ids: Int[Tensor, "batch hypothesis"], position: int
     ) -> Float[Tensor, "batch hypothesis d_model"]:
         """Embed ``ids`` that are all at ``position``."""
-        return self._embed(ids, self.positions(position, 1))
+        return self.add_positions(ids, self.positions(position, 1))
 
-    def _embed(self, ids: Tensor, positions: Tensor) -> Tensor:
+    def add_positions(
+        self, ids: Int[Tensor, "batch id"], positions: Float[Tensor, "#id d_model"]
+    ) -> Float[Tensor, "batch id d_model"]:
+        """Embed ``ids`` with these vectors of ``self.positions``."""
         embedded: Tensor = self.dropout(self.tokens(ids) * self.scale + positions)
         return embedded

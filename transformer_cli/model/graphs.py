@@ -4,7 +4,7 @@ import gc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import torch
 
@@ -27,14 +27,14 @@ def capture(function: Callable[[], Out], device: torch.device) -> Callable[[], O
     """
     if device.type != "cuda":
         return function
-    graph = torch.cuda.CUDAGraph()
+    graph, pool = torch.cuda.CUDAGraph(), _pool_owner(device).pool()
     collecting = gc.isenabled()
     gc.disable()  # what the collector frees might be another graph, and that must not happen here
     try:
         with graph_stream(device):
             # Not torch.cuda.graph(), which empties the allocator's cache before each capture.
             # Other threads may allocate meanwhile: they pin batches.
-            graph.capture_begin(pool=_pool(device), capture_error_mode="thread_local")
+            graph.capture_begin(pool=pool, capture_error_mode="thread_local")
             try:
                 out = function()
             finally:
@@ -62,9 +62,11 @@ def graph_stream(device: torch.device) -> Iterator[None]:
         return
     outer, stream = torch.cuda.current_stream(device), _stream(device)
     stream.wait_stream(outer)
-    with torch.cuda.stream(stream):
-        yield
-    outer.wait_stream(stream)
+    try:
+        with torch.cuda.stream(stream):
+            yield
+    finally:
+        outer.wait_stream(stream)  # after an error too: memory that it frees is still in use there
 
 
 @cache
@@ -73,6 +75,16 @@ def _stream(device: torch.device) -> torch.cuda.Stream:
 
 
 @cache
-def _pool(device: torch.device) -> Any:
-    """Return the memory pool that all graphs of ``device`` share, since one runs at a time."""
-    return torch.cuda.graph_pool_handle()
+def _pool_owner(device: torch.device) -> torch.cuda.CUDAGraph:
+    """Return a graph whose memory pool all graphs of ``device`` share, since one runs at a time.
+
+    It is never replayed, but lives on: torch refuses to capture into a pool that no graph owns any
+    more, as after the last one that computes something was freed.
+    """
+    graph = torch.cuda.CUDAGraph()
+    number = torch.zeros((), device=device)
+    with graph_stream(device):
+        graph.capture_begin(capture_error_mode="thread_local")
+        number.add_(1.0)  # a graph without a kernel is warned of
+        graph.capture_end()
+    return graph

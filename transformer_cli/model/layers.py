@@ -95,24 +95,26 @@ class LayerCache:
     memory_values: Float[Tensor, "batch heads src d_head"]
     keys: Float[Tensor, "batch heads capacity beam d_head"]
     values: Float[Tensor, "batch heads capacity beam d_head"]
+    length: int = 0
+    """Positions written."""
 
     def write(
         self,
-        position: int,
         keys: Float[Tensor, "batch heads hypothesis d_head"],
         values: Float[Tensor, "batch heads hypothesis d_head"],
     ) -> tuple[
         Float[Tensor, "batch heads written d_head"], Float[Tensor, "batch heads written d_head"]
     ]:
-        """Store the keys and values of ``position`` and return all up to it, by position.
+        """Store the keys and values of the next position and return all up to it, by position.
 
         There may be fewer hypotheses than the beam has slots.
         """
+        position, self.length = self.length, self.length + 1
         if position == self.keys.size(2):
             self.keys, self.values = _double_capacity(self.keys), _double_capacity(self.values)
         self.keys[:, :, position, : keys.size(2)] = keys
         self.values[:, :, position, : keys.size(2)] = values
-        end = position + 1
+        end = self.length
         return self.keys[:, :, :end].flatten(2, 3), self.values[:, :, :end].flatten(2, 3)
 
     def select(self, rows: Tensor) -> None:
@@ -170,18 +172,17 @@ class DecoderLayer(nn.Module):
     def step(
         self,
         x: Float[Tensor, "batch hypothesis d_model"],
-        position: int,
         cache: LayerCache,
-        tgt_mask: Bool[Tensor, "batch 1 hypothesis written"] | None,
-        src_mask: Bool[Tensor, "batch 1 1 src"],
+        tgt_mask: Bool[Tensor, "batch 1 hypothesis written"]
+        | Float[Tensor, "batch 1 hypothesis written"]
+        | None,
+        src_mask: Bool[Tensor, "batch 1 1 src"] | Float[Tensor, "batch 1 1 src"],
     ) -> Float[Tensor, "batch hypothesis d_model"]:
         """Return the output at the next position of each hypothesis; earlier ones are cached."""
 
         def self_attend(y: Tensor) -> Tensor:
             queries, keys, values = self.self_attention.queries_keys_values(y)
-            return self.self_attention.attend(
-                queries, *cache.write(position, keys, values), tgt_mask
-            )
+            return self.self_attention.attend(queries, *cache.write(keys, values), tgt_mask)
 
         def cross_attend(y: Tensor) -> Tensor:
             queries = self.cross_attention.queries(y)

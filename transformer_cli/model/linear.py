@@ -30,6 +30,8 @@ class FusedLinear:
         self._packed: tuple[Tensor, Tensor] | None = None
         self._cast: tuple[Tensor, Tensor] | None = None
         self._use_torch = False
+        # By dtype: those of the last ``pack``.
+        self._buffers: dict[torch.dtype, tuple[Tensor, Tensor]] = {}
 
     def __call__(
         self, x: Float[Tensor, "*batch d_in"], relu: bool = False
@@ -75,12 +77,24 @@ class FusedLinear:
     def pack(self) -> None:
         """Concatenate the weights, cast them to autocast's dtype and reorder them for oneDNN.
 
-        The weights must not change until ``unpack``.
+        The weights must not change until ``unpack``. On a GPU, packed weights stay where they were
+        the last time: CUDA graphs read them there.
         """
         weight, bias = (each.detach().to(compute_dtype(each)) for each in self._weights())
         if _can_use_onednn(weight, weight.dtype):
-            weight = torch.ops.mkldnn._reorder_linear_weight(weight, None)
-        self._packed = weight, bias
+            self._packed = torch.ops.mkldnn._reorder_linear_weight(weight, None), bias
+        else:
+            self._packed = self._copy_to_buffers(weight, bias)
+
+    @torch.inference_mode()
+    def _copy_to_buffers(self, weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
+        buffers = self._buffers.setdefault(weight.dtype, (weight, bias))
+        if buffers[0].device != weight.device:
+            buffers = self._buffers[weight.dtype] = weight, bias
+        for buffer, packed in zip(buffers, (weight, bias), strict=True):
+            if buffer.data_ptr() != packed.data_ptr():
+                buffer.copy_(packed)
+        return buffers
 
     def unpack(self) -> None:
         """Use the layers' own parameters again."""

@@ -11,6 +11,7 @@ from transformer_cli.config.schema import ModelConfig
 from transformer_cli.model.embeddings import Embedding
 from transformer_cli.model.layers import DecoderLayer, EncoderLayer, LayerCache
 from transformer_cli.model.linear import FusedLinear
+from transformer_cli.model.static_state import StaticDecoderState
 
 
 class Transformer(nn.Module):
@@ -96,14 +97,39 @@ class Transformer(nn.Module):
         caches = [layer.init_cache(memory, beam_size) for layer in self.decoder_layers()]
         return DecoderState(src_mask, caches, beam_size)
 
+    def init_static_state(
+        self, rows: int, src_length: int, capacity: int, beam_size: int
+    ) -> StaticDecoderState:
+        """Allocate a state of fixed shapes, for ``start`` to fill.
+
+        Args:
+            rows: sentences.
+            src_length: positions of the source, padding included.
+            capacity: positions of the target.
+            beam_size: hypotheses of each sentence, at every step.
+        """
+        # Sinusoids are computed for as many positions as are asked for: no step can do so.
+        positions = self.tgt_embedding.positions(0, capacity).detach()
+        return StaticDecoderState.allocate(
+            self.decoder_layers(), positions, rows, src_length, beam_size
+        )
+
+    def start(self, src: Int[Tensor, "batch src"], state: StaticDecoderState) -> None:
+        """Encode ``src`` into ``state``, before the first step."""
+        memory, src_mask = self.encode(src)
+        keys_values = [layer.cross_attention.keys_values(memory) for layer in self.decoder_layers()]
+        state.start(keys_values, src_mask)
+
     def step(
-        self, tokens: Int[Tensor, "batch hypothesis"], state: "DecoderState"
+        self,
+        tokens: Int[Tensor, "batch hypothesis"],
+        state: "DecoderState | StaticDecoderState",
     ) -> Float[Tensor, "batch hypothesis d_model"]:
         """Feed ``tokens`` and return the decoder's output; ``state`` advances by a position."""
         tgt_mask = state.extend(tokens.size(1))
-        x = self.tgt_embedding.at(tokens, state.position)
+        x = state.embed(self.tgt_embedding, tokens)
         for layer, cache in zip(self.decoder_layers(), state.caches, strict=True):
-            x = layer.step(x, state.position, cache, tgt_mask, state.src_mask)
+            x = layer.step(x, cache, tgt_mask, state.src_mask)
         state.position += 1
         hidden_states: Tensor = self.decoder_norm(x)
         return hidden_states
@@ -145,6 +171,12 @@ class DecoderState:
             else torch.cat((self.cache_indirection, here), dim=2)
         )
         return (self.cache_indirection[..., None] == slots).flatten(2)[:, None]
+
+    def embed(
+        self, embedding: Embedding, tokens: Int[Tensor, "batch hypothesis"]
+    ) -> Float[Tensor, "batch hypothesis d_model"]:
+        """Embed tokens of this position."""
+        return embedding.at(tokens, self.position)
 
     def reorder(self, parents: Int[Tensor, "batch hypothesis"]) -> None:
         """Let each hypothesis continue the one in slot ``parents``."""

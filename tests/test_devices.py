@@ -90,8 +90,9 @@ def attention_maps() -> Callable[[], object]:
 ON_THE_HOST = {
     "arange in model/embeddings.py:sinusoids",  # follows its table
     "empty in model/dropout.py:Dropout.forward",  # a GPU's is torch's own
-    "tensor in inference/torch_engine.py:TorchEngine.search.<locals>.search_rows",  # copied by
-    "tensor in inference/torch_engine.py:_pad_prefixes",  # the search, into buffers where it has any
+    # Copied by the search, into buffers where it has any.
+    "tensor in inference/torch_engine.py:TorchEngine.search.<locals>.search_rows",
+    "tensor in inference/torch_engine.py:_pad_prefixes",
 }
 
 

@@ -89,12 +89,12 @@ def peaks(directory: Path) -> tuple[int, int]:
     """Peaks of a small and of a large corpus."""
     peak_of_an_epoch(directory / "first", 600)  # what is made once a process
     small = peak_of_an_epoch(directory / "small", 2_000)
-    return small, peak_of_an_epoch(directory / "large", 60_000)
+    return small, peak_of_an_epoch(directory / "large", 20_000)
 
 
 def test_memory_does_not_grow_with_the_corpus(tmp_path: Path) -> None:
     # In a process of its own: tracemalloc counts what threads that other tests left allocate too.
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as alone:
         small, large = alone.submit(peaks, tmp_path).result()
-    # One number a pair would be five times as much.
-    assert large < 2 * small
+    # One number a pair would be twice as much.
+    assert large < 1.5 * small

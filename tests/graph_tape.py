@@ -14,11 +14,13 @@ from torch._ops import OpOverload
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from transformer_cli.model.graphs import GraphPool
+
 Out = TypeVar("Out")
 
 
-def capture_on_tape(function: Callable[[], Out], device: torch.device) -> Callable[[], Out]:
-    """Stand for ``transformer_cli.model.graphs.capture``."""
+def capture_on_tape(pool: GraphPool, function: Callable[[], Out]) -> Callable[[], Out]:
+    """Stand for ``GraphPool.capture``."""
     tape = _Tape()
     with watch_operations() as watched, tape:
         out = function()

@@ -10,12 +10,16 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from benchmarks.environments import WORKSHOP
 from benchmarks.gpu.parts import PARTS, find_part
 from benchmarks.gpu.report import render, summarize
 from benchmarks.gpu.runner import Outcome, child_command, run_parts
 from benchmarks.machine import report_head
+
+if TYPE_CHECKING:
+    import torch
 
 _TOTAL = 560.0  # seconds: a machine with a GPU may be lent for commands of ten minutes
 
@@ -49,12 +53,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _measure_all(options: argparse.Namespace, work: Path, given: str) -> int:
-    import torch
-
     from benchmarks.gpu.setting import Setting
 
-    _check_device(options.device)
-    setting = Setting(torch.device(options.device), options.small, work)
+    setting = Setting(_choose_device(options.device), options.small, work)
     remark = "On the toy corpus, not Multi30k." if setting.uses_toy else ""
     options.out.mkdir(parents=True, exist_ok=True)
     (options.out / "log.txt").unlink(missing_ok=True)
@@ -72,23 +73,21 @@ def _measure_all(options: argparse.Namespace, work: Path, given: str) -> int:
     return 0 if all(each.ok or each.note.startswith("skipped") for each in outcomes) else 1
 
 
-def _check_device(name: str) -> None:
+def _choose_device(name: str) -> "torch.device":
     from transformer_cli.errors import UsageError
     from transformer_cli.model.device import choose_device
 
     try:
-        choose_device("cuda" if name == "cuda" else "cpu")
+        return choose_device("cuda" if name == "cuda" else "cpu")
     except UsageError as error:
         raise SystemExit(str(error)) from error
 
 
 def measure_part(name: str, device: str, small: bool, work: Path, rows: Path) -> None:
     """Measure one part in this process; append its rows to a file, each as it is measured."""
-    import torch
-
     from benchmarks.gpu.setting import Setting
 
-    setting = Setting(torch.device(device), small, work)
+    setting = Setting(_choose_device(device), small, work)
     measure = import_module(f"benchmarks.gpu.{name}").measure
     with rows.open("a", encoding="utf-8") as file:
         for row in measure(setting):

@@ -85,7 +85,7 @@ def _errors(
 def _train(
     corpus: Corpus, model: str, text: EncodedText, precision: torch.dtype, graphs: bool
 ) -> _Trace:
-    # One batch is the epoch, so its shape comes again: from the third step on it is a graph's.
+    # One batch is the epoch, so its shape comes again: from the second step on it is a graph's.
     batch_tokens = int(np.maximum(*text.lengths).max() + 1) * len(text)
     config = corpus.config(model, batch_tokens, _STEPS, "training.clip_norm=null", *_NO_DROPOUT)
     trainer = corpus.trainer(config, text, precision, graphs)

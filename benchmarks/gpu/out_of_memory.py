@@ -16,17 +16,17 @@ def measure(setting: Setting) -> Iterator[Row]:
     """Yield how training went without a limit, and with less and less memory."""
     corpus = load_corpus(setting)
     total = torch.cuda.get_device_properties(setting.device).total_memory
-    for graphs in (True, False):
+    for graphs in (False, True):
         label: Row = {"graphs": on_off(graphs)}
         peak = 0.0
         for row in attempt({**label, "memory": "all"}, _train(corpus, graphs)):
             peak = float(row.get("peak memory, GiB", 0)) * 2**30
             yield row
         for share in (0.7, 0.4, 0.25) if peak else ():
-            torch.cuda.set_per_process_memory_fraction(share * peak / total, setting.device)
+            torch.cuda.set_per_process_memory_fraction(share * peak / total)
             memory = f"{share:.0%} of that"
             yield from attempt({**label, "memory": memory}, _train(corpus, graphs))
-            torch.cuda.set_per_process_memory_fraction(1.0, setting.device)
+            torch.cuda.set_per_process_memory_fraction(1.0)
 
 
 def _train(corpus: Corpus, graphs: bool) -> Iterator[Row]:

@@ -9,7 +9,7 @@ import torch.distributed as dist
 
 from benchmarks.gpu.corpus import Corpus, load_corpus
 from benchmarks.gpu.parts import Row
-from benchmarks.gpu.setting import SMALL_MODEL, Setting, attempt, on_off
+from benchmarks.gpu.setting import SMALL_MODEL, Setting, attempt
 from transformer_cli.ranks import Ranks
 
 
@@ -25,8 +25,7 @@ def measure(setting: Setting) -> Iterator[Row]:
     }
     dist.monitored_barrier(group)
     corpus = load_corpus(setting)
-    for graphs in (True, False):
-        yield from attempt({"graphs": on_off(graphs)}, _train(corpus, group, graphs))
+    yield from attempt({"group": "of the steps"}, _train(corpus, group))
     dist.destroy_process_group()
 
 
@@ -54,15 +53,13 @@ def _sum(device: torch.device | str, group: Any = None) -> float:
     return value.item()
 
 
-def _train(corpus: Corpus, group: Any, graphs: bool) -> Iterator[Row]:
+def _train(corpus: Corpus, group: Any) -> Iterator[Row]:
     # Two are claimed, so that the trainer takes its way of several; the gradients are then those
     # of twice the loss, which clipping makes up for.
     ranks = Ranks(rank=0, size=2, group=group)
     batch_tokens = 512 if corpus.setting.small else 2560
     config = corpus.config(SMALL_MODEL, batch_tokens, 3)
     batches = 4 if corpus.setting.small else 20
-    trainer = corpus.trainer(
-        config, corpus.take(batches, batch_tokens), use_graphs=graphs, ranks=ranks
-    )
+    trainer = corpus.trainer(config, corpus.take(batches, batch_tokens), ranks=ranks)
     losses = [step.losses.loss.item() / step.tgt_tokens for step in trainer.steps()]
     yield {"steps": len(losses), "first loss a token": losses[0], "last": losses[-1]}

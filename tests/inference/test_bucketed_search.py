@@ -27,6 +27,7 @@ from transformer_cli.inference.engine import ignore, never
 from transformer_cli.inference.search import Hypothesis, SearchOptions, search
 from transformer_cli.inference.static_search import Bucket, StaticSearch
 from transformer_cli.inference.torch_engine import TorchEngine
+from transformer_cli.model.graphs import GraphPool
 from transformer_cli.model.transformer import Transformer
 
 SOURCES = [row[row != 3].tolist() for row in SRC]
@@ -100,7 +101,7 @@ def events(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         happened.append(f"make {bucket.rows}")
         return make_static_search(model, bucket)
 
-    def capture(self: StaticSearch) -> None:
+    def capture(self: StaticSearch, pool: GraphPool) -> None:
         happened.append(f"capture {self.bucket.rows}")
         self._graphs = self.start, self.step
 
@@ -122,13 +123,13 @@ def test_a_bucket_is_captured_when_it_is_seen_again(events: list[str]) -> None:
     assert events == ["make 2", "run 2", "make 1", "run 1", "capture 2", "run 2", "run 2"]
 
 
-@pytest.mark.parametrize("limit", ["_MOST_BUCKETS", "_MOST_BYTES"])
+@pytest.mark.parametrize("limit", ["_MOST_BUCKETS", "_most_bytes"])
 def test_the_bucket_used_least_recently_is_freed(
     limit: str, events: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model, searching = random_model(), BucketedSearch()
     of_one_row = make_static_search(model, bucket_of(1, 6, 12)).nbytes
-    most = {"_MOST_BUCKETS": 2, "_MOST_BYTES": 5 * of_one_row}[limit]
+    most = {"_MOST_BUCKETS": 2, "_most_bytes": lambda device: 5 * of_one_row}[limit]
     monkeypatch.setattr(bucketed_search, limit, most)
     for rows in (1, 4, 1, 2, 1, 4):  # of 1 + 4 rows there is room, not of 1 + 4 + 2
         searching(model, SRC[:rows], torch.full((rows,), 12), GREEDY)
@@ -142,7 +143,7 @@ def test_the_bucket_used_least_recently_is_freed(
 
 
 def test_a_bucket_beyond_all_bounds_still_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bucketed_search, "_MOST_BYTES", 0)
+    monkeypatch.setattr(bucketed_search, "_most_bytes", lambda device: 0)
     model, searching = random_model(), BucketedSearch()
     for _ in range(2):
         found = searching(model, SRC, LIMITS, GREEDY)

@@ -24,7 +24,6 @@ from inference.test_search import (
     padded,
     random_model,
 )
-from transformer_cli.inference import static_search
 from transformer_cli.inference.bucketed_search import choose_bucket, make_static_search
 from transformer_cli.inference.loading import load_torch_translator
 from transformer_cli.inference.search import NOT_FORCED, SearchOptions, search
@@ -33,6 +32,7 @@ from transformer_cli.inference.static_search import StaticSearch
 from transformer_cli.model import linear
 from transformer_cli.model.attention import MultiHeadAttention
 from transformer_cli.model.device import autocast
+from transformer_cli.model.graphs import GraphPool
 from transformer_cli.model.linear import pack_weights
 from transformer_cli.model.transformer import Transformer
 from transformer_cli.runs.directory import RunDirectory
@@ -254,7 +254,7 @@ def test_a_replayed_graph_sees_all_that_changes(
 ) -> None:
     # As on a GPU, packed weights are plain tensors that stay where they are.
     monkeypatch.setattr(linear, "_can_use_onednn", lambda x, dtype: False)
-    monkeypatch.setattr(static_search, "capture", capture_on_tape)
+    monkeypatch.setattr(GraphPool, "capture", capture_on_tape)
     model, twin, starts = random_model(), random_model(), padded(PREFIXES)
     with autocast(CPU, precision):
         graphed = make(model, SRC, FORCED, beam(beam_size), starts)
@@ -269,7 +269,7 @@ def test_a_replayed_graph_sees_all_that_changes(
         limits = FORCED[rows] + turn
         with autocast(CPU, precision), pack_weights(model), pack_weights(twin):
             if turn == 1:
-                graphed.capture()
+                graphed.capture(GraphPool(CPU))
                 monkeypatch.setattr(model, "step", None)  # from here on, only graphs can run
             found = graphed.run(SRC[rows], limits, forced)
             assert found == plain.run(SRC[rows], limits, forced)

@@ -1,5 +1,6 @@
 import io
 from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -191,6 +192,21 @@ def test_of_very_many_lines_some_are_learned_from(monkeypatch: pytest.MonkeyPatc
     assert enough == everything
     assert len(half) == 1
     assert half != everything
+
+
+def test_two_threads_draw_as_one_does() -> None:
+    # The prefetching of batches samples on a thread, while the forecast does on the main one.
+    tokenizer = learn(settings())
+    sentences = [tokenizer.encode(line) for line in LINES]
+
+    def sample(seed: int) -> list[list[int]]:
+        return tokenizer.sample(sentences, 0.5, seed)
+
+    seeds = range(40)
+    expected = [sample(seed) for seed in seeds]
+    with ThreadPoolExecutor(4) as threads:
+        assert list(threads.map(sample, seeds)) == expected
+    assert len(set(map(str, expected))) > 30
 
 
 def test_a_sample_is_even_and_of_its_size() -> None:

@@ -23,10 +23,11 @@ from transformer_cli.data.batches import Batch, collate
 from transformer_cli.data.epochs import EpochBatches
 from transformer_cli.errors import TrainingError
 from transformer_cli.model import linear
+from transformer_cli.model.graphs import GraphPool
 from transformer_cli.model.weights import weights_of
 from transformer_cli.ranks import ALONE, Ranks
 from transformer_cli.text.vocabulary import EOS_ID, PAD_ID
-from transformer_cli.training import gradients, graphs, optimizer
+from transformer_cli.training import gradients, graphs
 from transformer_cli.training.execution import Execution
 from transformer_cli.training.trainer import Trainer
 
@@ -46,16 +47,15 @@ def like_a_gpu(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Have trainers execute steps as on a GPU; return what was captured."""
     captured: list[str] = []
 
-    def capture(function: Any, device: torch.device) -> Any:
+    def capture(pool: GraphPool, function: Any) -> Any:
         captured.append(function.__qualname__)
-        return capture_on_tape(function, device)
+        return capture_on_tape(pool, function)
 
     def choose(*_: Any) -> Execution:
         return Execution(prefetch=2, read_delay=DELAY, graphs=True)
 
     monkeypatch.setattr(Execution, "choose", choose)
-    monkeypatch.setattr(graphs, "capture", capture)
-    monkeypatch.setattr(optimizer, "capture", capture)
+    monkeypatch.setattr(GraphPool, "capture", capture)
     # Its tensors cannot be recorded.
     monkeypatch.setattr(linear, "_can_use_onednn", lambda *_: False)
     return captured
@@ -87,6 +87,13 @@ def test_steps_are_those_of_the_cpu(like_a_gpu: list[str], levers: dict[str, Any
     shapes = {batch.shape for batch in EpochBatches(TEXT, 12, 1).iter_epoch(0)}
     # Each shape once, and the update.
     assert len(like_a_gpu) == len(shapes) + 1
+
+
+def test_results_stay_what_they_were(like_a_gpu: list[str]) -> None:
+    at_once, later = trainer_of(config(epochs=2)), trainer_of(config(epochs=2))
+    expected = [numbers(each) for each in at_once.steps()]
+    kept = list(later.steps())
+    assert [numbers(each) for each in kept] == expected
 
 
 def test_no_step_waits_for_the_device(like_a_gpu: list[str]) -> None:

@@ -2,7 +2,7 @@
 
 from collections import deque
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from typing import TypeVar
 
@@ -10,21 +10,13 @@ Item = TypeVar("Item")
 
 
 def prefetch(items: Iterator[Item], ahead: int) -> Iterator[Item]:
-    """Yield ``items`` in order; a thread makes the next ``ahead`` of them, beginning now.
-
-    With ``ahead`` 0, ``items`` itself is returned.
-    """
+    """Yield ``items`` in order; once asked for the first, a thread makes ``ahead`` of the next."""
     if ahead == 0:
-        return items
+        yield from items
+        return
     executor = ThreadPoolExecutor(1, "prefetch")
-    pending = deque(executor.submit(_take, items) for _ in range(ahead))
-    return _yield_pending(executor, pending, items)
-
-
-def _yield_pending(
-    executor: ThreadPoolExecutor, pending: deque[Future[list[Item]]], items: Iterator[Item]
-) -> Iterator[Item]:
     try:
+        pending = deque(executor.submit(_take, items) for _ in range(ahead))
         while item := pending.popleft().result():
             pending.append(executor.submit(_take, items))
             yield from item

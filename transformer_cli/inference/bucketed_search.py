@@ -1,5 +1,9 @@
 """Search in buckets of like shapes, each with buffers of its own and its CUDA graphs."""
 
+import math
+from functools import cache
+
+import torch
 from jaxtyping import Int
 from torch import Tensor
 
@@ -7,10 +11,11 @@ from transformer_cli.inference.search import Hypothesis, SearchOptions
 from transformer_cli.inference.static_beam import StaticBeamSearch
 from transformer_cli.inference.static_greedy import StaticGreedySearch
 from transformer_cli.inference.static_search import Bucket, StaticSearch
+from transformer_cli.model.graphs import GraphPool
 from transformer_cli.model.transformer import Transformer
 
-_MOST_BUCKETS = 32
-_MOST_BYTES = 4 << 30  # of their caches together
+_MOST_BUCKETS = 64
+_MOST_MEMORY = 1 / 8  # of the GPU's, for their caches together
 
 
 class BucketedSearch:
@@ -22,6 +27,7 @@ class BucketedSearch:
 
     def __init__(self) -> None:
         self._searches: dict[Bucket, StaticSearch] = {}  # the one used last is the last
+        self._pool: GraphPool | None = None
 
     def __call__(
         self,
@@ -38,21 +44,29 @@ class BucketedSearch:
             if searching is None:
                 searching = make_static_search(model, bucket)
             elif not searching.is_captured:
-                searching.capture()
+                self._pool = self._pool or GraphPool(model.output.weight.device)
+                searching.capture(self._pool)
             found = searching.run(src, max_lengths, prefixes)
         except BaseException:
             self._searches.clear()  # out of memory, there is room then to try again
             raise
         self._searches[bucket] = searching
-        self._free_oldest()
+        self._free_oldest(_most_bytes(model.output.weight.device))
         return found
 
-    def _free_oldest(self) -> None:
+    def _free_oldest(self, most_bytes: float) -> None:
         while len(self._searches) > 1 and (
             len(self._searches) > _MOST_BUCKETS
-            or sum(each.nbytes for each in self._searches.values()) > _MOST_BYTES
+            or sum(each.nbytes for each in self._searches.values()) > most_bytes
         ):
             del self._searches[next(iter(self._searches))]
+
+
+@cache
+def _most_bytes(device: torch.device) -> float:
+    if device.type != "cuda":
+        return math.inf
+    return _MOST_MEMORY * torch.cuda.get_device_properties(device).total_memory
 
 
 def make_static_search(model: Transformer, bucket: Bucket) -> StaticSearch:

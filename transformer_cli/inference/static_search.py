@@ -21,7 +21,7 @@ from transformer_cli.inference.search import (
     SearchOptions,
     find_continuations,
 )
-from transformer_cli.model.graphs import capture, graph_stream
+from transformer_cli.model.graphs import GraphPool, graph_stream
 from transformer_cli.model.transformer import Transformer
 
 # Whether sentences are left is read from the device after so many steps: each read waits for it.
@@ -85,10 +85,9 @@ class StaticSearch(ABC):
         return self._graphs is not None
 
     @torch.inference_mode()
-    def capture(self) -> None:
+    def capture(self, pool: GraphPool) -> None:
         """Replay graphs from now on, in the precision of now; there was a run before."""
-        device = self._src.device
-        self._graphs = capture(self.start, device), capture(self.step, device)
+        self._graphs = pool.capture(self.start), pool.capture(self.step)
 
     @torch.inference_mode()
     def run(

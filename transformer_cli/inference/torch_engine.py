@@ -15,6 +15,7 @@ from transformer_cli.inference.alignment import align_tokens
 from transformer_cli.inference.bucketed_search import BucketedSearch
 from transformer_cli.inference.search import NOT_FORCED, Hypothesis, SearchOptions, search
 from transformer_cli.model.device import autocast
+from transformer_cli.model.graphs import graphs_enabled
 from transformer_cli.model.linear import pack_weights
 from transformer_cli.model.out_of_memory import split_when_out_of_memory
 from transformer_cli.model.transformer import Transformer
@@ -74,7 +75,8 @@ class TorchEngine:
         device = self.device
         # Each hypothesis of a beam takes as much memory as a sentence.
         batches = list(cut_by_tokens(order, lengths, batch_tokens // options.beam_size))
-        decode = self._bucketed if device.type == "cuda" and self.use_graphs else search
+        use_graphs = device.type == "cuda" and self.use_graphs and graphs_enabled()
+        decode = self._bucketed if use_graphs else search
 
         def search_rows(batch: np.ndarray) -> list[list[Hypothesis]]:
             if should_stop():

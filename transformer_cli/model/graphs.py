@@ -1,53 +1,94 @@
 """CUDA graphs: the kernels of a function, recorded once and then launched all at once."""
 
 import gc
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
-from typing import TypeVar
+from typing import Any, TypeVar
+from weakref import WeakSet
 
 import torch
+
+from transformer_cli.errors import is_out_of_memory
 
 Out = TypeVar("Out")
 
 
-def capture(function: Callable[[], Out], device: torch.device) -> Callable[[], Out]:
-    """Return a function that does what ``function`` does, as a CUDA graph.
+def graphs_enabled() -> bool:
+    """Return whether CUDA graphs may be used: not with TRANSFORMER_CLI_CUDA_GRAPHS=0."""
+    return os.environ.get("TRANSFORMER_CLI_CUDA_GRAPHS") != "0"
 
-    ``function`` is called once more, to record its kernels; they do not run then. The graph reads
-    and writes the same memory each time, so inputs have to be copied into the tensors that
-    ``function`` uses, and Python numbers are those of today for good. It returns the same tensors
-    each time, whose memory the next replay of any graph overwrites. Dropout draws anew: the graph
-    reads the generator's seed.
+
+class GraphPool:
+    """Graphs that share memory, since one of them runs at a time.
 
     Args:
-        function: has no arguments, never waits for the device, and has run before, within
-            ``graph_stream``: cuBLAS, for one, allocates memory at its first call.
-        device: where it computes; on a CPU, ``function`` itself is returned.
+        device: where they compute.
     """
-    if device.type != "cuda":
-        return function
-    graph, pool = torch.cuda.CUDAGraph(), _pool_owner(device).pool()
-    collecting = gc.isenabled()
-    gc.disable()  # what the collector frees might be another graph, and that must not happen here
-    try:
-        with graph_stream(device):
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+        self._graphs: WeakSet[torch.cuda.CUDAGraph] = WeakSet()
+        self._handle: Any = None
+
+    def capture(self, function: Callable[[], Out]) -> Callable[[], Out]:
+        """Return a function that does what ``function`` does, as a CUDA graph.
+
+        ``function`` is called once more, to record its kernels; they do not run then. The graph
+        reads and writes the same memory each time, so inputs have to be copied into the tensors
+        that ``function`` uses, and Python numbers are baked in. It returns the same tensors each
+        time, whose memory the next replay of any graph of the pool overwrites. Dropout draws anew:
+        the graph reads the generator's seed.
+
+        Args:
+            function: has no arguments, never waits for the device, and has run before, within
+                ``graph_stream``: cuBLAS, for one, allocates memory at its first call. On a CPU it
+                is returned as it is.
+        """
+        if self._device.type != "cuda":
+            return function
+        try:
+            return self._record(function)
+        except (MemoryError, RuntimeError) as error:
+            if not is_out_of_memory(error):
+                raise
+        # While a graph is recorded, the allocator does not free what it has cached.
+        torch.cuda.empty_cache()
+        return self._record(function)
+
+    def _record(self, function: Callable[[], Out]) -> Callable[[], Out]:
+        if not self._graphs:
+            # torch frees a pool with its last graph, and refuses to use it again.
+            self._handle = torch.cuda.graph_pool_handle()
+        graph = torch.cuda.CUDAGraph()
+        with _no_garbage_collection(), graph_stream(self._device):
             # Not torch.cuda.graph(), which empties the allocator's cache before each capture.
             # Other threads may allocate meanwhile: they pin batches.
-            graph.capture_begin(pool=pool, capture_error_mode="thread_local")
+            graph.capture_begin(pool=self._handle, capture_error_mode="thread_local")
             try:
                 out = function()
             finally:
                 graph.capture_end()
+        self._graphs.add(graph)
+
+        def replay() -> Out:
+            graph.replay()
+            return out
+
+        return replay
+
+
+@contextmanager
+def _no_garbage_collection() -> Iterator[None]:
+    """Keep the collector from freeing other graphs in the block, which a capture forbids."""
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        yield
     finally:
         if collecting:
             gc.enable()
-
-    def replay() -> Out:
-        graph.replay()
-        return out
-
-    return replay
 
 
 @contextmanager
@@ -72,19 +113,3 @@ def graph_stream(device: torch.device) -> Iterator[None]:
 @cache
 def _stream(device: torch.device) -> torch.cuda.Stream:
     return torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
-
-
-@cache
-def _pool_owner(device: torch.device) -> torch.cuda.CUDAGraph:
-    """Return a graph whose memory pool all graphs of ``device`` share, since one runs at a time.
-
-    It is never replayed, but lives on: torch refuses to capture into a pool that no graph owns any
-    more, as after the last one that computes something was freed.
-    """
-    graph = torch.cuda.CUDAGraph()
-    number = torch.zeros((), device=device)
-    with graph_stream(device):
-        graph.capture_begin(capture_error_mode="thread_local")
-        number.add_(1.0)  # a graph without a kernel is warned of
-        graph.capture_end()
-    return graph

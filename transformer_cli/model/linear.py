@@ -77,8 +77,8 @@ class FusedLinear:
     def pack(self) -> None:
         """Concatenate the weights, cast them to autocast's dtype and reorder them for oneDNN.
 
-        The weights must not change until ``unpack``. On a GPU, packed weights stay where they were
-        the last time: CUDA graphs read them there.
+        The weights must not change until ``unpack``. Unless they are oneDNN's, packed weights stay
+        where they were the last time: CUDA graphs read them there.
         """
         weight, bias = (each.detach().to(compute_dtype(each)) for each in self._weights())
         if _can_use_onednn(weight, weight.dtype):

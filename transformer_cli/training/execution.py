@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import torch
 
+from transformer_cli.model.graphs import graphs_enabled
 from transformer_cli.ranks import Ranks
 
 
@@ -41,6 +42,6 @@ class Execution:
             # Ranks agree on each step over the host.
             read_delay=8 if alone else 0,
             # Not measured: graphs with the collectives of DistributedDataParallel.
-            graphs=use_graphs and alone,
+            graphs=use_graphs and alone and graphs_enabled(),
             cast_once=precision == torch.bfloat16,
         )

@@ -9,7 +9,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from transformer_cli.data.batches import Batch
-from transformer_cli.model.graphs import capture, graph_stream
+from transformer_cli.model.graphs import GraphPool, graph_stream
 from transformer_cli.training.loss import Losses
 
 ForwardBackward = Callable[[Batch, Float[Tensor, ""]], Losses]
@@ -38,6 +38,7 @@ class StepGraphs:
         self._run = run
         self._device = device
         self._capacity = capacity
+        self._pool = GraphPool(device)
         self._share = torch.ones((), device=device)
         self._seen: set[tuple[int, int, int]] = set()
         self._captured: dict[tuple[int, int, int], _Captured] = {}
@@ -58,7 +59,7 @@ class StepGraphs:
             return captured.replay()
 
     def clear(self) -> None:
-        """Free all graphs and their memory."""
+        """Free all graphs; ``torch.cuda.empty_cache`` gives their memory back."""
         self._captured.clear()
         self._seen.clear()
 
@@ -69,6 +70,6 @@ class StepGraphs:
     def _capture(self, batch: Batch) -> _Captured:
         self._seen.remove(batch.shape)
         own = replace(batch, ids=batch.ids.to(self._device, copy=True))
-        replay = capture(lambda: self._run(own, self._share), self._device)
+        replay = self._pool.capture(lambda: self._run(own, self._share))
         self._captured[batch.shape] = captured = _Captured(own, replay)
         return captured

@@ -8,7 +8,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from transformer_cli.config.schema import TrainingConfig
-from transformer_cli.model.graphs import capture, graph_stream
+from transformer_cli.model.graphs import GraphPool, graph_stream
 from transformer_cli.model.transformer import Transformer
 from transformer_cli.model.weights import load_weights, weights_of
 from transformer_cli.ranks import Ranks
@@ -71,6 +71,7 @@ class Optimizer:
         self._average_weight = torch.zeros((), device=device)
         self._losses = Losses(*torch.zeros(2, device=device))
         self._skipped = torch.zeros((), dtype=torch.int64, device=device)
+        self._pool = GraphPool(device)
         self._update = self._update_eagerly
         self._has_updated = False
 
@@ -103,13 +104,14 @@ class Optimizer:
             self._average_weight.fill_(1.0 - decay)
         for own, loss in zip(self._losses, losses, strict=True):
             own.copy_(loss)
-        if not self._use_graphs:
-            return self._update()
-        if self._has_updated and self._update == self._update_eagerly:
-            self._update = capture(self._update_eagerly, self._device)
+        if self._use_graphs and self._has_updated and self._update == self._update_eagerly:
+            self._update = self._pool.capture(self._update_eagerly)
         with graph_stream(self._device):
-            self._has_updated = True
-            return self._update()
+            results = self._update()
+        self._has_updated = True
+        # A copy: the next replay writes over the graph's.
+        loss, nll_loss, *report = results.clone().unbind()
+        return UpdateResult(Losses(loss, nll_loss), report[0] == 0, torch.stack(report))
 
     def state(self) -> dict[str, Tensor]:
         """Return Adam's moments by kind and weight; with an average, also the trained weights."""
@@ -141,7 +143,8 @@ class Optimizer:
                 own[kind].copy_(state[f"{kind}.{name}"].view_as(weight))
         self._skipped.fill_(skipped)
 
-    def _update_eagerly(self) -> UpdateResult:
+    def _update_eagerly(self) -> Float[Tensor, "5"]:
+        """Update; return both losses, and the report of ``UpdateResult``."""
         norm = nn.utils.get_total_norm(
             [each.grad for each in self._weights if each.grad is not None]
         )
@@ -157,8 +160,8 @@ class Optimizer:
             weight = self._average_weight * ~skip
             torch._foreach_lerp_(self._averages, self._trained, [weight] * len(self._averages))
         self.adam.zero_grad(set_to_none=not self._use_graphs)
-        losses = Losses(*(loss.masked_fill(skip, 0.0) for loss in self._losses))
-        return UpdateResult(losses, ~skip, torch.stack((skip.float(), total_loss, norm)))
+        losses = (loss.masked_fill(skip, 0.0) for loss in self._losses)
+        return torch.stack((*losses, skip.float(), total_loss, norm))
 
     def _find_nonfinite(self, norm: Tensor) -> tuple[Tensor, Tensor]:
         """Return whether a rank's loss, or the gradient, is not finite, and the total loss."""

@@ -113,10 +113,10 @@ class Trainer:
         self._rounds_up = self._execution.graphs and (
             pairs.num_shards > 1 or subword_sampler is not None
         )
-        self._batches = self._own_batches()
         self.batches_per_step = self.config.accumulate * ranks.size
         self.steps_per_epoch = -(-len(self._epochs) // self.batches_per_step)
         self.total_steps = last_step(self.config, self.steps_per_epoch)
+        self._batches = self._iter_batches()
 
     def steps(self, should_stop: Callable[[], bool] = lambda: False) -> Iterator[StepResult]:
         """Train to the end, yielding the result of each optimizer step.
@@ -133,19 +133,19 @@ class Trainer:
                 The weights are those before the step. On a GPU that is noticed some steps later.
         """
         while self.step < self.total_steps:
-            batches = list(islice(self._batches, self.config.accumulate))
+            batches = list(islice(self._batches, self._count_own_batches()))
             where = self._describe_next_step()
             self.step += 1
             self.batch += self.batches_per_step
             ends_epoch = self.batch >= len(self._epochs)
             if ends_epoch:
                 self.epoch, self.batch = self.epoch + 1, 0
-                self._batches = self._own_batches()
             yield self._update(batches, where, ends_epoch, should_stop)
 
     def copy_for_trial(self) -> "Trainer":
         """Return a trainer of one process with a copy of the weights, for trial steps."""
-        trial = Trainer(copy.deepcopy(self.model), *self._arguments)
+        # Without graphs: captures would be timed.
+        trial = Trainer(copy.deepcopy(self.model), *self._arguments, use_graphs=False)
         trial.step = 1  # schedules are defined from step 1
         return trial
 
@@ -208,7 +208,7 @@ class Trainer:
         self.optimizer.load_state(optimizer_state, self.step - self.skipped, self.skipped)
         # Not in earlier checkpoints. Splitting a batch changes dropout's draws.
         self._gradients.chunks = state.get("chunks", 1)
-        self._batches = self._own_batches()
+        self._batches = self._iter_batches()
 
     def _describe_next_step(self) -> str:
         """Return the next step and its batches for a message, counted from 1."""
@@ -217,10 +217,21 @@ class Trainer:
         batches = f"batch {last}" if first == last else f"batches {first} to {last}"
         return f"step {self.step + 1} (epoch {self.epoch + 1}, {batches})"
 
-    def _own_batches(self) -> Iterator[Batch]:
-        """Iterate over this rank's batches from here to the end of the epoch."""
-        batches = self._epochs.iter_epoch(self.epoch, self.batch + self.ranks.rank, self.ranks.size)
-        return prefetch(map(self._prepare_batch, batches), self._execution.prefetch)
+    def _count_own_batches(self) -> int:
+        """Return how many batches the next step takes on this rank."""
+        end = min(self.batch + self.batches_per_step, len(self._epochs))
+        return len(range(self.batch + self.ranks.rank, end, self.ranks.size))
+
+    def _iter_batches(self) -> Iterator[Batch]:
+        """Iterate over this rank's batches from here to the end of the training."""
+        ahead = self._execution.prefetch
+        return prefetch(map(self._prepare_batch, self._iter_epochs()), ahead)
+
+    def _iter_epochs(self) -> Iterator[Batch]:
+        first = self.batch
+        for epoch in range(self.epoch, -(-self.total_steps // self.steps_per_epoch)):
+            yield from self._epochs.iter_epoch(epoch, first + self.ranks.rank, self.ranks.size)
+            first = 0
 
     def _prepare_batch(self, batch: Batch) -> Batch:
         if self._rounds_up:

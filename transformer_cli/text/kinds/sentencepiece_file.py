@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Lock
 from typing import Any, Literal
 
 from transformer_cli.config.schema import SentencePieceConfig
@@ -13,6 +14,8 @@ from transformer_cli.text.model_check import check_model
 from transformer_cli.text.protocol import Tokenizer
 from transformer_cli.text.side_files import ImportedManifest
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, SPECIALS
+
+_seed_lock = Lock()
 
 
 class SentencePieceTokenizer(Tokenizer):
@@ -82,8 +85,9 @@ class SentencePieceTokenizer(Tokenizer):
         whole = [id_map.to_model(ids) for ids in sentences] if id_map else list(sentences)
 
         # SentencePiece has a generator per thread, seeded when the thread first draws from it.
-        sentencepiece.set_random_generator_seed(seed)
-        with ThreadPoolExecutor(max_workers=1) as new_thread:
+        # The seed is the process', though.
+        with _seed_lock, ThreadPoolExecutor(max_workers=1) as new_thread:
+            sentencepiece.set_random_generator_seed(seed)
             sampled = new_thread.submit(resample).result()
         return [id_map.to_run(ids) for ids in sampled] if id_map else sampled
 

@@ -123,6 +123,16 @@ def test_own_text_is_held_out_evenly_and_the_configuration_is_accepted(here: Pat
     assert trained.code == 0, trained.err
 
 
+def test_what_is_held_out_is_nowhere_in_the_training_text(tmp_path: Path) -> None:
+    for side in ("de", "en"):
+        (tmp_path / f"a.{side}").write_text("".join(f"{side} {n % 30}\n" for n in range(100)))
+    assert run("init", *OWN, cwd=tmp_path).code == 0
+    train, val, test = (
+        set(pairs(tmp_path / "data" / "own", split)) for split in ("train", "val", "test")
+    )
+    assert len(train | val | test) == len(train) + len(val) + len(test) == 30
+
+
 def test_named_splits_stay_where_they_are(here: Path) -> None:
     odd = "it's a {, }: #.txt"
     (here / "a.en").rename(here / odd)

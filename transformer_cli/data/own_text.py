@@ -3,10 +3,11 @@
 import os.path
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TextIO
 
 from transformer_cli.compression import is_compressed
 from transformer_cli.config.schema import LANGUAGE_PATTERN
@@ -86,7 +87,7 @@ def count_pairs(text: OwnText) -> int:
 def write_own(text: OwnText, pairs: int, made: Path, directory: Path) -> None:
     """Write the configuration, and the text if some of it is held out.
 
-    Every k-th pair is held out, so the splits are even samples, whatever the text's order.
+    Evenly spaced pairs are held out, so the splits are even samples, whatever the text's order.
 
     Args:
         text: the user's.
@@ -105,10 +106,8 @@ def write_own(text: OwnText, pairs: int, made: Path, directory: Path) -> None:
             for name in ("train", *text.held_out)
         }
         splits |= held
-        size = min(_MOST_HELD_OUT, pairs // _SHARE_HELD_OUT)
         (made / HELD_OUT).mkdir(parents=True)
-        _split(text.train, pairs // size, size, made, held)
-        pairs -= size * len(text.held_out)
+        pairs = _split(text.train, pairs, made, held)
     (made / CONFIG).parent.mkdir(parents=True, exist_ok=True)
     filled = fill_template(text.src_lang, text.tgt_lang, pairs, splits)
     (made / CONFIG).write_text(filled, encoding="utf-8", newline="\n")
@@ -121,29 +120,49 @@ def _count(files: ParallelFiles) -> int:
 
 def _seen_from(directory: Path, path: Path) -> Path:
     """Return a relative path as one that starts from ``directory``."""
-    return path if path.is_absolute() else Path(os.path.relpath(path, directory))
+    try:
+        return path if path.is_absolute() else Path(os.path.relpath(path, directory))
+    except ValueError:  # they are on two drives of Windows
+        return path.absolute()
 
 
 def _split(
-    text: ParallelFiles,
-    stride: int,
-    size: int,
-    made: Path,
-    held: Mapping[str, tuple[Path, Path]],
-) -> None:
-    """Write ``size`` evenly spaced pairs to each split but the first, and the rest to that."""
-    train, *others = held
+    text: ParallelFiles, pairs: int, made: Path, files: Mapping[str, tuple[Path, Path]]
+) -> int:
+    """Write evenly spaced pairs to each split but the first, and all others to that.
+
+    A pair that is in the text several times goes to one split only, and if that is not the first,
+    once.
+
+    Returns:
+        the number of pairs in the first split.
+    """
+    train, *others = files
+    size = min(_MOST_HELD_OUT, pairs // _SHARE_HELD_OUT)
+    stride = pairs // size
     places = {stride * n // len(others): split for n, split in enumerate(others)}
+    held_out: set[tuple[str, str]] = set()
     with ExitStack() as stack:
         outputs = {
             split: [
                 stack.enter_context((made / path).open("w", encoding="utf-8", newline="\n"))
                 for path in pair
             ]
-            for split, pair in held.items()
+            for split, pair in files.items()
         }
         for number, pair in enumerate(text.pairs()):
             block, place = divmod(number, stride)
-            split = places.get(place, train) if block < size else train
-            for line, output in zip(pair, outputs[split], strict=True):
-                output.write(f"{line}\n")
+            if block < size and place in places and pair not in held_out:
+                held_out.add(pair)
+                _write(pair, outputs[places[place]])
+        written = 0
+        for pair in text.pairs():
+            if pair not in held_out:
+                _write(pair, outputs[train])
+                written += 1
+    return written
+
+
+def _write(pair: tuple[str, str], outputs: Sequence[TextIO]) -> None:
+    for line, output in zip(pair, outputs, strict=True):
+        output.write(f"{line}\n")

@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 from transformer_cli import files
+from transformer_cli.errors import UsageError
 from transformer_cli.files import (
+    add_files,
     remove_directory,
     remove_leftovers,
     sha256,
@@ -264,3 +266,18 @@ def test_sha256_is_the_published_one(tmp_path: Path) -> None:
     assert sha256(tmp_path / "abc") == (
         "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
     )
+
+
+def test_files_are_added_over_none_and_all_or_none(tmp_path: Path) -> None:
+    made, directory = tmp_path / "made", tmp_path / "directory"
+    for parent, texts in ((made, {"a": "1", "b": "2", "c": "3"}), (directory, {"b": "2"})):
+        (parent / "below").mkdir(parents=True)
+        for name, text in texts.items():
+            (parent / "below" / name).write_text(text)
+    (directory / "below" / "c").write_text("mine")
+    with pytest.raises(UsageError, match=r"c: is there already, and differs"):
+        add_files(made, directory)
+    assert not (directory / "below" / "a").exists()
+    (directory / "below" / "c").unlink()
+    assert add_files(made, directory) == [Path("below/a"), Path("below/c")]
+    assert [(directory / "below" / name).read_text() for name in "abc"] == ["1", "2", "3"]

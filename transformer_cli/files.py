@@ -1,6 +1,7 @@
 """Write files so that they appear whole or not at all."""
 
 import errno
+import filecmp
 import hashlib
 import os
 import re
@@ -11,6 +12,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from transformer_cli.compression import compressor
+from transformer_cli.errors import UsageError
 
 # Temporary names carry this mark and the writer's process id, so that leftovers of a killed process
 # can be recognised.
@@ -111,6 +113,35 @@ def write_text(path: Path, text: str) -> None:
     compress = compressor(path)
     with whole_file(path) as temporary:
         temporary.write_bytes(compress(text.encode()))
+
+
+def add_files(made: Path, directory: Path) -> list[Path]:
+    """Move all files below ``made`` to the same places below ``directory``, over none of its files.
+
+    Equal ones that are there already are left as they are.
+
+    Returns:
+        the places of those that are new, relative to ``directory``.
+
+    Raises:
+        UsageError: a different one is in a place; nothing has been moved then.
+    """
+    places = sorted(path.relative_to(made) for path in made.rglob("*") if path.is_file())
+    new = [place for place in places if not (directory / place).exists()]
+    for place in places:
+        there = directory / place
+        if place not in new and not (
+            there.is_file() and filecmp.cmp(made / place, there, shallow=False)
+        ):
+            raise UsageError(
+                f"{there}: is there already, and differs from what was to be written; move it "
+                "away, or name another directory"
+            )
+    for place in new:
+        sync(made / place)
+        (directory / place).parent.mkdir(parents=True, exist_ok=True)
+        (made / place).rename(directory / place)
+    return new
 
 
 def remove_directory(path: Path) -> None:

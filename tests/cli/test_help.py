@@ -12,6 +12,7 @@ from transformer_cli import __version__
 from transformer_cli.cli import app
 
 COMMANDS = (
+    "init",
     "check",
     "vocab",
     "train",
@@ -30,6 +31,19 @@ ALL = [(), *((name,) for name in COMMANDS), *CONFIG_COMMANDS]
 # A change here is a change for users: it belongs in the changelog.
 SHARED = ["--device", "--precision", "--threads", "--version"]
 OPTIONS = {
+    "init": [
+        "DIR",
+        "--from",
+        "--src",
+        "--tgt",
+        "--val-src",
+        "--val-tgt",
+        "--test-src",
+        "--test-tgt",
+        "--src-lang",
+        "--tgt-lang",
+        "--version",
+    ],
     "check": ["CONFIG", "--run-dir", "--set", "--ignore", "--json", "--version"],
     "vocab": ["CONFIG", "--run-dir", "--set", "--overwrite", *SHARED],
     "train": [

@@ -20,6 +20,7 @@ def test_it_loads_and_says_what_it_is_for(path: Path, tmp_path: Path) -> None:
     first, second, *_ = path.read_text(encoding="utf-8").splitlines()
     assert first == "# yaml-language-server: $schema=schema.json"
     assert second.startswith("# ")
+    assert second.endswith(".")  # what `init` lists
     resolved = tmp_path / "resolved.yaml"
     resolved.write_text(dump_config(config), encoding="utf-8")
     assert load_config(resolved) == config

@@ -10,6 +10,7 @@ from transformer_cli.config.schema import (
     Multi30kData,
     ToyData,
 )
+from transformer_cli.config.shipped import shipped_directory
 from transformer_cli.data import multi30k, sources
 from transformer_cli.data.corpus import ParallelText
 from transformer_cli.data.sources import (
@@ -168,32 +169,30 @@ def toy_files(directory: Path, mark: str) -> Path:
     return directory
 
 
-def test_toy_files_here_come_before_those_beside_the_package(
+def test_toy_files_here_come_before_those_of_the_program(
     here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    beside = toy_files(here / "checkout", "beside")
-    monkeypatch.setattr(sources, "_TOY_DIRECTORIES", (Path("data/toy"), beside))
+    toy_files(here / "program" / "data" / "toy", "program")
+    monkeypatch.setattr(sources, "shipped_directory", lambda: here / "program")
     back = ToyData(kind="toy", src_lang="en", tgt_lang="de")
-    assert load_split(ToyData(kind="toy"), "val") == ParallelText(["beside de"], ["beside en"])
-    assert load_split(back, "val") == ParallelText(["beside en"], ["beside de"])
+    assert load_split(ToyData(kind="toy"), "val") == ParallelText(["program de"], ["program en"])
+    assert load_split(back, "val") == ParallelText(["program en"], ["program de"])
     toy_files(here / "data" / "toy", "here")
     assert load_split(ToyData(kind="toy"), "val") == ParallelText(["here de"], ["here en"])
 
 
-def test_toy_files_lie_in_the_checkout() -> None:
-    checkout = Path(__file__).parents[2]
-    assert list(sources._TOY_DIRECTORIES) == [Path("data/toy"), checkout / "data" / "toy"]
+def test_a_checkout_has_the_toy_files() -> None:
+    assert shipped_directory() == Path(__file__).parents[2]
 
 
-def test_without_a_checkout_there_are_no_toy_data(
+def test_where_there_are_no_toy_files_the_error_says_who_writes_them(
     here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sources, "_TOY_DIRECTORIES", (Path("data/toy"), here / "site-packages"))
+    monkeypatch.setattr(sources, "shipped_directory", lambda: here / "program")
     with pytest.raises(CorpusError) as error:
         load_split(ToyData(kind="toy"), "val")
     assert str(error.value) == (
-        "data/toy: val.de and val.en are not there; the toy data come with a checkout of the "
-        "project, so work inside one"
+        "data/toy: val.de and val.en are not there; transformer-cli init --from toy writes them"
     )
 
 

@@ -16,6 +16,7 @@ from transformer_cli.cli.config import config_app
 from transformer_cli.cli.display import complain
 from transformer_cli.cli.evaluate import evaluate
 from transformer_cli.cli.export import export
+from transformer_cli.cli.init import init
 from transformer_cli.cli.options import Version
 from transformer_cli.cli.report import report
 from transformer_cli.cli.train import train
@@ -45,6 +46,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 for command in (
+    init,
     check,
     vocab,
     train,
@@ -66,6 +68,7 @@ def _transformer_cli(version: Version = False) -> None:
 
     \b
     Example:
+      transformer-cli init --from toy
       transformer-cli train configs/toy.yaml
       echo 'Ein Hund schläft.' | transformer-cli translate runs/toy
     """

@@ -26,7 +26,8 @@ Width = Annotated[int, Field(gt=0, le=2**20)]
 Layers = Annotated[int, Field(gt=0, le=1000)]
 Probability = Annotated[float, Field(ge=0.0, lt=1.0)]
 DropoutRate = Annotated[float, Field(ge=0.0, le=0.9)]
-Language = Annotated[str, Field(min_length=2, max_length=8, pattern=r"^[a-z]{2,3}(-[A-Za-z]+)?$")]
+LANGUAGE_PATTERN = r"^[a-z]{2,3}(-[A-Za-z]+)?$"
+Language = Annotated[str, Field(min_length=2, max_length=8, pattern=LANGUAGE_PATTERN)]
 
 
 class Section(BaseModel):

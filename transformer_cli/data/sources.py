@@ -4,14 +4,12 @@ import difflib
 from pathlib import Path
 
 from transformer_cli.config.schema import CopyData, DataConfig, FilesData, Multi30kData, ToyData
+from transformer_cli.config.shipped import TOY, shipped_directory
 from transformer_cli.data import multi30k
 from transformer_cli.data.copy_task import copy_lines
 from transformer_cli.data.corpus import ParallelFiles, ParallelText, read_parallel
 from transformer_cli.data.streamed import ConcatenatedSources, PairSource
 from transformer_cli.errors import CorpusError
-
-# The toy corpus is part of the project's checkout and of no installed package.
-_TOY_DIRECTORIES = (Path("data/toy"), Path(__file__).parents[2] / "data" / "toy")
 
 
 def split_names(data: DataConfig) -> list[str]:
@@ -125,10 +123,10 @@ def _check_split(data: DataConfig, split: str) -> None:
 
 
 def _toy_files(src: str, tgt: str) -> tuple[Path, Path]:
-    for directory in _TOY_DIRECTORIES:
+    # A checkout's or ``init``'s copy in the current directory goes before the program's own.
+    for directory in (TOY, shipped_directory() / TOY):
         if (directory / src).is_file() and (directory / tgt).is_file():
             return directory / src, directory / tgt
     raise CorpusError(
-        f"{_TOY_DIRECTORIES[0]}: {src} and {tgt} are not there; the toy data come with a checkout "
-        "of the project, so work inside one"
+        f"{TOY}: {src} and {tgt} are not there; transformer-cli init --from toy writes them"
     )

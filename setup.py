@@ -1,0 +1,29 @@
+"""Put configs/ and the toy text into the wheel; all else of the build is in pyproject.toml."""
+
+import shutil
+from pathlib import Path
+
+from setuptools import setup
+from setuptools.command.build_py import build_py
+
+_SHIPPED = ("configs/*.yaml", "configs/schema.json", "data/toy/*.de", "data/toy/*.en")
+
+
+class _BuildWithShippedFiles(build_py):
+    """Copy them under transformer_cli/shipped, where transformer_cli/config/shipped.py looks.
+
+    Where the program runs from a checkout, it reads them there.
+    """
+
+    def run(self) -> None:
+        super().run()
+        if self.editable_mode:
+            return
+        for pattern in _SHIPPED:
+            for source in Path().glob(pattern):
+                target = Path(self.build_lib, "transformer_cli", "shipped", source)
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(source, target)
+
+
+setup(cmdclass={"build_py": _BuildWithShippedFiles})

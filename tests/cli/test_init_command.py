@@ -1,0 +1,206 @@
+"""``init`` writes configurations that work from an empty directory."""
+
+import os
+import pty
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from cli.process import PATIENCE, assert_refused, run, start
+from transformer_cli.config.base_files import list_base_files
+from transformer_cli.config.shipped import shipped_configs
+from transformer_cli.config.yaml import load_config
+
+ROOT = Path(__file__).parents[2]
+TOY = ROOT / "data" / "toy"
+OWN = ("--from", "own", "--src", "a.de", "--tgt", "a.en")
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Path:
+    """A directory with 500 pairs of a user's."""
+    for side in ("de", "en"):
+        lines = (TOY / f"train.{side}").read_text(encoding="utf-8").splitlines(keepends=True)
+        (tmp_path / f"a.{side}").write_text("".join(lines[:500]), encoding="utf-8")
+    return tmp_path
+
+
+def tree(directory: Path) -> dict[str, bytes]:
+    return {
+        path.relative_to(directory).as_posix(): path.read_bytes()
+        for path in directory.rglob("*")
+        if path.is_file()
+    }
+
+
+def pairs(directory: Path, split: str) -> list[tuple[str, ...]]:
+    sides = (directory / f"{split}.{side}" for side in ("de", "en"))
+    return list(
+        zip(*(side.read_text(encoding="utf-8").splitlines() for side in sides), strict=True)
+    )
+
+
+# --- shipped configurations -----------------------------------------------------------------------
+
+
+def test_without_a_name_or_a_terminal_it_lists_them_and_says_how_to_choose(tmp_path: Path) -> None:
+    finished = run("init", cwd=tmp_path)
+    assert finished.code == 0
+    names = [path.stem for path in sorted((ROOT / "configs").glob("*.yaml"))]
+    assert [line.split()[0] for line in finished.out.splitlines()] == [*names, "own"]
+    assert max(map(len, finished.out.splitlines())) <= 110
+    assert finished.err == "choose one with transformer-cli init --from NAME\n"
+    assert tree(tmp_path) == {}
+
+
+@pytest.mark.parametrize("name", shipped_configs())
+def test_what_it_writes_is_what_is_shipped_and_loads(name: str, tmp_path: Path) -> None:
+    finished = run("init", "new/place", "--from", name, cwd=tmp_path)
+    assert finished.code == 0, finished.err
+    written = tree(tmp_path)
+    assert finished.out.splitlines() == sorted(written)
+    shipped = {f"new/place/configs/{path}": each for path, each in tree(ROOT / "configs").items()}
+    shipped |= {f"new/place/data/toy/{path}": each for path, each in tree(TOY).items()}
+    assert written.items() <= shipped.items()
+    config = tmp_path / "new" / "place" / "configs" / f"{name}.yaml"
+    assert load_config(config) == load_config(ROOT / "configs" / f"{name}.yaml")
+    for file in list_base_files(config):
+        assert file.read_bytes().startswith(b"# yaml-language-server: $schema=schema.json\n")
+    assert config.with_name("schema.json").is_file()
+    assert f"cd new/place && transformer-cli train configs/{name}.yaml" in finished.err
+
+
+def test_toy_comes_with_its_text(tmp_path: Path) -> None:
+    assert run("init", "--from", "toy", cwd=tmp_path).code == 0
+    texts = {name for name in tree(tmp_path) if name.startswith("data/")}
+    assert texts == {
+        f"data/toy/{each}.{side}" for each in ("train", "val", "test") for side in ("de", "en")
+    }
+
+
+def test_equal_files_are_left_and_a_different_one_is_refused(tmp_path: Path) -> None:
+    assert run("init", "--from", "toy", cwd=tmp_path).code == 0
+    before = tree(tmp_path)
+    again = run("init", "--from", "toy", cwd=tmp_path)
+    assert (again.code, again.out) == (0, "")
+    assert tree(tmp_path) == before
+    (tmp_path / "data" / "toy" / "val.de").write_text("mine\n")
+    (tmp_path / "configs" / "toy.yaml").unlink()
+    before = tree(tmp_path)
+    place = str(Path("data/toy/val.de"))
+    assert_refused(run("init", "--from", "toy", cwd=tmp_path), 2, f"{place}: is there already")
+    assert tree(tmp_path) == before
+
+
+def test_a_wrong_name_leads_to_the_right_one(tmp_path: Path) -> None:
+    assert_refused(run("init", "--from", "tooy", cwd=tmp_path), 2, "did you mean 'toy'?")
+    assert_refused(run("init", "--from", "!", cwd=tmp_path), 2, "choose from copy, ", ", own")
+
+
+# --- own text -------------------------------------------------------------------------------------
+
+
+def test_own_text_is_held_out_evenly_and_the_configuration_is_accepted(here: Path) -> None:
+    finished = run("init", *OWN, cwd=here)
+    assert finished.code == 0, finished.err
+    splits = {split: pairs(here / "data" / "own", split) for split in ("train", "val", "test")}
+    assert {split: len(found) for split, found in splits.items()} == {
+        "train": 450,
+        "val": 25,
+        "test": 25,
+    }
+    all_pairs = pairs(here, "a")
+    assert sorted(pair for found in splits.values() for pair in found) == sorted(all_pairs)
+    assert splits["val"] == all_pairs[::20]
+    assert splits["test"] == all_pairs[10::20]
+    assert splits["train"] == [pair for n, pair in enumerate(all_pairs) if n % 10]
+    assert run("config", "validate", "configs/own.yaml", cwd=here).code == 0
+    checked = run("check", "configs/own.yaml", "--json", cwd=here)
+    assert checked.code in (0, 1)
+    assert '"train"' in checked.out
+    trained = run("train", "configs/own.yaml", "--set", "training.max_steps=1", cwd=here)
+    assert trained.code == 0, trained.err
+
+
+def test_what_is_held_out_is_nowhere_in_the_training_text(tmp_path: Path) -> None:
+    for side in ("de", "en"):
+        (tmp_path / f"a.{side}").write_text("".join(f"{side} {n % 30}\n" for n in range(100)))
+    assert run("init", *OWN, cwd=tmp_path).code == 0
+    train, val, test = (
+        set(pairs(tmp_path / "data" / "own", split)) for split in ("train", "val", "test")
+    )
+    assert len(train | val | test) == len(train) + len(val) + len(test) == 30
+
+
+def test_named_splits_stay_where_they_are(here: Path) -> None:
+    odd = "it's a {, }: #.txt"
+    (here / "a.en").rename(here / odd)
+    named = ("--from", "own", "--src", here / "a.de", "--tgt", odd)
+    languages = ("--src-lang", "de", "--tgt-lang", "pt-BR")
+    val = ("--val-src", "a.de", "--val-tgt", odd)
+    finished = run("init", "below", *named, *languages, *val, cwd=here)
+    assert finished.code == 0, finished.err
+    assert set(tree(here / "below")) == {"configs/own.yaml", "configs/schema.json"}
+    text = (here / "below" / "configs" / "own.yaml").read_text(encoding="utf-8")
+    assert "  # test:\n" in text
+    shown = run("config", "show", "configs/own.yaml", cwd=here / "below")
+    assert shown.code == 0, shown.err
+    assert f'"../{odd}"' in text
+    assert run("check", "configs/own.yaml", cwd=here / "below").code in (0, 1)
+
+
+def test_test_text_alone_leaves_validation_to_be_held_out(here: Path) -> None:
+    finished = run("init", *OWN, "--test-src", "a.de", "--test-tgt", "a.en", cwd=here)
+    assert finished.code == 0, finished.err
+    assert {path.stem for path in (here / "data" / "own").iterdir()} == {"train", "val"}
+    assert 'test: {src: "a.de", tgt: "a.en"}' in (here / "configs" / "own.yaml").read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "fragments"),
+    [
+        (("--from", "own"), 2, ("--src: is missing", "both sides")),
+        ((*OWN[:4],), 2, ("--tgt: is missing",)),
+        ((*OWN, "--val-src", "a.de"), 2, ("--val-tgt: is missing", "validation text")),
+        ((*OWN[:2], "--src", "a.de", "--tgt", "b.en"), 1, ("b.en: there is no such file",)),
+        ((*OWN[:2], "--src", "a.de", "--tgt", "short.en"), 1, ("500 lines but short.en has 3",)),
+        ((*OWN[:2], "--src", "short.en", "--tgt", "short.de"), 1, ("3 lines, too few",)),
+        ((*OWN[:2], "--src", "a.txt", "--tgt", "b.txt"), 2, ("--src-lang: is missing",)),
+        ((*OWN, "--src-lang", "german"), 2, ("--src-lang german: is no language code",)),
+        ((*OWN, "--src-lang", "en"), 2, ("--tgt-lang en: is --src-lang too",)),
+        (("--from", "toy", "--src", "a.de"), 2, ("--src: goes with --from own only",)),
+        (("--tgt-lang", "de"), 2, ("--tgt-lang: goes with --from own only",)),
+    ],
+)
+def test_mistakes_are_one_line_and_nothing_is_written(
+    arguments: tuple[str, ...], code: int, fragments: tuple[str, ...], here: Path
+) -> None:
+    for side in ("de", "en"):
+        (here / f"short.{side}").write_text("1\n2\n3\n")
+    before = tree(here)
+    assert_refused(run("init", *arguments, cwd=here), code, *fragments)
+    assert tree(here) == before
+
+
+def test_on_a_terminal_it_asks(here: Path) -> None:
+    answers = ["own", "b.de", "a.de", "a.en", "", "nl", "", "a.de", "a.en"]
+    keyboard, terminal = pty.openpty()
+    try:
+        os.write(keyboard, "".join(f"{answer}\n" for answer in answers).encode())
+        started = start(
+            "init", cwd=here, stdin=terminal, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+        _, err = started.communicate(timeout=PATIENCE)
+    finally:
+        os.close(keyboard)
+        os.close(terminal)
+    assert started.returncode == 0, err
+    assert b"start from [toy]: " in err
+    assert b"b.de: there is no such file\n" in err
+    assert b"such as de [de]: " in err
+    text = (here / "configs" / "own.yaml").read_text(encoding="utf-8")
+    assert "src_lang: de\n  tgt_lang: nl\n" in text
+    assert {path.name for path in (here / "data" / "own").iterdir()} == {
+        f"{split}.{side}" for split in ("train", "val") for side in ("de", "nl")
+    }

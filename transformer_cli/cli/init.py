@@ -1,0 +1,225 @@
+"""``transformer-cli init``."""
+
+import shlex
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from transformer_cli.cli import options
+from transformer_cli.cli.display import log
+from transformer_cli.errors import UsageError
+
+if TYPE_CHECKING:
+    from transformer_cli.data.corpus import ParallelFiles
+
+_OWN = "own"
+_ABOUT_OWN = "Your own text: two files, line n of one translates line n of the other."
+
+
+def _option(metavar: str, about: str) -> Any:
+    return typer.Option(metavar=metavar, help=about, show_default=False)
+
+
+def init(
+    directory: Annotated[
+        Path,
+        typer.Argument(metavar="DIR", help="Where to; made if it is not there.", file_okay=False),
+    ] = Path(),
+    from_: Annotated[
+        str | None, typer.Option("--from", metavar="NAME", help="Configuration to start from.")
+    ] = None,
+    src: Annotated[Path | None, _option("FILE", "own: source side of the training text.")] = None,
+    tgt: Annotated[Path | None, _option("FILE", "own: target side of the training text.")] = None,
+    val_src: Annotated[
+        Path | None,
+        _option("FILE", "own: source side of the validation text.  [default: held out]"),
+    ] = None,
+    val_tgt: Annotated[Path | None, _option("FILE", "own: its target side.")] = None,
+    test_src: Annotated[
+        Path | None, _option("FILE", "own: source side of the test text.  [default: held out]")
+    ] = None,
+    test_tgt: Annotated[Path | None, _option("FILE", "own: its target side.")] = None,
+    src_lang: Annotated[
+        str | None, _option("CODE", "own: source language.  [default: the files' ending]")
+    ] = None,
+    tgt_lang: Annotated[
+        str | None, _option("CODE", "own: target language.  [default: the files' ending]")
+    ] = None,
+    version: options.Version = False,
+) -> None:
+    """Write a configuration to start from, and what it needs.
+
+    Without --from, lists the configurations and, on a terminal, asks for one. Writes
+    configs/NAME.yaml with its bases, configs/schema.json for editors and, for toy, the text. own is
+    for your own text: it writes a configuration that fits its size; if there is no validation text,
+    some pairs are held out for validation and test, and the text is copied to data/own without
+    them. No file is written over.
+
+    \b
+    Example:
+      transformer-cli init --from toy
+      transformer-cli init translator --from own --src train.de --tgt train.en
+    """
+    from transformer_cli.config.shipped import copy_shipped, shipped_configs
+
+    given = {
+        "--src": src,
+        "--tgt": tgt,
+        "--val-src": val_src,
+        "--val-tgt": val_tgt,
+        "--test-src": test_src,
+        "--test-tgt": test_tgt,
+        "--src-lang": src_lang,
+        "--tgt-lang": tgt_lang,
+    }
+    configs = {**shipped_configs(), _OWN: _ABOUT_OWN}
+    name = from_ or _choose(configs, given)
+    if name is None:
+        return
+    _check_name(name, configs, given)
+    if name == _OWN:
+        _write_own(directory, _Answers(given))
+    else:
+        _add(directory, lambda made: copy_shipped(name, made))
+        _show_next(directory, f"transformer-cli train configs/{name}.yaml")
+
+
+def _choose(configs: Mapping[str, str], given: Mapping[str, object]) -> str | None:
+    """List the configurations; return the name of one if there is a person to ask."""
+    _check_only_own("", given)
+    width = max(map(len, configs))
+    for name, about in configs.items():
+        typer.echo(f"{name:<{width}}  {about}")
+    if _is_terminal():
+        return _ask("start from", "toy")
+    log("choose one with transformer-cli init --from NAME")
+    return None
+
+
+def _check_name(name: str, configs: Mapping[str, str], given: Mapping[str, object]) -> None:
+    if name not in configs:
+        from difflib import get_close_matches
+
+        close = get_close_matches(name, configs, n=1)
+        hint = f"did you mean '{close[0]}'?" if close else f"choose from {', '.join(configs)}"
+        raise UsageError(f"--from {name}: there is no configuration of that name; {hint}")
+    _check_only_own(name, given)
+
+
+def _check_only_own(name: str, given: Mapping[str, object]) -> None:
+    if name != _OWN and (wrong := [option for option, value in given.items() if value is not None]):
+        raise UsageError(f"{wrong[0]}: goes with --from own only")
+
+
+def _add(directory: Path, fill: Callable[[Path], None]) -> None:
+    """Add the files that ``fill`` writes into a directory, and print their names."""
+    from tempfile import TemporaryDirectory
+
+    from transformer_cli.files import add_files
+
+    directory.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(prefix=".init-", dir=directory) as made:
+        fill(Path(made))
+        new = add_files(Path(made), directory)
+    for path in new:
+        typer.echo(directory / path)
+    if not new:
+        log("nothing to write: all files are there already")
+
+
+def _show_next(directory: Path, *commands: str) -> None:
+    enter = [] if directory == Path() else [f"cd {shlex.quote(str(directory))}"]
+    log(f"next: {' && '.join([*enter, *commands])}")
+
+
+# --- own text -------------------------------------------------------------------------------------
+
+
+class _Answers:
+    """What a user has given as options, or is asked for on a terminal."""
+
+    def __init__(self, given: Mapping[str, Any]) -> None:
+        self.given = given
+        self.asks = given["--src"] is None and _is_terminal()
+
+    def pair(self, split: str, src: str, tgt: str) -> "ParallelFiles | None":
+        """Return the files of a split, None if the user has none."""
+        from transformer_cli.data.corpus import ParallelFiles
+
+        files = self.given[src], self.given[tgt]
+        if self.asks and files == (None, None):
+            files = _ask_for_pair(split, required=split == "training")
+        if None in files and (files != (None, None) or split == "training"):
+            missing = src if files[0] is None else tgt
+            raise UsageError(f"{missing}: is missing; name both sides of the {split} text")
+        return None if files[0] is None else ParallelFiles(*files)
+
+    def language(self, option: str, side: str, guess: str) -> str:
+        """Return the language of a side."""
+        language: str = self.given[option] or guess
+        if self.given[option] is None and self.asks:
+            language = _ask(f"language of the {side} side, such as de", guess)
+        if not language:
+            raise UsageError(
+                f"{option}: is missing; give the language of the {side} side, as in de"
+            )
+        return language
+
+
+def _write_own(directory: Path, answers: _Answers) -> None:
+    from transformer_cli.data.own_text import (
+        CONFIG,
+        OwnText,
+        count_pairs,
+        guess_languages,
+        write_own,
+    )
+
+    train = answers.pair("training", "--src", "--tgt")
+    assert train is not None
+    guesses = guess_languages(train.src, train.tgt)
+    text = OwnText(
+        answers.language("--src-lang", "source", guesses[0]),
+        answers.language("--tgt-lang", "target", guesses[1]),
+        train,
+        answers.pair("validation", "--val-src", "--val-tgt"),
+        answers.pair("test", "--test-src", "--test-tgt"),
+    )
+    pairs = count_pairs(text)
+    _add(directory, lambda made: write_own(text, pairs, made, directory))
+    _show_next(
+        directory, *(f"transformer-cli {each} {CONFIG.as_posix()}" for each in ("check", "train"))
+    )
+
+
+def _ask_for_pair(split: str, required: bool) -> tuple[Path | None, Path | None]:
+    hint = "" if required else " (Enter if you have none)"
+    if (src := _ask_for_file(f"{split} text, source side{hint}", required)) is None:
+        return None, None
+    return src, _ask_for_file(f"{split} text, target side", required=True)
+
+
+def _ask_for_file(question: str, required: bool) -> Path | None:
+    while name := _ask(question):
+        path = Path(name).expanduser()
+        if path.is_file():
+            return path
+        log(f"{path}: there is no such file")
+    return _ask_for_file(question, required) if required else None
+
+
+def _ask(question: str, default: str = "") -> str:
+    """Ask on stderr; return the answer, or the default if that is empty."""
+    shown = f" [{default}]" if default else ""
+    print(f"{question}{shown}: ", end="", file=sys.stderr, flush=True)
+    line = sys.stdin.readline()
+    if not line:
+        raise UsageError("the questions were not answered; see transformer-cli init --help")
+    return line.strip() or default
+
+
+def _is_terminal() -> bool:
+    return sys.stdin is not None and sys.stdin.isatty()

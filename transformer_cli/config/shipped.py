@@ -1,0 +1,43 @@
+"""The configurations and the toy text that travel with the program."""
+
+import shutil
+from importlib.resources import files
+from pathlib import Path
+
+from transformer_cli.config.base_files import list_base_files
+from transformer_cli.config.schema import ToyData
+from transformer_cli.config.yaml import load_config
+
+SCHEMA = Path("configs/schema.json")
+TOY = Path("data/toy")
+
+
+def shipped_directory() -> Path:
+    """Return the directory that has ``configs`` and ``data/toy``.
+
+    A wheel has them within the package (setup.py), a checkout beside it.
+    """
+    package = Path(str(files("transformer_cli")))
+    packed = package / "shipped"
+    return packed if packed.is_dir() else package.parent
+
+
+def shipped_configs() -> dict[str, str]:
+    """Return what each shipped configuration is for, by its name: the file's second line."""
+    return {
+        path.stem: path.read_text(encoding="utf-8").splitlines()[1].removeprefix("# ")
+        for path in sorted((shipped_directory() / "configs").glob("*.yaml"))
+    }
+
+
+def copy_shipped(name: str, target: Path) -> None:
+    """Copy a shipped configuration, its bases, the schema and, for the toy captions, their text."""
+    directory = shipped_directory()
+    config = directory / "configs" / f"{name}.yaml"
+    wanted = [*list_base_files(config), directory / SCHEMA]
+    if isinstance(load_config(config).data, ToyData):
+        wanted += (directory / TOY).glob("*.[de][en]")
+    for path in wanted:
+        copy = target / path.relative_to(directory)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, copy)

@@ -1,0 +1,113 @@
+"""A first configuration for a user's own text, in a size that fits the number of pairs."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+_HEAD = """\
+# yaml-language-server: $schema=schema.json
+# Your own text, {src_lang} to {tgt_lang}: {pairs:,} training pairs.
+# Paths start from the directory that a command is run in. Editors complete keys by schema.json;
+# `transformer-cli config show` prints every setting with its default.
+data:
+  kind: files
+  src_lang: {src_lang}
+  tgt_lang: {tgt_lang}
+"""
+# For text of fewer than 20,000 pairs, 500,000 pairs, and more.
+_SMALL = """
+tokenizer:
+  kind: sentencepiece    # subwords, learned from the training text
+  vocab_size: {vocab_size}        # too large a value for the text is an error
+
+# A small model, because the text is: larger ones would learn it by heart.
+model:
+  d_model: 128
+  num_heads: 4
+  d_ff: 256
+  num_encoder_layers: 2
+  num_decoder_layers: 2
+  dropout: 0.1
+  tying: all             # both languages share one vocabulary
+
+training:
+  epochs: 20
+  batch_tokens: 2048     # tokens a side in a step
+  schedule: {{kind: linear, peak: 3e-3, warmup: 100}}
+"""
+_MEDIUM = """
+tokenizer:
+  kind: sentencepiece    # subwords, learned from the training text
+  vocab_size: 8000
+
+model:
+  d_model: 256
+  num_heads: 4
+  d_ff: 1024
+  num_encoder_layers: 3
+  num_decoder_layers: 3
+  dropout: 0.2           # 0.1 for more text, 0.3 for less
+  tying: all             # both languages share one vocabulary
+
+training:
+  epochs: 8
+  batch_tokens: 2560     # tokens a side in a step
+  schedule: {{kind: linear, peak: 2e-3, warmup: 300}}
+"""
+_LARGE = """
+tokenizer:
+  kind: sentencepiece    # subwords, learned from the training text
+  vocab_size: 32000
+
+# The base model of "Attention Is All You Need": a size for a GPU.
+model:
+  d_model: 512
+  num_heads: 8
+  d_ff: 2048
+  num_encoder_layers: 6
+  num_decoder_layers: 6
+  dropout: 0.1
+  tying: all             # both languages share one vocabulary
+
+training:
+  epochs: 10
+  batch_tokens: 4096     # tokens a side in a step
+  schedule: {{kind: noam, factor: 2.0, warmup: 4000}}
+"""
+_NO_TEST = """\
+  # Text to score the finished model on, that neither training nor validation sees:
+  # test:
+  #   test: {src: FILE, tgt: FILE}
+"""
+
+
+def fill_template(
+    src_lang: str, tgt_lang: str, pairs: int, splits: Mapping[str, tuple[Path, Path]]
+) -> str:
+    """Return the YAML text of an experiment.
+
+    Args:
+        src_lang: source language.
+        tgt_lang: target language.
+        pairs: number of training pairs.
+        splits: the files of ``train``, ``val`` and maybe ``test``, as the file is to name them.
+    """
+    size = _SMALL if pairs < 20_000 else _MEDIUM if pairs < 500_000 else _LARGE
+    test = f"  test:\n  {_pair('test', splits)}" if "test" in splits else _NO_TEST
+    return (
+        _HEAD.format(src_lang=src_lang, tgt_lang=tgt_lang, pairs=pairs)
+        + _pair("train", splits)
+        + _pair("val", splits)
+        + test
+        + size.format(vocab_size=max(500, pairs // 500 * 100))
+    )
+
+
+def _pair(split: str, splits: Mapping[str, tuple[Path, Path]]) -> str:
+    src, tgt = (_quote(path.as_posix()) for path in splits[split])
+    return f"  {split}: {{src: {src}, tgt: {tgt}}}\n"
+
+
+def _quote(name: str) -> str:
+    # JSON's strings are YAML's as well, but for line ends of Unicode, which YAML folds.
+    return json.dumps(name, ensure_ascii=not name.isprintable())

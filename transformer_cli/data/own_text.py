@@ -1,0 +1,168 @@
+"""A first experiment on a user's own parallel text: its configuration, and the held-out splits."""
+
+import os.path
+import re
+import shutil
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TextIO
+
+from transformer_cli.compression import is_compressed
+from transformer_cli.config.schema import LANGUAGE_PATTERN
+from transformer_cli.config.shipped import SCHEMA, shipped_directory
+from transformer_cli.config.template import fill_template
+from transformer_cli.data.corpus import ParallelFiles
+from transformer_cli.errors import CorpusError, UsageError
+
+CONFIG = Path("configs/own.yaml")
+HELD_OUT = Path("data/own")
+_MOST_HELD_OUT = 1000
+_SHARE_HELD_OUT = 20
+"""One pair in so many, of each split, as long as these are fewer than the most."""
+
+
+@dataclass(frozen=True)
+class OwnText:
+    """A user's text.
+
+    Attributes:
+        src_lang: source language.
+        tgt_lang: target language.
+        train: the training pairs.
+        val: the validation pairs. None: some of ``train`` are held out.
+        test: the test pairs. None: likewise, unless there are validation pairs.
+    """
+
+    src_lang: str
+    tgt_lang: str
+    train: ParallelFiles
+    val: ParallelFiles | None = None
+    test: ParallelFiles | None = None
+
+    def __post_init__(self) -> None:
+        """Raise UsageError if these are no two languages."""
+        for option, language in (("--src-lang", self.src_lang), ("--tgt-lang", self.tgt_lang)):
+            if not re.fullmatch(LANGUAGE_PATTERN, language) or len(language) > 8:
+                raise UsageError(f"{option} {language}: is no language code such as de or pt-BR")
+        if self.src_lang == self.tgt_lang:
+            raise UsageError(f"--tgt-lang {self.tgt_lang}: is --src-lang too; they must differ")
+
+    @property
+    def held_out(self) -> list[str]:
+        """The splits to hold out."""
+        if self.val is not None:
+            return []
+        return ["val"] if self.test is not None else ["val", "test"]
+
+
+def guess_languages(src: Path, tgt: Path) -> tuple[str, str]:
+    """Return two languages by the endings of files, as in train.de and train.en; '' for unknown."""
+    plain = [Path(path.stem) if is_compressed(path) else path for path in (src, tgt)]
+    of_src, of_tgt = (path.suffix.removeprefix(".") for path in plain)
+    are_codes = all(re.fullmatch("[a-z]{2}", ending) for ending in (of_src, of_tgt))
+    return (of_src, of_tgt) if are_codes and of_src != of_tgt else ("", "")
+
+
+def count_pairs(text: OwnText) -> int:
+    """Return the number of training pairs; all files are read, and so checked.
+
+    Raises:
+        CorpusError: a file is missing or not UTF-8, the sides of a split differ in length, or there
+            are too few pairs to hold some out.
+    """
+    for split in (text.val, text.test):
+        if split is not None:
+            _count(split)
+    pairs = _count(text.train)
+    if text.held_out and pairs < _SHARE_HELD_OUT:
+        raise CorpusError(
+            f"{text.train.src}: has {pairs} lines, too few to hold some out for validation; name "
+            "validation text with --val-src and --val-tgt"
+        )
+    return pairs
+
+
+def write_own(text: OwnText, pairs: int, made: Path, directory: Path) -> None:
+    """Write the configuration, and the text if some of it is held out.
+
+    Evenly spaced pairs are held out, so the splits are even samples, whatever the text's order.
+
+    Args:
+        text: the user's.
+        pairs: what ``count_pairs`` gave.
+        made: the directory to write to.
+        directory: the one that commands will be run in, from which relative paths start.
+    """
+    splits = {
+        split: (_seen_from(directory, files.src), _seen_from(directory, files.tgt))
+        for split, files in (("train", text.train), ("val", text.val), ("test", text.test))
+        if files is not None
+    }
+    if text.held_out:
+        held = {
+            name: (HELD_OUT / f"{name}.{text.src_lang}", HELD_OUT / f"{name}.{text.tgt_lang}")
+            for name in ("train", *text.held_out)
+        }
+        splits |= held
+        (made / HELD_OUT).mkdir(parents=True)
+        pairs = _split(text.train, pairs, made, held)
+    (made / CONFIG).parent.mkdir(parents=True, exist_ok=True)
+    filled = fill_template(text.src_lang, text.tgt_lang, pairs, splits)
+    (made / CONFIG).write_text(filled, encoding="utf-8", newline="\n")
+    shutil.copyfile(shipped_directory() / SCHEMA, made / SCHEMA)
+
+
+def _count(files: ParallelFiles) -> int:
+    return sum(1 for _ in files.pairs())
+
+
+def _seen_from(directory: Path, path: Path) -> Path:
+    """Return a relative path as one that starts from ``directory``."""
+    try:
+        return path if path.is_absolute() else Path(os.path.relpath(path, directory))
+    except ValueError:  # they are on two drives of Windows
+        return path.absolute()
+
+
+def _split(
+    text: ParallelFiles, pairs: int, made: Path, files: Mapping[str, tuple[Path, Path]]
+) -> int:
+    """Write evenly spaced pairs to each split but the first, and all others to that.
+
+    A pair that is in the text several times goes to one split only, and if that is not the first,
+    once.
+
+    Returns:
+        the number of pairs in the first split.
+    """
+    train, *others = files
+    size = min(_MOST_HELD_OUT, pairs // _SHARE_HELD_OUT)
+    stride = pairs // size
+    places = {stride * n // len(others): split for n, split in enumerate(others)}
+    held_out: set[tuple[str, str]] = set()
+    with ExitStack() as stack:
+        outputs = {
+            split: [
+                stack.enter_context((made / path).open("w", encoding="utf-8", newline="\n"))
+                for path in pair
+            ]
+            for split, pair in files.items()
+        }
+        for number, pair in enumerate(text.pairs()):
+            block, place = divmod(number, stride)
+            if block < size and place in places and pair not in held_out:
+                held_out.add(pair)
+                _write(pair, outputs[places[place]])
+        written = 0
+        for pair in text.pairs():
+            if pair not in held_out:
+                _write(pair, outputs[train])
+                written += 1
+    return written
+
+
+def _write(pair: tuple[str, str], outputs: Sequence[TextIO]) -> None:
+    for line, output in zip(pair, outputs, strict=True):
+        output.write(f"{line}\n")

@@ -49,6 +49,7 @@ def test_the_second_is_refused_before_it_looks_at_anything(
     assert_refused(second, 1, f"{directory.path}: in use by {mine}; ")
 
 
+@pytest.mark.posix
 def test_two_programs(training: Training, tmp_path: Path) -> None:
     command = ("train", training.config, "--run-dir", "run")
     endless = ("--set", "training.epochs=1000000")
@@ -66,6 +67,7 @@ def test_two_programs(training: Training, tmp_path: Path) -> None:
     assert first.returncode == 143
 
 
+@pytest.mark.posix
 def test_a_killed_trainings_lock_is_no_obstacle(training: Training, tmp_path: Path) -> None:
     command = ("train", training.config, "--run-dir", tmp_path / "run")
     kill = partial(signal_at, "transformer_cli.training.trainer:Trainer", "_update", 12)

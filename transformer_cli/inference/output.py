@@ -235,8 +235,9 @@ def _open_locked(partial: Path) -> Iterator[FileIO]:
                     raise OutputError(
                         f"{partial}: another process is writing it; wait for it, or write elsewhere"
                     )
-            # Between opening and locking, another process may have finished the file.
-            if _is_at(file, partial):
+            # Between opening and locking, another process may have finished the file; on Windows it
+            # cannot move what is open.
+            if sys.platform == "win32" or _is_at(file, partial):
                 yield file
                 return
 

@@ -28,7 +28,7 @@ from typing import Any
 
 HIDDEN_MODULES = {"fcntl", "resource", "termios", "pwd", "grp", "tty", "pty"}
 HIDDEN_IN_OS = (
-    *("link", "fork", "forkpty", "setsid", "killpg", "mkfifo", "sched_getaffinity", "statvfs"),
+    *("fork", "forkpty", "setsid", "killpg", "mkfifo", "sched_getaffinity", "statvfs"),
     *("getuid", "geteuid", "getgid", "getegid", "pread", "pwrite"),
     *("O_NOFOLLOW", "O_CLOEXEC", "O_NONBLOCK", "O_DIRECTORY"),
 )
@@ -64,8 +64,13 @@ def become_windows() -> None:
     psutil.Process.memory_info = lambda self: peak  # type: ignore[assignment, method-assign, return-value]
     shutil._use_fd_functions = False  # type: ignore[attr-defined]
     tempfile.TemporaryFile = tempfile.NamedTemporaryFile  # type: ignore[assignment]
+    os.link = _refuse_to_link  # not every file system has links
     os.kill = _refuse_to_kill  # a signal of 0 kills there
     sys.platform = "win32"
+
+
+def _refuse_to_link(src: Any, dst: Any, **options: Any) -> None:
+    raise OSError(1, "Incorrect function", str(src))
 
 
 def _refuse_to_kill(process: int, number: int) -> None:

@@ -9,6 +9,7 @@ import multiprocessing.resource_tracker
 import os
 import signal
 import subprocess
+import sys
 import time
 import uuid
 from collections.abc import Mapping, Sequence
@@ -16,6 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 PATIENCE = 10.0
@@ -58,6 +60,12 @@ def end_all() -> None:
 
 def kill_group(leader: int) -> None:
     """Kill the processes of a group that have not ended."""
+    if sys.platform == "win32":  # it has no groups
+        with suppress(psutil.NoSuchProcess):
+            process = psutil.Process(leader)
+            for each in (*process.children(recursive=True), process):
+                each.kill()
+        return
     with suppress(ProcessLookupError, PermissionError):  # macOS' answer where all are zombies
         os.killpg(leader, signal.SIGKILL)
 

@@ -4,6 +4,7 @@ import importlib.util
 import os
 import shutil
 import signal
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -38,9 +39,18 @@ settings.register_profile("no deadline", deadline=None)
 settings.load_profile("no deadline")
 
 
+if sys.platform == "win32":
+    # They import what POSIX alone has.
+    collect_ignore = [
+        f"faults/test_{name}.py" for name in ("disk", "kill_anywhere", "resume_translation")
+    ]
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if not torch.cuda.is_available():
         _skip(items, "gpu", "no CUDA device")
+    if sys.platform == "win32":
+        _skip(items, "posix", "Windows has no such signals, devices, permissions or links")
     if shutil.which("chromium") is None:
         _skip(items, "browser", "no Chromium (Debian's package chromium)")
     if not _multi30k_is_here(config.rootpath):

@@ -9,6 +9,8 @@ from pathlib import Path
 import children
 import pytest
 
+pytestmark = pytest.mark.posix
+
 TESTS = Path(__file__).parent
 # A session's leader that is gone, and one in a session of its own that stays.
 ORPHANS = """\

@@ -115,6 +115,7 @@ def test_a_flipped_bit_is_found_or_is_of_no_account(tmp_path: Path, ending: str)
     assert refused > 4 * len(whole)
 
 
+@pytest.mark.posix
 @pytest.mark.parametrize("ending", ENDINGS)
 def test_a_reader_does_not_wait_for_more_than_there_is(tmp_path: Path, ending: str) -> None:
     pipe = tmp_path / f"pipe{ending}"

@@ -3,6 +3,7 @@
 A GPU is not at hand where these run: tensors are on the CPU, or on a stand-in without values.
 """
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -21,11 +22,15 @@ from transformer_cli.evaluation import scoring
 from transformer_cli.evaluation.scoring import mean_loss
 from transformer_cli.inference import alignment
 from transformer_cli.inference.attention_maps import compute_attention_maps
+from transformer_cli.model import device
 from transformer_cli.model.transformer import Transformer, build_model
 from transformer_cli.ranks import ALONE
 from transformer_cli.text.vocabulary import PAD_ID
 from transformer_cli.training.execution import Execution
 from transformer_cli.training.gradients import Gradients
+from transformer_cli.training.loss import Losses
+from transformer_cli.training.metrics import Window
+from transformer_cli.training.optimizer import Optimizer
 from transformer_cli.training.trainer import Trainer
 
 TOKENS = 12
@@ -186,6 +191,35 @@ def test_a_loss_is_summed_where_the_model_is(gpu: torch.device) -> None:
     with torch.inference_mode():
         found = scoring._sum_nll(model, to_gpu(batch()), torch.float32)
     assert (found.device, found.dtype) == (gpu, torch.float64)
+
+
+def test_sums_are_of_no_dtype_that_mps_has_not(
+    gpu: torch.device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(device._SUM_DTYPES, "meta", device._SUM_DTYPES["mps"])
+    model = model_of(config()).to(gpu).eval()
+    with torch.inference_mode():
+        found = scoring._sum_nll(model, to_gpu(batch()), torch.float32)
+        window = Window.empty(gpu)
+        window.losses.loss.add_(found)
+    assert found.dtype == window.losses.loss.dtype == torch.float32
+
+
+def test_without_a_fused_kernel_the_host_skips_a_step() -> None:
+    updated = []
+    for execution in (Execution(), Execution(fused=False)):
+        settings = config(skip_nonfinite=1)
+        model = model_of(settings)
+        optimizer = Optimizer(model, model, settings.training, ALONE, execution)
+        optimizer.prepare()
+        losses = Losses(torch.ones(()), torch.ones(()))
+        for step, gradient in enumerate((0.5, math.nan, -0.25), start=1):
+            for weight in model.parameters():
+                weight.grad = torch.full_like(weight, gradient)
+            result = optimizer.step(losses, step, 0.01)
+            assert result.is_finite.item() == math.isfinite(gradient)
+        updated.append(torch.cat([each.detach().flatten() for each in model.parameters()]))
+    torch.testing.assert_close(*updated)
 
 
 def test_tokens_are_aligned_where_the_model_is(gpu: torch.device) -> None:

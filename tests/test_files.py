@@ -94,6 +94,7 @@ def test_a_file_in_no_directory_is_an_os_error(tmp_path: Path) -> None:
         write_text(tmp_path / "nowhere" / "final", "text")
 
 
+@pytest.mark.posix
 def test_a_link_stays_and_what_it_points_to_is_replaced(tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "elsewhere" / "target").write_text("old")
@@ -105,6 +106,7 @@ def test_a_link_stays_and_what_it_points_to_is_replaced(tmp_path: Path) -> None:
     assert names(tmp_path / "elsewhere") == ["target"]
 
 
+@pytest.mark.posix
 def test_a_device_stays_a_device() -> None:
     write_text(Path("/dev/null"), "text")
     assert Path("/dev/null").is_char_device()

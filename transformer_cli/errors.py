@@ -102,7 +102,8 @@ def is_lost_process(error: Exception) -> bool:
 _OUT_OF_MEMORY = re.compile(
     # CUDA's own, by torch, NCCL and CTranslate2: "CUDA error: out of memory", "CUDA driver error:
     # out of memory", "Cuda failure 2 'out of memory'", "CUDA failed with error out of memory".
-    r"\bcuda\b.*\bout of memory\b"
+    # And MPS': "MPS backend out of memory".
+    r"\b(cuda|mps)\b.*\bout of memory\b"
     # cuBLAS, cuSOLVER and cuDNN, which allocate beside torch. Not CUBLAS_STATUS_NOT_INITIALIZED,
     # which has other causes too.
     r"|_STATUS_ALLOC_FAILED|_STATUS_INTERNAL_ERROR_(HOST|DEVICE)_ALLOCATION_FAILED"

@@ -6,10 +6,11 @@ import hashlib
 import os
 import re
 import shutil
+import sys
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from fnmatch import fnmatchcase
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from transformer_cli.compression import compressor
 from transformer_cli.errors import UsageError
@@ -18,6 +19,8 @@ from transformer_cli.errors import UsageError
 # can be recognised.
 TEMPORARY_MARK = ".partial-"
 _TEMPORARY_NAME = re.compile(r"(.*)" + re.escape(TEMPORARY_MARK) + r"(\d+)", re.DOTALL)
+_WINDOWS_DEVICE = re.compile(r"con|prn|aux|nul|conin\$|conout\$|(com|lpt)[0-9¹²³]", re.IGNORECASE)
+_NOT_IN_WINDOWS_NAMES = re.compile(r'[<>:"|?*\x00-\x1f]|[. ]$')
 # Write errors that the operating system raises without a file name.
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
@@ -27,8 +30,12 @@ def _temporary(path: Path) -> Path:
 
 
 def sync(path: Path) -> None:
-    """Flush a file, or a directory's entries, to disk."""
-    handle = os.open(path, os.O_RDONLY)
+    """Flush a file, or a directory's entries, to disk; Windows cannot flush a directory."""
+    is_windows = sys.platform == "win32"
+    if is_windows and path.is_dir():
+        return
+    # Windows flushes only what is open for writing.
+    handle = os.open(path, os.O_RDWR if is_windows else os.O_RDONLY)
     try:
         os.fsync(handle)
     finally:
@@ -37,8 +44,21 @@ def sync(path: Path) -> None:
 
 def is_stream(path: Path) -> bool:
     """Return whether ``path`` is a device or a pipe, not a regular file."""
-    in_system = path.absolute().parts[1:2] in (("dev",), ("proc",))
+    is_posix = sys.platform != "win32"
+    in_system = is_posix and path.absolute().parts[1:2] in (("dev",), ("proc",))
     return in_system or (path.exists() and not path.is_file())
+
+
+def find_unusable_on_windows(path: PurePath) -> str | None:
+    """Return the first part of ``path`` that Windows has no file or directory of, or None.
+
+    It is a device's name, with any ending, or has a sign that Windows refuses or drops.
+    """
+    for part in path.parts[1:] if path.anchor else path.parts:
+        is_device = _WINDOWS_DEVICE.fullmatch(part.partition(".")[0].rstrip())
+        if is_device or (part != ".." and _NOT_IN_WINDOWS_NAMES.search(part)):
+            return part
+    return None
 
 
 @contextmanager
@@ -88,7 +108,8 @@ def whole_directory(path: Path) -> Iterator[Path]:
     """Give a temporary directory to fill; it becomes ``path`` when the block ends well.
 
     Args:
-        path: the final name, which must not exist yet; its parent must exist.
+        path: the final name, which must not exist yet, or be an empty directory; its parent must
+            exist.
 
     Raises:
         OSError: it cannot be written; it is named, not the temporary path.
@@ -102,6 +123,8 @@ def whole_directory(path: Path) -> Iterator[Path]:
             for file in temporary.iterdir():
                 sync(file)
             sync(temporary)
+            if sys.platform == "win32" and path.is_dir():
+                path.rmdir()  # a rename replaces nothing there
             temporary.rename(path)
         sync(path.parent)
     finally:
@@ -178,16 +201,15 @@ def remove_leftovers(
 
 
 def _is_writing(process_id: int) -> bool:
+    import psutil
+
     # A process that had our number before us is gone.
     if process_id == os.getpid():
         return False
     try:
-        os.kill(process_id, 0)
-    except (ProcessLookupError, OverflowError):
+        return psutil.pid_exists(process_id)
+    except OverflowError:
         return False
-    except PermissionError:
-        pass
-    return True
 
 
 def sha256(path: Path) -> str:

@@ -43,7 +43,8 @@ _PRELOADED = [
     "transformer_cli.evaluation.comparison",
     "transformer_cli.training.curves",
 ]
-_forks = multiprocessing.get_context("forkserver")
+_can_fork = sys.platform != "win32"
+_forks: Any = multiprocessing.get_context("forkserver" if _can_fork else "spawn")
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,8 @@ class Finished:
 
 def start_server() -> None:
     """Start what runs are forked from; it keeps the environment that it is started in."""
+    if not _can_fork:
+        return
     _forks.set_forkserver_preload(_PRELOADED)
     with pytest.MonkeyPatch.context() as patch:
         for name, value in _ENVIRONMENT.items():
@@ -100,7 +103,8 @@ def run(
 def _be_the_program(
     arguments: list[str], cwd: Path | None, files: list[Path], before: Callable[[], None] | None
 ) -> None:
-    os.setsid()
+    if _can_fork:
+        os.setsid()
     from transformer_cli.cli import main
     from transformer_cli.training import curves
 
@@ -189,7 +193,11 @@ def run_anew(*arguments: str | Path, cwd: Path, stdin: bytes = b"") -> Finished:
 
 
 def signal_at(
-    where: str, attribute: str, call: int, number: int = signal.SIGKILL, times: int = 1
+    where: str,
+    attribute: str,
+    call: int,
+    number: int = getattr(signal, "SIGKILL", signal.SIGTERM),
+    times: int = 1,
 ) -> None:
     """Have the process send itself a signal right before the n-th call of a function.
 

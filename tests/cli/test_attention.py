@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from cli.conftest import Training
-from cli.process import assert_refused, run
+from cli.process import assert_refused, run, run_anew
 
 STARTS = {".png": b"\x89PNG", ".svg": b"<?xml", ".pdf": b"%PDF"}
 
@@ -18,6 +18,21 @@ def test_a_picture_is_drawn_and_the_translation_printed(
     assert finished.out == run("translate", training.run, stdin=b"1 2 3 4\n").out
     assert picture.read_bytes().startswith(STARTS[suffix])
     assert list(tmp_path.iterdir()) == [picture]
+
+
+@pytest.mark.posix
+def test_no_home_directory_and_no_locale(
+    training: Training, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("MPLCONFIGDIR", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "PYTHONUTF8"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", "/dev/null")
+    monkeypatch.setenv("PYTHONIOENCODING", "ascii")
+    monkeypatch.setenv("LC_ALL", "C")
+    finished = run_anew(
+        "attention", training.run, "1 2", "--translation", "ä 4", "-o", "x.svg", cwd=tmp_path
+    )
+    assert (finished.code, finished.err) == (0, "")
 
 
 def test_a_given_translation_is_looked_at(training: Training, tmp_path: Path) -> None:

@@ -177,6 +177,7 @@ def test_output_onto_a_directory(own_run: Path, command: str) -> None:
     assert_refused(refused, 2, "-o out: is a directory")
 
 
+@pytest.mark.posix
 def test_output_to_what_is_no_plain_file_goes_there(own_run: Path) -> None:
     # A pipe stands for /dev/null and /dev/stdout, which root would lose.
     pipe = own_run / "pipe"

@@ -16,6 +16,8 @@ from cli.conftest import Training
 from cli.process import assert_refused, run, signal_at, start
 from cli.same import assert_same_run
 
+pytestmark = pytest.mark.posix
+
 
 def half_a_line(call: int) -> None:
     """Have the process killed in the middle of writing the n-th record."""

@@ -20,6 +20,8 @@ from cli.conftest import Training
 from cli.process import PATIENCE, Finished, run, run_ranks, signal_at
 from cli.same import assert_same_run
 
+pytestmark = pytest.mark.posix
+
 
 def settings(**training: Any) -> list[str]:
     return [f"--set=training.{key}={value}" for key, value in training.items()]

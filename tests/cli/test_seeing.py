@@ -2,7 +2,6 @@
 
 import json
 import os
-import resource
 import shutil
 import signal
 from functools import partial
@@ -54,6 +53,7 @@ def test_events_say_what_the_metrics_say(training: Training) -> None:
     assert_events_are_the_records(training.run)
 
 
+@pytest.mark.posix
 @pytest.mark.parametrize(
     "end",
     [
@@ -88,6 +88,7 @@ def test_overwriting_starts_other_events(training: Training, own_run: Path) -> N
     assert_events_are_the_records(own_run)
 
 
+@pytest.mark.posix
 @pytest.mark.parametrize("name", ["tensorboard", "curves.png"])
 def test_links_are_refused(training: Training, own_run: Path, name: str) -> None:
     elsewhere = own_run.parent / "elsewhere"
@@ -97,6 +98,7 @@ def test_links_are_refused(training: Training, own_run: Path, name: str) -> None
     assert_refused(refused, 1, f"{own_run / name}: is a link")
 
 
+@pytest.mark.posix
 def test_a_link_among_the_events_is_removed_and_not_followed(
     training: Training, own_run: Path
 ) -> None:
@@ -275,6 +277,8 @@ def test_ranks_try_steps_by_themselves(config: Path) -> None:
 def leave_room(size: int) -> None:
     """Let the process take so many bytes more than it has."""
     pages = int(Path("/proc/self/statm").read_text().split()[0])
+    import resource
+
     limit = pages * resource.getpagesize() + size
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
 

@@ -117,6 +117,7 @@ _PAGE = Path(__file__).parents[2] / "docs" / "tokenizers.md"
 _BLOCK = re.compile(r"^```(python|yaml)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
+@pytest.mark.posix
 def test_what_the_documentation_shows_works(tmp_path: Path) -> None:
     (tmp_path / "data").symlink_to(_PAGE.parents[1] / "data")
     pair = "{src: data/toy/val.de, tgt: data/toy/val.en}"

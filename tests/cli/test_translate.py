@@ -1,5 +1,4 @@
 import os
-import pty
 import shutil
 import signal
 import subprocess
@@ -94,6 +93,7 @@ def test_an_error_midway_leaves_no_output(training: Training, tmp_path: Path) ->
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.posix
 @pytest.mark.parametrize(
     ("number", "code"),
     [(signal.SIGKILL, -signal.SIGKILL), (signal.SIGTERM, 143), (signal.SIGINT, 130)],
@@ -147,6 +147,7 @@ def test_a_reader_that_stops_early_is_no_error(training: Training, tmp_path: Pat
         process.kill()
 
 
+@pytest.mark.posix
 def test_a_full_disk_is_said_in_one_line(training: Training) -> None:
     with Path("/dev/full").open("wb") as full:
         process = start(
@@ -182,8 +183,11 @@ def test_a_closed_stream_is_said_in_one_line(
     assert process.returncode == 1
 
 
+@pytest.mark.posix
 def test_a_person_is_prompted_and_answered_line_by_line(training: Training) -> None:
     expected = translate(training, "1 2 3 4\n4 3 2 1\n").splitlines(keepends=True)
+    import pty
+
     keyboard, terminal = pty.openpty()
     process = start(
         "translate",

@@ -108,6 +108,7 @@ def test_paths_start_from_the_file_that_names_them(
     assert_all_three(load_config(absolute))
 
 
+@pytest.mark.posix
 @pytest.mark.parametrize(
     "named", ["missing.yaml", ".", "/dev/null", "~nobody-of-this-name/x.yaml", "a" * 9999]
 )
@@ -132,6 +133,7 @@ def test_a_file_that_builds_on_itself(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.posix
 def test_files_that_build_on_each_other(tmp_path: Path) -> None:
     first = write(tmp_path / "a.yaml", "base: b.yaml\n")
     (tmp_path / "link.yaml").symlink_to("a.yaml")

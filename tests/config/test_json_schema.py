@@ -163,6 +163,7 @@ def test_the_reference_has_every_setting() -> None:
     assert "\n#### training.schedule: kind cosine\n" in page
 
 
+@pytest.mark.posix
 def test_the_references_example_is_one(tmp_path: Path) -> None:
     (tmp_path / "configs").symlink_to(_ROOT / "configs")
     lines = reference().partition("    # mine.yaml\n")[2].partition("\n\n")[0].splitlines()

@@ -186,6 +186,7 @@ def test_each_line_says_where_it_is_from(top: Path, tmp_path: Path) -> None:
     assert load_config(shown) == config
 
 
+@pytest.mark.posix
 def test_names_of_files_do_no_harm_in_comments(tmp_path: Path) -> None:
     base, over = tmp_path / "a\nseed: 7\x1b.yaml", tmp_path / "over.yaml"
     base.write_text("data: {kind: copy}\ntokenizer: {kind: words}\n")

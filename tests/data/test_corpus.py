@@ -164,6 +164,7 @@ def test_a_sum_is_of_the_bytes_however_packed(tmp_path: Path) -> None:
     assert known not in {source_sha256(*other) for other in others}
 
 
+@pytest.mark.posix
 def test_what_can_be_read_but_once_is_refused(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)

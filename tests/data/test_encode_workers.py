@@ -155,6 +155,7 @@ def test_a_mistake_of_ours_is_told_too(tokenizers: Path) -> None:
     assert children() == set()
 
 
+@pytest.mark.posix
 def test_a_killed_worker_is_one_line(tokenizers: Path) -> None:
     encoded = encode_in_workers(pages(1_000), tokenizers, 2)
     next(encoded)
@@ -183,6 +184,7 @@ def test_workers_import_no_torch(tokenizers: Path) -> None:
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
+@pytest.mark.posix
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_however_the_program_ends_its_workers_do(
     tokenizers: Path, tmp_path: Path, number: signal.Signals

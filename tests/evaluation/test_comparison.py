@@ -72,6 +72,7 @@ def test_the_current_directory_has_a_name(tmp_path: Path, monkeypatch: pytest.Mo
     assert distinct_names([Path(), Path("other")]) == [tmp_path.name, "other"]
 
 
+@pytest.mark.posix
 def test_a_run_by_two_paths_is_one_run(tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "run")

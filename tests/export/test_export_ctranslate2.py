@@ -57,6 +57,7 @@ def test_an_existing_empty_directory_is_filled(training: Training, tmp_path: Pat
     assert sum(map(str.__eq__, ours, theirs)) >= 0.8 * len(ours)
 
 
+@pytest.mark.posix
 def test_a_translation_goes_on_with_its_own_engine_only(
     training: Training, directory: Path, tmp_path: Path
 ) -> None:
@@ -72,6 +73,7 @@ def test_a_translation_goes_on_with_its_own_engine_only(
     assert target.read_text() == translated(directory)
 
 
+@pytest.mark.posix
 def test_nothing_is_left_of_an_export_that_is_stopped(training: Training, tmp_path: Path) -> None:
     stop = partial(
         signal_at, "transformer_cli.export.ctranslate2", "copy_tokenizers", 1, signal.SIGTERM

@@ -2,7 +2,6 @@
 
 import json
 import os
-import resource
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -124,6 +123,7 @@ def test_a_clone_of_a_repository_is_read(own: Path, tmp_path: Path) -> None:
     assert run("translate", tmp_path / "clone", stdin=SOURCE) == expected
 
 
+@pytest.mark.posix
 def test_a_snapshot_of_links_is_read(own: Path, tmp_path: Path) -> None:
     """As huggingface_hub keeps what it fetches."""
     snapshot = tmp_path / "snapshot"
@@ -168,6 +168,8 @@ def test_a_full_disk_is_told_in_a_line(training: Training, tmp_path: Path) -> No
 
 
 def _with_little_room() -> None:
+    import resource
+
     resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
 
 

@@ -255,6 +255,7 @@ def test_a_tokenizers_files_have_the_names_they_have(
     assert not list((own_run.parent / "heirs").rglob("stolen"))
 
 
+@pytest.mark.posix
 def test_reading_through_links_writes_nothing(training: Training, own_run: Path) -> None:
     outside = own_run.parent / "outside"
     outside.mkdir()
@@ -269,6 +270,7 @@ def test_reading_through_links_writes_nothing(training: Training, own_run: Path)
     assert {path.name: path.read_bytes() for path in outside.iterdir()} == before
 
 
+@pytest.mark.posix
 @pytest.mark.parametrize(
     "name",
     [
@@ -297,6 +299,7 @@ def test_nothing_is_written_through_links(
     assert contents(outside.parent) == before
 
 
+@pytest.mark.posix
 @pytest.mark.parametrize("name", ["tokenizer", "encoded", "checkpoints/step-00000060"])
 def test_nothing_is_written_through_links_further_down(
     own_run: Path, config: Path, name: str
@@ -312,6 +315,7 @@ def test_nothing_is_written_through_links_further_down(
     assert contents(outside) == before
 
 
+@pytest.mark.posix
 def test_a_run_directory_may_be_a_link_as_a_whole(own_run: Path, config: Path) -> None:
     link = own_run.parent / "link"
     link.symlink_to(own_run)
@@ -324,6 +328,7 @@ def contents(directory: Path) -> dict[Path, bytes]:
     return {path: path.read_bytes() for path in directory.rglob("*") if path.is_file()}
 
 
+@pytest.mark.posix
 @pytest.mark.parametrize("name", ["tokenizer", "checkpoints", "tokenizer/tokenizer.json", "."])
 def test_links_that_lead_nowhere_or_in_circles_are_said(own_run: Path, name: str) -> None:
     path = own_run / name if name != "." else own_run

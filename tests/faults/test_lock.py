@@ -1,6 +1,5 @@
 """Two trainings of one run: the second is told at once whose run it is."""
 
-import fcntl
 import os
 import signal
 import socket
@@ -13,6 +12,7 @@ from pathlib import Path
 import pytest
 from cli.conftest import Training
 from cli.process import assert_refused, run, run_anew, signal_at, start
+from filelock import lock_descriptor, unlock_descriptor
 
 from transformer_cli.errors import RunError
 from transformer_cli.runs.directory import RunDirectory
@@ -49,6 +49,7 @@ def test_the_second_is_refused_before_it_looks_at_anything(
     assert_refused(second, 1, f"{directory.path}: in use by {mine}; ")
 
 
+@pytest.mark.posix
 def test_two_programs(training: Training, tmp_path: Path) -> None:
     command = ("train", training.config, "--run-dir", "run")
     endless = ("--set", "training.epochs=1000000")
@@ -66,11 +67,12 @@ def test_two_programs(training: Training, tmp_path: Path) -> None:
     assert first.returncode == 143
 
 
+@pytest.mark.posix
 def test_a_killed_trainings_lock_is_no_obstacle(training: Training, tmp_path: Path) -> None:
     command = ("train", training.config, "--run-dir", tmp_path / "run")
     kill = partial(signal_at, "transformer_cli.training.trainer:Trainer", "_update", 12)
     assert run(*command, before=kill).code == -signal.SIGKILL
-    assert (tmp_path / "run" / ".lock").read_text().startswith("process ")
+    assert (tmp_path / "run" / ".lock").read_text().startswith("\nprocess ")
     finished = run(*command)
     assert finished.code == 0, finished.err
     assert "resuming from step 10\n" in finished.err
@@ -93,12 +95,19 @@ def test_somebody_who_only_asks_is_waited_for(
     run = RunDirectory(tmp_path)
     with lock_run(run):
         pass
-    with run.lock.open() as asking:
-        fcntl.flock(asking, fcntl.LOCK_SH)
-        check_unlocked(run)  # two may ask at a time
-        monkeypatch.setattr("time.sleep", lambda _: fcntl.flock(asking, fcntl.LOCK_UN))
+    with run.lock.open("r+") as asking:
+        assert lock_descriptor(asking.fileno(), blocking=False)
+        monkeypatch.setattr("time.sleep", lambda _: unlock_descriptor(asking.fileno()))
         with lock_run(run), pytest.raises(RunError, match=f"in use by process {os.getpid()} on "):
             check_unlocked(run)
+
+
+def test_the_holder_is_named_behind_the_locked_byte(tmp_path: Path) -> None:
+    # Windows refuses to read that.
+    run = RunDirectory(tmp_path)
+    with lock_run(run), pytest.raises(RunError, match=f"process {os.getpid()} on "):
+        check_unlocked(run)
+    assert run.lock.read_bytes()[:1] == b"\n"
 
 
 def test_what_is_no_run_is_refused_early(tmp_path: Path) -> None:

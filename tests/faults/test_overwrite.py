@@ -12,6 +12,8 @@ from cli.process import assert_refused, run, run_ranks, signal_at
 from cli.same import assert_same_run
 from cli.test_train import contents
 
+pytestmark = pytest.mark.posix
+
 BACK = "the new run ended before its first checkpoint; the earlier one is back\n"
 OTHER = ("--set", "seed=5", "--overwrite")
 TRAINER = "transformer_cli.training.trainer:Trainer"

@@ -11,6 +11,8 @@ import pytest
 from cli.conftest import Training
 from cli.process import run_ranks, signal_at
 
+pytestmark = pytest.mark.posix
+
 PAIRS = 200
 EPOCHS = 3
 # 200 pairs in 15 batches, two of them to a step on each rank: on two ranks four steps an epoch, the

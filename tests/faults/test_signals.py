@@ -10,6 +10,8 @@ from cli.conftest import Training
 from cli.process import PATIENCE, run, signal_at, start
 from cli.same import assert_same_run
 
+pytestmark = pytest.mark.posix
+
 # Each moment belongs to step 40, a step that is validated and saved.
 MOMENTS = {
     "in a validation": ("transformer_cli.evaluation.scoring", "evaluate", 2),

@@ -1,6 +1,5 @@
 """Text of every kind: as many lines out as in, in bounded time and memory, no neighbour hurt."""
 
-import resource
 import unicodedata
 from collections.abc import Iterator
 from functools import partial
@@ -126,6 +125,8 @@ MOST_BYTES = 8 << 30
 
 
 def with_bounded_memory() -> None:
+    import resource
+
     resource.setrlimit(resource.RLIMIT_AS, (MOST_BYTES, MOST_BYTES))
 
 
@@ -236,6 +237,7 @@ def subwords(model_type: str) -> SentencePieceTokenizer:
 # --- counts ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.posix
 @pytest.mark.parametrize(("src", "tgt"), [(3, 2), (1, 4), (0, 1)])
 def test_sides_of_different_lengths_are_refused_with_both_counts(
     training: Training, tmp_path: Path, src: int, tgt: int

@@ -315,6 +315,7 @@ def test_no_run_is_an_error_of_one_line(tmp_path: Path) -> None:
     assert "\n" not in str(error.value)
 
 
+@pytest.mark.posix
 @pytest.mark.parametrize(
     ("checkpoint", "message"),
     [

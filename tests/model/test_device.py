@@ -6,7 +6,10 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+from transformer_cli.cli.options import open_device
+from transformer_cli.errors import UsageError
 from transformer_cli.model.device import choose_device, choose_precision
+from transformer_cli.ranks import Ranks
 
 is_cudnn_on: Callable[[], bool] = torch.backends.cuda.cudnn_sdp_enabled
 
@@ -66,3 +69,36 @@ def test_a_precision_that_is_asked_for_is_used_emulated_or_not(gpu: SimpleNamesp
     for device in (CPU, GPU):
         assert choose_precision("bfloat16", device) == torch.bfloat16
         assert choose_precision("float32", device) == torch.float32
+
+
+@pytest.fixture
+def apple(monkeypatch: pytest.MonkeyPatch) -> torch.device:
+    """A Mac's MPS, which this torch cannot compute on."""
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: True)
+    return torch.device("mps")
+
+
+def test_mps_is_chosen_by_name_only(
+    apple: torch.device, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert choose_device("auto") == CPU
+    assert open_device("mps") == apple
+    assert capsys.readouterr().err.startswith("--device mps: nobody has run this program on ")
+    assert open_device("cpu") == CPU
+    assert capsys.readouterr().err == ""
+
+
+def test_mps_computes_in_float32(apple: torch.device) -> None:
+    assert choose_precision("auto", apple) == torch.float32
+    with pytest.raises(UsageError, match="--precision bfloat16: MPS computes in float32"):
+        choose_precision("bfloat16", apple)
+
+
+def test_mps_is_for_one_process(apple: torch.device) -> None:
+    with pytest.raises(UsageError, match="--device mps: works in one process"):
+        choose_device("mps", Ranks(size=2))
+
+
+def test_no_mps() -> None:
+    with pytest.raises(UsageError, match="--device mps: torch sees no MPS device here"):
+        choose_device("mps")

@@ -172,6 +172,7 @@ def test_a_state_is_replaced_without_writing_tensors_again(
     assert load(path)[2] == state_of(3, 2)
 
 
+@pytest.mark.posix
 def test_where_no_files_can_be_linked_they_are_copied(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -131,6 +131,7 @@ def test_what_has_nothing_to_start_from_is_refused(
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.posix
 @pytest.mark.parametrize("overwrite", [False, True])
 @pytest.mark.parametrize("steps", [(), (10,)])
 def test_the_run_directory_itself_is_refused(

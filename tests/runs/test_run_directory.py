@@ -287,6 +287,7 @@ def test_leftovers_of_others_stay(trained: RunDirectory) -> None:
     assert film.read_text() == "mine"
 
 
+@pytest.mark.posix
 @pytest.mark.parametrize("name", ["checkpoints", "tokenizer", "encoded"])
 def test_overwriting_keeps_nothing_silently(trained: RunDirectory, name: str) -> None:
     """A directory moved to a larger disk, with a link in its place, is not to be trained on."""

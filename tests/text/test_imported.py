@@ -482,6 +482,7 @@ def test_a_file_that_is_no_tokenizer_is_one_line(name: str, data: bytes, tmp_pat
     assert not (tmp_path / "tokenizer" / "tokenizer.json").exists()
 
 
+@pytest.mark.posix
 def test_other_files_are_one_line(made: Path, tmp_path: Path) -> None:
     model = tmp_path / "no.model"
     model.write_bytes((made / "bert.json").read_bytes())

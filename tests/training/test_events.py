@@ -32,6 +32,7 @@ def test_points_stand_where_they_would_without_pauses(metrics: Path, tmp_path: P
     assert points(tmp_path / "tensorboard") == expected
 
 
+@pytest.mark.posix
 def test_a_full_disk_is_one_line(metrics: Path, tmp_path: Path) -> None:
     log = EventLog.open(tmp_path / "tensorboard", metrics, start_time=1000.0)
     log = replace(log, path=Path("/dev/full"))

@@ -3,6 +3,7 @@
 import os
 import signal
 import sys
+from io import TextIOWrapper
 from types import FrameType
 from typing import NoReturn
 
@@ -19,6 +20,7 @@ from transformer_cli.cli.export import export
 from transformer_cli.cli.init import init
 from transformer_cli.cli.options import Version
 from transformer_cli.cli.report import report
+from transformer_cli.cli.signals import exit_code, stop_signals
 from transformer_cli.cli.train import train
 from transformer_cli.cli.translate import translate
 from transformer_cli.cli.vocab import vocab
@@ -79,9 +81,9 @@ def main() -> NoReturn:
     if "OMP_WAIT_POLICY" not in os.environ:
         # libgomp reads it once, when torch is loaded.
         os.environ.setdefault("GOMP_SPINCOUNT", SPIN_COUNT)
-    signal.signal(signal.SIGTERM, _exit_on_signal)
-    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
-        signal.signal(signal.SIGINT, _exit_on_signal)
+    _use_utf8()
+    for number in stop_signals():
+        signal.signal(number, _exit_on_signal)
     code = _run()
     try:
         print(end="", file=sys.stderr, flush=True)
@@ -89,8 +91,17 @@ def main() -> NoReturn:
         # Discard what is left, or Python would try to write it again and exit with its own code.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
     # An exception while Python shuts down would be raised anywhere.
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    for number in stop_signals():
+        if number != signal.SIGINT:
+            signal.signal(number, signal.SIG_DFL)
     sys.exit(code)
+
+
+def _use_utf8() -> None:
+    """Read and write UTF-8 whatever the locale; Windows' pipes would have its code page."""
+    for stream in (sys.stdin, sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):  # None where it is closed
+            stream.reconfigure(encoding="utf-8", errors=stream.errors)
 
 
 def _run() -> int:
@@ -136,8 +147,8 @@ def _exit_on_signal(number: int, frame: FrameType | None) -> NoReturn:
     while frame is not None:
         if frame.f_code.co_filename == "<frozen importlib._bootstrap>":
             # A module that is being imported may catch the exception. Nothing is half done yet.
-            os._exit(128 + number)
+            os._exit(exit_code(number))
         frame = frame.f_back
     if number == signal.SIGINT:
         raise KeyboardInterrupt
-    sys.exit(128 + number)
+    sys.exit(exit_code(number))

@@ -1,5 +1,6 @@
 """``transformer-cli attention``."""
 
+import logging
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -57,6 +58,8 @@ def attention(
     Example:
       transformer-cli attention runs/toy 'Ein Hund schläft.' -o attention.png
     """
+    # Before it is imported: it says where its caches are, if there is no home directory.
+    logging.getLogger("matplotlib").setLevel(logging.CRITICAL)
     from transformer_cli.inference.attention_maps import compute_attention_maps
     from transformer_cli.inference.attention_picture import draw, picture_format, select_panels
 

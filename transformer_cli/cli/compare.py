@@ -60,7 +60,7 @@ def compare(
       transformer-cli compare runs/small runs/large --split test_2017_flickr
     """
     from transformer_cli.evaluation import comparison
-    from transformer_cli.model.device import choose_device, choose_precision, use_threads
+    from transformer_cli.model.device import choose_precision, use_threads
     from transformer_cli.runs.environment import describe_environment
 
     if len(runs) == 1:
@@ -78,7 +78,7 @@ def compare(
         compared_runs = comparison.open_runs(runs, checkpoint, beam_size)
     name, text = comparison.load_common_text(compared_runs, split)
     use_threads(threads)
-    torch_device = choose_device(device)
+    torch_device = options.open_device(device)
     torch_precision = choose_precision(precision, torch_device)
     translations = []
     for each in compared_runs:
@@ -107,7 +107,7 @@ def _report(runs: Sequence["ComparedRun"], result: "Comparison") -> dict[str, An
         "runs": [
             {
                 "name": run.name,
-                "path": str(run.directory.path),
+                "path": run.directory.path.as_posix(),
                 "beam_size": run.config.decoding.beam_size,
                 "bleu": scores.bleu,
                 "bleu_half_width": cased.half_width,

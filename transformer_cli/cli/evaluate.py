@@ -75,7 +75,7 @@ def evaluate(
     report = {
         "split": name,
         "sentences": len(text),
-        "checkpoint": str(opened.path),
+        "checkpoint": opened.path.as_posix(),
         "step": opened.step,
         "beam_size": translator.decoding.beam_size,
         **_scores(result),

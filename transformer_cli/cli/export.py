@@ -71,6 +71,7 @@ def export(
 
 def _check_directory(directory: Path) -> None:
     """Make sure, before the model is read, that a directory can be made there."""
+    options.check_name(directory, "DIR")
     if not directory.absolute().parent.is_dir():
         raise UsageError(f"{directory}: there is no directory {directory.parent}; make it first")
     if directory.is_dir() and not any(directory.iterdir()):

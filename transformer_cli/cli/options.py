@@ -1,5 +1,6 @@
 """Options that several commands share."""
 
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,10 +12,13 @@ from transformer_cli.cli.display import log
 from transformer_cli.compression import compressor
 from transformer_cli.config.choices import MOST_THREADS, DeviceName, PrecisionName
 from transformer_cli.errors import CometError, InputError, MissingExtraError, UsageError
-from transformer_cli.files import is_stream
+from transformer_cli.files import find_unusable_on_windows, is_stream
+from transformer_cli.ranks import ALONE, Ranks
 from transformer_cli.version import __version__
 
 if TYPE_CHECKING:
+    import torch
+
     from transformer_cli.inference.translator import TorchTranslator
 
 
@@ -100,7 +104,7 @@ Split = Annotated[
     typer.Option(metavar="NAME", help="Split of the run's corpus.  [default: its first test]"),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
-Device = Annotated[DeviceName, typer.Option(help="Device; auto is the GPU if there is one.")]
+Device = Annotated[DeviceName, typer.Option(help="Device; auto is the CUDA GPU if there is one.")]
 Precision = Annotated[
     PrecisionName, typer.Option(help="Precision of matmuls; auto is bfloat16 on a GPU.")
 ]
@@ -125,6 +129,19 @@ def name_option(prefix: str, suffix: str = "") -> Iterator[None]:
         raise type(error)(f"{prefix}{error}{suffix}") from error
 
 
+def open_device(name: DeviceName, ranks: Ranks = ALONE) -> "torch.device":
+    """Return the device that ``--device`` asks for, and say so where it is unproven."""
+    from transformer_cli.model.device import choose_device
+
+    device = choose_device(name, ranks)
+    if device.type == "mps":
+        log(
+            "--device mps: nobody has run this program on an Apple GPU yet; compare its loss with "
+            "that of --device cpu before you rely on it"
+        )
+    return device
+
+
 def load_translator(
     run: Path,
     checkpoint: str,
@@ -135,11 +152,11 @@ def load_translator(
 ) -> "TorchTranslator":
     """Load the model that the options of these names ask for."""
     from transformer_cli.inference.loading import load_torch_translator
-    from transformer_cli.model.device import choose_device, choose_precision, use_threads
+    from transformer_cli.model.device import choose_precision, use_threads
     from transformer_cli.runs.directory import RunDirectory
 
     use_threads(threads)
-    torch_device = choose_device(device)
+    torch_device = open_device(device)
     torch_precision = choose_precision(precision, torch_device)
     return load_torch_translator(
         RunDirectory(run), checkpoint, torch_device, torch_precision
@@ -169,7 +186,18 @@ def check_output(
         raise UsageError(f"{option} {path}: there is no directory {path.parent}; make it first")
     compressor(path)  # or it has not got what it takes
     if not is_stream(path):
+        check_name(path, option)
         _check_writable(path, option)
+
+
+def check_name(path: Path, option: str) -> None:
+    """Make sure that a file or directory can have this name: on Windows some cannot.
+
+    Raises:
+        UsageError: it cannot.
+    """
+    if sys.platform == "win32" and (part := find_unusable_on_windows(path)):
+        raise UsageError(f"{option} {path}: Windows has no files named {part}; name it otherwise")
 
 
 def _check_writable(path: Path, option: str) -> None:
@@ -199,5 +227,11 @@ def check_sentence(text: str, name: str) -> None:
 
 
 def run_directory(config: Path, run_dir: Path | None) -> Path:
-    """Return the run directory asked for, or the one named after the configuration file."""
-    return run_dir or Path("runs") / config.stem
+    """Return the run directory asked for, or the one named after the configuration file.
+
+    Raises:
+        UsageError: there can be none of that name.
+    """
+    directory = run_dir or Path("runs") / config.stem
+    check_name(directory, "--run-dir")
+    return directory

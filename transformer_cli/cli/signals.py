@@ -29,7 +29,7 @@ class StopRequest:
         """Request a stop at the first signal; exit at the second."""
         if self.signal is not None:
             if time.monotonic() - self._taken > self._echo:
-                os._exit(128 + number)
+                os._exit(exit_code(number))
             return
         self.signal, self._taken = number, time.monotonic()
         # Not print, which is not reentrant.
@@ -39,17 +39,29 @@ class StopRequest:
 
 @contextmanager
 def stop_requests() -> Iterator[StopRequest]:
-    """Turn SIGINT and SIGTERM into a request to stop while the block runs.
+    """Turn SIGINT, SIGTERM and Ctrl-Break into a request to stop while the block runs.
 
     SIGINT stays ignored if it is, as in a background job of a shell script.
     """
     request = StopRequest()
-    numbers = [signal.SIGTERM]
-    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
-        numbers.append(signal.SIGINT)
-    before = [signal.signal(number, request.handle) for number in numbers]
+    before = {number: signal.signal(number, request.handle) for number in stop_signals()}
     try:
         yield request
     finally:
-        for number, handler in zip(numbers, before, strict=True):
+        for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def stop_signals() -> list[int]:
+    """Return the signals that request a stop; SIGINT stays ignored if it is."""
+    numbers: list[int] = [signal.SIGTERM]
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+        numbers.append(signal.SIGINT)
+    if hasattr(signal, "SIGBREAK"):  # Windows' Ctrl-Break, by which one process stops another
+        numbers.append(signal.SIGBREAK)
+    return numbers
+
+
+def exit_code(number: int) -> int:
+    """Return the exit code of a process that a signal has stopped: 130 or 143."""
+    return 128 + (number if number == signal.SIGINT else signal.SIGTERM)

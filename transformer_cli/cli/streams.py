@@ -1,5 +1,6 @@
 """Text that commands read from, and write to, a person, a pipe or a file."""
 
+import errno
 import os
 import sys
 from collections.abc import Iterable, Iterator
@@ -51,7 +52,7 @@ def output_stream(path: Path) -> Iterator[TextIO]:
             # What is still buffered goes nowhere, or Python would complain when it ends.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             # Whoever read the output may have had enough, as in `translate … | head -1`.
-            if not isinstance(error, BrokenPipeError):
+            if not _is_closed_pipe(error):
                 raise
         return
     try:
@@ -62,9 +63,16 @@ def output_stream(path: Path) -> Iterator[TextIO]:
         raise
 
 
+def _is_closed_pipe(error: OSError) -> bool:
+    # Windows says "invalid argument".
+    is_invalid = sys.platform == "win32" and error.errno == errno.EINVAL
+    return is_invalid or isinstance(error, BrokenPipeError)
+
+
 def prompt_for_lines(lines: Iterable[bytes]) -> Iterator[bytes]:
     """Yield the lines that a person types, asked for on stderr."""
-    log("one sentence a line; Ctrl-D ends")
+    end = "Ctrl-Z and Enter end" if sys.platform == "win32" else "Ctrl-D ends"
+    log(f"one sentence a line; {end}")
     remaining = iter(lines)
     while True:
         print("> ", end="", file=sys.stderr, flush=True)

@@ -8,6 +8,7 @@ import typer
 
 from transformer_cli.cli import options
 from transformer_cli.cli.display import log
+from transformer_cli.cli.signals import exit_code
 from transformer_cli.errors import UsageError
 from transformer_cli.ranks import Ranks
 
@@ -79,7 +80,7 @@ def train(
     if outcome.signal is not None:
         same = "the same command without --overwrite" if overwrite else "the same command"
         log(f"stopped at step {outcome.step}; {same} resumes from there")
-        raise typer.Exit(128 + outcome.signal)
+        raise typer.Exit(exit_code(outcome.signal))
     if ranks.is_main:
         typer.echo(outcome.text)
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import torch
 
 from transformer_cli.cli.display import line_bar, log, table, warn
-from transformer_cli.cli.options import say_put_back
+from transformer_cli.cli.options import open_device, say_put_back
 from transformer_cli.cli.signals import stop_requests
 from transformer_cli.cli.training_display import TrainingDisplay
 from transformer_cli.config.choices import DeviceName, PrecisionName
@@ -16,7 +16,6 @@ from transformer_cli.config.schema import Config
 from transformer_cli.evaluation.validation import build_validator
 from transformer_cli.model.device import (
     bound_kernel_caches,
-    choose_device,
     choose_precision,
     use_threads,
 )
@@ -74,7 +73,7 @@ def open_job(
     use_threads(threads)
     bound_kernel_caches()
     ranks = Ranks.from_env()
-    torch_device = choose_device(device, ranks)
+    torch_device = open_device(device, ranks)
     torch_precision = choose_precision(precision, torch_device)
     check_memory(request.config, SMALLEST, torch_device, ranks)  # before any text is read
     with ranks.init(torch_device) as ranks:

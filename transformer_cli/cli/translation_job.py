@@ -25,7 +25,7 @@ from transformer_cli.inference.engine import SearchEngine
 from transformer_cli.inference.output import Output, output_file
 from transformer_cli.inference.torch_engine import TorchEngine
 from transformer_cli.inference.translator import TextTranslator
-from transformer_cli.model.device import choose_device, choose_precision, use_threads
+from transformer_cli.model.device import choose_precision, use_threads
 from transformer_cli.ranks import Ranks
 from transformer_cli.runs.directory import RunDirectory
 
@@ -57,7 +57,7 @@ def translate_text(asked: TranslateOptions) -> None:
     ranks = Ranks.from_env()
     asked.check(ranks)
     use_threads(asked.threads)
-    device = choose_device(asked.device, ranks)
+    device = options.open_device(asked.device, ranks)
     with ExitStack() as stack:
         source = stack.enter_context(open_input(asked.input))
         prefixes = None

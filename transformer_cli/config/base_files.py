@@ -78,7 +78,7 @@ def _base(path: Path, tree: Node, seen: set[Path]) -> Path | None:
 
 
 def _read_tree(path: Path) -> Node:
-    root = parse(_read_text(path), lambda line: Place(str(path), line))
+    root = parse(_read_text(path), lambda line: Place(path.as_posix(), line))
     if root.value is None:
         raise setting_error(
             root.place, (), "the file is empty; it needs at least data and tokenizer"

@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-DeviceName = Literal["auto", "cpu", "cuda"]
+DeviceName = Literal["auto", "cpu", "cuda", "mps"]
 PrecisionName = Literal["auto", "float32", "bfloat16"]
 DecodingErrors = Literal["strict", "replace"]
 EngineName = Literal["auto", "torch", "ctranslate2"]

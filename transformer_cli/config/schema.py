@@ -13,6 +13,7 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
+    PlainSerializer,
     PositiveFloat,
     SerializerFunctionWrapHandler,
     model_serializer,
@@ -47,6 +48,8 @@ FilePath = Annotated[
     Field(strict=False),
     # Not Path.expanduser, which raises where there is no such user.
     AfterValidator(lambda path: Path(os.path.expanduser(path)).absolute()),  # noqa: PTH111
+    # A run's records are the same on Windows.
+    PlainSerializer(lambda path: path.as_posix(), return_type=str, when_used="json"),
 ]
 
 

@@ -47,7 +47,8 @@ class Batch:
 
     def to(self, device: torch.device) -> "Batch":
         """Return the batch on ``device``, copied asynchronously from pinned memory."""
-        return replace(self, ids=self.ids.to(device, non_blocking=True))
+        # MPS would read the memory after it is used for something else.
+        return replace(self, ids=self.ids.to(device, non_blocking=device.type != "mps"))
 
     def pin_memory(self) -> "Batch":
         """Return the batch in pinned memory."""

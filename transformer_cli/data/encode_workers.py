@@ -128,17 +128,10 @@ class _Worker:
 @contextmanager
 def _start_workers(directory: Path, count: int) -> Iterator[list[_Worker]]:
     started: list[_Worker] = []
-    # Python 3.11 lets signals through again when it starts this, so it has to run before.
-    resource_tracker.ensure_running()
     try:
-        # Ctrl-C signals all processes, but only this one handles it and ends the others: they are
-        # started with it blocked, and keep it so.
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-        try:
+        with _block_sigint():
             for _ in range(count):
                 started.append(_start(directory))
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
         yield started.copy()
     finally:
         for worker in started:
@@ -146,6 +139,25 @@ def _start_workers(directory: Path, count: int) -> Iterator[list[_Worker]]:
             worker.process.kill()
         for worker in started:
             worker.process.join()
+
+
+@contextmanager
+def _block_sigint() -> Iterator[None]:
+    """Block Ctrl-C for the processes that are started inside the block.
+
+    It signals all processes, but only this one handles it and ends the others. They keep it
+    blocked; on Windows, which blocks no signals, they ignore it once they run.
+    """
+    if sys.platform == "win32":
+        yield
+        return
+    # Python 3.11 lets signals through again when it starts this, so it has to run before.
+    resource_tracker.ensure_running()
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _start(directory: Path) -> _Worker:
@@ -159,6 +171,7 @@ def _start(directory: Path) -> _Worker:
 
 def _run_worker(connection: "Connection[Any, Any]", directory: Path) -> None:
     """Receive pages of lines and send pages of ids, until the pipe is closed."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     # spaCy imports torch where it is installed: seconds and 200 MB per process, and never used.
     sys.modules["torch"] = None  # type: ignore[assignment]
     with suppress(EOFError, ConnectionError):

@@ -16,7 +16,7 @@ from transformer_cli.errors import CorpusError
 from transformer_cli.inference.engine import ignore, never
 from transformer_cli.inference.lines import LongLine
 from transformer_cli.inference.translator import TorchTranslator
-from transformer_cli.model.device import autocast
+from transformer_cli.model.device import autocast, sum_dtype
 from transformer_cli.model.out_of_memory import split_when_out_of_memory
 from transformer_cli.model.transformer import Transformer
 from transformer_cli.ranks import ALONE, Ranks
@@ -192,7 +192,7 @@ def mean_loss(
     """
     device = next(model.parameters()).device
     lengths = np.maximum(text.src.lengths, text.tgt.lengths) + 1
-    total = torch.zeros((), dtype=torch.float64, device=device)
+    total = torch.zeros((), dtype=sum_dtype(device), device=device)
     tgt_tokens = 0
 
     def sum_of(indices: np.ndarray) -> Tensor:
@@ -208,9 +208,9 @@ def mean_loss(
 
 
 def _sum_nll(model: Transformer, batch: Batch, precision: torch.dtype) -> Float[Tensor, ""]:
-    """Return the negative log-likelihood of a batch's target tokens, summed in float64."""
+    """Return the negative log-likelihood of a batch's target tokens, summed in ``sum_dtype``."""
     device = batch.src.device
-    total = torch.zeros((), dtype=torch.float64, device=device)
+    total = torch.zeros((), dtype=sum_dtype(device), device=device)
     with autocast(device, precision):
         hidden_states = model.hidden_states(batch.src, batch.tgt_in).flatten(0, 1)
     true_tokens = batch.tgt_out.flatten()

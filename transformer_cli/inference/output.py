@@ -7,16 +7,17 @@ process, one that goes on cuts the file where the journal says, and the rest com
 have done.
 """
 
-import fcntl
 import hashlib
 import os
+import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from io import FileIO
 from itertools import islice
 from pathlib import Path
 from typing import Annotated
 
+from filelock import lock_descriptor
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from transformer_cli.compression import compressor
@@ -154,7 +155,7 @@ class Output:
         # There is one writer only, so that a name which needs no tidying up will do.
         path, new = _journal(self._partial), _new_journal(self._partial)
         try:
-            new.write_text(journal.model_dump_json(indent=1) + "\n", encoding="utf-8")
+            new.write_bytes(journal.model_dump_json(indent=1).encode() + b"\n")
             sync(new)
             new.replace(path)
             sync(path.parent)
@@ -204,6 +205,7 @@ def output_file(
         try:
             yield output
             output.commit()
+            _close_to_move(file)
             try:
                 partial.replace(path)
             except OSError as error:
@@ -211,6 +213,7 @@ def output_file(
         except BaseException:
             # What this process was not fit to go on with is another's.
             if not keep or (output.begun and not output.kept):
+                _close_to_move(file)
                 _remove_journal(partial)
                 partial.unlink(missing_ok=True)
             raise
@@ -223,23 +226,31 @@ def _open_locked(partial: Path) -> Iterator[FileIO]:
     """Open the file of unfinished translations, and keep other processes from doing so."""
     while True:
         try:
-            flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-            file = FileIO(os.open(partial, flags, 0o666), "r+")
+            file = FileIO(partial, "r+", opener=_create_without_following)
         except OSError as error:
             raise _cannot_write(partial, error) from error
         with file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise OutputError(
-                    f"{partial}: another process is writing it; wait for it, or write elsewhere"
-                ) from None
-            except OSError:
-                pass  # a file system without locks
-            # Between opening and locking, another process may have finished the file.
-            if _is_at(file, partial):
+            with suppress(OSError):  # a file system without locks
+                if not lock_descriptor(file.fileno(), blocking=False):
+                    raise OutputError(
+                        f"{partial}: another process is writing it; wait for it, or write elsewhere"
+                    )
+            # Between opening and locking, another process may have finished the file; on Windows it
+            # cannot move what is open.
+            if sys.platform == "win32" or _is_at(file, partial):
                 yield file
                 return
+
+
+def _create_without_following(path: str, flags: int) -> int:
+    # Windows has no such flag; there, only administrators make links by default.
+    return os.open(path, flags | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o666)
+
+
+def _close_to_move(file: FileIO) -> None:
+    # Windows neither renames nor deletes open files. Elsewhere the lock is kept until it is done.
+    if sys.platform == "win32":
+        file.close()
 
 
 def _is_at(file: FileIO, path: Path) -> bool:

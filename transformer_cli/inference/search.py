@@ -83,7 +83,7 @@ Rank = Callable[[Tensor], tuple[Tensor, Tensor]]
 """Finds some of the greatest elements of each row, in descending order, and their columns."""
 
 # Logits computed at a time: on a CPU, few enough that top-k still finds them in its cache.
-_CHUNK_ELEMENTS = {"cpu": 1 << 21, "cuda": 1 << 28}
+_CHUNK_ELEMENTS = {"cpu": 1 << 21, "cuda": 1 << 28, "mps": 1 << 25}
 _GROUP = 64  # columns per group in top_k
 # Finished sentences are removed only at or below this share of live ones: removal copies caches.
 _LIVE_SHARE = 0.8

@@ -8,17 +8,21 @@ from transformer_cli.config.choices import DeviceName, PrecisionName
 from transformer_cli.errors import RanksError, UsageError
 from transformer_cli.ranks import ALONE, Ranks
 
+_SUM_DTYPES = {"mps": torch.float32}
+
 
 def choose_device(name: DeviceName, ranks: Ranks = ALONE) -> torch.device:
-    """Return the device called ``name``; 'auto' is the GPU if there is one, one per rank.
+    """Return the device called ``name``; 'auto' is the CUDA GPU if there is one, one per rank.
 
     Raises:
-        UsageError: 'cuda' is asked for where there is none.
+        UsageError: 'cuda' or 'mps' is asked for where there is none, or 'mps' by several ranks.
     """
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
     if name == "cuda" and not torch.cuda.is_available():
         raise UsageError("--device cuda: torch sees no CUDA device here; use --device cpu")
+    if name == "mps":
+        _check_mps(ranks)
     if name == "cuda":
         _set_up_cuda()
     if name == "cuda" and ranks.size > 1:
@@ -31,6 +35,16 @@ def choose_device(name: DeviceName, ranks: Ranks = ALONE) -> torch.device:
         torch.cuda.set_device(ranks.local_rank)
         return torch.device("cuda", ranks.local_rank)
     return torch.device(name)
+
+
+def _check_mps(ranks: Ranks) -> None:
+    if not torch.backends.mps.is_available():
+        raise UsageError(
+            "--device mps: torch sees no MPS device here, which an Apple silicon Mac with "
+            "macOS 14 or newer has; use --device cpu"
+        )
+    if ranks.size > 1:
+        raise UsageError("--device mps: works in one process; start it without torchrun")
 
 
 def _set_up_cuda() -> None:
@@ -54,13 +68,31 @@ def choose_precision(name: PrecisionName, device: torch.device) -> torch.dtype:
     """Return the compute dtype; 'auto' is bfloat16 on a GPU that computes in it, else float32.
 
     If 'bfloat16' is asked for elsewhere, torch emulates it, more slowly than float32.
+
+    Raises:
+        UsageError: 'bfloat16' is asked for on MPS.
     """
+    if name == "bfloat16" and device.type == "mps":
+        raise UsageError("--precision bfloat16: MPS computes in float32 here; leave it out")
     if name == "auto":
         has_bfloat16 = device.type == "cuda" and torch.cuda.is_bf16_supported(
             including_emulation=False
         )
         name = "bfloat16" if has_bfloat16 else "float32"
     return torch.bfloat16 if name == "bfloat16" else torch.float32
+
+
+def sum_dtype(device: torch.device) -> torch.dtype:
+    """Return the dtype of sums over many batches: float64, which MPS has not."""
+    return _SUM_DTYPES.get(device.type, torch.float64)
+
+
+def synchronize(device: torch.device) -> None:
+    """Wait until a GPU has computed what it was given; a CPU has."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+    elif device.type == "mps":
+        torch.mps.synchronize()
 
 
 def autocast(device: torch.device, precision: torch.dtype) -> torch.autocast:

@@ -48,7 +48,7 @@ def average_runs(runs: Sequence[RunDirectory], last: int | None) -> tuple[Path, 
     paths = [checkpoint.path for checkpoint in checkpoints]
     state = {
         "step": checkpoints[len(_newest(first, last)) - 1].load_state()["step"],
-        "averaged": [str(path) for path in paths],
+        "averaged": [path.as_posix() for path in paths],
     }
     return save_average(
         first.checkpoints, mean(checkpoints), state, fingerprint(first.tokenizer)

@@ -91,7 +91,7 @@ def _link_tensors(path: Path, hashes: dict[str, str], into: Path) -> dict[str, s
     for name in hashes:
         try:
             (into / name).hardlink_to(path / name)
-        except OSError:  # not every file system has links
+        except (OSError, NotImplementedError):  # not every file system has links
             shutil.copyfile(path / name, into / name)
     return hashes
 
@@ -136,4 +136,4 @@ def _move_into_place(new: Path) -> None:
 
 
 def _write_json(path: Path, content: Mapping[str, Any]) -> None:
-    path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+    path.write_bytes(json.dumps(content, indent=1).encode() + b"\n")

@@ -21,7 +21,7 @@ def record_corpus_directory(run: RunDirectory, data: DataConfig) -> None:
         return
     directory = found[0].parent.absolute()
     if corpus_directory(run) != directory:
-        write_text(run.path / CORPUS, json.dumps({_KEY: str(directory)}) + "\n")
+        write_text(run.path / CORPUS, json.dumps({_KEY: directory.as_posix()}) + "\n")
 
 
 def corpus_directory(run: RunDirectory) -> Path | None:

@@ -1,12 +1,13 @@
 """Lock a run directory for one writer."""
 
-import fcntl
 import os
 import socket
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TextIO
+
+from filelock import lock_descriptor
 
 from transformer_cli.errors import RunError, RunInUseError
 from transformer_cli.files import name_path_in_error
@@ -29,11 +30,11 @@ def check_unlocked(run: RunDirectory) -> None:
     """
     run.check_is_run_or_empty()
     try:
-        file = run.lock.open(encoding="utf-8")
+        file = run.lock.open("r+", encoding="utf-8")
     except OSError:
         return  # there is no lock yet; ``lock_run`` reports if there cannot be one
     with file:
-        _lock(run, file, fcntl.LOCK_SH)
+        _lock(run, file)
 
 
 @contextmanager
@@ -54,11 +55,11 @@ def lock_run(run: RunDirectory) -> Iterator[bool]:
     except OSError as error:
         raise RunError(f"{run.path}: cannot be written: {error.strerror}") from error
     with file:
-        _lock(run, file, fcntl.LOCK_EX)
+        _lock(run, file)
         with name_path_in_error(run.lock):
             # Unbuffered: a failed write to a full disk is not repeated when the file is closed.
             os.ftruncate(file.fileno(), 0)
-            os.write(file.fileno(), f"process {os.getpid()} on {socket.gethostname()}\n".encode())
+            os.write(file.fileno(), f"\nprocess {os.getpid()} on {socket.gethostname()}\n".encode())
         yield finish_overwriting(run.path)
 
 
@@ -85,20 +86,18 @@ def restore_previous(run: RunDirectory) -> bool:
         ) from error
 
 
-def _lock(run: RunDirectory, file: TextIO, kind: int) -> None:
+def _lock(run: RunDirectory, file: TextIO) -> None:
     try:
-        try:
-            fcntl.flock(file, kind | fcntl.LOCK_NB)
-        except BlockingIOError:
-            time.sleep(_RETRY_SECONDS)  # it may have been held by a check
-            fcntl.flock(file, kind | fcntl.LOCK_NB)
-    except BlockingIOError:
-        file.seek(0)
-        holder = file.read().strip() or "another process"
-        raise RunInUseError(
-            f"{run.path}: in use by {holder}; wait for it, or use another directory"
-        ) from None
+        if lock_descriptor(file.fileno(), blocking=False):
+            return
+        time.sleep(_RETRY_SECONDS)  # it may have been held by a check
+        if lock_descriptor(file.fileno(), blocking=False):
+            return
     except OSError as error:
         raise RunError(
             f"{run.path}: cannot be locked: {error.strerror}; choose a --run-dir on a local disk"
         ) from error
+    # Windows lets nobody else read the first byte, which is locked.
+    file.seek(1)
+    holder = file.read().strip() or "another process"
+    raise RunInUseError(f"{run.path}: in use by {holder}; wait for it, or use another directory")

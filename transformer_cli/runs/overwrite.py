@@ -66,6 +66,8 @@ def set_aside(run: Path) -> None:
         path.rename(moving / path.name)
     sync(moving)
     sync(run)
+    with suppress(FileNotFoundError):
+        (run / PREVIOUS).rmdir()  # a user's, and empty: Windows would not rename onto it
     moving.rename(run / PREVIOUS)
     sync(run)
 

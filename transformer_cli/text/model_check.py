@@ -11,6 +11,8 @@ from transformer_cli.text import model_check_script
 
 # In seconds. A check takes a tenth of one, a few with the largest models.
 _TIMEOUT = 60.0
+# Exit codes from here on are Windows' for errors, such as 0xC0000005, an access violation.
+_WINDOWS_CRASH = 0xC0000000
 # SHA-256 of the models that this process has learned or checked.
 _checked: set[bytes] = set()
 # The libraries and their models in messages.
@@ -54,10 +56,10 @@ def check_model(
         raise TokenizerError(
             f"{source}: {name} does not finish with this model; {advice}"
         ) from None
-    if child.returncode < 0:
-        raise TokenizerError(
-            f"{source}: {name} crashes on this model (signal {-child.returncode}); {advice}"
-        )
+    if child.returncode < 0 or child.returncode >= _WINDOWS_CRASH:
+        code = child.returncode
+        how = f"signal {-code}" if code < 0 else f"code {code:#x}"
+        raise TokenizerError(f"{source}: {name} crashes on this model ({how}); {advice}")
     if child.returncode > 0:
         reason = child.stderr.decode(errors="replace").strip().rpartition("\n")[2]
         raise TokenizerError(f"{source}: not a {_MODELS[library]} ({reason[:200]}); {advice}")

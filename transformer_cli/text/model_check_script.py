@@ -5,7 +5,6 @@ The script imports the library alone, to start fast.
 """
 
 import contextlib
-import resource
 import sys
 
 # In bytes. The largest models take a tenth of it; normalizers that expand text any amount.
@@ -14,7 +13,10 @@ _MAX_MEMORY = 8 << 30
 
 def main() -> None:
     """Use each of a model's tables; an exception or a crash means that it is unusable."""
-    with contextlib.suppress(ValueError, OSError):  # a lower limit is set
+    # A lower limit is set, or this is Windows, which has none.
+    with contextlib.suppress(ValueError, OSError, ImportError):
+        import resource
+
         resource.setrlimit(resource.RLIMIT_AS, (_MAX_MEMORY, _MAX_MEMORY))
     model = sys.stdin.buffer.read()
     if sys.argv[1] == "tokenizers":

@@ -32,7 +32,7 @@ class DeferredReads(Generic[Label]):
         """Start to copy ``values`` to the host."""
         on_gpu = values.device.type == "cuda"
         on_host = torch.empty_like(values, device="cpu", pin_memory=on_gpu)
-        on_host.copy_(values, non_blocking=True)
+        on_host.copy_(values, non_blocking=on_gpu)
         copied = None
         if on_gpu:
             copied = torch.cuda.Event()  # type: ignore[no-untyped-call]

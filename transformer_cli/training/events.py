@@ -2,6 +2,7 @@
 
 import io
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -48,7 +49,8 @@ class EventLog:
         directory.mkdir(exist_ok=True)
         for older in directory.iterdir():
             if EVENT_FILE_NAME.fullmatch(older.name):
-                older.unlink()
+                with suppress(PermissionError):  # on Windows, TensorBoard has it open
+                    older.unlink()
         log.path.touch(exist_ok=False)  # never write through a link
         log._write([_version_event(start_time), *map(log._to_event, read_records(metrics))])
         return log

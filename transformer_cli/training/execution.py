@@ -25,6 +25,8 @@ class Execution:
     """Steps after which the host reads whether a step's loss and gradient were finite."""
     graphs: bool = False
     """Whether to replay CUDA graphs."""
+    fused: bool = True
+    """Whether Adam's step is one kernel that skips itself; else the host decides about each."""
     cast_once: bool = False
     """Whether to cast weights once per step instead of at each use."""
 
@@ -34,7 +36,8 @@ class Execution:
     ) -> "Execution":
         """Return how to execute steps on ``device``."""
         if device.type != "cuda":
-            return cls()
+            # MPS' kernel is not known to skip itself.
+            return cls(fused=device.type != "mps")
         alone = ranks.size == 1
         return cls(
             prefetch=4,

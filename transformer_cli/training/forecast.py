@@ -1,16 +1,17 @@
 """Forecast a training's duration and memory from a few trial steps."""
 
-import resource
 import sys
 import time
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import psutil
 import torch
 
 from transformer_cli.data.batches import Batch
 from transformer_cli.data.epochs import EpochSample
 from transformer_cli.errors import TrainingError, is_out_of_memory
+from transformer_cli.model.device import synchronize
 from transformer_cli.training.trainer import Trainer
 
 PROBED = 5
@@ -106,9 +107,8 @@ class _StepTimes(NamedTuple):
 def _time_step(trial: Trainer, batch: Batch) -> _StepTimes:
     started, computed = time.monotonic(), time.thread_time()
     trial.try_step([batch])
-    on_gpu = trial.device.type == "cuda"
-    if on_gpu:
-        torch.cuda.synchronize(trial.device)
+    on_gpu = trial.device.type != "cpu"
+    synchronize(trial.device)
     wall = time.monotonic() - started
     return _StepTimes(wall, wall if on_gpu else time.thread_time() - computed)
 
@@ -124,5 +124,9 @@ def _allocated_memory(device: torch.device) -> int:
 def _peak_memory(device: torch.device) -> int:
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device)
+    if sys.platform == "win32":
+        return int(psutil.Process().memory_info().peak_wset)
+    import resource
+
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from transformer_cli.model.linear import compute_dtype, linear_no_grad
 
 # Logits computed at a time: few enough on a CPU to stay in its caches.
-_CHUNK_ELEMENTS = {"cpu": 1 << 22, "cuda": 1 << 27}
+_CHUNK_ELEMENTS = {"cpu": 1 << 22, "cuda": 1 << 27, "mps": 1 << 25}
 
 
 class Losses(NamedTuple):

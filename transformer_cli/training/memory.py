@@ -40,12 +40,13 @@ def check_memory(
     sharing = _processes_sharing(device, ranks)
     needed, there = sharing * bytes_held(config, weights), memory_of(device)
     if needed > there:
+        owner = "the GPU" if device.type == "cuda" else "this machine"
         average = " and an average" if config.training.average_decay is not None else ""
         shared = f" in {sharing} processes" if sharing > 1 else ""
         raise ConfigError(
             f"model: its {weights:,} weights take at least {size(needed)} to train{shared} (with "
             f"gradients, Adam's two moments{average}), and "
-            f"{'this machine' if device.type == 'cpu' else 'the GPU'} has {size(there)} of memory; "
+            f"{owner} has {size(there)} of memory; "
             "lower d_model, d_ff, the number of layers or the vocabulary"
         )
 

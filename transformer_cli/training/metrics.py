@@ -13,6 +13,7 @@ from torch import Tensor
 
 from transformer_cli.errors import RunError
 from transformer_cli.files import write_text
+from transformer_cli.model.device import sum_dtype
 from transformer_cli.ranks import Ranks
 from transformer_cli.training.loss import Losses
 from transformer_cli.training.trainer import StepResult
@@ -49,7 +50,7 @@ class MetricsLog:
             RunError: it cannot be written completely.
         """
         try:
-            with self.path.open("a", encoding="utf-8") as file:
+            with self.path.open("a", encoding="utf-8", newline="\n") as file:
                 file.write(json.dumps(record) + "\n")
         except OSError as error:
             raise RunError(
@@ -79,7 +80,8 @@ class Window:
     @classmethod
     def from_state(cls, state: Mapping[str, Any], device: torch.device) -> "Window":
         """Restore the window from ``state``."""
-        sums = torch.tensor([state[key] for key in _KEYS], dtype=torch.float64, device=device)
+        values = [state[key] for key in _KEYS]
+        sums = torch.tensor(values, dtype=sum_dtype(device), device=device)
         return cls(Losses(*sums.unbind()), torch.full((), state["tgt_tokens"], device=device))
 
     @classmethod

@@ -12,6 +12,7 @@ from transformer_cli.model.graphs import GraphPool, graph_stream
 from transformer_cli.model.transformer import Transformer
 from transformer_cli.model.weights import load_weights, weights_of
 from transformer_cli.ranks import Ranks
+from transformer_cli.training.execution import Execution
 from transformer_cli.training.loss import Losses
 
 _MOMENTS = ("exp_avg", "exp_avg_sq")
@@ -40,7 +41,7 @@ class Optimizer:
         eval_model: the moving average of its weights; ``model`` itself if there is none.
         config: settings of the updates.
         ranks: the processes that share the work; a step is skipped by all or by none.
-        use_graphs: replay the update as a CUDA graph.
+        execution: how to execute steps on the model's device.
     """
 
     def __init__(
@@ -49,12 +50,13 @@ class Optimizer:
         eval_model: Transformer,
         config: TrainingConfig,
         ranks: Ranks,
-        use_graphs: bool,
+        execution: Execution,
     ) -> None:
         self._model = model
         self._config = config
         self._ranks = ranks
-        self._use_graphs = use_graphs
+        self._use_graphs = use_graphs = execution.graphs
+        self._fused = execution.fused
         self._weights = list(model.parameters())
         self._trained = list(weights_of(model).values())
         self._averages = list(weights_of(eval_model).values()) if eval_model is not model else []
@@ -65,7 +67,7 @@ class Optimizer:
             lr=torch.zeros((), device=device) if use_graphs else 0.0,
             betas=config.betas,
             eps=config.eps,
-            fused=True,
+            fused=self._fused,
             capturable=use_graphs,
         )
         self._average_weight = torch.zeros((), device=device)
@@ -153,9 +155,11 @@ class Optimizer:
         skip = is_bad | (self._skipped > self._config.skip_nonfinite)
         if self._config.clip_norm is not None:
             nn.utils.clip_grads_with_norm_(self._weights, self._config.clip_norm, norm)
-        # Fused Adam reads this on the device, and changes nothing where it is 1.
-        self.adam.found_inf = skip.float()  # type: ignore[attr-defined]
-        self.adam.step()
+        if self._fused:
+            # It reads this on the device, and changes nothing where it is 1.
+            self.adam.found_inf = skip.float()  # type: ignore[attr-defined]
+        if self._fused or not skip:
+            self.adam.step()
         if self._averages:
             weight = self._average_weight * ~skip
             torch._foreach_lerp_(self._averages, self._trained, [weight] * len(self._averages))

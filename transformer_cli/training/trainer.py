@@ -96,9 +96,7 @@ class Trainer:
         self.eval_model = copy.deepcopy(model).requires_grad_(False) if has_ema else model
         self.config = config.training
         self.d_model = config.model.d_model
-        self.optimizer = Optimizer(
-            model, self.eval_model, self.config, ranks, self._execution.graphs
-        )
+        self.optimizer = Optimizer(model, self.eval_model, self.config, ranks, self._execution)
         self._gradients = Gradients(
             model, self.config, precision, config.seed, ranks, self._execution
         )

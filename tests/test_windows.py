@@ -1,0 +1,214 @@
+"""What would fail on Windows, in a process that is as near to it as Linux can make one."""
+
+import errno
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path, PurePosixPath, PureWindowsPath
+
+import children
+import pytest
+import stand_in_windows
+from cli import process
+from cli.conftest import TINY, _server, config
+
+from transformer_cli.cli import options, streams
+from transformer_cli.config.schema import FilePair
+from transformer_cli.data import encode_workers
+from transformer_cli.errors import TokenizerError, UsageError
+from transformer_cli.files import find_unusable_on_windows
+from transformer_cli.runs.overwrite import set_aside
+from transformer_cli.text import model_check, model_check_script
+from transformer_cli.training.events import EventLog
+
+__all__ = ["_server", "config"]
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the stand-in is made of Linux")
+
+COMMANDS = [
+    ["vocab", "tiny.yaml"],
+    ["train", "tiny.yaml"],
+    ["train", "tiny.yaml", "--set", "training.epochs=20"],  # resumes
+    ["train", "tiny.yaml", "--overwrite"],
+    ["average", "runs/tiny", "--last", "2"],
+    ["evaluate", "runs/tiny", "-o", "scored.txt"],
+    ["translate", "runs/tiny", "-i", "input.txt", "-o", "output.txt"],
+    ["report", "runs/tiny"],
+    ["export", "runs/tiny", "exported", "--format", "hub"],
+    ["translate", "exported", "-i", "input.txt"],
+]
+
+
+@dataclass(frozen=True)
+class Ended:
+    directory: Path
+    codes: list[int]
+    out: str
+    err: str
+
+
+@pytest.fixture(scope="module")
+def ended(tmp_path_factory: pytest.TempPathFactory) -> Ended:
+    directory = tmp_path_factory.mktemp("windows")
+    (directory / "tiny.yaml").write_text(TINY)
+    (directory / "input.txt").write_bytes("a b c\nÄ ± 語\n".encode())
+    (directory / "exported").mkdir()
+    command = [sys.executable, stand_in_windows.__file__, json.dumps(COMMANDS), "codes.json"]
+    environment = {**os.environ, "PYTHONIOENCODING": "cp1252", "OMP_NUM_THREADS": "1"}
+    process = children.start(
+        command,
+        environment,
+        cwd=directory,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    out, err = process.communicate(timeout=300)
+    print(err.decode())
+    codes = json.loads((directory / "codes.json").read_text())
+    return Ended(directory, codes, out.decode(), err.decode())
+
+
+def test_every_command_ends_well(ended: Ended) -> None:
+    assert ended.codes == [0] * len(COMMANDS), ended.err
+    assert "error" not in ended.err
+    assert "Traceback" not in ended.err
+
+
+def test_streams_are_utf_8(ended: Ended) -> None:
+    assert "±" in ended.out
+    assert len((ended.directory / "output.txt").read_bytes().decode().splitlines()) == 2
+
+
+def test_files_are_those_of_other_systems(ended: Ended) -> None:
+    run = ended.directory / "runs" / "tiny"
+    texts = [*run.rglob("*.json"), *run.rglob("*.yaml"), *run.rglob("*.jsonl"), *run.rglob("*.txt")]
+    assert len(texts) > 8
+    for path in (*texts, ended.directory / "output.txt", ended.directory / "scored.txt"):
+        assert b"\r" not in path.read_bytes(), path
+
+
+@pytest.mark.parametrize(
+    ("path", "part"),
+    [
+        ("runs/con", "con"),
+        ("runs/Aux.v2/toy", "Aux.v2"),
+        ("com1", "com1"),
+        ("LPT9.txt", "LPT9.txt"),
+        ("nul .txt", "nul .txt"),
+        ("runs/toy.", "toy."),
+        ("toy ", "toy "),
+        ("runs/de:en", "de:en"),
+        ("a?b", "a?b"),
+    ],
+)
+def test_names_that_windows_has_not(path: str, part: str) -> None:
+    assert find_unusable_on_windows(PurePosixPath(path)) == part
+    assert find_unusable_on_windows(PureWindowsPath("C:/") / path) == part
+
+
+@pytest.mark.parametrize(
+    "path", ["C:\\runs\\toy", "..\\runs\\console", "\\\\host\\share\\auxiliary", "a.b", ".", "com"]
+)
+def test_names_that_windows_has(path: str) -> None:
+    assert find_unusable_on_windows(PureWindowsPath(path)) is None
+
+
+@pytest.fixture
+def windows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "platform", "win32")
+
+
+def test_names_are_refused_there_only(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    assert options.run_directory(Path("con.yaml"), None) == Path("runs/con")
+    monkeypatch.setattr(sys, "platform", "win32")
+    with pytest.raises(UsageError, match="--run-dir runs/con: Windows has no files named con; "):
+        options.run_directory(Path("con.yaml"), None)
+    with pytest.raises(UsageError, match=r"Windows has no files named aux\.txt"):
+        options.check_output(tmp_path / "aux.txt")
+
+
+def test_paths_are_recorded_alike() -> None:
+    src, tgt = PureWindowsPath("C:\\text\\a.de"), PureWindowsPath("C:\\text\\a.en")
+    pair = FilePair.model_construct(None, src=src, tgt=tgt)  # type: ignore[arg-type]
+    recorded = pair.model_dump(mode="json", warnings=False)
+    assert recorded == {"src": "C:/text/a.de", "tgt": "C:/text/a.en"}
+
+
+def test_an_empty_directory_is_not_in_the_way(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    rename = os.rename
+
+    def refuse(path: Path, target: Path) -> None:
+        assert not os.path.lexists(target)
+        rename(path, target)
+
+    monkeypatch.setattr(os, "rename", refuse)
+    (tmp_path / "previous").mkdir()
+    (tmp_path / "metrics.jsonl").touch()
+    set_aside(tmp_path)
+    assert (tmp_path / "previous" / "metrics.jsonl").is_file()
+
+
+def have_break(then: Callable[[], None]) -> None:
+    signal.SIGBREAK = stand_in_windows.SIGBREAK  # type: ignore[attr-defined]
+    then()
+
+
+def test_ctrl_break_is_a_request_to_stop(config: Path, tmp_path: Path) -> None:
+    stop = partial(
+        process.signal_at,
+        "transformer_cli.training.trainer:Trainer",
+        "_update",
+        12,
+        stand_in_windows.SIGBREAK,
+    )
+    stopped = process.run("train", config, cwd=tmp_path, before=partial(have_break, stop))
+    assert stopped.code == 143, stopped.err
+    assert "stopped at step 12; the same command resumes from there\n" in stopped.err
+    assert (tmp_path / "runs/tiny/checkpoints/step-00000012").is_dir()
+
+
+def test_what_a_reader_no_longer_wants_is_no_error(windows: None) -> None:
+    assert streams._is_closed_pipe(OSError(errno.EINVAL, "Invalid argument"))
+    assert not streams._is_closed_pipe(OSError(errno.ENOSPC, "No space left on device"))
+
+
+def test_ctrl_c_is_left_to_the_main_process(windows: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(signal, "pthread_sigmask")
+    with encode_workers._block_sigint():
+        pass
+
+
+def test_a_model_is_tried_without_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "resource", None)
+    monkeypatch.setattr(sys, "argv", ["script", "sentencepiece"])
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"no model")))
+    with pytest.raises(RuntimeError, match="sentencepiece"):
+        model_check_script.main()
+
+
+def test_a_crash_is_known_by_its_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    ended = subprocess.CompletedProcess([], 0xC0000005, stderr=b"")
+    monkeypatch.setattr(subprocess, "run", lambda *_, **__: ended)
+    with pytest.raises(TokenizerError, match=r"SentencePiece crashes on .* \(code 0xc0000005\)"):
+        model_check.check_model("sentencepiece", b"crashes", Path("src.model"), "get it anew")
+
+
+def test_a_running_tensorboard_keeps_its_file(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def refuse(path: Path) -> None:
+        raise PermissionError(13, "in use", str(path))
+
+    EventLog.open(tmp_path / "tensorboard", tmp_path / "metrics.jsonl", 1000.0)
+    monkeypatch.setattr(Path, "unlink", refuse)
+    EventLog.open(tmp_path / "tensorboard", tmp_path / "metrics.jsonl", 2000.0)
+    assert len(list((tmp_path / "tensorboard").iterdir())) == 2

@@ -13,6 +13,7 @@ from transformer_cli.cli.attention import attention
 from transformer_cli.cli.average import average
 from transformer_cli.cli.check import check
 from transformer_cli.cli.compare import compare
+from transformer_cli.cli.completion import joined_bash_words
 from transformer_cli.cli.config import config_app
 from transformer_cli.cli.display import complain
 from transformer_cli.cli.evaluate import evaluate
@@ -107,7 +108,8 @@ def _use_utf8() -> None:
 def _run() -> int:
     try:
         _check_ranks(sys.argv[1:])
-        code = app(sys.argv[1:] or ["--help"], standalone_mode=False)
+        with joined_bash_words():
+            code = app(sys.argv[1:] or ["--help"], standalone_mode=False)
     except TransformerCliError as error:
         # An error that every rank finds is reported once per machine.
         first = Ranks.from_env().local_rank == 0

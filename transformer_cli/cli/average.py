@@ -6,13 +6,19 @@ from typing import Annotated
 import typer
 
 from transformer_cli.cli import options
+from transformer_cli.cli.completion import complete_run
 from transformer_cli.errors import UsageError
 
 
 def average(
     runs: Annotated[
         list[Path],
-        typer.Argument(metavar="RUN", help="Run directory of a training.", show_default=False),
+        typer.Argument(
+            metavar="RUN",
+            help="Run directory of a training.",
+            show_default=False,
+            autocompletion=complete_run,
+        ),
     ],
     last: Annotated[
         int | None,

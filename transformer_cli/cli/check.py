@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from transformer_cli.cli import options
+from transformer_cli.cli.completion import complete_run
 from transformer_cli.cli.display import pair_bar
 from transformer_cli.errors import UsageError
 
@@ -22,7 +23,9 @@ def check(
     run_dir: Annotated[
         Path | None,
         typer.Option(
-            metavar="DIR", help="Run whose tokenizer counts tokens.  [default: runs/<config name>]"
+            metavar="DIR",
+            help="Run whose tokenizer counts tokens.  [default: runs/<config name>]",
+            autocompletion=complete_run,
         ),
     ] = None,
     set_: options.Set = None,

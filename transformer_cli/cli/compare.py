@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from transformer_cli.cli import options
+from transformer_cli.cli.completion import complete_checkpoint, complete_run, complete_split
 from transformer_cli.cli.display import bar, warn
 from transformer_cli.errors import UsageError
 
@@ -23,18 +24,28 @@ _NARROWEST = 12
 Runs = Annotated[
     list[Path],
     typer.Argument(
-        metavar="RUN", help="Run directories of two or more trainings.", show_default=False
+        metavar="RUN",
+        help="Run directories of two or more trainings.",
+        show_default=False,
+        autocompletion=complete_run,
     ),
 ]
 Split = Annotated[
     str | None,
     typer.Option(
-        metavar="NAME", help="Split of all runs' corpus.  [default: the first run's first test]"
+        metavar="NAME",
+        help="Split of all runs' corpus.  [default: the first run's first test]",
+        autocompletion=complete_split,
     ),
 ]
 Checkpoint = Annotated[
     str,
-    typer.Option(metavar="best|last|average", help="Checkpoint of each run.", show_default=True),
+    typer.Option(
+        metavar="best|last|average",
+        help="Checkpoint of each run.",
+        show_default=True,
+        autocompletion=complete_checkpoint,
+    ),
 ]
 
 

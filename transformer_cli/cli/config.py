@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from transformer_cli.cli import options
+from transformer_cli.cli.completion import complete_config, complete_config_or_run
 from transformer_cli.cli.display import complain, log
 from transformer_cli.errors import ConfigError
 
@@ -28,7 +29,12 @@ def _config(context: typer.Context, version: options.Version = False) -> None:
 def show(
     config: Annotated[
         Path,
-        typer.Argument(metavar="CONFIG", help="YAML file, or a run directory.", show_default=False),
+        typer.Argument(
+            metavar="CONFIG",
+            help="YAML file, or a run directory.",
+            show_default=False,
+            autocompletion=complete_config_or_run,
+        ),
     ],
     set_: options.Set = None,
     version: options.Version = False,
@@ -65,7 +71,12 @@ def show(
 def validate(
     configs: Annotated[
         list[Path],
-        typer.Argument(metavar="CONFIG", help="YAML file of an experiment.", show_default=False),
+        typer.Argument(
+            metavar="CONFIG",
+            help="YAML file of an experiment.",
+            show_default=False,
+            autocompletion=complete_config,
+        ),
     ],
     version: options.Version = False,
 ) -> None:

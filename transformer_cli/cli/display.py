@@ -1,5 +1,6 @@
 """Messages and progress bars on stderr; bars only on a terminal."""
 
+import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -83,8 +84,12 @@ def _wrap_in_bar(items: Iterable[_Item], label: str, unit: str) -> Iterable[_Ite
 
 
 def _silent() -> bool | None:
-    """Return tqdm's ``disable``: None, which asks for a terminal, on the main rank alone."""
-    return None if Ranks.from_env().is_main else True
+    """Return tqdm's ``disable``: None, which asks for a terminal, on the main rank alone.
+
+    A notebook's commands have a terminal too, but it cannot move its cursor up from a nested bar.
+    """
+    is_notebook = "JPY_PARENT_PID" in os.environ  # jupyter_client sets it for kernels
+    return None if Ranks.from_env().is_main and not is_notebook else True
 
 
 def table(rows: Iterable[tuple[str, str]]) -> Iterator[str]:

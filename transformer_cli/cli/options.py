@@ -8,6 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from transformer_cli.cli.completion import (
+    complete_checkpoint,
+    complete_config,
+    complete_run,
+    complete_setting,
+    complete_split,
+)
 from transformer_cli.cli.display import log
 from transformer_cli.compression import compressor
 from transformer_cli.config.choices import MOST_THREADS, DeviceName, PrecisionName
@@ -33,7 +40,13 @@ Version = Annotated[
     typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True),
 ]
 Config = Annotated[
-    Path, typer.Argument(metavar="CONFIG", help="YAML file of the experiment.", show_default=False)
+    Path,
+    typer.Argument(
+        metavar="CONFIG",
+        help="YAML file of the experiment.",
+        show_default=False,
+        autocompletion=complete_config,
+    ),
 ]
 
 
@@ -56,8 +69,9 @@ def say_put_back(directory: Path) -> None:
     log(f"{directory}: the new run ended before its first checkpoint; the earlier one is back")
 
 
-def _put_back_run(run: Path) -> Path:
-    put_back(run)
+def _put_back_run(context: typer.Context, run: Path) -> Path:
+    if not context.resilient_parsing:  # which a shell's completion asks for
+        put_back(run)
     return run
 
 
@@ -68,11 +82,16 @@ Run = Annotated[
         help="Run directory of a training.",
         show_default=False,
         callback=_put_back_run,
+        autocompletion=complete_run,
     ),
 ]
 RunDir = Annotated[
     Path | None,
-    typer.Option(metavar="DIR", help="Run directory.  [default: runs/<config name>]"),
+    typer.Option(
+        metavar="DIR",
+        help="Run directory.  [default: runs/<config name>]",
+        autocompletion=complete_run,
+    ),
 ]
 Set = Annotated[
     list[str] | None,
@@ -80,6 +99,7 @@ Set = Annotated[
         "--set",
         metavar="KEY=VALUE",
         help="Override a setting, as in training.epochs=3; repeatable.",
+        autocompletion=complete_setting,
     ),
 ]
 Overwrite = Annotated[
@@ -91,7 +111,12 @@ Overwrite = Annotated[
 ]
 Checkpoint = Annotated[
     str,
-    typer.Option(metavar="best|last|average|PATH", help="Checkpoint to load.", show_default=True),
+    typer.Option(
+        metavar="best|last|average|PATH",
+        help="Checkpoint to load.",
+        show_default=True,
+        autocompletion=complete_checkpoint,
+    ),
 ]
 BeamSize = Annotated[
     int | None,
@@ -101,7 +126,11 @@ BeamSize = Annotated[
 ]
 Split = Annotated[
     str | None,
-    typer.Option(metavar="NAME", help="Split of the run's corpus.  [default: its first test]"),
+    typer.Option(
+        metavar="NAME",
+        help="Split of the run's corpus.  [default: its first test]",
+        autocompletion=complete_split,
+    ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 Device = Annotated[DeviceName, typer.Option(help="Device; auto is the CUDA GPU if there is one.")]

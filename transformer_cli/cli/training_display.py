@@ -1,6 +1,5 @@
 """Show a training on stderr: a progress bar on a terminal, lines in a log file."""
 
-import sys
 import time
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -84,7 +83,7 @@ class TrainingDisplay:
                 f"perplexity {values['perplexity']:.3f}, BLEU {values['bleu']:.2f}, "
                 f"lowercased {values['bleu_lc']:.2f}{mark}, {values['seconds']:.0f} s"
             )
-        elif not sys.stderr.isatty():
+        elif self._bar.disable:
             log(
                 f"{where}: loss {values['loss']:.4f}, perplexity {values['perplexity']:.3f}, "
                 f"rate {values['learning_rate']:.3e}, {values['seconds']:.0f} s"

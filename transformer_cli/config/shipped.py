@@ -4,10 +4,6 @@ import shutil
 from importlib.resources import files
 from pathlib import Path
 
-from transformer_cli.config.base_files import list_base_files
-from transformer_cli.config.schema import ToyData
-from transformer_cli.config.yaml import load_config
-
 SCHEMA = Path("configs/schema.json")
 TOY = Path("data/toy")
 
@@ -32,6 +28,11 @@ def shipped_configs() -> dict[str, str]:
 
 def copy_shipped(name: str, target: Path) -> None:
     """Copy a shipped configuration, its bases, the schema and, for the toy captions, their text."""
+    # Here, since the shell's completion of settings imports this module at each press of a key.
+    from transformer_cli.config.base_files import list_base_files
+    from transformer_cli.config.schema import ToyData
+    from transformer_cli.config.yaml import load_config
+
     directory = shipped_directory()
     config = directory / "configs" / f"{name}.yaml"
     wanted = [*list_base_files(config), directory / SCHEMA]

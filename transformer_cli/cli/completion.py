@@ -1,0 +1,180 @@
+"""Shell completion of values: settings, configuration files, runs, splits and checkpoints.
+
+It answers a key press: nothing here imports torch or pydantic. And it reports nothing: where files
+are broken it offers no values, and the shell completes file names.
+"""
+
+import io
+import json
+import os
+import re
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stdout
+from functools import wraps
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import typer
+
+Values = dict[str, str]
+"""What may stand on the command line, with its help."""
+_MOST_ENTRIES = 2000
+
+
+@contextmanager
+def joined_bash_words() -> Iterator[None]:
+    """Complete ``key=value`` in bash, for which the ``=`` is a word, and what follows another."""
+    words = os.environ.get("COMP_WORDS", "").split("\n")
+    place = os.environ.get("COMP_CWORD", "")
+    if "=" not in words or not place.isdecimal():
+        yield
+        return
+    joined = re.sub("\n=(\n|$)", "=", "\n".join(words[: int(place) + 1]))
+    os.environ |= {"COMP_WORDS": joined, "COMP_CWORD": str(joined.count("\n"))}
+    value = re.sub("^--[^=]*=", "", joined.rpartition("\n")[2])  # of an option
+    before, equals, _ = value.rpartition("=")
+    terminal = sys.stdout
+    with redirect_stdout(io.StringIO()) as out:
+        try:
+            yield
+        finally:
+            lines = out.getvalue().splitlines()
+            print(*(line.removeprefix(before + equals) for line in lines), sep="\n", file=terminal)
+
+
+def _quiet(complete: Callable[[typer.Context, str], Values]) -> Callable[..., list[Any]]:
+    @wraps(complete)
+    def quiet(context: typer.Context, incomplete: str) -> list[Any]:
+        try:
+            return list(complete(context, incomplete).items())
+        except Exception:  # files may hold anything, and a traceback would fill the prompt
+            return []
+
+    return quiet
+
+
+@_quiet
+def complete_setting(context: typer.Context, incomplete: str) -> Values:
+    """Complete KEY=VALUE: the keys first, and the values of a single key."""
+    settings = _settings()
+    key, equals, _ = incomplete.partition("=")
+    keys = [key] if equals else [name for name in settings if name.startswith(key)]
+    found = {f"{name}=": settings[name][0] for name in keys if not equals}
+    # Two items at least, or the shell would add a space after the `=`.
+    for name in keys if len(keys) == 1 else ():
+        found |= {f"{name}={value}": means for value, means in settings[name][1].items()}
+    return found
+
+
+def _settings() -> dict[str, tuple[str, Values]]:
+    """Return the help of each setting, and values it may have, by its dotted key."""
+    schema = (shipped_directory() / SCHEMA).read_text(encoding="utf-8")
+    properties = json.loads(schema)["properties"]
+    del properties["base"]  # of a file
+    settings: dict[str, tuple[str, Values]] = {}
+    for key, part in _iter_settings(properties):
+        _, values = settings.setdefault(key, (part["description"], {}))
+        values |= _values(part)
+    return settings
+
+
+def _iter_settings(properties: dict[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
+    for name, part in properties.items():
+        kinds = [kind for kind in part.get("anyOf", [part]) if "properties" in kind]
+        for kind in kinds:
+            yield from _iter_settings(kind["properties"], f"{above}{name}.")
+        if not kinds:
+            yield above + name, part
+
+
+def _values(part: dict[str, Any]) -> Values:
+    """Return the choices of a setting, or else its default."""
+    if "const" in part:
+        return {part["const"]: part["description"]}
+    default = [part["default"]] if "default" in part else []
+    choices = [False, True] if part["type"] == "boolean" else part.get("enum", default)
+    # A list would need quotes.
+    texts = [each if isinstance(each, str) else json.dumps(each) for each in choices]
+    return {text: part["description"] for text in texts if not text.startswith(("[", "{"))}
+
+
+@_quiet
+def complete_config(context: typer.Context, incomplete: str) -> Values:
+    """Complete a configuration file."""
+    return dict.fromkeys(filter(_is_config, _iter_paths(incomplete)), "")
+
+
+@_quiet
+def complete_run(context: typer.Context, incomplete: str) -> Values:
+    """Complete a run directory."""
+    return dict.fromkeys(filter(_is_run, _iter_paths(incomplete)), "")
+
+
+@_quiet
+def complete_config_or_run(context: typer.Context, incomplete: str) -> Values:
+    """Complete a configuration file or a run directory."""
+    found = [path for path in _iter_paths(incomplete) if _is_config(path) or _is_run(path)]
+    return dict.fromkeys(found, "")
+
+
+def _iter_paths(incomplete: str) -> Iterator[str]:
+    """Yield the paths that begin so, and those a directory deeper."""
+    for path in _list_directory(incomplete.rpartition("/")[0] + "/" if "/" in incomplete else ""):
+        if path.startswith(incomplete):
+            yield path
+            if Path(path).is_dir():
+                yield from _list_directory(f"{path}/")
+
+
+def _list_directory(directory: str) -> Iterator[str]:
+    with os.scandir(directory or ".") as entries:
+        names = sorted(entry.name for entry in islice(entries, _MOST_ENTRIES))
+    yield from (directory + name for name in names if not name.startswith("."))
+
+
+def _is_config(path: str) -> bool:
+    return path.endswith((".yaml", ".yml"))
+
+
+def _is_run(path: str) -> bool:
+    return Path(path, "config.yaml").is_file()
+
+
+@_quiet
+def complete_split(context: typer.Context, incomplete: str) -> Values:
+    """Complete a split of the run that the command line names; the first of several."""
+    from transformer_cli.config.shipped import SCHEMA, shipped_directory
+from transformer_cli.config.setting_tree import Place, values
+    from transformer_cli.config.yaml_parser import parse
+    from transformer_cli.data.multi30k import SPLITS
+
+    text = (_run(context) / "config.yaml").read_text(encoding="utf-8")
+    config: Any = values(parse(text, lambda line: Place("", line)))
+    # As ``split_names`` has them, which needs the whole schema.
+    match config["data"]:
+        case {"kind": "multi30k"}:
+            return dict.fromkeys(SPLITS, "")
+        case {"kind": "files", "test": tests}:
+            return dict.fromkeys(["train", "val", *tests], "")
+        case {"kind": "toy" | "copy"}:
+            return dict.fromkeys(["train", "val", "test"], "")
+    return {}
+
+
+@_quiet
+def complete_checkpoint(context: typer.Context, incomplete: str) -> Values:
+    """Complete a checkpoint of the run that the command line names."""
+    found = {"best": "highest validation BLEU", "last": "newest"}
+    names = [path.name for path in (_run(context) / "checkpoints").iterdir()]
+    if "average" in names:
+        found["average"] = "made by transformer-cli average"
+    steps = [name for name in sorted(names) if re.fullmatch(r"step-\d+", name)]
+    return found | dict.fromkeys(steps, "")
+
+
+def _run(context: typer.Context) -> Path:
+    # An option at the end that has no value yet keeps arguments from becoming parameters.
+    runs = context.args or context.params.get("runs") or [context.params["run"]]
+    return Path(runs[0])

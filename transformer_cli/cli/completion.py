@@ -70,6 +70,8 @@ def complete_setting(context: typer.Context, incomplete: str) -> Values:
 
 def _settings() -> dict[str, tuple[str, Values]]:
     """Return the help of each setting, and values it may have, by its dotted key."""
+    from transformer_cli.config.shipped import SCHEMA, shipped_directory
+
     schema = (shipped_directory() / SCHEMA).read_text(encoding="utf-8")
     properties = json.loads(schema)["properties"]
     del properties["base"]  # of a file
@@ -145,8 +147,7 @@ def _is_run(path: str) -> bool:
 @_quiet
 def complete_split(context: typer.Context, incomplete: str) -> Values:
     """Complete a split of the run that the command line names; the first of several."""
-    from transformer_cli.config.shipped import SCHEMA, shipped_directory
-from transformer_cli.config.setting_tree import Place, values
+    from transformer_cli.config.setting_tree import Place, values
     from transformer_cli.config.yaml_parser import parse
     from transformer_cli.data.multi30k import SPLITS
 

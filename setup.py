@@ -16,6 +16,9 @@ class _BuildWithShippedFiles(build_py):
     """
 
     def run(self) -> None:
+        if not self.editable_mode:
+            # What an earlier build left there, as of files that are gone, would be packed too.
+            shutil.rmtree(Path(self.build_lib, "transformer_cli"), ignore_errors=True)
         super().run()
         if self.editable_mode:
             return

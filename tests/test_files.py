@@ -270,6 +270,19 @@ def test_sha256_is_the_published_one(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.posix
+def test_a_link_that_points_nowhere_is_not_replaced(tmp_path: Path) -> None:
+    made, directory = tmp_path / "made", tmp_path / "directory"
+    made.mkdir()
+    directory.mkdir()
+    (made / "a").write_text("1")
+    (directory / "a").symlink_to(tmp_path / "nowhere")
+    with pytest.raises(UsageError, match=r"a: is there already"):
+        add_files(made, directory)
+    assert (directory / "a").is_symlink()
+    assert not (tmp_path / "nowhere").exists()
+
+
 def test_files_are_added_over_none_and_all_or_none(tmp_path: Path) -> None:
     made, directory = tmp_path / "made", tmp_path / "directory"
     for parent, texts in ((made, {"a": "1", "b": "2", "c": "3"}), (directory, {"b": "2"})):

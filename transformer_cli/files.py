@@ -139,7 +139,7 @@ def write_text(path: Path, text: str) -> None:
 
 
 def add_files(made: Path, directory: Path) -> list[Path]:
-    """Move all files below ``made`` to the same places below ``directory``, over none of its files.
+    """Copy all files below ``made`` to the same places below ``directory``, over none of its files.
 
     Equal ones that are there already are left as they are.
 
@@ -147,10 +147,15 @@ def add_files(made: Path, directory: Path) -> list[Path]:
         the places of those that are new, relative to ``directory``.
 
     Raises:
-        UsageError: a different one is in a place; nothing has been moved then.
+        UsageError: a different one is in a place, or a file where a directory has to be; nothing
+            has been copied then.
     """
     places = sorted(path.relative_to(made) for path in made.rglob("*") if path.is_file())
-    new = [place for place in places if not (directory / place).exists()]
+    # A link that points nowhere is something that is there, too.
+    new = [place for place in places if not os.path.lexists(directory / place)]
+    for parent in {parent for place in places for parent in (directory / place).parents}:
+        if os.path.lexists(parent) and not parent.is_dir():
+            raise UsageError(f"{parent}: is no directory; move it away, or name another DIR")
     for place in places:
         there = directory / place
         if place not in new and not (
@@ -161,9 +166,9 @@ def add_files(made: Path, directory: Path) -> list[Path]:
                 "away, or name another directory"
             )
     for place in new:
-        sync(made / place)
         (directory / place).parent.mkdir(parents=True, exist_ok=True)
-        (made / place).rename(directory / place)
+        with (made / place).open("rb") as source, (directory / place).open("xb") as target:
+            shutil.copyfileobj(source, target)
     return new
 
 

@@ -95,22 +95,22 @@ def test_an_error_midway_leaves_no_output(training: Training, tmp_path: Path) ->
 
 @pytest.mark.posix
 @pytest.mark.parametrize(
-    ("number", "code"),
-    [(signal.SIGKILL, -signal.SIGKILL), (signal.SIGTERM, 143), (signal.SIGINT, 130)],
+    ("name", "code"),
+    [("SIGKILL", -9), ("SIGTERM", 143), ("SIGINT", 130)],
 )
 def test_a_signal_midway_leaves_no_output(
-    training: Training, tmp_path: Path, number: int, code: int
+    training: Training, tmp_path: Path, name: str, code: int
 ) -> None:
     target = tmp_path / "out.txt"
-    end = partial(signal_at, TRANSLATOR, "translate_lines", 2, number)
+    end = partial(signal_at, TRANSLATOR, "translate_lines", 2, signal.Signals[name])
     finished = run("translate", training.run, "-o", target, stdin=LONG, before=end)
     assert finished.code == code
     assert finished.out == ""
     assert finished.err.strip() == ""
     left = [path.name for path in tmp_path.iterdir()]
     # What is killed cannot tidy up, but the name tells that it is a part.
-    assert all(name.startswith("out.txt.partial") for name in left)
-    assert not left or number == signal.SIGKILL
+    assert all(each.startswith("out.txt.partial") for each in left)
+    assert not left or name == "SIGKILL"
 
 
 def test_an_older_output_stays_until_the_new_one_is_whole(

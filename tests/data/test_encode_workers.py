@@ -185,10 +185,11 @@ def test_workers_import_no_torch(tokenizers: Path) -> None:
 
 
 @pytest.mark.posix
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGKILL"])
 def test_however_the_program_ends_its_workers_do(
-    tokenizers: Path, tmp_path: Path, number: signal.Signals
+    tokenizers: Path, tmp_path: Path, name: str
 ) -> None:
+    number = signal.Signals[name]
     script = tmp_path / "endless.py"
     script.write_text(ENDLESS)
     command = [sys.executable, str(script), str(tokenizers), "goes on"]

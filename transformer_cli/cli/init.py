@@ -39,7 +39,8 @@ def init(
     ] = None,
     val_tgt: Annotated[Path | None, _option("FILE", "own: its target side.")] = None,
     test_src: Annotated[
-        Path | None, _option("FILE", "own: source side of the test text.  [default: held out]")
+        Path | None,
+        _option("FILE", "own: source side of the test text.  [default: held out like val]"),
     ] = None,
     test_tgt: Annotated[Path | None, _option("FILE", "own: its target side.")] = None,
     src_lang: Annotated[
@@ -125,14 +126,21 @@ def _add(directory: Path, fill: Callable[[Path], None]) -> None:
         fill(Path(made))
         new = add_files(Path(made), directory)
     for path in new:
-        typer.echo(directory / path)
+        typer.echo((directory / path).as_posix())
     if not new:
         log("nothing to write: all files are there already")
 
 
 def _show_next(directory: Path, *commands: str) -> None:
-    enter = [] if directory == Path() else [f"cd {shlex.quote(str(directory))}"]
-    log(f"next: {' && '.join([*enter, *commands])}")
+    if directory == Path():
+        enter = []
+    elif sys.platform == "win32":
+        enter = [f'cd "{directory}"']
+    else:
+        enter = [f"cd {shlex.quote(str(directory))}"]
+    # PowerShell has no `&&`.
+    joint = "\n      " if sys.platform == "win32" else " && "
+    log(f"next: {joint.join([*enter, *commands])}")
 
 
 # --- own text -------------------------------------------------------------------------------------

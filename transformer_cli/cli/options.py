@@ -165,8 +165,8 @@ def open_device(name: DeviceName, ranks: Ranks = ALONE) -> "torch.device":
     device = choose_device(name, ranks)
     if device.type == "mps":
         log(
-            "--device mps: nobody has run this program on an Apple GPU yet; compare its loss with "
-            "that of --device cpu before you rely on it"
+            "--device mps: untested, as this program has not run on an Apple GPU yet; compare its "
+            "loss with that of --device cpu before you rely on it"
         )
     return device
 

@@ -19,10 +19,18 @@ def shipped_directory() -> Path:
 
 
 def shipped_configs() -> dict[str, str]:
-    """Return what each shipped configuration is for, by its name: the file's second line."""
-    return {
-        path.stem: path.read_text(encoding="utf-8").splitlines()[1].removeprefix("# ")
+    """Return what each shipped configuration is for, by its name: the file's second line.
+
+    Without those that continue from other runs, which ``make best`` makes in a checkout.
+    """
+    texts = {
+        path.stem: path.read_text(encoding="utf-8")
         for path in sorted((shipped_directory() / "configs").glob("*.yaml"))
+    }
+    return {
+        name: text.splitlines()[1].removeprefix("# ")
+        for name, text in texts.items()
+        if "\ninit:" not in text
     }
 
 

@@ -115,13 +115,20 @@ def write_own(text: OwnText, pairs: int, made: Path, directory: Path) -> None:
 
 
 def _count(files: ParallelFiles) -> int:
+    for path in (files.src, files.tgt):
+        if path.exists() and not path.is_file():
+            raise CorpusError(f"{path}: is no file; a pipe can be read only once, so save it first")
     return sum(1 for _ in files.pairs())
 
 
 def _seen_from(directory: Path, path: Path) -> Path:
     """Return a relative path as one that starts from ``directory``."""
     try:
-        return path if path.is_absolute() else Path(os.path.relpath(path, directory))
+        if path.is_absolute():
+            return path
+        # Where links lead, since that is where a command sees `..` from.
+        parent = Path(os.path.relpath(path.parent.resolve(), directory.resolve()))
+        return parent / path.name
     except ValueError:  # they are on two drives of Windows
         return path.absolute()
 
@@ -142,6 +149,8 @@ def _split(
     stride = pairs // size
     places = {stride * n // len(others): split for n, split in enumerate(others)}
     held_out: set[tuple[str, str]] = set()
+    counts = dict.fromkeys(others, 0)
+    due: list[str] = []  # splits that wait for the next pair that will do
     with ExitStack() as stack:
         outputs = {
             split: [
@@ -152,9 +161,19 @@ def _split(
         }
         for number, pair in enumerate(text.pairs()):
             block, place = divmod(number, stride)
-            if block < size and place in places and pair not in held_out:
+            if block < size and place in places:
+                due.append(places[place])
+            is_blank = not all(side.strip() for side in pair)
+            if due and not is_blank and pair not in held_out:
+                split = due.pop(0)
                 held_out.add(pair)
-                _write(pair, outputs[places[place]])
+                _write(pair, outputs[split])
+                counts[split] += 1
+        if empty := [split for split in others if not counts[split]]:
+            raise CorpusError(
+                f"{text.src}: has too few different pairs to hold some out for {empty[0]}; name "
+                "validation text with --val-src and --val-tgt"
+            )
         written = 0
         for pair in text.pairs():
             if pair not in held_out:

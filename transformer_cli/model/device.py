@@ -87,6 +87,13 @@ def sum_dtype(device: torch.device) -> torch.dtype:
     return _SUM_DTYPES.get(device.type, torch.float64)
 
 
+def empty_cache() -> None:
+    """Give a GPU's memory back that torch has cached; without one it does nothing."""
+    torch.cuda.empty_cache()
+    if torch.backends.mps.is_available():
+        torch.mps.empty_cache()
+
+
 def synchronize(device: torch.device) -> None:
     """Wait until a GPU has computed what it was given; a CPU has."""
     if device.type == "cuda":

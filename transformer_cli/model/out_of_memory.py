@@ -4,9 +4,9 @@ from collections.abc import Callable
 from typing import TypeVar
 
 import numpy as np
-import torch
 
 from transformer_cli.errors import is_out_of_memory
+from transformer_cli.model.device import empty_cache
 
 Result = TypeVar("Result")
 
@@ -38,6 +38,6 @@ def split_when_out_of_memory(
         else:
             continue
         # Outside the handler, where the traceback no longer holds the tensors of the call.
-        torch.cuda.empty_cache()  # does nothing where CUDA is not in use
+        empty_cache()
         parts += reversed(np.array_split(part, 2))
     return results

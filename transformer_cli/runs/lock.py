@@ -2,6 +2,7 @@
 
 import os
 import socket
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -97,7 +98,7 @@ def _lock(run: RunDirectory, file: TextIO) -> None:
         raise RunError(
             f"{run.path}: cannot be locked: {error.strerror}; choose a --run-dir on a local disk"
         ) from error
-    # Windows lets nobody else read the first byte, which is locked.
-    file.seek(1)
+    # Windows lets nobody else read the first byte, which is locked; earlier versions wrote it.
+    file.seek(1 if sys.platform == "win32" else 0)
     holder = file.read().strip() or "another process"
     raise RunInUseError(f"{run.path}: in use by {holder}; wait for it, or use another directory")

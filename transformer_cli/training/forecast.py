@@ -11,7 +11,7 @@ import torch
 from transformer_cli.data.batches import Batch
 from transformer_cli.data.epochs import EpochSample
 from transformer_cli.errors import TrainingError, is_out_of_memory
-from transformer_cli.model.device import synchronize
+from transformer_cli.model.device import empty_cache, synchronize
 from transformer_cli.training.trainer import Trainer
 
 PROBED = 5
@@ -59,8 +59,7 @@ def forecast(trainer: Trainer, sample: EpochSample) -> Forecast | None:
                 raise
             return None
         finally:
-            if on_gpu:
-                torch.cuda.empty_cache()
+            empty_cache()
 
 
 def _forecast(trainer: Trainer, sample: EpochSample) -> Forecast:

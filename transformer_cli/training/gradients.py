@@ -13,7 +13,7 @@ from torch.nn.parallel import DistributedDataParallel
 from transformer_cli.config.schema import TrainingConfig
 from transformer_cli.data.batches import Batch, make_dummy_batch
 from transformer_cli.errors import is_out_of_memory
-from transformer_cli.model.device import autocast
+from transformer_cli.model.device import autocast, empty_cache
 from transformer_cli.model.linear import CastWeights
 from transformer_cli.model.transformer import Transformer
 from transformer_cli.ranks import Ranks
@@ -94,7 +94,7 @@ class Gradients:
             self.chunks *= 2
             self._forward_backward.clear()
             self._model.zero_grad(set_to_none=not self._execution.graphs)
-            torch.cuda.empty_cache()  # does nothing where CUDA is not in use
+            empty_cache()
 
     def _accumulate(self, step: int, batches: Sequence[Batch], tgt_tokens: int) -> Losses:
         loss = torch.zeros((), device=self._device)

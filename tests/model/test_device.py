@@ -83,7 +83,9 @@ def test_mps_is_chosen_by_name_only(
 ) -> None:
     assert choose_device("auto") == CPU
     assert open_device("mps") == apple
-    assert capsys.readouterr().err.startswith("--device mps: nobody has run this program on ")
+    assert capsys.readouterr().err.startswith(
+        "--device mps: untested, as this program has not run on "
+    )
     assert open_device("cpu") == CPU
     assert capsys.readouterr().err == ""
 

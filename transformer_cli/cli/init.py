@@ -40,7 +40,7 @@ def init(
     val_tgt: Annotated[Path | None, _option("FILE", "own: its target side.")] = None,
     test_src: Annotated[
         Path | None,
-        _option("FILE", "own: source side of the test text.  [default: held out like val]"),
+        _option("FILE", "own: source side of the test text.  [default: held out, too]"),
     ] = None,
     test_tgt: Annotated[Path | None, _option("FILE", "own: its target side.")] = None,
     src_lang: Annotated[
@@ -89,7 +89,7 @@ def init(
 
 
 def _choose(configs: Mapping[str, str], given: Mapping[str, object]) -> str | None:
-    """List the configurations; return the name of one if there is a person to ask."""
+    """List the configurations; return the chosen one if stdin is a terminal."""
     _check_only_own("", given)
     width = max(map(len, configs))
     for name, about in configs.items():

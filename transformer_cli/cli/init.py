@@ -162,7 +162,10 @@ class _Answers:
             files = _ask_for_pair(split, required=split == "training")
         if None in files and (files != (None, None) or split == "training"):
             missing = src if files[0] is None else tgt
-            raise UsageError(f"{missing}: is missing; name both sides of the {split} text")
+            raise UsageError(
+                f"{missing}: is missing; name both sides of the {split} text, as in "
+                f"{src} a.de {tgt} a.en"
+            )
         return None if files[0] is None else ParallelFiles(*files)
 
     def language(self, option: str, side: str, guess: str) -> str:

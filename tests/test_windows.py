@@ -4,6 +4,7 @@ import ast
 import errno
 import io
 import json
+import multiprocessing
 import os
 import signal
 import subprocess
@@ -185,7 +186,17 @@ def test_what_a_reader_no_longer_wants_is_no_error(windows: None) -> None:
 def test_ctrl_c_is_left_to_the_main_process(windows: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(signal, "pthread_sigmask")
     with encode_workers._block_sigint():
-        pass
+        pass  # nothing can be blocked: a worker ignores it
+    monkeypatch.setitem(sys.modules, "torch", sys.modules["torch"])  # put back: workers hide it
+    monkeypatch.setattr(encode_workers, "load_tokenizers", lambda _: None)
+    ours, theirs = multiprocessing.Pipe()
+    ours.close()
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        encode_workers._run_worker(theirs, Path())
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def test_a_model_is_tried_without_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:

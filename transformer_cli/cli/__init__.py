@@ -22,6 +22,7 @@ from transformer_cli.cli.init import init
 from transformer_cli.cli.options import Version
 from transformer_cli.cli.report import report
 from transformer_cli.cli.signals import exit_code, stop_signals
+from transformer_cli.cli.sweep import sweep
 from transformer_cli.cli.train import train
 from transformer_cli.cli.translate import translate
 from transformer_cli.cli.vocab import vocab
@@ -53,6 +54,7 @@ for command in (
     check,
     vocab,
     train,
+    sweep,
     evaluate,
     compare,
     report,

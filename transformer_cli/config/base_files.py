@@ -48,7 +48,7 @@ def _read_chain(path: Path) -> Iterator[tuple[Path, Node]]:
     file: Path | None = path
     seen: set[Path] = set()
     while file is not None:
-        tree = _read_tree(file)
+        tree = read_mapping(file, "data and tokenizer")
         seen.add(file.resolve())
         base = _base(file, tree, seen)
         yield file, tree
@@ -77,17 +77,22 @@ def _base(path: Path, tree: Node, seen: set[Path]) -> Path | None:
     return base
 
 
-def _read_tree(path: Path) -> Node:
+def read_mapping(path: Path, keys: str) -> Node:
+    """Read one YAML file, which has to be a mapping.
+
+    Args:
+        path: the file.
+        keys: some that it needs, for the messages.
+
+    Raises:
+        ConfigError: it cannot be read, or is not YAML or no mapping.
+    """
     root = parse(_read_text(path), lambda line: Place(path.as_posix(), line))
     if root.value is None:
-        raise setting_error(
-            root.place, (), "the file is empty; it needs at least data and tokenizer"
-        )
+        raise setting_error(root.place, (), f"the file is empty; it needs at least {keys}")
     if not isinstance(root.value, dict):
         found = describe_value(root.value)
-        raise setting_error(
-            root.place, (), f"expected keys such as data and tokenizer, found {found}"
-        )
+        raise setting_error(root.place, (), f"expected keys such as {keys}, found {found}")
     return root
 
 

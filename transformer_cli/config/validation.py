@@ -4,7 +4,7 @@ import re
 from collections.abc import Collection
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Any, get_args
+from typing import Any, TypeVar, get_args
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
@@ -22,6 +22,8 @@ from transformer_cli.config.setting_tree import (
     values,
 )
 from transformer_cli.errors import ConfigError
+
+S = TypeVar("S", bound=Section)
 
 _MAX_KEYS_LISTED = 8
 _MAX_OTHER_ERRORS = 20
@@ -62,19 +64,25 @@ class _Problem:
 
 
 def validate(root: Node) -> Config:
-    """Return a tree as a ``Config``, checked against the schema.
+    """Return a tree as a ``Config``; see ``validate_as``."""
+    return validate_as(Config, root)
+
+
+def validate_as(schema: type[S], root: Node) -> S:
+    """Return a tree as a value of ``schema``, checked against it.
 
     Args:
-        root: the whole configuration, a mapping.
+        schema: the section that the whole file is.
+        root: the whole file, a mapping.
 
     Raises:
         ConfigError: it breaks the schema; the message is the first error in line order, missing
             keys last, and ``others`` has the rest.
     """
     try:
-        return Config.model_validate(values(root))
+        return schema.model_validate(values(root))
     except ValidationError as error:
-        problems = [_problem(details) for details in error.errors(include_url=False)]
+        problems = [_problem(schema, details) for details in error.errors(include_url=False)]
         raise _config_error(problems, root) from error
 
 
@@ -88,15 +96,15 @@ def _config_error(problems: list[_Problem], root: Node) -> ConfigError:
     return ConfigError(first, others)
 
 
-def _problem(error: ErrorDetails) -> _Problem:
-    keys, wanted = _resolve_location(error["loc"])
+def _problem(schema: type[Section], error: ErrorDetails) -> _Problem:
+    keys, wanted = _resolve_location(schema, error["loc"])
     found = error["input"]
     context = error.get("ctx", {})
     match error["type"]:
         case "extra_forbidden":
-            return _Problem(keys, _unknown_key(error["loc"]))
+            return _Problem(keys, _unknown_key(schema, error["loc"]))
         case "missing":
-            return _Problem(keys, _explain_missing(error["loc"]), is_missing=True)
+            return _Problem(keys, _explain_missing(schema, error["loc"]), is_missing=True)
         case "union_tag_not_found":
             text = f"missing; it is {_join_with_or(_kinds(wanted))}"
             return _Problem((*keys, "kind"), text, is_missing=True)
@@ -115,15 +123,15 @@ def _problem(error: ErrorDetails) -> _Problem:
             return _Problem(keys, f"{error['msg']}, found {describe_value(found)}")
 
 
-def _unknown_key(loc: Keys) -> str:
-    _, section = _resolve_location(loc[:-1])
+def _unknown_key(schema: type[Section], loc: Keys) -> str:
+    _, section = _resolve_location(schema, loc[:-1])
     allowed = [*section.model_fields]
     if section is Config:
         allowed.insert(0, BASE)
     text = "unknown key"
     if "kind" in allowed:
         text += f" for kind {_join_with_or(get_args(section.model_fields['kind'].annotation))}"
-    if hint := _did_you_mean(loc[-1], allowed, _key_in_other_tools(loc, allowed)):
+    if hint := _did_you_mean(loc[-1], allowed, _key_in_other_tools(schema, loc, allowed)):
         return text + hint
     return (
         f"{text}; the keys are {', '.join(allowed)}" if len(allowed) <= _MAX_KEYS_LISTED else text
@@ -134,12 +142,12 @@ _TYPO_SIMILARITY = 0.8
 """Similarity, from 0 to 1, from which a key counts as a typo of another."""
 
 
-def _key_in_other_tools(loc: Keys, allowed: Collection[str]) -> str | None:
+def _key_in_other_tools(schema: type[Section], loc: Keys, allowed: Collection[str]) -> str | None:
     """Return our key if ``loc`` ends in another tool's name: bare in its section, else in full."""
     if loc[-1] == "type" and "kind" in allowed:
         return "kind"
-    key = our_key(str(loc[-1]))
-    section, _ = _resolve_location(loc[:-1])
+    key = our_key(str(loc[-1])) if schema is Config else None
+    section, _ = _resolve_location(schema, loc[:-1])
     above, _, name = (key or "").rpartition(".")
     if above == join_keys(section):
         return name if name in allowed else None
@@ -147,8 +155,8 @@ def _key_in_other_tools(loc: Keys, allowed: Collection[str]) -> str | None:
     return None if get_close_matches(str(loc[-1]), allowed, cutoff=_TYPO_SIMILARITY) else key
 
 
-def _explain_missing(loc: Keys) -> str:
-    _, section = _resolve_location(loc[:-1])
+def _explain_missing(schema: type[Section], loc: Keys) -> str:
+    _, section = _resolve_location(schema, loc[:-1])
     if not _is_section(section):  # an item of a list
         return "missing"
     field = section.model_fields[loc[-1]]
@@ -184,13 +192,13 @@ def _join_with_or(choices: Collection[str]) -> str:
 # --- the schema's types --------------------------------------------------------------------------
 
 
-def _resolve_location(loc: Keys) -> tuple[Keys, Any]:
+def _resolve_location(schema: type[Section], loc: Keys) -> tuple[Keys, Any]:
     """Return the path of settings that pydantic's ``loc`` means, and the schema's type there.
 
     The two paths differ below a union of sections: pydantic names the chosen kind as well.
     """
     keys: list[str | int] = []
-    wanted: Any = Config
+    wanted: Any = schema
     for part in loc:
         kinds = _kinds(wanted)
         if isinstance(part, str) and part in kinds:

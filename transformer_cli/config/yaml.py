@@ -42,9 +42,19 @@ def load_settings(path: Path, overrides: Sequence[str] = ()) -> tuple[Config, Or
     root = read_settings(path)
     for override in overrides:
         _apply(override, root)
+    config = check_settings(root)
+    return config, origins_of(config, root)
+
+
+def check_settings(root: Node) -> Config:
+    """Return a tree as a ``Config``, and check that the paths in it are there.
+
+    Raises:
+        ConfigError: it does not fit the schema, or names what is missing.
+    """
     config = validate(root)
     check_paths(config, root)
-    return config, origins_of(config, root)
+    return config
 
 
 def _apply(override: str, root: Node) -> None:
@@ -57,11 +67,25 @@ def _apply(override: str, root: Node) -> None:
         raise setting_error(
             place, keys, "only a file has one; write one with this base and the changes"
         )
+    set_node(root, keys, Node(parse(text, lambda line: place, keys).value, place))
+
+
+def set_node(root: Node, keys: tuple[str, ...], new: Node) -> None:
+    """Put a setting, or a section, in the place of another one or of none.
+
+    Args:
+        root: the tree that is changed.
+        keys: the path of the setting.
+        new: its value, with the place that errors name.
+
+    Raises:
+        ConfigError: the path leads through a setting that is no section.
+    """
     *above, last = keys
-    entries = _entries(root, (), place)
+    entries = _entries(root, (), new.place)
     for depth, key in enumerate(above):
-        entries = _entries(entries.setdefault(key, Node({}, place)), keys[: depth + 1], place)
-    new = Node(parse(text, lambda line: place, keys).value, place)
+        below = entries.setdefault(key, Node({}, new.place))
+        entries = _entries(below, keys[: depth + 1], new.place)
     entries[last] = replace_node(entries[last], new) if last in entries else new
 
 

@@ -61,7 +61,7 @@ def open_split(
         CorpusError: there is no such split, or its files cannot be had. Files that a user names are
             not looked at before they are read.
     """
-    _check_split(data, split)
+    check_split(data, split)
     match data:
         case Multi30kData():
             return ParallelFiles(*multi30k.fetch(split, data.src_lang, data.tgt_lang, earlier))
@@ -112,7 +112,12 @@ def is_on_disk(data: DataConfig, split: str, earlier: Path | None = None) -> boo
     return multi30k.find(split, data.src_lang, data.tgt_lang, earlier) is not None
 
 
-def _check_split(data: DataConfig, split: str) -> None:
+def check_split(data: DataConfig, split: str) -> None:
+    """Check that a corpus has a split of this name.
+
+    Raises:
+        CorpusError: it has none.
+    """
     names = split_names(data)
     if split not in names:
         close = difflib.get_close_matches(split, names, n=1)

@@ -1,0 +1,69 @@
+"""``transformer-cli sweep``."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from transformer_cli.cli import options
+from transformer_cli.cli.signals import exit_code
+
+File = Annotated[
+    Path,
+    typer.Argument(
+        metavar="FILE", help="Sweep file (YAML); see docs/sweeps.md.", show_default=False
+    ),
+]
+SweepDir = Annotated[
+    Path | None,
+    typer.Option(metavar="DIR", help="Directory of the sweep.  [default: sweeps/FILE's name]"),
+]
+Jobs = Annotated[
+    int, typer.Option(metavar="N", min=1, max=1000, help="Runs that are trained side by side.")
+]
+DryRun = Annotated[
+    bool,
+    typer.Option("--dry-run", help="Print how many runs, how long and how much disk, then exit."),
+]
+
+
+def sweep(
+    file: File,
+    sweep_dir: SweepDir = None,
+    jobs: Jobs = 1,
+    dry_run: DryRun = False,
+    device: options.Device = "auto",
+    precision: options.Precision = "auto",
+    threads: options.Threads = None,
+    version: options.Version = False,
+) -> None:
+    """Train many variations of a configuration, each with several seeds, and compare them.
+
+    The same command goes on where an earlier one was stopped or killed. Started on several
+    machines that share the directory, it divides the runs among them. Without --threads, each run
+    has its share of the cores.
+
+    \b
+    Example:
+      transformer-cli sweep configs/sweeps/copy.yaml --jobs 2
+    """
+    from transformer_cli.sweeps.directory import SweepDirectory
+    from transformer_cli.sweeps.sweep_file import load_sweep
+
+    loaded = load_sweep(file)
+    path = sweep_dir or Path("sweeps") / file.stem
+    options.check_name(path, "--sweep-dir")
+    directory = SweepDirectory(path)
+
+    from transformer_cli.cli.sweep_job import SweepJob, preview_sweep, run_sweep
+
+    job = SweepJob(loaded, directory, jobs, device, precision, threads)
+    if dry_run:
+        typer.echo(preview_sweep(job))
+        return
+    outcome = run_sweep(job)
+    if outcome.signal is not None:
+        raise typer.Exit(exit_code(outcome.signal))
+    typer.echo(outcome.text)
+    if outcome.failed:
+        raise typer.Exit(1)

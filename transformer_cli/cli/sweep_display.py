@@ -1,0 +1,113 @@
+"""What ``sweep`` shows while it runs."""
+
+import sys
+import time
+from collections.abc import Sequence
+from typing import Self
+
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+
+from transformer_cli.cli.display import log
+from transformer_cli.sweeps.plan import Plan
+from transformer_cli.sweeps.status import PointStatus, StatusReader, best_point, seconds_left
+from transformer_cli.sweeps.tasks import Task
+from transformer_cli.sweeps.worker import Event
+from transformer_cli.training.units import duration
+
+_REDRAW_SECONDS = 1.0
+METRICS = {"bleu": "BLEU", "bleu_lc": "BLEU lowercased"}
+
+
+class SweepDisplay:
+    """A table that is redrawn on a terminal; elsewhere a line for each event."""
+
+    def __init__(self, plan: Plan, status: StatusReader, jobs: int) -> None:
+        self.plan = plan
+        self.status = status
+        self.jobs = jobs
+        self._console = Console(file=sys.stderr)
+        self._live = Live(console=self._console, auto_refresh=False)
+        self._drawn = 0.0
+
+    def __enter__(self) -> Self:
+        if self._console.is_terminal:
+            self._live.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        if self._console.is_terminal:
+            self._live.stop()
+
+    def show(self, event: Event | None, running: Sequence[Task]) -> None:
+        """Show an event, or draw the table again."""
+        if event is not None:
+            self._log(event)
+        if self._console.is_terminal and (
+            event is not None or time.monotonic() - self._drawn > _REDRAW_SECONDS
+        ):
+            self._drawn = time.monotonic()
+            self._live.update(self._table(running), refresh=True)
+
+    def _log(self, event: Event) -> None:
+        line = f"{event.task.name}: {event.kind}"
+        if event.message:
+            line += f": {event.message}"
+        if event.kind == "done" and event.task.name.startswith("runs/"):
+            line += f"; {self._left()}"
+        if self._console.is_terminal:
+            if event.kind in ("failed", "lost", "waiting"):
+                self._console.print(line, markup=False, highlight=False)
+        else:
+            log(line)
+
+    def _left(self) -> str:
+        points = self.status.read()
+        runs = len(self.plan.train_tasks())
+        done = sum(len(point.runs) for point in points)
+        text = f"{done} of {runs} runs"
+        if (best := best_point(points)) is not None:
+            text += f", best so far {best.name} {best.mean:.2f}"
+        left = seconds_left(points, runs, self.jobs)
+        return f"{text}, {duration(left)} left" if left else text
+
+    def _table(self, running: Sequence[Task]) -> Table:
+        points = self.status.read()
+        best = best_point(points)
+        seeds = len(self.plan.seeds)
+        names = ", ".join(task.name for task in running)
+        title = f"{self.plan.directory.path}: {self._left()}\nrunning: {names or 'nothing'}"
+        table = Table(
+            "point", "seeds", METRICS[self.plan.metric], title=title, title_justify="left"
+        )
+        for point in points:
+            failed = f", {point.failed} failed" if point.failed else ""
+            style = "bold" if point is best else None
+            table.add_row(
+                point.name, f"{len(point.runs)} of {seeds}{failed}", _score(point), style=style
+            )
+        return table
+
+
+def format_points(points: Sequence[PointStatus], plan: Plan) -> list[str]:
+    """Return the lines of a table of all points."""
+    heads = ["point", "seeds", METRICS[plan.metric]]
+    rows = [heads, *([each.name, str(len(each.runs)), _score(each)] for each in points)]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(
+            [
+                row[0].ljust(widths[0]),
+                *(c.rjust(w) for c, w in zip(row[1:], widths[1:], strict=True)),
+            ]
+        )
+        for row in rows
+    ]
+
+
+def _score(point: PointStatus) -> str:
+    if point.mean is None:
+        return "-"
+    deviation = "" if point.deviation is None else f" ± {point.deviation:.2f}"
+    return f"{point.mean:.2f}{deviation}"

@@ -1,0 +1,94 @@
+"""What ``sweep`` does."""
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from transformer_cli.cli.display import log
+from transformer_cli.cli.signals import stop_requests
+from transformer_cli.cli.sweep_display import SweepDisplay, format_points
+from transformer_cli.config.choices import DeviceName, PrecisionName
+from transformer_cli.sweeps.directory import SweepDirectory
+from transformer_cli.sweeps.plan import Plan
+from transformer_cli.sweeps.status import StatusReader
+from transformer_cli.sweeps.sweep_file import Sweep
+from transformer_cli.sweeps.worker import Worker
+
+
+@dataclass(frozen=True)
+class SweepJob:
+    """A sweep, and how this process takes part in it."""
+
+    sweep: Sweep
+    directory: SweepDirectory
+    jobs: int
+    device: DeviceName
+    precision: PrecisionName
+    threads: int | None
+
+    @property
+    def train_options(self) -> list[str]:
+        """The options of each training."""
+        threads = self.threads or max(1, available_cores() // self.jobs)
+        return [
+            *("--device", self.device),
+            *("--precision", self.precision),
+            *("--threads", str(threads)),
+        ]
+
+
+class Outcome(NamedTuple):
+    """How a sweep ended."""
+
+    text: str
+    """For stdout."""
+    failed: int
+    """Runs that have failed."""
+    signal: int | None = None
+    """The signal that stopped it before it was finished."""
+
+
+def available_cores() -> int:
+    """Return the number of cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def run_sweep(job: SweepJob) -> Outcome:
+    """Train and score what is left, until nothing is or a signal comes."""
+    job.directory.create()
+    plan = Plan(job.sweep, job.directory, job.train_options)
+    plan.check_trained_alike()
+    plan.forget_failures()
+    status = StatusReader(plan)
+    worker = Worker(plan, make_slots(job))
+    with stop_requests() as should_stop, SweepDisplay(plan, status, job.jobs) as display:
+        for event in worker.work(should_stop):
+            display.show(event, worker.running)
+    if should_stop.signal is not None:
+        log("stopped; the same command goes on from there")
+        return Outcome("", 0, should_stop.signal)
+    points = status.read()
+    failed = sum(point.failed for point in points)
+    return Outcome("\n".join(format_points(points, plan)), failed)
+
+
+def make_slots(job: SweepJob) -> Sequence[Mapping[str, str]]:
+    """Return what the environment of each simultaneous task has besides: its GPU, if any."""
+    if job.device not in ("auto", "cuda") or job.jobs == 1:
+        return [{}] * job.jobs
+    import torch
+
+    gpus = torch.cuda.device_count()
+    if not gpus:
+        return [{}] * job.jobs
+    names = os.environ.get("CUDA_VISIBLE_DEVICES") or ",".join(map(str, range(gpus)))
+    visible = names.split(",")
+    return [{"CUDA_VISIBLE_DEVICES": visible[slot % gpus]} for slot in range(job.jobs)]
+
+
+def preview_sweep(job: SweepJob) -> str:
+    """Return how many runs there are, and what they take."""
+    raise NotImplementedError

@@ -1,0 +1,103 @@
+"""Attempt directories: where a task's result is made, one for each generation of its lease."""
+
+import os
+import shutil
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from transformer_cli.errors import RunInUseError
+from transformer_cli.files import TEMPORARY_MARK
+from transformer_cli.runs.contents import LOCK, MARK
+from transformer_cli.runs.directory import RunDirectory
+from transformer_cli.runs.lock import check_unlocked
+from transformer_cli.sweeps.directory import SweepDirectory
+from transformer_cli.sweeps.lease import Lease
+from transformer_cli.sweeps.tasks import Task
+
+_SHARED = ("tokenizer", "encoded")
+_COPY_TRIALS = 3
+_PATIENCE_SECONDS = 10.0
+
+
+def open_attempt(sweep: SweepDirectory, task: Task, lease: Lease) -> Path:
+    """Return the attempt directory of a lease; it goes on from the attempt before, if there is one.
+
+    Raises:
+        RunInUseError: a process of a dead worker is still writing there.
+    """
+    attempt = _attempt(sweep, task, lease.generation)
+    attempt.parent.mkdir(parents=True, exist_ok=True)
+    for generation in range(lease.generation - 1, 0, -1):
+        earlier = _attempt(sweep, task, generation)
+        if earlier.is_dir():
+            if Lease(lease.task, generation).has_ended():
+                _wait_until_unlocked(earlier)
+                earlier.rename(attempt)
+            else:
+                _copy(earlier, attempt)
+            return attempt
+    attempt.mkdir()
+    if task.data is not None:
+        _share_data(sweep.results / task.data, attempt)
+    return attempt
+
+
+def finish(sweep: SweepDirectory, task: Task, attempt: Path) -> None:
+    """Make an attempt the task's result, unless another worker was faster; remove the others."""
+    result = task.result(sweep)
+    result.parent.mkdir(parents=True, exist_ok=True)
+    with suppress(OSError):  # there is one already
+        attempt.rename(result)
+    for each in attempt.parent.glob(f"{attempt.name.rpartition('.')[0]}.*"):
+        shutil.rmtree(each, ignore_errors=True)
+
+
+def newest_attempt(sweep: SweepDirectory, task: str) -> Path | None:
+    """Return the attempt directory of a task that was made last, if there is one."""
+    path = sweep.attempts / task
+    made = [(int(each.suffix[1:]), each) for each in path.parent.glob(f"{path.name}.*")]
+    return max(made)[1] if made else None
+
+
+def _attempt(sweep: SweepDirectory, task: Task, generation: int) -> Path:
+    path = sweep.attempts / task.name
+    return path.with_name(f"{path.name}.{generation}")
+
+
+def _share_data(data: Path, run: Path) -> None:
+    """Give a new run prepared data, by hard links where the file system has them."""
+    shutil.copyfile(data / MARK, run / MARK)  # so that the directory is known as a run
+    for name in _SHARED:
+        shutil.copytree(data / name, run / name, copy_function=_link)
+
+
+def _link(source: str, target: str) -> None:
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copy2(source, target)
+
+
+def _copy(earlier: Path, attempt: Path) -> None:
+    """Copy an attempt whose process may have been stopped, and may still go on writing."""
+    ignored = shutil.ignore_patterns(LOCK, f"*{TEMPORARY_MARK}*")
+    for _ in range(_COPY_TRIALS):
+        try:
+            shutil.copytree(earlier, attempt, ignore=ignored)
+            return
+        except OSError:  # files have gone meanwhile; shutil.Error is one too
+            shutil.rmtree(attempt, ignore_errors=True)
+    raise RunInUseError(f"{earlier}: is being written by a worker that has lost its lease")
+
+
+def _wait_until_unlocked(run: Path) -> None:
+    """Wait for the process of a dead worker, which ends at once; see child.py."""
+    deadline = time.monotonic() + _PATIENCE_SECONDS
+    while (run / LOCK).exists():
+        try:
+            check_unlocked(RunDirectory(run))
+            return
+        except RunInUseError:
+            if time.monotonic() > deadline:
+                raise

@@ -1,0 +1,111 @@
+"""The paths of a sweep's directory."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from transformer_cli.errors import UsageError
+from transformer_cli.files import write_text
+from transformer_cli.runs.directory import RunDirectory
+from transformer_cli.version import __version__
+
+FORMAT = 1
+_PROGRAM = "transformer-cli sweep"
+
+
+@dataclass(frozen=True)
+class SweepDirectory:
+    """The paths of one sweep; creating this object touches no file."""
+
+    path: Path
+
+    @property
+    def mark(self) -> Path:
+        """Path of the file that marks the directory as a sweep."""
+        return self.path / "sweep.json"
+
+    @property
+    def results(self) -> Path:
+        """Directory of what tasks make, each complete or not there: runs, scores, prepared data."""
+        return self.path
+
+    @property
+    def attempts(self) -> Path:
+        """Directory of what tasks are making, by task and generation of their lease."""
+        return self.path / "attempts"
+
+    @property
+    def leases(self) -> Path:
+        """Directory of the leases; see lease.py."""
+        return self.path / "leases"
+
+    @property
+    def failures(self) -> Path:
+        """Directory with the error messages of tasks that have failed."""
+        return self.path / "failures"
+
+    @property
+    def logs(self) -> Path:
+        """Directory with what each task's process writes to stderr."""
+        return self.path / "logs"
+
+    @property
+    def report(self) -> Path:
+        """Path of the page about all runs."""
+        return self.path / "report.html"
+
+    def run(self, point: str, seed: int) -> RunDirectory:
+        """Return the directory of a finished run."""
+        return RunDirectory(self.path / run_name(point, seed))
+
+    def create(self) -> None:
+        """Create the directory and mark it, unless it is there.
+
+        Raises:
+            UsageError: it holds something else.
+        """
+        if self.is_marked():
+            return
+        if self.path.is_dir() and any(self.path.iterdir()):
+            raise UsageError(
+                f"{self.path}: holds files but no sweep (no {self.mark.name} of transformer-cli's); "
+                "choose another directory with --sweep-dir"
+            )
+        self.path.mkdir(parents=True, exist_ok=True)
+        mark = {"format": FORMAT, "program": _PROGRAM, "version": __version__}
+        write_text(self.mark, json.dumps(mark) + "\n")
+
+    def is_marked(self) -> bool:
+        """Return whether the directory is a sweep's.
+
+        Raises:
+            UsageError: a later version has marked it.
+        """
+        try:
+            mark = json.loads(self.mark.read_bytes())
+        except (OSError, ValueError):
+            return False
+        if not isinstance(mark, dict) or mark.get("program") != _PROGRAM:
+            return False
+        if mark.get("format") != FORMAT:
+            raise UsageError(
+                f"{self.mark}: format {mark.get('format')}, by transformer-cli "
+                f"{mark.get('version')}, but this version knows format {FORMAT}; use a newer one, "
+                "or choose another --sweep-dir"
+            )
+        return True
+
+
+def run_name(point: str, seed: int) -> str:
+    """Return the name of a run's task, which is its path in the sweep's directory."""
+    return f"runs/{point}/seed-{seed}"
+
+
+def scores_name(split: str, point: str, seed: int) -> str:
+    """Return the name of the task that scores a run on a split, which is the path of its files."""
+    return f"scores/{split}/{point}/seed-{seed}"
+
+
+def data_name(key: str) -> str:
+    """Return the name of the task that prepares data, which is its path."""
+    return f"data/{key}"

@@ -1,0 +1,145 @@
+"""Leases, by which workers on one shared directory divide tasks among them.
+
+A lease is a file ``leases/TASK.3``; its number is the generation. It is created exclusively, so one
+worker holds it, and its holder touches it every few seconds. Another worker that has not seen it
+change for ``LEASE_SECONDS``, by its own clock, takes the task over with the next generation. A
+generation is never used again, so a worker that was stopped meanwhile finds that it has lost the
+lease. What it may write until then goes to the attempt directory of its own generation, where
+nobody looks any more. So a task is done once even where a worker comes back.
+"""
+
+import glob
+import json
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+LEASE_SECONDS = float(os.environ.get("TRANSFORMER_CLI_LEASE_SECONDS", "120"))
+"""Longer than network file systems keep a file's time in their caches."""
+_BEATS_PER_LEASE = 6
+_RELEASED = ".released"
+
+
+@dataclass(frozen=True)
+class Lease:
+    """A generation of a task's lease."""
+
+    task: Path
+    """The path of its files, but for the generation."""
+    generation: int
+
+    @property
+    def path(self) -> Path:
+        """Path of the file while it is held."""
+        return self.task.with_name(f"{self.task.name}.{self.generation}")
+
+    @property
+    def released_path(self) -> Path:
+        """Path of the file once it was released."""
+        return self.task.with_name(f"{self.path.name}{_RELEASED}")
+
+    def is_lost(self) -> bool:
+        """Return whether another worker has taken the task over."""
+        return Lease(self.task, self.generation + 1).path.exists()
+
+    def beat(self) -> None:
+        """Show other workers that this one is alive."""
+        with suppress(OSError):  # it is lost, or the file system is away for a moment
+            os.utime(self.path)
+
+    def release(self) -> None:
+        """Let others take the task at once."""
+        with suppress(OSError):
+            self.path.rename(self.released_path)
+
+    def has_ended(self) -> bool:
+        """Return whether its holder has released it, or is known to be dead.
+
+        Otherwise it may still be writing, for instance if it was stopped and goes on.
+        """
+        return self.released_path.exists() or _is_dead(self.path)
+
+
+class LeaseBoard:
+    """The leases of a sweep, as one worker sees them."""
+
+    def __init__(self, directory: Path, clock: Callable[[], float] = time.monotonic) -> None:
+        self.directory = directory
+        self._clock = clock
+        self._seen: dict[Path, tuple[int, float]] = {}
+
+    def claim(self, task: str) -> Lease | None:
+        """Take a task, unless another worker holds it; this one must not hold it already."""
+        newest = self._newest(self.directory / task)
+        if newest.generation and not (newest.has_ended() or self._is_silent(newest.path)):
+            return None
+        return _create(Lease(newest.task, newest.generation + 1))
+
+    def _newest(self, task: Path) -> Lease:
+        """Return the newest lease of a task, of generation 0 if there was none."""
+        names = (path.name for path in task.parent.glob(f"{glob.escape(task.name)}.*"))
+        generations = (name[len(task.name) + 1 :].removesuffix(_RELEASED) for name in names)
+        return Lease(task, max((int(each) for each in generations if each.isdigit()), default=0))
+
+    def _is_silent(self, path: Path) -> bool:
+        """Return whether this process has seen no beat for a whole lease."""
+        try:
+            beat = path.stat().st_mtime_ns
+        except OSError:
+            return False  # it was released just now
+        now = self._clock()
+        known, since = self._seen.get(path, (None, now))
+        if known != beat:
+            self._seen[path] = beat, now
+            return False
+        return now - since > LEASE_SECONDS
+
+
+class Heartbeat:
+    """A thread that touches the leases of this process."""
+
+    def __init__(self, leases: Callable[[], list[Lease]]) -> None:
+        self._leases = leases
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._beat, daemon=True)
+
+    def __enter__(self) -> None:
+        self._thread.start()
+
+    def __exit__(self, *exception: object) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def _beat(self) -> None:
+        while not self._stop.wait(LEASE_SECONDS / _BEATS_PER_LEASE):
+            for lease in self._leases():
+                lease.beat()
+
+
+def _create(lease: Lease) -> Lease | None:
+    lease.path.parent.mkdir(parents=True, exist_ok=True)
+    holder = {"host": socket.gethostname(), "process": os.getpid()}
+    try:
+        with lease.path.open("x", encoding="utf-8") as file:
+            json.dump(holder, file)
+    except FileExistsError:
+        return None  # another worker was faster
+    return lease
+
+
+def _is_dead(path: Path) -> bool:
+    """Return whether a lease's holder was a process of this machine that is gone."""
+    try:
+        holder = json.loads(path.read_bytes())
+        process, is_here = int(holder["process"]), holder["host"] == socket.gethostname()
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+    # We do not hold it, so a process that had our number before us did.
+    return is_here and (process == os.getpid() or not psutil.pid_exists(process))

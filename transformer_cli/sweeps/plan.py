@@ -1,0 +1,148 @@
+"""What is to be done in a sweep, and what of it is done."""
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from pathlib import Path
+
+from transformer_cli.config.differences import differences
+from transformer_cli.config.schema import Config
+from transformer_cli.errors import ConfigError
+from transformer_cli.files import write_text
+from transformer_cli.runs.directory import RunDirectory
+from transformer_cli.sweeps.attempts import newest_attempt
+from transformer_cli.sweeps.directory import SweepDirectory
+from transformer_cli.sweeps.points import Point
+from transformer_cli.sweeps.sweep_file import SEED, Sweep
+from transformer_cli.sweeps.tasks import Task, data_task, score_task, train_task
+
+
+class Plan:
+    """The tasks of a sweep, and their states, which are files that all workers see."""
+
+    def __init__(self, sweep: Sweep, directory: SweepDirectory, options: Sequence[str]) -> None:
+        """Plan a sweep.
+
+        Args:
+            sweep: its file.
+            directory: where to.
+            options: of ``train`` and ``evaluate``, for all tasks alike: device, precision, threads.
+        """
+        self.sweep = sweep
+        self.directory = directory
+        self.options = options
+
+    @property
+    def seeds(self) -> range:
+        """The seeds that each point is trained with."""
+        return range(1, self.sweep.settings.seeds + 1)
+
+    @property
+    def points(self) -> list[Point]:
+        """All points so far."""
+        return self.sweep.points
+
+    @cached_property
+    def is_lowercased(self) -> bool:
+        """Whether translations are lowercased, so that only the lowercased BLEU counts."""
+        return self.sweep.config_of(self.points[0]).tokenizer.lowercase
+
+    @property
+    def metric(self) -> str:
+        """The metric of validations that points are judged by."""
+        return "bleu_lc" if self.is_lowercased else self.sweep.settings.metric
+
+    def train_tasks(self) -> list[tuple[Task, Task]]:
+        """Return the task of each run, with that of its data; every point's first seed first."""
+        return [self._train_task(point, seed) for seed in self.seeds for point in self.points]
+
+    def tasks(self) -> Iterator[Task]:
+        """Yield the tasks that are neither done nor failed, and wait for no other, in order."""
+        waiting = False
+        for train, data in self.train_tasks():
+            if self.is_settled(train):
+                continue
+            if (message := self.failure(data)) is not None:
+                self.fail(train, message)
+                continue
+            waiting = True
+            yield train if self.is_done(data) else data
+        if not waiting:
+            yield from (task for task in self.score_tasks() if not self.is_settled(task))
+
+    def score_tasks(self) -> list[Task]:
+        """Return the tasks that score the finished runs on the splits to evaluate."""
+        return [
+            score_task(self.directory, train.point, train.seed, split, self.options)
+            for split in self.sweep.settings.evaluate
+            for train, _ in self.train_tasks()
+            if self.is_done(train)
+        ]
+
+    def is_done(self, task: Task) -> bool:
+        """Return whether a task's result is there."""
+        return task.result(self.directory).is_dir()
+
+    def is_settled(self, task: Task) -> bool:
+        """Return whether nothing is left to be done for a task: it is done, or has failed."""
+        return self.is_done(task) or self.failure(task) is not None
+
+    def failure(self, task: Task) -> str | None:
+        """Return the message of a task that has failed."""
+        try:
+            return self._failure(task).read_text(encoding="utf-8").strip()
+        except FileNotFoundError:
+            return None
+
+    def fail(self, task: Task, message: str) -> None:
+        """Record that a task has failed; the next session tries it again."""
+        path = self._failure(task)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_text(path, f"{message}\n")
+
+    def forget_failures(self) -> None:
+        """Have failed tasks tried again."""
+        for path in self.directory.failures.rglob("*.txt"):
+            path.unlink(missing_ok=True)
+
+    def check_trained_alike(self) -> None:
+        """Check that the runs that are there have the settings of their points.
+
+        Raises:
+            ConfigError: one has others, as the sweep's file or its base has changed since.
+        """
+        for point in self.points:
+            config = self.sweep.config_of(point)
+            for seed in self.seeds:
+                task = self._train_task(point, seed)[0]
+                path = task.result(self.directory)
+                found = path if path.is_dir() else newest_attempt(self.directory, task.name)
+                if found is not None and (found / "config.yaml").is_file():
+                    _check_alike(RunDirectory(found), config.model_copy(update={SEED: seed}))
+
+    def _train_task(self, point: Point, seed: int) -> tuple[Task, Task]:
+        base, options = self.sweep.base, self.options
+        data = self._data_task(point)
+        return train_task(base, point, seed, data.name, options), data
+
+    def _data_task(self, point: Point) -> Task:
+        if point.name not in self._data_tasks:
+            config = self.sweep.config_of(point)
+            self._data_tasks[point.name] = data_task(self.sweep.base, point, config)
+        return self._data_tasks[point.name]
+
+    @cached_property
+    def _data_tasks(self) -> dict[str, Task]:
+        return {}
+
+    def _failure(self, task: Task) -> Path:
+        return self.directory.failures / f"{task.name}.txt"
+
+
+def _check_alike(run: RunDirectory, config: Config) -> None:
+    changed = differences(run.load_config(), config)
+    if changed:
+        listed = "; ".join(map(str, changed))
+        raise ConfigError(
+            f"{run.path}: trained with other settings ({listed}); sweep into another directory "
+            "with --sweep-dir, or delete this run to train it again"
+        )

@@ -1,0 +1,62 @@
+"""The keys of a sweep's YAML file."""
+
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, model_validator
+
+from transformer_cli.config.schema import Count, Section
+
+Values = Annotated[list[Any], Field(min_length=1)]
+Seeds = Annotated[int, Field(gt=0, le=1000)]
+Budget = Annotated[str, Field(pattern=r"^[0-9]+(\.[0-9]+)?(min|h|d)$")]
+_SECONDS = {"min": 60.0, "h": 3600.0, "d": 86400.0}
+_OF_SEARCH = ("trials", "budget", "sampler", "prune", "metric")
+
+
+class SweepSettings(Section):
+    """A sweep: which settings of one configuration are tried, and how often."""
+
+    base: Annotated[str, Field(min_length=1)] = Field(
+        description="configuration whose settings are varied; its path starts from this file's "
+        "directory"
+    )
+    seeds: Seeds = Field(3, description="each point is trained with the seeds 1 to this number")
+    grid: dict[str, Values] = Field(
+        default={}, description="values by setting; every combination is a point"
+    )
+    search: dict[str, Any] = Field(
+        default={}, description="ranges and choices by setting, which Optuna draws points from"
+    )
+    trials: Count = Field(20, description="most points that a search draws")
+    budget: Budget | None = Field(
+        None,
+        description="a search draws no point after this much time (90min, 6h, 2d): that of all "
+        "trainings together, divided by --jobs",
+    )
+    sampler: Literal["tpe", "random"] = Field("tpe", description="how a search draws points")
+    prune: Literal["none", "median", "halving"] = Field(
+        "none", description="which trainings of a search are stopped early, by their validations"
+    )
+    metric: Literal["bleu", "bleu_lc"] = Field(
+        "bleu", description="what a search makes large: BLEU of the best validation"
+    )
+    evaluate: list[str] = Field(
+        default=[], description="splits that all runs are scored on at the end, all alike"
+    )
+
+    @property
+    def budget_seconds(self) -> float | None:
+        """The budget in seconds."""
+        if self.budget is None:
+            return None
+        unit = next(unit for unit in _SECONDS if self.budget.endswith(unit))
+        return float(self.budget.removesuffix(unit)) * _SECONDS[unit]
+
+    @model_validator(mode="after")
+    def _grid_or_search(self) -> Self:
+        if self.grid and self.search:
+            raise ValueError("search: a sweep has a grid or a search; leave one of them out")
+        unused = [key for key in _OF_SEARCH if key in self.model_fields_set]
+        if unused and not self.search:
+            raise ValueError(f"{unused[0]}: is of a search, and there is none; leave it out")
+        return self

@@ -1,0 +1,111 @@
+"""Read a sweep's YAML file, and check every point before anything is trained."""
+
+import os.path
+from copy import deepcopy
+from dataclasses import dataclass
+from pathlib import Path
+
+from transformer_cli.config.base_files import BASE, read_mapping, read_settings
+from transformer_cli.config.schema import Config
+from transformer_cli.config.setting_tree import Node, find_node, setting_error, shorten
+from transformer_cli.config.validation import validate_as
+from transformer_cli.config.yaml import check_settings, set_node
+from transformer_cli.data.sources import check_split
+from transformer_cli.errors import CorpusError
+from transformer_cli.sweeps.points import Point, grid_points
+from transformer_cli.sweeps.settings import SweepSettings
+
+SEED = "seed"
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """A sweep's file, checked."""
+
+    path: Path
+    settings: SweepSettings
+    base: Path
+    """The configuration that the points are variations of."""
+    tree: Node
+    """That configuration, with its bases."""
+    points: list[Point]
+    """Those of the grid; one without changes if there is none. Empty for a search."""
+    search: Node | None
+
+    def config_of(self, point: Point) -> Config:
+        """Return the settings of a point, with its first seed.
+
+        Raises:
+            ConfigError: they do not fit the schema; the place is that in the sweep's file.
+        """
+        root = deepcopy(self.tree)
+        for keys, node in point.nodes.items():
+            set_node(root, tuple(keys.split(".")), deepcopy(node))
+        return check_settings(root)
+
+
+def load_sweep(path: Path) -> Sweep:
+    """Read a sweep's file, and check each point of its grid.
+
+    Raises:
+        ConfigError: a file cannot be read, is not YAML, or a key or value does not fit. The message
+            is one line with the file and line.
+    """
+    root = read_mapping(path, "base")
+    settings = validate_as(SweepSettings, root)
+    base = _find_base(path, root, settings.base)
+    assert isinstance(root.value, dict)
+    grid = root.value.get("grid")
+    search = root.value["search"] if settings.search else None
+    for section in (grid, search):
+        _check_keys(section)
+    points = [] if search else grid_points(grid)
+    sweep = Sweep(path, settings, base, read_settings(base), points, search)
+    for point in points:
+        config = sweep.config_of(point)
+        _check_splits(root, settings, config)
+    return sweep
+
+
+def _find_base(path: Path, root: Node, name: str) -> Path:
+    base = path.parent / os.path.expanduser(name)  # noqa: PTH111 - Path's raises for unknown users
+    node = find_node(root, (BASE,))
+    assert node is not None
+    if not os.path.isfile(base):  # noqa: PTH113 - Path's raises where a name is too long
+        missing = shorten(str(base), 300)
+        raise setting_error(
+            node.place,
+            (BASE,),
+            f"there is no file {missing}; its path starts from the sweep file's directory",
+        )
+    return base
+
+
+def _check_keys(section: Node | None) -> None:
+    """Check the dotted keys of a grid or a search; the schema checks where they lead."""
+    if section is None:
+        return
+    assert isinstance(section.value, dict)
+    for key, node in section.value.items():
+        if not all(key.split(".")):
+            raise setting_error(
+                node.place, (), f"{key}: expected a dotted key, as in training.epochs"
+            )
+        if key == SEED:
+            raise setting_error(
+                node.place, (), "seed: every point has the same seeds; say how many with seeds"
+            )
+        if key == BASE:
+            raise setting_error(
+                node.place, (), "base: all points have one base; write another sweep for another"
+            )
+
+
+def _check_splits(root: Node, settings: SweepSettings, config: Config) -> None:
+    for number, split in enumerate(settings.evaluate):
+        try:
+            check_split(config.data, split)
+        except CorpusError as error:
+            node = find_node(root, ("evaluate", number))
+            assert node is not None
+            raise setting_error(node.place, ("evaluate", number), str(error)) from error

@@ -1,0 +1,174 @@
+"""A worker: takes tasks that no other worker holds, and runs each as a process of its own."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, Literal
+
+from transformer_cli.errors import RunInUseError
+from transformer_cli.sweeps.attempts import finish, open_attempt
+from transformer_cli.sweeps.lease import Heartbeat, Lease, LeaseBoard
+from transformer_cli.sweeps.plan import Plan
+from transformer_cli.sweeps.tasks import Task
+
+_POLL_SECONDS = 0.1
+_RETRY_SECONDS = 5.0
+"""Between two looks at tasks that other workers hold."""
+
+
+@dataclass(frozen=True)
+class Event:
+    """What has happened to a task."""
+
+    kind: Literal["started", "done", "failed", "lost", "waiting"]
+    task: Task
+    message: str = ""
+
+
+@dataclass
+class _Job:
+    task: Task
+    lease: Lease
+    attempt: Path
+    slot: int
+    process: subprocess.Popen[bytes]
+    log: Path
+
+
+class Worker:
+    """Runs tasks, several at a time."""
+
+    def __init__(self, plan: Plan, slots: Sequence[Mapping[str, str]]) -> None:
+        """Make a worker.
+
+        Args:
+            plan: the tasks.
+            slots: one for each task at a time: what its process has in its environment besides.
+        """
+        self.plan = plan
+        self.slots = slots
+        self._board = LeaseBoard(plan.directory.leases)
+        self._jobs: list[_Job] = []
+        self._postponed: dict[str, float] = {}
+
+    @property
+    def running(self) -> list[Task]:
+        """The tasks that this worker is running."""
+        return [job.task for job in self._jobs]
+
+    def work(self, should_stop: Callable[[], bool]) -> Iterator[Event | None]:
+        """Run tasks until none is left, here or with other workers, or until a stop.
+
+        Yields:
+            what happens, and None a few times a second.
+        """
+        with Heartbeat(lambda: [job.lease for job in self._jobs]), ExitStack() as stack:
+            stack.callback(self._stop)
+            while not should_stop():
+                yield from self._reap()
+                is_idle = True
+                if len(self._jobs) < len(self.slots):
+                    is_idle = not (yield from self._start_next())
+                if is_idle:
+                    if not self._jobs and next(self.plan.tasks(), None) is None:
+                        return
+                    yield None
+                    time.sleep(_POLL_SECONDS)
+
+    def _start_next(self) -> Iterator[Event]:
+        """Start the first task that can be had; return whether there was one."""
+        mine = {job.task.name for job in self._jobs}
+        for task in self.plan.tasks():
+            if task.name in mine or time.monotonic() < self._postponed.get(task.name, 0.0):
+                continue
+            mine.add(task.name)
+            lease = self._board.claim(task.name)
+            if lease is None:
+                self._postpone(task)
+                continue
+            if self.plan.is_settled(task):  # by a worker that held it until just now
+                lease.release()
+                continue
+            try:
+                attempt = open_attempt(self.plan.directory, task, lease)
+            except RunInUseError as error:
+                lease.release()
+                self._postpone(task)
+                yield Event("waiting", task, str(error))
+                continue
+            self._jobs.append(self._start(task, lease, attempt))
+            yield Event("started", task)
+            return True
+        return False
+
+    def _postpone(self, task: Task) -> None:
+        self._postponed[task.name] = time.monotonic() + _RETRY_SECONDS
+
+    def _start(self, task: Task, lease: Lease, attempt: Path) -> _Job:
+        used = {job.slot for job in self._jobs}
+        slot = next(number for number in range(len(self.slots)) if number not in used)
+        log = self.plan.directory.logs / f"{task.name}.log"
+        log.parent.mkdir(parents=True, exist_ok=True)
+        with ExitStack() as stack:
+            stderr = stack.enter_context(log.open("ab"))
+            stdout: BinaryIO = stderr
+            if task.stdout is not None:
+                stdout = stack.enter_context((attempt / task.stdout).open("wb"))
+            process = subprocess.Popen(
+                [sys.executable, "-m", "transformer_cli.sweeps.child", *task.command(attempt)],
+                stdin=subprocess.PIPE,
+                stdout=stdout,
+                stderr=stderr,
+                env={**os.environ, **self.slots[slot]},
+                # Ctrl-C is for this process, which stops its tasks itself.
+                start_new_session=True,
+            )
+        return _Job(task, lease, attempt, slot, process, log)
+
+    def _reap(self) -> Iterator[Event]:
+        """End the jobs whose process has ended, or whose lease another worker has taken."""
+        for job in list(self._jobs):
+            if job.lease.is_lost():
+                job.process.kill()
+                job.process.wait()
+                self._jobs.remove(job)
+                yield Event("lost", job.task)
+            elif job.process.poll() is not None:
+                self._jobs.remove(job)
+                yield self._settle(job)
+
+    def _settle(self, job: _Job) -> Event:
+        if job.process.returncode == 0:
+            finish(self.plan.directory, job.task, job.attempt)
+        if self.plan.is_done(job.task):  # perhaps by a worker that was thought to be gone
+            job.lease.release()
+            return Event("done", job.task)
+        message = _last_line(job.log) or f"ended with exit code {job.process.returncode}"
+        self.plan.fail(job.task, message)
+        job.lease.release()
+        return Event("failed", job.task, message)
+
+    def _stop(self) -> None:
+        """Stop all jobs, each with a checkpoint where it is a training."""
+        for job in self._jobs:
+            with suppress(ProcessLookupError):
+                job.process.send_signal(signal.SIGTERM)
+        for job in self._jobs:
+            job.process.wait()
+            if job.process.returncode == 0:
+                self._settle(job)
+            job.lease.release()
+        self._jobs.clear()
+
+
+def _last_line(log: Path) -> str:
+    lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
+    errors = [line for line in lines if line.startswith("transformer-cli: error: ")]
+    line = (errors or lines or [""])[-1]
+    return line.removeprefix("transformer-cli: error: ")

@@ -2,19 +2,22 @@
 
 import sys
 import time
-from collections.abc import Sequence
-from typing import Self
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Self
 
 from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from transformer_cli.cli.display import log
+from transformer_cli.cli.display import align_columns, log
 from transformer_cli.sweeps.plan import Plan
 from transformer_cli.sweeps.status import PointStatus, StatusReader, best_point, seconds_left
 from transformer_cli.sweeps.tasks import Task
 from transformer_cli.sweeps.worker import Event
-from transformer_cli.training.units import duration
+from transformer_cli.training.units import duration, size
+
+if TYPE_CHECKING:
+    from transformer_cli.sweeps.forecast import RunForecast
 
 _REDRAW_SECONDS = 1.0
 METRICS = {"bleu": "BLEU", "bleu_lc": "BLEU lowercased"}
@@ -90,20 +93,38 @@ class SweepDisplay:
         return table
 
 
+def format_forecast(
+    forecasts: Sequence["RunForecast"], left: Mapping[str, int], jobs: int, num_runs: int
+) -> list[str]:
+    """Return the lines of a table of what the runs that are left take, and the sums."""
+    rows = [["point", "runs", "time of each", "disk of each"]]
+    for each in forecasts:
+        time_of_each = "?" if each.seconds is None else duration(each.seconds)
+        rows.append([each.point.name, str(left[each.point.name]), time_of_each, size(each.disk)])
+    runs = sum(left.values())
+    seconds = sum((each.seconds or 0.0) * left[each.point.name] for each in forecasts) / jobs
+    disk = sum(each.disk * left[each.point.name] for each in forecasts)
+    memory = jobs * max((each.memory or 0 for each in forecasts), default=0)
+    unknown = [each.point.name for each in forecasts if each.seconds is None]
+    lines = [f"{num_runs - runs} of {num_runs} runs are done"]
+    if not runs:
+        return lines
+    lines += ["", *align_columns(rows), ""]
+    lines.append(
+        f"{runs} runs, {jobs} at a time: about {duration(seconds)}, validations and scoring not "
+        f"counted; {size(disk)} of disk for checkpoints, at least {size(memory)} of memory"
+    )
+    if unknown:
+        lines.append(f"no forecast of {', '.join(unknown)}: a step does not fit into memory")
+    return lines
+
+
 def format_points(points: Sequence[PointStatus], plan: Plan) -> list[str]:
     """Return the lines of a table of all points."""
     heads = ["point", "seeds", METRICS[plan.metric]]
-    rows = [heads, *([each.name, str(len(each.runs)), _score(each)] for each in points)]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        "  ".join(
-            [
-                row[0].ljust(widths[0]),
-                *(c.rjust(w) for c, w in zip(row[1:], widths[1:], strict=True)),
-            ]
-        )
-        for row in rows
-    ]
+    return align_columns(
+        [heads, *([each.name, str(len(each.runs)), _score(each)] for each in points)]
+    )
 
 
 def _score(point: PointStatus) -> str:

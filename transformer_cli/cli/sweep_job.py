@@ -1,13 +1,15 @@
 """What ``sweep`` does."""
 
 import os
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from transformer_cli.cli.display import log
+from transformer_cli.cli.display import bar, line_bar, log, warn
+from transformer_cli.cli.options import open_device
 from transformer_cli.cli.signals import stop_requests
-from transformer_cli.cli.sweep_display import SweepDisplay, format_points
+from transformer_cli.cli.sweep_display import SweepDisplay, format_forecast, format_points
 from transformer_cli.config.choices import DeviceName, PrecisionName
 from transformer_cli.sweeps.directory import SweepDirectory
 from transformer_cli.sweeps.plan import Plan
@@ -30,12 +32,16 @@ class SweepJob:
     @property
     def train_options(self) -> list[str]:
         """The options of each training."""
-        threads = self.threads or max(1, available_cores() // self.jobs)
         return [
             *("--device", self.device),
             *("--precision", self.precision),
-            *("--threads", str(threads)),
+            *("--threads", str(self.threads_per_run)),
         ]
+
+    @property
+    def threads_per_run(self) -> int:
+        """CPU threads of each run: its share of the cores, unless told."""
+        return self.threads or max(1, available_cores() // self.jobs)
 
 
 class Outcome(NamedTuple):
@@ -90,5 +96,20 @@ def make_slots(job: SweepJob) -> Sequence[Mapping[str, str]]:
 
 
 def preview_sweep(job: SweepJob) -> str:
-    """Return how many runs there are, and what they take."""
-    raise NotImplementedError
+    """Return how many runs there are, and what those that are left take."""
+    from transformer_cli.model.device import choose_precision, use_threads
+    from transformer_cli.sweeps.forecast import Forecaster
+
+    use_threads(job.threads_per_run)
+    device = open_device(job.device)
+    precision = choose_precision(job.precision, device)
+    plan = Plan(job.sweep, job.directory, job.train_options)
+    left = Counter(task.point for task, _ in plan.train_tasks() if not plan.is_done(task))
+    forecaster = Forecaster(job.sweep, device, precision, line_bar, warn)
+    points = [point for point in plan.points if left[point.name]]
+    with bar(len(points), "forecast", " points") as done:
+        forecasts = []
+        for each in forecaster.forecast(points):
+            forecasts.append(each)
+            done.update()
+    return "\n".join(format_forecast(forecasts, left, job.jobs, len(plan.train_tasks())))

@@ -68,8 +68,8 @@ class SweepDirectory:
             return
         if self.path.is_dir() and any(self.path.iterdir()):
             raise UsageError(
-                f"{self.path}: holds files but no sweep (no {self.mark.name} of transformer-cli's); "
-                "choose another directory with --sweep-dir"
+                f"{self.path}: holds files but no sweep (no {self.mark.name} of "
+                "transformer-cli's); choose another directory with --sweep-dir"
             )
         self.path.mkdir(parents=True, exist_ok=True)
         mark = {"format": FORMAT, "program": _PROGRAM, "version": __version__}

@@ -80,7 +80,7 @@ class LeaseBoard:
         newest = self._newest(self.directory / task)
         if newest.generation and not (newest.has_ended() or self._is_silent(newest.path)):
             return None
-        return _create(Lease(newest.task, newest.generation + 1))
+        return create_next(newest)
 
     def _newest(self, task: Path) -> Lease:
         """Return the newest lease of a task, of generation 0 if there was none."""
@@ -123,7 +123,9 @@ class Heartbeat:
                 lease.beat()
 
 
-def _create(lease: Lease) -> Lease | None:
+def create_next(newest: Lease) -> Lease | None:
+    """Create the lease of the next generation, unless another worker is faster."""
+    lease = Lease(newest.task, newest.generation + 1)
     lease.path.parent.mkdir(parents=True, exist_ok=True)
     holder = {"host": socket.gethostname(), "process": os.getpid()}
     try:

@@ -68,7 +68,7 @@ def load_sweep(path: Path) -> Sweep:
 
 
 def _find_base(path: Path, root: Node, name: str) -> Path:
-    base = path.parent / os.path.expanduser(name)  # noqa: PTH111 - Path's raises for unknown users
+    base = Path(os.path.normpath(path.parent / os.path.expanduser(name)))  # noqa: PTH111 - Path's raises for unknown users
     node = find_node(root, (BASE,))
     assert node is not None
     if not os.path.isfile(base):  # noqa: PTH113 - Path's raises where a name is too long

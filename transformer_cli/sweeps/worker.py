@@ -5,7 +5,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +17,8 @@ from transformer_cli.sweeps.lease import Heartbeat, Lease, LeaseBoard
 from transformer_cli.sweeps.plan import Plan
 from transformer_cli.sweeps.tasks import Task
 
+CHILD = (sys.executable, "-m", "transformer_cli.sweeps.child")
+"""Starts a task's process, given the arguments of transformer-cli."""
 _POLL_SECONDS = 0.1
 _RETRY_SECONDS = 5.0
 """Between two looks at tasks that other workers hold."""
@@ -44,15 +46,19 @@ class _Job:
 class Worker:
     """Runs tasks, several at a time."""
 
-    def __init__(self, plan: Plan, slots: Sequence[Mapping[str, str]]) -> None:
+    def __init__(
+        self, plan: Plan, slots: Sequence[Mapping[str, str]], child: Sequence[str] = CHILD
+    ) -> None:
         """Make a worker.
 
         Args:
             plan: the tasks.
             slots: one for each task at a time: what its process has in its environment besides.
+            child: starts a task's process, which ends when its stdin is closed.
         """
         self.plan = plan
         self.slots = slots
+        self.child = child
         self._board = LeaseBoard(plan.directory.leases)
         self._jobs: list[_Job] = []
         self._postponed: dict[str, float] = {}
@@ -81,7 +87,7 @@ class Worker:
                     yield None
                     time.sleep(_POLL_SECONDS)
 
-    def _start_next(self) -> Iterator[Event]:
+    def _start_next(self) -> Generator[Event, None, bool]:
         """Start the first task that can be had; return whether there was one."""
         mine = {job.task.name for job in self._jobs}
         for task in self.plan.tasks():
@@ -121,7 +127,7 @@ class Worker:
             if task.stdout is not None:
                 stdout = stack.enter_context((attempt / task.stdout).open("wb"))
             process = subprocess.Popen(
-                [sys.executable, "-m", "transformer_cli.sweeps.child", *task.command(attempt)],
+                [*self.child, *task.command(attempt)],
                 stdin=subprocess.PIPE,
                 stdout=stdout,
                 stderr=stderr,

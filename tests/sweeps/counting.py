@@ -1,0 +1,42 @@
+"""A training in small: counts to ten in a file, and goes on from there where it was killed.
+
+It stands in for transformer-cli in tests of workers: ``counting.py train BASE … --run-dir DIR``.
+"""
+
+import os
+import sys
+import threading
+import time
+from pathlib import Path
+
+STEPS = 10
+STEP_SECONDS = float(os.environ.get("STEP_SECONDS", "0.02"))
+
+
+def main() -> None:
+    """Count in the directory that the command line names, and end with the starter."""
+    threading.Thread(target=_end_with_starter, daemon=True).start()
+    run = Path(sys.argv[sys.argv.index("--run-dir") + 1])
+    if "model.dropout=0.5" in sys.argv:
+        sys.exit("transformer-cli: error: model.dropout: 0.5 is too much here")
+    if sys.argv[1] == "vocab":
+        (run / "run.json").write_text("{}")
+        for name in ("tokenizer", "encoded"):
+            (run / name).mkdir(exist_ok=True)
+            (run / name / "file").write_text(name)
+        return
+    counted = run / "counted"
+    for number in range(len(counted.read_text()) if counted.exists() else 0, STEPS):
+        time.sleep(STEP_SECONDS)
+        with counted.open("a") as file:
+            file.write(str(number))
+
+
+def _end_with_starter() -> None:
+    while os.read(0, 1):
+        pass
+    os._exit(143)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,120 @@
+"""A sweep's file: what it says, and each mistake as one line with its place."""
+
+from pathlib import Path
+
+import pytest
+
+from transformer_cli.errors import ConfigError
+from transformer_cli.sweeps.sweep_file import Sweep, load_sweep
+
+BASE = """\
+data: {kind: copy, symbols: 6, length: 4, train_lines: 200, test_lines: 20}
+tokenizer: {kind: words, min_freq: 1}
+"""
+
+
+def _load(directory: Path, text: str) -> list[dict[str, object]]:
+    return [point.values for point in _sweep(directory, text).points]
+
+
+def _sweep(directory: Path, text: str) -> Sweep:
+    (directory / "base.yaml").write_text(BASE)
+    (directory / "sweep.yaml").write_text(text)
+    return load_sweep(directory / "sweep.yaml")
+
+
+def test_a_grid_has_every_combination(tmp_path: Path) -> None:
+    points = _load(
+        tmp_path,
+        "base: base.yaml\ngrid: {model.dropout: [0.1, 0.2], training.epochs: [3, 4, 5]}\n",
+    )
+    assert points == [
+        {"model.dropout": dropout, "training.epochs": epochs}
+        for dropout in (0.1, 0.2)
+        for epochs in (3, 4, 5)
+    ]
+
+
+def test_names_are_values_by_the_shortest_keys_that_differ(tmp_path: Path) -> None:
+    sweep = _sweep(
+        tmp_path,
+        "base: base.yaml\n"
+        "grid:\n"
+        "  training.schedule: [{kind: noam, warmup: 10}]\n"
+        "  model.dropout: [0.25, 1e-3]\n",
+    )
+    assert [point.name for point in sweep.points] == [
+        "schedule=kind-noam-warmup-10,dropout=0.25",
+        "schedule=kind-noam-warmup-10,dropout=0.001",
+    ]
+
+
+def test_keys_with_one_last_part_are_named_in_full(tmp_path: Path) -> None:
+    sweep = _sweep(
+        tmp_path, "base: base.yaml\ngrid: {decoding.batch_tokens: [9], training.batch_tokens: [7]}"
+    )
+    assert [point.name for point in sweep.points] == [
+        "decoding.batch_tokens=9,training.batch_tokens=7"
+    ]
+
+
+def test_points_whose_names_would_be_equal_are_numbered(tmp_path: Path) -> None:
+    sweep = _sweep(tmp_path, "base: base.yaml\ngrid: {training.epochs: [3, 3.0]}")
+    assert [point.name for point in sweep.points] == ["point-1", "point-2"]
+
+
+def test_without_a_grid_the_base_is_the_only_point(tmp_path: Path) -> None:
+    sweep = _sweep(tmp_path, "base: base.yaml\nseeds: 5\n")
+    assert [point.name for point in sweep.points] == ["base"]
+    assert sweep.settings.seeds == 5
+
+
+def test_a_point_changes_the_base(tmp_path: Path) -> None:
+    sweep = _sweep(tmp_path, "base: base.yaml\ngrid: {model.dropout: [0.3]}\n")
+    assert sweep.config_of(sweep.points[0]).model.dropout == 0.3
+    assert sweep.points[0].overrides == ["model.dropout=0.3"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "base: base.yaml\nseeds: 2\ngrid:\n  model.dropot: [0.1]\n",
+            "sweep.yaml:4: model.dropot: unknown key; did you mean 'dropout'?",
+        ),
+        (
+            "base: base.yaml\ngrid:\n  model.dropout: [0.1,\n    1.5]\n",
+            "sweep.yaml:4: model.dropout: expected at most 0.9, found 1.5",
+        ),
+        ("base: base.yaml\nsedes: 2\n", "sweep.yaml:2: sedes: unknown key; did you mean 'seeds'?"),
+        ("base: base.yaml\nseeds: 0\n", "sweep.yaml:2: seeds: expected more than 0, found 0"),
+        (
+            "base: base.yaml\ngrid: {model.dropout: 0.1}\n",
+            "sweep.yaml:2: grid.'model.dropout': expected a list, found 0.1",
+        ),
+        ("base: no.yaml\n", "sweep.yaml:1: base: there is no file "),
+        ("seeds: 2\n", "sweep.yaml: base: missing"),
+        (
+            "base: base.yaml\ngrid: {seed: [1, 2]}\n",
+            "sweep.yaml:2: seed: every point has the same seeds; say how many with seeds",
+        ),
+        (
+            "base: base.yaml\nevaluate: [test, tset]\n",
+            "sweep.yaml:2: evaluate[1]: data.kind copy has no split 'tset'; did you mean 'test'?",
+        ),
+        (
+            "base: base.yaml\ntrials: 3\n",
+            "sweep.yaml:2: trials: is of a search, and there is none; leave it out",
+        ),
+        (
+            "base: base.yaml\ngrid: {model.dropout: [0.1]}\nsearch: {model.d_ff: [1, 2]}\n",
+            "sweep.yaml:3: search: a sweep has a grid or a search; leave one of them out",
+        ),
+        ("", "sweep.yaml: the file is empty; it needs at least base"),
+    ],
+)
+def test_a_mistake_is_one_line_with_its_place(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        _load(tmp_path, text)
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)

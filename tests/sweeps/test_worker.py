@@ -36,9 +36,9 @@ def sweep(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def _start(sweep: Path, jobs: int = 2, **env: str) -> "subprocess.Popen[bytes]":
+def _start(sweep: Path, **env: str) -> "subprocess.Popen[bytes]":
     return children.start(
-        [sys.executable, WORKING, "sweep.yaml", "out", str(jobs)],
+        [sys.executable, WORKING, "sweep.yaml", "out", "2"],
         cwd=sweep,
         stdout=subprocess.PIPE,
         env={**os.environ, **env},

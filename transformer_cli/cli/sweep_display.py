@@ -11,7 +11,7 @@ from rich.table import Table
 
 from transformer_cli.cli.display import align_columns, log
 from transformer_cli.sweeps.plan import Plan
-from transformer_cli.sweeps.status import PointStatus, StatusReader, best_point, seconds_left
+from transformer_cli.sweeps.status import PointStatus, best_point, read_status, seconds_left
 from transformer_cli.sweeps.tasks import Task
 from transformer_cli.sweeps.worker import Event
 from transformer_cli.training.units import duration, size
@@ -26,9 +26,8 @@ METRICS = {"bleu": "BLEU", "bleu_lc": "BLEU lowercased"}
 class SweepDisplay:
     """A table that is redrawn on a terminal; elsewhere a line for each event."""
 
-    def __init__(self, plan: Plan, status: StatusReader, jobs: int) -> None:
+    def __init__(self, plan: Plan, jobs: int) -> None:
         self.plan = plan
-        self.status = status
         self.jobs = jobs
         self._console = Console(file=sys.stderr)
         self._live = Live(console=self._console, auto_refresh=False)
@@ -66,7 +65,7 @@ class SweepDisplay:
             log(line)
 
     def _left(self) -> str:
-        points = self.status.read()
+        points = read_status(self.plan)
         runs = len(self.plan.train_tasks())
         done = sum(len(point.runs) for point in points)
         text = f"{done} of {runs} runs"
@@ -76,7 +75,7 @@ class SweepDisplay:
         return f"{text}, {duration(left)} left" if left else text
 
     def _table(self, running: Sequence[Task]) -> Table:
-        points = self.status.read()
+        points = read_status(self.plan)
         best = best_point(points)
         seeds = len(self.plan.seeds)
         names = ", ".join(task.name for task in running)
@@ -85,10 +84,11 @@ class SweepDisplay:
             "point", "seeds", METRICS[self.plan.metric], title=title, title_justify="left"
         )
         for point in points:
-            failed = f", {point.failed} failed" if point.failed else ""
+            notes = ", pruned" if point.is_pruned else ""
+            notes += f", {point.failed} failed" if point.failed else ""
             style = "bold" if point is best else None
             table.add_row(
-                point.name, f"{len(point.runs)} of {seeds}{failed}", _score(point), style=style
+                point.name, f"{len(point.runs)} of {seeds}{notes}", _score(point), style=style
             )
         return table
 

@@ -13,7 +13,7 @@ from transformer_cli.cli.sweep_display import SweepDisplay, format_forecast, for
 from transformer_cli.config.choices import DeviceName, PrecisionName
 from transformer_cli.sweeps.directory import SweepDirectory
 from transformer_cli.sweeps.plan import Plan
-from transformer_cli.sweeps.status import StatusReader
+from transformer_cli.sweeps.status import read_status
 from transformer_cli.sweeps.sweep_file import Sweep
 from transformer_cli.sweeps.worker import Worker
 
@@ -68,15 +68,14 @@ def run_sweep(job: SweepJob) -> Outcome:
     plan = Plan(job.sweep, job.directory, job.train_options)
     plan.check_trained_alike()
     plan.forget_failures()
-    status = StatusReader(plan)
     worker = Worker(plan, make_slots(job))
-    with stop_requests() as should_stop, SweepDisplay(plan, status, job.jobs) as display:
+    with stop_requests() as should_stop, SweepDisplay(plan, job.jobs) as display:
         for event in worker.work(should_stop):
             display.show(event, worker.running)
     if should_stop.signal is not None:
         log("stopped; the same command goes on from there")
         return Outcome("", 0, should_stop.signal)
-    points = status.read()
+    points = read_status(plan)
     failed = sum(point.failed for point in points)
     return Outcome("\n".join(format_points(points, plan)), failed)
 

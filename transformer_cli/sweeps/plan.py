@@ -11,7 +11,9 @@ from transformer_cli.files import write_text
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.sweeps.attempts import newest_attempt
 from transformer_cli.sweeps.directory import SweepDirectory
-from transformer_cli.sweeps.points import Point
+from transformer_cli.sweeps.finished import FinishedRun, read_finished_run, read_scores
+from transformer_cli.sweeps.points import BASE_POINT, Point
+from transformer_cli.sweeps.search import Search
 from transformer_cli.sweeps.sweep_file import SEED, Sweep
 from transformer_cli.sweeps.tasks import Task, data_task, score_task, train_task
 
@@ -31,20 +33,33 @@ class Plan:
         self.directory = directory
         self.options = options
 
+        self.search = self._open_search()
+        self._data_tasks: dict[str, Task] = {}
+        self._finished: dict[Path, FinishedRun] = {}
+
+    def _open_search(self) -> Search | None:
+        space, settings = self.sweep.space, self.sweep.settings
+        seed = self._base_config.seed
+        return None if space is None else Search(space, settings, seed, self.directory)
+
     @property
     def seeds(self) -> range:
         """The seeds that each point is trained with."""
-        return range(1, self.sweep.settings.seeds + 1)
+        return range(1, self.sweep.settings.num_seeds + 1)
 
     @property
     def points(self) -> list[Point]:
         """All points so far."""
-        return self.sweep.points
+        return self.sweep.points if self.search is None else self.search.points
+
+    @cached_property
+    def _base_config(self) -> Config:
+        return self.sweep.config_of(Point(BASE_POINT))
 
     @cached_property
     def is_lowercased(self) -> bool:
         """Whether translations are lowercased, so that only the lowercased BLEU counts."""
-        return self.sweep.config_of(self.points[0]).tokenizer.lowercase
+        return self._base_config.tokenizer.lowercase
 
     @property
     def metric(self) -> str:
@@ -66,7 +81,7 @@ class Plan:
                 continue
             waiting = True
             yield train if self.is_done(data) else data
-        if not waiting:
+        if not waiting and (self.search is None or self.search.is_over):
             yield from (task for task in self.score_tasks() if not self.is_settled(task))
 
     def score_tasks(self) -> list[Task]:
@@ -84,7 +99,11 @@ class Plan:
 
     def is_settled(self, task: Task) -> bool:
         """Return whether nothing is left to be done for a task: it is done, or has failed."""
-        return self.is_done(task) or self.failure(task) is not None
+        return (
+            self.is_done(task)
+            or self.failure(task) is not None
+            or (self.search is not None and bool(task.point) and self.search.is_ended(task.point))
+        )
 
     def failure(self, task: Task) -> str | None:
         """Return the message of a task that has failed."""
@@ -130,9 +149,63 @@ class Plan:
             self._data_tasks[point.name] = data_task(self.sweep.base, point, config)
         return self._data_tasks[point.name]
 
-    @cached_property
-    def _data_tasks(self) -> dict[str, Task]:
-        return {}
+    def is_pruned(self, point: str) -> bool:
+        """Return whether a point was given up early."""
+        return self.search is not None and self.search.is_pruned(point)
+
+    def read_run(self, task: Task) -> FinishedRun:
+        """Return what a finished run has reached."""
+        path = task.result(self.directory)
+        if path not in self._finished:
+            self._finished[path] = read_finished_run(path, self.metric)
+        return self._finished[path]
+
+    def extend(self, jobs: int) -> bool:
+        """Add a point if this is a search that goes on; return whether one was added.
+
+        Args:
+            jobs: runs at a time, among which the budget is divided.
+        """
+        if self.search is None:
+            return False
+        budget = self.sweep.settings.budget_seconds
+        if budget is not None and self._seconds_spent() / jobs > budget:
+            self.search.is_over = True
+        return self.search.extend()
+
+    def settle_points(self) -> None:
+        """End the search's trials whose runs are all done, or of which one has failed."""
+        if self.search is None:
+            return
+        for point in self.points:
+            if self.search.is_ended(point.name):
+                continue
+            tasks = [self._train_task(point, seed)[0] for seed in self.seeds]
+            failures = [message for each in tasks if (message := self.failure(each)) is not None]
+            done = [self.read_run(each) for each in tasks if self.is_done(each)]
+            if failures or len(done) == len(tasks):
+                scores = [run.score for run in done if run.score is not None]
+                self.search.settle(point.name, scores, failures[0] if failures else None)
+
+    def should_give_up(self, task: Task, attempt: Path) -> bool:
+        """Return whether a run that is being trained is not worth its time."""
+        if self.search is None or not task.seed:
+            return False
+        if self.search.is_ended(task.point):
+            return True
+        if self.sweep.settings.prune == "none" or task.seed != self.seeds[0]:
+            return False
+        return self.search.should_prune(task.point, read_scores(attempt, self.metric))
+
+    def _seconds_spent(self) -> float:
+        """Return the time of all trainings of this search."""
+        total = 0.0
+        for task, _ in self.train_tasks():
+            if self.is_done(task):
+                total += self.read_run(task).seconds
+            elif (attempt := newest_attempt(self.directory, task.name)) is not None:
+                total += read_finished_run(attempt, self.metric).seconds
+        return total
 
     def _failure(self, task: Task) -> Path:
         return self.directory.failures / f"{task.name}.txt"

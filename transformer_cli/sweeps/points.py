@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from itertools import product
 
 from transformer_cli.config.differences import as_yaml
-from transformer_cli.config.setting_tree import Node, values
+from transformer_cli.config.setting_tree import Node, Place, values
 
 BASE_POINT = "base"
 """The name of the only point of a sweep without a grid."""
@@ -39,6 +39,18 @@ class Point:
         return [
             f"{key}={json.dumps(value, ensure_ascii=False)}" for key, value in self.values.items()
         ]
+
+
+def as_node(value: object, place: Place) -> Node:
+    """Return a value as a tree whose parts all have one place."""
+    match value:
+        case dict():
+            return Node({str(key): as_node(below, place) for key, below in value.items()}, place)
+        case list():
+            return Node([as_node(below, place) for below in value], place)
+        case str() | int() | float() | None:
+            return Node(value, place)
+    raise TypeError(value)
 
 
 def grid_points(grid: Node | None) -> list[Point]:

@@ -20,7 +20,10 @@ class SweepSettings(Section):
         description="configuration whose settings are varied; its path starts from this file's "
         "directory"
     )
-    seeds: Seeds = Field(3, description="each point is trained with the seeds 1 to this number")
+    seeds: Seeds | None = Field(
+        None,
+        description="each point is trained with the seeds 1 to this number; null: 3, in a search 1",
+    )
     grid: dict[str, Values] = Field(
         default={}, description="values by setting; every combination is a point"
     )
@@ -43,6 +46,11 @@ class SweepSettings(Section):
     evaluate: list[str] = Field(
         default=[], description="splits that all runs are scored on at the end, all alike"
     )
+
+    @property
+    def num_seeds(self) -> int:
+        """The number of seeds."""
+        return self.seeds or (1 if self.search else 3)
 
     @property
     def budget_seconds(self) -> float | None:

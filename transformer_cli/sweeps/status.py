@@ -3,21 +3,9 @@
 import statistics
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 
-from transformer_cli.runs.directory import RunDirectory
-from transformer_cli.runs.records import number, read_records, validations
+from transformer_cli.sweeps.finished import FinishedRun
 from transformer_cli.sweeps.plan import Plan
-
-
-@dataclass(frozen=True)
-class FinishedRun:
-    """What a finished run has reached."""
-
-    score: float | None
-    """The metric at its best validation, in points; None: it was not validated."""
-    seconds: float
-    """Time of its training."""
 
 
 @dataclass(frozen=True)
@@ -27,6 +15,7 @@ class PointStatus:
     name: str
     runs: list[FinishedRun]
     failed: int
+    is_pruned: bool = False
 
     @cached_property
     def scores(self) -> list[float]:
@@ -44,36 +33,16 @@ class PointStatus:
         return statistics.stdev(self.scores) if len(self.scores) > 1 else None
 
 
-class StatusReader:
-    """Reads the points' states again and again; what a finished run has reached is read once."""
-
-    def __init__(self, plan: Plan) -> None:
-        self.plan = plan
-        self._finished: dict[Path, FinishedRun] = {}
-
-    def read(self) -> list[PointStatus]:
-        """Return all points, in the plan's order."""
-        runs: dict[str, list[FinishedRun]] = {point.name: [] for point in self.plan.points}
-        failed = dict.fromkeys(runs, 0)
-        for task, _ in self.plan.train_tasks():
-            if self.plan.is_done(task):
-                runs[task.point].append(self._read_run(task.result(self.plan.directory)))
-            elif self.plan.failure(task) is not None:
-                failed[task.point] += 1
-        return [PointStatus(name, runs[name], failed[name]) for name in runs]
-
-    def _read_run(self, path: Path) -> FinishedRun:
-        if path not in self._finished:
-            self._finished[path] = read_finished_run(RunDirectory(path), self.plan.metric)
-        return self._finished[path]
-
-
-def read_finished_run(run: RunDirectory, metric: str) -> FinishedRun:
-    """Read what a run has reached from its records."""
-    records = read_records(run.metrics)
-    scores = [score for each in validations(records) if (score := each[metric]) is not None]
-    seconds = [found for each in records if (found := number(each, "seconds")) is not None]
-    return FinishedRun(max(scores, default=None), max(seconds, default=0.0))
+def read_status(plan: Plan) -> list[PointStatus]:
+    """Return the states of all points, in the plan's order."""
+    runs: dict[str, list[FinishedRun]] = {point.name: [] for point in plan.points}
+    failed = dict.fromkeys(runs, 0)
+    for task, _ in plan.train_tasks():
+        if plan.is_done(task):
+            runs[task.point].append(plan.read_run(task))
+        elif plan.failure(task) is not None:
+            failed[task.point] += 1
+    return [PointStatus(name, runs[name], failed[name], plan.is_pruned(name)) for name in runs]
 
 
 def best_point(points: list[PointStatus]) -> PointStatus | None:

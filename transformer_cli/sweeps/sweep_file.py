@@ -1,6 +1,7 @@
 """Read a sweep's YAML file, and check every point before anything is trained."""
 
 import os.path
+from collections.abc import Iterator
 from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,8 +13,9 @@ from transformer_cli.config.validation import validate_as
 from transformer_cli.config.yaml import check_settings, set_node
 from transformer_cli.data.sources import check_split
 from transformer_cli.errors import CorpusError
-from transformer_cli.sweeps.points import Point, grid_points
+from transformer_cli.sweeps.points import Point, as_node, grid_points
 from transformer_cli.sweeps.settings import SweepSettings
+from transformer_cli.sweeps.space import SearchSpace, read_space
 
 SEED = "seed"
 
@@ -30,7 +32,8 @@ class Sweep:
     """That configuration, with its bases."""
     points: list[Point]
     """Those of the grid; one without changes if there is none. Empty for a search."""
-    search: Node | None
+    space: SearchSpace | None
+    """What a search draws points from."""
 
     def config_of(self, point: Point) -> Config:
         """Return the settings of a point, with its first seed.
@@ -59,12 +62,23 @@ def load_sweep(path: Path) -> Sweep:
     search = root.value["search"] if settings.search else None
     for section in (grid, search):
         _check_keys(section)
+    space = read_space(search) if search else None
     points = [] if search else grid_points(grid)
-    sweep = Sweep(path, settings, base, read_settings(base), points, search)
-    for point in points:
+    sweep = Sweep(path, settings, base, read_settings(base), points, space)
+    for point in points or _limits(space):
         config = sweep.config_of(point)
         _check_splits(root, settings, config)
     return sweep
+
+
+def _limits(space: SearchSpace | None) -> Iterator[Point]:
+    """Yield points that have to be valid for all of a search to be: one for each end or choice."""
+    assert space is not None
+    first = {key: value for key, value, _ in reversed([*space.limits()])}
+    places = {key: place for key, _, place in space.limits()}
+    for key, value, _ in space.limits():
+        chosen = {**first, key: value}
+        yield Point("limit", {each: as_node(chosen[each], places[each]) for each in chosen})
 
 
 def _find_base(path: Path, root: Node, name: str) -> Path:

@@ -20,6 +20,8 @@ from transformer_cli.sweeps.tasks import Task
 CHILD = (sys.executable, "-m", "transformer_cli.sweeps.child")
 """Starts a task's process, given the arguments of transformer-cli."""
 _POLL_SECONDS = 0.1
+_LOOK_SECONDS = 2.0
+"""Between two looks at the validations of a search's trainings."""
 _RETRY_SECONDS = 5.0
 """Between two looks at tasks that other workers hold."""
 
@@ -28,7 +30,7 @@ _RETRY_SECONDS = 5.0
 class Event:
     """What has happened to a task."""
 
-    kind: Literal["started", "done", "failed", "lost", "waiting"]
+    kind: Literal["started", "done", "failed", "lost", "pruned", "waiting"]
     task: Task
     message: str = ""
 
@@ -62,6 +64,7 @@ class Worker:
         self._board = LeaseBoard(plan.directory.leases)
         self._jobs: list[_Job] = []
         self._postponed: dict[str, float] = {}
+        self._looked = 0.0
 
     @property
     def running(self) -> list[Task]:
@@ -78,17 +81,16 @@ class Worker:
             stack.callback(self._stop)
             while not should_stop():
                 yield from self._reap()
-                is_idle = True
-                if len(self._jobs) < len(self.slots):
-                    is_idle = not (yield from self._start_next())
-                if is_idle:
-                    if not self._jobs and next(self.plan.tasks(), None) is None:
-                        return
-                    yield None
-                    time.sleep(_POLL_SECONDS)
+                yield from self._give_up()
+                if len(self._jobs) < len(self.slots) and (yield from self._start_next()):
+                    continue
+                if not self._jobs and next(self.plan.tasks(), None) is None:
+                    return
+                yield None
+                time.sleep(_POLL_SECONDS)
 
     def _start_next(self) -> Generator[Event, None, bool]:
-        """Start the first task that can be had; return whether there was one."""
+        """Start the first task that can be had, or extend a search; return whether it was done."""
         mine = {job.task.name for job in self._jobs}
         for task in self.plan.tasks():
             if task.name in mine or time.monotonic() < self._postponed.get(task.name, 0.0):
@@ -111,7 +113,7 @@ class Worker:
             self._jobs.append(self._start(task, lease, attempt))
             yield Event("started", task)
             return True
-        return False
+        return self.plan.extend(len(self.slots))
 
     def _postpone(self, task: Task) -> None:
         self._postponed[task.name] = time.monotonic() + _RETRY_SECONDS
@@ -148,6 +150,20 @@ class Worker:
             elif job.process.poll() is not None:
                 self._jobs.remove(job)
                 yield self._settle(job)
+                self.plan.settle_points()
+
+    def _give_up(self) -> Iterator[Event]:
+        """Stop the trainings that are not worth their time; what they have reached stays."""
+        if time.monotonic() - self._looked < _LOOK_SECONDS:
+            return
+        self._looked = time.monotonic()
+        for job in list(self._jobs):
+            if self.plan.should_give_up(job.task, job.attempt):
+                self._terminate(job)
+                job.process.wait()
+                job.lease.release()
+                self._jobs.remove(job)
+                yield Event("pruned", job.task)
 
     def _settle(self, job: _Job) -> Event:
         if job.process.returncode == 0:
@@ -163,14 +179,17 @@ class Worker:
     def _stop(self) -> None:
         """Stop all jobs, each with a checkpoint where it is a training."""
         for job in self._jobs:
-            with suppress(ProcessLookupError):
-                job.process.send_signal(signal.SIGTERM)
+            self._terminate(job)
         for job in self._jobs:
             job.process.wait()
             if job.process.returncode == 0:
                 self._settle(job)
             job.lease.release()
         self._jobs.clear()
+
+    def _terminate(self, job: _Job) -> None:
+        with suppress(ProcessLookupError):
+            job.process.send_signal(signal.SIGTERM)
 
 
 def _last_line(log: Path) -> str:

@@ -1,0 +1,35 @@
+"""What a run of a sweep has reached, from its records."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from transformer_cli.runs.directory import RunDirectory
+from transformer_cli.runs.records import number, read_records, validations
+
+
+@dataclass(frozen=True)
+class FinishedRun:
+    """What a run has reached."""
+
+    score: float | None
+    """The metric at its best validation, in points; None: it was not validated."""
+    seconds: float
+    """Time of its training."""
+
+
+def read_finished_run(run: Path, metric: str) -> FinishedRun:
+    """Read what a run has reached, whether it is finished or not.
+
+    Args:
+        run: its directory.
+        metric: 'bleu' or 'bleu_lc'.
+    """
+    records = read_records(RunDirectory(run).metrics)
+    seconds = [found for each in records if (found := number(each, "seconds")) is not None]
+    return FinishedRun(max(read_scores(run, metric), default=None), max(seconds, default=0.0))
+
+
+def read_scores(run: Path, metric: str) -> list[float]:
+    """Return the metric at each validation so far, in their order."""
+    records = validations(read_records(RunDirectory(run).metrics))
+    return [score for each in records if (score := each[metric]) is not None]

@@ -4,22 +4,18 @@ import os
 import random
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
-import children
+import psutil
 import pytest
 
-WORKING = Path(__file__).with_name("working.py")
+from sweeps.conftest import Start
+
 SWEEP = """\
 base: base.yaml
 seeds: 3
 grid: {model.dropout: [0.1, 0.2], training.epochs: [3, 4]}
-"""
-BASE = """\
-data: {kind: copy, symbols: 6, length: 4, train_lines: 200, test_lines: 20}
-tokenizer: {kind: words, min_freq: 1}
 """
 RUNS = sorted(
     f"runs/dropout={dropout},epochs={epochs}/seed-{seed}"
@@ -30,19 +26,9 @@ RUNS = sorted(
 
 
 @pytest.fixture
-def sweep(tmp_path: Path) -> Path:
-    (tmp_path / "base.yaml").write_text(BASE)
-    (tmp_path / "sweep.yaml").write_text(SWEEP)
-    return tmp_path
-
-
-def _start(sweep: Path, **env: str) -> "subprocess.Popen[bytes]":
-    return children.start(
-        [sys.executable, WORKING, "sweep.yaml", "out", "2"],
-        cwd=sweep,
-        stdout=subprocess.PIPE,
-        env={**os.environ, **env},
-    )
+def sweep(directory: Path) -> Path:
+    (directory / "sweep.yaml").write_text(SWEEP)
+    return directory
 
 
 def _events(worker: "subprocess.Popen[bytes]") -> list[tuple[str, str]]:
@@ -60,40 +46,40 @@ def _check_complete(sweep: Path) -> None:
     assert not [path for path in (out / "attempts").rglob("*") if path.is_file()]
 
 
-def test_a_worker_does_every_task_once(sweep: Path) -> None:
-    events = _events(_start(sweep))
+def test_a_worker_does_every_task_once(sweep: Path, start: Start) -> None:
+    events = _events(start())
     assert sorted(task for kind, task in events if kind == "started" and "runs/" in task) == RUNS
     assert sum("data/" in task for kind, task in events if kind == "started") == 1
     _check_complete(sweep)
 
 
-def test_runs_share_the_data_that_their_settings_agree_on(sweep: Path) -> None:
-    _events(_start(sweep))
+def test_runs_share_the_data_that_their_settings_agree_on(sweep: Path, start: Start) -> None:
+    _events(start())
     files = list((sweep / "out").glob("runs/*/*/encoded/file"))
     assert len(files) == len(RUNS)
     assert len({path.stat().st_ino for path in files}) == 1
 
 
-def test_a_finished_sweep_is_left_as_it_is(sweep: Path) -> None:
-    _events(_start(sweep))
+def test_a_finished_sweep_is_left_as_it_is(sweep: Path, start: Start) -> None:
+    _events(start())
     before = {path: path.stat().st_mtime_ns for path in (sweep / "out").rglob("*")}
-    assert _events(_start(sweep)) == []
+    assert _events(start()) == []
     assert {path: path.stat().st_mtime_ns for path in (sweep / "out").rglob("*")} == before
 
 
-def test_killed_at_random_moments_it_goes_on(sweep: Path) -> None:
+def test_killed_at_random_moments_it_goes_on(sweep: Path, start: Start) -> None:
     generator = random.Random(17)
     for _ in range(6):
-        worker = _start(sweep)
+        worker = start()
         time.sleep(generator.uniform(0.2, 0.9))
         worker.kill()
         worker.communicate()
-    _events(_start(sweep))
+    _events(start())
     _check_complete(sweep)
 
 
-def test_the_tasks_of_a_killed_worker_end_with_it(sweep: Path) -> None:
-    worker = _start(sweep, STEP_SECONDS="0.2")
+def test_the_tasks_of_a_killed_worker_end_with_it(sweep: Path, start: Start) -> None:
+    worker = start(STEP_SECONDS="0.2")
     _wait_for(sweep, "attempts/runs/*/*/counted")
     worker.kill()
     worker.communicate()
@@ -104,9 +90,11 @@ def test_the_tasks_of_a_killed_worker_end_with_it(sweep: Path) -> None:
 
 
 @pytest.mark.posix
-def test_of_two_workers_one_stopped_and_one_killed_every_run_is_done_once(sweep: Path) -> None:
+def test_of_two_workers_one_stopped_and_one_killed_every_run_is_done_once(
+    sweep: Path, start: Start
+) -> None:
     short = {"TRANSFORMER_CLI_LEASE_SECONDS": "1.5", "STEP_SECONDS": "0.1"}
-    stopped, killed = _start(sweep, **short), _start(sweep, **short)
+    stopped, killed = start(**short), start(**short)
     _wait_for(sweep, "attempts/runs/*/*/counted", 3)
     # The processes of its tasks are in sessions of their own, and are stopped too.
     group = [stopped.pid, *_children_of(stopped.pid)]
@@ -114,7 +102,7 @@ def test_of_two_workers_one_stopped_and_one_killed_every_run_is_done_once(sweep:
         os.kill(process, signal.SIGSTOP)
     killed.kill()
     killed.communicate()
-    _events(_start(sweep, **short))
+    _events(start(**short))
     _check_complete(sweep)
     runs = {path: path.stat().st_mtime_ns for path in (sweep / "out/runs").rglob("*")}
     for process in group:
@@ -125,22 +113,22 @@ def test_of_two_workers_one_stopped_and_one_killed_every_run_is_done_once(sweep:
     _check_complete(sweep)
 
 
-def test_a_failed_task_is_told_and_the_others_go_on(sweep: Path) -> None:
+def test_a_failed_task_is_told_and_the_others_go_on(sweep: Path, start: Start) -> None:
     (sweep / "sweep.yaml").write_text(SWEEP.replace("0.2]", "0.5]"))
-    events = _events(_start(sweep))
+    events = _events(start())
     assert sum(kind == "failed" for kind, _ in events) == 6
     assert sum(kind == "done" and "runs/" in task for kind, task in events) == 6
     message = (sweep / "out/failures/runs/dropout=0.5,epochs=3/seed-1.txt").read_text()
     assert message == "model.dropout: 0.5 is too much here\n"
 
 
-def test_a_stop_ends_the_tasks_and_gives_them_back(sweep: Path) -> None:
-    worker = _start(sweep, STEP_SECONDS="0.2")
+def test_a_stop_ends_the_tasks_and_gives_them_back(sweep: Path, start: Start) -> None:
+    worker = start(STEP_SECONDS="0.2")
     _wait_for(sweep, "attempts/runs/*/*/counted")
     worker.terminate()
     _events(worker)
     assert not list((sweep / "out/leases").glob("runs/*/*[0-9]"))
-    _events(_start(sweep))
+    _events(start())
     _check_complete(sweep)
 
 
@@ -152,6 +140,4 @@ def _wait_for(sweep: Path, pattern: str, number: int = 1) -> None:
 
 
 def _children_of(process: int) -> list[int]:
-    import psutil
-
     return [each.pid for each in psutil.Process(process).children(recursive=True)]

@@ -102,7 +102,9 @@ class Plan:
         return (
             self.is_done(task)
             or self.failure(task) is not None
-            or (self.search is not None and bool(task.point) and self.search.is_ended(task.point))
+            or (
+                self.search is not None and not task.makes_data and self.search.is_ended(task.point)
+            )
         )
 
     def failure(self, task: Task) -> str | None:
@@ -189,7 +191,7 @@ class Plan:
 
     def should_give_up(self, task: Task, attempt: Path) -> bool:
         """Return whether a run that is being trained is not worth its time."""
-        if self.search is None or not task.seed:
+        if self.search is None or task.makes_data:
             return False
         if self.search.is_ended(task.point):
             return True

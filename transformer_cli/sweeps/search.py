@@ -39,7 +39,7 @@ class Search:
     @property
     def points(self) -> list[Point]:
         """All trials as points."""
-        return [self._point(each) for each in self._read()]
+        return [self._point(each) for each in self.trials]
 
     def is_ended(self, point: str) -> bool:
         """Return whether a trial is told: complete, pruned or failed."""
@@ -87,10 +87,12 @@ class Search:
 
     def _trial(self, point: str) -> Trial:
         number = int(point.removeprefix(_PREFIX))
-        trials = self._trials if number <= len(self._trials) else self._read()
+        trials = self._trials if number <= len(self._trials) else self.trials
         return trials[number - 1]
 
-    def _read(self) -> list[Trial]:
+    @property
+    def trials(self) -> list[Trial]:
+        """All trials, as they were a moment ago."""
         if time.monotonic() - self._read_at > _STALE_SECONDS:
             self._trials = self._study.trials()
             self._read_at = time.monotonic()

@@ -35,6 +35,11 @@ class Task:
     point: str = ""
     seed: int = 0
 
+    @property
+    def makes_data(self) -> bool:
+        """Whether it prepares data, for all runs whose settings agree on it."""
+        return not self.point
+
     def command(self, attempt: Path) -> list[str]:
         """Return the arguments of transformer-cli that write to ``attempt``."""
         option, name = self.destination

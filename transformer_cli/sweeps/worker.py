@@ -82,6 +82,7 @@ class Worker:
             while not should_stop():
                 yield from self._reap()
                 yield from self._give_up()
+                self.plan.settle_points()
                 if len(self._jobs) < len(self.slots) and (yield from self._start_next()):
                     continue
                 if not self._jobs and next(self.plan.tasks(), None) is None:
@@ -92,7 +93,9 @@ class Worker:
     def _start_next(self) -> Generator[Event, None, bool]:
         """Start the first task that can be had, or extend a search; return whether it was done."""
         mine = {job.task.name for job in self._jobs}
+        is_data_missing = False
         for task in self.plan.tasks():
+            is_data_missing |= task.makes_data
             if task.name in mine or time.monotonic() < self._postponed.get(task.name, 0.0):
                 continue
             mine.add(task.name)
@@ -113,7 +116,8 @@ class Worker:
             self._jobs.append(self._start(task, lease, attempt))
             yield Event("started", task)
             return True
-        return self.plan.extend(len(self.slots))
+        # Points that wait for data are there to be trained already.
+        return not is_data_missing and self.plan.extend(len(self.slots))
 
     def _postpone(self, task: Task) -> None:
         self._postponed[task.name] = time.monotonic() + _RETRY_SECONDS
@@ -150,7 +154,6 @@ class Worker:
             elif job.process.poll() is not None:
                 self._jobs.remove(job)
                 yield self._settle(job)
-                self.plan.settle_points()
 
     def _give_up(self) -> Iterator[Event]:
         """Stop the trainings that are not worth their time; what they have reached stays."""

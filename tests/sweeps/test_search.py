@@ -1,0 +1,104 @@
+"""Searches by workers: trials are points, whose runs' validations are told to Optuna."""
+
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from sweeps.conftest import Start
+from transformer_cli.sweeps.directory import SweepDirectory
+from transformer_cli.sweeps.plan import Plan
+from transformer_cli.sweeps.study import Trial
+from transformer_cli.sweeps.sweep_file import load_sweep
+
+pytest.importorskip("optuna")
+SEARCH = """\
+base: base.yaml
+search: {model.dropout: {uniform: [0.0, 0.6]}, training.epochs: [3, 4]}
+"""
+
+
+def _trials(directory: Path, worker: "subprocess.Popen[bytes]") -> list[Trial]:
+    worker.communicate()
+    assert worker.returncode == 0
+    plan = Plan(load_sweep(directory / "sweep.yaml"), SweepDirectory(directory / "out"), ())
+    assert plan.search is not None
+    return plan.search.trials
+
+
+def _score(dropout: object) -> float:
+    assert isinstance(dropout, float | int)
+    return 50 - abs(dropout - 0.3) * 100 + 9
+
+
+def test_a_trial_is_judged_by_the_mean_of_its_seeds_best_validations(
+    directory: Path, start: Start
+) -> None:
+    (directory / "sweep.yaml").write_text(f"{SEARCH}seeds: 2\ntrials: 4\n")
+    trials = _trials(directory, start())
+    assert [trial.state for trial in trials] == ["complete"] * 4
+    for number, trial in enumerate(trials, 1):
+        assert trial.value == pytest.approx(_score(trial.values["model.dropout"]))
+        runs = list((directory / f"out/runs/trial-{number:03}").iterdir())
+        assert sorted(run.name for run in runs) == ["seed-1", "seed-2"]
+
+
+def test_a_search_that_is_killed_goes_on_with_the_same_trials(
+    directory: Path, start: Start
+) -> None:
+    (directory / "sweep.yaml").write_text(f"{SEARCH}trials: 5\n")
+    whole = _trials(directory, start(jobs=1))
+    (directory / "out").rename(directory / "whole")
+    for _ in range(3):
+        worker = start(jobs=1)
+        time.sleep(1.2)
+        worker.kill()
+        worker.communicate()
+    assert _trials(directory, start(jobs=1)) == whole
+
+
+def test_a_trial_that_is_pruned_ends_early_and_has_no_further_seeds(
+    directory: Path, start: Start
+) -> None:
+    (directory / "sweep.yaml").write_text(
+        f"{SEARCH}trials: 8\nprune: median\nsampler: random\nseeds: 1\n"
+    )
+    trials = _trials(directory, start(jobs=1, STEP_SECONDS="0.25"))
+    pruned = [trial for trial in trials if trial.state == "pruned"]
+    complete = [trial for trial in trials if trial.state == "complete"]
+    assert len(pruned) + len(complete) == 8
+    assert pruned
+    for trial in pruned:
+        assert not (directory / f"out/runs/trial-{trial.number + 1:03}").exists()
+    assert max(complete, key=lambda trial: trial.value or 0).state == "complete"
+
+
+def test_a_failed_run_fails_its_trial(directory: Path, start: Start) -> None:
+    (directory / "sweep.yaml").write_text("base: base.yaml\nsearch: {model.dropout: [0.5, 0.3]}\n")
+    trials = _trials(directory, start())
+    assert {trial.state for trial in trials} == {"failed", "complete"}
+    (failed,) = (trial for trial in trials if trial.state == "failed")
+    assert failed.why == "model.dropout: 0.5 is too much here"
+
+
+def test_no_trial_is_begun_after_the_budget(directory: Path, start: Start) -> None:
+    # Ten seconds a run, as it says itself; of two at a time, 12 s are spent after the third.
+    (directory / "sweep.yaml").write_text(f"{SEARCH}trials: 20\nbudget: 0.2min\n")
+    trials = _trials(directory, start(STEP_SECONDS="0.15"))
+    assert 3 <= len(trials) <= 4
+
+
+@pytest.mark.parametrize(
+    ("search", "message"),
+    [
+        ("{model.dropout: {uniform: [0.1, 1.5]}}", "expected at most 0.9, found 1.5"),
+        ("{model.dropot: [0.1, 0.2]}", "unknown key; did you mean 'dropout'?"),
+    ],
+)
+def test_the_ends_of_ranges_have_to_be_valid(directory: Path, search: str, message: str) -> None:
+    from transformer_cli.errors import ConfigError
+
+    (directory / "sweep.yaml").write_text(f"base: base.yaml\nsearch: {search}\n")
+    with pytest.raises(ConfigError, match=f"sweep.yaml:2: model.*{message.split('?')[0]}"):
+        load_sweep(directory / "sweep.yaml")

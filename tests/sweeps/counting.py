@@ -1,6 +1,7 @@
 """A training in small: counts to ten in a file, and goes on from there where it was killed.
 
-Its BLEU rises with the number, and is the higher the nearer model.dropout is to 0.3.
+Its BLEU rises with the number, and is the higher the nearer model.dropout is to 0.3. $HOPELESS is part of
+the name of a run that stays far below, and does not end by itself.
 
 It stands in for transformer-cli in tests of workers: ``counting.py train BASE … --run-dir DIR``.
 """
@@ -33,10 +34,13 @@ def main() -> None:
         time.sleep(STEP_SECONDS)
         with counted.open("a") as file:
             file.write(str(number))
-        score = 50 - abs(_dropout() - 0.3) * 100 + number
+        hopeless = os.environ.get("HOPELESS", "no run") in str(run)
+        score = 50 - abs(_dropout() - 0.3) * 100 + number - 1000 * hopeless
         record = {"kind": "validation", "step": number, "bleu": score, "bleu_lc": score}
         with (run / "metrics.jsonl").open("a") as file:
             file.write(json.dumps({**record, "seconds": float(number + 1)}) + "\n")
+        while hopeless and number == STEPS - 2:
+            time.sleep(0.1)  # until it is stopped
 
 
 def _dropout() -> float:

@@ -58,20 +58,13 @@ def test_a_search_that_is_killed_goes_on_with_the_same_trials(
     assert _trials(directory, start(jobs=1)) == whole
 
 
-def test_a_trial_that_is_pruned_ends_early_and_has_no_further_seeds(
+def test_a_hopeless_trial_is_stopped_and_has_no_further_seeds(
     directory: Path, start: Start
 ) -> None:
-    (directory / "sweep.yaml").write_text(
-        f"{SEARCH}trials: 8\nprune: median\nsampler: random\nseeds: 1\n"
-    )
-    trials = _trials(directory, start(jobs=1, STEP_SECONDS="0.25"))
-    pruned = [trial for trial in trials if trial.state == "pruned"]
-    complete = [trial for trial in trials if trial.state == "complete"]
-    assert len(pruned) + len(complete) == 8
-    assert pruned
-    for trial in pruned:
-        assert not (directory / f"out/runs/trial-{trial.number + 1:03}").exists()
-    assert max(complete, key=lambda trial: trial.value or 0).state == "complete"
+    (directory / "sweep.yaml").write_text(f"{SEARCH}trials: 6\nprune: median\nseeds: 2\n")
+    trials = _trials(directory, start(HOPELESS="trial-006", STEP_SECONDS="0"))
+    assert [trial.state for trial in trials] == ["complete"] * 5 + ["pruned"]
+    assert not list((directory / "out/runs/trial-006").glob("*1"))
 
 
 def test_a_failed_run_fails_its_trial(directory: Path, start: Start) -> None:

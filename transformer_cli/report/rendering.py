@@ -1,4 +1,4 @@
-"""HTML pages that are complete in themselves: templates, scripts, and a policy that allows no more."""
+"""Self-contained HTML pages, made of templates and of scripts that their policy allows."""
 
 import base64
 import hashlib
@@ -43,7 +43,7 @@ def render_page(name: str, plotly: str, page_data: dict[str, Any], **values: obj
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["yaml"] = as_yaml
+    environment.filters.update(yaml=as_yaml, short=_shorten)
     scripts = [plotly, _template("common.js") + _template(f"{name}.js")]
     return environment.get_template(f"{name}.html").render(
         page_data=page_data,
@@ -59,7 +59,11 @@ def _template(name: str) -> str:
     return (_TEMPLATES / name).read_text(encoding="utf-8")
 
 
+def _shorten(value: object) -> str:
+    """Return a value as it stands in a narrow cell: a number that was drawn has many digits."""
+    return f"{value:.4g}" if isinstance(value, float) else as_yaml(value)
+
+
 def _policy_sum(script: str) -> str:
     """Return a script's SHA-256 as a Content-Security-Policy names it."""
     return f"sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}"
-

@@ -203,7 +203,9 @@ def test_text_stays_text_and_asks_nobody_for_anything(page_path: Path) -> None:
 def test_the_finding_names_the_best_group_and_its_difference(page_path: Path) -> None:
     shown = " ".join("".join(Page(page_path.read_text(encoding="utf-8")).text).split())
     assert f"{HOSTILE} is best on the validation split, with 32.00 ± 1.41 BLEU" in shown
-    assert "(mean and deviation of 2 seeds), 9.67 more than the reference, reference." in shown
+    assert (
+        "(mean and deviation of 2 seeds), 9.67 more than the reference group, reference." in shown
+    )
     assert "On hidden & sealed the difference in BLEU is +3.00 ± 0.75, p = 0.012" in shown
     for words in ("2 of 3 1 failed", "0 of 3 3 waiting", "signature of chrf"):
         assert words in shown
@@ -212,7 +214,7 @@ def test_the_finding_names_the_best_group_and_its_difference(page_path: Path) ->
 def test_pages_of_little_can_be_rendered(tmp_path: Path) -> None:
     groups = make_groups(tmp_path, {"one": [[3.0]], "two": [[]]})
     shown = render(build_groups_page("little", groups, {}), "")
-    assert "it is the reference" in shown
+    assert "it is the reference group" in shown
     shown = render(build_groups_page("less", groups[1:], {}, reference=0), "")
     assert shown.count("No run was validated yet.") == 2
     many = make_groups(tmp_path / "many", {f"g{n}": [[float(n)]] for n in range(30)})

@@ -135,7 +135,9 @@ def _curve_part(
         + (f", {low:.4g} to {high:.4g} in {len(row)} seeds" if len(row) > 1 else "")
         for step, mean, low, high, row in zip(steps, means, lows, highs, values, strict=True)
     ]
-    return Series(name, role, steps, list(means), notes, list(lows), list(highs), is_faint)
+    line = Series(name, role, steps, list(means), notes, is_faint=is_faint)
+    is_repeated = any(len(row) > 1 for row in points)
+    return line._replace(low=list(lows), high=list(highs)) if is_repeated else line
 
 
 def _dots(group: GroupResult, role: str, value: object, scale: str) -> list[Series]:

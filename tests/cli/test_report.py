@@ -5,12 +5,12 @@ import re
 import shutil
 import sys
 from collections.abc import Iterator
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from browser import Page, narrow_to_phone, open_page, style
 
 from cli.conftest import Training
 from cli.process import Finished, assert_refused, run
@@ -22,39 +22,6 @@ HOSTILE = [
     "0 1 2 3",
 ]
 SENTENCE = "3 1 </script><script>alert(2)</script> 2"
-CHROMIUM = (
-    "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
-    "--disable-component-update --disable-sync"
-)
-
-
-class Page(HTMLParser):
-    """What of a page a test looks at."""
-
-    def __init__(self, html: str) -> None:
-        super().__init__()
-        self.tags: list[tuple[str, dict[str, str | None]]] = []
-        self.text: list[str] = []
-        self.scripts: list[str] = []
-        self.styles: list[str] = []
-        self._inside = ""
-        self.feed(html)
-        self.close()
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append((tag, dict(attrs)))
-        self._inside = tag
-
-    def handle_endtag(self, tag: str) -> None:
-        self._inside = ""
-
-    def handle_data(self, data: str) -> None:
-        kinds = {"script": self.scripts, "style": self.styles}
-        kinds.get(self._inside, self.text).append(data)
-
-    @property
-    def data(self) -> Any:
-        return json.loads(self.scripts[0])
 
 
 def point_at_files(path: Path, texts: Path) -> Path:
@@ -212,36 +179,8 @@ def _with_a_full_disk() -> None:
 
 @pytest.fixture
 def opened(hostile: Path, tmp_path: Path) -> Iterator[Any]:
-    """The page in Chromium; anything it asks for, and any error of its own, fails the test."""
-    from playwright.sync_api import sync_playwright
-
-    complaints: list[str] = []
-    with sync_playwright() as playwright:
-        context = playwright.chromium.launch_persistent_context(
-            str(tmp_path / "profile"),
-            executable_path=shutil.which("chromium"),
-            args=CHROMIUM.split(),
-            headless=True,
-            viewport={"width": 1280, "height": 900},
-            color_scheme="light",
-        )
-
-        def only_the_page(route: Any) -> None:
-            if route.request.url == hostile.as_uri():
-                route.continue_()
-            else:
-                complaints.append(f"asks for {route.request.url}")
-                route.abort()
-
-        context.route("**/*", only_the_page)
-        page = context.new_page()
-        page.on("console", lambda said: complaints.append(said.text))
-        page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.on("dialog", lambda dialog: complaints.append(f"dialog {dialog.message}"))
-        page.goto(hostile.as_uri())
+    with open_page(hostile, tmp_path / "profile") as page:
         yield page
-        context.close()
-    assert complaints == []
 
 
 @pytest.mark.browser
@@ -251,12 +190,12 @@ def test_a_person_clicks_through_it(opened: Any, tmp_path: Path) -> None:
     curve = page.locator("[data-chart=loss] .scatterlayer path.js-line").first
 
     # light and dark
-    paper, line = _style(page, "body", "background-color"), curve.get_attribute("style")
+    paper, line = style(page, "body", "background-color"), curve.get_attribute("style")
     page.get_by_role("button", name="Switch to dark colours").click()
-    assert _style(page, "body", "background-color") != paper
+    assert style(page, "body", "background-color") != paper
     assert curve.get_attribute("style") != line
     page.get_by_role("button", name="Switch to light colours").click()
-    assert _style(page, "body", "background-color") == paper
+    assert style(page, "body", "background-color") == paper
 
     # attention: the sentence that was asked for, then another one, by head
     data = json.loads(page.locator("#data").text_content())
@@ -304,28 +243,10 @@ def test_a_person_clicks_through_it(opened: Any, tmp_path: Path) -> None:
     assert page.locator("#config pre").is_visible()
 
     page.screenshot(path=tmp_path / "desktop.png", full_page=True)
-    page.set_viewport_size({"width": 390, "height": 844})
-    # Charts are drawn anew. The page's policy lets nobody wait by a function in a string.
-    page.evaluate(
-        """() => new Promise((done) => {
-          const fits = (svg) => svg.clientWidth < 390;
-          const look = () => [...document.querySelectorAll(".main-svg")].every(fits)
-            ? done() : requestAnimationFrame(look);
-          look();
-        })"""
-    )
-    assert page.evaluate("document.documentElement.scrollWidth") == 390
+    narrow_to_phone(page)
     page.screenshot(path=tmp_path / "phone.png", full_page=True)
     for picture in ("desktop.png", "phone.png"):
         assert (tmp_path / picture).stat().st_size > 50_000
-
-
-def _style(page: Any, selector: str, name: str) -> str:
-    value = page.locator(selector).evaluate(
-        "(element, name) => getComputedStyle(element).getPropertyValue(name)", name
-    )
-    assert isinstance(value, str)
-    return value
 
 
 def _assert_shaded(tokens: Any, weights: list[float]) -> None:

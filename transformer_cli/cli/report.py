@@ -50,7 +50,8 @@ def report(
     for each in sentence or []:
         options.check_sentence(each, "--sentence")
 
-    from transformer_cli.report.page import plotly_script, render
+    from transformer_cli.report.page import render
+    from transformer_cli.report.rendering import plotly_script
 
     plotly = plotly_script()  # before long work
 

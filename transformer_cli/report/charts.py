@@ -11,11 +11,17 @@ class Series(NamedTuple):
 
     name: str
     role: str
-    """Role that decides the colour: 'train', 'val', 'src' or 'tgt'."""
+    """Role that decides the colour: 'train', 'val', 'src' or 'tgt', or a number of the legend."""
     x: list[Any]
     y: list[float | None]
     note: list[str] | None = None
     """Hover text of each point."""
+    low: list[float | None] | None = None
+    """Lower edge of a band around the line."""
+    high: list[float | None] | None = None
+    """Upper edge."""
+    is_faint: bool = False
+    """Drawn dotted, or as hollow dots."""
 
 
 class Chart(NamedTuple):
@@ -33,6 +39,12 @@ class Chart(NamedTuple):
     from_zero: bool = True
     mark: int | None = None
     """The step of the checkpoint that the page is about."""
+    x_scale: str = "linear"
+    """Or 'log' or 'category'."""
+    ticks: list[Any] | None = None
+    """Values to mark on the x axis; None: where there is room."""
+    tick_names: list[str] | None = None
+    """What to write there."""
 
     def as_json(self) -> dict[str, Any]:
         """Return the chart as JSON values."""

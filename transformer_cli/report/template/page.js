@@ -1,268 +1,157 @@
-"use strict";
-(() => {
-  const data = JSON.parse(document.getElementById("data").textContent);
-  const root = document.documentElement;
-  const $ = (id) => document.getElementById(id);
+// --- attention --------------------------------------------------------------------------------
 
-  // --- light and dark ---------------------------------------------------------------------------
+const MEAN = "mean";
 
-  const systemDark = matchMedia("(prefers-color-scheme: dark)");
-  const button = $("theme");
-  let dark = systemDark.matches;
-
-  function paint() {
-    button.textContent = dark ? "Light" : "Dark";
-    button.setAttribute("aria-label", dark ? "Switch to light colours" : "Switch to dark colours");
-    drawCharts();
+function unpacked(kind) {
+  if (typeof kind.weights === "string") {
+    kind.weights = Uint8Array.from(atob(kind.weights), (each) => each.charCodeAt(0));
   }
+  return kind.weights;
+}
 
-  function choose(isDark) {
-    dark = isDark;
-    root.style.colorScheme = dark ? "dark" : "light";
-    paint();
-  }
-
-  button.addEventListener("click", () => choose(!dark));
-  systemDark.addEventListener("change", (event) => {
-    if (!root.style.colorScheme) {
-      dark = event.matches;
-      paint();
+/* Weights from 0 to 1 of one head, or the mean of all of a layer's: query -> key -> weight. */
+function weightsOf(kind, layer, head) {
+  const bytes = unpacked(kind);
+  const rows = kind.queries.length, columns = kind.keys.length;
+  const heads = head === MEAN ? [...Array(kind.heads).keys()] : [Number(head)];
+  return (query, key) => {
+    let sum = 0;
+    for (const each of heads) {
+      sum += bytes[((layer * kind.heads + each) * rows + query) * columns + key];
     }
-  });
+    return sum / heads.length / 255;
+  };
+}
 
-  // Paper is white, and what is folded away cannot be unfolded there.
-  let before = null;
-  addEventListener("beforeprint", () => {
-    before = { dark, chosen: root.style.colorScheme };
-    if (dark) choose(false);
-  });
-  addEventListener("afterprint", () => {
-    if (before && before.dark) choose(true);
-    if (before) root.style.colorScheme = before.chosen;
-    before = null;
-  });
+function options(select, values, chosen) {
+  select.replaceChildren(...values.map(([value, text]) => {
+    const option = document.createElement("option");
+    option.value = value;
+    option.textContent = text;
+    option.selected = String(value) === String(chosen);
+    return option;
+  }));
+}
 
-  // --- charts -----------------------------------------------------------------------------------
+const percent = (weight) => `${Math.round(100 * weight)}\u00a0%`;
 
-  // A custom property is text; only a property that takes a colour tells which one it comes to.
-  function colour(name) {
-    const probe = document.createElement("span");
-    probe.style.color = `var(--${name})`;
-    document.body.append(probe);
-    const found = getComputedStyle(probe).color;
-    probe.remove();
-    return found;
+function attention() {
+  const menus = { sentence: $("sentence"), kind: $("kind"), layer: $("layer"), head: $("head") };
+  const rows = { queries: $("queries"), keys: $("keys") };
+  const tokens = { queries: [], keys: [] };
+  let current, weight, pinned = null;
+
+  options(menus.sentence, data.attention.map((each, n) => [n, each.title]), 0);
+
+  function show() {
+    current = data.attention[menus.sentence.value].kinds[menus.kind.value];
+    const layers = [...Array(current.layers).keys()], heads = [...Array(current.heads).keys()];
+    const layer = Math.min(menus.layer.value === "" ? current.layers - 1 : Number(menus.layer.value), current.layers - 1);
+    const head = menus.head.value === "" || Number(menus.head.value) >= current.heads ? MEAN : menus.head.value;
+    options(menus.layer, layers.map((n) => [n, n + 1]), layer);
+    options(menus.head, [[MEAN, "mean of all"], ...heads.map((n) => [n, n + 1])], head);
+    weight = weightsOf(current, layer, head);
+    fill("queries");
+    fill("keys");
+    pinned = null;
+    look(null);
   }
 
-  function drawCharts() {
-    const ink = colour("ink"), soft = colour("soft"), line = colour("line"), sheet = colour("sheet");
-    const roles = { val: colour("main"), train: colour("second"), src: colour("main"), tgt: colour("second") };
-    const font = getComputedStyle(document.body).fontFamily;
-    const touch = matchMedia("(pointer: coarse)").matches;
-    // 1, 2, 5, 10, …, a million
-    const steps = [...Array(19).keys()].map((n) => [1, 2, 5][n % 3] * 10 ** Math.floor(n / 3));
-    for (const chart of data.charts) {
-      const place = document.querySelector(`[data-chart="${chart.name}"]`);
-      if (!place) continue;
-      const traces = chart.series.map((series) => trace(chart, series, roles[series.role]));
-      const axis = {
-        gridcolor: line, linecolor: line, zeroline: false, automargin: true,
-        tickfont: { color: soft, size: 12 }, fixedrange: touch || chart.kind === "bars",
-      };
-      const title = (text) => ({ text, font: { color: soft, size: 12 }, standoff: 10 });
-      const marked = chart.mark !== null;
-      Plotly.react(place, traces, {
-        xaxis: { ...axis, title: title(chart.x), showgrid: false, type: chart.kind === "bars" ? "category" : "linear" },
-        yaxis: { ...axis, title: title(chart.y), type: chart.log ? "log" : "linear", nticks: 6, ...(chart.kind === "bars" ? { range: [0, 100] } : {}), rangemode: chart.from_zero ? "tozero" : "normal", ...(chart.log ? { tickmode: "array", tickvals: steps, ticktext: steps.map((each) => each.toLocaleString("en")) } : {}) },
-        shapes: marked ? [{ type: "line", yref: "paper", y0: 0, y1: 1, x0: chart.mark, x1: chart.mark, line: { color: soft, width: 1, dash: "dot" } }] : [],
-        margin: { l: 52, r: 12, t: 30, b: 44 },
-        paper_bgcolor: sheet, plot_bgcolor: sheet,
-        font: { family: font, color: ink, size: 13 },
-        legend: { orientation: "h", x: 0, y: 1.02, yanchor: "bottom", font: { color: ink } },
-        showlegend: chart.series.length > 1,
-        hovermode: "x unified",
-        hoverlabel: { bgcolor: sheet, bordercolor: line, font: { color: ink, family: font } },
-        dragmode: touch || chart.kind === "bars" ? false : "zoom",
-        bargap: 0.35,
-        bargroupgap: 0.06,
-      }, { displayModeBar: false, responsive: true, showTips: false });
-    }
+  function fill(side) {
+    tokens[side] = current[side].map((text, n) => {
+      const token = document.createElement("button");
+      token.type = "button";
+      token.className = isMark(text) ? "token special" : "token";
+      token.dataset.number = n;
+      token.tabIndex = n === 0 ? 0 : -1;
+      const share = document.createElement("small");
+      share.setAttribute("aria-hidden", "true");
+      token.append(shown(text), share);
+      return token;
+    });
+    // The subwords of a word stand together.
+    const words = [];
+    tokens[side].forEach((token, n) => {
+      const text = current[side][n];
+      const joined = data.subwords && n > 0 && !isMark(text) && !isMark(current[side][n - 1]) && !text.startsWith("▁");
+      if (!joined) words.push(document.createElement("span"));
+      words.at(-1).className = "word";
+      words.at(-1).append(token);
+    });
+    rows[side].replaceChildren(...words);
   }
 
-  function trace(chart, series, colour) {
-    const shared = { name: series.name, x: series.x, y: series.y };
-    if (chart.kind === "bars") {
-      return {
-        ...shared, type: "bar", marker: { color: colour }, text: series.note,
-        textposition: "none", hovertemplate: "%{y:.1f} (%{text})",
-      };
-    }
-    if (chart.kind === "area") {
-      return { ...shared, type: "scatter", mode: "lines", line: { color: colour, width: 2 }, hovertemplate: "%{y:,}" };
-    }
-    const few = series.x.length <= 40 && series.role === "val";
-    return {
-      ...shared, type: "scatter", mode: few ? "lines+markers" : "lines",
-      line: { color: colour, width: 2 }, marker: { color: colour, size: 6 },
-      hovertemplate: "%{y:.4g}",
-    };
+  // Not `in`: a word may be called like what every object has, `constructor` say.
+  const isMark = (text) => Object.hasOwn(data.marks, text);
+
+  function shown(text) {
+    if (isMark(text)) return data.marks[text];
+    if (!data.subwords) return text;
+    return text === "▁" ? "␣" : text.replace(/^▁/, "");
   }
 
-  // --- attention --------------------------------------------------------------------------------
-
-  const MEAN = "mean";
-
-  function unpacked(kind) {
-    if (typeof kind.weights === "string") {
-      kind.weights = Uint8Array.from(atob(kind.weights), (each) => each.charCodeAt(0));
-    }
-    return kind.weights;
-  }
-
-  /* Weights from 0 to 1 of one head, or the mean of all of a layer's: query -> key -> weight. */
-  function weightsOf(kind, layer, head) {
-    const bytes = unpacked(kind);
-    const rows = kind.queries.length, columns = kind.keys.length;
-    const heads = head === MEAN ? [...Array(kind.heads).keys()] : [Number(head)];
-    return (query, key) => {
-      let sum = 0;
-      for (const each of heads) {
-        sum += bytes[((layer * kind.heads + each) * rows + query) * columns + key];
-      }
-      return sum / heads.length / 255;
-    };
-  }
-
-  function options(select, values, chosen) {
-    select.replaceChildren(...values.map(([value, text]) => {
-      const option = document.createElement("option");
-      option.value = value;
-      option.textContent = text;
-      option.selected = String(value) === String(chosen);
-      return option;
-    }));
-  }
-
-  const percent = (weight) => `${Math.round(100 * weight)}\u00a0%`;
-
-  function attention() {
-    const menus = { sentence: $("sentence"), kind: $("kind"), layer: $("layer"), head: $("head") };
-    const rows = { queries: $("queries"), keys: $("keys") };
-    const tokens = { queries: [], keys: [] };
-    let current, weight, pinned = null;
-
-    options(menus.sentence, data.attention.map((each, n) => [n, each.title]), 0);
-
-    function show() {
-      current = data.attention[menus.sentence.value].kinds[menus.kind.value];
-      const layers = [...Array(current.layers).keys()], heads = [...Array(current.heads).keys()];
-      const layer = Math.min(menus.layer.value === "" ? current.layers - 1 : Number(menus.layer.value), current.layers - 1);
-      const head = menus.head.value === "" || Number(menus.head.value) >= current.heads ? MEAN : menus.head.value;
-      options(menus.layer, layers.map((n) => [n, n + 1]), layer);
-      options(menus.head, [[MEAN, "mean of all"], ...heads.map((n) => [n, n + 1])], head);
-      weight = weightsOf(current, layer, head);
-      fill("queries");
-      fill("keys");
-      pinned = null;
-      look(null);
-    }
-
-    function fill(side) {
-      tokens[side] = current[side].map((text, n) => {
-        const token = document.createElement("button");
-        token.type = "button";
-        token.className = isMark(text) ? "token special" : "token";
-        token.dataset.number = n;
-        token.tabIndex = n === 0 ? 0 : -1;
-        const share = document.createElement("small");
-        share.setAttribute("aria-hidden", "true");
-        token.append(shown(text), share);
-        return token;
-      });
-      // The subwords of a word stand together.
-      const words = [];
+  /* Shade what a word of one row looks at, or is looked at by, in the other row. */
+  function look(at) {
+    for (const side of ["queries", "keys"]) {
       tokens[side].forEach((token, n) => {
-        const text = current[side][n];
-        const joined = data.subwords && n > 0 && !isMark(text) && !isMark(current[side][n - 1]) && !text.startsWith("▁");
-        if (!joined) words.push(document.createElement("span"));
-        words.at(-1).className = "word";
-        words.at(-1).append(token);
-      });
-      rows[side].replaceChildren(...words);
-    }
-
-    // Not `in`: a word may be called like what every object has, `constructor` say.
-    const isMark = (text) => Object.hasOwn(data.marks, text);
-
-    function shown(text) {
-      if (isMark(text)) return data.marks[text];
-      if (!data.subwords) return text;
-      return text === "▁" ? "␣" : text.replace(/^▁/, "");
-    }
-
-    /* Shade what a word of one row looks at, or is looked at by, in the other row. */
-    function look(at) {
-      for (const side of ["queries", "keys"]) {
-        tokens[side].forEach((token, n) => {
-          const chosen = at !== null && at.side === side && at.number === n;
-          token.classList.toggle("chosen", chosen);
-          token.setAttribute("aria-pressed", String(pinned !== null && pinned.side === side && pinned.number === n));
-          const own = at === null || at.side === side ? null
-            : side === "keys" ? weight(at.number, n) : weight(n, at.number);
-          // The eye takes the square root for even: a tenth is to be seen, too.
-          token.style.setProperty("--shown", own === null ? 0 : Math.sqrt(own).toFixed(4));
-          token.dataset.weight = own === null ? "" : own.toFixed(4);
-          token.lastChild.textContent = own !== null && own >= 0.01 ? percent(own) : "";
-        });
-      }
-      $("looks").textContent = at === null ? "" : told(at);
-    }
-
-    function told(at) {
-      const other = at.side === "queries" ? "keys" : "queries";
-      const found = current[other].map((text, n) => [text, at.side === "queries" ? weight(at.number, n) : weight(n, at.number)]);
-      found.sort((one, another) => another[1] - one[1]);
-      const most = found.slice(0, 4).filter(([, own]) => own >= 0.01).map(([text, own]) => `${shown(text)} ${percent(own)}`);
-      const word = `“${shown(current[at.side][at.number])}”`;
-      if (!most.length) return at.side === "queries" ? `${word} looks at nothing in particular.` : `Nothing looks at ${word}.`;
-      return at.side === "queries" ? `${word} looks at: ${most.join(", ")}` : `Who looks at ${word}: ${most.join(", ")}`;
-    }
-
-    for (const [side, row] of Object.entries(rows)) {
-      const of = (event) => {
-        const token = event.target.closest(".token");
-        return token && { side, number: Number(token.dataset.number) };
-      };
-      row.addEventListener("pointerover", (event) => { if (event.pointerType === "mouse" && of(event)) look(of(event)); });
-      row.addEventListener("pointerleave", () => look(pinned));
-      row.addEventListener("focusin", (event) => { if (of(event)) look(of(event)); });
-      row.addEventListener("focusout", () => look(pinned));
-      row.addEventListener("click", (event) => {
-        const at = of(event);
-        if (!at) return;
-        const same = pinned !== null && pinned.side === at.side && pinned.number === at.number;
-        pinned = same ? null : at;
-        look(at);
-      });
-      row.addEventListener("keydown", (event) => {
-        const by = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
-        const token = event.target.closest(".token");
-        const next = by && token && tokens[side][Number(token.dataset.number) + by];
-        if (!next) return;
-        event.preventDefault();
-        token.tabIndex = -1;
-        next.tabIndex = 0;
-        next.focus();
+        const chosen = at !== null && at.side === side && at.number === n;
+        token.classList.toggle("chosen", chosen);
+        token.setAttribute("aria-pressed", String(pinned !== null && pinned.side === side && pinned.number === n));
+        const own = at === null || at.side === side ? null
+          : side === "keys" ? weight(at.number, n) : weight(n, at.number);
+        // The eye takes the square root for even: a tenth is to be seen, too.
+        token.style.setProperty("--shown", own === null ? 0 : Math.sqrt(own).toFixed(4));
+        token.dataset.weight = own === null ? "" : own.toFixed(4);
+        token.lastChild.textContent = own !== null && own >= 0.01 ? percent(own) : "";
       });
     }
-    for (const menu of Object.values(menus)) menu.addEventListener("change", show);
-    show();
-    // So that there is something to see at first.
-    const first = current.queries.length > 2 ? 1 : 0;
-    pinned = { side: "queries", number: first };
-    look(pinned);
+    $("looks").textContent = at === null ? "" : told(at);
   }
 
-  paint();
-  if (data.attention.length) attention();
-})();
+  function told(at) {
+    const other = at.side === "queries" ? "keys" : "queries";
+    const found = current[other].map((text, n) => [text, at.side === "queries" ? weight(at.number, n) : weight(n, at.number)]);
+    found.sort((one, another) => another[1] - one[1]);
+    const most = found.slice(0, 4).filter(([, own]) => own >= 0.01).map(([text, own]) => `${shown(text)} ${percent(own)}`);
+    const word = `“${shown(current[at.side][at.number])}”`;
+    if (!most.length) return at.side === "queries" ? `${word} looks at nothing in particular.` : `Nothing looks at ${word}.`;
+    return at.side === "queries" ? `${word} looks at: ${most.join(", ")}` : `Who looks at ${word}: ${most.join(", ")}`;
+  }
+
+  for (const [side, row] of Object.entries(rows)) {
+    const of = (event) => {
+      const token = event.target.closest(".token");
+      return token && { side, number: Number(token.dataset.number) };
+    };
+    row.addEventListener("pointerover", (event) => { if (event.pointerType === "mouse" && of(event)) look(of(event)); });
+    row.addEventListener("pointerleave", () => look(pinned));
+    row.addEventListener("focusin", (event) => { if (of(event)) look(of(event)); });
+    row.addEventListener("focusout", () => look(pinned));
+    row.addEventListener("click", (event) => {
+      const at = of(event);
+      if (!at) return;
+      const same = pinned !== null && pinned.side === at.side && pinned.number === at.number;
+      pinned = same ? null : at;
+      look(at);
+    });
+    row.addEventListener("keydown", (event) => {
+      const by = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+      const token = event.target.closest(".token");
+      const next = by && token && tokens[side][Number(token.dataset.number) + by];
+      if (!next) return;
+      event.preventDefault();
+      token.tabIndex = -1;
+      next.tabIndex = 0;
+      next.focus();
+    });
+  }
+  for (const menu of Object.values(menus)) menu.addEventListener("change", show);
+  show();
+  // So that there is something to see at first.
+  const first = current.queries.length > 2 ? 1 : 0;
+  pinned = { side: "queries", number: first };
+  look(pinned);
+}
+
+paint();
+if (data.attention.length) attention();

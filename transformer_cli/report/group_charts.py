@@ -1,0 +1,201 @@
+"""Charts of groups of runs: their curves, and their scores by setting."""
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from math import floor, log, log10
+from statistics import fmean
+from typing import Any
+
+from transformer_cli.config.differences import as_yaml
+from transformer_cli.report.charts import Chart, Series
+from transformer_cli.report.group_results import GroupResult, RunResult
+from transformer_cli.report.importance import are_numbers
+
+METRIC_NAMES = {"bleu": "BLEU", "bleu_lc": "BLEU lowercased", "chrf": "chrF", "loss": "loss"}
+
+DRAWN = 12
+"""Groups whose curves are drawn at first; there are as many colours."""
+
+_WIDE_RANGE = 10  # a larger ratio of values is drawn on a logarithmic axis
+_MOST_TICKS = 6
+_LEAST_GAP = 0.09  # of the axis, between two ticks with room for their numbers
+_LONGEST_TICK = 18
+
+
+def make_group_curves(
+    groups: Sequence[GroupResult], order: Sequence[int], metric: str
+) -> list[Chart]:
+    """Return charts of validation score and loss by step, where there is data.
+
+    Args:
+        groups: each one a line, the mean over its runs, in a band from the lowest to the highest.
+        order: their indices, as in the legend.
+        metric: the score, 'bleu' or 'bleu_lc'.
+    """
+    charts = []
+    for key, y in ((metric, f"{METRIC_NAMES[metric]}, greedy"), ("loss", "nats a token")):
+        series = [
+            each
+            for place, index in enumerate(order)
+            for each in _curve(groups[index], str(place), key)
+        ]
+        if series:
+            title = f"{METRIC_NAMES[key][0].upper()}{METRIC_NAMES[key][1:]} of the validation split"
+            says = f"{title} by optimizer step, one line for each group; the table has the scores."
+            charts.append(
+                Chart(
+                    f"curves-{'loss' if key == 'loss' else 'score'}",
+                    title,
+                    says,
+                    "optimizer step",
+                    y,
+                    series,
+                    kind="bands",
+                    from_zero=False,
+                )
+            )
+    return charts
+
+
+def make_setting_charts(
+    groups: Sequence[GroupResult],
+    order: Sequence[int],
+    settings: Mapping[str, Sequence[object]],
+    metric: str,
+) -> list[Chart]:
+    """Return a chart for each setting: the runs' best validation scores by its values.
+
+    Args:
+        groups: those without any score are left out.
+        order: their indices, as in the legend.
+        settings: by dotted key, one value a group.
+        metric: the score, 'bleu' or 'bleu_lc'.
+    """
+    charts = []
+    # Where colours would repeat they say nothing.
+    roles = {index: str(place if len(groups) <= DRAWN else 0) for place, index in enumerate(order)}
+    for number, (key, values) in enumerate(settings.items()):
+        scored = [value for value, group in zip(values, groups, strict=True) if group.scores]
+        if not scored:
+            continue
+        scale = _scale(scored)
+        ticks = _ticks(scored, scale)
+        charts.append(
+            Chart(
+                f"setting-{number}",
+                key,
+                f"Best validation {METRIC_NAMES[metric]} by {key}; the table has the numbers.",
+                "",  # the title says it
+                METRIC_NAMES[metric],
+                [
+                    each
+                    for index in order
+                    for each in _dots(groups[index], roles[index], values[index], scale)
+                ],
+                kind="dots",
+                from_zero=False,
+                x_scale=scale,
+                ticks=ticks,
+                tick_names=[_shorten(each) for each in ticks] if ticks else None,
+            )
+        )
+    return charts
+
+
+def _curve(group: GroupResult, role: str, key: str) -> list[Series]:
+    """Return a group's mean and band; apart, what not all of its validated runs have reached.
+
+    The runs' first validations make the first point, and so on: a validation at the end of an
+    epoch is not at the same step with each seed, whose batches differ.
+    """
+    curves = [
+        [(each["step"], each[key]) for each in run.validations if each[key] is not None]
+        for run in group.runs
+    ]
+    curves = [curve for curve in curves if curve]
+    longest = max(map(len, curves), default=0)
+    points = [[curve[n] for curve in curves if n < len(curve)] for n in range(longest)]
+    complete = min(map(len, curves), default=0)
+    series = []
+    if points:
+        series.append(_curve_part(group.name, role, points[:complete], is_faint=False))
+    if complete < longest:
+        series.append(_curve_part(group.name, role, points[complete - 1 :], is_faint=True))
+    return series
+
+
+def _curve_part(
+    name: str, role: str, points: Sequence[Sequence[tuple[int, float]]], is_faint: bool
+) -> Series:
+    steps = [round(fmean(step for step, _ in row)) for row in points]
+    values = [[value for _, value in row] for row in points]
+    means, lows, highs = ([of(row) for row in values] for of in (fmean, min, max))
+    notes = [
+        f"{name}\nstep {step:,}: {mean:.4g}"
+        + (f", {low:.4g} to {high:.4g} in {len(row)} seeds" if len(row) > 1 else "")
+        for step, mean, low, high, row in zip(steps, means, lows, highs, values, strict=True)
+    ]
+    line = Series(name, role, steps, list(means), notes, is_faint=is_faint)
+    is_repeated = any(len(row) > 1 for row in points)
+    return line._replace(low=list(lows), high=list(highs)) if is_repeated else line
+
+
+def _dots(group: GroupResult, role: str, value: object, scale: str) -> list[Series]:
+    """Return a group's runs as small dots, unfinished ones hollow, and its mean as a large one."""
+    x = as_yaml(value) if scale == "category" else value
+    series = []
+    for is_faint in (False, True):
+        runs = [
+            run
+            for run in group.runs
+            if run.score is not None and (run.state is not None) is is_faint
+        ]
+        if runs:
+            notes = [f"{group.name}\n{run.name}: {_state(run)}{run.score:.2f}" for run in runs]
+            scores = [run.score for run in runs]
+            series.append(
+                Series(group.name, role, [x] * len(runs), scores, notes, is_faint=is_faint)
+            )
+    if group.mean is not None and len(group.scores) > 1:
+        note = f"{group.name}\nmean of {len(group.scores)}: {group.mean:.2f}"
+        low, high = min(group.scores), max(group.scores)
+        series.append(Series(group.name, role, [x], [group.mean], [note], [low], [high]))
+    return series
+
+
+def _state(run: RunResult) -> str:
+    return f"{run.state}, " if run.state else ""
+
+
+def _scale(values: Sequence[Any]) -> str:
+    if not are_numbers(values):
+        return "category"
+    low, high = min(values), max(values)
+    return "log" if low > 0 and high / low > _WIDE_RANGE else "linear"
+
+
+def _ticks(values: Sequence[Any], scale: str) -> list[Any] | None:
+    """Return the values themselves, in order, where the axis has room for them."""
+    if scale == "category":
+        numbers = sorted({each for each in values if are_numbers([each])})
+        return list(dict.fromkeys(as_yaml(each) for each in [*numbers, *values]))
+    different = sorted(set(values))
+    places = [log(each) if scale == "log" else each for each in different]
+    least = _LEAST_GAP * (places[-1] - places[0])
+    fits = all(after - before >= least for before, after in pairwise(places))
+    if fits and len(different) <= _MOST_TICKS:
+        return different
+    return _round_numbers(different[0], different[-1]) if scale == "log" else None
+
+
+def _round_numbers(low: float, high: float) -> list[float]:
+    """Return round numbers between two, at most three for a power of ten."""
+    factors = (1, 2, 5) if high / low < 20 else (1, 3) if high / low < 3000 else (1,)
+    powers = range(floor(log10(low)), floor(log10(high)) + 1)
+    numbers = [float(f"{factor}e{power}") for power in powers for factor in factors]
+    return [each for each in numbers if low <= each <= high]
+
+
+def _shorten(value: object) -> str:
+    text = f"{value:g}" if are_numbers([value]) else as_yaml(value)
+    return text if len(text) <= _LONGEST_TICK else f"{text[: _LONGEST_TICK - 1]}…"

@@ -1,0 +1,69 @@
+"""Self-contained HTML pages, made of templates and of scripts that their policy allows."""
+
+import base64
+import hashlib
+from importlib.resources import files
+from typing import Any
+
+from transformer_cli.config.differences import as_yaml
+from transformer_cli.extras import import_extra
+from transformer_cli.version import __version__
+
+_TEMPLATES = files("transformer_cli.report") / "template"
+
+
+def plotly_script() -> str:
+    """Return plotly.js as one script.
+
+    Raises:
+        MissingExtraError: plotly is not installed, or Jinja, which ``render_page`` needs.
+    """
+    import_extra("jinja2", "report", "report")
+    return str(import_extra("plotly.offline", "report", "report").get_plotlyjs())
+
+
+def render_page(name: str, plotly: str, page_data: dict[str, Any], **values: object) -> str:
+    """Render a page.
+
+    Jinja escapes all input. Besides, the page's Content-Security-Policy allows its own two scripts
+    only, by their SHA-256, and no requests.
+
+    Args:
+        name: of the template and its script, NAME.html and NAME.js.
+        plotly: what ``plotly_script`` gave.
+        page_data: what the script reads, JSON values.
+        values: what the template reads.
+    """
+    from jinja2 import Environment, FunctionLoader, StrictUndefined
+
+    environment = Environment(
+        loader=FunctionLoader(_template),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters.update(yaml=as_yaml, short=_shorten)
+    scripts = [plotly, _template("common.js") + _template(f"{name}.js")]
+    return environment.get_template(f"{name}.html").render(
+        page_data=page_data,
+        css=_template("page.css"),
+        scripts=scripts,
+        sums=[_policy_sum(each) for each in scripts],
+        version=__version__,
+        **values,
+    )
+
+
+def _template(name: str) -> str:
+    return (_TEMPLATES / name).read_text(encoding="utf-8")
+
+
+def _shorten(value: object) -> str:
+    """Return a value as it stands in a narrow cell: a number that was drawn has many digits."""
+    return f"{value:.4g}" if isinstance(value, float) else as_yaml(value)
+
+
+def _policy_sum(script: str) -> str:
+    """Return a script's SHA-256 as a Content-Security-Policy names it."""
+    return f"sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}"

@@ -1,7 +1,7 @@
 """A training in small: counts to ten in a file, and goes on from there where it was killed.
 
-Its BLEU rises with the number, and is the higher the nearer model.dropout is to 0.3. $HOPELESS is part of
-the name of a run that stays far below, and does not end by itself.
+Its BLEU rises with the number, and is the higher the nearer model.dropout is to 0.3. $HOPELESS is
+part of the name of runs that stay far below, and do not end by themselves.
 
 It stands in for transformer-cli in tests of workers: ``counting.py train BASE … --run-dir DIR``.
 """

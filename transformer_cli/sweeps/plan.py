@@ -184,10 +184,13 @@ class Plan:
                 continue
             tasks = [self._train_task(point, seed)[0] for seed in self.seeds]
             failures = [message for each in tasks if (message := self.failure(each)) is not None]
-            done = [self.read_run(each) for each in tasks if self.is_done(each)]
-            if failures or len(done) == len(tasks):
-                scores = [run.score for run in done if run.score is not None]
-                self.search.settle(point.name, scores, failures[0] if failures else None)
+            if failures:
+                self.search.fail(point.name, failures[0])
+            elif all(map(self.is_done, tasks)):
+                runs = map(self.read_run, tasks)
+                scores = [run.score for run in runs if run.score is not None]
+                first = read_scores(tasks[0].result(self.directory), self.metric)
+                self.search.complete(point.name, scores, first)
 
     def should_give_up(self, task: Task, attempt: Path) -> bool:
         """Return whether a run that is being trained is not worth its time."""

@@ -57,33 +57,41 @@ class Search:
         self._read_at = -_STALE_SECONDS
         return not self.is_over
 
-    def settle(self, point: str, scores: list[float], failure: str | None) -> None:
-        """End a trial whose runs are all done, or have failed.
+    def complete(self, point: str, scores: list[float], validations: list[float]) -> None:
+        """End a trial whose runs are all done.
 
         Args:
             point: its name.
-            scores: the metric of each run.
-            failure: why one has failed, if one has.
+            scores: the metric of each run that was validated.
+            validations: the metric at each validation of the first seed, by which later trials are
+                pruned.
         """
         number = self._trial(point).number
-        if failure is not None:
-            self._study.tell_failed(number, failure)
-        elif scores:
+        self._report(number, validations)
+        if scores:
             self._study.tell(number, statistics.fmean(scores))
         else:
             self._study.tell_failed(number, "it was not validated")
         self._read_at = -_STALE_SECONDS
 
-    def should_prune(self, point: str, scores: list[float]) -> bool:
+    def fail(self, point: str, why: str) -> None:
+        """End a trial of which a run has failed."""
+        self._study.tell_failed(self._trial(point).number, why)
+        self._read_at = -_STALE_SECONDS
+
+    def should_prune(self, point: str, validations: list[float]) -> bool:
         """Return whether a trial is to be stopped, given its first seed's validations so far."""
         number = self._trial(point).number
-        for step, score in enumerate(scores, 1):
-            self._study.report(number, step, score)
+        self._report(number, validations)
         if not self._study.should_prune(number):
             return False
         self._study.tell_pruned(number)
         self._read_at = -_STALE_SECONDS
         return True
+
+    def _report(self, number: int, validations: list[float]) -> None:
+        for step, score in enumerate(validations, 1):
+            self._study.report(number, step, score)
 
     def _trial(self, point: str) -> Trial:
         number = int(point.removeprefix(_PREFIX))

@@ -97,3 +97,15 @@ def table(rows: Iterable[tuple[str, str]]) -> Iterator[str]:
     rows = list(rows)
     width = max(len(label) for label, _ in rows)
     return (f"{label:<{width}}  {text}" for label, text in rows)
+
+
+def align_columns(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return lines with the first column aligned left and the others right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(
+            cell.rjust(width) if index else cell.ljust(width)
+            for index, (cell, width) in enumerate(zip(row, widths, strict=True))
+        )
+        for row in rows
+    ]

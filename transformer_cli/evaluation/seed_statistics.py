@@ -261,4 +261,4 @@ def _critical(degrees: float) -> float:
 
 
 def _special() -> Any:
-    return import_extra("scipy.special", "sweep", "compare: statistics over seeds")
+    return import_extra("scipy.special", "sweep", "statistics over seeds")

@@ -11,7 +11,6 @@ import pytest
 from cli.conftest import Training
 from cli.process import assert_refused, run
 
-
 LAST = ("--checkpoint", "last")
 
 

@@ -160,7 +160,10 @@ def compare(
         references: as many raw reference lines.
     """
     by_group = [[translations[run.directory.path] for run in group.runs] for group in groups]
+    bleu, bleu_lc, chrf = compare_groups(by_group, references)
     return GroupComparison(
-        *compare_groups(by_group, references),
+        bleu,
+        bleu_lc,
+        chrf,
         settings=dict(_differing_settings([group.runs[0] for group in groups], (_SEED,))),
     )

@@ -16,16 +16,15 @@ from transformer_cli.errors import UsageError
 
 if TYPE_CHECKING:
     from transformer_cli.evaluation.comparison import ComparedRun, Comparison
-
-WIDTH = 100
-"""Columns that tables keep within, unless names alone are wider."""
-_NARROWEST = 12
+    from transformer_cli.evaluation.group_comparison import ComparedGroup, GroupComparison
+    from transformer_cli.evaluation.group_scores import MetricComparison
 
 Runs = Annotated[
     list[Path],
     typer.Argument(
         metavar="RUN",
-        help="Run directories of two or more trainings.",
+        help="Run directories; or groups of runs that differ in their seeds: a directory of runs, "
+        "a pattern in quotes ('runs/a-*'), or a sweep's directory.",
         show_default=False,
         autocompletion=complete_run,
     ),
@@ -66,19 +65,20 @@ def compare(
     chance alone makes such a difference. Below 0.05 is mostly taken for a real one, of these two
     trainings; another seed is another training.
 
+    Groups have several seeds: mean and deviation over seeds, and a test of the difference from the
+    first group over seeds and sentences together, corrected by Holm's method if there are more. It
+    says what to expect of other seeds and other sentences.
+
     \b
-    Example:
+    Examples:
       transformer-cli compare runs/small runs/large --split test_2017_flickr
+      transformer-cli compare 'runs/small-*' 'runs/large-*'
     """
-    from transformer_cli.evaluation import comparison
+    from transformer_cli.cli.compare_tables import format_groups, format_runs
+    from transformer_cli.evaluation import comparison, group_comparison
     from transformer_cli.model.device import choose_precision, use_threads
     from transformer_cli.runs.environment import describe_environment
 
-    if len(runs) == 1:
-        raise UsageError(
-            f"compare: {runs[0]} is one run alone; name two or more, "
-            f"or use: transformer-cli evaluate {runs[0]}"
-        )
     if checkpoint not in ("best", "last", "average"):
         raise UsageError(
             f"--checkpoint {checkpoint}: each run has its own checkpoints; "
@@ -86,7 +86,16 @@ def compare(
         )
     options.put_back(*runs)
     with options.name_option("compare: "):
-        compared_runs = comparison.open_runs(runs, checkpoint, beam_size)
+        groups = group_comparison.find_groups(runs)
+        paths = [run.path for group in groups for run in group.runs]
+        if len(paths) == 1:
+            raise UsageError(
+                f"{paths[0]} is one run alone; name two or more, "
+                f"or use: transformer-cli evaluate {paths[0]}"
+            )
+        options.put_back(*paths)
+        compared_runs = comparison.open_runs(paths, checkpoint, beam_size)
+        compared_groups = group_comparison.group_runs(groups, compared_runs)
     name, text = comparison.load_common_text(compared_runs, split)
     use_threads(threads)
     torch_device = options.open_device(device)
@@ -98,15 +107,21 @@ def compare(
             translations.append(
                 comparison.translate(each, text.src, torch_device, torch_precision, *progress)
             )
-    result = comparison.compare(compared_runs, translations, text.tgt)
+    if compared_groups:
+        by_path = dict(zip(paths, translations, strict=True))
+        found = group_comparison.compare(compared_groups, by_path, text.tgt)
+        compared = _report_groups(compared_groups, found)
+    else:
+        compared = _report(compared_runs, comparison.compare(compared_runs, translations, text.tgt))
     report = {
         "split": name,
         "sentences": len(text),
         "checkpoint": checkpoint,
-        **_report(compared_runs, result),
+        **compared,
         "environment": asdict(describe_environment(torch_device, torch_precision)),
     }
-    typer.echo(json_format.dumps(report) if json else _tables(report))
+    format_report = format_groups if compared_groups else format_runs
+    typer.echo(json_format.dumps(report) if json else format_report(report))
 
 
 def _report(runs: Sequence["ComparedRun"], result: "Comparison") -> dict[str, Any]:
@@ -143,90 +158,46 @@ def _report(runs: Sequence["ComparedRun"], result: "Comparison") -> dict[str, An
     }
 
 
-def _tables(report: dict[str, Any]) -> str:
-    names = [run["name"] for run in report["runs"]]
-    return "\n".join(
-        [
-            f"{report['split']}: {report['sentences']:,} sentences, {report['checkpoint']} weights",
-            "",
-            *_scores(report["runs"]),
-            "",
-            "±: half of the 95 % interval. "
-            f"p: how likely chance makes such a difference from {names[0]}.",
-            "step: of the weights that were scored. steps, seconds: of the whole training.",
-            "",
-            *(_format_differences("setting", names, report["settings"]) or ["no setting differs"]),
-            *_trained_with(report["runs"]),
-            "",
-            f"BLEU             {report['signature']}",
-            f"BLEU lowercased  {report['signature_lc']}",
-            f"chrF             {report['signature_chrf']}",
-        ]
-    )
+def _report_groups(groups: Sequence["ComparedGroup"], result: "GroupComparison") -> dict[str, Any]:
+    metrics = (result.bleu, result.bleu_lc, result.chrf)
+    return {
+        "groups": [
+            {
+                "name": group.name,
+                "beam_size": group.runs[0].config.decoding.beam_size,
+                **{metric.metric: _report_score(metric, number) for metric in metrics},
+                "runs": [
+                    {
+                        "name": run.name,
+                        "path": run.directory.path.as_posix(),
+                        "seed": run.config.seed,
+                        **{each.metric: each.groups[number].scores[place] for each in metrics},
+                        "step": run.step,
+                        "steps": run.steps,
+                        "seconds": run.seconds,
+                        "trained_with": run.trained_with,
+                    }
+                    for place, run in enumerate(group.runs)
+                ],
+            }
+            for number, group in enumerate(groups)
+        ],
+        "settings": result.settings,
+        "signature": result.bleu.signature,
+        "signature_lc": result.bleu_lc.signature,
+        "signature_chrf": result.chrf.signature,
+    }
 
 
-def _scores(runs: Sequence[dict[str, Any]]) -> list[str]:
-    heads = ["run", "BLEU", "p", "BLEU lowercased", "p", "chrF", "step", "steps", "seconds"]
-    rows = [
-        [
-            run["name"],
-            f"{run['bleu']:.2f} ±{run['bleu_half_width']:5.2f}",
-            _p(run["bleu_p"]),
-            f"{run['bleu_lc']:.2f} ±{run['bleu_lc_half_width']:5.2f}",
-            _p(run["bleu_lc_p"]),
-            f"{run['chrf']:.2f}",
-            f"{run['step']:,}",
-            f"{run['steps']:,}",
-            f"{run['seconds']:,.0f}",
-        ]
-        for run in runs
-    ]
-    return _align_columns([heads, *rows])
-
-
-def _p(value: float | None) -> str:
-    return "-" if value is None else f"{value:.3f}"
-
-
-def _trained_with(runs: Sequence[dict[str, Any]]) -> list[str]:
-    """Format a table of precision, device, versions and so on, where the trainings' differ."""
-    found = [run["trained_with"] or {} for run in runs]
-    values = {key: [each.get(key) for each in found] for each in found for key in each}
-    differing = {key: each for key, each in values.items() if any(v != each[0] for v in each)}
-    lines = _format_differences("trained with", [run["name"] for run in runs], differing)
-    return ["", *lines] if lines else []
-
-
-def _format_differences(
-    what: str, names: Sequence[str], values: dict[str, list[object]]
-) -> list[str]:
-    """Format a table of values by their keys, one a run; nothing if there are none."""
-    if not values:
-        return []
-    for_values = (WIDTH - max(map(len, [what, *values]))) // len(names) - 2
-    most = max(for_values, _NARROWEST)
-    rows = [[key, *(_end(_as_yaml(value), most) for value in each)] for key, each in values.items()]
-    return _align_columns([[what, *names], *rows])
-
-
-def _as_yaml(value: object) -> str:
-    if value is None:
-        return "-"
-    return value if isinstance(value, str) else json_format.dumps(value)
-
-
-def _end(text: str, most: int) -> str:
-    # What is long is a path, and those of two runs part at the end.
-    return text if len(text) <= most else f"...{text[3 - most :]}"
-
-
-def _align_columns(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return lines with the first column aligned left and the others right."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        "  ".join(
-            cell.rjust(width) if index else cell.ljust(width)
-            for index, (cell, width) in enumerate(zip(row, widths, strict=True))
-        )
-        for row in rows
-    ]
+def _report_score(metric: "MetricComparison", number: int) -> dict[str, float | None]:
+    score, difference = metric.groups[number], metric.differences[number]
+    return {
+        "mean": score.mean,
+        "deviation": score.deviation,
+        "half_width": score.half_width,
+        "difference": difference.difference if difference else None,
+        "difference_half_width": difference.half_width if difference else None,
+        "p": difference.p_value if difference else None,
+        "p_holm": difference.p_holm if difference else None,
+        "needed_seeds": difference.needed_seeds if difference else None,
+    }

@@ -1,14 +1,15 @@
 """Trained runs side by side: the same sentences, their scores, their costs, their settings."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 
 from transformer_cli.config.differences import differing_settings
-from transformer_cli.config.schema import Config
+from transformer_cli.config.schema import Config, TrainingConfig
 from transformer_cli.data.corpus import ParallelText
 from transformer_cli.data.sources import default_split, load_split
 from transformer_cli.errors import CorpusError, UsageError
@@ -44,6 +45,8 @@ class ComparedRun:
     """Time of the whole training, up to now."""
     trained_with: dict[str, object] | None
     """Device, precision, versions up to the checkpoint; see ``environment_of_training``."""
+    is_finished: bool = True
+    """Whether no step and no validation of the training is left."""
 
 
 @dataclass(frozen=True)
@@ -189,7 +192,27 @@ def _open(name: str, run: RunDirectory, which: str, beam_size: int | None) -> Co
     step = Checkpoint.open(path, tokenizer).load_state()["step"]
     last = Checkpoint.open(find_checkpoint(run.checkpoints, "last"), tokenizer).load_state()
     trained_with = environment_of_training(read_records(run.metrics), step)
-    return ComparedRun(name, run, config, path, step, last["step"], last["seconds"], trained_with)
+    return ComparedRun(
+        name,
+        run,
+        config,
+        path,
+        step,
+        last["step"],
+        last["seconds"],
+        trained_with,
+        _is_finished(config.training, last),
+    )
+
+
+def _is_finished(config: TrainingConfig, state: Mapping[str, Any]) -> bool:
+    """Return whether a state is the last one, as ``Session.is_finished`` does of an open run."""
+    is_trained = (
+        state["epoch"] >= config.epochs
+        or (config.max_steps is not None and state["step"] >= config.max_steps)
+        or (config.patience is not None and state["bad_validations"] >= config.patience)
+    )
+    return is_trained and not state.get("unvalidated")
 
 
 def _load_text(run: ComparedRun, split: str) -> ParallelText:

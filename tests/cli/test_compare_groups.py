@@ -1,0 +1,137 @@
+"""``compare`` of groups of runs; what is computed of them is in tests/evaluation."""
+
+import json
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli.conftest import Training
+from cli.process import assert_refused, run
+
+LAST = ("--checkpoint", "last")
+
+
+@pytest.fixture
+def runs(training: Training, tmp_path: Path) -> Path:
+    """Directories a and b with seeds 1 to 3 each: a has the best weights, b's are of step 50."""
+    for group, kept in (("a", 60), ("b", 50)):
+        for seed in (1, 2, 3):
+            path = shutil.copytree(training.run, tmp_path / "runs" / group / f"seed-{seed}")
+            change(path, "seed: 1", f"seed: {seed}")
+            if kept == 50:
+                change(path, "dropout: 0.1", "dropout: 0.2")
+                change(path, "epochs: 12", "epochs: 10")
+                shutil.rmtree(path / "checkpoints" / "step-00000060")
+    return tmp_path / "runs"
+
+
+def change(path: Path, old: str, new: str) -> None:
+    settings = path / "config.yaml"
+    assert old in settings.read_text()
+    settings.write_text(settings.read_text().replace(old, new, 1))
+
+
+def report(*arguments: str | Path, cwd: Path) -> dict[str, Any]:
+    finished = run("compare", *arguments, *LAST, "--json", cwd=cwd)
+    assert (finished.err, finished.code) == ("", 0)
+    values = json.loads(finished.out)
+    assert isinstance(values, dict)
+    return values
+
+
+def test_directories_patterns_and_a_sweep_name_the_same_groups(runs: Path) -> None:
+    by_directory = report("runs/a", "runs/b", cwd=runs.parent)
+    by_pattern = report("runs/a/seed-*", "runs/b/*", cwd=runs.parent)
+    sweep = runs.parent
+    (sweep / "sweep.json").write_text("{}\n")
+    by_sweep = report(".", cwd=sweep)
+    assert [each["name"] for each in by_directory["groups"]] == ["a", "b"]
+    assert [each["name"] for each in by_pattern["groups"]] == ["seed-*", "b"]
+    assert by_sweep == by_directory
+    assert by_directory["settings"] == {
+        "model.dropout": [0.1, 0.2],
+        "training.epochs": [12, 10],
+    }
+    for first, second in zip(by_directory["groups"], by_pattern["groups"], strict=True):
+        assert {**first, "name": ""} == {**second, "name": ""}
+        assert [each["seed"] for each in first["runs"]] == [1, 2, 3]
+
+
+def test_the_table_says_what_json_says(runs: Path) -> None:
+    values = report("runs/a", "runs/b", cwd=runs.parent)
+    first, second = values["groups"]
+    evaluated = json.loads(
+        run("evaluate", runs / "b" / "seed-2", "--checkpoint", "last", "--json").out
+    )
+    for metric in ("bleu", "bleu_lc", "chrf"):
+        assert second["runs"][1][metric] == evaluated[metric]
+        found = second[metric]
+        assert found["difference"] == pytest.approx(found["mean"] - first[metric]["mean"])
+        assert found["p_holm"] == found["p"]
+        assert first[metric]["difference"] is None
+    lines = run(
+        "compare", "runs/a", "runs/b", "--checkpoint", "last", cwd=runs.parent
+    ).out.splitlines()
+    assert lines[0] == "test: 20 sentences, last weights"
+    heads = "BLEU seeds mean 95 % interval difference p needed"
+    assert lines[2].split() == heads.split()
+    found = second["bleu"]
+    cells = lines[4].replace("±", " ").split()
+    assert cells[:2] == ["b", "3"]
+    assert cells[2] == f"{found['mean']:.2f}"
+    assert f"{found['difference']:+.2f}" in cells
+    assert f"{found['p']:.3f}" in cells
+    assert any(line.split() == ["model.dropout", "0.1", "0.2"] for line in lines)
+    assert max(map(len, lines)) <= 100
+
+
+def test_several_groups_and_a_single_run_are_compared_with_the_first(runs: Path) -> None:
+    arguments = ("runs/a", "runs/b", "runs/b/../../single", "--checkpoint", "last")
+    single = shutil.copytree(runs / "a" / "seed-1", runs.parent / "single")
+    change(single, "seed: 1", "seed: 9")
+    finished = run("compare", *arguments, cwd=runs.parent)
+    assert (finished.code, finished.err) == (0, "")
+    lines = finished.out.splitlines()
+    assert "Holm" in lines[2].split()
+    name, seeds, *_ = lines[5].split()
+    assert (name, seeds) == ("single", "1")
+    assert lines[5].split()[-3:] == ["-", "-", "-"]
+
+
+def test_a_group_alone_has_mean_and_deviation(runs: Path) -> None:
+    lines = run("compare", "runs/a", cwd=runs.parent).out.splitlines()
+    assert lines[2].split() == ["BLEU", "seeds", "mean", "95", "%", "interval"]
+    assert "no setting differs" in lines
+
+
+@pytest.mark.parametrize(
+    ("changes", "code", "fragments"),
+    [
+        (("seed: 2", "seed: 1"), 2, ["seed-1 and", "seed-2: both have seed 1"]),
+        (("d_ff: 32", "d_ff: 64"), 2, ["seed-1 and", "model.d_ff is 32 and 64", "but the seed"]),
+        (("epochs: 12", "epochs: 13"), 2, ["training.epochs is 12 and 13"]),
+    ],
+)
+def test_what_is_no_group_is_refused(
+    runs: Path, changes: tuple[str, str], code: int, fragments: Sequence[str]
+) -> None:
+    change(runs / "a" / "seed-2", *changes)
+    refused = run("compare", "runs/a", "runs/b", *LAST, cwd=runs.parent)
+    assert_refused(refused, code, *fragments)
+
+
+def test_what_is_missing_or_unfinished_is_refused(runs: Path) -> None:
+    for path in (runs / "b").iterdir():
+        change(path, "epochs: 10", "epochs: 11")
+    refused = run("compare", "runs/a", "runs/b", *LAST, cwd=runs.parent)
+    assert_refused(refused, 1, "seed-1: its training has not finished (step 50)")
+    refused = run("compare", "runs/a", "runs/c-*", cwd=runs.parent)
+    assert_refused(refused, 2, "runs/c-*: no directory fits this pattern")
+    (runs / "sweep.json").write_text("{}\n")
+    assert_refused(run("compare", "runs", cwd=runs.parent), 1, "runs: this sweep has no finished")
+    shutil.rmtree(runs / "a" / "seed-1" / "checkpoints")
+    refused = run("compare", "runs/a", "runs/b", *LAST, cwd=runs.parent)
+    assert_refused(refused, 1, "seed-1", "no checkpoint yet")

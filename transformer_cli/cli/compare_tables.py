@@ -1,0 +1,169 @@
+"""Tables of ``compare``: of runs, and of groups of runs."""
+
+import json as json_format
+from collections.abc import Sequence
+from typing import Any
+
+from transformer_cli.cli.display import align_columns
+from transformer_cli.evaluation.seed_statistics import MOST_SEEDS
+
+WIDTH = 100
+"""Columns that tables keep within, unless names alone are wider."""
+_NARROWEST = 12
+_METRICS = {"bleu": "BLEU", "bleu_lc": "BLEU lowercased", "chrf": "chrF"}
+
+
+def format_runs(report: dict[str, Any]) -> str:
+    """Format the report of runs."""
+    names = [run["name"] for run in report["runs"]]
+    return "\n".join(
+        [
+            _title(report),
+            "",
+            *_scores(report["runs"]),
+            "",
+            "±: half of the 95 % interval. "
+            f"p: how likely chance makes such a difference from {names[0]}.",
+            "step: of the weights that were scored. steps, seconds: of the whole training.",
+            "",
+            *_end_of_report(report, names, report["runs"]),
+        ]
+    )
+
+
+def format_groups(report: dict[str, Any]) -> str:
+    """Format the report of groups of runs."""
+    groups = report["groups"]
+    names = [group["name"] for group in groups]
+    several = len(groups) > 2
+    lines = [_title(report), ""]
+    for key, head in _METRICS.items():
+        lines += [*_group_scores(key, head, groups, several), ""]
+    lines += [
+        "mean: over seeds, ± their standard deviation. interval: of the mean, by Student's t."
+    ]
+    if len(groups) > 1:
+        lines += [
+            f"difference: from {names[0]}, ± half of its 95 % interval. p: how likely chance makes "
+            "such a one,",
+            "by a test over seeds and sentences together (Clark 1973)."
+            + (" Holm: p, corrected for all rows." if several else ""),
+            "needed: seeds of each group that show a true difference of this size 4 times in 5.",
+        ]
+    trained = [
+        {"name": group["name"], "trained_with": _merge_trainings(group["runs"])} for group in groups
+    ]
+    return "\n".join([*lines, "", *_end_of_report(report, names, trained)])
+
+
+def _merge_trainings(runs: Sequence[dict[str, Any]]) -> dict[str, str]:
+    """Return what a group's runs were trained with; several values where they differ."""
+    found = [run["trained_with"] or {} for run in runs]
+    keys = dict.fromkeys(key for each in found for key in each)
+    return {
+        key: ", ".join(dict.fromkeys(_as_yaml(each.get(key)) for each in found)) for key in keys
+    }
+
+
+def _title(report: dict[str, Any]) -> str:
+    return f"{report['split']}: {report['sentences']:,} sentences, {report['checkpoint']} weights"
+
+
+def _end_of_report(
+    report: dict[str, Any], names: Sequence[str], trained: Sequence[dict[str, Any]]
+) -> list[str]:
+    """Format differing settings and trainings, and the signatures."""
+    return [
+        *(_format_differences("setting", names, report["settings"]) or ["no setting differs"]),
+        *_trained_with(trained),
+        "",
+        f"BLEU             {report['signature']}",
+        f"BLEU lowercased  {report['signature_lc']}",
+        f"chrF             {report['signature_chrf']}",
+    ]
+
+
+def _group_scores(
+    key: str, head: str, groups: Sequence[dict[str, Any]], several: bool
+) -> list[str]:
+    heads = [head, "seeds", "mean", "95 % interval", "difference", "p", "Holm", "needed"]
+    rows = [[group["name"], str(len(group["runs"])), *_group_cells(group[key])] for group in groups]
+    table = [heads, *rows]
+    if not several:
+        table = [row[:6] + row[7:] for row in table]
+    return align_columns(table if len(groups) > 1 else [row[:4] for row in table])
+
+
+def _group_cells(found: dict[str, Any]) -> list[str]:
+    mean, half_width = found["mean"], found["half_width"]
+    difference, needed = found["difference"], found["needed_seeds"]
+    is_tested = found["p"] is not None and difference != 0
+    return [
+        f"{mean:.2f}{_plus_minus(found['deviation'])}",
+        "-" if half_width is None else f"{mean - half_width:.2f} to {mean + half_width:.2f}",
+        "-"
+        if difference is None
+        else f"{difference:+.2f}{_plus_minus(found['difference_half_width'])}",
+        _p(found["p"]),
+        _p(found["p_holm"]),
+        f"{needed:,}" if needed else f">{MOST_SEEDS:,}" if is_tested else "-",
+    ]
+
+
+def _plus_minus(value: float | None) -> str:
+    return "" if value is None else f" ±{value:5.2f}"
+
+
+def _scores(runs: Sequence[dict[str, Any]]) -> list[str]:
+    heads = ["run", "BLEU", "p", "BLEU lowercased", "p", "chrF", "step", "steps", "seconds"]
+    rows = [
+        [
+            run["name"],
+            f"{run['bleu']:.2f} ±{run['bleu_half_width']:5.2f}",
+            _p(run["bleu_p"]),
+            f"{run['bleu_lc']:.2f} ±{run['bleu_lc_half_width']:5.2f}",
+            _p(run["bleu_lc_p"]),
+            f"{run['chrf']:.2f}",
+            f"{run['step']:,}",
+            f"{run['steps']:,}",
+            f"{run['seconds']:,.0f}",
+        ]
+        for run in runs
+    ]
+    return align_columns([heads, *rows])
+
+
+def _p(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f}"
+
+
+def _trained_with(runs: Sequence[dict[str, Any]]) -> list[str]:
+    """Format a table of precision, device, versions and so on, where the trainings' differ."""
+    found = [run["trained_with"] or {} for run in runs]
+    values = {key: [each.get(key) for each in found] for each in found for key in each}
+    differing = {key: each for key, each in values.items() if any(v != each[0] for v in each)}
+    lines = _format_differences("trained with", [run["name"] for run in runs], differing)
+    return ["", *lines] if lines else []
+
+
+def _format_differences(
+    what: str, names: Sequence[str], values: dict[str, list[object]]
+) -> list[str]:
+    """Format a table of values by their keys, one a run; nothing if there are none."""
+    if not values:
+        return []
+    for_values = (WIDTH - max(map(len, [what, *values]))) // len(names) - 2
+    most = max(for_values, _NARROWEST)
+    rows = [[key, *(_end(_as_yaml(value), most) for value in each)] for key, each in values.items()]
+    return align_columns([[what, *names], *rows])
+
+
+def _as_yaml(value: object) -> str:
+    if value is None:
+        return "-"
+    return value if isinstance(value, str) else json_format.dumps(value)
+
+
+def _end(text: str, most: int) -> str:
+    # What is long is a path, and those of two runs part at the end.
+    return text if len(text) <= most else f"...{text[3 - most :]}"

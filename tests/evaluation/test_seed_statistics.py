@@ -4,12 +4,12 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from evaluation.null_effects import VARIANCES, World, significant_bleu
 from sacrebleu.metrics.bleu import BLEU
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.power import TTestIndPower
 
+from evaluation.null_effects import VARIANCES, World, significant_bleu
 from transformer_cli.evaluation.scoring import score
 from transformer_cli.evaluation.seed_statistics import (
     MOST_SEEDS,

@@ -17,7 +17,6 @@ from transformer_cli.errors import UsageError
 if TYPE_CHECKING:
     from transformer_cli.evaluation.comparison import ComparedRun, Comparison
     from transformer_cli.evaluation.group_comparison import ComparedGroup, GroupComparison
-    from transformer_cli.evaluation.group_scores import MetricComparison
 
 Runs = Annotated[
     list[Path],
@@ -159,13 +158,15 @@ def _report(runs: Sequence["ComparedRun"], result: "Comparison") -> dict[str, An
 
 
 def _report_groups(groups: Sequence["ComparedGroup"], result: "GroupComparison") -> dict[str, Any]:
+    from transformer_cli.cli.compare_tables import report_score
+
     metrics = (result.bleu, result.bleu_lc, result.chrf)
     return {
         "groups": [
             {
                 "name": group.name,
                 "beam_size": group.runs[0].config.decoding.beam_size,
-                **{metric.metric: _report_score(metric, number) for metric in metrics},
+                **{metric.metric: report_score(metric, number) for metric in metrics},
                 "runs": [
                     {
                         "name": run.name,
@@ -186,18 +187,4 @@ def _report_groups(groups: Sequence["ComparedGroup"], result: "GroupComparison")
         "signature": result.bleu.signature,
         "signature_lc": result.bleu_lc.signature,
         "signature_chrf": result.chrf.signature,
-    }
-
-
-def _report_score(metric: "MetricComparison", number: int) -> dict[str, float | None]:
-    score, difference = metric.groups[number], metric.differences[number]
-    return {
-        "mean": score.mean,
-        "deviation": score.deviation,
-        "half_width": score.half_width,
-        "difference": difference.difference if difference else None,
-        "difference_half_width": difference.half_width if difference else None,
-        "p": difference.p_value if difference else None,
-        "p_holm": difference.p_holm if difference else None,
-        "needed_seeds": difference.needed_seeds if difference else None,
     }

@@ -5,12 +5,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from transformer_cli.cli.display import align_columns
+from transformer_cli.evaluation.group_scores import MetricComparison
 from transformer_cli.evaluation.seed_statistics import MOST_SEEDS
 
 WIDTH = 100
 """Columns that tables keep within, unless names alone are wider."""
 _NARROWEST = 12
-_METRICS = {"bleu": "BLEU", "bleu_lc": "BLEU lowercased", "chrf": "chrF"}
+METRICS = {"bleu": "BLEU", "bleu_lc": "BLEU lowercased", "chrf": "chrF"}
 
 
 def format_runs(report: dict[str, Any]) -> str:
@@ -37,8 +38,9 @@ def format_groups(report: dict[str, Any]) -> str:
     names = [group["name"] for group in groups]
     several = len(groups) > 2
     lines = [_title(report), ""]
-    for key, head in _METRICS.items():
-        lines += [*_group_scores(key, head, groups, several), ""]
+    for key, head in METRICS.items():
+        counts = [len(group["runs"]) for group in groups]
+        lines += [*_group_scores(head, names, counts, [group[key] for group in groups]), ""]
     lines += [
         "mean: over seeds, ± their standard deviation. interval: of the mean, by Student's t."
     ]
@@ -83,15 +85,40 @@ def _end_of_report(
     ]
 
 
+def format_group_scores(head: str, names: Sequence[str], metric: MetricComparison) -> list[str]:
+    """Return the lines of a table of groups by one metric."""
+    counts = [len(group.scores) for group in metric.groups]
+    found = [report_score(metric, number) for number in range(len(names))]
+    return _group_scores(head, names, counts, found)
+
+
+def report_score(metric: MetricComparison, number: int) -> dict[str, Any]:
+    """Return what there is to say of one group by one metric."""
+    score, difference = metric.groups[number], metric.differences[number]
+    return {
+        "mean": score.mean,
+        "deviation": score.deviation,
+        "half_width": score.half_width,
+        "difference": difference.difference if difference else None,
+        "difference_half_width": difference.half_width if difference else None,
+        "p": difference.p_value if difference else None,
+        "p_holm": difference.p_holm if difference else None,
+        "needed_seeds": difference.needed_seeds if difference else None,
+    }
+
+
 def _group_scores(
-    key: str, head: str, groups: Sequence[dict[str, Any]], several: bool
+    head: str, names: Sequence[str], counts: Sequence[int], found: Sequence[dict[str, Any]]
 ) -> list[str]:
     heads = [head, "seeds", "mean", "95 % interval", "difference", "p", "Holm", "needed"]
-    rows = [[group["name"], str(len(group["runs"])), *_group_cells(group[key])] for group in groups]
+    rows = [
+        [name, str(count), *_group_cells(each)]
+        for name, count, each in zip(names, counts, found, strict=True)
+    ]
     table = [heads, *rows]
-    if not several:
+    if len(names) <= 2:
         table = [row[:6] + row[7:] for row in table]
-    return align_columns(table if len(groups) > 1 else [row[:4] for row in table])
+    return align_columns(table if len(names) > 1 else [row[:4] for row in table])
 
 
 def _group_cells(found: dict[str, Any]) -> list[str]:

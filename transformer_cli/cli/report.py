@@ -2,12 +2,15 @@
 
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from transformer_cli.cli import options
 from transformer_cli.cli.display import bar, line_bar, warn
+
+if TYPE_CHECKING:
+    from transformer_cli.sweeps.directory import SweepDirectory
 
 Output = Annotated[
     Path | None,
@@ -34,14 +37,19 @@ def report(
     """Report on a trained model as one HTML page: curves, scores, translations, attention.
 
     The page is one self-contained file: it works offline and opens in any browser. During training
-    it shows the best model so far.
+    it shows the best model so far. Of a sweep's directory it shows all runs side by side, and the
+    other options have no effect.
 
     \b
     Example:
       transformer-cli report runs/toy --sentence 'Ein Hund schläft.'
     """
     from transformer_cli.runs.directory import RunDirectory
+    from transformer_cli.sweeps.directory import SweepDirectory
 
+    if SweepDirectory(run).is_marked():
+        typer.echo(str(_report_sweep(SweepDirectory(run), output)))
+        return
     directory = RunDirectory(run)
     directory.check_not_hub_model()
     settings = directory.load_config()
@@ -76,3 +84,16 @@ def report(
         built = build(subject, asked, line_bar, translated.update, partial(warn, name))
     write_text(page, render(built, plotly))
     typer.echo(str(page))
+
+
+def _report_sweep(directory: "SweepDirectory", output: Path | None) -> Path:
+    """Write the page about a sweep; return its path."""
+    page = output or directory.report
+    options.check_output(page)
+
+    from transformer_cli.cli.sweep_results import render_sweep
+    from transformer_cli.files import write_text
+    from transformer_cli.sweeps.results import read_results
+
+    write_text(page, render_sweep(directory, read_results(directory)))
+    return page

@@ -66,7 +66,7 @@ class SweepDisplay:
 
     def _left(self) -> str:
         points = read_status(self.plan)
-        runs = len(self.plan.train_tasks())
+        runs = self.plan.num_runs
         done = sum(len(point.runs) for point in points)
         text = f"{done} of {runs} runs"
         if (best := best_point(points)) is not None:
@@ -77,19 +77,14 @@ class SweepDisplay:
     def _table(self, running: Sequence[Task]) -> Table:
         points = read_status(self.plan)
         best = best_point(points)
-        seeds = len(self.plan.seeds)
         names = ", ".join(task.name for task in running)
         title = f"{self.plan.directory.path}: {self._left()}\nrunning: {names or 'nothing'}"
         table = Table(
             "point", "seeds", METRICS[self.plan.metric], title=title, title_justify="left"
         )
         for point in points:
-            notes = ", pruned" if point.is_pruned else ""
-            notes += f", {point.failed} failed" if point.failed else ""
             style = "bold" if point is best else None
-            table.add_row(
-                point.name, f"{len(point.runs)} of {seeds}{notes}", _score(point), style=style
-            )
+            table.add_row(point.name, _count(point), _score(point), style=style)
         return table
 
 
@@ -119,12 +114,16 @@ def format_forecast(
     return lines
 
 
-def format_points(points: Sequence[PointStatus], plan: Plan) -> list[str]:
+def format_points(points: Sequence[PointStatus]) -> list[str]:
     """Return the lines of a table of all points."""
-    heads = ["point", "seeds", METRICS[plan.metric]]
-    return align_columns(
-        [heads, *([each.name, str(len(each.runs)), _score(each)] for each in points)]
-    )
+    rows = [[each.name, _count(each), _score(each)] for each in points]
+    return align_columns([["point", "seeds", "mean"], *rows])
+
+
+def _count(point: PointStatus) -> str:
+    """Return the number of a point's finished runs, and what became of others."""
+    failed = f", {point.failed} failed" if point.failed else ""
+    return f"{len(point.runs)}{', pruned' if point.is_pruned else ''}{failed}"
 
 
 def _score(point: PointStatus) -> str:

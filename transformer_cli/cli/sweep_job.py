@@ -9,10 +9,14 @@ from typing import NamedTuple
 from transformer_cli.cli.display import bar, line_bar, log, warn
 from transformer_cli.cli.options import open_device
 from transformer_cli.cli.signals import stop_requests
-from transformer_cli.cli.sweep_display import SweepDisplay, format_forecast, format_points
+from transformer_cli.cli.sweep_display import METRICS, SweepDisplay, format_forecast, format_points
+from transformer_cli.cli.sweep_results import format_splits, render_sweep
 from transformer_cli.config.choices import DeviceName, PrecisionName
+from transformer_cli.errors import MissingExtraError
+from transformer_cli.files import write_text
 from transformer_cli.sweeps.directory import SweepDirectory
 from transformer_cli.sweeps.plan import Plan
+from transformer_cli.sweeps.results import SweepResults, read_results, record_plan
 from transformer_cli.sweeps.status import read_status
 from transformer_cli.sweeps.sweep_file import Sweep
 from transformer_cli.sweeps.worker import Worker
@@ -68,6 +72,7 @@ def run_sweep(job: SweepJob) -> Outcome:
     plan = Plan(job.sweep, job.directory, job.train_options)
     plan.check_trained_alike()
     plan.forget_failures()
+    record_plan(plan)
     worker = Worker(plan, make_slots(job))
     with stop_requests() as should_stop, SweepDisplay(plan, job.jobs) as display:
         for event in worker.work(should_stop):
@@ -75,9 +80,24 @@ def run_sweep(job: SweepJob) -> Outcome:
     if should_stop.signal is not None:
         log("stopped; the same command goes on from there")
         return Outcome("", 0, should_stop.signal)
+    record_plan(plan)
     points = read_status(plan)
     failed = sum(point.failed for point in points)
-    return Outcome("\n".join(format_points(points, plan)), failed)
+    lines = [f"{METRICS[plan.metric]} of the best validation", *format_points(points)]
+    if any(point.runs for point in points):
+        results = read_results(job.directory)
+        lines += format_splits(results)
+        _write_page(job.directory, results)
+    return Outcome("\n".join(lines), failed)
+
+
+def _write_page(directory: SweepDirectory, results: SweepResults) -> None:
+    try:
+        write_text(directory.report, render_sweep(directory, results))
+    except MissingExtraError as error:
+        log(f"{directory.report}: not written: {error}")
+    else:
+        log(f"{directory.report}: all runs on one page")
 
 
 def make_slots(job: SweepJob) -> Sequence[Mapping[str, str]]:

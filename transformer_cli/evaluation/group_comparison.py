@@ -1,6 +1,7 @@
 """Groups of trained runs side by side: which runs they are, and what is said of them."""
 
 import glob
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -70,13 +71,23 @@ def _find(path: Path) -> Iterator[tuple[Path, list[Path]]]:
             raise UsageError(f"{path}: no directory fits this pattern; name runs that are there")
         yield path.parent if path.name == "*" else path, runs
     elif (path / SWEEP_MARK).is_file():
-        groups = [(point, _runs_below(point)) for point in _directories(path / "runs")]
+        groups = [(point, _runs_below(point)) for point in _points(path)]
         if not any(runs for _, runs in groups):
             raise RunError(f"{path}: this sweep has no finished run yet; run it first")
         yield from ((point, runs) for point, runs in groups if runs)
     else:
         # What is neither a run nor holds one is refused where it is opened.
         yield path, [path] if is_run(path) else _runs_below(path) or [path]
+
+
+def _points(sweep: Path) -> list[Path]:
+    """Return the directories of a sweep's points, in the order of its file."""
+    try:
+        names = json.loads((sweep / "plan.json").read_bytes())["points"]
+        order = {name: number for number, name in enumerate(names)}
+    except (OSError, ValueError, KeyError, TypeError):
+        order = {}
+    return sorted(_directories(sweep / "runs"), key=lambda path: order.get(path.name, len(order)))
 
 
 def _runs_below(path: Path) -> list[Path]:

@@ -44,6 +44,23 @@ class SweepDirectory:
         """Directory with the error messages of tasks that have failed."""
         return self.path / "failures"
 
+    def failure(self, task: str) -> Path:
+        """Return the path of the message of a task that has failed."""
+        return self.failures / f"{task}.txt"
+
+    def pruned(self, point: str) -> Path:
+        """Return the path of the file that says that a point was given up early."""
+        return self.path / "pruned" / point
+
+    def is_pruned(self, point: str) -> bool:
+        """Return whether a point was given up early."""
+        return self.pruned(point).exists()
+
+    @property
+    def plan(self) -> Path:
+        """Path of what was planned last; see results.py."""
+        return self.path / "plan.json"
+
     @property
     def logs(self) -> Path:
         """Directory with what each task's process writes to stderr."""

@@ -56,6 +56,20 @@ class Plan:
     def _base_config(self) -> Config:
         return self.sweep.config_of(Point(BASE_POINT))
 
+    @property
+    def num_runs(self) -> int:
+        """Number of runs that there will be, at most."""
+        num_points = len(self.points) if self.search is None else self.sweep.settings.trials
+        return num_points * len(self.seeds)
+
+    @property
+    def reference(self) -> str:
+        """Name of the point that others are compared with: the base's settings, or the first."""
+        names = [
+            point.name for point in self.points if self.sweep.config_of(point) == self._base_config
+        ]
+        return [*names, *(point.name for point in self.points)][0]
+
     @cached_property
     def is_lowercased(self) -> bool:
         """Whether translations are lowercased, so that only the lowercased BLEU counts."""
@@ -110,13 +124,13 @@ class Plan:
     def failure(self, task: Task) -> str | None:
         """Return the message of a task that has failed."""
         try:
-            return self._failure(task).read_text(encoding="utf-8").strip()
+            return self.directory.failure(task.name).read_text(encoding="utf-8").strip()
         except FileNotFoundError:
             return None
 
     def fail(self, task: Task, message: str) -> None:
         """Record that a task has failed; the next session tries it again."""
-        path = self._failure(task)
+        path = self.directory.failure(task.name)
         path.parent.mkdir(parents=True, exist_ok=True)
         write_text(path, f"{message}\n")
 
@@ -150,10 +164,6 @@ class Plan:
             config = self.sweep.config_of(point)
             self._data_tasks[point.name] = data_task(self.sweep.base, point, config)
         return self._data_tasks[point.name]
-
-    def is_pruned(self, point: str) -> bool:
-        """Return whether a point was given up early."""
-        return self.search is not None and self.search.is_pruned(point)
 
     def read_run(self, task: Task) -> FinishedRun:
         """Return what a finished run has reached."""
@@ -200,7 +210,12 @@ class Plan:
             return True
         if self.sweep.settings.prune == "none" or task.seed != self.seeds[0]:
             return False
-        return self.search.should_prune(task.point, read_scores(attempt, self.metric))
+        if not self.search.should_prune(task.point, read_scores(attempt, self.metric)):
+            return False
+        path = self.directory.pruned(task.point)
+        path.parent.mkdir(exist_ok=True)
+        path.touch()
+        return True
 
     def _seconds_spent(self) -> float:
         """Return the time of all trainings of this search."""
@@ -211,9 +226,6 @@ class Plan:
             elif (attempt := newest_attempt(self.directory, task.name)) is not None:
                 total += read_finished_run(attempt, self.metric).seconds
         return total
-
-    def _failure(self, task: Task) -> Path:
-        return self.directory.failures / f"{task.name}.txt"
 
 
 def _check_alike(run: RunDirectory, config: Config) -> None:

@@ -45,10 +45,6 @@ class Search:
         """Return whether a trial is told: complete, pruned or failed."""
         return self._trial(point).state != "running"
 
-    def is_pruned(self, point: str) -> bool:
-        """Return whether a trial was pruned."""
-        return self._trial(point).state == "pruned"
-
     def extend(self) -> bool:
         """Begin another trial; return whether there was one to begin."""
         if self.is_over:

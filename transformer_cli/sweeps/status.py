@@ -42,7 +42,9 @@ def read_status(plan: Plan) -> list[PointStatus]:
             runs[task.point].append(plan.read_run(task))
         elif plan.failure(task) is not None:
             failed[task.point] += 1
-    return [PointStatus(name, runs[name], failed[name], plan.is_pruned(name)) for name in runs]
+    return [
+        PointStatus(name, runs[name], failed[name], plan.directory.is_pruned(name)) for name in runs
+    ]
 
 
 def best_point(points: list[PointStatus]) -> PointStatus | None:

@@ -1,0 +1,77 @@
+"""What ``sweep`` says at its end, and what ``report`` shows of a sweep."""
+
+from collections.abc import Sequence
+
+from transformer_cli.cli.compare_tables import METRICS, format_group_scores
+from transformer_cli.errors import MissingExtraError
+from transformer_cli.evaluation.group_scores import MetricComparison
+from transformer_cli.evaluation.seed_statistics import compare_groups
+from transformer_cli.sweeps.directory import SweepDirectory
+from transformer_cli.sweeps.results import SweepResults, TranslatedSplit
+
+
+def compare_split(results: SweepResults, split: TranslatedSplit) -> list[MetricComparison]:
+    """Compare the points of a split with the reference, or with the first one that is there."""
+    name = results.groups[results.reference].name
+    reference = split.groups.index(name) if name in split.groups else 0
+    return compare_groups(split.translations, split.text.tgt, reference)
+
+
+def format_splits(results: SweepResults) -> list[str]:
+    """Return the lines of a table for each evaluated split."""
+    lines: list[str] = []
+    for split in results.splits:
+        try:
+            compared = compare_split(results, split)
+        except MissingExtraError as error:
+            return [*lines, "", str(error)]
+        lines += ["", f"{split.name}: {len(split.text):,} sentences"]
+        for metric in compared:
+            lines += ["", *format_group_scores(METRICS[metric.metric], split.groups, metric)]
+    if lines:
+        lines += ["", *_explain(results)]
+    return lines
+
+
+def _explain(results: SweepResults) -> Sequence[str]:
+    reference = results.groups[results.reference].name
+    return [
+        "mean: over seeds, ± their standard deviation. interval: of the mean. difference: from "
+        f"{reference},",
+        "with p by a test over seeds and sentences together, and after Holm's correction; needed: "
+        "seeds that",
+        "show such a difference 4 times in 5 (docs/statistics.md)",
+    ]
+
+
+def render_sweep(directory: SweepDirectory, results: SweepResults) -> str:
+    """Return the page about a sweep.
+
+    Raises:
+        MissingExtraError: plotly, Jinja or scipy is not installed.
+    """
+    from transformer_cli.report.groups_build import EvaluatedSplit, build_groups_page
+    from transformer_cli.report.groups_page import render
+    from transformer_cli.report.rendering import plotly_script
+
+    script = plotly_script()
+    evaluated = [
+        EvaluatedSplit(
+            split.name,
+            split.text.src,
+            split.text.tgt,
+            split.groups,
+            split.translations,
+            compare_split(results, split),
+        )
+        for split in results.splits
+    ]
+    page = build_groups_page(
+        directory.path.name,
+        results.groups,
+        results.settings,
+        evaluated,
+        results.unfinished,
+        results.reference,
+    )
+    return render(page, script)

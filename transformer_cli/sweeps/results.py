@@ -1,0 +1,117 @@
+"""What a sweep has trained and scored, as its directory tells."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from transformer_cli.config.differences import differing_settings
+from transformer_cli.data.corpus import ParallelText
+from transformer_cli.data.sources import load_split
+from transformer_cli.files import write_text
+from transformer_cli.runs.corpus_location import corpus_directory
+from transformer_cli.runs.directory import RunDirectory
+from transformer_cli.runs.groups import RunGroup
+from transformer_cli.sweeps.attempts import newest_attempt
+from transformer_cli.sweeps.directory import SweepDirectory, run_name, scores_name
+from transformer_cli.sweeps.plan import Plan
+from transformer_cli.sweeps.tasks import TRANSLATIONS
+
+
+@dataclass(frozen=True)
+class TranslatedSplit:
+    """A split, and the finished runs' translations of it."""
+
+    name: str
+    text: ParallelText
+    groups: list[str]
+    """Names of the points that have translations."""
+    translations: list[list[list[str]]]
+    """By these points, run and sentence."""
+
+
+@dataclass(frozen=True)
+class SweepResults:
+    """All points that have begun, in the order of the sweep's file."""
+
+    groups: list[RunGroup]
+    settings: dict[str, list[object]]
+    """Those that differ, by dotted key, one value a point."""
+    unfinished: dict[Path, str]
+    """By a run's directory, why it has not finished."""
+    reference: int
+    """Index of the point that the others are compared with."""
+    splits: list[TranslatedSplit]
+
+
+def record_plan(plan: Plan) -> None:
+    """Record what is planned, for commands that read the directory without the sweep's file."""
+    record = {
+        "points": [point.name for point in plan.points],
+        "seeds": list(plan.seeds),
+        "reference": plan.reference,
+        "evaluate": plan.sweep.settings.evaluate,
+    }
+    write_text(plan.directory.plan, json.dumps(record, ensure_ascii=False) + "\n")
+
+
+def read_results(directory: SweepDirectory) -> SweepResults:
+    """Read what a sweep has reached so far."""
+    plan = json.loads(directory.plan.read_text(encoding="utf-8"))
+    unfinished: dict[Path, str] = {}
+    groups = []
+    for point in plan["points"]:
+        runs = [each for seed in plan["seeds"] if (each := _find_run(directory, point, seed))]
+        if runs:
+            groups.append(RunGroup(point, tuple(run for run, _ in runs)))
+            unfinished.update({run.path: why for run, why in runs if why})
+    names = [group.name for group in groups]
+    return SweepResults(
+        groups,
+        _settings(groups),
+        unfinished,
+        names.index(plan["reference"]) if plan["reference"] in names else 0,
+        [found for split in plan["evaluate"] if (found := _read_split(directory, plan, split))],
+    )
+
+
+def _find_run(directory: SweepDirectory, point: str, seed: int) -> tuple[RunDirectory, str] | None:
+    """Return a run that has begun, and why it has not finished; an empty text if it has."""
+    finished = directory.run(point, seed)
+    if finished.config.is_file():
+        return finished, ""
+    name = run_name(point, seed)
+    attempt = newest_attempt(directory, name)
+    if attempt is None or not RunDirectory(attempt).config.is_file():
+        return None
+    if directory.failure(name).is_file():
+        return RunDirectory(attempt), "failed"
+    return RunDirectory(attempt), "pruned" if directory.is_pruned(point) else "unfinished"
+
+
+def _settings(groups: list[RunGroup]) -> dict[str, list[object]]:
+    found = differing_settings([group.runs[0].load_config() for group in groups])
+    return {key: values for key, values in found.items() if key != "seed"}
+
+
+def _read_split(
+    directory: SweepDirectory, plan: dict[str, list[str]], split: str
+) -> TranslatedSplit | None:
+    found = {
+        point: list(_read_translations(directory, plan, split, point)) for point in plan["points"]
+    }
+    found = {point: each for point, each in found.items() if each}
+    if not found:
+        return None
+    run = directory.run(next(iter(found)), int(plan["seeds"][0]))
+    text = load_split(run.load_config().data, split, corpus_directory(run))
+    return TranslatedSplit(split, text, list(found), list(found.values()))
+
+
+def _read_translations(
+    directory: SweepDirectory, plan: dict[str, list[str]], split: str, point: str
+) -> Iterator[list[str]]:
+    for seed in plan["seeds"]:
+        path = directory.results / scores_name(split, point, int(seed)) / TRANSLATIONS
+        if path.is_file():
+            yield path.read_text(encoding="utf-8").removesuffix("\n").split("\n")

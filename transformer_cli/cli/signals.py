@@ -18,8 +18,10 @@ class StopRequest:
     def __init__(self) -> None:
         self.signal: int | None = None
         self._taken = 0.0
-        # torchrun forwards signals that its processes may have received as well.
-        self._echo = _ECHO_SECONDS if Ranks.from_env().size > 1 else 0.0
+        # torchrun and a sweep forward signals that their processes may have received as well: Slurm
+        # sends its own to all of a job.
+        is_forwarded = Ranks.from_env().size > 1 or "SLURM_JOB_ID" in os.environ
+        self._echo = _ECHO_SECONDS if is_forwarded else 0.0
 
     def __call__(self) -> bool:
         """Return whether to stop."""

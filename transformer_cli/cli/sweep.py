@@ -1,12 +1,17 @@
 """``transformer-cli sweep``."""
 
+import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from transformer_cli.cli import options
 from transformer_cli.cli.signals import exit_code
+from transformer_cli.errors import UsageError
+
+if TYPE_CHECKING:
+    from transformer_cli.sweeps.directory import SweepDirectory
 
 File = Annotated[
     Path,
@@ -27,11 +32,27 @@ DryRun = Annotated[
 ]
 
 
+Slurm = Annotated[
+    int | None,
+    typer.Option(metavar="N", min=1, max=1000, help="Submit N workers to Slurm, then exit."),
+]
+SlurmOptions = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--slurm-option",
+        metavar="NAME=VALUE",
+        help="Option of sbatch, as in time=8:00:00; repeatable.",
+    ),
+]
+
+
 def sweep(
     file: File,
     sweep_dir: SweepDir = None,
     jobs: Jobs = 1,
     dry_run: DryRun = False,
+    slurm: Slurm = None,
+    slurm_option: SlurmOptions = None,
     device: options.Device = "auto",
     precision: options.Precision = "auto",
     threads: options.Threads = None,
@@ -55,6 +76,12 @@ def sweep(
     options.check_name(path, "--sweep-dir")
     directory = SweepDirectory(path)
 
+    if slurm is not None:
+        directory.create()
+        command = _worker_command(file, path, jobs, device, precision, threads)
+        typer.echo("\n".join(_submit(command, directory, slurm, slurm_option or [])))
+        return
+
     from transformer_cli.cli.sweep_job import SweepJob, preview_sweep, run_sweep
 
     job = SweepJob(loaded, directory, jobs, device, precision, threads)
@@ -67,3 +94,28 @@ def sweep(
     typer.echo(outcome.text)
     if outcome.failed:
         raise typer.Exit(1)
+
+
+def _worker_command(
+    file: Path, sweep_dir: Path, jobs: int, device: str, precision: str, threads: int | None
+) -> list[str]:
+    """Return the command line of a worker on another machine."""
+    command = [sys.executable, "-m", "transformer_cli", "sweep", str(file)]
+    command += ["--sweep-dir", str(sweep_dir), "--jobs", str(jobs)]
+    command += ["--device", device, "--precision", precision]
+    return command if threads is None else [*command, "--threads", str(threads)]
+
+
+def _submit(
+    command: list[str], directory: "SweepDirectory", workers: int, given: list[str]
+) -> list[str]:
+    from transformer_cli.sweeps.slurm import submit_workers
+
+    found = {}
+    for each in given:
+        name, equals, value = each.partition("=")
+        if not equals or not name:
+            raise UsageError(f"--slurm-option {each}: expected NAME=VALUE, as in time=8:00:00")
+        found[name.removeprefix("--")] = value
+    with options.name_option("--"):
+        return submit_workers(command, directory.path, workers, found)

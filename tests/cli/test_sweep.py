@@ -1,0 +1,248 @@
+"""``sweep``: many runs of one experiment, with real trainings."""
+
+import hashlib
+import json
+import os
+import random
+import statistics
+import subprocess
+import sys
+import time
+from functools import cache
+from pathlib import Path
+
+import children
+import pytest
+import sacrebleu
+
+from cli import process
+from cli.conftest import TINY
+
+GRID = """\
+base: tiny.yaml
+seeds: 3
+grid: {model.dropout: [0.0, 0.2], training.schedule.peak: [3e-3, 1e-2]}
+evaluate: [test]
+"""
+POINTS = [f"dropout={dropout},peak={peak}" for dropout in (0, 0.2) for peak in (0.003, 0.01)]
+SEEDS = (1, 2, 3)
+
+
+@pytest.fixture(scope="module")
+def swept(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """A sweep that was left alone, and what it said: look at it, and change nothing."""
+    directory = tmp_path_factory.mktemp("sweep")
+    _write(directory, GRID)
+    finished = process.run("sweep", "grid.yaml", "--jobs", "2", "--threads", "1", cwd=directory)
+    assert finished.code == 0, finished.err
+    return directory / "sweeps/grid", finished.out
+
+
+def _write(directory: Path, text: str) -> None:
+    (directory / "tiny.yaml").write_text(TINY.replace("epochs: 12", "epochs: 8"))
+    (directory / "grid.yaml").write_text(text)
+
+
+@cache
+def _validation_bleus(sweep: Path) -> dict[str, list[float]]:
+    """Best validation BLEU of each run by point, read by other means than ours."""
+    found = {}
+    for point in POINTS:
+        found[point] = []
+        for seed in SEEDS:
+            lines = (sweep / f"runs/{point}/seed-{seed}/metrics.jsonl").read_text().splitlines()
+            records = [json.loads(line) for line in lines]
+            found[point].append(max(each["bleu"] for each in records if "bleu" in each))
+    return found
+
+
+def test_every_point_is_trained_with_every_seed(swept: tuple[Path, str]) -> None:
+    sweep, _ = swept
+    runs = sorted(str(path.relative_to(sweep / "runs")) for path in sweep.glob("runs/*/*"))
+    assert runs == sorted(f"{point}/seed-{seed}" for point in POINTS for seed in SEEDS)
+    assert len(set(_sums(sweep).values())) == len(runs)
+
+
+def test_the_table_has_mean_and_deviation_over_seeds(swept: tuple[Path, str]) -> None:
+    sweep, out = swept
+    for point, bleus in _validation_bleus(sweep).items():
+        mean, deviation = statistics.fmean(bleus), statistics.stdev(bleus)
+        line = next(line for line in out.splitlines() if line.startswith(f"{point} "))
+        assert line.split() == [point, "3", f"{mean:.2f}", "±", f"{deviation:.2f}"]
+
+
+def test_the_test_split_is_scored_as_sacrebleu_does(swept: tuple[Path, str]) -> None:
+    sweep, out = swept
+    table = out[out.index("test: 20 sentences") :].splitlines()
+    references = _references()
+    for point in POINTS:
+        scores = []
+        for seed in SEEDS:
+            text = (sweep / f"scores/test/{point}/seed-{seed}/translations.txt").read_text()
+            bleu = sacrebleu.corpus_bleu(text.splitlines(), [references])
+            scores.append(bleu.score)
+        line = next(line for line in table if line.startswith(point))
+        mean, deviation = statistics.fmean(scores), statistics.stdev(scores)
+        assert f" {mean:.2f} ± {deviation:.2f} " in " ".join(line.split()) + " "
+
+
+def _references() -> list[str]:
+    from transformer_cli.config.schema import CopyData
+    from transformer_cli.data.copy_task import copy_lines
+
+    data = CopyData(kind="copy", symbols=6, length=4, train_lines=200, test_lines=20)
+    return list(copy_lines(data, "test").tgt)
+
+
+def test_the_page_has_the_same_numbers(swept: tuple[Path, str]) -> None:
+    sweep, _ = swept
+    page = (sweep / "report.html").read_text()
+    for point, bleus in _validation_bleus(sweep).items():
+        assert point in page
+        assert f"{statistics.fmean(bleus):.2f}" in page
+
+
+def test_a_run_is_what_train_makes_of_the_same_settings(
+    swept: tuple[Path, str], tmp_path: Path
+) -> None:
+    sweep, _ = swept
+    _write(tmp_path, GRID)
+    settings = ("model.dropout=0.2", "training.schedule.peak=0.01", "seed=2")
+    options = [part for each in settings for part in ("--set", each)]
+    finished = process.run("train", "tiny.yaml", *options, "--threads", "1", cwd=tmp_path)
+    assert finished.code == 0, finished.err
+    run = sweep / f"runs/{POINTS[3]}/seed-2"
+    assert _sum(run) == _sum(tmp_path / "runs/tiny")
+
+
+def test_run_again_it_says_the_same_and_trains_nothing(swept: tuple[Path, str]) -> None:
+    sweep, out = swept
+    before = _sums(sweep)
+    again = process.run("sweep", "grid.yaml", cwd=sweep.parents[1])
+    assert again.out == out
+    assert "started" not in again.err
+    assert _sums(sweep) == before
+
+
+def test_compare_and_report_take_the_directory(swept: tuple[Path, str], tmp_path: Path) -> None:
+    sweep, _ = swept
+    page = process.run("report", sweep, "-o", tmp_path / "page.html")
+    assert page.code == 0, page.err
+    assert POINTS[3] in (tmp_path / "page.html").read_text()
+
+
+def test_killed_it_goes_on_to_the_same_bits(swept: tuple[Path, str], tmp_path: Path) -> None:
+    _write(tmp_path, GRID.replace("seeds: 3", "seeds: 1").replace("evaluate: [test]", ""))
+    _kill_and_finish(tmp_path, kills=3)
+    sums = _sums(swept[0])
+    assert _sums(tmp_path / "sweeps/grid") == {
+        name: sum_ for name, sum_ in sums.items() if name.endswith("seed-1")
+    }
+
+
+@pytest.mark.long
+def test_killed_at_ten_random_moments_it_ends_in_the_same_bits(
+    swept: tuple[Path, str], tmp_path: Path
+) -> None:
+    _write(tmp_path, GRID)
+    _kill_and_finish(tmp_path, kills=10)
+    assert _sums(tmp_path / "sweeps/grid") == _sums(swept[0])
+    assert _translations(tmp_path / "sweeps/grid") == _translations(swept[0])
+
+
+def _kill_and_finish(directory: Path, kills: int) -> None:
+    command = [sys.executable, "-m", "transformer_cli", "sweep", "grid.yaml"]
+    command += ["--jobs", "2", "--threads", "1"]
+    generator = random.Random(5)
+    for _ in range(kills):
+        worker = children.start(
+            command, cwd=directory, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        time.sleep(generator.uniform(1.0, 6.0))
+        worker.kill()
+        worker.wait()
+    finished = process.run("sweep", "grid.yaml", *command[5:], cwd=directory)
+    assert finished.code == 0, finished.err
+
+
+def test_a_failed_run_is_told_and_tried_again(tmp_path: Path) -> None:
+    grid = "grid: {training.max_length: [1, 64]}\nseeds: 1\n"
+    _write(tmp_path, f"base: tiny.yaml\n{grid}")
+    finished = process.run("sweep", "grid.yaml", "--jobs", "2", cwd=tmp_path)
+    assert finished.code == 1
+    message = "every pair is longer than training.max_length 1 tokens; raise it"
+    assert f"runs/max_length=1/seed-1: failed: split 'train': {message}" in finished.err
+    assert (tmp_path / "sweeps/grid/runs/max_length=64/seed-1").is_dir()
+    assert "max_length=1   0, 1 failed" in finished.out
+    again = process.run("sweep", "grid.yaml", cwd=tmp_path)
+    assert again.code == 1
+    assert "runs/max_length=1/seed-1: started" in again.err
+    assert "runs/max_length=64/seed-1: started" not in again.err
+
+
+def test_other_settings_are_refused(swept: tuple[Path, str], tmp_path: Path) -> None:
+    _write(tmp_path, GRID)
+    text = (tmp_path / "tiny.yaml").read_text()
+    (tmp_path / "tiny.yaml").write_text(text.replace("epochs: 8", "epochs: 9"))
+    refused = process.run("sweep", "grid.yaml", "--sweep-dir", swept[0], cwd=tmp_path)
+    assert refused.code == 2
+    assert "trained with other settings (training.epochs was 8, now 9)" in refused.err
+
+
+def test_a_dry_run_tells_runs_time_and_disk_and_writes_nothing(tmp_path: Path) -> None:
+    _write(tmp_path, GRID)
+    finished = process.run("sweep", "grid.yaml", "--jobs", "2", "--dry-run", cwd=tmp_path)
+    assert finished.code == 0, finished.err
+    assert finished.out.startswith("0 of 12 runs are done\n")
+    assert "12 runs, 2 at a time: about " in finished.out
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["grid.yaml", "tiny.yaml"]
+
+
+@pytest.mark.posix
+def test_ctrl_c_stops_it_with_its_code(tmp_path: Path) -> None:
+    _write(tmp_path, GRID)
+    worker = children.start(
+        [sys.executable, "-m", "transformer_cli", "sweep", "grid.yaml"],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
+    while not list((tmp_path / "sweeps/grid/attempts").glob("runs/*/*/config.yaml")):
+        assert worker.poll() is None
+        time.sleep(0.05)
+    worker.send_signal(2)
+    out, err = worker.communicate()
+    assert worker.returncode == 130
+    assert out == b""
+    assert b"the same command goes on from there" in err
+
+
+def test_a_directory_of_something_else_is_refused(tmp_path: Path) -> None:
+    _write(tmp_path, GRID)
+    (tmp_path / "sweeps/grid").mkdir(parents=True)
+    (tmp_path / "sweeps/grid/thesis.tex").write_text("")
+    refused = process.run("sweep", "grid.yaml", cwd=tmp_path)
+    assert refused.code == 2
+    assert "holds files but no sweep" in refused.err
+
+
+def _sums(sweep: Path) -> dict[str, str]:
+    """The last checkpoint's weights of each run, by the run's name."""
+    return {
+        str(run.relative_to(sweep / "runs")): _sum(run) for run in sorted(sweep.glob("runs/*/*"))
+    }
+
+
+def _sum(run: Path) -> str:
+    last = sorted((run / "checkpoints").glob("step-*"))[-1]
+    names = ("model.safetensors", "optimizer.safetensors")
+    content = b"".join((last / name).read_bytes() for name in names)
+    return hashlib.sha256(content).hexdigest()
+
+
+def _translations(sweep: Path) -> dict[str, str]:
+    return {
+        str(path.relative_to(sweep)): path.read_text()
+        for path in sweep.glob("scores/*/*/*/translations.txt")
+    }

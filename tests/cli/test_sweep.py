@@ -46,7 +46,7 @@ def _write(directory: Path, text: str) -> None:
 @cache
 def _validation_bleus(sweep: Path) -> dict[str, list[float]]:
     """Best validation BLEU of each run by point, read by other means than ours."""
-    found = {}
+    found: dict[str, list[float]] = {}
     for point in POINTS:
         found[point] = []
         for seed in SEEDS:

@@ -5,9 +5,10 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Self
 
-from rich.console import Console
+from rich.console import Console, Group
 from rich.live import Live
 from rich.table import Table
+from rich.text import Text
 
 from transformer_cli.cli.display import align_columns, log
 from transformer_cli.sweeps.plan import Plan
@@ -74,18 +75,16 @@ class SweepDisplay:
         left = seconds_left(points, runs, self.jobs)
         return f"{text}, {duration(left)} left" if left else text
 
-    def _table(self, running: Sequence[Task]) -> Table:
+    def _table(self, running: Sequence[Task]) -> Group:
         points = read_status(self.plan)
         best = best_point(points)
-        names = ", ".join(task.name for task in running)
-        title = f"{self.plan.directory.path}: {self._left()}\nrunning: {names or 'nothing'}"
-        table = Table(
-            "point", "seeds", METRICS[self.plan.metric], title=title, title_justify="left"
-        )
+        table = Table("point", "seeds", METRICS[self.plan.metric])
         for point in points:
             style = "bold" if point is best else None
             table.add_row(point.name, _count(point), _score(point), style=style)
-        return table
+        names = ", ".join(task.name for task in running)
+        head = f"{self.plan.directory.path}: {self._left()}\nrunning: {names or 'nothing'}"
+        return Group(Text(head), table)
 
 
 def format_forecast(

@@ -73,5 +73,6 @@ def render_sweep(directory: SweepDirectory, results: SweepResults) -> str:
         evaluated,
         results.unfinished,
         results.reference,
+        results.metric,
     )
     return render(page, script)

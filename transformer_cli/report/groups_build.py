@@ -114,6 +114,7 @@ def build_groups_page(
     evaluated: Sequence[EvaluatedSplit] = (),
     unfinished: Mapping[Path, str] | None = None,
     reference: int = 0,
+    metric: str | None = None,
 ) -> GroupsReport:
     """Collect all that a page on groups of runs shows.
 
@@ -125,6 +126,8 @@ def build_groups_page(
         unfinished: by a run's directory, why it has not finished: 'running', 'failed', 'pruned',
             'waiting'. Others have finished.
         reference: index of the group that the others are compared with.
+        metric: 'bleu' or 'bleu_lc' of validations, which groups are ranked by; None: lowercased if
+            translations are.
 
     Raises:
         ConfigError: a run's settings are damaged.
@@ -132,7 +135,7 @@ def build_groups_page(
     run = _first_begun(groups, reference)
     config = run.load_config() if run else None
     lowercases = [config and config.tokenizer.lowercase, *settings.get("tokenizer.lowercase", ())]
-    metric = "bleu_lc" if any(lowercases) else "bleu"
+    metric = metric or ("bleu_lc" if any(lowercases) else "bleu")
     results = [read_group(group, metric, unfinished or {}) for group in groups]
     order = rank_groups(results)
     legend = _order_legend(order, reference)

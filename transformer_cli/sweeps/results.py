@@ -41,6 +41,8 @@ class SweepResults:
     """By a run's directory, why it has not finished."""
     reference: int
     """Index of the point that the others are compared with."""
+    metric: str
+    """'bleu' or 'bleu_lc' of validations, which points are judged by."""
     splits: list[TranslatedSplit]
 
 
@@ -50,6 +52,7 @@ def record_plan(plan: Plan) -> None:
         "points": [point.name for point in plan.points],
         "seeds": list(plan.seeds),
         "reference": plan.reference,
+        "metric": plan.metric,
         "evaluate": plan.sweep.settings.evaluate,
     }
     write_text(plan.directory.plan, json.dumps(record, ensure_ascii=False) + "\n")
@@ -71,6 +74,7 @@ def read_results(directory: SweepDirectory) -> SweepResults:
         _settings(groups),
         unfinished,
         names.index(plan["reference"]) if plan["reference"] in names else 0,
+        plan["metric"],
         [found for split in plan["evaluate"] if (found := _read_split(directory, plan, split))],
     )
 

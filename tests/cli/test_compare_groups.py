@@ -47,6 +47,7 @@ def test_directories_patterns_and_a_sweep_name_the_same_groups(runs: Path) -> No
     by_pattern = report("runs/a/seed-*", "runs/b/*", cwd=runs.parent)
     sweep = runs.parent
     (sweep / "sweep.json").write_text("{}\n")
+    (sweep / "plan.json").write_text(json.dumps({"points": ["a", "b"], "seeds": [1, 2, 3]}))
     by_sweep = report(".", cwd=sweep)
     assert [each["name"] for each in by_directory["groups"]] == ["a", "b"]
     assert [each["name"] for each in by_pattern["groups"]] == ["seed-*", "b"]
@@ -131,6 +132,9 @@ def test_what_is_missing_or_unfinished_is_refused(runs: Path) -> None:
     refused = run("compare", "runs/a", "runs/c-*", cwd=runs.parent)
     assert_refused(refused, 2, "runs/c-*: no directory fits this pattern")
     (runs / "sweep.json").write_text("{}\n")
+    refused = run("compare", "runs", cwd=runs.parent)
+    assert_refused(refused, 1, "plan.json: missing or damaged; run the sweep's command again")
+    (runs / "plan.json").write_text(json.dumps({"points": ["a", "b"], "seeds": [1, 2, 3]}))
     assert_refused(run("compare", "runs", cwd=runs.parent), 1, "runs: this sweep has no finished")
     shutil.rmtree(runs / "a" / "seed-1" / "checkpoints")
     refused = run("compare", "runs/a", "runs/b", *LAST, cwd=runs.parent)

@@ -127,13 +127,13 @@ def test_small_texts_are_encoded_here(tokenizers: Path, monkeypatch: pytest.Monk
         return iter(())
 
     monkeypatch.setattr(encode_workers, "encode_in_workers", watched)
-    monkeypatch.setattr(encode_workers, "_count_cores", lambda: 8)
+    monkeypatch.setattr(encode_workers, "count_cores", lambda: 8)
     made = load_tokenizers(tokenizers)
     list(choose_encoder(made, tokenizers, 49_999)([]))
     assert used == []
     list(choose_encoder(made, tokenizers, 50_000)([]))
     assert used == [8]
-    monkeypatch.setattr(encode_workers, "_count_cores", lambda: 1)
+    monkeypatch.setattr(encode_workers, "count_cores", lambda: 1)
     list(choose_encoder(made, tokenizers, 50_000)([]))
     assert used == [8]
 

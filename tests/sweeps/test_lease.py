@@ -2,7 +2,6 @@
 
 import json
 import os
-import socket
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -24,11 +23,11 @@ class Clock:
         return self.now
 
 
-def _hold_elsewhere(board: LeaseBoard, host: str = "elsewhere", process: int = 1) -> Lease:
+def _hold_elsewhere(board: LeaseBoard, machine: str = "elsewhere", process: int = 1) -> Lease:
     """Have a process of another machine hold the task."""
     held = board.claim(TASK)
     assert held is not None
-    held.path.write_text(json.dumps({"host": host, "process": process}))
+    held.path.write_text(json.dumps({"machine": machine, "process": process}))
     return held
 
 
@@ -57,14 +56,14 @@ def test_a_released_task_is_had_at_once_with_the_next_generation(tmp_path: Path)
 def test_the_task_of_a_dead_process_of_this_machine_is_had_at_once(tmp_path: Path) -> None:
     dead = subprocess.Popen([sys.executable, "-c", ""])
     dead.wait()
-    held = _hold_elsewhere(LeaseBoard(tmp_path), socket.gethostname(), dead.pid)
+    held = _hold_elsewhere(LeaseBoard(tmp_path), lease.this_machine(), dead.pid)
     assert held.has_ended()
     assert LeaseBoard(tmp_path).claim(TASK) is not None
 
 
 def test_a_process_that_had_our_number_is_dead(tmp_path: Path) -> None:
     # A container that is started again has the same name, and its processes the same numbers.
-    _hold_elsewhere(LeaseBoard(tmp_path), socket.gethostname(), os.getpid())
+    _hold_elsewhere(LeaseBoard(tmp_path), lease.this_machine(), os.getpid())
     assert LeaseBoard(tmp_path).claim(TASK) is not None
 
 
@@ -82,6 +81,34 @@ def test_a_silent_holder_loses_the_task_after_a_whole_lease(tmp_path: Path) -> N
     assert held.is_lost()
     assert not held.has_ended()  # it may go on
     assert not taken.is_lost()
+
+
+def test_a_holder_that_wakes_after_its_successor_is_done_has_lost(tmp_path: Path) -> None:
+    clock = Clock()
+    held = _hold_elsewhere(LeaseBoard(tmp_path))
+    board = LeaseBoard(tmp_path, clock)
+    assert board.claim(TASK) is None
+    clock.now += lease.LEASE_SECONDS + 1
+    taken = board.claim(TASK)
+    assert taken is not None
+    taken.release()
+    assert held.is_lost()
+
+
+def test_a_generation_is_never_used_again(tmp_path: Path) -> None:
+    first = LeaseBoard(tmp_path).claim(TASK)
+    assert first is not None
+    first.release()
+    assert lease.create_next(Lease(tmp_path / TASK, 0)) is None  # by a listing of long ago
+
+
+def test_whether_anyone_is_at_work(tmp_path: Path) -> None:
+    board = LeaseBoard(tmp_path)
+    assert not board.is_anyone_at_work()
+    held = _hold_elsewhere(board)
+    assert board.is_anyone_at_work()
+    held.release()
+    assert not board.is_anyone_at_work()
 
 
 def test_a_holder_that_beats_keeps_the_task(tmp_path: Path) -> None:
@@ -106,4 +133,4 @@ def test_names_with_dots_and_digits_are_not_confused(tmp_path: Path) -> None:
         found = board.claim(task)
         assert found is not None
         assert found.generation == 1
-        found.path.write_text(json.dumps({"host": "elsewhere", "process": 1}))
+        found.path.write_text(json.dumps({"machine": "elsewhere", "process": 1}))

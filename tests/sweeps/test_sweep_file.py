@@ -1,5 +1,6 @@
 """A sweep's file: what it says, and each mistake as one line with its place."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -58,9 +59,17 @@ def test_keys_with_one_last_part_are_named_in_full(tmp_path: Path) -> None:
     ]
 
 
-def test_points_whose_names_would_be_equal_are_numbered(tmp_path: Path) -> None:
-    sweep = _sweep(tmp_path, "base: base.yaml\ngrid: {training.epochs: [3, 3.0]}")
-    assert [point.name for point in sweep.points] == ["point-1", "point-2"]
+def test_points_without_names_of_their_own_keep_them_in_a_larger_grid(tmp_path: Path) -> None:
+    sections = [
+        f"{{epochs: {epochs}, batch_tokens: 1000, label_smoothing: 0.25, max_length: 100, "
+        "accumulate: 2, clip_norm: 0.5, keep: 3}"
+        for epochs in (3, 4, 5)
+    ]
+    text = "base: base.yaml\ngrid: {training: [%s]}\n"
+    few = _sweep(tmp_path, text % ", ".join(sections[1:])).points
+    more = _sweep(tmp_path, text % ", ".join(sections)).points
+    assert [point.name for point in few] == [point.name for point in more[1:]]
+    assert all(re.fullmatch("point-[0-9a-f]{8}", point.name) for point in more)
 
 
 def test_without_a_grid_the_base_is_the_only_point(tmp_path: Path) -> None:
@@ -109,6 +118,23 @@ def test_a_point_changes_the_base(tmp_path: Path) -> None:
         (
             "base: base.yaml\ngrid: {model.dropout: [0.1]}\nsearch: {model.d_ff: [1, 2]}\n",
             "sweep.yaml:3: search: a sweep has a grid or a search; leave one of them out",
+        ),
+        (
+            "base: base.yaml\ngrid: {training.epochs: [3, 3.0]}\n",
+            "sweep.yaml:2: 'training.epochs': 3 is there twice; leave one out",
+        ),
+        (
+            "base: base.yaml\ngrid: {model: [{d_ff: 8}], model.d_ff: [8]}\n",
+            "sweep.yaml:2: model.d_ff: is part of model, which is varied too; leave one out",
+        ),
+        (
+            "base: base.yaml\nsearch: {model.d_ff: [8, 9]}\nbudget: 6 hours\n",
+            "sweep.yaml:3: budget: expected a time such as 90min, 6h or 2d, found '6 hours'",
+        ),
+        ("base: ''\n", "sweep.yaml:1: base: expected the path of a YAML file"),
+        (
+            "base: base.yaml\ngrid: {model.d_ff: []}\n",
+            "sweep.yaml:2: grid.'model.d_ff': expected a list of at least 1, found a list of 0",
         ),
         ("", "sweep.yaml: the file is empty; it needs at least base"),
     ],

@@ -9,15 +9,17 @@ from types import FrameType
 
 from transformer_cli.ranks import Ranks
 
+STOPPING = "stopping after this step with a checkpoint; once more stops at once"
 _ECHO_SECONDS = 1.0
 
 
 class StopRequest:
     """The signal that has requested a stop, if any."""
 
-    def __init__(self) -> None:
+    def __init__(self, message: str) -> None:
         self.signal: int | None = None
         self._taken = 0.0
+        self._message = message
         # torchrun and a sweep forward signals that their processes may have received as well: Slurm
         # sends its own to all of a job.
         is_forwarded = Ranks.from_env().size > 1 or "SLURM_JOB_ID" in os.environ
@@ -36,16 +38,19 @@ class StopRequest:
         self.signal, self._taken = number, time.monotonic()
         # Not print, which is not reentrant.
         with suppress(OSError):  # the pipe may be closed, as after Ctrl-C with `2>&1 | tee`
-            os.write(2, b"\nstopping after this step with a checkpoint; once more stops at once\n")
+            os.write(2, f"\n{self._message}\n".encode())
 
 
 @contextmanager
-def stop_requests() -> Iterator[StopRequest]:
+def stop_requests(message: str = STOPPING) -> Iterator[StopRequest]:
     """Turn SIGINT, SIGTERM and Ctrl-Break into a request to stop while the block runs.
 
     SIGINT stays ignored if it is, as in a background job of a shell script.
+
+    Args:
+        message: said at the first signal.
     """
-    request = StopRequest()
+    request = StopRequest(message)
     before = {number: signal.signal(number, request.handle) for number in stop_signals()}
     try:
         yield request

@@ -76,8 +76,9 @@ def sweep(
     options.check_name(path, "--sweep-dir")
     directory = SweepDirectory(path)
 
-    if slurm is not None:
-        directory.create()
+    if slurm_option and slurm is None:
+        raise UsageError("--slurm-option: is for --slurm N, which is missing; add it")
+    if slurm is not None and not dry_run:
         command = _worker_command(file, path, jobs, device, precision, threads)
         typer.echo("\n".join(_submit(command, directory, slurm, slurm_option or [])))
         return
@@ -88,10 +89,9 @@ def sweep(
     if dry_run:
         typer.echo(preview_sweep(job))
         return
-    outcome = run_sweep(job)
+    outcome = run_sweep(job, typer.echo)
     if outcome.signal is not None:
         raise typer.Exit(exit_code(outcome.signal))
-    typer.echo(outcome.text)
     if outcome.failed:
         raise typer.Exit(1)
 
@@ -117,5 +117,6 @@ def _submit(
         if not equals or not name:
             raise UsageError(f"--slurm-option {each}: expected NAME=VALUE, as in time=8:00:00")
         found[name.removeprefix("--")] = value
+    directory.create()
     with options.name_option("--"):
         return submit_workers(command, directory.path, workers, found)

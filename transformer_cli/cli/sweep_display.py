@@ -10,6 +10,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from transformer_cli.cli.compare_tables import METRICS
 from transformer_cli.cli.display import align_columns, log
 from transformer_cli.sweeps.plan import Plan
 from transformer_cli.sweeps.status import PointStatus, best_point, read_status, seconds_left
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from transformer_cli.sweeps.forecast import RunForecast
 
 _REDRAW_SECONDS = 1.0
-METRICS = {"bleu": "BLEU", "bleu_lc": "BLEU lowercased"}
 
 
 class SweepDisplay:
@@ -88,25 +88,27 @@ class SweepDisplay:
 
 
 def format_forecast(
-    forecasts: Sequence["RunForecast"], left: Mapping[str, int], jobs: int, num_runs: int
+    forecasts: Sequence["RunForecast"], left: Mapping[str, float], jobs: int, num_runs: int
 ) -> list[str]:
     """Return the lines of a table of what the runs that are left take, and the sums."""
     rows = [["point", "runs", "time of each", "disk of each"]]
     for each in forecasts:
         time_of_each = "?" if each.seconds is None else duration(each.seconds)
-        rows.append([each.point.name, str(left[each.point.name]), time_of_each, size(each.disk)])
-    runs = sum(left.values())
+        rows.append(
+            [each.point.name, f"{left[each.point.name]:.3g}", time_of_each, size(each.disk)]
+        )
+    num_left = round(sum(left.values()))
     seconds = sum((each.seconds or 0.0) * left[each.point.name] for each in forecasts) / jobs
-    disk = sum(each.disk * left[each.point.name] for each in forecasts)
+    disk = round(sum(each.disk * left[each.point.name] for each in forecasts))
     memory = jobs * max((each.memory or 0 for each in forecasts), default=0)
     unknown = [each.point.name for each in forecasts if each.seconds is None]
-    lines = [f"{num_runs - runs} of {num_runs} runs are done"]
-    if not runs:
+    lines = [f"{num_runs - num_left} of {num_runs} runs are done"]
+    if not num_left:
         return lines
     lines += ["", *align_columns(rows), ""]
     lines.append(
-        f"{runs} runs, {jobs} at a time: about {duration(seconds)}, validations and scoring not "
-        f"counted; {size(disk)} of disk for checkpoints, at least {size(memory)} of memory"
+        f"{num_left} runs, {jobs} at a time: about {duration(seconds)}, validations and scoring "
+        f"not counted; {size(disk)} of disk for checkpoints, at least {size(memory)} of memory"
     )
     if unknown:
         lines.append(f"no forecast of {', '.join(unknown)}: a step does not fit into memory")

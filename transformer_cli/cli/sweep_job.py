@@ -1,25 +1,30 @@
 """What ``sweep`` does."""
 
 import os
-from collections import Counter
-from collections.abc import Mapping, Sequence
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from transformer_cli.cli.compare_tables import METRICS
 from transformer_cli.cli.display import bar, line_bar, log, warn
 from transformer_cli.cli.options import open_device
 from transformer_cli.cli.signals import stop_requests
-from transformer_cli.cli.sweep_display import METRICS, SweepDisplay, format_forecast, format_points
-from transformer_cli.cli.sweep_results import format_splits, render_sweep
+from transformer_cli.cli.sweep_display import SweepDisplay, format_forecast, format_points
 from transformer_cli.config.choices import DeviceName, PrecisionName
+from transformer_cli.cores import count_cores
 from transformer_cli.errors import MissingExtraError
 from transformer_cli.files import write_text
 from transformer_cli.sweeps.directory import SweepDirectory
+from transformer_cli.sweeps.lease import LeaseBoard
 from transformer_cli.sweeps.plan import Plan
-from transformer_cli.sweeps.results import SweepResults, read_results, record_plan
+from transformer_cli.sweeps.results import read_results, record_plan
 from transformer_cli.sweeps.status import read_status
 from transformer_cli.sweeps.sweep_file import Sweep
 from transformer_cli.sweeps.worker import Worker
+
+STOPPING = "stopping all runs, each with a checkpoint; once more stops at once"
 
 
 @dataclass(frozen=True)
@@ -45,53 +50,57 @@ class SweepJob:
     @property
     def threads_per_run(self) -> int:
         """CPU threads of each run: its share of the cores, unless told."""
-        return self.threads or max(1, available_cores() // self.jobs)
+        return self.threads or max(1, count_cores() // self.jobs)
 
 
 class Outcome(NamedTuple):
     """How a sweep ended."""
 
-    text: str
-    """For stdout."""
     failed: int
-    """Runs that have failed."""
+    """Number of tasks that have failed."""
     signal: int | None = None
     """The signal that stopped it before it was finished."""
 
 
-def available_cores() -> int:
-    """Return the number of cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+def run_sweep(job: SweepJob, say: Callable[[str], None]) -> Outcome:
+    """Train and score what is left, until nothing is or a signal comes.
 
-
-def run_sweep(job: SweepJob) -> Outcome:
-    """Train and score what is left, until nothing is or a signal comes."""
+    Args:
+        job: the sweep.
+        say: takes each part of the result, for stdout.
+    """
     job.directory.create()
     plan = Plan(job.sweep, job.directory, job.train_options)
     plan.check_trained_alike()
-    plan.forget_failures()
+    if not LeaseBoard(job.directory.leases).is_anyone_at_work():
+        plan.forget_failures()
     record_plan(plan)
     worker = Worker(plan, make_slots(job))
-    with stop_requests() as should_stop, SweepDisplay(plan, job.jobs) as display:
+    with stop_requests(STOPPING) as should_stop, SweepDisplay(plan, job.jobs) as display:
         for event in worker.work(should_stop):
             display.show(event, worker.running)
     if should_stop.signal is not None:
         log("stopped; the same command goes on from there")
-        return Outcome("", 0, should_stop.signal)
+        return Outcome(0, should_stop.signal)
     record_plan(plan)
     points = read_status(plan)
-    failed = sum(point.failed for point in points)
-    lines = [f"{METRICS[plan.metric]} of the best validation", *format_points(points)]
+    say("\n".join([f"{METRICS[plan.metric]} of the best validation", *format_points(points)]))
     if any(point.runs for point in points):
-        results = read_results(job.directory)
-        lines += format_splits(results)
-        _write_page(job.directory, results)
-    return Outcome("\n".join(lines), failed)
+        _conclude(job.directory, say)
+    trained = [task for task, _ in plan.train_tasks()]
+    failed = [task for task in [*trained, *plan.score_tasks()] if plan.failure(task) is not None]
+    if failed:
+        log(f"{len(failed)} failed: see {job.directory.failures} and {job.directory.logs}")
+    return Outcome(len(failed))
 
 
-def _write_page(directory: SweepDirectory, results: SweepResults) -> None:
+def _conclude(directory: SweepDirectory, say: Callable[[str], None]) -> None:
+    """Compare the points on the evaluated splits, and write the page."""
+    from transformer_cli.cli.sweep_results import format_splits, render_sweep
+
+    results = read_results(directory)
+    if results.splits:
+        say("\n".join(format_splits(results)))
     try:
         write_text(directory.report, render_sweep(directory, results))
     except MissingExtraError as error:
@@ -102,16 +111,20 @@ def _write_page(directory: SweepDirectory, results: SweepResults) -> None:
 
 def make_slots(job: SweepJob) -> Sequence[Mapping[str, str]]:
     """Return what the environment of each simultaneous task has besides: its GPU, if any."""
-    if job.device not in ("auto", "cuda") or job.jobs == 1:
-        return [{}] * job.jobs
-    import torch
-
-    gpus = torch.cuda.device_count()
+    gpus = _list_gpus() if job.device in ("auto", "cuda") and job.jobs > 1 else []
     if not gpus:
         return [{}] * job.jobs
+    return [{"CUDA_VISIBLE_DEVICES": gpus[slot % len(gpus)]} for slot in range(job.jobs)]
+
+
+def _list_gpus() -> list[str]:
+    """Return the names that CUDA_VISIBLE_DEVICES has for this process' GPUs."""
+    # In a process of its own, so that this one holds no GPU's memory for hours.
+    count = "import torch; print(torch.cuda.device_count())"
+    found = subprocess.run([sys.executable, "-c", count], stdout=subprocess.PIPE, check=True)
+    gpus = int(found.stdout)
     names = os.environ.get("CUDA_VISIBLE_DEVICES") or ",".join(map(str, range(gpus)))
-    visible = names.split(",")
-    return [{"CUDA_VISIBLE_DEVICES": visible[slot % gpus]} for slot in range(job.jobs)]
+    return names.split(",")[:gpus]
 
 
 def preview_sweep(job: SweepJob) -> str:
@@ -122,13 +135,27 @@ def preview_sweep(job: SweepJob) -> str:
     use_threads(job.threads_per_run)
     device = open_device(job.device)
     precision = choose_precision(job.precision, device)
-    plan = Plan(job.sweep, job.directory, job.train_options)
-    left = Counter(task.point for task, _ in plan.train_tasks() if not plan.is_done(task))
+    left = _count_runs_left(job)
     forecaster = Forecaster(job.sweep, device, precision, line_bar, warn)
-    points = [point for point in plan.points if left[point.name]]
+    points = [point for point in job.sweep.samples if left[point.name]]
+    forecasts = []
     with bar(len(points), "forecast", " points") as done:
-        forecasts = []
         for each in forecaster.forecast(points):
             forecasts.append(each)
             done.update()
-    return "\n".join(format_forecast(forecasts, left, job.jobs, len(plan.train_tasks())))
+    seeds = job.sweep.settings.num_seeds
+    return "\n".join(format_forecast(forecasts, left, job.jobs, job.sweep.num_points * seeds))
+
+
+def _count_runs_left(job: SweepJob) -> dict[str, float]:
+    """Return the number of runs that are left of each point, or of what stands for a search's."""
+    sweep, directory = job.sweep, job.directory
+    seeds = range(1, sweep.settings.num_seeds + 1)
+    if sweep.space is None:
+        return {
+            point.name: sum(not directory.run(point.name, seed).path.is_dir() for seed in seeds)
+            for point in sweep.points
+        }
+    done = len(list((directory.path / "runs").glob("*/*")))
+    runs = sweep.num_points * len(seeds) - done
+    return {point.name: runs / len(sweep.samples) for point in sweep.samples}

@@ -49,6 +49,7 @@ _EXPECTED = {
     "list_type": "a list",
     "tuple_type": "a list",
     "too_long": "a list of {max_length}",
+    "too_short": "a list of at least {min_length}",
     "dict_type": _SECTION,
     "model_type": _SECTION,
     "model_attributes_type": _SECTION,

@@ -6,7 +6,6 @@ the process that started it, however that one ends.
 """
 
 import multiprocessing
-import os
 import signal
 import sys
 from collections import deque
@@ -19,6 +18,7 @@ from multiprocessing.context import SpawnProcess
 from pathlib import Path
 from typing import Any
 
+from transformer_cli.cores import count_cores
 from transformer_cli.data.pages import pack_page
 from transformer_cli.errors import TokenizerError, TransformerCliError
 from transformer_cli.text.tokenizer import Tokenizers, load_tokenizers
@@ -42,7 +42,7 @@ def choose_encoder(tokenizers: Tokenizers, directory: Path, pairs: int) -> PageE
         directory: where they are saved.
         pairs: number of pairs to encode.
     """
-    workers = _count_cores()
+    workers = count_cores()
     if workers == 1 or pairs < MIN_PAIRS_FOR_WORKERS:
         return lambda pages: encode_serially(pages, tokenizers)
     return lambda pages: encode_in_workers(pages, directory, workers)
@@ -186,10 +186,3 @@ def _run_worker(connection: "Connection[Any, Any]", directory: Path) -> None:
             connection.send(str(error))
         except Exception as error:
             connection.send(f"{directory}: cannot encode ({type(error).__name__}: {error})")
-
-
-def _count_cores() -> int:
-    """Return the number of cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1

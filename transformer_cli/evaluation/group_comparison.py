@@ -12,11 +12,11 @@ from transformer_cli.evaluation.comparison import ComparedRun, distinct_names
 from transformer_cli.evaluation.group_scores import MetricComparison
 from transformer_cli.evaluation.seed_statistics import compare_groups
 from transformer_cli.extras import import_extra
+from transformer_cli.runs.contents import SWEEP_MARK, SWEEP_PLAN, SWEEP_RUNS
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.groups import RunGroup
 from transformer_cli.runs.mark import is_run
 
-SWEEP_MARK = "sweep.json"
 _SEED = "seed"
 _MAY_DIFFER = (_SEED, "training.keep", "training.save_every", "data.test.")
 """Within a group. Weights do not depend on them, but for the seed; and test texts are compared."""
@@ -71,7 +71,7 @@ def _find(path: Path) -> Iterator[tuple[Path, list[Path]]]:
             raise UsageError(f"{path}: no directory fits this pattern; name runs that are there")
         yield path.parent if path.name == "*" else path, runs
     elif (path / SWEEP_MARK).is_file():
-        groups = [(point, _runs_below(point)) for point in _points(path)]
+        groups = list(_find_points(path))
         if not any(runs for _, runs in groups):
             raise RunError(f"{path}: this sweep has no finished run yet; run it first")
         yield from ((point, runs) for point, runs in groups if runs)
@@ -80,14 +80,19 @@ def _find(path: Path) -> Iterator[tuple[Path, list[Path]]]:
         yield path, [path] if is_run(path) else _runs_below(path) or [path]
 
 
-def _points(sweep: Path) -> list[Path]:
-    """Return the directories of a sweep's points, in the order of its file."""
+def _find_points(sweep: Path) -> Iterator[tuple[Path, list[Path]]]:
+    """Yield a sweep's points with their finished runs, as its file has them."""
     try:
-        names = json.loads((sweep / "plan.json").read_bytes())["points"]
-        order = {name: number for number, name in enumerate(names)}
-    except (OSError, ValueError, KeyError, TypeError):
-        order = {}
-    return sorted(_directories(sweep / "runs"), key=lambda path: order.get(path.name, len(order)))
+        plan = json.loads((sweep / SWEEP_PLAN).read_bytes())
+        points, seeds = plan["points"], plan["seeds"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise RunError(
+            f"{sweep / SWEEP_PLAN}: missing or damaged; run the sweep's command again"
+        ) from error
+    for point in points:
+        path = sweep / SWEEP_RUNS / point
+        runs = [path / f"seed-{seed}" for seed in seeds]
+        yield path, [run for run in runs if run.is_dir()]
 
 
 def _runs_below(path: Path) -> list[Path]:

@@ -10,6 +10,8 @@ from transformer_cli.files import TEMPORARY_MARK
 
 CONFIG, MARK, LOCK = "config.yaml", "run.json", ".lock"
 CORPUS = "corpus.json"
+SWEEP_MARK, SWEEP_PLAN, SWEEP_RUNS = "sweep.json", "plan.json", "runs"
+"""In the directory of a sweep."""
 FILES = (CONFIG, CORPUS, "origins.json", "metrics.jsonl", "curves.png", "report.html")
 CHECKPOINT_FILES = ("model.safetensors", "optimizer.safetensors", "state.json", "manifest.json")
 CHECKPOINT_NAME = re.compile(r"step-(\d{8,})")

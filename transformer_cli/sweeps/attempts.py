@@ -1,9 +1,11 @@
 """Attempt directories: where a task's result is made, one for each generation of its lease."""
 
+import glob
 import os
 import shutil
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from transformer_cli.errors import RunInUseError
@@ -37,26 +39,40 @@ def open_attempt(sweep: SweepDirectory, task: Task, lease: Lease) -> Path:
             else:
                 _copy(earlier, attempt)
             return attempt
-    attempt.mkdir()
-    if task.data is not None:
-        _share_data(sweep.results / task.data, attempt)
+    with _filling(attempt) as new:
+        if task.data is not None:
+            _share_data(sweep.path / task.data, new)
     return attempt
+
+
+@contextmanager
+def _filling(attempt: Path) -> Iterator[Path]:
+    """Give a directory to fill, which becomes the attempt as a whole."""
+    new = attempt.with_name(f".{attempt.name}")
+    shutil.rmtree(new, ignore_errors=True)
+    new.mkdir()
+    yield new
+    new.rename(attempt)
 
 
 def finish(sweep: SweepDirectory, task: Task, attempt: Path) -> None:
     """Make an attempt the task's result, unless another worker was faster; remove the others."""
     result = task.result(sweep)
     result.parent.mkdir(parents=True, exist_ok=True)
-    with suppress(OSError):  # there is one already
+    try:
         attempt.rename(result)
-    for each in attempt.parent.glob(f"{attempt.name.rpartition('.')[0]}.*"):
+    except OSError:
+        if not result.is_dir():
+            raise
+    for each in attempt.parent.glob(f"{glob.escape(attempt.name.rpartition('.')[0])}.*"):
         shutil.rmtree(each, ignore_errors=True)
 
 
 def newest_attempt(sweep: SweepDirectory, task: str) -> Path | None:
     """Return the attempt directory of a task that was made last, if there is one."""
     path = sweep.attempts / task
-    made = [(int(each.suffix[1:]), each) for each in path.parent.glob(f"{path.name}.*")]
+    found = path.parent.glob(f"{glob.escape(path.name)}.*")
+    made = [(int(each.suffix[1:]), each) for each in found if each.suffix[1:].isdigit()]
     return max(made)[1] if made else None
 
 
@@ -84,11 +100,14 @@ def _copy(earlier: Path, attempt: Path) -> None:
     ignored = shutil.ignore_patterns(LOCK, f"*{TEMPORARY_MARK}*")
     for _ in range(_COPY_TRIALS):
         try:
-            shutil.copytree(earlier, attempt, ignore=ignored)
+            with _filling(attempt) as new:
+                shutil.copytree(earlier, new, ignore=ignored, dirs_exist_ok=True)
             return
         except OSError:  # files have gone meanwhile; shutil.Error is one too
-            shutil.rmtree(attempt, ignore_errors=True)
-    raise RunInUseError(f"{earlier}: is being written by a worker that has lost its lease")
+            continue
+    raise RunInUseError(
+        f"{earlier}: is being written by a worker that has lost its lease; wait for it, or kill it"
+    )
 
 
 def _wait_until_unlocked(run: Path) -> None:

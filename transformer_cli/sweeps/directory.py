@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from transformer_cli.errors import UsageError
-from transformer_cli.files import write_text
+from transformer_cli.files import TEMPORARY_MARK, write_text
+from transformer_cli.runs.contents import SWEEP_MARK, SWEEP_PLAN, SWEEP_RUNS
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.version import __version__
 
@@ -22,12 +23,7 @@ class SweepDirectory:
     @property
     def mark(self) -> Path:
         """Path of the file that marks the directory as a sweep."""
-        return self.path / "sweep.json"
-
-    @property
-    def results(self) -> Path:
-        """Directory of what tasks make, each complete or not there: runs, scores, prepared data."""
-        return self.path
+        return self.path / SWEEP_MARK
 
     @property
     def attempts(self) -> Path:
@@ -59,7 +55,7 @@ class SweepDirectory:
     @property
     def plan(self) -> Path:
         """Path of what was planned last; see results.py."""
-        return self.path / "plan.json"
+        return self.path / SWEEP_PLAN
 
     @property
     def logs(self) -> Path:
@@ -83,7 +79,10 @@ class SweepDirectory:
         """
         if self.is_marked():
             return
-        if self.path.is_dir() and any(self.path.iterdir()):
+        beginning = f"{self.mark.name}{TEMPORARY_MARK}"  # of another worker, or of a killed one
+        if self.path.is_dir() and not all(
+            path.name.startswith(beginning) for path in self.path.iterdir()
+        ):
             raise UsageError(
                 f"{self.path}: holds files but no sweep (no {self.mark.name} of "
                 "transformer-cli's); choose another directory with --sweep-dir"
@@ -115,7 +114,7 @@ class SweepDirectory:
 
 def run_name(point: str, seed: int) -> str:
     """Return the name of a run's task, which is its path in the sweep's directory."""
-    return f"runs/{point}/seed-{seed}"
+    return f"{SWEEP_RUNS}/{point}/seed-{seed}"
 
 
 def scores_name(split: str, point: str, seed: int) -> str:

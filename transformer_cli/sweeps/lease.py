@@ -21,7 +21,10 @@ from pathlib import Path
 
 import psutil
 
-LEASE_SECONDS = float(os.environ.get("TRANSFORMER_CLI_LEASE_SECONDS", "120"))
+try:
+    LEASE_SECONDS = float(os.environ.get("TRANSFORMER_CLI_LEASE_SECONDS", "120"))
+except ValueError:
+    LEASE_SECONDS = 120.0
 """Longer than network file systems keep a file's time in their caches."""
 _BEATS_PER_LEASE = 6
 _RELEASED = ".released"
@@ -42,7 +45,7 @@ class Lease:
 
     @property
     def released_path(self) -> Path:
-        """Path of the file once it was released."""
+        """Path of the file that says that it was released."""
         return self.task.with_name(f"{self.path.name}{_RELEASED}")
 
     def is_lost(self) -> bool:
@@ -55,9 +58,9 @@ class Lease:
             os.utime(self.path)
 
     def release(self) -> None:
-        """Let others take the task at once."""
+        """Let others take the task at once; the generation's own file stays, as a mark of it."""
         with suppress(OSError):
-            self.path.rename(self.released_path)
+            self.released_path.touch()
 
     def has_ended(self) -> bool:
         """Return whether its holder has released it, or is known to be dead.
@@ -101,6 +104,16 @@ class LeaseBoard:
             return False
         return now - since > LEASE_SECONDS
 
+    def is_anyone_at_work(self) -> bool:
+        """Return whether another worker seems to hold a task."""
+        leases: dict[Path, Lease] = {}
+        for path in self.directory.rglob("*"):
+            name, _, generation = path.name.rpartition(".")
+            if generation.isdigit() and path.is_file():
+                lease = Lease(path.with_name(name), int(generation))
+                leases[lease.task] = max(leases.get(lease.task, lease), lease, key=_generation)
+        return not all(lease.has_ended() for lease in leases.values())
+
 
 class Heartbeat:
     """A thread that touches the leases of this process."""
@@ -123,11 +136,15 @@ class Heartbeat:
                 lease.beat()
 
 
+def _generation(lease: Lease) -> int:
+    return lease.generation
+
+
 def create_next(newest: Lease) -> Lease | None:
     """Create the lease of the next generation, unless another worker is faster."""
     lease = Lease(newest.task, newest.generation + 1)
     lease.path.parent.mkdir(parents=True, exist_ok=True)
-    holder = {"host": socket.gethostname(), "process": os.getpid()}
+    holder = {"host": socket.gethostname(), "machine": this_machine(), "process": os.getpid()}
     try:
         with lease.path.open("x", encoding="utf-8") as file:
             json.dump(holder, file)
@@ -136,11 +153,20 @@ def create_next(newest: Lease) -> Lease | None:
     return lease
 
 
+def this_machine() -> str:
+    """Return what tells machines apart, and containers, where process numbers mean others."""
+    parts = [socket.gethostname()]
+    with suppress(OSError):
+        parts.append(Path("/proc/sys/kernel/random/boot_id").read_text().strip())
+        parts.append(str(Path("/proc/self/ns/pid").stat().st_ino))
+    return "/".join(parts)
+
+
 def _is_dead(path: Path) -> bool:
     """Return whether a lease's holder was a process of this machine that is gone."""
     try:
         holder = json.loads(path.read_bytes())
-        process, is_here = int(holder["process"]), holder["host"] == socket.gethostname()
+        process, is_here = int(holder["process"]), holder["machine"] == this_machine()
     except (OSError, ValueError, KeyError, TypeError):
         return False
     # We do not hold it, so a process that had our number before us did.

@@ -26,21 +26,17 @@ class Plan:
 
         Args:
             sweep: its file.
-            directory: where to.
+            directory: where to; a search is begun there, or opened.
             options: of ``train`` and ``evaluate``, for all tasks alike: device, precision, threads.
         """
         self.sweep = sweep
         self.directory = directory
         self.options = options
-
-        self.search = self._open_search()
         self._data_tasks: dict[str, Task] = {}
         self._finished: dict[Path, FinishedRun] = {}
-
-    def _open_search(self) -> Search | None:
-        space, settings = self.sweep.space, self.sweep.settings
-        seed = self._base_config.seed
-        return None if space is None else Search(space, settings, seed, self.directory)
+        self.search: Search | None = None
+        if sweep.space is not None:
+            self.search = Search(sweep, sweep.space, self.metric, directory)
 
     @property
     def seeds(self) -> range:
@@ -52,51 +48,48 @@ class Plan:
         """All points so far."""
         return self.sweep.points if self.search is None else self.search.points
 
-    @cached_property
-    def _base_config(self) -> Config:
-        return self.sweep.config_of(Point(BASE_POINT))
-
     @property
     def num_runs(self) -> int:
         """Number of runs that there will be, at most."""
-        num_points = len(self.points) if self.search is None else self.sweep.settings.trials
-        return num_points * len(self.seeds)
+        return self.sweep.num_points * len(self.seeds)
 
     @property
     def reference(self) -> str:
         """Name of the point that others are compared with: the base's settings, or the first."""
-        names = [
-            point.name for point in self.points if self.sweep.config_of(point) == self._base_config
-        ]
-        return [*names, *(point.name for point in self.points)][0]
+        base = self.sweep.config_of(Point(BASE_POINT))
+        names = [point.name for point in self.points]
+        same = [each.name for each in self.points if self.sweep.config_of(each) == base]
+        return next(iter([*same, *names]), BASE_POINT)
 
     @cached_property
-    def is_lowercased(self) -> bool:
-        """Whether translations are lowercased, so that only the lowercased BLEU counts."""
-        return self._base_config.tokenizer.lowercase
-
-    @property
     def metric(self) -> str:
-        """The metric of validations that points are judged by."""
-        return "bleu_lc" if self.is_lowercased else self.sweep.settings.metric
+        """The metric of validations that points are judged by.
 
-    def train_tasks(self) -> list[tuple[Task, Task]]:
-        """Return the task of each run, with that of its data; every point's first seed first."""
-        return [self._train_task(point, seed) for seed in self.seeds for point in self.points]
+        Only the lowercased BLEU counts where a point's translations are lowercased.
+        """
+        configs = map(self.sweep.config_of, self.sweep.samples)
+        is_lowercased = any(config.tokenizer.lowercase for config in configs)
+        return "bleu_lc" if is_lowercased else self.sweep.settings.metric
+
+    # --- tasks ------------------------------------------------------------------------------------
 
     def tasks(self) -> Iterator[Task]:
         """Yield the tasks that are neither done nor failed, and wait for no other, in order."""
-        waiting = False
+        is_waiting = False
         for train, data in self.train_tasks():
             if self.is_settled(train):
                 continue
             if (message := self.failure(data)) is not None:
                 self.fail(train, message)
                 continue
-            waiting = True
+            is_waiting = True
             yield train if self.is_done(data) else data
-        if not waiting and (self.search is None or self.search.is_over):
+        if not is_waiting and (self.search is None or self.search.is_over):
             yield from (task for task in self.score_tasks() if not self.is_settled(task))
+
+    def train_tasks(self) -> list[tuple[Task, Task]]:
+        """Return the task of each run, with that of its data; every point's first seed first."""
+        return [self._train_task(point, seed) for seed in self.seeds for point in self.points]
 
     def score_tasks(self) -> list[Task]:
         """Return the tasks that score the finished runs on the splits to evaluate."""
@@ -107,6 +100,16 @@ class Plan:
             if self.is_done(train)
         ]
 
+    def _train_task(self, point: Point, seed: int) -> tuple[Task, Task]:
+        base = self.sweep.base
+        if point.name not in self._data_tasks:
+            config = self.sweep.config_of(point)
+            self._data_tasks[point.name] = data_task(base, point, config)
+        data = self._data_tasks[point.name]
+        return train_task(base, point, seed, data.name, self.options), data
+
+    # --- states -----------------------------------------------------------------------------------
+
     def is_done(self, task: Task) -> bool:
         """Return whether a task's result is there."""
         return task.result(self.directory).is_dir()
@@ -116,9 +119,7 @@ class Plan:
         return (
             self.is_done(task)
             or self.failure(task) is not None
-            or (
-                self.search is not None and not task.makes_data and self.search.is_ended(task.point)
-            )
+            or (self.search is not None and task.trains and self.search.is_ended(task.point))
         )
 
     def failure(self, task: Task) -> str | None:
@@ -135,9 +136,18 @@ class Plan:
         write_text(path, f"{message}\n")
 
     def forget_failures(self) -> None:
-        """Have failed tasks tried again."""
-        for path in self.directory.failures.rglob("*.txt"):
-            path.unlink(missing_ok=True)
+        """Have failed tasks tried again; not those of a search's trials, which have ended."""
+        tasks = [task for pair in self.train_tasks() for task in pair]
+        for task in [*tasks, *self.score_tasks()]:
+            if self.search is None or not task.trains:
+                self.directory.failure(task.name).unlink(missing_ok=True)
+
+    def read_run(self, task: Task) -> FinishedRun:
+        """Return what a finished run has reached."""
+        path = task.result(self.directory)
+        if path not in self._finished:
+            self._finished[path] = read_finished_run(path, self.metric)
+        return self._finished[path]
 
     def check_trained_alike(self) -> None:
         """Check that the runs that are there have the settings of their points.
@@ -154,31 +164,18 @@ class Plan:
                 if found is not None and (found / "config.yaml").is_file():
                     _check_alike(RunDirectory(found), config.model_copy(update={SEED: seed}))
 
-    def _train_task(self, point: Point, seed: int) -> tuple[Task, Task]:
-        base, options = self.sweep.base, self.options
-        data = self._data_task(point)
-        return train_task(base, point, seed, data.name, options), data
-
-    def _data_task(self, point: Point) -> Task:
-        if point.name not in self._data_tasks:
-            config = self.sweep.config_of(point)
-            self._data_tasks[point.name] = data_task(self.sweep.base, point, config)
-        return self._data_tasks[point.name]
-
-    def read_run(self, task: Task) -> FinishedRun:
-        """Return what a finished run has reached."""
-        path = task.result(self.directory)
-        if path not in self._finished:
-            self._finished[path] = read_finished_run(path, self.metric)
-        return self._finished[path]
+    # --- a search ---------------------------------------------------------------------------------
 
     def extend(self, jobs: int) -> bool:
         """Add a point if this is a search that goes on; return whether one was added.
 
         Args:
             jobs: runs at a time, among which the budget is divided.
+
+        Raises:
+            RunError: the last trials have all failed.
         """
-        if self.search is None:
+        if self.search is None or self.search.is_over:
             return False
         budget = self.sweep.settings.budget_seconds
         if budget is not None and self._seconds_spent() / jobs > budget:
@@ -204,7 +201,7 @@ class Plan:
 
     def should_give_up(self, task: Task, attempt: Path) -> bool:
         """Return whether a run that is being trained is not worth its time."""
-        if self.search is None or task.makes_data:
+        if self.search is None or not task.trains:
             return False
         if self.search.is_ended(task.point):
             return True
@@ -215,6 +212,7 @@ class Plan:
         path = self.directory.pruned(task.point)
         path.parent.mkdir(exist_ok=True)
         path.touch()
+        self.search.prune(task.point)
         return True
 
     def _seconds_spent(self) -> float:

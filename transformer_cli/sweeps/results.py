@@ -4,10 +4,12 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from transformer_cli.config.differences import differing_settings
 from transformer_cli.data.corpus import ParallelText
 from transformer_cli.data.sources import load_split
+from transformer_cli.errors import RunError
 from transformer_cli.files import write_text
 from transformer_cli.runs.corpus_location import corpus_directory
 from transformer_cli.runs.directory import RunDirectory
@@ -16,6 +18,8 @@ from transformer_cli.sweeps.attempts import newest_attempt
 from transformer_cli.sweeps.directory import SweepDirectory, run_name, scores_name
 from transformer_cli.sweeps.plan import Plan
 from transformer_cli.sweeps.tasks import TRANSLATIONS
+
+_KEYS = ("points", "seeds", "reference", "metric", "evaluate")
 
 
 @dataclass(frozen=True)
@@ -59,8 +63,13 @@ def record_plan(plan: Plan) -> None:
 
 
 def read_results(directory: SweepDirectory) -> SweepResults:
-    """Read what a sweep has reached so far."""
-    plan = json.loads(directory.plan.read_text(encoding="utf-8"))
+    """Read what a sweep has reached so far.
+
+    Raises:
+        RunError: no run has begun, or plan.json is damaged.
+        CorpusError: the text of a split is not there any more.
+    """
+    plan = _read_plan(directory)
     unfinished: dict[Path, str] = {}
     groups = []
     for point in plan["points"]:
@@ -68,6 +77,8 @@ def read_results(directory: SweepDirectory) -> SweepResults:
         if runs:
             groups.append(RunGroup(point, tuple(run for run, _ in runs)))
             unfinished.update({run.path: why for run, why in runs if why})
+    if not groups:
+        raise RunError(f"{directory.path}: no run has begun; run the sweep first")
     names = [group.name for group in groups]
     return SweepResults(
         groups,
@@ -77,6 +88,16 @@ def read_results(directory: SweepDirectory) -> SweepResults:
         plan["metric"],
         [found for split in plan["evaluate"] if (found := _read_split(directory, plan, split))],
     )
+
+
+def _read_plan(directory: SweepDirectory) -> dict[str, Any]:
+    try:
+        plan = json.loads(directory.plan.read_bytes())
+        return {key: plan[key] for key in _KEYS}
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise RunError(
+            f"{directory.plan}: missing or damaged; run the sweep's command again"
+        ) from error
 
 
 def _find_run(directory: SweepDirectory, point: str, seed: int) -> tuple[RunDirectory, str] | None:
@@ -99,7 +120,7 @@ def _settings(groups: list[RunGroup]) -> dict[str, list[object]]:
 
 
 def _read_split(
-    directory: SweepDirectory, plan: dict[str, list[str]], split: str
+    directory: SweepDirectory, plan: dict[str, Any], split: str
 ) -> TranslatedSplit | None:
     found = {
         point: list(_read_translations(directory, plan, split, point)) for point in plan["points"]
@@ -107,15 +128,16 @@ def _read_split(
     found = {point: each for point, each in found.items() if each}
     if not found:
         return None
-    run = directory.run(next(iter(found)), int(plan["seeds"][0]))
+    runs = (directory.run(point, seed) for point in found for seed in plan["seeds"])
+    run = next(run for run in runs if run.config.is_file())
     text = load_split(run.load_config().data, split, corpus_directory(run))
     return TranslatedSplit(split, text, list(found), list(found.values()))
 
 
 def _read_translations(
-    directory: SweepDirectory, plan: dict[str, list[str]], split: str, point: str
+    directory: SweepDirectory, plan: dict[str, Any], split: str, point: str
 ) -> Iterator[list[str]]:
     for seed in plan["seeds"]:
-        path = directory.results / scores_name(split, point, int(seed)) / TRANSLATIONS
+        path = directory.path / scores_name(split, point, int(seed)) / TRANSLATIONS
         if path.is_file():
             yield path.read_text(encoding="utf-8").removesuffix("\n").split("\n")

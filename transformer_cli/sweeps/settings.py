@@ -1,5 +1,6 @@
 """The keys of a sweep's YAML file."""
 
+import re
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
@@ -8,7 +9,7 @@ from transformer_cli.config.schema import Count, Section
 
 Values = Annotated[list[Any], Field(min_length=1)]
 Seeds = Annotated[int, Field(gt=0, le=1000)]
-Budget = Annotated[str, Field(pattern=r"^[0-9]+(\.[0-9]+)?(min|h|d)$")]
+_BUDGET = re.compile(r"[0-9]+(\.[0-9]+)?(min|h|d)")
 _SECONDS = {"min": 60.0, "h": 3600.0, "d": 86400.0}
 _OF_SEARCH = ("trials", "budget", "sampler", "prune", "metric")
 
@@ -16,7 +17,7 @@ _OF_SEARCH = ("trials", "budget", "sampler", "prune", "metric")
 class SweepSettings(Section):
     """A sweep: which settings of one configuration are tried, and how often."""
 
-    base: Annotated[str, Field(min_length=1)] = Field(
+    base: str = Field(
         description="configuration whose settings are varied; its path starts from this file's "
         "directory"
     )
@@ -31,7 +32,7 @@ class SweepSettings(Section):
         default={}, description="ranges and choices by setting, which Optuna draws points from"
     )
     trials: Count = Field(20, description="most points that a search draws")
-    budget: Budget | None = Field(
+    budget: str | None = Field(
         None,
         description="a search draws no point after this much time (90min, 6h, 2d): that of all "
         "trainings together, divided by --jobs",
@@ -61,7 +62,13 @@ class SweepSettings(Section):
         return float(self.budget.removesuffix(unit)) * _SECONDS[unit]
 
     @model_validator(mode="after")
-    def _grid_or_search(self) -> Self:
+    def _keys_agree(self) -> Self:
+        if not self.base:
+            raise ValueError("base: expected the path of a YAML file, found an empty text")
+        if self.budget is not None and not _BUDGET.fullmatch(self.budget):
+            raise ValueError(
+                f"budget: expected a time such as 90min, 6h or 2d, found {self.budget!r}"
+            )
         if self.grid and self.search:
             raise ValueError("search: a sweep has a grid or a search; leave one of them out")
         unused = [key for key in _OF_SEARCH if key in self.model_fields_set]

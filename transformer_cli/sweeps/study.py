@@ -5,9 +5,10 @@ Each call takes the journal's lock, reads what the others have written, and writ
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
+from types import MappingProxyType, ModuleType
 from typing import TYPE_CHECKING, Any, Literal
 
 from transformer_cli.errors import ConfigError
@@ -91,9 +92,23 @@ class Study:
 
     @classmethod
     def open(
-        cls, directory: Path, space: SearchSpace, sampler: Sampler, seed: int, prune: Prune
+        cls,
+        directory: Path,
+        space: SearchSpace,
+        sampler: Sampler,
+        seed: int,
+        prune: Prune,
+        judged_by: Mapping[str, object] = MappingProxyType({}),
     ) -> "Study":
         """Open the study in ``directory``, or begin one.
+
+        Args:
+            directory: the sweep's.
+            space: what is searched.
+            sampler: how points are drawn.
+            seed: of these draws.
+            prune: which trials are pruned; it may change.
+            judged_by: what a trial's value depends on besides its settings.
 
         Raises:
             MissingExtraError: Optuna is not installed.
@@ -112,7 +127,7 @@ class Study:
                 pruner=_pruner(prune, optuna),
                 load_if_exists=True,
             )
-            settings = _describe(space, sampler, seed)
+            settings = {**_describe(space, sampler, seed), **judged_by}
             earlier = study.user_attrs.get(_SETTINGS)
             if earlier is None:
                 study.set_user_attr(_SETTINGS, settings)

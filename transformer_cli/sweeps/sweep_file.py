@@ -13,7 +13,7 @@ from transformer_cli.config.validation import validate_as
 from transformer_cli.config.yaml import check_settings, set_node
 from transformer_cli.data.sources import check_split
 from transformer_cli.errors import CorpusError
-from transformer_cli.sweeps.points import Point, as_node, grid_points
+from transformer_cli.sweeps.points import Point, as_name, as_node, grid_points
 from transformer_cli.sweeps.settings import SweepSettings
 from transformer_cli.sweeps.space import SearchSpace, read_space
 
@@ -34,6 +34,16 @@ class Sweep:
     """Those of the grid; one without changes if there is none. Empty for a search."""
     space: SearchSpace | None
     """What a search draws points from."""
+
+    @property
+    def samples(self) -> list[Point]:
+        """The points of the grid; of a search, points that have each choice and end of a range."""
+        return self.points or list(_limits(self.space))
+
+    @property
+    def num_points(self) -> int:
+        """Number of points that there will be, at most."""
+        return len(self.points) or self.settings.trials
 
     def config_of(self, point: Point) -> Config:
         """Return the settings of a point, with its first seed.
@@ -65,7 +75,7 @@ def load_sweep(path: Path) -> Sweep:
     space = read_space(search) if search else None
     points = [] if search else grid_points(grid)
     sweep = Sweep(path, settings, base, read_settings(base), points, space)
-    for point in points or _limits(space):
+    for point in sweep.samples:
         config = sweep.config_of(point)
         _check_splits(root, settings, config)
     return sweep
@@ -105,6 +115,10 @@ def _check_keys(section: Node | None) -> None:
             raise setting_error(
                 node.place, (), f"{key}: expected a dotted key, as in training.epochs"
             )
+        if above := [other for other in section.value if key.startswith(f"{other}.")]:
+            raise setting_error(
+                node.place, (), f"{key}: is part of {above[0]}, which is varied too; leave one out"
+            )
         if key == SEED:
             raise setting_error(
                 node.place, (), "seed: every point has the same seeds; say how many with seeds"
@@ -117,9 +131,12 @@ def _check_keys(section: Node | None) -> None:
 
 def _check_splits(root: Node, settings: SweepSettings, config: Config) -> None:
     for number, split in enumerate(settings.evaluate):
+        node = find_node(root, ("evaluate", number))
+        assert node is not None
         try:
             check_split(config.data, split)
         except CorpusError as error:
-            node = find_node(root, ("evaluate", number))
-            assert node is not None
             raise setting_error(node.place, ("evaluate", number), str(error)) from error
+        if split != as_name(split):
+            problem = f"no directory can be named {split}; rename the split in the base"
+            raise setting_error(node.place, ("evaluate", number), problem)

@@ -36,6 +36,11 @@ class Task:
     seed: int = 0
 
     @property
+    def trains(self) -> bool:
+        """Whether it trains a run."""
+        return self.data is not None
+
+    @property
     def makes_data(self) -> bool:
         """Whether it prepares data, for all runs whose settings agree on it."""
         return not self.point
@@ -47,7 +52,7 @@ class Task:
 
     def result(self, sweep: SweepDirectory) -> Path:
         """Return the path of its result."""
-        return sweep.results / self.name
+        return sweep.path / self.name
 
 
 def data_task(base: Path, point: Point, config: Config) -> Task:

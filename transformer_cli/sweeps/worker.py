@@ -9,9 +9,9 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, Literal
+from typing import Any, BinaryIO, Literal
 
-from transformer_cli.errors import RunInUseError
+from transformer_cli.errors import RunError, RunInUseError
 from transformer_cli.sweeps.attempts import finish, open_attempt
 from transformer_cli.sweeps.lease import Heartbeat, Lease, LeaseBoard
 from transformer_cli.sweeps.plan import Plan
@@ -20,10 +20,21 @@ from transformer_cli.sweeps.tasks import Task
 CHILD = (sys.executable, "-m", "transformer_cli.sweeps.child")
 """Starts a task's process, given the arguments of transformer-cli."""
 _POLL_SECONDS = 0.1
+_IDLE_SECONDS = 0.5
+"""Between two looks where nothing could be started."""
 _LOOK_SECONDS = 2.0
 """Between two looks at the validations of a search's trainings."""
 _RETRY_SECONDS = 5.0
 """Between two looks at tasks that other workers hold."""
+
+
+_ERROR = "transformer-cli: error: "
+# By these a process is no part of this one's Ctrl-C, and is asked to stop.
+_APART: dict[str, Any]
+if sys.platform == "win32":
+    _APART, _STOP = {"creationflags": subprocess.CREATE_NEW_PROCESS_GROUP}, signal.CTRL_BREAK_EVENT
+else:
+    _APART, _STOP = {"start_new_session": True}, signal.SIGTERM
 
 
 @dataclass(frozen=True)
@@ -43,6 +54,8 @@ class _Job:
     slot: int
     process: subprocess.Popen[bytes]
     log: Path
+    log_start: int
+    """Size of the log when the process was started."""
 
 
 class Worker:
@@ -63,8 +76,10 @@ class Worker:
         self.child = child
         self._board = LeaseBoard(plan.directory.leases)
         self._jobs: list[_Job] = []
+        self._leases: list[Lease] = []
         self._postponed: dict[str, float] = {}
         self._looked = 0.0
+        self._look_again = 0.0
 
     @property
     def running(self) -> list[Task]:
@@ -77,18 +92,23 @@ class Worker:
         Yields:
             what happens, and None a few times a second.
         """
-        with Heartbeat(lambda: [job.lease for job in self._jobs]), ExitStack() as stack:
+        with Heartbeat(lambda: list(self._leases)), ExitStack() as stack:
             stack.callback(self._stop)
             while not should_stop():
                 yield from self._reap()
                 yield from self._give_up()
                 self.plan.settle_points()
-                if len(self._jobs) < len(self.slots) and (yield from self._start_next()):
+                if self._may_start() and (yield from self._start_next()):
                     continue
                 if not self._jobs and next(self.plan.tasks(), None) is None:
                     return
                 yield None
-                time.sleep(_POLL_SECONDS)
+                time.sleep(_POLL_SECONDS if self._jobs else _IDLE_SECONDS)
+
+    def _may_start(self) -> bool:
+        """Return whether there is room for a task, and a reason to look for one again."""
+        has_room = len(self._jobs) < len(self.slots)
+        return has_room and time.monotonic() >= self._look_again
 
     def _start_next(self) -> Generator[Event, None, bool]:
         """Start the first task that can be had, or extend a search; return whether it was done."""
@@ -103,21 +123,41 @@ class Worker:
             if lease is None:
                 self._postpone(task)
                 continue
+            self._leases.append(lease)
             if self.plan.is_settled(task):  # by a worker that held it until just now
-                lease.release()
+                self._release(lease)
                 continue
-            try:
-                attempt = open_attempt(self.plan.directory, task, lease)
-            except RunInUseError as error:
-                lease.release()
-                self._postpone(task)
-                yield Event("waiting", task, str(error))
-                continue
-            self._jobs.append(self._start(task, lease, attempt))
-            yield Event("started", task)
-            return True
+            event = self._open_and_start(task, lease)
+            yield event
+            if event.kind == "started":
+                return True
         # Points that wait for data are there to be trained already.
-        return not is_data_missing and self.plan.extend(len(self.slots))
+        if not is_data_missing and self.plan.extend(len(self.slots)):
+            return True
+        self._look_again = time.monotonic() + _IDLE_SECONDS
+        return False
+
+    def _open_and_start(self, task: Task, lease: Lease) -> Event:
+        try:
+            attempt = open_attempt(self.plan.directory, task, lease)
+        except RunInUseError as error:
+            self._postpone(task)
+            event = Event("waiting", task, str(error))
+        except (RunError, OSError) as error:
+            if lease.is_lost():
+                event = Event("lost", task)
+            else:
+                self.plan.fail(task, str(error))
+                event = Event("failed", task, str(error))
+        else:
+            self._jobs.append(self._start(task, lease, attempt))
+            return Event("started", task)
+        self._release(lease)
+        return event
+
+    def _release(self, lease: Lease) -> None:
+        self._leases.remove(lease)
+        lease.release()
 
     def _postpone(self, task: Task) -> None:
         self._postponed[task.name] = time.monotonic() + _RETRY_SECONDS
@@ -129,6 +169,7 @@ class Worker:
         log.parent.mkdir(parents=True, exist_ok=True)
         with ExitStack() as stack:
             stderr = stack.enter_context(log.open("ab"))
+            log_start = stderr.tell()
             stdout: BinaryIO = stderr
             if task.stdout is not None:
                 stdout = stack.enter_context((attempt / task.stdout).open("wb"))
@@ -139,9 +180,9 @@ class Worker:
                 stderr=stderr,
                 env={**os.environ, **self.slots[slot]},
                 # Ctrl-C is for this process, which stops its tasks itself.
-                start_new_session=True,
+                **_APART,
             )
-        return _Job(task, lease, attempt, slot, process, log)
+            return _Job(task, lease, attempt, slot, process, log, log_start)
 
     def _reap(self) -> Iterator[Event]:
         """End the jobs whose process has ended, or whose lease another worker has taken."""
@@ -149,11 +190,17 @@ class Worker:
             if job.lease.is_lost():
                 job.process.kill()
                 job.process.wait()
-                self._jobs.remove(job)
+                self._end(job)
                 yield Event("lost", job.task)
             elif job.process.poll() is not None:
-                self._jobs.remove(job)
-                yield self._settle(job)
+                event = self._settle(job)
+                self._end(job)
+                yield event
+
+    def _end(self, job: _Job) -> None:
+        self._jobs.remove(job)
+        self._release(job.lease)
+        self._look_again = 0.0
 
     def _give_up(self) -> Iterator[Event]:
         """Stop the trainings that are not worth their time; what they have reached stays."""
@@ -164,39 +211,41 @@ class Worker:
             if self.plan.should_give_up(job.task, job.attempt):
                 self._terminate(job)
                 job.process.wait()
-                job.lease.release()
-                self._jobs.remove(job)
+                self._end(job)
                 yield Event("pruned", job.task)
 
     def _settle(self, job: _Job) -> Event:
         if job.process.returncode == 0:
             finish(self.plan.directory, job.task, job.attempt)
         if self.plan.is_done(job.task):  # perhaps by a worker that was thought to be gone
-            job.lease.release()
             return Event("done", job.task)
-        message = _last_line(job.log) or f"ended with exit code {job.process.returncode}"
+        message = _explain(job)
         self.plan.fail(job.task, message)
-        job.lease.release()
         return Event("failed", job.task, message)
 
     def _stop(self) -> None:
         """Stop all jobs, each with a checkpoint where it is a training."""
         for job in self._jobs:
             self._terminate(job)
-        for job in self._jobs:
+        for job in list(self._jobs):
             job.process.wait()
             if job.process.returncode == 0:
                 self._settle(job)
-            job.lease.release()
-        self._jobs.clear()
+            self._end(job)
 
     def _terminate(self, job: _Job) -> None:
         with suppress(ProcessLookupError):
-            job.process.send_signal(signal.SIGTERM)
+            job.process.send_signal(_STOP)
 
 
-def _last_line(log: Path) -> str:
-    lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
-    errors = [line for line in lines if line.startswith("transformer-cli: error: ")]
-    line = (errors or lines or [""])[-1]
-    return line.removeprefix("transformer-cli: error: ")
+def _explain(job: _Job) -> str:
+    """Return why a process has failed: its error, or else its last line and how it ended."""
+    with job.log.open("rb") as file:
+        file.seek(job.log_start)
+        lines = file.read().decode(errors="replace").splitlines()
+    for line in reversed(lines):
+        if line.startswith(_ERROR):
+            return line.removeprefix(_ERROR)
+    code = job.process.returncode
+    ending = f"killed by signal {-code} (out of memory?)" if code < 0 else f"exit code {code}"
+    return f"{ending}; last line of {job.log}: {lines[-1]}" if lines else ending

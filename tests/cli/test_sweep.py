@@ -8,7 +8,7 @@ import statistics
 import subprocess
 import sys
 import time
-from functools import cache
+from dataclasses import dataclass
 from pathlib import Path
 
 import children
@@ -20,22 +20,69 @@ from cli.conftest import TINY
 
 GRID = """\
 base: tiny.yaml
-seeds: 3
-grid: {model.dropout: [0.0, 0.2], training.schedule.peak: [3e-3, 1e-2]}
+seeds: {seeds}
+grid: {{model.dropout: {dropouts}, training.schedule.peak: [3e-3, 1e-2]}}
 evaluate: [test]
 """
-POINTS = [f"dropout={dropout},peak={peak}" for dropout in (0, 0.2) for peak in (0.003, 0.01)]
-SEEDS = (1, 2, 3)
 
 
-@pytest.fixture(scope="module")
-def swept(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+@dataclass(frozen=True)
+class Grid:
+    """A sweep to be."""
+
+    dropouts: list[float]
+    num_seeds: int
+
+    @property
+    def text(self) -> str:
+        return GRID.format(seeds=self.num_seeds, dropouts=self.dropouts)
+
+    @property
+    def points(self) -> list[str]:
+        return [f"dropout={each:g},peak={peak}" for each in self.dropouts for peak in (0.003, 0.01)]
+
+    @property
+    def seeds(self) -> range:
+        return range(1, self.num_seeds + 1)
+
+
+@dataclass(frozen=True)
+class Swept:
     """A sweep that was left alone, and what it said: look at it, and change nothing."""
+
+    grid: Grid
+    path: Path
+    out: str
+
+    def validation_bleus(self) -> dict[str, list[float]]:
+        """Best validation BLEU of each run by point, read by other means than ours."""
+        found: dict[str, list[float]] = {}
+        for point in self.grid.points:
+            found[point] = []
+            for seed in self.grid.seeds:
+                path = self.path / f"runs/{point}/seed-{seed}/metrics.jsonl"
+                records = [json.loads(line) for line in path.read_text().splitlines()]
+                found[point].append(max(each["bleu"] for each in records if "bleu" in each))
+        return found
+
+
+SMALL = Grid([0.2], 2)
+"""A process takes 5 seconds to begin, and each run and each score is one."""
+
+
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param(SMALL, id="small"),
+        pytest.param(Grid([0.0, 0.2], 3), marks=pytest.mark.long),
+    ],
+)
+def swept(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Swept:
     directory = tmp_path_factory.mktemp("sweep")
-    _write(directory, GRID)
+    _write(directory, request.param.text)
     finished = process.run("sweep", "grid.yaml", "--jobs", "2", "--threads", "1", cwd=directory)
     assert finished.code == 0, finished.err
-    return directory / "sweeps/grid", finished.out
+    return Swept(request.param, directory / "sweeps/grid", finished.out)
 
 
 def _write(directory: Path, text: str) -> None:
@@ -43,44 +90,28 @@ def _write(directory: Path, text: str) -> None:
     (directory / "grid.yaml").write_text(text)
 
 
-@cache
-def _validation_bleus(sweep: Path) -> dict[str, list[float]]:
-    """Best validation BLEU of each run by point, read by other means than ours."""
-    found: dict[str, list[float]] = {}
-    for point in POINTS:
-        found[point] = []
-        for seed in SEEDS:
-            lines = (sweep / f"runs/{point}/seed-{seed}/metrics.jsonl").read_text().splitlines()
-            records = [json.loads(line) for line in lines]
-            found[point].append(max(each["bleu"] for each in records if "bleu" in each))
-    return found
+def test_every_point_is_trained_with_every_seed(swept: Swept) -> None:
+    runs = [f"{point}/seed-{seed}" for point in swept.grid.points for seed in swept.grid.seeds]
+    sums = _sums(swept.path)
+    assert sorted(sums) == sorted(runs)
+    assert len(set(sums.values())) == len(runs)
 
 
-def test_every_point_is_trained_with_every_seed(swept: tuple[Path, str]) -> None:
-    sweep, _ = swept
-    runs = sorted(str(path.relative_to(sweep / "runs")) for path in sweep.glob("runs/*/*"))
-    assert runs == sorted(f"{point}/seed-{seed}" for point in POINTS for seed in SEEDS)
-    assert len(set(_sums(sweep).values())) == len(runs)
-
-
-def test_the_table_has_mean_and_deviation_over_seeds(swept: tuple[Path, str]) -> None:
-    sweep, out = swept
-    for point, bleus in _validation_bleus(sweep).items():
+def test_the_table_has_mean_and_deviation_over_seeds(swept: Swept) -> None:
+    for point, bleus in swept.validation_bleus().items():
         mean, deviation = statistics.fmean(bleus), statistics.stdev(bleus)
-        line = next(line for line in out.splitlines() if line.startswith(f"{point} "))
-        assert line.split() == [point, "3", f"{mean:.2f}", "±", f"{deviation:.2f}"]
+        line = next(line for line in swept.out.splitlines() if line.startswith(f"{point} "))
+        assert line.split() == [point, str(len(bleus)), f"{mean:.2f}", "±", f"{deviation:.2f}"]
 
 
-def test_the_test_split_is_scored_as_sacrebleu_does(swept: tuple[Path, str]) -> None:
-    sweep, out = swept
-    table = out[out.index("test: 20 sentences") :].splitlines()
+def test_the_test_split_is_scored_as_sacrebleu_does(swept: Swept) -> None:
+    table = swept.out[swept.out.index("test: 20 sentences") :].splitlines()
     references = _references()
-    for point in POINTS:
+    for point in swept.grid.points:
         scores = []
-        for seed in SEEDS:
-            text = (sweep / f"scores/test/{point}/seed-{seed}/translations.txt").read_text()
-            bleu = sacrebleu.corpus_bleu(text.splitlines(), [references])
-            scores.append(bleu.score)
+        for seed in swept.grid.seeds:
+            text = (swept.path / f"scores/test/{point}/seed-{seed}/translations.txt").read_text()
+            scores.append(sacrebleu.corpus_bleu(text.splitlines(), [references]).score)
         line = next(line for line in table if line.startswith(point))
         mean, deviation = statistics.fmean(scores), statistics.stdev(scores)
         assert f" {mean:.2f} ± {deviation:.2f} " in " ".join(line.split()) + " "
@@ -94,60 +125,57 @@ def _references() -> list[str]:
     return list(copy_lines(data, "test").tgt)
 
 
-def test_the_page_has_the_same_numbers(swept: tuple[Path, str]) -> None:
-    sweep, _ = swept
-    page = (sweep / "report.html").read_text()
-    for point, bleus in _validation_bleus(sweep).items():
+def test_the_page_has_the_same_numbers(swept: Swept) -> None:
+    page = (swept.path / "report.html").read_text()
+    for point, bleus in swept.validation_bleus().items():
         assert point in page
         assert f"{statistics.fmean(bleus):.2f}" in page
 
 
-def test_a_run_is_what_train_makes_of_the_same_settings(
-    swept: tuple[Path, str], tmp_path: Path
-) -> None:
-    sweep, _ = swept
-    _write(tmp_path, GRID)
+def test_a_run_is_what_train_makes_of_the_same_settings(swept: Swept, tmp_path: Path) -> None:
+    _write(tmp_path, swept.grid.text)
     settings = ("model.dropout=0.2", "training.schedule.peak=0.01", "seed=2")
     options = [part for each in settings for part in ("--set", each)]
     finished = process.run("train", "tiny.yaml", *options, "--threads", "1", cwd=tmp_path)
     assert finished.code == 0, finished.err
-    run = sweep / f"runs/{POINTS[3]}/seed-2"
+    run = swept.path / "runs/dropout=0.2,peak=0.01/seed-2"
     assert _sum(run) == _sum(tmp_path / "runs/tiny")
 
 
-def test_run_again_it_says_the_same_and_trains_nothing(swept: tuple[Path, str]) -> None:
-    sweep, out = swept
-    before = _sums(sweep)
-    again = process.run("sweep", "grid.yaml", cwd=sweep.parents[1])
-    assert again.out == out
+def test_run_again_it_says_the_same_and_trains_nothing(swept: Swept) -> None:
+    before = _sums(swept.path)
+    again = process.run("sweep", "grid.yaml", cwd=swept.path.parents[1])
+    assert again.out == swept.out
     assert "started" not in again.err
-    assert _sums(sweep) == before
+    assert _sums(swept.path) == before
 
 
-def test_compare_and_report_take_the_directory(swept: tuple[Path, str], tmp_path: Path) -> None:
-    sweep, _ = swept
-    page = process.run("report", sweep, "-o", tmp_path / "page.html")
+def test_report_takes_the_directory(swept: Swept, tmp_path: Path) -> None:
+    page = process.run("report", swept.path, "-o", tmp_path / "page.html")
     assert page.code == 0, page.err
-    assert POINTS[3] in (tmp_path / "page.html").read_text()
+    assert swept.grid.points[0] in (tmp_path / "page.html").read_text()
 
 
-def test_killed_it_goes_on_to_the_same_bits(swept: tuple[Path, str], tmp_path: Path) -> None:
-    _write(tmp_path, GRID.replace("seeds: 3", "seeds: 1").replace("evaluate: [test]", ""))
-    _kill_and_finish(tmp_path, kills=3)
-    sums = _sums(swept[0])
-    assert _sums(tmp_path / "sweeps/grid") == {
-        name: sum_ for name, sum_ in sums.items() if name.endswith("seed-1")
-    }
+def test_report_of_a_sweep_without_a_plan_says_what_to_do(tmp_path: Path) -> None:
+    _write(tmp_path, SMALL.text)
+    mark = {"format": 1, "program": "transformer-cli sweep"}
+    (tmp_path / "sweep.json").write_text(json.dumps(mark))
+    refused = process.run("report", tmp_path)
+    assert refused.code == 1
+    assert "plan.json: missing or damaged; run the sweep's command again" in refused.err
 
 
-@pytest.mark.long
-def test_killed_at_ten_random_moments_it_ends_in_the_same_bits(
-    swept: tuple[Path, str], tmp_path: Path
+@pytest.mark.parametrize("kills", [2, pytest.param(10, marks=pytest.mark.long)])
+def test_killed_at_random_moments_it_ends_in_the_same_bits(
+    swept: Swept, tmp_path: Path, kills: int
 ) -> None:
-    _write(tmp_path, GRID)
-    _kill_and_finish(tmp_path, kills=10)
-    assert _sums(tmp_path / "sweeps/grid") == _sums(swept[0])
-    assert _translations(tmp_path / "sweeps/grid") == _translations(swept[0])
+    _write(
+        tmp_path, swept.grid.text.replace("evaluate: [test]", "") if kills < 10 else swept.grid.text
+    )
+    _kill_and_finish(tmp_path, kills)
+    assert _sums(tmp_path / "sweeps/grid") == _sums(swept.path)
+    if kills == 10:
+        assert _translations(tmp_path / "sweeps/grid") == _translations(swept.path)
 
 
 def _kill_and_finish(directory: Path, kills: int) -> None:
@@ -158,7 +186,7 @@ def _kill_and_finish(directory: Path, kills: int) -> None:
         worker = children.start(
             command, cwd=directory, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
-        time.sleep(generator.uniform(1.0, 6.0))
+        time.sleep(generator.uniform(2.0, 9.0))
         worker.kill()
         worker.wait()
     finished = process.run("sweep", "grid.yaml", *command[5:], cwd=directory)
@@ -180,27 +208,43 @@ def test_a_failed_run_is_told_and_tried_again(tmp_path: Path) -> None:
     assert "runs/max_length=64/seed-1: started" not in again.err
 
 
-def test_other_settings_are_refused(swept: tuple[Path, str], tmp_path: Path) -> None:
-    _write(tmp_path, GRID)
+def test_other_settings_are_refused(swept: Swept, tmp_path: Path) -> None:
+    _write(tmp_path, swept.grid.text)
     text = (tmp_path / "tiny.yaml").read_text()
     (tmp_path / "tiny.yaml").write_text(text.replace("epochs: 8", "epochs: 9"))
-    refused = process.run("sweep", "grid.yaml", "--sweep-dir", swept[0], cwd=tmp_path)
+    refused = process.run("sweep", "grid.yaml", "--sweep-dir", swept.path, cwd=tmp_path)
     assert refused.code == 2
     assert "trained with other settings (training.epochs was 8, now 9)" in refused.err
 
 
+def test_a_search_is_run_and_scored(tmp_path: Path) -> None:
+    search = "search: {model.d_ff: {int: [16, 64]}, training.schedule.peak: {log: [1e-3, 1e-2]}}"
+    _write(tmp_path, f"base: tiny.yaml\n{search}\ntrials: 2\nevaluate: [test]\n")
+    dry = process.run("sweep", "grid.yaml", "--dry-run", cwd=tmp_path)
+    assert dry.out.startswith("0 of 2 runs are done\n"), dry.err
+    assert not (tmp_path / "sweeps").exists()
+    finished = process.run("sweep", "grid.yaml", "--jobs", "2", cwd=tmp_path)
+    assert finished.code == 0, finished.err
+    assert [line.split()[:2] for line in finished.out.splitlines() if line.startswith("trial")] >= [
+        ["trial-001", "1"],
+        ["trial-002", "1"],
+    ]
+    assert len(list((tmp_path / "sweeps/grid/scores/test").iterdir())) == 2
+    assert "trial-002" in (tmp_path / "sweeps/grid/report.html").read_text()
+
+
 def test_a_dry_run_tells_runs_time_and_disk_and_writes_nothing(tmp_path: Path) -> None:
-    _write(tmp_path, GRID)
+    _write(tmp_path, SMALL.text)
     finished = process.run("sweep", "grid.yaml", "--jobs", "2", "--dry-run", cwd=tmp_path)
     assert finished.code == 0, finished.err
-    assert finished.out.startswith("0 of 12 runs are done\n")
-    assert "12 runs, 2 at a time: about " in finished.out
+    assert finished.out.startswith("0 of 4 runs are done\n")
+    assert "4 runs, 2 at a time: about " in finished.out
     assert sorted(path.name for path in tmp_path.iterdir()) == ["grid.yaml", "tiny.yaml"]
 
 
 @pytest.mark.posix
 def test_ctrl_c_stops_it_with_its_code(tmp_path: Path) -> None:
-    _write(tmp_path, GRID)
+    _write(tmp_path, SMALL.text)
     worker = children.start(
         [sys.executable, "-m", "transformer_cli", "sweep", "grid.yaml"],
         cwd=tmp_path,
@@ -219,7 +263,7 @@ def test_ctrl_c_stops_it_with_its_code(tmp_path: Path) -> None:
 
 
 def test_a_directory_of_something_else_is_refused(tmp_path: Path) -> None:
-    _write(tmp_path, GRID)
+    _write(tmp_path, SMALL.text)
     (tmp_path / "sweeps/grid").mkdir(parents=True)
     (tmp_path / "sweeps/grid/thesis.tex").write_text("")
     refused = process.run("sweep", "grid.yaml", cwd=tmp_path)

@@ -13,7 +13,7 @@ from transformer_cli.config.validation import validate_as
 from transformer_cli.config.yaml import check_settings, set_node
 from transformer_cli.data.sources import check_split
 from transformer_cli.errors import CorpusError
-from transformer_cli.sweeps.points import Point, as_name, as_node, grid_points
+from transformer_cli.sweeps.points import Point, as_name, as_node, grid_points, point_names
 from transformer_cli.sweeps.settings import SweepSettings
 from transformer_cli.sweeps.space import SearchSpace, read_space
 
@@ -86,9 +86,11 @@ def _limits(space: SearchSpace | None) -> Iterator[Point]:
     assert space is not None
     first = {key: value for key, value, _ in reversed([*space.limits()])}
     places = {key: place for key, _, place in space.limits()}
-    for key, value, _ in space.limits():
-        chosen = {**first, key: value}
-        yield Point("limit", {each: as_node(chosen[each], places[each]) for each in chosen})
+    chosen = [{**first, key: value} for key, value, _ in space.limits()]
+    nodes = [{key: as_node(each[key], places[key]) for key in each} for each in chosen]
+    # The first values are in one of each setting's points.
+    unique = {str(values): one for values, one in zip(chosen, nodes, strict=True)}
+    yield from map(Point, point_names([*unique.values()]), unique.values())
 
 
 def _find_base(path: Path, root: Node, name: str) -> Path:

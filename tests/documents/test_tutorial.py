@@ -59,7 +59,7 @@ def test_the_sweep_tutorial_leads_to_a_p_value(is_whole: bool, tmp_path: Path) -
     followed, out = 0, ""
     for block in _blocks("sweep-tutorial.md"):
         if block.language == "yaml":
-            (tmp_path / "dropout.yaml").write_text("\n".join(block.lines) + "\n")
+            (tmp_path / "rate.yaml").write_text("\n".join(block.lines) + "\n")
         if block.language != "sh" or not block.lines[0].startswith("transformer-cli "):
             continue
         (line,) = block.lines
@@ -70,12 +70,12 @@ def test_the_sweep_tutorial_leads_to_a_p_value(is_whole: bool, tmp_path: Path) -
         if followed == 1:
             _shorten(tmp_path / "configs" / "copy.yaml")
         if followed == 2:
-            assert "6 runs, 1 at a time: about " in out
+            assert "10 runs, 1 at a time: about " in out
             if not is_whole:
                 return
     assert followed == 4
     assert "difference" in out
-    assert (tmp_path / "sweeps" / "dropout" / "report.html").is_file()
+    assert (tmp_path / "sweeps" / "rate" / "report.html").is_file()
 
 
 def _shorten(config: Path) -> None:

@@ -55,6 +55,15 @@ OPTIONS = {
         "--allow-suspect-data",
         *SHARED,
     ],
+    "sweep": [
+        "FILE",
+        "--sweep-dir",
+        "--jobs",
+        "--dry-run",
+        "--slurm",
+        "--slurm-option",
+        *SHARED,
+    ],
     "evaluate": [
         "RUN",
         "--split",

@@ -16,6 +16,7 @@ COMMANDS = (
     "check",
     "vocab",
     "train",
+    "sweep",
     "evaluate",
     "compare",
     "report",

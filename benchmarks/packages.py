@@ -25,6 +25,7 @@ MODULES = {
         "tensorboard.compat.proto.event_pb2",
         "tensorboard.summary.writer.record_writer",
     ),
+    "rich": ("rich.console", "rich.live", "rich.table"),
     "matplotlib": ("matplotlib.figure", "matplotlib.backends.backend_agg"),
 }
 """What we import of a package, where it is not the module of its name."""

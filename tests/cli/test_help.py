@@ -16,6 +16,7 @@ COMMANDS = (
     "check",
     "vocab",
     "train",
+    "sweep",
     "evaluate",
     "compare",
     "report",
@@ -53,6 +54,15 @@ OPTIONS = {
         "--overwrite",
         "--dry-run",
         "--allow-suspect-data",
+        *SHARED,
+    ],
+    "sweep": [
+        "FILE",
+        "--sweep-dir",
+        "--jobs",
+        "--dry-run",
+        "--slurm",
+        "--slurm-option",
         *SHARED,
     ],
     "evaluate": [

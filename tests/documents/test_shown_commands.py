@@ -13,7 +13,7 @@ from documents.commands import ROOT, Command, commands, documents
 SHOWN = [
     command
     for path in documents()
-    if path.name != "tutorial.md"  # test_tutorial.py follows that one
+    if path.name not in ("tutorial.md", "sweep-tutorial.md")  # test_tutorial.py follows these
     for command in commands(path)
 ]
 # A tenth of a second of training, on captions that are there.
@@ -38,6 +38,8 @@ TOKENIZERS = {
     "words": "{kind: words, min_freq: 2}",
     "subwords": "{kind: sentencepiece, vocab_size: 400}",
 }
+# What ``sweep`` does with real trainings is in tests/cli/test_sweep.py.
+SWEEP = "base: small.yaml\nseeds: 1\n"
 # Directories that commands read, by the format that they were exported in.
 EXPORTS = {"exported": "ctranslate2", "shared": "hub"}
 WITH_CONFIG = ("train", "vocab", "check", "config")
@@ -89,7 +91,11 @@ def test_command_works(command: Command, trained: Path, tmp_path: Path) -> None:
             shutil.copy(ROOT / "data" / "toy" / f"val.{side}", directory / f"my.{side}")
     else:
         _furnish(directory)
-    if arguments[0] in WITH_CONFIG:
+    if arguments[0] == "sweep":
+        _write_small(directory / "small.yaml")
+        (directory / "sweep.yaml").write_text(SWEEP)
+        arguments = ["sweep", "sweep.yaml", *arguments[2:], "--dry-run"]
+    elif arguments[0] in WITH_CONFIG:
         arguments = _made_small(arguments, directory, command.refused)
     else:
         _make_runs(arguments, directory, trained)
@@ -118,12 +124,16 @@ def _made_small(arguments: list[str], directory: Path, refused: bool) -> list[st
             continue
         if not (directory / argument).exists():
             (directory / argument).parent.mkdir(parents=True, exist_ok=True)
-            (directory / argument).write_text(SMALL.replace("@TOKENIZER@", TOKENIZERS["subwords"]))
+            _write_small(directory / argument)
         elif not refused and arguments[0] != "config":
             small = directory / Path(argument).name
-            small.write_text(SMALL.replace("@TOKENIZER@", TOKENIZERS["subwords"]))
+            _write_small(small)
             arguments[place] = small.name
     return arguments
+
+
+def _write_small(path: Path) -> None:
+    path.write_text(SMALL.replace("@TOKENIZER@", TOKENIZERS["subwords"]))
 
 
 def _make_runs(arguments: list[str], directory: Path, trained: Path) -> None:

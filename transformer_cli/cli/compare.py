@@ -69,7 +69,7 @@ def compare(
     says what to expect of other seeds and other sentences.
 
     \b
-    Examples:
+    Example:
       transformer-cli compare runs/small runs/large --split test_2017_flickr
       transformer-cli compare 'runs/small-*' 'runs/large-*'
     """

@@ -2,6 +2,7 @@
 
 import os
 import random
+import shutil
 import signal
 import subprocess
 import time
@@ -111,6 +112,17 @@ def test_of_two_workers_one_stopped_and_one_killed_every_run_is_done_once(
     assert "lost" in dict(events)
     assert {path: path.stat().st_mtime_ns for path in (sweep / "out/runs").rglob("*")} == runs
     _check_complete(sweep)
+
+
+def test_a_run_that_is_trained_again_loses_its_scores(sweep: Path, start: Start) -> None:
+    _events(start())
+    out = sweep / "out"
+    for point in ("dropout=0.1,epochs=3", "dropout=0.2,epochs=3"):
+        (out / f"scores/test/{point}/seed-1").mkdir(parents=True)
+    shutil.rmtree(out / "runs/dropout=0.1,epochs=3/seed-1")
+    _events(start())
+    assert not (out / "scores/test/dropout=0.1,epochs=3/seed-1").exists()
+    assert (out / "scores/test/dropout=0.2,epochs=3/seed-1").exists()
 
 
 def test_a_failed_task_is_told_and_the_others_go_on(sweep: Path, start: Start) -> None:

@@ -59,6 +59,10 @@ def finish(sweep: SweepDirectory, task: Task, attempt: Path) -> None:
     """Make an attempt the task's result, unless another worker was faster; remove the others."""
     result = task.result(sweep)
     result.parent.mkdir(parents=True, exist_ok=True)
+    if task.trains and not result.is_dir():
+        # Scores of an earlier run of this name, which somebody has deleted.
+        for scores in sweep.path.glob(f"scores/*/{glob.escape(task.point)}/seed-{task.seed}"):
+            shutil.rmtree(scores)
     try:
         attempt.rename(result)
     except OSError:

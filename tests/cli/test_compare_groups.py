@@ -42,12 +42,15 @@ def report(*arguments: str | Path, cwd: Path) -> dict[str, Any]:
     return values
 
 
+PLAN = json.dumps({"points": ["a", "b"], "seeds": [1, 2, 3], "reference": "a"})
+
+
 def test_directories_patterns_and_a_sweep_name_the_same_groups(runs: Path) -> None:
     by_directory = report("runs/a", "runs/b", cwd=runs.parent)
     by_pattern = report("runs/a/seed-*", "runs/b/*", cwd=runs.parent)
     sweep = runs.parent
     (sweep / "sweep.json").write_text("{}\n")
-    (sweep / "plan.json").write_text(json.dumps({"points": ["a", "b"], "seeds": [1, 2, 3]}))
+    (sweep / "plan.json").write_text(PLAN)
     by_sweep = report(".", cwd=sweep)
     assert [each["name"] for each in by_directory["groups"]] == ["a", "b"]
     assert [each["name"] for each in by_pattern["groups"]] == ["seed-*", "b"]
@@ -134,7 +137,7 @@ def test_what_is_missing_or_unfinished_is_refused(runs: Path) -> None:
     (runs / "sweep.json").write_text("{}\n")
     refused = run("compare", "runs", cwd=runs.parent)
     assert_refused(refused, 1, "plan.json: missing or damaged; run the sweep's command again")
-    (runs / "plan.json").write_text(json.dumps({"points": ["a", "b"], "seeds": [1, 2, 3]}))
+    (runs / "plan.json").write_text(PLAN)
     assert_refused(run("compare", "runs", cwd=runs.parent), 1, "runs: this sweep has no finished")
     shutil.rmtree(runs / "a" / "seed-1" / "checkpoints")
     refused = run("compare", "runs/a", "runs/b", *LAST, cwd=runs.parent)

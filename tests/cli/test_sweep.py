@@ -225,10 +225,10 @@ def test_a_search_is_run_and_scored(tmp_path: Path) -> None:
     assert not (tmp_path / "sweeps").exists()
     finished = process.run("sweep", "grid.yaml", "--jobs", "2", cwd=tmp_path)
     assert finished.code == 0, finished.err
-    assert [line.split()[:2] for line in finished.out.splitlines() if line.startswith("trial")] >= [
-        ["trial-001", "1"],
-        ["trial-002", "1"],
-    ]
+    lines = [line.split()[:2] for line in finished.out.splitlines() if line.startswith("trial")]
+    assert lines[:2] == [["trial-001", "1"], ["trial-002", "1"]]
+    plan = json.loads((tmp_path / "sweeps/grid/plan.json").read_text())
+    assert plan["points"] == ["trial-001", "trial-002"]
     assert len(list((tmp_path / "sweeps/grid/scores/test").iterdir())) == 2
     assert "trial-002" in (tmp_path / "sweeps/grid/report.html").read_text()
 

@@ -217,3 +217,8 @@ def test_one_sentence_is_no_text() -> None:
     found = compare_groups(groups, ["a b c d"])[0].differences[1]
     assert found is not None
     assert found.p_value is None
+
+
+def test_needed_seeds_where_more_would_show_less() -> None:
+    # The variance over sentences is hardly known, so that its degrees of freedom take over.
+    assert needed_seeds(1.0, 0.3, 0.05, 0.049) == 15

@@ -21,6 +21,8 @@ def main() -> None:
     """Count in the directory that the command line names, and end with the starter."""
     threading.Thread(target=_end_with_starter, daemon=True).start()
     run = Path(sys.argv[sys.argv.index("--run-dir") + 1])
+    if sys.argv[1] == "vocab" and "NO_DATA" in os.environ:
+        sys.exit("transformer-cli: error: no data here")
     if sys.argv[1] == "vocab":
         (run / "run.json").write_text("{}")
         for name in ("tokenizer", "encoded"):

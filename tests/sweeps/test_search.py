@@ -75,6 +75,13 @@ def test_a_failed_run_fails_its_trial(directory: Path, start: Start) -> None:
     assert failed.why == "model.dropout: 0.5 is too much here"
 
 
+def test_without_data_every_trial_fails_and_the_search_ends(directory: Path, start: Start) -> None:
+    (directory / "sweep.yaml").write_text(f"{SEARCH}trials: 3\n")
+    trials = _trials(directory, start(NO_DATA="1"))
+    assert [trial.state for trial in trials] == ["failed"] * 3
+    assert {trial.why for trial in trials} == {"no data here"}
+
+
 def test_no_trial_is_begun_after_the_budget(directory: Path, start: Start) -> None:
     # Ten seconds a run, as it says itself; of two at a time, 12 s are spent after the third.
     (directory / "sweep.yaml").write_text(f"{SEARCH}trials: 20\nbudget: 0.2min\n")

@@ -161,7 +161,9 @@ def _scores(runs: Sequence[dict[str, Any]]) -> list[str]:
 
 
 def _p(value: float | None) -> str:
-    return "-" if value is None else f"{value:.3f}"
+    if value is None:
+        return "-"
+    return "<0.001" if value < 0.0005 else f"{value:.3f}"
 
 
 def _trained_with(runs: Sequence[dict[str, Any]]) -> list[str]:

@@ -78,6 +78,8 @@ def run_sweep(job: SweepJob, say: Callable[[str], None]) -> Outcome:
     worker = Worker(plan, make_slots(job))
     with stop_requests(STOPPING) as should_stop, SweepDisplay(plan, job.jobs) as display:
         for event in worker.work(should_stop):
+            if event is not None and plan.search is not None:
+                record_plan(plan)  # trials were added
             display.show(event, worker.running)
     if should_stop.signal is not None:
         log("stopped; the same command goes on from there")
@@ -88,7 +90,7 @@ def run_sweep(job: SweepJob, say: Callable[[str], None]) -> Outcome:
     if any(point.runs for point in points):
         _conclude(job.directory, say)
     trained = [task for task, _ in plan.train_tasks()]
-    failed = [task for task in [*trained, *plan.score_tasks()] if plan.failure(task) is not None]
+    failed = [task for task in [*trained, *plan.score_tasks()] if plan.has_failed(task)]
     if failed:
         log(f"{len(failed)} failed: see {job.directory.failures} and {job.directory.logs}")
     return Outcome(len(failed))
@@ -121,8 +123,8 @@ def _list_gpus() -> list[str]:
     """Return the names that CUDA_VISIBLE_DEVICES has for this process' GPUs."""
     # In a process of its own, so that this one holds no GPU's memory for hours.
     count = "import torch; print(torch.cuda.device_count())"
-    found = subprocess.run([sys.executable, "-c", count], stdout=subprocess.PIPE, check=True)
-    gpus = int(found.stdout)
+    found = subprocess.run([sys.executable, "-c", count], stdout=subprocess.PIPE, check=False)
+    gpus = int(found.stdout or 0)
     names = os.environ.get("CUDA_VISIBLE_DEVICES") or ",".join(map(str, range(gpus)))
     return names.split(",")[:gpus]
 
@@ -157,5 +159,5 @@ def _count_runs_left(job: SweepJob) -> dict[str, float]:
             for point in sweep.points
         }
     done = len(list((directory.path / "runs").glob("*/*")))
-    runs = sweep.num_points * len(seeds) - done
+    runs = max(0, sweep.num_points * len(seeds) - done)
     return {point.name: runs / len(sweep.samples) for point in sweep.samples}

@@ -1,6 +1,7 @@
 """What ``sweep`` says at its end, and what ``report`` shows of a sweep."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from transformer_cli.cli.compare_tables import METRICS, format_group_scores
 from transformer_cli.errors import MissingExtraError
@@ -11,10 +12,13 @@ from transformer_cli.sweeps.results import SweepResults, TranslatedSplit
 
 
 def compare_split(results: SweepResults, split: TranslatedSplit) -> list[MetricComparison]:
-    """Compare the points of a split with the reference, or with the first one that is there."""
+    """Compare the points of a split with the reference, if it has translations of it."""
     name = results.groups[results.reference].name
-    reference = split.groups.index(name) if name in split.groups else 0
-    return compare_groups(split.translations, split.text.tgt, reference)
+    if name in split.groups:
+        reference = split.groups.index(name)
+        return compare_groups(split.translations, split.text.tgt, reference)
+    compared = compare_groups(split.translations, split.text.tgt)
+    return [replace(metric, differences=[None] * len(split.groups)) for metric in compared]
 
 
 def format_splits(results: SweepResults) -> list[str]:

@@ -81,10 +81,11 @@ def _find(path: Path) -> Iterator[tuple[Path, list[Path]]]:
 
 
 def _find_points(sweep: Path) -> Iterator[tuple[Path, list[Path]]]:
-    """Yield a sweep's points with their finished runs, as its file has them."""
+    """Yield a sweep's points with their finished runs, its reference first."""
     try:
         plan = json.loads((sweep / SWEEP_PLAN).read_bytes())
-        points, seeds = plan["points"], plan["seeds"]
+        reference, seeds = plan["reference"], plan["seeds"]
+        points = sorted(plan["points"], key=lambda point: bool(point != reference))
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise RunError(
             f"{sweep / SWEEP_PLAN}: missing or damaged; run the sweep's command again"

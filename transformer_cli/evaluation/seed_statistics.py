@@ -6,7 +6,6 @@ are the same in all. docs/statistics.md has the assumptions, and how often null 
 significant in simulations.
 """
 
-from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -99,8 +98,8 @@ def score_sentences(
     """Return a corpus score, and each sentence's share in it.
 
     A share is the jackknife's pseudo-value (Tukey 1958): how much the score changes without the
-    sentence, times the number of sentences. So the variance of a score over sentences is that of a
-    mean. The shares are shifted so that their mean is the score.
+    sentence, times the number of sentences less one. So the variance of a score over sentences is
+    that of a mean. The shares are shifted so that their mean is the score.
 
     Args:
         metric: made with its references.
@@ -239,9 +238,8 @@ def needed_seeds(
         noncentrality = min(abs(difference) / total**0.5, 30.0)
         return float(1 - _special().nctdtr(degrees, noncentrality, _critical(degrees)))
 
-    numbers = range(2, MOST_SEEDS + 1)
-    place = bisect_left(numbers, POWER, key=power)
-    return numbers[place] if place < len(numbers) else None
+    # Not by bisection: with few sentences, more seeds may leave fewer degrees of freedom.
+    return next((seeds for seeds in range(2, MOST_SEEDS + 1) if power(seeds) >= POWER), None)
 
 
 def _correct_by_holm(differences: Sequence[GroupDifference | None]) -> list[GroupDifference | None]:

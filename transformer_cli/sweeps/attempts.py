@@ -68,7 +68,8 @@ def finish(sweep: SweepDirectory, task: Task, attempt: Path) -> None:
     except OSError:
         if not result.is_dir():
             raise
-    for each in attempt.parent.glob(f"{glob.escape(attempt.name.rpartition('.')[0])}.*"):
+    name = glob.escape(attempt.name.rpartition(".")[0])
+    for each in [*attempt.parent.glob(f"{name}.*"), *attempt.parent.glob(f".{name}.*")]:
         shutil.rmtree(each, ignore_errors=True)
 
 

@@ -83,6 +83,8 @@ class SweepDirectory:
         if self.path.is_dir() and not all(
             path.name.startswith(beginning) for path in self.path.iterdir()
         ):
+            if self.is_marked():  # by another worker, just now
+                return
             raise UsageError(
                 f"{self.path}: holds files but no sweep (no {self.mark.name} of "
                 "transformer-cli's); choose another directory with --sweep-dir"

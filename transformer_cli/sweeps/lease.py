@@ -12,6 +12,7 @@ import glob
 import json
 import os
 import socket
+import tempfile
 import threading
 import time
 from collections.abc import Callable
@@ -112,7 +113,15 @@ class LeaseBoard:
             if generation.isdigit() and path.is_file():
                 lease = Lease(path.with_name(name), int(generation))
                 leases[lease.task] = max(leases.get(lease.task, lease), lease, key=_generation)
-        return not all(lease.has_ended() for lease in leases.values())
+        return any(self._may_be_held(lease) for lease in leases.values())
+
+    def _may_be_held(self, lease: Lease) -> bool:
+        if lease.has_ended():
+            return False
+        # The time of a new file is by the clock that the lease's was: the file server's.
+        with tempfile.NamedTemporaryFile(dir=self.directory) as new:
+            now = Path(new.name).stat().st_mtime
+        return now - lease.path.stat().st_mtime < LEASE_SECONDS
 
 
 class Heartbeat:

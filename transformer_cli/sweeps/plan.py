@@ -1,12 +1,13 @@
 """What is to be done in a sweep, and what of it is done."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 
 from transformer_cli.config.differences import differences
 from transformer_cli.config.schema import Config
-from transformer_cli.errors import ConfigError
+from transformer_cli.errors import ConfigError, RunError
 from transformer_cli.files import write_text
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.sweeps.attempts import newest_attempt
@@ -51,6 +52,8 @@ class Plan:
     @property
     def num_runs(self) -> int:
         """Number of runs that there will be, at most."""
+        if self.search is not None and self.search.is_over:
+            return len(self.points) * len(self.seeds)
         return self.sweep.num_points * len(self.seeds)
 
     @property
@@ -108,6 +111,11 @@ class Plan:
         data = self._data_tasks[point.name]
         return train_task(base, point, seed, data.name, self.options), data
 
+    def is_finished(self) -> bool:
+        """Return whether nothing is left to be done, by whatever worker."""
+        is_over = self.search is None or self.search.is_over
+        return is_over and next(self.tasks(), None) is None
+
     # --- states -----------------------------------------------------------------------------------
 
     def is_done(self, task: Task) -> bool:
@@ -128,6 +136,10 @@ class Plan:
             return self.directory.failure(task.name).read_text(encoding="utf-8").strip()
         except FileNotFoundError:
             return None
+
+    def has_failed(self, task: Task) -> bool:
+        """Return whether a task has failed, and no other worker has done it since."""
+        return not self.is_done(task) and self.failure(task) is not None
 
     def fail(self, task: Task, message: str) -> None:
         """Record that a task has failed; the next session tries it again."""
@@ -161,7 +173,9 @@ class Plan:
                 task = self._train_task(point, seed)[0]
                 path = task.result(self.directory)
                 found = path if path.is_dir() else newest_attempt(self.directory, task.name)
-                if found is not None and (found / "config.yaml").is_file():
+                if found is None or not (found / "config.yaml").is_file():
+                    continue
+                with suppress(RunError):  # another worker has finished it just now
                     _check_alike(RunDirectory(found), config.model_copy(update={SEED: seed}))
 
     # --- a search ---------------------------------------------------------------------------------

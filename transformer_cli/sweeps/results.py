@@ -138,6 +138,6 @@ def _read_translations(
     directory: SweepDirectory, plan: dict[str, Any], split: str, point: str
 ) -> Iterator[list[str]]:
     for seed in plan["seeds"]:
-        path = directory.path / scores_name(split, point, int(seed)) / TRANSLATIONS
-        if path.is_file():
+        path = directory.path / scores_name(split, point, seed) / TRANSLATIONS
+        if path.is_file() and directory.run(point, seed).config.is_file():
             yield path.read_text(encoding="utf-8").removesuffix("\n").split("\n")

@@ -71,7 +71,9 @@ class Search:
         Raises:
             RunError: the last trials have all failed.
         """
-        if self._failures >= _MOST_FAILURES:
+        if len(self.trials) >= self._sweep.settings.trials:
+            self.is_over = True
+        elif self._failures >= _MOST_FAILURES:
             raise RunError(
                 f"the last {self._failures} trials have all failed; mend the cause, which "
                 "failures/ and logs/ in the sweep's directory tell, and start it again"
@@ -102,6 +104,7 @@ class Search:
             self._failures = 0
             self._study.tell(number, statistics.fmean(scores))
         else:
+            self._failures += 1
             self._study.tell_failed(number, "it was not validated")
         self._forget()
 

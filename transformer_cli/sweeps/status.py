@@ -56,7 +56,7 @@ def best_point(points: list[PointStatus]) -> PointStatus | None:
 def seconds_left(points: list[PointStatus], num_runs: int, jobs: int) -> float | None:
     """Estimate the time until all runs are trained, from those that are; None if there are none."""
     seconds = [run.seconds for point in points for run in point.runs]
-    failed = sum(point.failed for point in points)
     if not seconds:
         return None
-    return statistics.fmean(seconds) * (num_runs - len(seconds) - failed) / jobs
+    others = sum(point.failed + point.is_pruned for point in points)
+    return statistics.fmean(seconds) * max(0, num_runs - len(seconds) - others) / jobs

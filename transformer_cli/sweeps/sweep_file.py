@@ -24,7 +24,6 @@ SEED = "seed"
 class Sweep:
     """A sweep's file, checked."""
 
-    path: Path
     settings: SweepSettings
     base: Path
     """The configuration that the points are variations of."""
@@ -74,7 +73,7 @@ def load_sweep(path: Path) -> Sweep:
         _check_keys(section)
     space = read_space(search) if search else None
     points = [] if search else grid_points(grid)
-    sweep = Sweep(path, settings, base, read_settings(base), points, space)
+    sweep = Sweep(settings, base, read_settings(base), points, space)
     for point in sweep.samples:
         config = sweep.config_of(point)
         _check_splits(root, settings, config)

@@ -41,7 +41,7 @@ else:
 class Event:
     """What has happened to a task."""
 
-    kind: Literal["started", "done", "failed", "lost", "pruned", "waiting"]
+    kind: Literal["started", "done", "failed", "lost", "pruned", "stopped", "waiting"]
     task: Task
     message: str = ""
 
@@ -100,7 +100,8 @@ class Worker:
                 self.plan.settle_points()
                 if self._may_start() and (yield from self._start_next()):
                     continue
-                if not self._jobs and next(self.plan.tasks(), None) is None:
+                if not self._jobs and self.plan.is_finished():
+                    self.plan.settle_points()
                     return
                 yield None
                 time.sleep(_POLL_SECONDS if self._jobs else _IDLE_SECONDS)
@@ -140,6 +141,7 @@ class Worker:
     def _open_and_start(self, task: Task, lease: Lease) -> Event:
         try:
             attempt = open_attempt(self.plan.directory, task, lease)
+            self._jobs.append(self._start(task, lease, attempt))
         except RunInUseError as error:
             self._postpone(task)
             event = Event("waiting", task, str(error))
@@ -150,7 +152,6 @@ class Worker:
                 self.plan.fail(task, str(error))
                 event = Event("failed", task, str(error))
         else:
-            self._jobs.append(self._start(task, lease, attempt))
             return Event("started", task)
         self._release(lease)
         return event
@@ -212,7 +213,8 @@ class Worker:
                 self._terminate(job)
                 job.process.wait()
                 self._end(job)
-                yield Event("pruned", job.task)
+                is_pruned = self.plan.directory.is_pruned(job.task.point)
+                yield Event("pruned" if is_pruned else "stopped", job.task)
 
     def _settle(self, job: _Job) -> Event:
         if job.process.returncode == 0:
@@ -227,10 +229,12 @@ class Worker:
         """Stop all jobs, each with a checkpoint where it is a training."""
         for job in self._jobs:
             self._terminate(job)
-        for job in list(self._jobs):
+        for job in self._jobs:
             job.process.wait()
+        for job in list(self._jobs):
             if job.process.returncode == 0:
-                self._settle(job)
+                with suppress(OSError):  # what cannot be kept now is kept by the next session
+                    self._settle(job)
             self._end(job)
 
     def _terminate(self, job: _Job) -> None:

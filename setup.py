@@ -6,7 +6,13 @@ from pathlib import Path
 from setuptools import setup
 from setuptools.command.build_py import build_py
 
-_SHIPPED = ("configs/*.yaml", "configs/schema.json", "data/toy/*.de", "data/toy/*.en")
+_SHIPPED = (
+    "configs/*.yaml",
+    "configs/sweeps/*.yaml",
+    "configs/schema.json",
+    "data/toy/*.de",
+    "data/toy/*.en",
+)
 
 
 class _BuildWithShippedFiles(build_py):

@@ -53,7 +53,7 @@ class SweepJob:
         return self.threads or max(1, count_cores() // self.jobs)
 
 
-class Outcome(NamedTuple):
+class SweepOutcome(NamedTuple):
     """How a sweep ended."""
 
     failed: int
@@ -62,7 +62,7 @@ class Outcome(NamedTuple):
     """The signal that stopped it before it was finished."""
 
 
-def run_sweep(job: SweepJob, say: Callable[[str], None]) -> Outcome:
+def run_sweep(job: SweepJob, say: Callable[[str], None]) -> SweepOutcome:
     """Train and score what is left, until nothing is or a signal comes.
 
     Args:
@@ -83,7 +83,7 @@ def run_sweep(job: SweepJob, say: Callable[[str], None]) -> Outcome:
             display.show(event, worker.running)
     if should_stop.signal is not None:
         log("stopped; the same command goes on from there")
-        return Outcome(0, should_stop.signal)
+        return SweepOutcome(0, should_stop.signal)
     record_plan(plan)
     points = read_status(plan)
     say("\n".join([f"{METRICS[plan.metric]} of the best validation", *format_points(points)]))
@@ -93,7 +93,7 @@ def run_sweep(job: SweepJob, say: Callable[[str], None]) -> Outcome:
     failed = [task for task in [*trained, *plan.score_tasks()] if plan.has_failed(task)]
     if failed:
         log(f"{len(failed)} failed: see {job.directory.failures} and {job.directory.logs}")
-    return Outcome(len(failed))
+    return SweepOutcome(len(failed))
 
 
 def _conclude(directory: SweepDirectory, say: Callable[[str], None]) -> None:

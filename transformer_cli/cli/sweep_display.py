@@ -71,7 +71,7 @@ class SweepDisplay:
         done = sum(len(point.runs) for point in points)
         text = f"{done} of {runs} runs"
         if (best := best_point(points)) is not None:
-            text += f", best so far {best.name} {best.mean:.2f}"
+            text += f", best so far {self.plan.describe(best.name)} {best.mean:.2f}"
         left = seconds_left(points, runs, self.jobs)
         return f"{text}, {duration(left)} left" if left else text
 
@@ -81,7 +81,7 @@ class SweepDisplay:
         table = Table("point", "seeds", METRICS[self.plan.metric])
         for point in points:
             style = "bold" if point is best else None
-            table.add_row(point.name, _count(point), _score(point), style=style)
+            table.add_row(self.plan.describe(point.name), _count(point), _score(point), style=style)
         names = ", ".join(task.name for task in running)
         head = f"{self.plan.directory.path}: {self._left()}\nrunning: {names or 'nothing'}"
         return Group(Text(head), table)
@@ -115,9 +115,9 @@ def format_forecast(
     return lines
 
 
-def format_points(points: Sequence[PointStatus]) -> list[str]:
+def format_points(points: Sequence[PointStatus], plan: Plan) -> list[str]:
     """Return the lines of a table of all points."""
-    rows = [[each.name, _count(each), _score(each)] for each in points]
+    rows = [[plan.describe(each.name), _count(each), _score(each)] for each in points]
     return align_columns([["point", "seeds", "mean"], *rows])
 
 

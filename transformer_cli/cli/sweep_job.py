@@ -86,7 +86,7 @@ def run_sweep(job: SweepJob, say: Callable[[str], None]) -> SweepOutcome:
         return SweepOutcome(0, should_stop.signal)
     record_plan(plan)
     points = read_status(plan)
-    say("\n".join([f"{METRICS[plan.metric]} of the best validation", *format_points(points)]))
+    say("\n".join([f"{METRICS[plan.metric]} of the best validation", *format_points(points, plan)]))
     if any(point.runs for point in points):
         _conclude(job.directory, say)
     trained = [task for task, _ in plan.train_tasks()]
@@ -137,6 +137,8 @@ def preview_sweep(job: SweepJob) -> str:
     use_threads(job.threads_per_run)
     device = open_device(job.device)
     precision = choose_precision(job.precision, device)
+    if job.sweep.space is None:
+        Plan(job.sweep, job.directory, job.train_options).check_trained_alike()
     left = _count_runs_left(job)
     forecaster = Forecaster(job.sweep, device, precision, line_bar, warn)
     points = [point for point in job.sweep.samples if left[point.name]]

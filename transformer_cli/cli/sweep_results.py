@@ -38,14 +38,15 @@ def format_splits(results: SweepResults) -> list[str]:
 
 
 def _explain(results: SweepResults) -> Sequence[str]:
-    reference = results.groups[results.reference].name
-    return [
-        "mean: over seeds, ± their standard deviation. interval: of the mean. difference: from "
-        f"{reference},",
-        "with p by a test over seeds and sentences together, and after Holm's correction; needed: "
-        "seeds that",
-        "show such a difference 4 times in 5 (docs/statistics.md)",
-    ]
+    lines = ["mean: over seeds, ± their standard deviation. interval: of the mean."]
+    if len(results.groups) > 1:
+        reference = results.groups[results.reference].name
+        holm = ", and after Holm's correction" if len(results.groups) > 2 else ""
+        lines += [
+            f"difference: from {reference}, with p by a test over seeds and sentences{holm};",
+            "needed: seeds that show such a difference 4 times in 5 (docs/statistics.md)",
+        ]
+    return lines
 
 
 def render_sweep(directory: SweepDirectory, results: SweepResults) -> str:

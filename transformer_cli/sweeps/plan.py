@@ -13,7 +13,7 @@ from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.sweeps.attempts import newest_attempt
 from transformer_cli.sweeps.directory import SweepDirectory
 from transformer_cli.sweeps.finished import FinishedRun, read_finished_run, read_scores
-from transformer_cli.sweeps.points import BASE_POINT, Point
+from transformer_cli.sweeps.points import BASE_POINT, Point, point_names
 from transformer_cli.sweeps.search import Search
 from transformer_cli.sweeps.sweep_file import SEED, Sweep
 from transformer_cli.sweeps.tasks import Task, data_task, score_task, train_task
@@ -48,6 +48,13 @@ class Plan:
     def points(self) -> list[Point]:
         """All points so far."""
         return self.sweep.points if self.search is None else self.search.points
+
+    def describe(self, point: str) -> str:
+        """Return a point's name, and for a search's trial its settings."""
+        if self.search is None:
+            return point
+        (nodes,) = (each.nodes for each in self.points if each.name == point)
+        return f"{point} ({point_names([nodes])[0]})"
 
     @property
     def num_runs(self) -> int:

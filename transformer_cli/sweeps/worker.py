@@ -251,5 +251,6 @@ def _explain(job: _Job) -> str:
         if line.startswith(_ERROR):
             return line.removeprefix(_ERROR)
     code = job.process.returncode
-    ending = f"killed by signal {-code} (out of memory?)" if code < 0 else f"exit code {code}"
-    return f"{ending}; last line of {job.log}: {lines[-1]}" if lines else ending
+    if code < 0:
+        return f"killed by signal {-code} (out of memory?)"
+    return f"exit code {code}; see {job.log}"

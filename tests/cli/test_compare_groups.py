@@ -42,7 +42,8 @@ def report(*arguments: str | Path, cwd: Path) -> dict[str, Any]:
     return values
 
 
-PLAN = json.dumps({"points": ["a", "b"], "seeds": [1, 2, 3], "reference": "a"})
+REST = {"metric": "bleu", "evaluate": []}
+PLAN = json.dumps({"points": ["a", "b"], "seeds": [1, 2, 3], "reference": "a"} | REST)
 
 
 def test_directories_patterns_and_a_sweep_name_the_same_groups(runs: Path) -> None:

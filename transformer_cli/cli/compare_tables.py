@@ -5,13 +5,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from transformer_cli.cli.display import align_columns
-from transformer_cli.evaluation.group_scores import MetricComparison
+from transformer_cli.evaluation.group_scores import METRIC_NAMES, MetricComparison
 from transformer_cli.evaluation.seed_statistics import MOST_SEEDS
 
 WIDTH = 100
 """Columns that tables keep within, unless names alone are wider."""
 _NARROWEST = 12
-METRICS = {"bleu": "BLEU", "bleu_lc": "BLEU lowercased", "chrf": "chrF"}
 
 
 def format_runs(report: dict[str, Any]) -> str:
@@ -38,7 +37,7 @@ def format_groups(report: dict[str, Any]) -> str:
     names = [group["name"] for group in groups]
     several = len(groups) > 2
     lines = [_title(report), ""]
-    for key, head in METRICS.items():
+    for key, head in METRIC_NAMES.items():
         counts = [len(group["runs"]) for group in groups]
         lines += [*_group_scores(head, names, counts, [group[key] for group in groups]), ""]
     lines += [

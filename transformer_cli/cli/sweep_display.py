@@ -10,8 +10,8 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from transformer_cli.cli.compare_tables import METRICS
 from transformer_cli.cli.display import align_columns, log
+from transformer_cli.evaluation.group_scores import METRIC_NAMES
 from transformer_cli.sweeps.plan import Plan
 from transformer_cli.sweeps.status import PointStatus, best_point, read_status, seconds_left
 from transformer_cli.sweeps.tasks import Task
@@ -58,15 +58,14 @@ class SweepDisplay:
         if event.message:
             line += f": {event.message}"
         if event.kind == "done" and event.task.name.startswith("runs/"):
-            line += f"; {self._left()}"
+            line += f"; {self._left(read_status(self.plan))}"
         if self._console.is_terminal:
             if event.kind in ("failed", "lost", "waiting"):
                 self._console.print(line, markup=False, highlight=False)
         else:
             log(line)
 
-    def _left(self) -> str:
-        points = read_status(self.plan)
+    def _left(self, points: list[PointStatus]) -> str:
         runs = self.plan.num_runs
         done = sum(len(point.runs) for point in points)
         text = f"{done} of {runs} runs"
@@ -78,12 +77,12 @@ class SweepDisplay:
     def _table(self, running: Sequence[Task]) -> Group:
         points = read_status(self.plan)
         best = best_point(points)
-        table = Table("point", "seeds", METRICS[self.plan.metric])
+        table = Table("point", "seeds", METRIC_NAMES[self.plan.metric])
         for point in points:
             style = "bold" if point is best else None
             table.add_row(self.plan.describe(point.name), _count(point), _score(point), style=style)
         names = ", ".join(task.name for task in running)
-        head = f"{self.plan.directory.path}: {self._left()}\nrunning: {names or 'nothing'}"
+        head = f"{self.plan.directory.path}: {self._left(points)}\nrunning: {names or 'nothing'}"
         return Group(Text(head), table)
 
 

@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from transformer_cli.cli.compare_tables import METRICS
 from transformer_cli.cli.display import bar, line_bar, log, warn
 from transformer_cli.cli.options import open_device
 from transformer_cli.cli.signals import stop_requests
@@ -15,7 +14,9 @@ from transformer_cli.cli.sweep_display import SweepDisplay, format_forecast, for
 from transformer_cli.config.choices import DeviceName, PrecisionName
 from transformer_cli.cores import count_cores
 from transformer_cli.errors import MissingExtraError
+from transformer_cli.evaluation.group_scores import METRIC_NAMES
 from transformer_cli.files import write_text
+from transformer_cli.runs.contents import SWEEP_RUNS
 from transformer_cli.sweeps.directory import SweepDirectory
 from transformer_cli.sweeps.lease import LeaseBoard
 from transformer_cli.sweeps.plan import Plan
@@ -86,7 +87,11 @@ def run_sweep(job: SweepJob, say: Callable[[str], None]) -> SweepOutcome:
         return SweepOutcome(0, should_stop.signal)
     record_plan(plan)
     points = read_status(plan)
-    say("\n".join([f"{METRICS[plan.metric]} of the best validation", *format_points(points, plan)]))
+    say(
+        "\n".join(
+            [f"{METRIC_NAMES[plan.metric]} of the best validation", *format_points(points, plan)]
+        )
+    )
     if any(point.runs for point in points):
         _conclude(job.directory, say)
     trained = [task for task, _ in plan.train_tasks()]
@@ -131,14 +136,15 @@ def _list_gpus() -> list[str]:
 
 def preview_sweep(job: SweepJob) -> str:
     """Return how many runs there are, and what those that are left take."""
+    if job.sweep.space is None:
+        Plan(job.sweep, job.directory, job.train_options).check_trained_alike()
+
     from transformer_cli.model.device import choose_precision, use_threads
     from transformer_cli.sweeps.forecast import Forecaster
 
     use_threads(job.threads_per_run)
     device = open_device(job.device)
     precision = choose_precision(job.precision, device)
-    if job.sweep.space is None:
-        Plan(job.sweep, job.directory, job.train_options).check_trained_alike()
     left = _count_runs_left(job)
     forecaster = Forecaster(job.sweep, device, precision, line_bar, warn)
     points = [point for point in job.sweep.samples if left[point.name]]
@@ -160,6 +166,6 @@ def _count_runs_left(job: SweepJob) -> dict[str, float]:
             point.name: sum(not directory.run(point.name, seed).path.is_dir() for seed in seeds)
             for point in sweep.points
         }
-    done = len(list((directory.path / "runs").glob("*/*")))
+    done = len(list((directory.path / SWEEP_RUNS).glob("*/*")))
     runs = max(0, sweep.num_points * len(seeds) - done)
     return {point.name: runs / len(sweep.samples) for point in sweep.samples}

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from transformer_cli.cli.compare_tables import METRICS, format_group_scores
+from transformer_cli.cli.compare_tables import format_group_scores
 from transformer_cli.errors import MissingExtraError
-from transformer_cli.evaluation.group_scores import MetricComparison
+from transformer_cli.evaluation.group_scores import METRIC_NAMES, MetricComparison
 from transformer_cli.evaluation.seed_statistics import compare_groups
 from transformer_cli.sweeps.directory import SweepDirectory
 from transformer_cli.sweeps.results import SweepResults, TranslatedSplit
@@ -31,7 +31,7 @@ def format_splits(results: SweepResults) -> list[str]:
             return [*lines, "", str(error)]
         lines += ["", f"{split.name}: {len(split.text):,} sentences"]
         for metric in compared:
-            lines += ["", *format_group_scores(METRICS[metric.metric], split.groups, metric)]
+            lines += ["", *format_group_scores(METRIC_NAMES[metric.metric], split.groups, metric)]
     if lines:
         lines += ["", *_explain(results)]
     return lines

@@ -1,7 +1,6 @@
 """Groups of trained runs side by side: which runs they are, and what is said of them."""
 
 import glob
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,9 +11,9 @@ from transformer_cli.evaluation.comparison import ComparedRun, distinct_names
 from transformer_cli.evaluation.group_scores import MetricComparison
 from transformer_cli.evaluation.seed_statistics import compare_groups
 from transformer_cli.extras import import_extra
-from transformer_cli.runs.contents import SWEEP_MARK, SWEEP_PLAN, SWEEP_RUNS
+from transformer_cli.runs.contents import SWEEP_MARK, SWEEP_RUNS
 from transformer_cli.runs.directory import RunDirectory
-from transformer_cli.runs.groups import RunGroup
+from transformer_cli.runs.groups import RunGroup, read_sweep_plan
 from transformer_cli.runs.mark import is_run
 
 _SEED = "seed"
@@ -82,17 +81,10 @@ def _find(path: Path) -> Iterator[tuple[Path, list[Path]]]:
 
 def _find_points(sweep: Path) -> Iterator[tuple[Path, list[Path]]]:
     """Yield a sweep's points with their finished runs, its reference first."""
-    try:
-        plan = json.loads((sweep / SWEEP_PLAN).read_bytes())
-        reference, seeds = plan["reference"], plan["seeds"]
-        points = sorted(plan["points"], key=lambda point: bool(point != reference))
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise RunError(
-            f"{sweep / SWEEP_PLAN}: missing or damaged; run the sweep's command again"
-        ) from error
-    for point in points:
+    plan = read_sweep_plan(sweep)
+    for point in sorted(plan["points"], key=lambda point: bool(point != plan["reference"])):
         path = sweep / SWEEP_RUNS / point
-        runs = [path / f"seed-{seed}" for seed in seeds]
+        runs = [path / f"seed-{seed}" for seed in plan["seeds"]]
         yield path, [run for run in runs if run.is_dir()]
 
 

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+METRIC_NAMES = {"bleu": "BLEU", "bleu_lc": "BLEU lowercased", "chrf": "chrF"}
+
 
 @dataclass(frozen=True)
 class GroupScore:

@@ -7,11 +7,10 @@ from statistics import fmean
 from typing import Any
 
 from transformer_cli.config.differences import as_yaml
+from transformer_cli.evaluation.group_scores import METRIC_NAMES
 from transformer_cli.report.charts import Chart, Series
 from transformer_cli.report.group_results import GroupResult, RunResult
 from transformer_cli.report.importance import are_numbers
-
-METRIC_NAMES = {"bleu": "BLEU", "bleu_lc": "BLEU lowercased", "chrf": "chrF", "loss": "loss"}
 
 DRAWN = 12
 """Groups whose curves are drawn at first; there are as many colours."""
@@ -40,7 +39,7 @@ def make_group_curves(
             for each in _curve(groups[index], str(place), key)
         ]
         if series:
-            title = f"{METRIC_NAMES[key][0].upper()}{METRIC_NAMES[key][1:]} of the validation split"
+            title = f"{METRIC_NAMES.get(key, 'Loss')} of the validation split"
             says = f"{title} by optimizer step, one line for each group; the table has the scores."
             charts.append(
                 Chart(

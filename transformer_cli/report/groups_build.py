@@ -5,11 +5,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from transformer_cli.config.yaml import dump_config
-from transformer_cli.evaluation.group_scores import GroupDifference, GroupScore, MetricComparison
+from transformer_cli.evaluation.group_scores import (
+    METRIC_NAMES,
+    GroupDifference,
+    GroupScore,
+    MetricComparison,
+)
 from transformer_cli.report.charts import Chart
 from transformer_cli.report.group_charts import (
     DRAWN,
-    METRIC_NAMES,
     make_group_curves,
     make_setting_charts,
 )

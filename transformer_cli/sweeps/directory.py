@@ -89,7 +89,13 @@ class SweepDirectory:
                 f"{self.path}: holds files but no sweep (no {self.mark.name} of "
                 "transformer-cli's); choose another directory with --sweep-dir"
             )
-        self.path.mkdir(parents=True, exist_ok=True)
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UsageError(
+                f"{self.path}: cannot be made ({error.strerror}); choose another directory with "
+                "--sweep-dir"
+            ) from error
         mark = {"format": FORMAT, "program": _PROGRAM, "version": __version__}
         write_text(self.mark, json.dumps(mark) + "\n")
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from transformer_cli.runs.directory import RunDirectory
-from transformer_cli.runs.records import number, read_records, validations
+from transformer_cli.runs.records import Record, number, read_records, validations
 
 
 @dataclass(frozen=True)
@@ -25,11 +25,15 @@ def read_finished_run(run: Path, metric: str) -> FinishedRun:
         metric: 'bleu' or 'bleu_lc'.
     """
     records = read_records(RunDirectory(run).metrics)
+    scores = _scores(records, metric)
     seconds = [found for each in records if (found := number(each, "seconds")) is not None]
-    return FinishedRun(max(read_scores(run, metric), default=None), max(seconds, default=0.0))
+    return FinishedRun(max(scores, default=None), max(seconds, default=0.0))
 
 
 def read_scores(run: Path, metric: str) -> list[float]:
     """Return the metric at each validation so far, in their order."""
-    records = validations(read_records(RunDirectory(run).metrics))
-    return [score for each in records if (score := each[metric]) is not None]
+    return _scores(read_records(RunDirectory(run).metrics), metric)
+
+
+def _scores(records: list[Record], metric: str) -> list[float]:
+    return [score for each in validations(records) if (score := each[metric]) is not None]

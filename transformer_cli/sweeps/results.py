@@ -13,13 +13,11 @@ from transformer_cli.errors import RunError
 from transformer_cli.files import write_text
 from transformer_cli.runs.corpus_location import corpus_directory
 from transformer_cli.runs.directory import RunDirectory
-from transformer_cli.runs.groups import RunGroup
+from transformer_cli.runs.groups import RunGroup, read_sweep_plan
 from transformer_cli.sweeps.attempts import newest_attempt
 from transformer_cli.sweeps.directory import SweepDirectory, run_name, scores_name
 from transformer_cli.sweeps.plan import Plan
 from transformer_cli.sweeps.tasks import TRANSLATIONS
-
-_KEYS = ("points", "seeds", "reference", "metric", "evaluate")
 
 
 @dataclass(frozen=True)
@@ -69,7 +67,7 @@ def read_results(directory: SweepDirectory) -> SweepResults:
         RunError: no run has begun, or plan.json is damaged.
         CorpusError: the text of a split is not there any more.
     """
-    plan = _read_plan(directory)
+    plan = read_sweep_plan(directory.path)
     unfinished: dict[Path, str] = {}
     groups = []
     for point in plan["points"]:
@@ -88,16 +86,6 @@ def read_results(directory: SweepDirectory) -> SweepResults:
         plan["metric"],
         [found for split in plan["evaluate"] if (found := _read_split(directory, plan, split))],
     )
-
-
-def _read_plan(directory: SweepDirectory) -> dict[str, Any]:
-    try:
-        plan = json.loads(directory.plan.read_bytes())
-        return {key: plan[key] for key in _KEYS}
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise RunError(
-            f"{directory.plan}: missing or damaged; run the sweep's command again"
-        ) from error
 
 
 def _find_run(directory: SweepDirectory, point: str, seed: int) -> tuple[RunDirectory, str] | None:

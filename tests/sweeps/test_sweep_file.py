@@ -136,6 +136,10 @@ def test_a_point_changes_the_base(tmp_path: Path) -> None:
             "base: base.yaml\ngrid: {model.d_ff: []}\n",
             "sweep.yaml:2: grid.'model.d_ff': expected a list of at least 1, found a list of 0",
         ),
+        (
+            "base: base.yaml\nmodel: {dropout: 0.1}\n",
+            "sweep.yaml: is a configuration; a sweep file names one with base",
+        ),
         ("", "sweep.yaml: the file is empty; it needs at least base"),
     ],
 )

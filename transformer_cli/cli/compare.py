@@ -88,6 +88,7 @@ def compare(
         groups = group_comparison.find_groups(runs)
         paths = [run.path for group in groups for run in group.runs]
         if len(paths) == 1:
+            groups[0].runs[0].load_config()  # or there is no run of that name
             raise UsageError(
                 f"{paths[0]} is one run alone; name two or more, "
                 f"or use: transformer-cli evaluate {paths[0]}"

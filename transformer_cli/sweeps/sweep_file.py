@@ -64,6 +64,10 @@ def load_sweep(path: Path) -> Sweep:
             is one line with the file and line.
     """
     root = read_mapping(path, "base")
+    if isinstance(root.value, dict) and root.value.keys() & Config.model_fields.keys():
+        raise setting_error(
+            root.place, (), "is a configuration; a sweep file names one with base: docs/sweeps.md"
+        )
     settings = validate_as(SweepSettings, root)
     base = _find_base(path, root, settings.base)
     assert isinstance(root.value, dict)

@@ -41,6 +41,9 @@ KEYS = {
 }
 
 
+OTHER = Path(__file__).parents[1] / "fixtures" / "format-2"
+
+
 def report(*arguments: str | Path) -> dict[str, Any]:
     finished = run("evaluate", *arguments, "--json")
     assert finished.code == 0
@@ -157,6 +160,22 @@ def test_checkpoint_by_name_and_by_path(training: Training) -> None:
 
 def test_beam_size_is_obeyed(training: Training) -> None:
     assert report(training.run, "--beam-size", "3")["beam_size"] == 3
+
+
+def test_an_ensemble_of_equal_models_scores_as_one(training: Training, own_run: Path) -> None:
+    alone, both = report(training.run), report(training.run, "--ensemble", own_run)
+    assert both["ensemble"] == [own_run.as_posix()]
+    assert both["bleu"] == alone["bleu"]
+    assert both["perplexity"] == pytest.approx(alone["perplexity"], rel=1e-5)
+
+
+def test_an_ensemble_that_does_not_go_together_is_refused(training: Training) -> None:
+    checkpoint = training.run / "checkpoints" / "step-00000060"
+    ensemble = training.run, "--ensemble", training.run, "--checkpoint", checkpoint
+    refused = run("evaluate", *ensemble)
+    assert_refused(refused, 2, "is of one run; with --ensemble, name best, last or average")
+    refused = run("evaluate", training.run, "--ensemble", OTHER)
+    assert_refused(refused, 2, f"--ensemble {OTHER}: its tokenizer is not that of {training.run}")
 
 
 # --- COMET, or what stands for it -----------------------------------------------------------------

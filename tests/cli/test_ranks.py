@@ -285,6 +285,8 @@ TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2",
 def torchrun(*arguments: str | Path, cwd: Path) -> subprocess.Popen[bytes]:
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
     command = [*TORCHRUN, *map(str, arguments)]
+    if "train" in arguments and "--precision" not in arguments:
+        command += ["--precision", "float32"]
     return children.start(command, cwd=cwd, env=environment, stderr=subprocess.PIPE)
 
 

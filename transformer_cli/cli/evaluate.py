@@ -39,6 +39,7 @@ def evaluate(
     src: Source = None,
     ref: References = None,
     checkpoint: options.Checkpoint = "best",
+    ensemble: options.Ensemble = None,
     beam_size: options.BeamSize = None,
     comet: Comet = False,
     json: options.Json = False,
@@ -70,13 +71,16 @@ def evaluate(
     use_threads(threads)  # before COMET
     comet_score = _open_comet(choose_device(device)) if comet else None
     opened = open_checkpoint(directory, checkpoint)
-    translator = options.load_translator(run, checkpoint, beam_size, device, precision, threads)
+    translator = options.load_translator(
+        run, checkpoint, beam_size, device, precision, threads, ensemble or ()
+    )
     result = _evaluate(translator, name, text)
     report = {
         "split": name,
         "sentences": len(text),
         "checkpoint": opened.path.as_posix(),
         "step": opened.step,
+        **({"ensemble": [other.as_posix() for other in ensemble]} if ensemble else {}),
         "beam_size": translator.decoding.beam_size,
         **_scores(result),
         **_describe_environments(directory, opened.step, translator),
@@ -187,6 +191,8 @@ def _table(report: dict[str, Any]) -> str:
     weights = Path(report["checkpoint"]).absolute().name
     if report["step"] is not None:
         weights = f"step {report['step']:,}"
+    if "ensemble" in report:
+        weights += f", ensemble with {', '.join(report['ensemble'])}"
     lines = [f"{report['split']}: {report['sentences']:,} sentences, {search}, {weights}"]
     for name, key, signature in (
         ("BLEU", "bleu", "signature"),

@@ -1,7 +1,7 @@
 """Options that several commands share."""
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -133,11 +133,22 @@ Split = Annotated[
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+Ensemble = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--ensemble",
+        metavar="RUN",
+        help="Decode with this run too; repeatable.",
+        autocompletion=complete_run,
+    ),
+]
 Device = Annotated[DeviceName, typer.Option(help="Device; auto is the CUDA GPU if there is one.")]
 Precision = Annotated[
     PrecisionName, typer.Option(help="Precision of matmuls; auto is bfloat16 on a GPU.")
 ]
-
+TrainingPrecision = Annotated[
+    PrecisionName, typer.Option(help="Precision of matmuls; auto is bfloat16 where it is faster.")
+]
 Threads = Annotated[
     int | None,
     typer.Option(
@@ -178,6 +189,7 @@ def load_translator(
     device: DeviceName,
     precision: PrecisionName,
     threads: int | None,
+    ensemble: Sequence[Path] = (),
 ) -> "TorchTranslator":
     """Load the model that the options of these names ask for."""
     from transformer_cli.inference.loading import load_torch_translator
@@ -188,7 +200,11 @@ def load_translator(
     torch_device = open_device(device)
     torch_precision = choose_precision(precision, torch_device)
     return load_torch_translator(
-        RunDirectory(run), checkpoint, torch_device, torch_precision
+        RunDirectory(run),
+        checkpoint,
+        torch_device,
+        torch_precision,
+        [RunDirectory(other) for other in ensemble],
     ).with_search(beam_size)
 
 

@@ -54,7 +54,7 @@ def sweep(
     slurm: Slurm = None,
     slurm_option: SlurmOptions = None,
     device: options.Device = "auto",
-    precision: options.Precision = "auto",
+    precision: options.TrainingPrecision = "auto",
     threads: options.Threads = None,
     version: options.Version = False,
 ) -> None:

@@ -139,12 +139,14 @@ def preview_sweep(job: SweepJob) -> str:
     if job.sweep.space is None:
         Plan(job.sweep, job.directory, job.train_options).check_trained_alike()
 
-    from transformer_cli.model.device import choose_precision, use_threads
+    from transformer_cli.model.device import use_threads
+    from transformer_cli.ranks import ALONE
     from transformer_cli.sweeps.forecast import Forecaster
+    from transformer_cli.training.precision import choose_training_precision
 
     use_threads(job.threads_per_run)
     device = open_device(job.device)
-    precision = choose_precision(job.precision, device)
+    precision = choose_training_precision(job.precision, device, ALONE, say=log)
     left = _count_runs_left(job)
     forecaster = Forecaster(job.sweep, device, precision, line_bar, warn)
     points = [point for point in job.sweep.samples if left[point.name]]

@@ -38,7 +38,7 @@ def train(
     dry_run: DryRun = False,
     allow_suspect_data: AllowSuspectData = False,
     device: options.Device = "auto",
-    precision: options.Precision = "auto",
+    precision: options.TrainingPrecision = "auto",
     threads: options.Threads = None,
     version: options.Version = False,
 ) -> None:

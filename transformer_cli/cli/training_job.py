@@ -16,16 +16,17 @@ from transformer_cli.config.schema import Config
 from transformer_cli.evaluation.validation import build_validator
 from transformer_cli.model.device import (
     bound_kernel_caches,
-    choose_precision,
     use_threads,
 )
 from transformer_cli.ranks import Ranks
 from transformer_cli.runs.checkpoint_directory import newest_step
 from transformer_cli.runs.contents import PREVIOUS
 from transformer_cli.runs.directory import RunDirectory
+from transformer_cli.runs.records import read_records
 from transformer_cli.text.tokenizer import fingerprint
 from transformer_cli.training.curves import draw_curves
 from transformer_cli.training.memory import SMALLEST, check_memory
+from transformer_cli.training.precision import choose_training_precision
 from transformer_cli.training.session import Record, Session
 from transformer_cli.training.setup import (
     Reporters,
@@ -74,9 +75,10 @@ def open_job(
     bound_kernel_caches()
     ranks = Ranks.from_env()
     torch_device = open_device(device, ranks)
-    torch_precision = choose_precision(precision, torch_device)
     check_memory(request.config, SMALLEST, torch_device, ranks)  # before any text is read
     with ranks.init(torch_device) as ranks:
+        records = () if request.overwrite else read_records(request.run.metrics)
+        torch_precision = choose_training_precision(precision, torch_device, ranks, records, log)
         yield TrainingJob(request, torch_device, torch_precision, ranks)
 
 

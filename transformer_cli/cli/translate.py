@@ -33,7 +33,7 @@ Errors = Annotated[
 ]
 Resume = Annotated[
     bool,
-    typer.Option("--resume", help="Resume an interrupted translation of -i into -o."),
+    typer.Option("--resume", help="Resume an interrupted translation of files."),
 ]
 NBest = Annotated[
     int | None,
@@ -43,9 +43,7 @@ NBest = Annotated[
         help="Write the N best hypotheses with scores, as JSON; widens the beam.",
     ),
 ]
-Scores = Annotated[
-    bool, typer.Option("--scores", help="Write the translation with its score, as JSON.")
-]
+Scores = Annotated[bool, typer.Option("--scores", help="Write its score too, as JSON.")]
 PrefixFile = Annotated[
     Path | None,
     typer.Option(metavar="FILE", help="Forced target prefixes, one a line, of whole words."),
@@ -71,6 +69,7 @@ def translate(
     input_: Input = Path("-"),
     output: Output = Path("-"),
     checkpoint: options.Checkpoint = "best",
+    ensemble: options.Ensemble = None,
     beam_size: options.BeamSize = None,
     batch_tokens: BatchTokens = None,
     max_length: MaxLength = None,
@@ -105,6 +104,7 @@ def translate(
             input=input_,
             output=output,
             checkpoint=checkpoint,
+            ensemble=ensemble or [],
             beam_size=beam_size,
             batch_tokens=batch_tokens,
             max_length=max_length,

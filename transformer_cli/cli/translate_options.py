@@ -18,6 +18,7 @@ class TranslateOptions:
     input: Path
     output: Path
     checkpoint: str
+    ensemble: list[Path]
     beam_size: int | None
     batch_tokens: int | None
     max_length: int | None

@@ -79,7 +79,8 @@ def _load_translator(asked: TranslateOptions, device: torch.device) -> TextTrans
     translator: TextTranslator[SearchEngine]
     if engine is TorchEngine:
         precision = choose_precision(asked.precision, device)
-        translator = loading.load_torch_translator(run, checkpoint, device, precision)
+        others = [RunDirectory(other) for other in asked.ensemble]
+        translator = loading.load_torch_translator(run, checkpoint, device, precision, others)
     elif run.is_for_ctranslate2 and checkpoint != "best":
         raise UsageError(
             f"--checkpoint {checkpoint}: {run.path} holds one exported model; leave it out, "
@@ -100,6 +101,7 @@ def _load_translator(asked: TranslateOptions, device: torch.device) -> TextTrans
 
 def _check_engine(asked: TranslateOptions, engine: type[SearchEngine]) -> None:
     is_unsupported = {
+        "--ensemble": bool(asked.ensemble) and engine is not TorchEngine,
         "--prefix-file": asked.prefix_file is not None and not engine.supports_prefixes,
         "--alignments": asked.alignments is not None and not engine.supports_alignments,
         "--replace-unk": asked.replace_unk and not engine.supports_alignments,

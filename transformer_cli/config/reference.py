@@ -72,7 +72,8 @@ the other commands read, also where nothing is left to train. Files may have mov
 left in their old places. Any other change is refused: choose another `--run-dir`, perhaps with
 `init: RUN`, which takes over the weights, or discard the run with `--overwrite`.
 
-Device, precision, threads and processes may change as well; `train` says so, and each session
+Device, precision, threads and processes may change as well (`--precision auto` keeps the precision
+on a CPU); `train` says so, and each session
 records them in metrics.jsonl.
 
 """

@@ -17,6 +17,7 @@ from transformer_cli.inference.engine import ignore, never
 from transformer_cli.inference.lines import LongLine
 from transformer_cli.inference.translator import TorchTranslator
 from transformer_cli.model.device import autocast, sum_dtype
+from transformer_cli.model.ensemble import Ensemble
 from transformer_cli.model.out_of_memory import split_when_out_of_memory
 from transformer_cli.model.transformer import Transformer
 from transformer_cli.ranks import ALONE, Ranks
@@ -147,7 +148,7 @@ def evaluate(
     if stopping:
         raise EvaluationStoppedError
     loss = mean_loss(
-        translator.engine.model,
+        translator.engine.searched,
         encoded if len(short) == len(text) else encoded.take(short),
         translator.config.training.batch_tokens,
         translator.engine.precision,
@@ -175,7 +176,7 @@ def find_measurable_pairs(translator: TorchTranslator, text: EncodedText) -> np.
 
 @torch.inference_mode()
 def mean_loss(
-    model: Transformer,
+    model: Transformer | Ensemble,
     text: EncodedText,
     batch_tokens: int,
     precision: torch.dtype,
@@ -207,7 +208,9 @@ def mean_loss(
     return total_of_all / tokens_of_all
 
 
-def _sum_nll(model: Transformer, batch: Batch, precision: torch.dtype) -> Float[Tensor, ""]:
+def _sum_nll(
+    model: Transformer | Ensemble, batch: Batch, precision: torch.dtype
+) -> Float[Tensor, ""]:
     """Return the negative log-likelihood of a batch's target tokens, summed in ``sum_dtype``."""
     device = batch.src.device
     total = torch.zeros((), dtype=sum_dtype(device), device=device)

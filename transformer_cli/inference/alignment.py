@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from transformer_cli.data.batches import cut_by_tokens, pad_rows
 from transformer_cli.model.attention import record_attention
 from transformer_cli.model.device import autocast
+from transformer_cli.model.ensemble import Ensemble
 from transformer_cli.model.linear import pack_weights
 from transformer_cli.model.out_of_memory import split_when_out_of_memory
 from transformer_cli.model.transformer import Transformer
@@ -23,7 +24,7 @@ _NEAR, _FAR = 16, 1024
 
 @torch.inference_mode()
 def align_tokens(
-    model: Transformer,
+    model: Transformer | Ensemble,
     sources: Sequence[list[int]],
     targets: Sequence[list[int]],
     batch_tokens: int,
@@ -54,7 +55,7 @@ def align_tokens(
 
 
 def _find_most_attended(
-    model: Transformer, src: Int[Tensor, "batch src"], tgt_in: Int[Tensor, "batch tgt"]
+    model: Transformer | Ensemble, src: Int[Tensor, "batch src"], tgt_in: Int[Tensor, "batch tgt"]
 ) -> Int[Tensor, "batch tgt"]:
     attentions = nn.ModuleList(layer.cross_attention for layer in model.decoder_layers())
     with record_attention(attentions) as recorded:

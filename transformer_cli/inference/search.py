@@ -4,14 +4,31 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Bool, Float, Int
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F
 
-from transformer_cli.model.static_state import StaticDecoderState
-from transformer_cli.model.transformer import DecoderState, Transformer
+
+@runtime_checkable
+class SearchableModel(Protocol):
+    """What search needs of a model: a ``Transformer``, or an ``Ensemble`` of several."""
+
+    tgt_size: int
+
+    def parameters(self) -> Iterator[nn.Parameter]:
+        """Return the model's parameters, all on one device."""
+
+    def init_state(self, src: Tensor, beam_size: int = 1) -> Any:
+        """Encode ``src`` and return the state for decoding ``beam_size`` hypotheses per row."""
+
+    def step(self, tokens: Tensor, state: Any) -> Tensor:
+        """Feed ``tokens`` and return hidden states; ``state`` advances by a position."""
+
+    def logits(self, hidden_states: Tensor) -> Tensor:
+        """Return the logits of hidden states."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +73,7 @@ NOT_FORCED = -1
 
 @torch.inference_mode()
 def search(
-    model: Transformer,
+    model: SearchableModel,
     src: Int[Tensor, "batch src"],
     max_lengths: Int[Tensor, " batch"],
     options: SearchOptions,
@@ -72,7 +89,8 @@ def search(
         prefixes: what each row's outputs begin with, ``NOT_FORCED`` from its end on; no EOS.
             Their tokens may be banned ones, and count in lengths and log-probabilities.
     """
-    src, max_lengths = (each.to(model.output.weight.device) for each in (src, max_lengths))
+    device = next(model.parameters()).device
+    src, max_lengths = src.to(device), max_lengths.to(device)
     prefixes = None if prefixes is None else prefixes.to(src.device)
     if options.beam_size == 1:
         return [[found] for found in _greedy(model, src, max_lengths, options, prefixes)]
@@ -90,9 +108,9 @@ _LIVE_SHARE = 0.8
 
 
 def find_continuations(
-    model: Transformer,
+    model: SearchableModel,
     tokens: Tensor,
-    state: DecoderState | StaticDecoderState,
+    state: Any,
     banned: Tensor,
     rank: Rank,
     forced: Int[Tensor, " batch"] | None = None,
@@ -162,7 +180,7 @@ def top_k(
 
 
 def _greedy(
-    model: Transformer,
+    model: SearchableModel,
     src: Int[Tensor, "batch src"],
     max_lengths: Int[Tensor, " batch"],
     options: SearchOptions,
@@ -203,7 +221,7 @@ def truncate_at_eos(ids: list[int], eos_id: int) -> list[int]:
 
 
 def _beam(
-    model: Transformer,
+    model: SearchableModel,
     src: Int[Tensor, "batch src"],
     max_lengths: Int[Tensor, " batch"],
     options: SearchOptions,

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import chain
 from typing import ClassVar, TypeVar
 
@@ -15,6 +16,7 @@ from transformer_cli.inference.alignment import align_tokens
 from transformer_cli.inference.bucketed_search import BucketedSearch
 from transformer_cli.inference.search import NOT_FORCED, Hypothesis, SearchOptions, search
 from transformer_cli.model.device import autocast
+from transformer_cli.model.ensemble import Ensemble
 from transformer_cli.model.graphs import graphs_enabled
 from transformer_cli.model.linear import pack_weights
 from transformer_cli.model.out_of_memory import split_when_out_of_memory
@@ -35,6 +37,8 @@ class TorchEngine:
         model: on its device, in evaluation mode.
         precision: type of the matrix products.
         use_graphs: on a CUDA device, search in buckets of fixed shapes and replay their graphs.
+        others: models on the same device, of the same tokenizers, whose probabilities are averaged
+            with those of ``model``; they do without graphs.
     """
 
     supports_prefixes: ClassVar[bool] = True
@@ -43,6 +47,7 @@ class TorchEngine:
     model: Transformer
     precision: torch.dtype
     use_graphs: bool = True
+    others: tuple[Transformer, ...] = ()
     _bucketed: BucketedSearch = field(
         default_factory=BucketedSearch, init=False, repr=False, compare=False
     )
@@ -51,6 +56,11 @@ class TorchEngine:
     def device(self) -> torch.device:
         """Device of the model."""
         return next(self.model.parameters()).device
+
+    @cached_property
+    def searched(self) -> Transformer | Ensemble:
+        """What is searched: the model, or all of them as one."""
+        return Ensemble([self.model, *self.others]) if self.others else self.model
 
     @property
     def fingerprint(self) -> dict[str, str]:
@@ -76,14 +86,15 @@ class TorchEngine:
         # Each hypothesis of a beam takes as much memory as a sentence.
         batches = list(cut_by_tokens(order, lengths, batch_tokens // options.beam_size))
         use_graphs = device.type == "cuda" and self.use_graphs and graphs_enabled()
-        decode = self._bucketed if use_graphs else search
+        use_graphs = use_graphs and not self.others
+        decode: Callable[..., list[list[Hypothesis]]] = self._bucketed if use_graphs else search
 
         def search_rows(batch: np.ndarray) -> list[list[Hypothesis]]:
             if should_stop():
                 return [[] for _ in batch]
             with autocast(device, self.precision):
                 return decode(
-                    self.model,
+                    self.searched,
                     pad_rows([sources[index] for index in batch]),
                     torch.tensor([max_lengths[index] for index in batch]),
                     options,
@@ -93,7 +104,7 @@ class TorchEngine:
         def search_batch(batch: np.ndarray) -> list[list[Hypothesis]]:
             return list(chain.from_iterable(split_when_out_of_memory(search_rows, batch)))
 
-        with autocast(device, self.precision), pack_weights(self.model):
+        with autocast(device, self.precision), pack_weights(self.searched):
             found = map_on_cores(search_batch, batches, device)
             for batch, of_batch in zip(batches, found, strict=True):
                 for index, hypotheses in zip(batch, of_batch, strict=True):
@@ -105,7 +116,7 @@ class TorchEngine:
         self, sources: Sequence[list[int]], targets: Sequence[list[int]], batch_tokens: int
     ) -> list[list[int]]:
         """Return what each target token is aligned to; see ``SearchEngine.align``."""
-        return align_tokens(self.model, sources, targets, batch_tokens, self.precision)
+        return align_tokens(self.searched, sources, targets, batch_tokens, self.precision)
 
 
 def _pad_prefixes(prefixes: list[list[int]]) -> Tensor | None:

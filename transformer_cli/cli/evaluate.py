@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from transformer_cli.data.corpus import ParallelText
     from transformer_cli.evaluation.comet import CometScore
     from transformer_cli.evaluation.scoring import Evaluation
-    from transformer_cli.inference.translator import TorchTranslator
+    from transformer_cli.inference.ctranslate2_engine import CTranslate2Engine
+    from transformer_cli.inference.torch_engine import TorchTranslator
+    from transformer_cli.inference.translator import TextTranslator
     from transformer_cli.runs.directory import RunDirectory
 
 Source = Annotated[
@@ -44,7 +46,7 @@ def evaluate(
     json: options.Json = False,
     output: Output = None,
     device: options.Device = "auto",
-    precision: options.Precision = "auto",
+    precision: options.SearchPrecision = "auto",
     threads: options.Threads = None,
     version: options.Version = False,
 ) -> None:
@@ -70,8 +72,11 @@ def evaluate(
     use_threads(threads)  # before COMET
     comet_score = _open_comet(choose_device(device)) if comet else None
     opened = open_checkpoint(directory, checkpoint)
-    translator = options.load_translator(run, checkpoint, beam_size, device, precision, threads)
-    result = _evaluate(translator, name, text)
+    # One checkpoint throughout, whatever training makes the best one meanwhile.
+    weights = checkpoint if directory.is_hub_model else str(opened.path)
+    computing = (run, weights, beam_size, device, precision, threads)
+    translator, searcher = options.load_translator(*computing), options.load_searcher(*computing)
+    result = _evaluate(translator, searcher, name, text)
     report = {
         "split": name,
         "sentences": len(text),
@@ -79,7 +84,7 @@ def evaluate(
         "step": opened.step,
         "beam_size": translator.decoding.beam_size,
         **_scores(result),
-        **_describe_environments(directory, opened.step, translator),
+        **_describe_environments(directory, opened.step, translator, searcher),
     }
     if comet_score is not None:
         from transformer_cli.evaluation.comet import MODEL
@@ -99,7 +104,12 @@ def _open_comet(device: "torch.device") -> "CometScore":
         return open_comet(device)
 
 
-def _evaluate(translator: "TorchTranslator", name: str, text: "ParallelText") -> "Evaluation":
+def _evaluate(
+    translator: "TorchTranslator",
+    searcher: "TextTranslator[CTranslate2Engine] | None",
+    name: str,
+    text: "ParallelText",
+) -> "Evaluation":
     """Evaluate on a text behind a progress bar, and warn about lines that are too long."""
     from transformer_cli.evaluation import scoring
 
@@ -110,6 +120,7 @@ def _evaluate(translator: "TorchTranslator", name: str, text: "ParallelText") ->
             sentences.update,
             on_long_line=partial(warn, name),
             thorough=True,
+            searcher=searcher,
         )
     if result.unmeasured:
         warn(
@@ -121,14 +132,20 @@ def _evaluate(translator: "TorchTranslator", name: str, text: "ParallelText") ->
 
 
 def _describe_environments(
-    run: "RunDirectory", step: int | None, translator: "TorchTranslator"
+    run: "RunDirectory",
+    step: int | None,
+    translator: "TorchTranslator",
+    searcher: "TextTranslator[CTranslate2Engine] | None",
 ) -> dict[str, Any]:
     from transformer_cli.runs.environment import describe_environment, environment_of_training
     from transformer_cli.runs.records import read_records
 
     engine = translator.engine
+    found = (searcher or translator).engine.fingerprint
+    environment = asdict(describe_environment(engine.device, engine.precision))
     return {
-        "environment": asdict(describe_environment(engine.device, engine.precision)),
+        "engine": found.get("engine", "torch"),
+        "environment": {**environment, "precision": found["precision"]},
         "trained_with": environment_of_training(read_records(run.metrics), step),
     }
 

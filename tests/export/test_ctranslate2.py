@@ -344,14 +344,12 @@ def opened(path: Path, precision: PrecisionName = "auto") -> TextTranslator[CTra
 @pytest.mark.parametrize("joint", [True, False])
 def test_a_run_and_what_is_exported_of_it_translate_alike(joint: bool, tmp_path: Path) -> None:
     run = subword_run(tmp_path / "run", joint)
-    before = sorted(run.path.rglob("*"))
     ours = load_torch_translator(run, "best", torch.device("cpu"), torch.float32)
     expected = ours.translate(TEXT)
     assert len(set(expected)) == 3, "the case is too easy"
     directory = exported(run, tmp_path / "exported")
     of_run, of_export = opened(run.path), opened(directory)
     assert of_run.translate(TEXT) == of_export.translate(TEXT) == expected
-    assert sorted(run.path.rglob("*")) == before
     assert of_run.checkpoint == ours.checkpoint
     assert of_run.settings_fingerprint["engine"] == "ctranslate2"
     assert of_run.settings_fingerprint != ours.settings_fingerprint

@@ -101,7 +101,8 @@ def _keep(run: RunDirectory, opened: OpenedModel, quantization: Quantization, ke
 
     Several processes may do so at once: one's rename succeeds.
     """
-    if run.is_hub_model:
+    # A link in a run from elsewhere could make us delete any directory.
+    if run.is_hub_model or run.converted.is_symlink():
         return False
     try:
         with _CONVERTING:

@@ -12,7 +12,6 @@ from transformer_cli.config.choices import (
     MOST_THREADS,
     DeviceName,
     EngineName,
-    Quantization,
     SearchPrecisionName,
 )
 from transformer_cli.config.schema import Config
@@ -164,15 +163,16 @@ def load_ctranslate2_translator(
     opened = open_trained_model(run, checkpoint)
     config, tokenizers = opened.config, opened.tokenizers
     quantization = _choose_quantization(asked)
+    computing = replace(asked, precision=quantization)
 
     def open_directory(directory: Path) -> CTranslate2Engine:
-        return _open_engine(directory, config, tokenizers, replace(asked, precision="auto"), ranks)
+        return _open_engine(directory, config, tokenizers, computing, ranks)
 
     engine = open_converted(run, opened, quantization, open_directory)
     return TextTranslator(engine, tokenizers, config, config.decoding, checkpoint=opened.sum)
 
 
-def _choose_quantization(asked: Computing) -> Quantization:
+def _choose_quantization(asked: Computing) -> Literal["float32", "bfloat16", "int8"]:
     if asked.precision != "auto":
         return asked.precision
     if _computes_on_cpu(asked.device):
@@ -225,7 +225,7 @@ def _count_threads(asked: int | None) -> int:
     """Return the number of CPU threads: those asked for, or torch's, or what torch would take."""
     if asked is not None:
         return asked
-    if "torch" in sys.modules:
-        return int(sys.modules["torch"].get_num_threads())
+    if torch := sys.modules.get("torch"):
+        return int(torch.get_num_threads())
     wanted = os.environ.get("OMP_NUM_THREADS", "")
     return min(int(wanted), MOST_THREADS) if wanted.isdigit() and int(wanted) else count_cores()

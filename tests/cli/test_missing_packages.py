@@ -21,7 +21,7 @@ OPTIONAL = (
     "tokenizers",
 )
 REPORT = "pip install 'plotly>=6.0' 'jinja2>=3.1'"
-EXPORT = "pip install 'onnx>="
+EXPORT = "'onnx>="
 CTRANSLATE2 = "pip install 'ctranslate2'"
 HUGGING_FACE = ("--set", "tokenizer={{kind: wordpiece, vocab_size: 20}}")
 

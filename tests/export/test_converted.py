@@ -8,11 +8,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+import torch
 
 from export.test_ctranslate2 import TEXT, subword_run
 from transformer_cli.errors import CheckpointError
 from transformer_cli.export.hub import write_hub
-from transformer_cli.inference import ctranslate2_spec, torch_loading
+from transformer_cli.inference import ctranslate2_spec
 from transformer_cli.inference.converted import is_intact
 from transformer_cli.inference.loading import Computing, load_translator
 from transformer_cli.runs.checkpoint import Checkpoint
@@ -123,7 +124,7 @@ def test_damaged_weights_are_not_converted(tmp_path: Path) -> None:
 
 
 def test_with_a_kept_one_translate_needs_no_torch(tmp_path: Path) -> None:
-    if torch_loading.torch.cuda.is_available():
+    if torch.cuda.is_available():
         pytest.skip("torch is asked whether there is a GPU")
     run = subword_run(tmp_path / "run", joint=True)
     expected = texts(run)

@@ -136,7 +136,7 @@ import sys
 import transformer_cli
 assert not {"torch", "numpy", "pydantic", "typer"} & sys.modules.keys()
 from transformer_cli import *
-assert "torch" in sys.modules
+assert "pydantic" in sys.modules and "torch" not in sys.modules
 assert Translator is transformer_cli.Translator
 assert Translator.__module__ == "transformer_cli.api"
 assert issubclass(TransformerCliError, Exception)

@@ -8,13 +8,11 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import get_args
 
-import torch
-
-from transformer_cli.config.choices import MOST_THREADS, DeviceName, PrecisionName
+from transformer_cli.config.choices import MOST_THREADS, DeviceName, SearchPrecisionName
 from transformer_cli.errors import InputError, UsageError
-from transformer_cli.inference.loading import load_torch_translator
-from transformer_cli.inference.translator import TorchTranslator
-from transformer_cli.model.device import choose_device, choose_precision, use_threads
+from transformer_cli.inference.engine import SearchEngine
+from transformer_cli.inference.loading import Computing, load_translator
+from transformer_cli.inference.translator import TextTranslator
 from transformer_cli.runs.directory import RunDirectory
 
 
@@ -24,7 +22,7 @@ class Translator:
     Several threads may use one: they take turns.
     """
 
-    def __init__(self, translator: TorchTranslator) -> None:
+    def __init__(self, translator: TextTranslator[SearchEngine]) -> None:
         self._translator = translator
         self._turn = threading.Lock()
 
@@ -34,7 +32,7 @@ class Translator:
         path: str | Path,
         checkpoint: str = "best",
         device: DeviceName = "auto",
-        precision: PrecisionName = "auto",
+        precision: SearchPrecisionName = "auto",
         threads: int | None = None,
     ) -> "Translator":
         """Read a trained model.
@@ -52,21 +50,16 @@ class Translator:
         """
         for name, value, choices in (
             ("device", device, get_args(DeviceName)),
-            ("precision", precision, get_args(PrecisionName)),
+            ("precision", precision, get_args(SearchPrecisionName)),
         ):
             if value not in choices:
                 raise UsageError(f"load: {name}: expected one of {choices}, found {value!r}")
         _check_at_least_one("load: threads", threads)
         if threads is not None and threads > MOST_THREADS:
             raise UsageError(f"load: threads: expected at most {MOST_THREADS}, found {threads}")
-        use_threads(threads)
-        chosen = choose_device(device)
-        # A model is made with random weights first: that is not to touch the caller's generator.
-        with torch.random.fork_rng(devices=[chosen] if chosen.type == "cuda" else []):
-            translator = load_torch_translator(
-                RunDirectory(Path(path)), checkpoint, chosen, choose_precision(precision, chosen)
-            )
-        return cls(translator)
+        run = RunDirectory(Path(path))
+        asked = Computing(device=device, precision=precision, threads=threads)
+        return cls(load_translator(run, checkpoint, asked))
 
     @property
     def src_lang(self) -> str:

@@ -8,12 +8,13 @@ from types import ModuleType
 from transformer_cli.errors import MissingExtraError
 
 
-def import_extra(module: str, extra: str, what: str) -> ModuleType:
+def import_extra(module: str, extra: str | None, what: str) -> ModuleType:
     """Import a module of an optional package.
 
     Args:
         module: its name, as in 'plotly.io'.
-        extra: the extra of transformer-cli that brings it.
+        extra: the extra of transformer-cli that brings it; None: every install has it, but on
+            platforms that it is not made for.
         what: what needs it, as in 'report'.
 
     Raises:
@@ -25,7 +26,7 @@ def import_extra(module: str, extra: str, what: str) -> ModuleType:
         package = module.partition(".")[0]
         if (error.name or "").partition(".")[0] != package:
             raise  # it is installed, and lacks a package of its own
-        wanted = " ".join(f"'{each}'" for each in _requirements(extra) or [package])
+        wanted = " ".join(f"'{each}'" for each in (extra and _requirements(extra)) or [package])
         raise MissingExtraError(
             f"{what}: needs the package {package}, which is not installed; pip install {wanted}"
         ) from error

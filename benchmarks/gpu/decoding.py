@@ -10,9 +10,8 @@ from benchmarks.gpu.parts import Row
 from benchmarks.gpu.setting import Setting, attempt, on_off, precision_name
 from benchmarks.gpu.timing import seconds_of
 from transformer_cli.data.sources import default_split, load_split
-from transformer_cli.inference.loading import load_torch_translator
-from transformer_cli.inference.torch_engine import TorchEngine
-from transformer_cli.inference.translator import TorchTranslator
+from transformer_cli.inference.torch_engine import TorchEngine, TorchTranslator
+from transformer_cli.inference.torch_loading import load_torch_translator
 from transformer_cli.text.vocabulary import EOS_ID
 
 _REPETITIONS = 8

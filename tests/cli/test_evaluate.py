@@ -36,6 +36,7 @@ KEYS = {
     "signature_lc",
     "signature_chrf",
     "signature_ter",
+    "engine",
     "environment",
     "trained_with",
 }
@@ -72,6 +73,13 @@ def test_json_is_one_object(training: Training) -> None:
     assert "case:mixed" in values["signature"]
     assert "case:lc" in values["signature_lc"]
     assert "bs:1000|seed:12345" in values["signature_ter"]
+
+
+def test_int8_translates_and_leaves_the_perplexity_as_it_is(training: Training) -> None:
+    values, rounded = report(training.run), report(training.run, "--precision", "int8")
+    assert (rounded["engine"], values["engine"]) == ("ctranslate2", "torch")  # a word model
+    assert rounded["environment"]["precision"].startswith("int8")
+    assert rounded["perplexity"] == values["perplexity"]
 
 
 def test_an_average_is_of_no_step(own_run: Path) -> None:

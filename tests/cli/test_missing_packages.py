@@ -21,7 +21,8 @@ OPTIONAL = (
     "tokenizers",
 )
 REPORT = "pip install 'plotly>=6.0' 'jinja2>=3.1'"
-EXPORT = "pip install 'ctranslate2>="
+EXPORT = "'onnx>="
+CTRANSLATE2 = "pip install 'ctranslate2'"
 HUGGING_FACE = ("--set", "tokenizer={{kind: wordpiece, vocab_size: 20}}")
 
 
@@ -38,8 +39,8 @@ def hide(names: tuple[str, ...]) -> None:
         ("plotly", ["report", "{run}", "-o", "r.html"], REPORT),
         ("jinja2", ["report", "{run}", "-o", "r.html"], REPORT),
         ("onnx", ["export", "{run}", "exported", "--format", "onnx"], EXPORT),
-        ("ctranslate2", ["export", "{run}", "exported", "--format", "ctranslate2"], EXPORT),
-        ("ctranslate2", ["translate", "{run}", "--engine", "ctranslate2"], EXPORT),
+        ("ctranslate2", ["export", "{run}", "exported", "--format", "ctranslate2"], CTRANSLATE2),
+        ("ctranslate2", ["translate", "{run}", "--engine", "ctranslate2"], CTRANSLATE2),
         ("tokenizers", ["vocab", "{config}", *HUGGING_FACE], "pip install 'tokenizers>="),
         ("tokenizers", ["train", "{config}", *HUGGING_FACE], "pip install 'tokenizers>="),
         ("comet", ["evaluate", "{run}", "--comet"], "pip install unbabel-comet"),

@@ -28,8 +28,8 @@ from transformer_cli.errors import CorpusError
 from transformer_cli.evaluation import scoring
 from transformer_cli.evaluation.scoring import evaluate, mean_loss, score
 from transformer_cli.inference.lines import LongLine
-from transformer_cli.inference.torch_engine import TorchEngine
-from transformer_cli.inference.translator import TextTranslator, TorchTranslator
+from transformer_cli.inference.torch_engine import TorchEngine, TorchTranslator
+from transformer_cli.inference.translator import TextTranslator
 from transformer_cli.model.device import autocast
 from transformer_cli.model.perplexity import perplexity
 from transformer_cli.model.transformer import Transformer

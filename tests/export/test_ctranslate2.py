@@ -23,12 +23,15 @@ from transformer_cli.config.schema import (
 from transformer_cli.config.yaml import dump_config
 from transformer_cli.data.batches import pad_rows
 from transformer_cli.errors import CheckpointError, TransformerCliError, UsageError
-from transformer_cli.export.ctranslate2 import build_spec, write_ctranslate2
+from transformer_cli.export.ctranslate2 import write_ctranslate2
 from transformer_cli.inference.ctranslate2_engine import SINUSOIDS, CTranslate2Engine
-from transformer_cli.inference.loading import load_ctranslate2_translator, load_torch_translator
-from transformer_cli.inference.search import SearchOptions, search
-from transformer_cli.inference.torch_engine import TorchEngine
-from transformer_cli.inference.translator import TextTranslator, TorchTranslator
+from transformer_cli.inference.ctranslate2_spec import build_spec
+from transformer_cli.inference.hypotheses import SearchOptions
+from transformer_cli.inference.loading import Computing, load_ctranslate2_translator
+from transformer_cli.inference.search import search
+from transformer_cli.inference.torch_engine import TorchEngine, TorchTranslator
+from transformer_cli.inference.torch_loading import load_torch_translator
+from transformer_cli.inference.translator import TextTranslator
 from transformer_cli.model.transformer import Transformer, build_model
 from transformer_cli.model.weights import weights_of
 from transformer_cli.runs.checkpoint_writer import save_checkpoint
@@ -334,21 +337,19 @@ def exported(run: RunDirectory, directory: Path) -> Path:
 
 
 def opened(path: Path, precision: PrecisionName = "auto") -> TextTranslator[CTranslate2Engine]:
-    run, cpu = RunDirectory(path), torch.device("cpu")
-    return load_ctranslate2_translator(run, "best", cpu, precision, write_ctranslate2)
+    asked = Computing(device="cpu", precision=precision)
+    return load_ctranslate2_translator(RunDirectory(path), "best", asked)
 
 
 @pytest.mark.parametrize("joint", [True, False])
 def test_a_run_and_what_is_exported_of_it_translate_alike(joint: bool, tmp_path: Path) -> None:
     run = subword_run(tmp_path / "run", joint)
-    before = sorted(run.path.rglob("*"))
     ours = load_torch_translator(run, "best", torch.device("cpu"), torch.float32)
     expected = ours.translate(TEXT)
     assert len(set(expected)) == 3, "the case is too easy"
     directory = exported(run, tmp_path / "exported")
     of_run, of_export = opened(run.path), opened(directory)
     assert of_run.translate(TEXT) == of_export.translate(TEXT) == expected
-    assert sorted(run.path.rglob("*")) == before
     assert of_run.checkpoint == ours.checkpoint
     assert of_run.settings_fingerprint["engine"] == "ctranslate2"
     assert of_run.settings_fingerprint != ours.settings_fingerprint

@@ -35,14 +35,12 @@ def directory(training: Training, tmp_path_factory: pytest.TempPathFactory) -> P
 
 
 def test_lines_are_translated_as_by_torch(training: Training, directory: Path) -> None:
-    expected = translated(training.run)
+    expected = translated(training.run, "--engine", "torch")
     assert len(set(expected.split("\n"))) >= 5, "the case is too easy"
-    before = sorted(training.run.rglob("*"))
     assert translated(training.run, "--engine", "ctranslate2", "--threads", "2") == expected
-    assert sorted(training.run.rglob("*")) == before
     assert translated(directory) == expected
     beam = ("--beam-size", "3", "--batch-tokens", "30")
-    assert translated(directory, *beam) == translated(training.run, *beam)
+    assert translated(directory, *beam) == translated(training.run, *beam, "--engine", "torch")
 
 
 def test_an_existing_empty_directory_is_filled(training: Training, tmp_path: Path) -> None:
@@ -135,8 +133,8 @@ def test_several_translations_are_found_and_about_as_likely(
         assert -1e-3 <= again["log_probability"] - best["log_probability"] < 0.2
 
 
-def test_without_the_package_its_extra_is_named(training: Training, tmp_path: Path) -> None:
-    missing = "needs the package ctranslate2", "pip install 'ctranslate2>="
+def test_without_the_package_it_is_named(training: Training, tmp_path: Path) -> None:
+    missing = "needs the package ctranslate2", "pip install 'ctranslate2'"
     assert_refused(export(training.run, tmp_path / "new", before=_uninstall), 1, *missing)
     finished = run("translate", training.run, "--engine", "ctranslate2", before=_uninstall)
     assert_refused(finished, 1, "--engine ctranslate2: ", *missing)

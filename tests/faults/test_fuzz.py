@@ -28,8 +28,8 @@ from transformer_cli.config.yaml import dump_config, load_config
 from transformer_cli.data.corpus import decode_lines
 from transformer_cli.errors import ConfigError, CorpusError, UsageError
 from transformer_cli.inference.lines import LongLine
-from transformer_cli.inference.torch_engine import TorchEngine
-from transformer_cli.inference.translator import TextTranslator, TorchTranslator
+from transformer_cli.inference.torch_engine import TorchEngine, TorchTranslator
+from transformer_cli.inference.translator import TextTranslator
 from transformer_cli.model.transformer import build_model
 from transformer_cli.text.kinds.sentencepiece import learn_model
 from transformer_cli.text.kinds.sentencepiece_file import SentencePieceTokenizer

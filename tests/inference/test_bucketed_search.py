@@ -16,7 +16,7 @@ from inference.test_search import (
     padded,
     random_model,
 )
-from transformer_cli.data.batches import cut_by_tokens
+from transformer_cli.data.token_budget import cut_by_tokens
 from transformer_cli.inference import bucketed_search, torch_engine
 from transformer_cli.inference.bucketed_search import (
     BucketedSearch,
@@ -24,7 +24,8 @@ from transformer_cli.inference.bucketed_search import (
     make_static_search,
 )
 from transformer_cli.inference.engine import ignore, never
-from transformer_cli.inference.search import Hypothesis, SearchOptions, search
+from transformer_cli.inference.hypotheses import Hypothesis, SearchOptions
+from transformer_cli.inference.search import search
 from transformer_cli.inference.static_search import Bucket, StaticSearch
 from transformer_cli.inference.torch_engine import TorchEngine
 from transformer_cli.model.graphs import GraphPool

@@ -1,14 +1,27 @@
 """Search engines: what each states that it can do, which one is chosen, and how rooms import."""
 
+import sys
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
 
 import transformer_cli
-from transformer_cli.config.choices import EngineName
+from transformer_cli.config.schema import (
+    Config,
+    CopyData,
+    DecodingConfig,
+    ModelConfig,
+    SentencePieceConfig,
+    WordsConfig,
+)
+from transformer_cli.config.yaml import dump_config
+from transformer_cli.errors import UsageError
 from transformer_cli.inference.ctranslate2_engine import CTranslate2Engine
 from transformer_cli.inference.engine import SearchEngine
-from transformer_cli.inference.loading import choose_engine
+from transformer_cli.inference.loading import Computing, choose_engine
 from transformer_cli.inference.torch_engine import TorchEngine
 from transformer_cli.runs.directory import RunDirectory
 
@@ -23,21 +36,69 @@ def test_engines_state_what_they_can_do() -> None:
     assert able == {"torch": (True, True), "ctranslate2": (False, False)}
 
 
+SUBWORDS = SentencePieceConfig(kind="sentencepiece")
+LEARNED = ModelConfig(positions="learned")
+
+
 @pytest.mark.parametrize(
-    ("name", "is_exported", "chosen"),
+    ("asked", "changes", "chosen"),
     [
-        ("auto", False, "torch"),
-        ("auto", True, "ctranslate2"),
-        ("torch", True, "torch"),
-        ("ctranslate2", False, "ctranslate2"),
+        (Computing(), {}, "ctranslate2"),
+        (Computing(precision="float32"), {}, "ctranslate2"),
+        (Computing(precision="int8"), {}, "ctranslate2"),
+        (Computing(engine="torch"), {}, "torch"),
+        (Computing(precision="bfloat16"), {}, "torch"),
+        (Computing(device="cuda"), {}, "torch"),
+        (Computing(engine="ctranslate2", precision="bfloat16"), {}, "ctranslate2"),
+        (Computing(), {"tokenizer": WordsConfig(kind="words")}, "torch"),
+        (Computing(), {"decoding": DecodingConfig(max_length_ratio=3.0)}, "torch"),
+        (
+            Computing(),
+            {"decoding": DecodingConfig(max_length_ratio=3.0), "model": LEARNED},
+            "ctranslate2",
+        ),
     ],
 )
-def test_an_exported_model_is_searched_by_ctranslate2_unless_told_otherwise(
-    name: EngineName, is_exported: bool, chosen: str, tmp_path: Path
+def test_auto_is_ctranslate2_where_it_writes_the_same_text_on_a_cpu(
+    asked: Computing, changes: dict[str, Any], chosen: str, tmp_path: Path
 ) -> None:
-    if is_exported:
-        (tmp_path / "model.bin").touch()
-    assert choose_engine(RunDirectory(tmp_path), name) is ENGINES[chosen]
+    config = Config(data=CopyData(kind="copy"), tokenizer=SUBWORDS).model_copy(update=changes)
+    (tmp_path / "config.yaml").write_text(dump_config(config))
+    if torch.cuda.is_available():
+        asked = replace(asked, device="cpu" if asked.device == "auto" else asked.device)
+    assert choose_engine(RunDirectory(tmp_path), asked) == chosen
+
+
+def test_auto_is_torch_for_what_only_torch_has_and_where_ctranslate2_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = Config(data=CopyData(kind="copy"), tokenizer=SUBWORDS)
+    (tmp_path / "config.yaml").write_text(dump_config(config))
+    run, cpu = RunDirectory(tmp_path), Computing(device="cpu")
+    assert choose_engine(run, cpu) == "ctranslate2"
+    assert choose_engine(run, cpu, needs_torch=True) == "torch"
+    monkeypatch.setitem(sys.modules, "ctranslate2", None)
+    assert choose_engine(run, cpu) == "torch"
+
+
+def test_an_exported_model_is_searched_by_ctranslate2_unless_told_otherwise(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "model.bin").touch()
+    assert choose_engine(RunDirectory(tmp_path), Computing(), True) == "ctranslate2"
+    assert choose_engine(RunDirectory(tmp_path), Computing("torch"), True) == "torch"
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        (Computing(engine="torch", precision="int8"), "--engine torch has no int8"),
+        (Computing(device="cuda", precision="int8"), "is for CPUs"),
+    ],
+)
+def test_int8_is_ctranslate2s_and_for_cpus(asked: Computing, said: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=said):
+        choose_engine(RunDirectory(tmp_path), asked)
 
 
 @pytest.mark.parametrize("room", ["inference", "evaluation"])

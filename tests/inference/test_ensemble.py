@@ -7,8 +7,7 @@ import torch
 from torch import Tensor
 
 from inference.translators import LINES, random_translator
-from transformer_cli.inference.torch_engine import TorchEngine
-from transformer_cli.inference.translator import TorchTranslator
+from transformer_cli.inference.torch_engine import TorchEngine, TorchTranslator
 from transformer_cli.model.ensemble import Ensemble
 from transformer_cli.model.transformer import Transformer
 

@@ -11,11 +11,10 @@ import torch
 from torch import Tensor, nn
 
 from transformer_cli.config.schema import ModelConfig
+from transformer_cli.inference.hypotheses import Hypothesis, SearchOptions
 from transformer_cli.inference.search import (
     _CHUNK_ELEMENTS,
     NOT_FORCED,
-    Hypothesis,
-    SearchOptions,
     _beam,
     search,
     top_k,

@@ -25,10 +25,11 @@ from inference.test_search import (
     random_model,
 )
 from transformer_cli.inference.bucketed_search import choose_bucket, make_static_search
-from transformer_cli.inference.loading import load_torch_translator
-from transformer_cli.inference.search import NOT_FORCED, SearchOptions, search
+from transformer_cli.inference.hypotheses import SearchOptions
+from transformer_cli.inference.search import NOT_FORCED, search
 from transformer_cli.inference.static_greedy import StaticGreedySearch
 from transformer_cli.inference.static_search import StaticSearch
+from transformer_cli.inference.torch_loading import load_torch_translator
 from transformer_cli.model import linear
 from transformer_cli.model.attention import MultiHeadAttention
 from transformer_cli.model.device import autocast

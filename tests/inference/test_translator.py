@@ -27,8 +27,8 @@ from transformer_cli.config.schema import (
 )
 from transformer_cli.errors import CheckpointError, RunError
 from transformer_cli.inference.engine import SearchEngine
-from transformer_cli.inference.loading import load_torch_translator
-from transformer_cli.inference.search import Hypothesis
+from transformer_cli.inference.hypotheses import Hypothesis
+from transformer_cli.inference.torch_loading import load_torch_translator
 from transformer_cli.inference.translator import TextTranslator
 from transformer_cli.model.transformer import Transformer, build_model
 from transformer_cli.model.weights import weights_of

@@ -15,8 +15,8 @@ from transformer_cli.config.schema import (
     TrainingConfig,
     WordsConfig,
 )
-from transformer_cli.inference.torch_engine import TorchEngine
-from transformer_cli.inference.translator import TextTranslator, TorchTranslator
+from transformer_cli.inference.torch_engine import TorchEngine, TorchTranslator
+from transformer_cli.inference.translator import TextTranslator
 from transformer_cli.model.transformer import DecoderState, Transformer
 from transformer_cli.text.tokenizer import Tokenizer, Tokenizers
 from transformer_cli.text.vocabulary import EOS_ID, PAD_ID

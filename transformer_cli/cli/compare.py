@@ -75,6 +75,7 @@ def compare(
     """
     from transformer_cli.cli.compare_tables import format_groups, format_runs
     from transformer_cli.evaluation import comparison, group_comparison
+    from transformer_cli.inference.loading import Computing
     from transformer_cli.model.device import choose_precision, use_threads
     from transformer_cli.runs.environment import describe_environment
 
@@ -100,13 +101,12 @@ def compare(
     use_threads(threads)
     torch_device = options.open_device(device)
     torch_precision = choose_precision(precision, torch_device)
+    computing = Computing(device=device, precision=precision, threads=threads)
     translations = []
     for each in compared_runs:
         with bar(len(text), each.name, " sentences") as sentences:
             progress = (sentences.update, partial(warn, each.name))
-            translations.append(
-                comparison.translate(each, text.src, torch_device, torch_precision, *progress)
-            )
+            translations.append(comparison.translate(each, text.src, computing, *progress))
     if compared_groups:
         by_path = dict(zip(paths, translations, strict=True))
         found = group_comparison.compare(compared_groups, by_path, text.tgt)

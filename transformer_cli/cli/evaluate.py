@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from transformer_cli.data.corpus import ParallelText
     from transformer_cli.evaluation.comet import CometScore
     from transformer_cli.evaluation.scoring import Evaluation
-    from transformer_cli.inference.translator import TorchTranslator
+    from transformer_cli.inference.ctranslate2_engine import CTranslate2Engine
+    from transformer_cli.inference.torch_engine import TorchTranslator
+    from transformer_cli.inference.translator import TextTranslator
     from transformer_cli.runs.directory import RunDirectory
 
 Source = Annotated[
@@ -45,7 +47,7 @@ def evaluate(
     json: options.Json = False,
     output: Output = None,
     device: options.Device = "auto",
-    precision: options.Precision = "auto",
+    precision: options.SearchPrecision = "auto",
     threads: options.Threads = None,
     version: options.Version = False,
 ) -> None:
@@ -71,10 +73,11 @@ def evaluate(
     use_threads(threads)  # before COMET
     comet_score = _open_comet(choose_device(device)) if comet else None
     opened = open_checkpoint(directory, checkpoint)
-    translator = options.load_translator(
-        run, checkpoint, beam_size, device, precision, threads, ensemble or ()
-    )
-    result = _evaluate(translator, name, text)
+    # One checkpoint throughout, whatever training makes the best one meanwhile.
+    weights = checkpoint if directory.is_hub_model or ensemble else str(opened.path)
+    computing = (run, weights, beam_size, device, precision, threads, ensemble or ())
+    translator, searcher = options.load_translator(*computing), options.load_searcher(*computing)
+    result = _evaluate(translator, searcher, name, text)
     report = {
         "split": name,
         "sentences": len(text),
@@ -83,7 +86,7 @@ def evaluate(
         **({"ensemble": [other.as_posix() for other in ensemble]} if ensemble else {}),
         "beam_size": translator.decoding.beam_size,
         **_scores(result),
-        **_describe_environments(directory, opened.step, translator),
+        **_describe_environments(directory, opened.step, translator, searcher),
     }
     if comet_score is not None:
         from transformer_cli.evaluation.comet import MODEL
@@ -103,7 +106,12 @@ def _open_comet(device: "torch.device") -> "CometScore":
         return open_comet(device)
 
 
-def _evaluate(translator: "TorchTranslator", name: str, text: "ParallelText") -> "Evaluation":
+def _evaluate(
+    translator: "TorchTranslator",
+    searcher: "TextTranslator[CTranslate2Engine] | None",
+    name: str,
+    text: "ParallelText",
+) -> "Evaluation":
     """Evaluate on a text behind a progress bar, and warn about lines that are too long."""
     from transformer_cli.evaluation import scoring
 
@@ -114,6 +122,7 @@ def _evaluate(translator: "TorchTranslator", name: str, text: "ParallelText") ->
             sentences.update,
             on_long_line=partial(warn, name),
             thorough=True,
+            searcher=searcher,
         )
     if result.unmeasured:
         warn(
@@ -125,14 +134,20 @@ def _evaluate(translator: "TorchTranslator", name: str, text: "ParallelText") ->
 
 
 def _describe_environments(
-    run: "RunDirectory", step: int | None, translator: "TorchTranslator"
+    run: "RunDirectory",
+    step: int | None,
+    translator: "TorchTranslator",
+    searcher: "TextTranslator[CTranslate2Engine] | None",
 ) -> dict[str, Any]:
     from transformer_cli.runs.environment import describe_environment, environment_of_training
     from transformer_cli.runs.records import read_records
 
     engine = translator.engine
+    found = (searcher or translator).engine.fingerprint
+    environment = asdict(describe_environment(engine.device, engine.precision))
     return {
-        "environment": asdict(describe_environment(engine.device, engine.precision)),
+        "engine": found.get("engine", "torch"),
+        "environment": {**environment, "precision": found["precision"]},
         "trained_with": environment_of_training(read_records(run.metrics), step),
     }
 

@@ -50,7 +50,8 @@ def export(
     from transformer_cli.runs.trained_model import load_trained_model
 
     if format_ != "hub":
-        import_extra(format_, "export", f"--format {format_}")  # before the work
+        extra = "export" if format_ == "onnx" else None
+        import_extra(format_, extra, f"--format {format_}")  # before the work
     run_directory = RunDirectory(run)
     trained = load_trained_model(run_directory, checkpoint)
     with whole_directory(directory.resolve()) as temporary:

@@ -17,7 +17,12 @@ from transformer_cli.cli.completion import (
 )
 from transformer_cli.cli.display import log
 from transformer_cli.compression import compressor
-from transformer_cli.config.choices import MOST_THREADS, DeviceName, PrecisionName
+from transformer_cli.config.choices import (
+    MOST_THREADS,
+    DeviceName,
+    PrecisionName,
+    SearchPrecisionName,
+)
 from transformer_cli.errors import CometError, InputError, MissingExtraError, UsageError
 from transformer_cli.files import find_unusable_on_windows, is_stream
 from transformer_cli.ranks import ALONE, Ranks
@@ -26,7 +31,9 @@ from transformer_cli.version import __version__
 if TYPE_CHECKING:
     import torch
 
-    from transformer_cli.inference.translator import TorchTranslator
+    from transformer_cli.inference.ctranslate2_engine import CTranslate2Engine
+    from transformer_cli.inference.torch_engine import TorchTranslator
+    from transformer_cli.inference.translator import TextTranslator
 
 
 def _print_version(asked: bool) -> None:
@@ -149,6 +156,12 @@ Precision = Annotated[
 TrainingPrecision = Annotated[
     PrecisionName, typer.Option(help="Precision of matmuls; auto is bfloat16 where it is faster.")
 ]
+SearchPrecision = Annotated[
+    SearchPrecisionName,
+    typer.Option(
+        help="Precision of matmuls; auto is bfloat16 on a GPU; int8, on a CPU, is the fastest."
+    ),
+]
 Threads = Annotated[
     int | None,
     typer.Option(
@@ -187,18 +200,20 @@ def load_translator(
     checkpoint: str,
     beam_size: int | None,
     device: DeviceName,
-    precision: PrecisionName,
+    precision: SearchPrecisionName,
     threads: int | None,
     ensemble: Sequence[Path] = (),
 ) -> "TorchTranslator":
-    """Load the model that the options of these names ask for."""
-    from transformer_cli.inference.loading import load_torch_translator
+    """Load the model that the options of these names ask for; with int8, in float32."""
+    from transformer_cli.inference.torch_loading import load_torch_translator
     from transformer_cli.model.device import choose_precision, use_threads
     from transformer_cli.runs.directory import RunDirectory
 
     use_threads(threads)
     torch_device = open_device(device)
-    torch_precision = choose_precision(precision, torch_device)
+    torch_precision = choose_precision(
+        "float32" if precision == "int8" else precision, torch_device
+    )
     return load_torch_translator(
         RunDirectory(run),
         checkpoint,
@@ -206,6 +221,32 @@ def load_translator(
         torch_precision,
         [RunDirectory(other) for other in ensemble],
     ).with_search(beam_size)
+
+
+def load_searcher(
+    run: Path,
+    checkpoint: str,
+    beam_size: int | None,
+    device: DeviceName,
+    precision: SearchPrecisionName,
+    threads: int | None,
+    ensemble: Sequence[Path] = (),
+) -> "TextTranslator[CTranslate2Engine] | None":
+    """Load what translates instead of torch, where CTranslate2 is faster; see ``choose_engine``.
+
+    Raises:
+        UsageError: int8 is asked for where there is none.
+    """
+    from transformer_cli.inference import loading
+    from transformer_cli.runs.directory import RunDirectory
+
+    directory = RunDirectory(run)
+    asked = loading.Computing(device=device, precision=precision, threads=threads)
+    if loading.choose_engine(directory, asked, needs_torch=bool(ensemble)) == "torch":
+        return None
+    if ensemble:
+        raise UsageError("--precision int8: does not support --ensemble; leave one of them out")
+    return loading.load_ctranslate2_translator(directory, checkpoint, asked).with_search(beam_size)
 
 
 def check_output(

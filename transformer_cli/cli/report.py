@@ -75,9 +75,12 @@ def report(
     text = load_split(settings.data, name, corpus_directory(directory))
     # One checkpoint throughout, whatever training makes the best one meanwhile.
     weights = find_checkpoint(directory.checkpoints, checkpoint)
-    translator = options.load_translator(run, str(weights), beam_size, device, precision, threads)
+    computing = (run, str(weights), beam_size, device, precision, threads)
+    translator, searcher = options.load_translator(*computing), options.load_searcher(*computing)
     step = Checkpoint.open(weights, fingerprint(directory.tokenizer)).load_state()["step"]
-    subject = Subject(run.absolute().name, directory, translator, checkpoint, step, name, text)
+    subject = Subject(
+        run.absolute().name, directory, translator, checkpoint, step, name, text, searcher
+    )
     with options.name_option("--sentence: "):
         asked = [pack_sentence(translator, each) for each in sentence or []]
     with bar(len(text), name, " sentences") as translated:

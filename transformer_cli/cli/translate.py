@@ -60,7 +60,7 @@ ReplaceUnk = Annotated[
 ]
 Engine = Annotated[
     EngineName,
-    typer.Option(help="Search engine; auto is torch, or CTranslate2 if RUN is exported."),
+    typer.Option(help="Search engine; auto is CTranslate2 on a CPU if its output is torch's."),
 ]
 
 
@@ -82,7 +82,7 @@ def translate(
     replace_unk: ReplaceUnk = False,
     engine: Engine = "auto",
     device: options.Device = "auto",
-    precision: options.Precision = "auto",
+    precision: options.SearchPrecision = "auto",
     threads: options.Threads = None,
     version: options.Version = False,
 ) -> None:

@@ -4,7 +4,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from transformer_cli.cli import options
-from transformer_cli.config.choices import DecodingErrors, DeviceName, EngineName, PrecisionName
+from transformer_cli.config.choices import (
+    DecodingErrors,
+    DeviceName,
+    EngineName,
+    SearchPrecisionName,
+)
 from transformer_cli.errors import UsageError
 from transformer_cli.files import is_stream
 from transformer_cli.ranks import Ranks
@@ -31,7 +36,7 @@ class TranslateOptions:
     replace_unk: bool
     engine: EngineName
     device: DeviceName
-    precision: PrecisionName
+    precision: SearchPrecisionName
     threads: int | None
 
     @property

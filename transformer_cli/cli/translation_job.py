@@ -1,14 +1,13 @@
 """What ``translate`` does: read lines, translate them, write to a stream or a file."""
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
+from dataclasses import replace
 from functools import partial
 from io import FileIO
 from itertools import islice, tee
 from pathlib import Path
 from typing import NamedTuple, TextIO
-
-import torch
 
 from transformer_cli.cli import options
 from transformer_cli.cli.display import bar, log, warn
@@ -17,15 +16,13 @@ from transformer_cli.cli.translate_options import TranslateOptions
 from transformer_cli.compression import is_compressed, text_writer
 from transformer_cli.data.corpus import decode_lines
 from transformer_cli.errors import TransformerCliError, UsageError
-from transformer_cli.export.ctranslate2 import write_ctranslate2
-from transformer_cli.extras import import_extra
 from transformer_cli.files import sha256, whole_file
 from transformer_cli.inference import loading, stream
+from transformer_cli.inference.ctranslate2_engine import CTranslate2Engine
 from transformer_cli.inference.engine import SearchEngine
+from transformer_cli.inference.loading import Computing
 from transformer_cli.inference.output import Output, output_file
-from transformer_cli.inference.torch_engine import TorchEngine
 from transformer_cli.inference.translator import TextTranslator
-from transformer_cli.model.device import choose_precision, use_threads
 from transformer_cli.ranks import Ranks
 from transformer_cli.runs.directory import RunDirectory
 
@@ -56,61 +53,64 @@ def translate_text(asked: TranslateOptions) -> None:
     """
     ranks = Ranks.from_env()
     asked.check(ranks)
-    use_threads(asked.threads)
-    device = options.open_device(asked.device, ranks)
     with ExitStack() as stack:
         source = stack.enter_context(open_input(asked.input))
         prefixes = None
         if asked.prefix_file is not None:
             raw = stack.enter_context(open_input(asked.prefix_file, "--prefix-file"))
             prefixes = decode_lines(raw, str(asked.prefix_file), asked.errors)
-        ranks = stack.enter_context(ranks.init(device))
-        translator = _load_translator(asked, device)
+        if ranks.size > 1 or asked.device == "mps":
+            device = options.open_device(asked.device, ranks)
+            ranks = stack.enter_context(ranks.init(device))
+        translator = _load_translator(asked, ranks)
         interactive = source.isatty()
         raw_lines = prompt_for_lines(source) if interactive else source
         lines = decode_lines(raw_lines, asked.input_name, asked.errors)
         _run(Job(asked, translator, lines, prefixes, interactive, ranks))
 
 
-def _load_translator(asked: TranslateOptions, device: torch.device) -> TextTranslator[SearchEngine]:
-    run, checkpoint = RunDirectory(asked.run), asked.checkpoint
-    engine = loading.choose_engine(run, asked.engine)
-    _check_engine(asked, engine)
-    translator: TextTranslator[SearchEngine]
-    if engine is TorchEngine:
-        precision = choose_precision(asked.precision, device)
+def _load_translator(asked: TranslateOptions, ranks: Ranks) -> TextTranslator[SearchEngine]:
+    run = RunDirectory(asked.run)
+    computing = Computing(asked.engine, asked.device, asked.precision, asked.threads)
+    needs_torch = bool(_needing_torch(asked)) or _n_best(asked) is not None
+    engine = loading.choose_engine(run, computing, needs_torch)
+    if engine == "ctranslate2":
+        _check_supported(asked, run)
+    computing = replace(computing, engine=engine)
+    with options.name_option("--engine ctranslate2: ") if engine != "torch" else nullcontext():
         others = [RunDirectory(other) for other in asked.ensemble]
-        translator = loading.load_torch_translator(run, checkpoint, device, precision, others)
-    elif run.is_for_ctranslate2 and checkpoint != "best":
-        raise UsageError(
-            f"--checkpoint {checkpoint}: {run.path} holds one exported model; leave it out, "
-            "or name the run that it was made of"
+        translator = loading.load_translator(
+            run, asked.checkpoint, computing, ranks=ranks, others=others
         )
-    else:
-        # fail before the model is loaded
-        import_extra("ctranslate2", "export", "--engine ctranslate2")
-        with options.name_option("--engine ctranslate2: "):
-            translator = loading.load_ctranslate2_translator(
-                run, checkpoint, device, asked.precision, write_ctranslate2
-            )
     translator = translator.with_search(asked.beam_size, asked.batch_tokens, asked.max_length)
     translator = translator.with_search(max(asked.n_best or 1, translator.decoding.beam_size))
     with options.name_option("--replace-unk: ", "; leave it out"):
         return translator.with_unk_replacement() if asked.replace_unk else translator
 
 
-def _check_engine(asked: TranslateOptions, engine: type[SearchEngine]) -> None:
-    is_unsupported = {
-        "--ensemble": bool(asked.ensemble) and engine is not TorchEngine,
-        "--prefix-file": asked.prefix_file is not None and not engine.supports_prefixes,
-        "--alignments": asked.alignments is not None and not engine.supports_alignments,
-        "--replace-unk": asked.replace_unk and not engine.supports_alignments,
-    }
-    if unsupported := [option for option, unfit in is_unsupported.items() if unfit]:
+def _check_supported(asked: TranslateOptions, run: RunDirectory) -> None:
+    if needing := _needing_torch(asked):
+        by = "--precision int8" if asked.precision == "int8" else "--engine ctranslate2"
         raise UsageError(
-            f"--engine ctranslate2: does not support {' and '.join(unsupported)}; leave it "
+            f"{by}: does not support {' and '.join(needing)}; leave it "
             "out, or translate a run with --engine torch"
         )
+    if run.is_for_ctranslate2 and asked.checkpoint != "best":
+        raise UsageError(
+            f"--checkpoint {asked.checkpoint}: {run.path} holds one exported model; leave it out, "
+            "or name the run that it was made of"
+        )
+
+
+def _needing_torch(asked: TranslateOptions) -> list[str]:
+    """Return the options that CTranslate2 cannot serve; scores it can, but has others."""
+    needs = {
+        "--ensemble": bool(asked.ensemble),
+        "--prefix-file": asked.prefix_file is not None and not CTranslate2Engine.supports_prefixes,
+        "--alignments": asked.alignments is not None and not CTranslate2Engine.supports_alignments,
+        "--replace-unk": asked.replace_unk and not CTranslate2Engine.supports_alignments,
+    }
+    return [option for option, unfit in needs.items() if unfit]
 
 
 def _run(job: Job) -> None:

@@ -1,6 +1,5 @@
 """Batching: bucket sentences by length within a token budget, and pad them."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import NamedTuple, TypeVar
 
@@ -10,6 +9,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from transformer_cli.data.token_arrays import EncodedText, Lengths
+from transformer_cli.data.token_budget import batch_ends, cut_by_tokens
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID
 
 Ids = TypeVar("Ids", np.ndarray, Tensor)
@@ -129,7 +129,7 @@ def count_batches(lengths: Lengths, batch_tokens: int) -> int:
     radix = 2 * offset + 1
     tgt, zigzag = np.divmod(np.sort(tgt * radix + zigzag + offset), radix)
     longest = np.maximum(np.abs(zigzag - offset), tgt)
-    return len(_batch_ends(longest, batch_tokens))
+    return len(batch_ends(longest, batch_tokens))
 
 
 class _SortKeys(NamedTuple):
@@ -145,36 +145,6 @@ def _sort_keys(lengths: Lengths) -> _SortKeys:
     # Zigzag: source lengths rise where the target's is even and fall where it is odd, so that
     # neighbours are similar across a change of target length too.
     return _SortKeys(src, tgt, np.where(tgt % 2 == 0, src, -src))
-
-
-def cut_by_tokens(
-    order: np.ndarray, lengths: np.ndarray, batch_tokens: int
-) -> Iterator[np.ndarray]:
-    """Yield slices of ``order`` that take at most ``batch_tokens`` when padded to their longest."""
-    start = 0
-    for end in _batch_ends(lengths[order], batch_tokens):
-        yield order[start:end]
-        start = end
-
-
-def _batch_ends(lengths: np.ndarray, batch_tokens: int) -> list[int]:
-    """Return the index after each batch's last sentence, for sentences in this order."""
-    if not len(lengths):
-        return []
-    # Work on runs of equal lengths: a shard has ten times fewer of them than sentences.
-    firsts = np.flatnonzero(np.diff(lengths, prepend=lengths[0] - 1))
-    run_ends = np.append(firsts[1:], len(lengths)).tolist()
-    ends = []
-    start = longest = 0
-    for first, end, length in zip(firsts.tolist(), run_ends, lengths[firsts].tolist(), strict=True):
-        longest = max(longest, length)
-        if first > start and longest * (first - start + 1) > batch_tokens:
-            ends.append(first)
-            start, longest = first, length
-        while end - start > (most := max(1, batch_tokens // max(1, longest))):
-            start, longest = start + most, length
-            ends.append(start)
-    return [*ends, len(lengths)]
 
 
 def collate(text: EncodedText, indices: np.ndarray) -> Batch:

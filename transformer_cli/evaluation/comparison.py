@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from transformer_cli.config.differences import differing_settings
 from transformer_cli.config.schema import Config, TrainingConfig
 from transformer_cli.data.corpus import ParallelText
@@ -17,7 +15,7 @@ from transformer_cli.evaluation.scoring import Scores, score
 from transformer_cli.evaluation.significance import PairedBootstrap, paired_bootstrap
 from transformer_cli.inference.engine import ignore
 from transformer_cli.inference.lines import LongLine
-from transformer_cli.inference.loading import load_torch_translator
+from transformer_cli.inference.loading import Computing, load_translator
 from transformer_cli.runs.checkpoint import Checkpoint
 from transformer_cli.runs.checkpoint_directory import find_checkpoint
 from transformer_cli.runs.corpus_location import corpus_directory
@@ -112,8 +110,7 @@ def load_common_text(
 def translate(
     run: ComparedRun,
     src: Sequence[str],
-    device: torch.device,
-    precision: torch.dtype,
+    computing: Computing,
     progress: Callable[[int], object] = ignore,
     on_long_line: Callable[[LongLine], object] = ignore,
 ) -> list[str]:
@@ -122,17 +119,15 @@ def translate(
     Args:
         run: loaded here, and forgotten afterwards.
         src: lines of source text.
-        device: where to compute.
-        precision: type of the matrix products.
+        computing: engine, device and precision.
         progress: called with the number of sentences just translated.
         on_long_line: called with each line too long to be translated as one.
 
     Raises:
         TokenizerError, CheckpointError: something is missing or damaged.
     """
-    translator = load_torch_translator(
-        run.directory, str(run.checkpoint), device, precision
-    ).with_search(run.config.decoding.beam_size)
+    translator = load_translator(run.directory, str(run.checkpoint), computing)
+    translator = translator.with_search(run.config.decoding.beam_size)
     return translator.translate(src, progress=progress, on_long_line=on_long_line)
 
 

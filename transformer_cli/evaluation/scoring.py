@@ -9,13 +9,15 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional as F
 
-from transformer_cli.data.batches import Batch, collate, cut_by_tokens
+from transformer_cli.data.batches import Batch, collate
 from transformer_cli.data.corpus import ParallelText
 from transformer_cli.data.token_arrays import EncodedText, encode_text
+from transformer_cli.data.token_budget import cut_by_tokens
 from transformer_cli.errors import CorpusError
-from transformer_cli.inference.engine import ignore, never
+from transformer_cli.inference.engine import SearchEngine, ignore, never
 from transformer_cli.inference.lines import LongLine
-from transformer_cli.inference.translator import TorchTranslator
+from transformer_cli.inference.torch_engine import TorchTranslator
+from transformer_cli.inference.translator import TextTranslator
 from transformer_cli.model.device import autocast, sum_dtype
 from transformer_cli.model.ensemble import Ensemble
 from transformer_cli.model.out_of_memory import split_when_out_of_memory
@@ -119,6 +121,7 @@ def evaluate(
     on_long_line: Callable[[LongLine], object] = ignore,
     should_stop: Callable[[], bool] = never,
     thorough: bool = False,
+    searcher: TextTranslator[SearchEngine] | None = None,
 ) -> Evaluation:
     """Translate the source side and compare with the target side.
 
@@ -132,6 +135,7 @@ def evaluate(
         on_long_line: called with each source line too long to be translated as one.
         should_stop: called before each batch that is translated.
         thorough: see ``score``; it takes longer than training would wait.
+        searcher: translates instead, with an engine that gives no loss.
 
     Raises:
         CorpusError: all pairs are too long for the loss.
@@ -141,8 +145,9 @@ def evaluate(
     short = find_measurable_pairs(translator, encoded)
     for long_line in translator.find_long_lines(encoded.src.lengths):
         on_long_line(long_line)
+    translate = (searcher or translator).translate
     hypotheses = ranks.map(
-        lambda lines: translator.translate(lines, progress, should_stop=should_stop), text.src
+        lambda lines: translate(lines, progress, should_stop=should_stop), text.src
     )
     (stopping,) = ranks.sum([should_stop()])
     if stopping:

@@ -1,6 +1,5 @@
 """Word alignments by attention: which source words those of a translation go with."""
 
-import unicodedata
 from collections.abc import Sequence
 
 import numpy as np
@@ -8,7 +7,8 @@ import torch
 from jaxtyping import Int
 from torch import Tensor, nn
 
-from transformer_cli.data.batches import cut_by_tokens, pad_rows
+from transformer_cli.data.batches import pad_rows
+from transformer_cli.data.token_budget import cut_by_tokens
 from transformer_cli.model.attention import record_attention
 from transformer_cli.model.device import autocast
 from transformer_cli.model.ensemble import Ensemble
@@ -16,10 +16,6 @@ from transformer_cli.model.linear import pack_weights
 from transformer_cli.model.out_of_memory import split_when_out_of_memory
 from transformer_cli.model.transformer import Transformer
 from transformer_cli.text.vocabulary import BOS_ID
-
-# How many letters on a token is looked for: some are lost between tokens, and more where a token
-# does not show its letters, as unknown ones and bytes do not.
-_NEAR, _FAR = 16, 1024
 
 
 @torch.inference_mode()
@@ -66,44 +62,3 @@ def _find_most_attended(
     places = torch.arange(src.size(1), device=src.device)
     is_word = places < ends[:, None]
     return looks.masked_fill(~is_word[:, None], -1.0).argmax(dim=2)
-
-
-def map_tokens_to_words(text: str, tokens: Sequence[str]) -> list[int]:
-    """Return the number of the word of ``text`` that each of its tokens begins in.
-
-    Words are what white space separates, counted from 0. Tokens are found by their letters, so that
-    it does not matter what a tokenizer makes of spaces, of case and of how characters are coded.
-
-    Args:
-        text: one line.
-        tokens: as shown to a person, in their order.
-
-    Returns:
-        A number a token; nothing if the text has no words.
-    """
-    letters, numbers = "", []
-    for number, word in enumerate(text.split()):
-        plain = _plain(word)
-        letters += plain
-        numbers += [number] * len(plain)
-    if not numbers:
-        return []
-    found, place, reach = [], 0, _NEAR
-    for token in tokens:
-        plain = _plain(token)
-        at = letters.find(plain, place, place + len(plain) + reach)
-        found.append(numbers[min(max(at, place), len(numbers) - 1)])
-        reach = _FAR if at < 0 else _NEAR
-        if at >= 0:
-            place = at + len(plain)
-    return found
-
-
-def _plain(text: str) -> str:
-    """Return the letters of a text and its marks, without invisible characters."""
-    decomposed = unicodedata.normalize("NFKD", text).casefold()
-    return "".join(
-        letter
-        for letter in decomposed
-        if letter != "▁" and not letter.isspace() and unicodedata.category(letter)[0] != "C"
-    )

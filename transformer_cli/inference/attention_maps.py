@@ -8,7 +8,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from transformer_cli.errors import InputError
-from transformer_cli.inference.translator import TorchTranslator
+from transformer_cli.inference.torch_engine import TorchTranslator
 from transformer_cli.model.attention import record_attention
 from transformer_cli.model.device import autocast
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID

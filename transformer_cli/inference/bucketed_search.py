@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from transformer_cli.inference.search import Hypothesis, SearchOptions
+from transformer_cli.inference.hypotheses import Hypothesis, SearchOptions
 from transformer_cli.inference.static_beam import StaticBeamSearch
 from transformer_cli.inference.static_greedy import StaticGreedySearch
 from transformer_cli.inference.static_search import Bucket, StaticSearch

@@ -9,14 +9,13 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
-import torch
 
-from transformer_cli.config.choices import PrecisionName
+from transformer_cli.config.choices import SearchPrecisionName
 from transformer_cli.config.schema import ModelConfig
-from transformer_cli.data.batches import cut_by_tokens
+from transformer_cli.data.token_budget import cut_by_tokens
 from transformer_cli.errors import CheckpointError, UsageError
 from transformer_cli.extras import import_extra
-from transformer_cli.inference.search import Hypothesis, SearchOptions
+from transformer_cli.inference.hypotheses import Hypothesis, SearchOptions
 from transformer_cli.text.tokenizer import Tokenizers
 from transformer_cli.text.vocabulary import EOS_ID, SPECIALS, UNK_ID
 
@@ -58,8 +57,9 @@ class CTranslate2Engine:
         directory: Path,
         model: ModelConfig,
         tokenizers: Tokenizers,
-        device: torch.device,
-        precision: PrecisionName,
+        device: str,
+        device_index: int,
+        precision: SearchPrecisionName,
         threads: int,
     ) -> "CTranslate2Engine":
         """Load a model that ``export --format ctranslate2`` wrote.
@@ -68,7 +68,8 @@ class CTranslate2Engine:
             directory: with model.bin.
             model: the model's settings.
             tokenizers: the model's.
-            device: where to compute.
+            device: where to compute, 'cpu' say.
+            device_index: which GPU.
             precision: of matrix products; 'auto' is that of the weights, int8 say.
             threads: batches searched side by side on a CPU.
 
@@ -77,16 +78,16 @@ class CTranslate2Engine:
             UsageError: the device cannot compute like that.
             MissingExtraError: CTranslate2 is not installed.
         """
-        ctranslate2 = import_extra("ctranslate2", "export", "CTranslate2's search")
+        ctranslate2 = import_extra("ctranslate2", None, "CTranslate2's search")
         src_names = _load_names(directory, "source", tokenizers.src.size)
         tgt_names = _load_names(directory, "target", tokenizers.tgt.size)
         try:
             translator = ctranslate2.Translator(
                 str(directory),
-                device=device.type,
-                device_index=device.index or 0,
+                device=device,
+                device_index=device_index,
                 compute_type="default" if precision == "auto" else precision,
-                inter_threads=threads if device.type == "cpu" else 1,
+                inter_threads=threads if device == "cpu" else 1,
                 intra_threads=1,
             )
         except ValueError as error:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import ClassVar, Protocol
 
-from transformer_cli.inference.search import Hypothesis, SearchOptions
+from transformer_cli.inference.hypotheses import Hypothesis, SearchOptions
 
 
 def ignore(what: object) -> None:

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
-from transformer_cli.inference.alignment import map_tokens_to_words
-from transformer_cli.inference.search import Hypothesis
+from transformer_cli.inference.hypotheses import Hypothesis
+from transformer_cli.inference.token_words import map_tokens_to_words
 from transformer_cli.text.tokenizer import Tokenizer, Tokenizers
 from transformer_cli.text.vocabulary import EOS_ID, UNK_ID
 

@@ -1,112 +1,167 @@
 """Translators of trained runs and of exported models."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+import ctypes
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from importlib import import_module
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from typing import Literal
 
-import torch
-
-from transformer_cli.config.choices import EngineName, PrecisionName, Quantization
+from transformer_cli.config.choices import (
+    MOST_THREADS,
+    DeviceName,
+    EngineName,
+    SearchPrecisionName,
+)
+from transformer_cli.config.schema import Config
 from transformer_cli.config.yaml import load_config
+from transformer_cli.cores import count_cores
 from transformer_cli.errors import RunError, UsageError
 from transformer_cli.files import sha256
+from transformer_cli.inference.converted import open_converted
 from transformer_cli.inference.ctranslate2_engine import SETTINGS, CTranslate2Engine
-from transformer_cli.inference.torch_engine import TorchEngine
-from transformer_cli.inference.translator import TextTranslator, TorchTranslator
-from transformer_cli.model.device import choose_precision
+from transformer_cli.inference.engine import SearchEngine
+from transformer_cli.inference.translator import TextTranslator
+from transformer_cli.ranks import ALONE, Ranks
 from transformer_cli.runs.directory import RunDirectory
-from transformer_cli.runs.trained_model import TrainedModel, load_trained_model
-from transformer_cli.text.tokenizer import fingerprint, load_tokenizers
-
-Export = Callable[[RunDirectory, TrainedModel, Quantization, Path], None]
-"""``write_ctranslate2`` of the room export, which this one does not import."""
+from transformer_cli.runs.trained_model import open_trained_model
+from transformer_cli.text.protocol import Tokenizers
+from transformer_cli.text.tokenizer import load_tokenizers
 
 
-def choose_engine(
-    run: RunDirectory, name: EngineName
-) -> type[TorchEngine] | type[CTranslate2Engine]:
-    """Return the engine called ``name``; 'auto' is torch's unless the model was exported."""
-    if name == "ctranslate2" or (name == "auto" and run.is_for_ctranslate2):
-        return CTranslate2Engine
-    return TorchEngine
+@dataclass(frozen=True)
+class Computing:
+    """How a model is to search: the options of these names."""
+
+    engine: EngineName = "auto"
+    device: DeviceName = "auto"
+    precision: SearchPrecisionName = "auto"
+    threads: int | None = None
 
 
-def load_torch_translator(
+def load_translator(
     run: RunDirectory,
     checkpoint: str,
-    device: torch.device,
-    precision: torch.dtype,
+    asked: Computing,
+    needs_torch: bool = False,
+    ranks: Ranks = ALONE,
     others: Sequence[RunDirectory] = (),
-) -> TorchTranslator:
-    """Load a trained run, or a model as it is shared; see ``load_trained_model``.
+) -> TextTranslator[SearchEngine]:
+    """Load a run, or a model as it is shared or exported, with the engine of ``choose_engine``.
 
     Args:
         run: its directory.
-        checkpoint: 'best', 'last' or 'average' of each run, or a checkpoint's path.
-        device: where to compute.
-        precision: of matrix products.
-        others: runs that make an ensemble with it; settings of search are those of ``run``.
+        checkpoint: 'best', 'last' or 'average', or a checkpoint's path.
+        asked: the user's options.
+        needs_torch: see ``choose_engine``; an ensemble needs it too.
+        ranks: the processes that translate together.
+        others: runs that make an ensemble with it.
 
     Raises:
-        UsageError: runs do not go together in an ensemble.
+        UsageError: the options do not go together, or the device cannot compute like that.
         ConfigError, RunError, TokenizerError, CheckpointError: something is missing or damaged.
+        MissingExtraError: CTranslate2 is asked for, and is not installed.
     """
-    trained = load_trained_model(run, checkpoint)
-    more = [_load_for_ensemble(other, checkpoint, run, trained) for other in others]
-    models = [each.model.to(device) for each in more]
-    return TextTranslator(
-        TorchEngine(trained.model.to(device), precision, others=tuple(models)),
-        trained.tokenizers,
-        trained.config,
-        trained.config.decoding,
-        checkpoint="+".join(each.sum for each in (trained, *more)),
+    if choose_engine(run, asked, needs_torch or bool(others)) == "ctranslate2":
+        return load_ctranslate2_translator(run, checkpoint, asked, ranks)
+    # Torch takes a second, which CTranslate2 does without.
+    from transformer_cli.inference.torch_loading import load_torch_translator
+    from transformer_cli.model.device import choose_device, choose_precision, use_threads
+
+    assert asked.precision != "int8"
+    use_threads(asked.threads)
+    device = choose_device(asked.device, ranks)
+    precision = choose_precision(asked.precision, device)
+    return load_torch_translator(run, checkpoint, device, precision, others)
+
+
+def choose_engine(
+    run: RunDirectory, asked: Computing, needs_torch: bool = False
+) -> Literal["torch", "ctranslate2"]:
+    """Return the name of the engine to search with; 'auto' is CTranslate2 where it is as good.
+
+    That is on a CPU, in float32, where it writes the same text; and in int8, which torch has not.
+
+    Args:
+        run: a run, or a model as it is shared or exported.
+        asked: the user's options.
+        needs_torch: whether something is asked for that CTranslate2 has not, or has otherwise:
+            forced prefixes, alignments, scores.
+
+    Raises:
+        UsageError: int8 is asked for where there is none.
+        ConfigError, RunError: there is no run, or it is damaged.
+    """
+    if asked.precision == "int8":
+        _check_int8(asked)
+        return "ctranslate2"
+    if asked.engine != "auto":
+        return asked.engine
+    if run.is_for_ctranslate2:
+        return "ctranslate2"
+    is_fit = (
+        not needs_torch
+        and asked.precision != "bfloat16"
+        and _writes_same_text(run.load_config())
+        and _computes_on_cpu(asked.device)
+        and _is_importable("ctranslate2")
     )
+    return "ctranslate2" if is_fit else "torch"
 
 
-def _load_for_ensemble(
-    other: RunDirectory, checkpoint: str, run: RunDirectory, trained: TrainedModel
-) -> TrainedModel:
-    """Load a run that makes an ensemble with ``run``.
+def _is_importable(package: str) -> bool:
+    try:
+        import_module(package)
+    except ImportError:  # there are platforms that it is not made for
+        return False
+    return True
 
-    Raises:
-        UsageError: they do not go together.
-        ConfigError, RunError, TokenizerError, CheckpointError: something is missing or damaged.
+
+def _check_int8(asked: Computing) -> None:
+    if asked.engine == "torch":
+        raise UsageError("--precision int8: --engine torch has no int8; leave one of them out")
+    if not _computes_on_cpu(asked.device):
+        raise UsageError(
+            "--precision int8: is for CPUs; use --device cpu, or leave out --precision"
+        )
+
+
+def _writes_same_text(config: Config) -> bool:
+    """Return whether CTranslate2's translations are those of torch.
+
+    Its probabilities leave out tokens that are never written. Only in a word model has one of them,
+    <unk>, a probability that beam search would notice. And its table of positions may be too short.
     """
-    if checkpoint not in ("best", "last", "average"):
-        raise UsageError(
-            f"--checkpoint {checkpoint}: is of one run; with --ensemble, name best, last or average"
-        )
-    loaded = load_trained_model(other, checkpoint)
-    if fingerprint(other.tokenizer) != fingerprint(run.tokenizer):
-        raise UsageError(
-            f"--ensemble {other.path}: its tokenizer is not that of {run.path}; runs of one "
-            "configuration that differ in seed or sizes have the same"
-        )
-    models = [each.config.model for each in (trained, loaded)]
-    if len({(each.positions, each.max_positions) for each in models}) > 1:
-        raise UsageError(
-            f"--ensemble {other.path}: its model.positions or model.max_positions are not those "
-            f"of {run.path}"
-        )
-    return loaded
+    has_positions = config.model.positions == "learned" or config.decoding.max_length_ratio <= 2
+    return config.tokenizer.kind != "words" and has_positions
+
+
+def _computes_on_cpu(device: DeviceName) -> bool:
+    """Return whether ``--device`` is a CPU, without torch where no GPU can be there."""
+    if device != "auto" or not _may_have_gpu():
+        return device in ("auto", "cpu")
+    from transformer_cli.model.device import choose_device
+
+    return choose_device(device).type == "cpu"
+
+
+def _may_have_gpu() -> bool:
+    """Return whether there is a driver of a GPU that torch might use."""
+    if sys.platform != "linux":
+        return sys.platform != "darwin"
+    try:
+        ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return Path("/dev/kfd").exists()  # AMD's
+    return True
 
 
 def load_ctranslate2_translator(
-    run: RunDirectory,
-    checkpoint: str,
-    device: torch.device,
-    precision: PrecisionName,
-    export: Export,
+    run: RunDirectory, checkpoint: str, asked: Computing, ranks: Ranks = ALONE
 ) -> TextTranslator[CTranslate2Engine]:
-    """Load an exported model, or export a run's for the occasion; it gets torch's threads.
-
-    Args:
-        run: the directory of either.
-        checkpoint: of a run; an exported model has one only.
-        device: where to compute.
-        precision: of matrix products; 'auto' is the run's choice, or that of the exported weights.
-        export: writes a run's model for CTranslate2.
+    """Load an exported model, or convert a run's and keep it there; see ``open_converted``.
 
     Raises:
         UsageError: the device cannot compute like that.
@@ -114,20 +169,34 @@ def load_ctranslate2_translator(
         MissingExtraError: CTranslate2 is not installed.
     """
     if run.is_for_ctranslate2:
-        return _load_exported(run, device, precision)
-    trained = load_trained_model(run, checkpoint)
-    quantization: Quantization = (
-        "bfloat16" if choose_precision(precision, device) == torch.bfloat16 else "float32"
-    )
-    # Less than a second for 30 million weights, and a run may be on a disk that is read-only.
-    with TemporaryDirectory() as directory:
-        export(run, trained, quantization, Path(directory))
-        translator = _load_exported(RunDirectory(Path(directory)), device, precision)
-    return replace(translator, checkpoint=trained.sum)
+        return _load_exported(run, asked, ranks)
+    opened = open_trained_model(run, checkpoint)
+    config, tokenizers = opened.config, opened.tokenizers
+    quantization = _choose_quantization(asked)
+    computing = replace(asked, precision=quantization)
+
+    def open_directory(directory: Path) -> CTranslate2Engine:
+        return _open_engine(directory, config, tokenizers, computing, ranks)
+
+    engine = open_converted(run, opened, quantization, open_directory)
+    return TextTranslator(engine, tokenizers, config, config.decoding, checkpoint=opened.sum)
+
+
+def _choose_quantization(asked: Computing) -> Literal["float32", "bfloat16", "int8"]:
+    if asked.precision != "auto":
+        return asked.precision
+    if _computes_on_cpu(asked.device):
+        return "float32"
+    import torch
+
+    from transformer_cli.model.device import choose_device, choose_precision
+
+    precision = choose_precision("auto", choose_device(asked.device))
+    return "bfloat16" if precision == torch.bfloat16 else "float32"
 
 
 def _load_exported(
-    exported: RunDirectory, device: torch.device, precision: PrecisionName
+    exported: RunDirectory, asked: Computing, ranks: Ranks
 ) -> TextTranslator[CTranslate2Engine]:
     directory = exported.path
     if not (directory / SETTINGS).is_file():
@@ -137,7 +206,36 @@ def _load_exported(
         )
     config = load_config(directory / SETTINGS)
     tokenizers = load_tokenizers(exported.tokenizer)
-    threads = torch.get_num_threads()
-    engine = CTranslate2Engine.open(directory, config.model, tokenizers, device, precision, threads)
+    engine = _open_engine(directory, config, tokenizers, asked, ranks)
     checkpoint = sha256(directory / "model.bin")
     return TextTranslator(engine, tokenizers, config, config.decoding, checkpoint=checkpoint)
+
+
+def _open_engine(
+    directory: Path, config: Config, tokenizers: Tokenizers, asked: Computing, ranks: Ranks
+) -> CTranslate2Engine:
+    device, index = "cpu", 0
+    if not _computes_on_cpu(asked.device):
+        from transformer_cli.model.device import choose_device
+
+        chosen = choose_device(asked.device, ranks)
+        device, index = chosen.type, chosen.index or 0
+    return CTranslate2Engine.open(
+        directory,
+        config.model,
+        tokenizers,
+        device,
+        index,
+        asked.precision,
+        _count_threads(asked.threads),
+    )
+
+
+def _count_threads(asked: int | None) -> int:
+    """Return the number of CPU threads: those asked for, or torch's, or what torch would take."""
+    if asked is not None:
+        return asked
+    if torch := sys.modules.get("torch"):
+        return int(torch.get_num_threads())
+    wanted = os.environ.get("OMP_NUM_THREADS", "")
+    return min(int(wanted), MOST_THREADS) if wanted.isdigit() and int(wanted) else count_cores()

@@ -1,8 +1,6 @@
 """Greedy and beam search over token ids."""
 
-import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol, runtime_checkable
 
@@ -10,6 +8,8 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
+
+from transformer_cli.inference.hypotheses import Hypothesis, SearchOptions, rank_hypotheses
 
 
 @runtime_checkable
@@ -29,42 +29,6 @@ class SearchableModel(Protocol):
 
     def logits(self, hidden_states: Tensor) -> Tensor:
         """Return the logits of hidden states."""
-
-
-@dataclass(frozen=True)
-class SearchOptions:
-    """How to search.
-
-    Attributes:
-        bos_id: what every output starts from; not part of it.
-        eos_id: what ends an output; not part of it.
-        banned_ids: tokens that are never written.
-        beam_size: hypotheses kept a sentence; 1 is greedy search.
-        length_penalty: alpha of Wu et al. 2016, equation 14; 0 compares plain log-probabilities.
-    """
-
-    bos_id: int
-    eos_id: int
-    banned_ids: tuple[int, ...]
-    beam_size: int = 1
-    length_penalty: float = 0.0
-
-
-@dataclass(frozen=True)
-class Hypothesis:
-    """One translation: its ids, without BOS and EOS, and its log-probability.
-
-    The log-probability is the sum over its tokens and, if it ended by itself, EOS.
-    """
-
-    ids: list[int]
-    log_probability: float
-
-    def score(self, length_penalty: float) -> float:
-        """Return what hypotheses of a sentence are ranked by: Wu et al. 2016, equation 14."""
-        # Lengths count EOS, so that an empty output has length 1.
-        penalty = math.pow((5.0 + len(self.ids) + 1.0) / 6.0, length_penalty)
-        return self.log_probability / penalty
 
 
 NOT_FORCED = -1
@@ -276,11 +240,6 @@ def _beam(
             written, totals = written[kept], totals[kept]
             sentences = [sentences[row] for row in live]
     return [rank_hypotheses(each, options.length_penalty) for each in finished]
-
-
-def rank_hypotheses(finished: list[Hypothesis], length_penalty: float) -> list[Hypothesis]:
-    """Return the hypotheses best first; ties stay in the order in which they finished."""
-    return sorted(finished, key=lambda each: each.score(length_penalty), reverse=True)
 
 
 def _is_done(finished: list[Hypothesis], limit: int, position: int, size: int) -> bool:

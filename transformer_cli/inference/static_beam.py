@@ -5,7 +5,8 @@ from functools import partial
 import numpy as np
 import torch
 
-from transformer_cli.inference.search import Hypothesis, rank_hypotheses, top_k
+from transformer_cli.inference.hypotheses import Hypothesis, rank_hypotheses
+from transformer_cli.inference.search import top_k
 from transformer_cli.inference.static_search import Bucket, StaticSearch
 from transformer_cli.model.transformer import Transformer
 

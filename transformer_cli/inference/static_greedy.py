@@ -3,7 +3,8 @@
 import torch
 from torch import Tensor
 
-from transformer_cli.inference.search import Hypothesis, truncate_at_eos
+from transformer_cli.inference.hypotheses import Hypothesis
+from transformer_cli.inference.search import truncate_at_eos
 from transformer_cli.inference.static_search import Bucket, StaticSearch
 from transformer_cli.model.transformer import Transformer
 

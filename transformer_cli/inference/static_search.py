@@ -14,11 +14,10 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
+from transformer_cli.inference.hypotheses import Hypothesis, SearchOptions
 from transformer_cli.inference.search import (
     NOT_FORCED,
-    Hypothesis,
     Rank,
-    SearchOptions,
     find_continuations,
 )
 from transformer_cli.model.graphs import GraphPool, graph_stream

@@ -11,10 +11,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from transformer_cli.data.batches import cut_by_tokens, pad_rows
+from transformer_cli.data.batches import pad_rows
+from transformer_cli.data.token_budget import cut_by_tokens
 from transformer_cli.inference.alignment import align_tokens
 from transformer_cli.inference.bucketed_search import BucketedSearch
-from transformer_cli.inference.search import NOT_FORCED, Hypothesis, SearchOptions, search
+from transformer_cli.inference.hypotheses import Hypothesis, SearchOptions
+from transformer_cli.inference.search import NOT_FORCED, search
+from transformer_cli.inference.translator import TextTranslator
 from transformer_cli.model.device import autocast
 from transformer_cli.model.ensemble import Ensemble
 from transformer_cli.model.graphs import graphs_enabled
@@ -117,6 +120,10 @@ class TorchEngine:
     ) -> list[list[int]]:
         """Return what each target token is aligned to; see ``SearchEngine.align``."""
         return align_tokens(self.searched, sources, targets, batch_tokens, self.precision)
+
+
+TorchTranslator = TextTranslator[TorchEngine]
+"""A translator with the torch model, which also gives losses and attention weights."""
 
 
 def _pad_prefixes(prefixes: list[list[int]]) -> Tensor | None:

@@ -8,6 +8,7 @@ from transformer_cli.config.choices import LONGEST_SOURCE
 from transformer_cli.config.schema import Config, DecodingConfig
 from transformer_cli.errors import InputError, UsageError
 from transformer_cli.inference.engine import SearchEngine, ignore, never
+from transformer_cli.inference.hypotheses import Hypothesis, SearchOptions
 from transformer_cli.inference.lines import (
     LineHypothesis,
     LongLine,
@@ -17,8 +18,6 @@ from transformer_cli.inference.lines import (
     join_hypotheses,
     to_translation,
 )
-from transformer_cli.inference.search import Hypothesis, SearchOptions
-from transformer_cli.inference.torch_engine import TorchEngine
 from transformer_cli.text.tokenizer import Tokenizers
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 
@@ -271,7 +270,3 @@ class TextTranslator(Generic[EngineT]):
             return
         tokens = len(self.tokenizers.tgt.encode(text))
         self._check_positions(tokens, f"prefix of line {line:,}", "give a shorter one")
-
-
-TorchTranslator = TextTranslator[TorchEngine]
-"""A translator with the torch model, which also gives losses and attention weights."""

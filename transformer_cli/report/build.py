@@ -13,9 +13,11 @@ from transformer_cli.data.token_arrays import encode_text
 from transformer_cli.errors import CorpusError, InputError
 from transformer_cli.evaluation.scoring import evaluate
 from transformer_cli.inference.attention_maps import compute_attention_maps
+from transformer_cli.inference.ctranslate2_engine import CTranslate2Engine
 from transformer_cli.inference.engine import ignore
 from transformer_cli.inference.lines import LongLine
-from transformer_cli.inference.translator import TorchTranslator
+from transformer_cli.inference.torch_engine import TorchTranslator
+from transformer_cli.inference.translator import TextTranslator
 from transformer_cli.model.perplexity import perplexity
 from transformer_cli.report.breakdown import (
     LengthBucket,
@@ -64,6 +66,8 @@ class Subject:
     step: int
     split: str
     text: ParallelText
+    searcher: TextTranslator[CTranslate2Engine] | None = None
+    """Translates the split instead, where CTranslate2 is faster."""
 
 
 @dataclass(frozen=True)
@@ -115,7 +119,9 @@ def build(
     encoded = encode_text(text, translator.tokenizers, progress)
     statistics = compute_statistics(subject.run, translator.tokenizers, encoded)
     lengths = encoded.src.lengths.tolist()
-    result = evaluate(translator, text, translated, on_long_line=on_long_line)
+    result = evaluate(
+        translator, text, translated, on_long_line=on_long_line, searcher=subject.searcher
+    )
     hypotheses = result.hypotheses
     drawn = [text.src[number] for number in _choose_sentences(lengths)]
     attention = [pack_attention(line, compute_attention_maps(translator, line)) for line in drawn]

@@ -25,7 +25,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import (
     BaseModel,
@@ -37,12 +37,13 @@ from pydantic import (
     ValidationError,
 )
 from safetensors import SafetensorError
-from safetensors.torch import load_file
-from torch import Tensor
 
 from transformer_cli.errors import CheckpointError, DamagedCheckpointError
 from transformer_cli.files import sha256
 from transformer_cli.runs.contents import CHECKPOINT_FILES, CHECKPOINT_NAME
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 FORMAT = 2
 MODEL, OPTIMIZER, STATE, MANIFEST = CHECKPOINT_FILES
@@ -122,11 +123,11 @@ class Checkpoint:
         for name in self.files:
             self._verify(name)
 
-    def load_weights(self) -> dict[str, Tensor]:
+    def load_weights(self) -> "dict[str, Tensor]":
         """Return the model's weights by name, on the CPU."""
         return self._load_tensors(MODEL)
 
-    def load_optimizer(self) -> dict[str, Tensor]:
+    def load_optimizer(self) -> "dict[str, Tensor]":
         """Return the optimizer state by name, on the CPU; see ``Trainer.optimizer_state``."""
         return self._load_tensors(OPTIMIZER)
 
@@ -146,7 +147,10 @@ class Checkpoint:
             raise DamagedCheckpointError(f"{path}: {key}: {first['msg']}; {self.advice}") from error
         return state
 
-    def _load_tensors(self, name: str) -> dict[str, Tensor]:
+    def _load_tensors(self, name: str) -> "dict[str, Tensor]":
+        # Imports torch, which other readers of a checkpoint do without.
+        from safetensors.torch import load_file
+
         path = self._verify(name)
         try:
             return load_file(path)

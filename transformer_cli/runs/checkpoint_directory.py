@@ -12,7 +12,6 @@ from transformer_cli.runs.checkpoint import (
     parse_step,
     read_json,
 )
-from transformer_cli.runs.checkpoint_writer import finish_replacing
 
 
 def list_checkpoints(directory: Path) -> list[Path]:
@@ -42,6 +41,8 @@ def open_newest_intact(directory: Path, tokenizer: str) -> tuple[Checkpoint | No
         CheckpointError: all are damaged, and none is renamed; or one was trained with another
             tokenizer or has a later version's format.
     """
+    from transformer_cli.runs.checkpoint_writer import finish_replacing  # imports torch
+
     finish_replacing(directory)
     damaged: list[Path] = []
     messages: list[str] = []

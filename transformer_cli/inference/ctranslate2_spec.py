@@ -1,0 +1,155 @@
+"""A trained model as CTranslate2 reads it.
+
+Only names and layout change: CTranslate2 has all that our models are made of. Its own sinusoids
+have another layout than the paper's, so positions always go as a table, the learned ones' or ours.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from transformer_cli.config.choices import Quantization
+from transformer_cli.extras import import_extra
+from transformer_cli.inference.ctranslate2_engine import SINUSOIDS
+from transformer_cli.model.attention import MultiHeadAttention
+from transformer_cli.model.embeddings import Embedding, LearnedPositions, sinusoids
+from transformer_cli.model.layers import DecoderLayer, EncoderLayer, FeedForward
+from transformer_cli.model.transformer import Transformer
+from transformer_cli.runs.trained_model import TrainedModel
+from transformer_cli.text.protocol import Tokenizer
+from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, SPECIALS, UNK_ID
+
+_ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "swiglu": "SWISH"}
+
+
+def write_model(trained: TrainedModel, quantization: Quantization, directory: Path) -> None:
+    """Write the model and its vocabularies into ``directory``, which is empty.
+
+    Args:
+        trained: what is written.
+        quantization: type of the weights; sums stay float32 with int8 and int16.
+        directory: exists.
+
+    Raises:
+        MissingExtraError: CTranslate2 is not installed.
+    """
+    spec = build_spec(trained)
+    spec.validate()
+    spec.optimize(quantization)
+    spec.save(str(directory))
+
+
+def build_spec(trained: TrainedModel) -> Any:
+    """Return the model by CTranslate2's names, a ``ctranslate2.specs.TransformerSpec``."""
+    specs = import_extra("ctranslate2.specs", None, "format ctranslate2")
+    config, model = trained.config.model, trained.model
+    spec = specs.TransformerSpec.from_config(
+        (config.num_encoder_layers, config.num_decoder_layers),
+        config.num_heads,
+        pre_norm=config.norm == "pre",
+        activation=getattr(specs.Activation, _ACTIVATIONS[config.activation]),
+        ffn_glu=config.activation == "swiglu",
+    )
+    _fill_stacks(spec, model)
+    spec.register_source_vocabulary(_names(trained.tokenizers.src))
+    spec.register_target_vocabulary(_names(trained.tokenizers.tgt))
+    spec.config.unk_token = SPECIALS[UNK_ID]
+    spec.config.bos_token = spec.config.decoder_start_token = SPECIALS[BOS_ID]
+    spec.config.eos_token = SPECIALS[EOS_ID]
+    spec.config.add_source_eos = True
+    spec.config.layer_norm_epsilon = _epsilon(model)
+    return spec
+
+
+def _fill_stacks(spec: Any, model: Transformer) -> None:
+    _fill_embedding(spec.encoder.embeddings[0], spec.encoder, model.src_embedding)
+    _fill_embedding(spec.decoder.embeddings, spec.decoder, model.tgt_embedding)
+    for encoder_spec, encoder_layer in zip(spec.encoder.layer, model.encoder, strict=True):
+        assert isinstance(encoder_layer, EncoderLayer)
+        _fill_self_attention(encoder_spec, encoder_layer)
+        _fill_feed_forward(encoder_spec.ffn, encoder_layer.feed_forward)
+        _fill_norm(encoder_spec.ffn, encoder_layer.around_feed_forward.norm)
+    for decoder_spec, decoder_layer in zip(spec.decoder.layer, model.decoder, strict=True):
+        assert isinstance(decoder_layer, DecoderLayer)
+        _fill_self_attention(decoder_spec, decoder_layer)
+        attention = decoder_layer.cross_attention
+        _fill_linear(decoder_spec.attention.linear[0], attention.query)
+        _fill_linear(decoder_spec.attention.linear[1], attention.key, attention.value)
+        _fill_linear(decoder_spec.attention.linear[2], attention.output)
+        _fill_norm(decoder_spec.attention, decoder_layer.around_cross_attention.norm)
+        _fill_feed_forward(decoder_spec.ffn, decoder_layer.feed_forward)
+        _fill_norm(decoder_spec.ffn, decoder_layer.around_feed_forward.norm)
+    # With post-norm these are identities, and the spec has no place for them.
+    for stack, norm in ((spec.encoder, model.encoder_norm), (spec.decoder, model.decoder_norm)):
+        if isinstance(norm, nn.LayerNorm):
+            _fill_norm(stack, norm)
+    _fill_linear(spec.decoder.projection, model.output)
+
+
+def _fill_embedding(tokens: Any, stack: Any, embedding: Embedding) -> None:
+    tokens.weight = _copy(embedding.tokens.weight)
+    positions = embedding.positions
+    table = (
+        positions.table
+        if isinstance(positions, LearnedPositions)
+        else sinusoids(SINUSOIDS, positions.d_model)
+    )
+    stack.position_encodings.encodings = _copy(table)
+
+
+def _fill_self_attention(spec: Any, layer: EncoderLayer | DecoderLayer) -> None:
+    attention = layer.self_attention
+    assert isinstance(attention, MultiHeadAttention)
+    _fill_linear(spec.self_attention.linear[0], attention.query, attention.key, attention.value)
+    _fill_linear(spec.self_attention.linear[1], attention.output)
+    _fill_norm(spec.self_attention, layer.around_self_attention.norm)
+
+
+def _fill_feed_forward(spec: Any, layer: FeedForward) -> None:
+    if layer.gate is None:
+        _fill_linear(spec.linear_0, layer.inner)
+    else:  # the layer that is activated comes first
+        _fill_linear(spec.linear_0, layer.gate)
+        _fill_linear(spec.linear_0_noact, layer.inner)
+    _fill_linear(spec.linear_1, layer.outer)
+
+
+def _fill_norm(owner: Any, norm: nn.LayerNorm) -> None:
+    owner.layer_norm.gamma = _copy(norm.weight)
+    owner.layer_norm.beta = _copy(norm.bias)
+
+
+def _fill_linear(spec: Any, *layers: nn.Linear) -> None:
+    """Stack the layers of one input below each other in one matrix."""
+    spec.weight = torch.cat([_copy(layer.weight) for layer in layers])
+    spec.bias = torch.cat([_copy(layer.bias) for layer in layers])
+
+
+def _copy(weight: Tensor) -> Tensor:
+    # CTranslate2 quantizes in place.
+    return weight.detach().float().cpu().clone()
+
+
+def _epsilon(model: Transformer) -> float:
+    """Return the epsilon of all layer normalisations; CTranslate2 has one for all."""
+    (epsilon,) = {norm.eps for norm in model.modules() if isinstance(norm, nn.LayerNorm)}
+    return epsilon
+
+
+def _names(tokenizer: Tokenizer) -> list[str]:
+    """Return the tokens in the order of their ids, none twice: CTranslate2 knows no ids."""
+    return list(
+        _make_distinct([*SPECIALS, *map(tokenizer.token, range(len(SPECIALS), tokenizer.size))])
+    )
+
+
+def _make_distinct(tokens: list[str]) -> Iterator[str]:
+    seen: set[str] = set()
+    for number, token in enumerate(tokens):
+        while token in seen:
+            token = f"{token}<{number}>"
+        seen.add(token)
+        yield token

@@ -2,8 +2,7 @@
 # long ones.   make test-all: these too; 20 minutes.   make lint: every linter.
 # make bench: how fast we are beside other programs, into .bench.
 # make best: our best models of Multi30k, both ways; about 2½ hours on 2 CPU cores with
-# PRECISION=bfloat16, for processors that multiply in it. It goes on where it was stopped; after
-# training a strong model anew, remove runs/multi30k_more first.
+# PRECISION=bfloat16, for processors that multiply in it. It goes on where it was stopped.
 # make test-torchtext: vocabulary files read by torchtext, in an environment of its own (5 GB).
 # PYTHON=python3.12 make …: with another interpreter.
 PYTHON ?= python3
@@ -11,7 +10,6 @@ VENV := .venv
 BIN := $(VENV)/bin
 CLI := $(BIN)/transformer-cli
 DEMO := runs/demo
-MORE := runs/multi30k_more
 PRECISION ?= auto
 # One process a core, and one thread each.
 SIDE_BY_SIDE := -n auto --dist loadfile
@@ -65,24 +63,12 @@ bench: setup
 	$(CLI) train configs/multi30k_de_en_fast.yaml --precision bfloat16
 	$(BIN)/python -m benchmarks
 
-# Two models, each the other's helper: what they make of the training text is trained on as well.
+# Two models, each the other's helper: the strong models of both directions are trained once.
 best: setup
-	$(CLI) train configs/multi30k_de_en_strong.yaml --precision $(PRECISION)
-	$(CLI) train configs/multi30k_en_de_strong.yaml --precision $(PRECISION)
-	mkdir -p $(MORE)
-	for side in de en; do \
-	  [ -f $(MORE)/train.$$side ] && continue; \
-	  packed=data/multi30k/train.$$side.gz; [ -f $$packed ] || packed="$$MULTI30K_DIR/train.$$side.gz"; \
-	  gzip -dc "$$packed" > $(MORE)/train.part && mv $(MORE)/train.part $(MORE)/train.$$side || exit 1; \
-	done
-	[ -f $(MORE)/translated.en ] || $(CLI) translate runs/multi30k_de_en_strong \
-	  -i $(MORE)/train.de -o $(MORE)/translated.en --precision $(PRECISION)
-	[ -f $(MORE)/translated.de ] || $(CLI) translate runs/multi30k_en_de_strong \
-	  -i $(MORE)/train.en -o $(MORE)/translated.de --precision $(PRECISION)
-	$(CLI) train configs/multi30k_de_en_best.yaml --precision $(PRECISION)
-	$(CLI) train configs/multi30k_en_de_best.yaml --precision $(PRECISION)
-	$(CLI) evaluate runs/multi30k_de_en_best --precision $(PRECISION)
-	$(CLI) evaluate runs/multi30k_en_de_best --precision $(PRECISION)
+	$(CLI) distill configs/distill/multi30k_de_en_best.yaml --precision $(PRECISION)
+	$(CLI) distill configs/distill/multi30k_en_de_best.yaml --precision $(PRECISION)
+	$(CLI) evaluate runs/distill/multi30k_de_en_best/student --precision $(PRECISION)
+	$(CLI) evaluate runs/distill/multi30k_en_de_best/student --precision $(PRECISION)
 
 clean:
 	rm -rf $(VENV) $(TORCHTEXT) .bench build *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -52,6 +52,7 @@ def run_distillation(job: DistillJob) -> DistillOutcome:
     """Run the stages that are left, until none is or a signal comes."""
     with lock_directory(job.directory.path), stop_requests(STOPPING) as should_stop:
         job.directory.open()  # as another process may have left it just now
+        job.directory.remove_leftovers()
         precision: str = job.precision
         if precision == "auto":
             chosen = choose_precision("auto", open_device(job.device))

@@ -9,7 +9,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from transformer_cli.errors import RunError, UsageError
-from transformer_cli.files import TEMPORARY_MARK, sha256, write_text
+from transformer_cli.files import TEMPORARY_MARK, remove_leftovers, sha256, write_text
 from transformer_cli.runs.contents import LOCK
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.version import __version__
@@ -115,6 +115,12 @@ class DistillDirectory:
                 f"{self.path}: holds files but no distillation (no {self.record_path.name}); "
                 "choose another directory with --dir"
             )
+
+    def remove_leftovers(self) -> None:
+        """Remove what a killed process left unfinished; nobody else may be writing here."""
+        for directory in (self.path, *(path for path in self.path.iterdir() if path.is_dir())):
+            if directory != self.student.path:
+                remove_leftovers(directory, ours=("*",))
 
     # --- the record -------------------------------------------------------------------------------
 

@@ -3,11 +3,10 @@
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
 
 from transformer_cli.child import APART, CHILD, STOP
 from transformer_cli.data.corpus import stream_lines
@@ -130,40 +129,31 @@ def run_command(
     Returns:
         its exit code.
     """
-    with _open_stdout(stdout) as out:
-        process = subprocess.Popen(
-            [*CHILD, *arguments],
-            stdin=subprocess.PIPE,
-            stdout=sys.stderr.fileno() if out is None else out,
-            # Ctrl-C is for this process, which stops the other itself.
-            **APART,
-        )
-        is_told = False
-        while True:
-            with suppress(subprocess.TimeoutExpired):
-                code = process.wait(_POLL_SECONDS)
-                break
-            if should_stop() and not is_told:
-                is_told = True
-                with suppress(ProcessLookupError):
-                    process.send_signal(STOP)
-        if code == 0 and stdout is not None:
-            with whole_file(stdout) as temporary:
-                _unfinished(stdout).replace(temporary)
-        return code
+    if stdout is None:
+        return _run(arguments, sys.stderr.fileno(), should_stop)
+    with suppress(_FailedError), whole_file(stdout) as temporary, temporary.open("wb") as file:
+        if code := _run(arguments, file.fileno(), should_stop):
+            raise _FailedError  # so that the file does not appear
+    return code
 
 
-@contextmanager
-def _open_stdout(path: Path | None) -> Iterator[BinaryIO | None]:
-    if path is None:
-        yield None
-        return
-    try:
-        with _unfinished(path).open("wb") as file:
-            yield file
-    finally:
-        _unfinished(path).unlink(missing_ok=True)
+class _FailedError(Exception):
+    pass
 
 
-def _unfinished(path: Path) -> Path:
-    return path.with_name(f"{path.name}.unfinished")
+def _run(arguments: Sequence[str], stdout: int, should_stop: Callable[[], bool]) -> int:
+    process = subprocess.Popen(
+        [*CHILD, *arguments],
+        stdin=subprocess.PIPE,
+        stdout=stdout,
+        # Ctrl-C is for this process, which stops the other itself.
+        **APART,
+    )
+    is_told = False
+    while True:
+        with suppress(subprocess.TimeoutExpired):
+            return process.wait(_POLL_SECONDS)
+        if should_stop() and not is_told:
+            is_told = True
+            with suppress(ProcessLookupError):
+                process.send_signal(STOP)

@@ -20,6 +20,12 @@ def select_nearest(candidates: Path, references: Path, output: Path) -> None:
     Raises:
         InputError: the numbers of lines differ.
     """
+    lists, lines = (sum(1 for _ in stream_lines(path)) for path in (candidates, references))
+    if lists != lines:
+        raise InputError(
+            f"{candidates} has {lists:,} lists, but {references} has {lines:,} lines; delete the "
+            "former, and it is made again"
+        )
     with whole_file(output) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
         for line in nearest(map(_texts, stream_lines(candidates)), stream_lines(references)):
             file.write(f"{line}\n")
@@ -36,7 +42,7 @@ def nearest(candidates: Iterable[list[str]], references: Iterable[str]) -> Itera
 
     metric = CHRF()
     for texts, reference in zip(candidates, references, strict=True):
-        # Beams often hold one text twice, and mostly the likeliest is the reference's neighbour.
+        # Two segmentations of one text are two hypotheses.
         different = [*dict.fromkeys(texts)]
         if len(different) == 1:
             yield different[0]

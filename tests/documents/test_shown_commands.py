@@ -40,6 +40,8 @@ TOKENIZERS = {
 }
 # What ``sweep`` does with real trainings is in tests/cli/test_sweep.py.
 SWEEP = "base: small.yaml\nseeds: 1\n"
+# And that of ``distill`` is in tests/cli/test_distill.py.
+DISTILL = "teachers: [small.yaml]\nstudent: small.yaml\n"
 # Directories that commands read, by the format that they were exported in.
 EXPORTS = {"exported": "ctranslate2", "shared": "hub"}
 WITH_CONFIG = ("train", "vocab", "check", "config")
@@ -95,6 +97,10 @@ def test_command_works(command: Command, trained: Path, tmp_path: Path) -> None:
         _write_small(directory / "small.yaml")
         (directory / "sweep.yaml").write_text(SWEEP)
         arguments = ["sweep", "sweep.yaml", *arguments[2:], "--dry-run"]
+    elif arguments[0] == "distill":
+        _write_small(directory / "small.yaml")
+        (directory / "distill.yaml").write_text(DISTILL)
+        arguments = [*dict.fromkeys(["distill", "distill.yaml", *arguments[2:], "--dry-run"])]
     elif arguments[0] in WITH_CONFIG:
         arguments = _made_small(arguments, directory, command.refused)
     else:

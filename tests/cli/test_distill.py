@@ -31,7 +31,7 @@ forward: {beam_size: 2, n_best: 2, keep: nearest}
 student: student.yaml
 """
 LONGER = """\
-back: {teachers: [teacher.yaml], monolingual: [mono.txt]}
+back: {teachers: [teacher.yaml], monolingual: [mono.txt], sample: true}
 keep_reference: false
 """
 MODELS = {"teacher": 4, "student": 2}
@@ -44,7 +44,7 @@ def _write(directory: Path, file: str = FILE) -> None:
         text = TINY.replace("epochs: 12", f"epochs: {epochs}")
         (directory / f"{name}.yaml").write_text(text)
     (directory / "file.yaml").write_text(file)
-    (directory / "mono.txt").write_text("a b\nb a b\n")
+    (directory / "mono.txt").write_text("1 2\n2 1 3\n")
 
 
 def _distill(directory: Path, *options: str, before: Hook = fork_commands) -> process.Finished:

@@ -119,6 +119,7 @@ OPTIONS = {
         "--prefix-file",
         "--alignments",
         "--replace-unk",
+        "--sample",
         "--engine",
         *SHARED,
     ],

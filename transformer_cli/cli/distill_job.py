@@ -30,10 +30,10 @@ class DistillJob:
     precision: PrecisionName
     threads: int | None
 
-    def plan(self, precision: str) -> Plan:
-        """Return the stages, computed in a precision."""
+    def plan(self) -> Plan:
+        """Return the stages."""
         threads = () if self.threads is None else ("--threads", str(self.threads))
-        binding = ("--device", self.device, "--precision", precision)
+        binding = ("--device", self.device, "--precision", self.precision)
         return Plan(self.distillation, self.directory, binding, threads)
 
 
@@ -53,11 +53,7 @@ def run_distillation(job: DistillJob) -> DistillOutcome:
     with lock_directory(job.directory.path), stop_requests(STOPPING) as should_stop:
         job.directory.open()  # as another process may have left it just now
         job.directory.remove_leftovers()
-        precision: str = job.precision
-        if precision == "auto":
-            chosen = choose_precision("auto", open_device(job.device))
-            precision = job.directory.pin_precision(str(chosen).removeprefix("torch."))
-        plan = job.plan(precision)
+        plan = job.plan()
         failure = run_stages(plan, should_stop, log)
         lines = [] if failure or should_stop() else format_scores(plan)
     if lines:
@@ -109,7 +105,7 @@ def preview_distillation(job: DistillJob) -> Iterator[str]:
     use_threads(job.threads)
     device = open_device(job.device)
     precision = choose_precision(job.precision, device)
-    plan = job.plan(job.precision)
+    plan = job.plan()
     plan.check_tokenizers()
     reporters = Reporters(line_bar, warn, say_put_back)
     forecasts = list(Forecaster(plan, device, precision, reporters).forecast())

@@ -94,6 +94,8 @@ def _load_translator(asked: TranslateOptions, device: torch.device) -> TextTrans
             )
     translator = translator.with_search(asked.beam_size, asked.batch_tokens, asked.max_length)
     translator = translator.with_search(max(asked.n_best or 1, translator.decoding.beam_size))
+    if asked.sample is not None:
+        translator = translator.with_sampling(asked.sample)
     with options.name_option("--replace-unk: ", "; leave it out"):
         return translator.with_unk_replacement() if asked.replace_unk else translator
 
@@ -102,6 +104,7 @@ def _check_engine(asked: TranslateOptions, engine: type[SearchEngine]) -> None:
     is_unsupported = {
         "--prefix-file": asked.prefix_file is not None and not engine.supports_prefixes,
         "--alignments": asked.alignments is not None and not engine.supports_alignments,
+        "--sample": asked.sample is not None and not engine.supports_sampling,
         "--replace-unk": asked.replace_unk and not engine.supports_alignments,
     }
     if unsupported := [option for option, unfit in is_unsupported.items() if unfit]:

@@ -38,8 +38,6 @@ class _Record(BaseModel):
     format: int = FORMAT
     program: str = _PROGRAM
     version: str = __version__
-    precision: str | None = None
-    """What ``--precision auto`` was when it began, for all stages alike."""
     stages: dict[str, StageRecord] = {}
 
 
@@ -123,13 +121,6 @@ class DistillDirectory:
                 remove_leftovers(directory, ours=("*",))
 
     # --- the record -------------------------------------------------------------------------------
-
-    def pin_precision(self, chosen: str) -> str:
-        """Return what ``auto`` stands for here: what was chosen first."""
-        if self._record.precision is None:
-            self._record.precision = chosen
-            self._write()
-        return self._record.precision
 
     def stage(self, name: str) -> StageRecord | None:
         """Return the record of a stage; None: it was never begun."""

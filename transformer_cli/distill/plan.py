@@ -21,6 +21,7 @@ from transformer_cli.distill.composition import (
 from transformer_cli.distill.directory import DistillDirectory
 from transformer_cli.distill.distill_file import Direction, Distillation, Teacher
 from transformer_cli.distill.selection import select_nearest
+from transformer_cli.distill.settings import Back
 from transformer_cli.errors import RunError, UsageError
 from transformer_cli.files import TEMPORARY_MARK, remove_directory, sha256, write_text
 from transformer_cli.runs import contents
@@ -158,8 +159,15 @@ class Plan:
         if direction is self.distillation.directions[0] and text.name == "train":
             n_best = self.distillation.settings.forward.n_best
         output = written if n_best is None else self.directory.candidates(name, text.name)
-        asked = {"--beam-size": settings.beam_size, "--n-best": n_best}
-        chosen = [part for key, value in asked.items() if value for part in (key, str(value))]
+        is_sampled = isinstance(settings, Back) and settings.sample
+        asked = {
+            "--beam-size": settings.beam_size,
+            "--n-best": n_best,
+            "--sample": self.distillation.student.seed if is_sampled else None,
+        }
+        chosen = [
+            part for key, value in asked.items() if value is not None for part in (key, str(value))
+        ]
         runs = [teacher.run for teacher in direction.teachers]
         yield Stage(
             f"translate {name} {text.name}",

@@ -50,6 +50,17 @@ class Back(Translated):
     """Back-translation: what models of the other direction write as the student's sources."""
 
     teachers: Teachers = Field(description="as above, but from the target language to the source")
+    sample: bool = Field(
+        False,
+        description="draw from the model's distribution, with the student's seed, instead of "
+        "searching",
+    )
+
+    @model_validator(mode="after")
+    def _samples_without_a_beam(self) -> Self:
+        if self.sample and self.beam_size is not None:
+            raise ValueError("beam_size: is for search, and sample draws; leave one of them out")
+        return self
 
 
 class DistillSettings(Section):

@@ -10,6 +10,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
+from transformer_cli.inference.sampling import Sampler
 from transformer_cli.model.static_state import StaticDecoderState
 from transformer_cli.model.transformer import DecoderState, Transformer
 
@@ -24,6 +25,7 @@ class SearchOptions:
         banned_ids: tokens that are never written.
         beam_size: hypotheses kept a sentence; 1 is greedy search.
         length_penalty: alpha of Wu et al. 2016, equation 14; 0 compares plain log-probabilities.
+        sample_seed: draw each token from the model's distribution, with a beam of 1; None: search.
     """
 
     bos_id: int
@@ -31,6 +33,7 @@ class SearchOptions:
     banned_ids: tuple[int, ...]
     beam_size: int = 1
     length_penalty: float = 0.0
+    sample_seed: int | None = None
 
 
 @dataclass(frozen=True)
@@ -168,9 +171,12 @@ def _greedy(
     options: SearchOptions,
     prefixes: Int[Tensor, "batch prefix"] | None = None,
 ) -> list[Hypothesis]:
-    """Take the most likely token at each step, until EOS."""
+    """Take the most likely token at each step, or draw one, until EOS."""
     state = model.init_state(src)
-    rank = partial(top_k, count=1)
+    rank: Rank = partial(top_k, count=1)
+    if options.sample_seed is not None:
+        sources = [truncate_at_eos(ids, options.eos_id) for ids in src.tolist()]
+        rank = Sampler(sources, options.sample_seed)
     banned = torch.tensor(options.banned_ids, dtype=torch.int64, device=src.device)
     rows = torch.arange(src.size(0), device=src.device)  # which sentence each row is
     live = torch.ones_like(rows, dtype=torch.bool)
@@ -191,6 +197,8 @@ def _greedy(
             kept = live.nonzero()[:, 0]
             state.select(kept)
             rows, live, tokens = rows[kept], live[kept], tokens[kept]
+            if isinstance(rank, Sampler):
+                rank.keep(kept.tolist())
     return [
         Hypothesis(truncate_at_eos(ids, options.eos_id), total)
         for ids, total in zip(written.tolist(), totals.tolist(), strict=True)

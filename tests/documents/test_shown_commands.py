@@ -147,7 +147,9 @@ def _make_runs(arguments: list[str], directory: Path, trained: Path) -> None:
     for place, argument in enumerate(arguments):
         if argument in EXPORTS and arguments[0] != "export":
             shutil.copytree(trained / argument, directory / argument)
-        if not argument.startswith(("runs/", "/work/runs/")) or "/" in argument[5:]:
+        if not argument.startswith(("runs/", "/work/runs/")):
+            continue
+        if "/" in argument[5:] and not argument.endswith("/student"):  # of a distillation
             continue
         if place and arguments[place - 1] in ("-o", "--output"):
             continue

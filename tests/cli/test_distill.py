@@ -8,10 +8,11 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import children
 import pytest
@@ -237,21 +238,20 @@ def test_ctrl_c_and_kills_at_any_moment_with_processes_of_its_own(tmp_path: Path
         _write(directory, FILE + LONGER)
     finished = process.run_anew("distill", "file.yaml", "--threads", "1", cwd=alone)
     assert finished.code == 0, finished.err
-    for seconds in (6.0, 9.0, 7.0, 11.0, 8.0, 10.0):
-        worker = children.start(
-            command, cwd=killed, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-        )
-        try:
-            worker.wait(seconds)
-        except subprocess.TimeoutExpired:
-            is_gentle = seconds == 9.0
-            worker.send_signal(signal.SIGINT if is_gentle else signal.SIGKILL)
-            out, err = worker.communicate()
-            if is_gentle:
-                assert worker.returncode == 130, err
-                assert out == b""
-                assert b"the same command goes on from there" in err
-        time.sleep(1.0)  # its command ends with it, and lets its lock go
+    options: dict[str, Any] = {"cwd": killed, "env": environment, "stderr": subprocess.PIPE}
+    worker = children.start(command, stdout=subprocess.PIPE, **options)
+    assert worker.stderr is not None
+    assert next(line for line in worker.stderr if line.endswith(b": started\n"))
+    worker.send_signal(signal.SIGINT)
+    out, err = worker.communicate()
+    assert (worker.returncode, out) == (130, b"")
+    assert b"the same command goes on from there" in err
+    for seconds in (8.0, 12.0, 9.0, 14.0, 10.0):
+        worker = children.start(command, stdout=subprocess.DEVNULL, **options)
+        with suppress(subprocess.TimeoutExpired):
+            worker.communicate(timeout=seconds)
+        worker.kill()
+        worker.communicate()
     finished = process.run_anew("distill", "file.yaml", "--threads", "1", cwd=killed)
     assert finished.code == 0, finished.err
     assert _sums(killed) == _sums(alone)

@@ -1,9 +1,8 @@
 # make demo: set-up and the main job on the toy corpus.   make test: set-up and all tests but the
 # long ones.   make test-all: these too; 20 minutes.   make lint: every linter.
 # make bench: how fast we are beside other programs, into .bench.
-# make best: our best models of Multi30k, both ways; about 2½ hours on 2 CPU cores with
-# PRECISION=bfloat16, for processors that multiply in it. It goes on where it was stopped; after
-# training a strong model anew, remove runs/multi30k_more first.
+# make best: our best models of Multi30k, both ways; about 2½ hours on 2 CPU cores that
+# multiply in bfloat16. It goes on where it was stopped.
 # make test-torchtext: vocabulary files read by torchtext, in an environment of its own (5 GB).
 # PYTHON=python3.12 make …: with another interpreter.
 PYTHON ?= python3
@@ -11,8 +10,6 @@ VENV := .venv
 BIN := $(VENV)/bin
 CLI := $(BIN)/transformer-cli
 DEMO := runs/demo
-MORE := runs/multi30k_more
-PRECISION ?= auto
 # One process a core, and one thread each.
 SIDE_BY_SIDE := -n auto --dist loadfile
 # Another interpreter, or other requirements, make the environment anew.
@@ -62,27 +59,15 @@ lint: setup
 	$(BIN)/lint-imports
 
 bench: setup
-	$(CLI) train configs/multi30k_de_en_fast.yaml --precision bfloat16
+	$(CLI) train configs/multi30k_de_en_fast.yaml
 	$(BIN)/python -m benchmarks
 
-# Two models, each the other's helper: what they make of the training text is trained on as well.
+# Two models, each the other's helper: the strong models of both directions are trained once.
 best: setup
-	$(CLI) train configs/multi30k_de_en_strong.yaml --precision $(PRECISION)
-	$(CLI) train configs/multi30k_en_de_strong.yaml --precision $(PRECISION)
-	mkdir -p $(MORE)
-	for side in de en; do \
-	  [ -f $(MORE)/train.$$side ] && continue; \
-	  packed=data/multi30k/train.$$side.gz; [ -f $$packed ] || packed="$$MULTI30K_DIR/train.$$side.gz"; \
-	  gzip -dc "$$packed" > $(MORE)/train.part && mv $(MORE)/train.part $(MORE)/train.$$side || exit 1; \
-	done
-	[ -f $(MORE)/translated.en ] || $(CLI) translate runs/multi30k_de_en_strong \
-	  -i $(MORE)/train.de -o $(MORE)/translated.en --precision $(PRECISION)
-	[ -f $(MORE)/translated.de ] || $(CLI) translate runs/multi30k_en_de_strong \
-	  -i $(MORE)/train.en -o $(MORE)/translated.de --precision $(PRECISION)
-	$(CLI) train configs/multi30k_de_en_best.yaml --precision $(PRECISION)
-	$(CLI) train configs/multi30k_en_de_best.yaml --precision $(PRECISION)
-	$(CLI) evaluate runs/multi30k_de_en_best --precision $(PRECISION)
-	$(CLI) evaluate runs/multi30k_en_de_best --precision $(PRECISION)
+	$(CLI) distill configs/distill/multi30k_de_en_best.yaml
+	$(CLI) distill configs/distill/multi30k_en_de_best.yaml
+	$(CLI) evaluate runs/distill/multi30k_de_en_best/student
+	$(CLI) evaluate runs/distill/multi30k_en_de_best/student
 
 clean:
 	rm -rf $(VENV) $(TORCHTEXT) .bench build *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -9,6 +9,7 @@ from setuptools.command.build_py import build_py
 _SHIPPED = (
     "configs/*.yaml",
     "configs/sweeps/*.yaml",
+    "configs/distill/*.yaml",
     "configs/schema.json",
     "data/toy/*.de",
     "data/toy/*.en",

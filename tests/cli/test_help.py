@@ -17,6 +17,7 @@ COMMANDS = (
     "vocab",
     "train",
     "sweep",
+    "distill",
     "evaluate",
     "compare",
     "report",
@@ -65,6 +66,7 @@ OPTIONS = {
         "--slurm-option",
         *SHARED,
     ],
+    "distill": ["FILE", "--dir", "--dry-run", *SHARED],
     "evaluate": [
         "RUN",
         "--split",
@@ -119,6 +121,7 @@ OPTIONS = {
         "--prefix-file",
         "--alignments",
         "--replace-unk",
+        "--sample",
         "--engine",
         *SHARED,
     ],

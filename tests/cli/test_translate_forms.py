@@ -207,3 +207,16 @@ def test_a_damaged_input_is_named(training: Training, tmp_path: Path) -> None:
 def test_compressed_standard_input_is_told_from_another_encoding(training: Training) -> None:
     refused = run("translate", training.run, stdin=gzip.compress(b"s1 s2\n"))
     assert_refused(refused, 1, "standard input: is compressed; ", "decompress it first")
+
+
+def test_samples_are_drawn_by_their_seed(training: Training, tmp_path: Path) -> None:
+    text = tmp_path / "text"
+    text.write_text("1 2 3 4\n" * 2 + "5 5\n")
+    drawn = [
+        run("translate", training.run, "-i", text, "--sample", seed).out for seed in ("1", "1", "2")
+    ]
+    assert drawn[0] == drawn[1]
+    first, second, _ = drawn[0].splitlines()
+    assert first == second
+    refused = run("translate", training.run, "-i", text, "--sample", "1", "--beam-size", "2")
+    assert_refused(refused, 2, "--sample draws one translation of a line")

@@ -40,6 +40,8 @@ TOKENIZERS = {
 }
 # What ``sweep`` does with real trainings is in tests/cli/test_sweep.py.
 SWEEP = "base: small.yaml\nseeds: 1\n"
+# And that of ``distill`` is in tests/cli/test_distill.py.
+DISTILL = "teachers: [small.yaml]\nstudent: small.yaml\n"
 # Directories that commands read, by the format that they were exported in.
 EXPORTS = {"exported": "ctranslate2", "shared": "hub"}
 WITH_CONFIG = ("train", "vocab", "check", "config")
@@ -95,6 +97,10 @@ def test_command_works(command: Command, trained: Path, tmp_path: Path) -> None:
         _write_small(directory / "small.yaml")
         (directory / "sweep.yaml").write_text(SWEEP)
         arguments = ["sweep", "sweep.yaml", *arguments[2:], "--dry-run"]
+    elif arguments[0] == "distill":
+        _write_small(directory / "small.yaml")
+        (directory / "distill.yaml").write_text(DISTILL)
+        arguments = [*dict.fromkeys(["distill", "distill.yaml", *arguments[2:], "--dry-run"])]
     elif arguments[0] in WITH_CONFIG:
         arguments = _made_small(arguments, directory, command.refused)
     else:
@@ -141,7 +147,9 @@ def _make_runs(arguments: list[str], directory: Path, trained: Path) -> None:
     for place, argument in enumerate(arguments):
         if argument in EXPORTS and arguments[0] != "export":
             shutil.copytree(trained / argument, directory / argument)
-        if not argument.startswith(("runs/", "/work/runs/")) or "/" in argument[5:]:
+        if not argument.startswith(("runs/", "/work/runs/")):
+            continue
+        if "/" in argument[5:] and not argument.endswith("/student"):  # of a distillation
             continue
         if place and arguments[place - 1] in ("-o", "--output"):
             continue

@@ -178,6 +178,7 @@ class CopyingEngine:
 
     supports_prefixes: ClassVar[bool] = False
     supports_alignments: ClassVar[bool] = False
+    supports_sampling: ClassVar[bool] = False
     fingerprint: ClassVar[dict[str, str]] = {"engine": "copying"}
 
     def __init__(self) -> None:

@@ -16,6 +16,7 @@ from transformer_cli.cli.compare import compare
 from transformer_cli.cli.completion import joined_bash_words
 from transformer_cli.cli.config import config_app
 from transformer_cli.cli.display import complain
+from transformer_cli.cli.distill import distill
 from transformer_cli.cli.evaluate import evaluate
 from transformer_cli.cli.export import export
 from transformer_cli.cli.init import init
@@ -55,6 +56,7 @@ for command in (
     vocab,
     train,
     sweep,
+    distill,
     evaluate,
     compare,
     report,

@@ -58,6 +58,10 @@ ReplaceUnk = Annotated[
         "--replace-unk", help="Replace unknown words by their source words (word models)."
     ),
 ]
+Sample = Annotated[
+    int | None,
+    typer.Option(metavar="SEED", min=0, help="Sample tokens, with this seed."),
+]
 Engine = Annotated[
     EngineName,
     typer.Option(help="Search engine; auto is CTranslate2 on a CPU if its output is torch's."),
@@ -80,6 +84,7 @@ def translate(
     prefix_file: PrefixFile = None,
     alignments: Alignments = None,
     replace_unk: ReplaceUnk = False,
+    sample: Sample = None,
     engine: Engine = "auto",
     device: options.Device = "auto",
     precision: options.SearchPrecision = "auto",
@@ -115,6 +120,7 @@ def translate(
             prefix_file=prefix_file,
             alignments=alignments,
             replace_unk=replace_unk,
+            sample=sample,
             engine=engine,
             device=device,
             precision=precision,

@@ -34,6 +34,7 @@ class TranslateOptions:
     prefix_file: Path | None
     alignments: Path | None
     replace_unk: bool
+    sample: int | None
     engine: EngineName
     device: DeviceName
     precision: SearchPrecisionName
@@ -66,6 +67,11 @@ class TranslateOptions:
             raise UsageError(
                 f"translate: a beam of {beam_size} does not hold the {n_best} best; "
                 "raise --beam-size, or leave it out"
+            )
+        if self.sample is not None and max(n_best or 1, beam_size or 1) > 1:
+            raise UsageError(
+                "translate: --sample draws one translation of a line; leave out --beam-size and "
+                "--n-best"
             )
         inputs = {"-i": self.input, "--prefix-file": self.prefix_file}
         if str(self.output) != "-":

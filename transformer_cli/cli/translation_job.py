@@ -84,6 +84,8 @@ def _load_translator(asked: TranslateOptions, ranks: Ranks) -> TextTranslator[Se
         )
     translator = translator.with_search(asked.beam_size, asked.batch_tokens, asked.max_length)
     translator = translator.with_search(max(asked.n_best or 1, translator.decoding.beam_size))
+    if asked.sample is not None:
+        translator = translator.with_sampling(asked.sample)
     with options.name_option("--replace-unk: ", "; leave it out"):
         return translator.with_unk_replacement() if asked.replace_unk else translator
 
@@ -107,6 +109,7 @@ def _needing_torch(asked: TranslateOptions) -> list[str]:
     needs = {
         "--ensemble": bool(asked.ensemble),
         "--prefix-file": asked.prefix_file is not None and not CTranslate2Engine.supports_prefixes,
+        "--sample": asked.sample is not None and not CTranslate2Engine.supports_sampling,
         "--alignments": asked.alignments is not None and not CTranslate2Engine.supports_alignments,
         "--replace-unk": asked.replace_unk and not CTranslate2Engine.supports_alignments,
     }

@@ -5,7 +5,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from transformer_cli.config.merge import merge
-from transformer_cli.config.setting_tree import Node, Place, describe_value, setting_error, shorten
+from transformer_cli.config.setting_tree import (
+    Keys,
+    Node,
+    Place,
+    describe_value,
+    find_node,
+    setting_error,
+    shorten,
+)
 from transformer_cli.config.yaml_parser import parse
 from transformer_cli.errors import ConfigError
 
@@ -64,17 +72,39 @@ def _base(path: Path, tree: Node, seen: set[Path]) -> Path | None:
     if not isinstance(node.value, str) or not node.value:
         problem = f"expected the path of a YAML file, found {describe_value(node.value)}"
         raise setting_error(node.place, (BASE,), problem)
-    # Not Path.expanduser, which raises where there is no such user.
-    base = path.parent / os.path.expanduser(node.value)  # noqa: PTH111
-    # Not Path.is_file, which raises where a name is too long.
-    if not os.path.isfile(base):  # noqa: PTH113
-        missing = shorten(str(base), 300)
-        problem = f"there is no file {missing}; a base's path starts from its file's directory"
-        raise setting_error(node.place, (BASE,), problem)
+    base = _find_beside(path, node, (BASE,), "a base's path starts from its file's directory")
     if base.resolve() in seen:
         problem = f"{base} is this file, or one that builds on it; take another, or none"
         raise setting_error(node.place, (BASE,), problem)
     return base
+
+
+def find_beside(path: Path, root: Node, keys: Keys, owner: str) -> Path:
+    """Return the file that a setting names, whose path starts from the directory of its own file.
+
+    Args:
+        path: the file that the setting is in.
+        root: what it holds.
+        keys: the setting.
+        owner: whose directory it is, for the message.
+
+    Raises:
+        ConfigError: there is no such file.
+    """
+    node = find_node(root, keys)
+    assert node is not None
+    rule = f"its path starts from {owner} directory"
+    return Path(os.path.normpath(_find_beside(path, node, keys, rule)))
+
+
+def _find_beside(path: Path, node: Node, keys: Keys, rule: str) -> Path:
+    # Not Path.expanduser, which raises where there is no such user.
+    found = path.parent / os.path.expanduser(str(node.value))  # noqa: PTH111
+    # Not Path.is_file, which raises where a name is too long.
+    if not os.path.isfile(found):  # noqa: PTH113
+        missing = shorten(str(found), 300)
+        raise setting_error(node.place, keys, f"there is no file {missing}; {rule}")
+    return found
 
 
 def read_mapping(path: Path, keys: str) -> Node:

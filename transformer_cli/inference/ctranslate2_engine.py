@@ -45,6 +45,7 @@ class CTranslate2Engine:
 
     supports_prefixes: ClassVar[bool] = False
     supports_alignments: ClassVar[bool] = False
+    supports_sampling: ClassVar[bool] = False
 
     translator: Any
     src_names: list[str]

@@ -21,10 +21,12 @@ class SearchEngine(Protocol):
     Attributes:
         supports_prefixes: whether outputs can be forced to begin with given tokens.
         supports_alignments: whether ``align`` has an answer.
+        supports_sampling: whether outputs can be drawn from the distribution.
     """
 
     supports_prefixes: ClassVar[bool]
     supports_alignments: ClassVar[bool]
+    supports_sampling: ClassVar[bool]
 
     @property
     def fingerprint(self) -> dict[str, str]:

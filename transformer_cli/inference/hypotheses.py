@@ -14,6 +14,7 @@ class SearchOptions:
         banned_ids: tokens that are never written.
         beam_size: hypotheses kept a sentence; 1 is greedy search.
         length_penalty: alpha of Wu et al. 2016, equation 14; 0 compares plain log-probabilities.
+        sample_seed: draw each token from the model's distribution, with a beam of 1; None: search.
     """
 
     bos_id: int
@@ -21,6 +22,7 @@ class SearchOptions:
     banned_ids: tuple[int, ...]
     beam_size: int = 1
     length_penalty: float = 0.0
+    sample_seed: int | None = None
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from transformer_cli.inference.hypotheses import Hypothesis, SearchOptions, rank_hypotheses
+from transformer_cli.inference.sampling import Sampler
 
 
 @runtime_checkable
@@ -150,9 +151,12 @@ def _greedy(
     options: SearchOptions,
     prefixes: Int[Tensor, "batch prefix"] | None = None,
 ) -> list[Hypothesis]:
-    """Take the most likely token at each step, until EOS."""
+    """Take the most likely token at each step, or draw one, until EOS."""
     state = model.init_state(src)
-    rank = partial(top_k, count=1)
+    rank: Rank = partial(top_k, count=1)
+    if options.sample_seed is not None:
+        sources = [truncate_at_eos(ids, options.eos_id) for ids in src.tolist()]
+        rank = Sampler(sources, options.sample_seed)
     banned = torch.tensor(options.banned_ids, dtype=torch.int64, device=src.device)
     rows = torch.arange(src.size(0), device=src.device)  # which sentence each row is
     live = torch.ones_like(rows, dtype=torch.bool)
@@ -173,6 +177,8 @@ def _greedy(
             kept = live.nonzero()[:, 0]
             state.select(kept)
             rows, live, tokens = rows[kept], live[kept], tokens[kept]
+            if isinstance(rank, Sampler):
+                rank.keep(kept.tolist())
     return [
         Hypothesis(truncate_at_eos(ids, options.eos_id), total)
         for ids, total in zip(written.tolist(), totals.tolist(), strict=True)

@@ -46,6 +46,7 @@ class TorchEngine:
 
     supports_prefixes: ClassVar[bool] = True
     supports_alignments: ClassVar[bool] = True
+    supports_sampling: ClassVar[bool] = True
 
     model: Transformer
     precision: torch.dtype
@@ -89,7 +90,7 @@ class TorchEngine:
         # Each hypothesis of a beam takes as much memory as a sentence.
         batches = list(cut_by_tokens(order, lengths, batch_tokens // options.beam_size))
         use_graphs = device.type == "cuda" and self.use_graphs and graphs_enabled()
-        use_graphs = use_graphs and not self.others
+        use_graphs = use_graphs and not self.others and options.sample_seed is None
         decode: Callable[..., list[list[Hypothesis]]] = self._bucketed if use_graphs else search
 
         def search_rows(batch: np.ndarray) -> list[list[Hypothesis]]:

@@ -37,6 +37,7 @@ class TextTranslator(Generic[EngineT]):
         checkpoint: SHA-256 of the manifest that the weights were loaded by; empty for others.
         replace_unk: whether the model may write unknown words; the source words that they are
             aligned to are then copied for them.
+        sample_seed: draw translations from the distribution instead of searching; None: search.
     """
 
     engine: EngineT
@@ -46,6 +47,7 @@ class TextTranslator(Generic[EngineT]):
     max_length: int | None = None
     checkpoint: str = ""
     replace_unk: bool = False
+    sample_seed: int | None = None
 
     def with_search(
         self,
@@ -74,6 +76,10 @@ class TextTranslator(Generic[EngineT]):
             )
         return replace(self, replace_unk=True)
 
+    def with_sampling(self, seed: int) -> Self:
+        """Return the same translator, but one that samples."""
+        return replace(self.with_search(beam_size=1), sample_seed=seed)
+
     @property
     def settings_fingerprint(self) -> dict[str, str]:
         """Settings that decide the translation of a line, by name."""
@@ -84,6 +90,7 @@ class TextTranslator(Generic[EngineT]):
             "max_length": str(self.max_length),
             **{key: str(value) for key, value in search.items()},
             **({"replace_unk": "True"} if self.replace_unk else {}),
+            **({"sample_seed": str(self.sample_seed)} if self.sample_seed is not None else {}),
         }
 
     @property
@@ -218,6 +225,7 @@ class TextTranslator(Generic[EngineT]):
             banned_ids=(BOS_ID, PAD_ID) if self.replace_unk else (UNK_ID, BOS_ID, PAD_ID),
             beam_size=self.decoding.beam_size,
             length_penalty=self.decoding.length_penalty,
+            sample_seed=self.sample_seed,
         )
         batch_tokens = self.decoding.batch_tokens
         return self.engine.search(

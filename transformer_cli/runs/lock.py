@@ -6,13 +6,14 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TextIO
 
 from filelock import lock_descriptor
 
 from transformer_cli.errors import RunError, RunInUseError
 from transformer_cli.files import name_path_in_error
-from transformer_cli.runs.contents import PREVIOUS
+from transformer_cli.runs.contents import LOCK, PREVIOUS
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.overwrite import finish_overwriting, is_overwriting
 
@@ -35,7 +36,7 @@ def check_unlocked(run: RunDirectory) -> None:
     except OSError:
         return  # there is no lock yet; ``lock_run`` reports if there cannot be one
     with file:
-        _lock(run, file)
+        _lock(run.path, file)
 
 
 @contextmanager
@@ -50,18 +51,26 @@ def lock_run(run: RunDirectory) -> Iterator[bool]:
             be written.
     """
     run.check_is_run_or_empty()
+    with lock_directory(run.path):
+        yield finish_overwriting(run.path)
+
+
+@contextmanager
+def lock_directory(path: Path) -> Iterator[None]:
+    """Lock a directory, made if it is not there, while the block runs; see ``lock_run``."""
+    lock = path / LOCK
     try:
-        run.path.mkdir(parents=True, exist_ok=True)
-        file = run.lock.open("a+", encoding="utf-8")
+        path.mkdir(parents=True, exist_ok=True)
+        file = lock.open("a+", encoding="utf-8")
     except OSError as error:
-        raise RunError(f"{run.path}: cannot be written: {error.strerror}") from error
+        raise RunError(f"{path}: cannot be written: {error.strerror}") from error
     with file:
-        _lock(run, file)
-        with name_path_in_error(run.lock):
+        _lock(path, file)
+        with name_path_in_error(lock):
             # Unbuffered: a failed write to a full disk is not repeated when the file is closed.
             os.ftruncate(file.fileno(), 0)
             os.write(file.fileno(), f"\nprocess {os.getpid()} on {socket.gethostname()}\n".encode())
-        yield finish_overwriting(run.path)
+        yield
 
 
 def restore_previous(run: RunDirectory) -> bool:
@@ -87,7 +96,7 @@ def restore_previous(run: RunDirectory) -> bool:
         ) from error
 
 
-def _lock(run: RunDirectory, file: TextIO) -> None:
+def _lock(path: Path, file: TextIO) -> None:
     try:
         if lock_descriptor(file.fileno(), blocking=False):
             return
@@ -96,9 +105,9 @@ def _lock(run: RunDirectory, file: TextIO) -> None:
             return
     except OSError as error:
         raise RunError(
-            f"{run.path}: cannot be locked: {error.strerror}; choose a --run-dir on a local disk"
+            f"{path}: cannot be locked: {error.strerror}; choose a directory on a local disk"
         ) from error
     # Windows lets nobody else read the first byte, which is locked; earlier versions wrote it.
     file.seek(1 if sys.platform == "win32" else 0)
     holder = file.read().strip() or "another process"
-    raise RunInUseError(f"{run.path}: in use by {holder}; wait for it, or use another directory")
+    raise RunInUseError(f"{path}: in use by {holder}; wait for it, or use another directory")

@@ -116,7 +116,7 @@ def _copy(earlier: Path, attempt: Path) -> None:
 
 
 def _wait_until_unlocked(run: Path) -> None:
-    """Wait for the process of a dead worker, which ends at once; see child.py."""
+    """Wait for the process of a dead worker, which ends at once; see ../child.py."""
     deadline = time.monotonic() + _PATIENCE_SECONDS
     while (run / LOCK).exists():
         try:

@@ -16,7 +16,7 @@ from transformer_cli.sweeps.sweep_file import Sweep
 from transformer_cli.sweeps.tasks import data_task
 from transformer_cli.text.lines import ProgressBar
 from transformer_cli.training.forecast import PROBED, forecast
-from transformer_cli.training.memory import bytes_held
+from transformer_cli.training.memory import checkpoint_bytes
 from transformer_cli.training.preparation import PreparedData, prepare_data
 from transformer_cli.training.setup import build_trainer
 from transformer_cli.training.texts import Warn, audit_texts
@@ -69,9 +69,3 @@ class Forecaster:
     def _prepare(self, config: Config, run: RunDirectory) -> PreparedData:
         texts = audit_texts(config.data, run, False, True, self.warn)
         return prepare_data(config, texts, run, self.progress)
-
-
-def checkpoint_bytes(config: Config, weights: int) -> int:
-    """Return the bytes of the checkpoints that a run keeps: the newest ones, and the best."""
-    # They have what is held in memory but for the gradients.
-    return (config.training.keep + 1) * (bytes_held(config, weights) - 4 * weights)

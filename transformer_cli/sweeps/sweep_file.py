@@ -1,14 +1,13 @@
 """Read a sweep's YAML file, and check every point before anything is trained."""
 
-import os.path
 from collections.abc import Iterator
 from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
 
-from transformer_cli.config.base_files import BASE, read_mapping, read_settings
+from transformer_cli.config.base_files import BASE, find_beside, read_mapping, read_settings
 from transformer_cli.config.schema import Config
-from transformer_cli.config.setting_tree import Node, find_node, setting_error, shorten
+from transformer_cli.config.setting_tree import Node, find_node, setting_error
 from transformer_cli.config.validation import validate_as
 from transformer_cli.config.yaml import check_settings, set_node
 from transformer_cli.data.sources import check_split
@@ -69,7 +68,7 @@ def load_sweep(path: Path) -> Sweep:
             root.place, (), "is a configuration; a sweep file names one with base: docs/sweeps.md"
         )
     settings = validate_as(SweepSettings, root)
-    base = _find_base(path, root, settings.base)
+    base = find_beside(path, root, (BASE,), "the sweep file's")
     assert isinstance(root.value, dict)
     grid = root.value.get("grid")
     search = root.value["search"] if settings.search else None
@@ -94,20 +93,6 @@ def _limits(space: SearchSpace | None) -> Iterator[Point]:
     # The first values are in one of each setting's points.
     unique = {str(values): one for values, one in zip(chosen, nodes, strict=True)}
     yield from map(Point, point_names([*unique.values()]), unique.values())
-
-
-def _find_base(path: Path, root: Node, name: str) -> Path:
-    base = Path(os.path.normpath(path.parent / os.path.expanduser(name)))  # noqa: PTH111 - Path's raises for unknown users
-    node = find_node(root, (BASE,))
-    assert node is not None
-    if not os.path.isfile(base):  # noqa: PTH113 - Path's raises where a name is too long
-        missing = shorten(str(base), 300)
-        raise setting_error(
-            node.place,
-            (BASE,),
-            f"there is no file {missing}; its path starts from the sweep file's directory",
-        )
-    return base
 
 
 def _check_keys(section: Node | None) -> None:

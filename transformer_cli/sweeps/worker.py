@@ -1,24 +1,21 @@
 """A worker: takes tasks that no other worker holds, and runs each as a process of its own."""
 
 import os
-import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, Literal
+from typing import BinaryIO, Literal
 
+from transformer_cli.child import APART, CHILD, STOP
 from transformer_cli.errors import RunError, RunInUseError
 from transformer_cli.sweeps.attempts import finish, open_attempt
 from transformer_cli.sweeps.lease import Heartbeat, Lease, LeaseBoard
 from transformer_cli.sweeps.plan import Plan
 from transformer_cli.sweeps.tasks import Task
 
-CHILD = (sys.executable, "-m", "transformer_cli.sweeps.child")
-"""Starts a task's process, given the arguments of transformer-cli."""
 _POLL_SECONDS = 0.1
 _IDLE_SECONDS = 0.5
 """Between two looks where nothing could be started."""
@@ -29,12 +26,6 @@ _RETRY_SECONDS = 5.0
 
 
 _ERROR = "transformer-cli: error: "
-# By these a process is no part of this one's Ctrl-C, and is asked to stop.
-_APART: dict[str, Any]
-if sys.platform == "win32":
-    _APART, _STOP = {"creationflags": subprocess.CREATE_NEW_PROCESS_GROUP}, signal.CTRL_BREAK_EVENT
-else:
-    _APART, _STOP = {"start_new_session": True}, signal.SIGTERM
 
 
 @dataclass(frozen=True)
@@ -181,7 +172,7 @@ class Worker:
                 stderr=stderr,
                 env={**os.environ, **self.slots[slot]},
                 # Ctrl-C is for this process, which stops its tasks itself.
-                **_APART,
+                **APART,
             )
             return _Job(task, lease, attempt, slot, process, log, log_start)
 
@@ -239,7 +230,7 @@ class Worker:
 
     def _terminate(self, job: _Job) -> None:
         with suppress(ProcessLookupError):
-            job.process.send_signal(_STOP)
+            job.process.send_signal(STOP)
 
 
 def _explain(job: _Job) -> str:

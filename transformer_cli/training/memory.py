@@ -56,6 +56,12 @@ def bytes_held(config: Config, weights: int) -> int:
     return (5 if config.training.average_decay is not None else 4) * _FLOAT * weights
 
 
+def checkpoint_bytes(config: Config, weights: int) -> int:
+    """Return the bytes of the checkpoints that a run keeps: the newest ones, and the best."""
+    # They have what is held in memory but for the gradients.
+    return (config.training.keep + 1) * (bytes_held(config, weights) - 4 * weights)
+
+
 def trial_fits(trainer: Trainer, config: Config) -> bool:
     """Return whether a forecast's copy of the trainer fits into memory beside it."""
     weights = count_parameters(trainer.model)

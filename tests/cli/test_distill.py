@@ -1,0 +1,257 @@
+"""``distill``: stages with real commands, each killed and gone on with."""
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import children
+import pytest
+
+from cli import process
+from cli.conftest import TINY
+from cli.forked_commands import fork_commands
+from transformer_cli.config.schema import FilesData
+from transformer_cli.config.yaml import load_config
+from transformer_cli.distill import runner
+from transformer_cli.files import TEMPORARY_MARK
+from transformer_cli.runs.lock import lock_directory
+
+FILE = """\
+teachers: [teacher.yaml]
+forward: {beam_size: 2, n_best: 2, keep: nearest}
+student: student.yaml
+"""
+LONGER = """\
+back: {teachers: [teacher.yaml], monolingual: [mono.txt], sample: true}
+keep_reference: false
+"""
+MODELS = {"teacher": 4, "student": 2}
+
+Hook = Callable[[], None]
+
+
+def _write(directory: Path, file: str = FILE) -> None:
+    for name, epochs in MODELS.items():
+        text = TINY.replace("epochs: 12", f"epochs: {epochs}")
+        (directory / f"{name}.yaml").write_text(text)
+    (directory / "file.yaml").write_text(file)
+    (directory / "mono.txt").write_text("1 2\n2 1 3\n")
+
+
+def _distill(directory: Path, *options: str, before: Hook = fork_commands) -> process.Finished:
+    return process.run("distill", "file.yaml", *options, cwd=directory, before=before)
+
+
+@pytest.fixture(scope="module")
+def distilled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory where a distillation was left alone: look at it, and change nothing."""
+    directory = tmp_path_factory.mktemp("distilled")
+    _write(directory)
+    finished = _distill(directory)
+    assert finished.code == 0, finished.err
+    lines = [line.split() for line in finished.out.splitlines()]
+    assert lines[0] == ["val:", "20", "sentences"]
+    assert [line[0] for line in lines[3:]] == ["runs/teacher", "runs/distill/file/student"]
+    return directory
+
+
+def _sums(directory: Path) -> dict[str, str]:
+    """Texts, translations and the last weights, of which one bit must not differ."""
+    out = directory / "runs" / "distill" / "file"
+    paths = [path for part in ("text", "forward", "back") for path in (out / part).glob("*")]
+    for run in (directory / "runs" / "teacher", out / "student"):
+        last = sorted((run / "checkpoints").glob("step-*"))[-1]
+        paths += [last / "model.safetensors", last / "optimizer.safetensors"]
+    return {
+        path.relative_to(directory).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in paths
+    }
+
+
+def test_the_student_is_trained_on_what_was_kept(distilled: Path) -> None:
+    out = distilled / "runs" / "distill" / "file"
+    lists = [json.loads(line) for line in (out / "forward/train.nbest.jsonl").open()]
+    kept = (out / "forward/train.tgt").read_text().splitlines()
+    assert len(kept) == len(lists) == 200
+    for line, each in zip(kept, lists, strict=True):
+        assert line in [translation["text"] for translation in each["translations"]]
+    trained_on = load_config(out / "student.yaml").data
+    assert isinstance(trained_on, FilesData)
+    pairs = [(pair.src.name, pair.tgt.name) for pair in (trained_on.train, *trained_on.more)]
+    assert pairs == [("train.src", "train.tgt")] * 2
+    assert trained_on.more[0].tgt.parent.name == "forward"
+
+
+def test_run_again_it_says_the_same_and_does_nothing(distilled: Path) -> None:
+    before = _sums(distilled)
+    again = _distill(distilled)
+    assert (again.code, again.err) == (0, "")
+    assert again.out.startswith("val: 20 sentences")
+    assert _sums(distilled) == before
+    dry = _distill(distilled, "--dry-run")
+    assert dry.out.count(" done ") == 7
+    assert dry.out.endswith("\n0 of 7 stages left: nothing\n")
+
+
+KILLS: dict[str, tuple[str, Hook]] = {
+    "train runs/teacher": (
+        "train teacher.yaml",
+        partial(process.signal_at, "transformer_cli.training.trainer:Trainer", "_update", 13),
+    ),
+    "translate forward train": (
+        "translate",
+        partial(process.signal_at, "transformer_cli.inference.output:Output", "_write_journal", 3),
+    ),
+    "train student": (
+        "train runs",
+        partial(process.signal_at, "transformer_cli.training.trainer:Trainer", "_update", 11),
+    ),
+}
+
+
+def _kill_in(command: str, hook: Hook | None) -> None:
+    # Chunks of a few lines, so that some are on disk.
+    from transformer_cli.inference import stream
+
+    stream.CHUNK_LINES = 32
+    fork_commands(command, hook)
+
+
+def _kill_while_selecting() -> None:
+    _kill_in("", None)
+    process.signal_at("transformer_cli.distill.selection", "stream_lines", 4)
+
+
+@pytest.mark.posix
+def test_killed_in_each_stage_it_ends_in_the_same_bytes(distilled: Path, tmp_path: Path) -> None:
+    _write(tmp_path)
+    for stage, (command, hook) in KILLS.items():
+        killed = _distill(tmp_path, before=partial(_kill_in, command, hook))
+        assert killed.code == -signal.SIGKILL, killed.err
+        assert killed.err.rstrip().splitlines()[-1] != f"{stage}: done"
+        if stage.startswith("translate"):
+            assert list((tmp_path / "runs/distill/file/forward").glob("*.partial.json"))
+            selecting = _distill(tmp_path, before=_kill_while_selecting)
+            assert selecting.code == -signal.SIGKILL
+            assert "translate forward train: going on\n" in selecting.err
+            assert selecting.err.endswith("select forward train: started\n")
+    finished = _distill(tmp_path, before=partial(_kill_in, "", None))
+    assert finished.code == 0, finished.err
+    assert "train student: going on\n" in finished.err
+    assert "resuming from step 10\n" in finished.err
+    assert _sums(tmp_path) == _sums(distilled)
+
+
+def test_what_has_changed_is_done_again_and_all_that_follows(
+    distilled: Path, tmp_path: Path
+) -> None:
+    directory = tmp_path / "copy"
+    shutil.copytree(distilled, directory)
+    teacher = directory / "runs" / "teacher"
+    before = {path: path.stat().st_mtime_ns for path in teacher.glob("checkpoints/*/manifest.json")}
+    (directory / "file.yaml").write_text(FILE.replace("size: 2", "size: 3"))
+    again = _distill(directory)
+    assert again.code == 0, again.err
+    stages = re.findall(r"^(.*): (?:started|going on)$", again.err, flags=re.M)
+    assert stages[0] == "translate forward train"
+    assert "translate forward train: again, as search changed\n" in again.err
+    assert not {"train runs/teacher", "text", "score teacher-1"} & set(stages)
+    assert {path: path.stat().st_mtime_ns for path in before} == before
+
+
+@pytest.mark.posix
+def test_a_second_process_is_refused(tmp_path: Path) -> None:
+    _write(tmp_path)
+    (tmp_path / "runs/distill/file").mkdir(parents=True)
+    with lock_directory(tmp_path / "runs/distill/file"):
+        refused = _distill(tmp_path)
+    process.assert_refused(refused, 1, "runs/distill/file: in use by process")
+
+
+def test_a_directory_of_something_else_is_refused(tmp_path: Path) -> None:
+    _write(tmp_path)
+    (tmp_path / "thesis.tex").touch()
+    refused = _distill(tmp_path, "--dir", ".")
+    process.assert_refused(refused, 2, "holds files but no distillation")
+
+
+def test_a_failed_stage_is_told(tmp_path: Path) -> None:
+    _write(tmp_path)
+    with (tmp_path / "teacher.yaml").open("a") as file:
+        file.write("  max_length: 1\n")
+    failed = _distill(tmp_path)
+    assert failed.code == 1
+    assert failed.out == ""
+    first, second = failed.err.splitlines()[-2:]
+    assert first.startswith("transformer-cli: error: split 'train': every pair is longer")
+    assert second.startswith("train runs/teacher: failed; once that is mended, the same command")
+
+
+def test_a_dry_run_tells_the_stages_and_writes_nothing(tmp_path: Path) -> None:
+    _write(tmp_path, FILE + LONGER)
+    before = sorted(tmp_path.rglob("*"))
+    dry = _distill(tmp_path, "--dry-run")
+    assert dry.code == 0, dry.err
+    assert re.search(r"^translate forward train +to do +200 +unknown +1 MB$", dry.out, flags=re.M)
+    assert re.search(r"^translate back 1-mono +to do +2 +unknown +1 MB$", dry.out, flags=re.M)
+    assert re.search(r"^train student +to do +\d+ s +1 MB$", dry.out, flags=re.M)
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+STUBBORN = """\
+import signal, sys, time
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+print("begun", flush=True)
+time.sleep(60)
+"""
+
+
+def test_a_stop_is_passed_on_to_the_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runner, "CHILD", (sys.executable, "-c", STUBBORN))
+    out = tmp_path / "out"
+    begun = f"out{TEMPORARY_MARK}{os.getpid()}"
+    code = runner.run_command([], out, lambda: bool((tmp_path / begun).read_text()))
+    assert code == 143
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.long
+@pytest.mark.posix
+def test_ctrl_c_and_kills_at_any_moment_with_processes_of_its_own(tmp_path: Path) -> None:
+    alone, killed = tmp_path / "alone", tmp_path / "killed"
+    command = [sys.executable, "-m", "transformer_cli", "distill", "file.yaml", "--threads", "1"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    for directory in (alone, killed):
+        directory.mkdir()
+        _write(directory, FILE + LONGER)
+    finished = process.run_anew("distill", "file.yaml", "--threads", "1", cwd=alone)
+    assert finished.code == 0, finished.err
+    options: dict[str, Any] = {"cwd": killed, "env": environment, "stderr": subprocess.PIPE}
+    worker = children.start(command, stdout=subprocess.PIPE, **options)
+    assert worker.stderr is not None
+    assert next(line for line in worker.stderr if line.endswith(b": started\n"))
+    worker.send_signal(signal.SIGINT)
+    out, err = worker.communicate()
+    assert (worker.returncode, out) == (130, b"")
+    assert b"the same command goes on from there" in err
+    for seconds in (8.0, 12.0, 9.0, 14.0, 10.0):
+        worker = children.start(command, stdout=subprocess.DEVNULL, **options)
+        with suppress(subprocess.TimeoutExpired):
+            worker.communicate(timeout=seconds)
+        worker.kill()
+        worker.communicate()
+    finished = process.run_anew("distill", "file.yaml", "--threads", "1", cwd=killed)
+    assert finished.code == 0, finished.err
+    assert _sums(killed) == _sums(alone)

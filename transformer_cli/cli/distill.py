@@ -1,0 +1,68 @@
+"""``transformer-cli distill``."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from transformer_cli.cli import options
+from transformer_cli.cli.signals import exit_code
+
+File = Annotated[
+    Path,
+    typer.Argument(
+        metavar="FILE",
+        help="Distillation file (YAML); see docs/distillation.md.",
+        show_default=False,
+    ),
+]
+Dir = Annotated[
+    Path | None,
+    typer.Option("--dir", metavar="DIR", help="Where to.  [default: runs/distill/FILE's name]"),
+]
+DryRun = Annotated[
+    bool,
+    typer.Option("--dry-run", help="Print the stages, with time and disk of each, then exit."),
+]
+
+
+def distill(
+    file: File,
+    dir_: Dir = None,
+    dry_run: DryRun = False,
+    device: options.Device = "auto",
+    precision: options.TrainingPrecision = "auto",
+    threads: options.Threads = None,
+    version: options.Version = False,
+) -> None:
+    """Train a student on what its teachers translate.
+
+    Trains the teachers that are not trained yet, has them translate the student's training text and
+    monolingual text, and trains and scores the student. The same command goes on where an earlier
+    one was stopped or killed, and does again what depends on something that has changed.
+
+    \b
+    Example:
+      transformer-cli distill configs/distill/multi30k_de_en_student.yaml
+    """
+    from transformer_cli.distill.directory import DistillDirectory
+    from transformer_cli.distill.distill_file import load_distillation
+
+    distillation = load_distillation(file)
+    path = dir_ or Path("runs") / "distill" / file.stem
+    options.check_name(path, "--dir")
+    directory = DistillDirectory(path)
+    directory.open()
+
+    from transformer_cli.cli.distill_job import DistillJob, preview_distillation, run_distillation
+
+    job = DistillJob(distillation, directory, device, precision, threads)
+    if dry_run:
+        typer.echo("\n".join(preview_distillation(job)))
+        return
+    outcome = run_distillation(job)
+    if outcome.signal is not None:
+        raise typer.Exit(exit_code(outcome.signal))
+    if outcome.code:
+        raise typer.Exit(outcome.code)
+    typer.echo("\n".join(outcome.lines))

@@ -1,0 +1,1 @@
+"""One model trained on what others translate."""

@@ -1,0 +1,115 @@
+"""Read a distillation's YAML file, and check what it names before anything is trained."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from transformer_cli.config.base_files import find_beside, read_mapping
+from transformer_cli.config.schema import Config
+from transformer_cli.config.setting_tree import Keys, Node, find_place, setting_error
+from transformer_cli.config.validation import validate_as
+from transformer_cli.config.yaml import load_config
+from transformer_cli.distill.settings import Back, DistillSettings, Forward
+from transformer_cli.runs.directory import RunDirectory
+
+_YAML = (".yaml", ".yml")
+
+
+@dataclass(frozen=True)
+class Teacher:
+    """A model that translates."""
+
+    run: RunDirectory
+    file: Path | None
+    """The configuration that the run is trained with; None: it is there already."""
+
+    @cached_property
+    def config(self) -> Config:
+        """Its settings."""
+        return self.run.load_config() if self.file is None else load_config(self.file)
+
+
+@dataclass(frozen=True)
+class Direction:
+    """Who translates what, and in which direction."""
+
+    name: str
+    """'forward' or 'back'."""
+    teachers: list[Teacher]
+    settings: Forward | Back
+
+    @property
+    def read(self) -> str:
+        """The student's side that is translated: 'src' or 'tgt'."""
+        return "src" if self.name == "forward" else "tgt"
+
+    @property
+    def written(self) -> str:
+        """The student's side that is written."""
+        return "tgt" if self.name == "forward" else "src"
+
+
+@dataclass(frozen=True)
+class Distillation:
+    """A distillation's file, checked."""
+
+    settings: DistillSettings
+    student_file: Path
+    student: Config
+    directions: list[Direction]
+    """Forward, and back if there is back-translation."""
+
+    @property
+    def teachers(self) -> list[Teacher]:
+        """The teachers of all directions."""
+        return [teacher for direction in self.directions for teacher in direction.teachers]
+
+
+def load_distillation(path: Path) -> Distillation:
+    """Read a distillation's file, and the configurations that it names.
+
+    Raises:
+        ConfigError: a file cannot be read, is not YAML, or a key or value does not fit. The message
+            is one line with the file and line.
+        RunError: a teacher is no run.
+    """
+    root = read_mapping(path, "teachers and student")
+    if isinstance(root.value, dict) and {"data", "tokenizer"} & root.value.keys():
+        raise setting_error(
+            root.place,
+            (),
+            "is a configuration; a distillation names one with student: docs/distillation.md",
+        )
+    settings = validate_as(DistillSettings, root)
+    student_file = find_beside(path, root, ("student",), "this file's")
+    student = load_config(student_file)
+    languages = student.data.src_lang, student.data.tgt_lang
+    forward = _find_teachers(path, root, ("teachers",), settings.teachers, languages)
+    directions = [Direction("forward", forward, settings.forward)]
+    if settings.back is not None:
+        keys, names = ("back", "teachers"), settings.back.teachers
+        back = _find_teachers(path, root, keys, names, languages[::-1])
+        directions.append(Direction("back", back, settings.back))
+    return Distillation(settings, student_file, student, directions)
+
+
+def _find_teachers(
+    path: Path, root: Node, keys: Keys, names: list[str], languages: tuple[str, ...]
+) -> list[Teacher]:
+    found = []
+    for number, name in enumerate(names):
+        each = (*keys, number)
+        if name.endswith(_YAML):
+            file = find_beside(path, root, each, "this file's")
+            teacher = Teacher(RunDirectory(Path("runs") / file.stem), file)
+        else:
+            teacher = Teacher(RunDirectory(Path(name).expanduser()), None)
+        data = teacher.config.data
+        if (data.src_lang, data.tgt_lang) != languages:
+            problem = (
+                f"{name} translates {data.src_lang} to {data.tgt_lang}, and has to translate "
+                f"{' to '.join(languages)} for this student; name another one"
+            )
+            raise setting_error(find_place(root, each), each, problem)
+        found.append(teacher)
+    return found

@@ -1,7 +1,5 @@
 """The stages of a distillation, in order: what each reads, runs and writes."""
 
-import hashlib
-import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -11,6 +9,13 @@ from typing import Literal
 from transformer_cli.compression import is_compressed
 from transformer_cli.config.schema import Config, FilePair
 from transformer_cli.config.yaml import dump_config
+from transformer_cli.distill.artifacts import (
+    describe_model,
+    discard_run,
+    discard_translation,
+    sum_text,
+    weights_record,
+)
 from transformer_cli.distill.composition import (
     SIDES,
     compose_student,
@@ -22,14 +27,9 @@ from transformer_cli.distill.directory import DistillDirectory
 from transformer_cli.distill.distill_file import Direction, Distillation, Teacher
 from transformer_cli.distill.selection import select_nearest
 from transformer_cli.distill.settings import Back
-from transformer_cli.errors import RunError, UsageError
-from transformer_cli.files import TEMPORARY_MARK, remove_directory, sha256, write_text
-from transformer_cli.runs import contents
-from transformer_cli.runs.checkpoint import MANIFEST
-from transformer_cli.runs.checkpoint_directory import find_checkpoint
+from transformer_cli.errors import UsageError
+from transformer_cli.files import sha256, write_text
 from transformer_cli.runs.directory import RunDirectory
-from transformer_cli.runs.hub_model import CONFIG as HUB_CONFIG
-from transformer_cli.runs.lock import check_unlocked
 from transformer_cli.text.tokenizer import fingerprint
 
 Kind = Literal["text", "train", "translate", "select", "score"]
@@ -125,8 +125,8 @@ class Plan:
         return Stage(
             f"train {run.path.as_posix()}",
             "train",
-            lambda: {"settings": _sum(dump_config(teacher.config))},
-            lambda: [_weights_record(run)],
+            lambda: {"settings": sum_text(dump_config(teacher.config))},
+            lambda: [weights_record(run)],
             command=["train", str(file), "--run-dir", str(run.path), *self.options],
             config=teacher.config,
             run=run,
@@ -174,13 +174,13 @@ class Plan:
             "translate",
             lambda: {
                 "text": sha256(text.path),
-                **{each.path.as_posix(): _describe_model(each) for each in runs},
+                **{each.path.as_posix(): describe_model(each) for each in runs},
                 "search": " ".join(chosen),
             },
             lambda: [output],
             work=lambda: output.parent.mkdir(exist_ok=True),
             command=translate_command(runs, text.path, output, [*chosen, *self.options]),
-            discard=partial(_discard_translation, output),
+            discard=partial(discard_translation, output),
             binding=self.binding,
             text=text,
             candidates=n_best or 1,
@@ -221,9 +221,9 @@ class Plan:
             init = None if config.init is None else RunDirectory(config.init)
             texts = [path for pair in self.synthetic() for path in (pair.src, pair.tgt)]
             return {
-                "settings": _sum(dump_config(config)),
+                "settings": sum_text(dump_config(config)),
                 "references": str(keep_reference),
-                **({} if init is None else {"init": _describe_model(init)}),
+                **({} if init is None else {"init": describe_model(init)}),
                 **self.directory.sums([*texts, self.directory.text("train", "tgt")]),
             }
 
@@ -241,10 +241,10 @@ class Plan:
             "train student",
             "train",
             inputs,
-            lambda: [self.directory.student_config, _weights_record(run)],
+            lambda: [self.directory.student_config, weights_record(run)],
             work=compose,
             command=[*command, *self.options],
-            discard=partial(_discard_run, run),
+            discard=partial(discard_run, run),
             config=config,
             run=run,
         )
@@ -269,7 +269,7 @@ class Plan:
                 partial(
                     lambda runs: {
                         **self.directory.sums(texts),
-                        **{each.path.as_posix(): _describe_model(each) for each in runs},
+                        **{each.path.as_posix(): describe_model(each) for each in runs},
                     },
                     runs,
                 ),
@@ -299,44 +299,3 @@ def evaluate_command(
 def _ensemble(runs: Sequence[RunDirectory]) -> list[str]:
     first, *others = (str(run.path) for run in runs)
     return [first, *(part for other in others for part in ("--ensemble", other))]
-
-
-def _weights_record(run: RunDirectory) -> Path:
-    """Return the file that has the SHA-256 of a run's best weights."""
-    if run.is_hub_model:
-        return run.path / HUB_CONFIG
-    return find_checkpoint(run.checkpoints, "best") / MANIFEST
-
-
-def _describe_model(run: RunDirectory) -> str:
-    """Return the sum of a run's weights and of how it searches."""
-    decoding = run.load_config().decoding.model_dump(mode="json")
-    return _sum(sha256(_weights_record(run)) + json.dumps(decoding, sort_keys=True))
-
-
-def _sum(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
-def _discard_translation(output: Path) -> None:
-    for ending in ("", ".partial", ".partial.json", ".partial.json.new"):
-        output.with_name(output.name + ending).unlink(missing_ok=True)
-
-
-def _discard_run(run: RunDirectory) -> None:
-    """Remove a run.
-
-    Raises:
-        RunError: it holds files that are not transformer-cli's, or is being written.
-    """
-    if not run.path.is_dir():
-        return
-    check_unlocked(run)
-    run.check_no_foreign_files()
-    for path in run.path.iterdir():
-        if path.name not in contents.ALL and TEMPORARY_MARK not in path.name:
-            raise RunError(
-                f"{path}: was not written by transformer-cli, and would be deleted; move it "
-                "elsewhere"
-            )
-    remove_directory(run.path)

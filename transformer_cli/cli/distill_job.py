@@ -11,7 +11,7 @@ from transformer_cli.cli.signals import stop_requests
 from transformer_cli.config.choices import DeviceName, PrecisionName
 from transformer_cli.distill.directory import DistillDirectory
 from transformer_cli.distill.distill_file import Distillation
-from transformer_cli.distill.plan import Plan
+from transformer_cli.distill.plan import DistillPlan
 from transformer_cli.distill.runner import Failure, run_stages
 from transformer_cli.model.device import use_threads
 from transformer_cli.ranks import ALONE
@@ -32,11 +32,11 @@ class DistillJob:
     precision: PrecisionName
     threads: int | None
 
-    def plan(self) -> Plan:
+    def plan(self) -> DistillPlan:
         """Return the stages."""
         threads = () if self.threads is None else ("--threads", str(self.threads))
         binding = ("--device", self.device, "--precision", self.precision)
-        return Plan(self.distillation, self.directory, binding, threads)
+        return DistillPlan(self.distillation, self.directory, binding, threads)
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ def _tell(failure: Failure) -> int:
     return code
 
 
-def format_scores(plan: Plan) -> list[str]:
+def format_scores(plan: DistillPlan) -> list[str]:
     """Return the lines of a table of all models' scores on the validation text."""
     rows = [["model", "search", "BLEU", "BLEU lowercased", "chrF", "TER"]]
     sentences = 0
@@ -101,7 +101,7 @@ def _score(scores: dict[str, Any], key: str) -> str:
 
 def preview_distillation(job: DistillJob) -> Iterator[str]:
     """Yield the lines of a table of the stages, and what those that are left take."""
-    from transformer_cli.distill.forecast import Forecaster
+    from transformer_cli.distill.forecast import StageForecaster
     from transformer_cli.training.setup import Reporters
 
     use_threads(job.threads)
@@ -110,7 +110,7 @@ def preview_distillation(job: DistillJob) -> Iterator[str]:
     plan = job.plan()
     plan.check_tokenizers()
     reporters = Reporters(line_bar, warn, say_put_back)
-    forecasts = list(Forecaster(plan, device, precision, reporters).forecast())
+    forecasts = list(StageForecaster(plan, device, precision, reporters).forecast())
     rows = [["stage", "", "lines", "time", "disk"]]
     for each in forecasts:
         lines = "" if each.lines is None else f"{each.lines:,}"

@@ -158,9 +158,7 @@ TrainingPrecision = Annotated[
 ]
 SearchPrecision = Annotated[
     SearchPrecisionName,
-    typer.Option(
-        help="Precision of matmuls; auto is bfloat16 on a GPU; int8, on a CPU, is the fastest."
-    ),
+    typer.Option(help="Precision of matmuls; auto is bfloat16 on a GPU; int8 for CPUs."),
 ]
 Threads = Annotated[
     int | None,

@@ -54,9 +54,7 @@ Alignments = Annotated[
 ]
 ReplaceUnk = Annotated[
     bool,
-    typer.Option(
-        "--replace-unk", help="Replace unknown words by their source words (word models)."
-    ),
+    typer.Option("--replace-unk", help="Copy source words for unknown ones."),
 ]
 Sample = Annotated[
     int | None,

@@ -12,7 +12,7 @@ import torch
 from transformer_cli.config.schema import Config
 from transformer_cli.data.corpus import stream_lines
 from transformer_cli.distill.composition import open_text
-from transformer_cli.distill.plan import Plan, Stage, Text
+from transformer_cli.distill.plan import DistillPlan, Stage, Text
 from transformer_cli.distill.runner import is_done
 from transformer_cli.model.transformer import count_parameters
 from transformer_cli.ranks import ALONE
@@ -48,10 +48,10 @@ class _Size:
 
 
 @dataclass(frozen=True)
-class Forecaster:
+class StageForecaster:
     """Forecasts the stages of a plan, and writes nothing that stays."""
 
-    plan: Plan
+    plan: DistillPlan
     device: torch.device
     precision: torch.dtype
     reporters: Reporters

@@ -74,7 +74,7 @@ class Stage:
 
 
 @dataclass(frozen=True)
-class Plan:
+class DistillPlan:
     """All stages of a distillation."""
 
     distillation: Distillation

@@ -11,7 +11,7 @@ from pathlib import Path
 from transformer_cli.child import APART, CHILD, STOP
 from transformer_cli.data.corpus import stream_lines
 from transformer_cli.distill.directory import DistillDirectory, StageRecord
-from transformer_cli.distill.plan import Plan, Stage
+from transformer_cli.distill.plan import DistillPlan, Stage
 from transformer_cli.errors import TransformerCliError
 from transformer_cli.files import whole_file
 
@@ -28,7 +28,7 @@ class Failure:
 
 
 def run_stages(
-    plan: Plan, should_stop: Callable[[], bool], say: Callable[[str], None]
+    plan: DistillPlan, should_stop: Callable[[], bool], say: Callable[[str], None]
 ) -> Failure | None:
     """Run the stages that are not done, until all are, one fails, or a stop is requested.
 

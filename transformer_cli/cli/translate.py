@@ -46,7 +46,7 @@ NBest = Annotated[
 Scores = Annotated[bool, typer.Option("--scores", help="Write its score too, as JSON.")]
 PrefixFile = Annotated[
     Path | None,
-    typer.Option(metavar="FILE", help="Forced target prefixes, one a line, of whole words."),
+    typer.Option(metavar="FILE", help="Forced target prefixes, one a line."),
 ]
 Alignments = Annotated[
     Path | None,

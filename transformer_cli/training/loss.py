@@ -102,7 +102,9 @@ class _LabelSmoothedLoss(torch.autograd.Function):
 
         loss, nll_loss = hidden_states.new_zeros(()), hidden_states.new_zeros(())
         grad_hidden = torch.empty_like(hidden_states)
-        grad_weight, grad_bias = torch.zeros_like(weight), torch.zeros_like(bias)
+        # Transposed, as its parts come out of the matmul: adding across strides is slow.
+        grad_weight = torch.zeros_like(weight.t(), memory_format=torch.contiguous_format)
+        grad_bias = torch.zeros_like(bias)
         for rows in _chunks(len(targets), passes * tgt_size, hidden_states.device):
             # The rows of the first pass, then the same rows of the second.
             hidden = hidden_states[:, rows].flatten(0, 1)
@@ -127,11 +129,12 @@ class _LabelSmoothedLoss(torch.autograd.Function):
             grad_hidden[:, rows] = grad_rows.view_as(hidden_states[:, rows])
             # Transposed: oneDNN copies the first of two transposed operands, here the small one.
             real_rows_hidden = real_hidden[:, rows].flatten(0, 1).to(dtype)
-            grad_weight += linear_no_grad(real_rows_hidden.t(), gradient.t()).t()
+            grad_weight += linear_no_grad(real_rows_hidden.t(), gradient.t())
             grad_bias += real_rows[None].to(dtype).mm(gradient)[0]
         grad_hidden.sub_(uniform * weight_sum).mul_(real[:, None])
         uniform_row = torch.full_like(bias, uniform)
         uniform_row[pad_id] = 0.0
+        grad_weight = grad_weight.t().contiguous()
         grad_weight.addr_(uniform_row, real_hidden.sum(dim=(0, 1)), alpha=-1.0)
         grad_bias -= uniform_row * (passes * real.sum())
 

@@ -29,9 +29,8 @@ def moses_bleu(hypotheses: Sequence[str], references: Sequence[str], language: s
 
     # multi-bleu.perl: tokens as they come, no smoothing.
     metric = BLEU(tokenize="none", force=True, smooth_method="none")
-    return metric.corpus_score(
-        [tokenize(line) for line in hypotheses], [[tokenize(line) for line in references]]
-    ).score
+    tokens = [[tokenize(line) for line in lines] for lines in (hypotheses, references)]
+    return float(metric.corpus_score(tokens[0], [tokens[1]]).score)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -42,7 +41,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("language", help="of both: de, en, …")
     options = parser.parse_args(arguments)
 
-    hypotheses, references = (_read_lines(path) for path in (options.hypotheses, options.references))
+    hypotheses, references = (
+        _read_lines(path) for path in (options.hypotheses, options.references)
+    )
     if len(hypotheses) != len(references):
         raise SystemExit(
             f"{options.hypotheses}: {len(hypotheses)} lines, but {options.references} has "

@@ -35,10 +35,10 @@ What is not alike:
   in the beam, in ours they leave them to others.
 - With a shortlist, CTranslate2 ranks only the {candidates} target tokens that go best with each
   source token of a batch, by IBM's model 1 of the training text, and the {frequent} most frequent.
-- Marian's outputs are not compared: its decoder starts from a zero vector, its sinusoids have other
-  rates, and its pre-norm leaves keys and values as they are, so that no weights of ours mean the
-  same there. It has our weights, two workers of one thread, and EOS ruled out: it writes as many
-  tokens as the longest source of a batch has, about as many as the others (15.2 a sentence)."""
+- Marian's outputs are not compared. Its decoder starts from a zero vector, its sinusoids have other
+  rates, and by its source its pre-norm leaves keys and values as they are, so that no weights of
+  ours mean the same there. It has our weights, two workers of one thread, and EOS ruled out: it
+  writes as many tokens as the longest source of a batch has, about as many as the others."""
 
 Outputs = Mapping[int, Ids]
 """Ids by the number of their sentence."""

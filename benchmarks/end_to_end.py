@@ -21,11 +21,11 @@ from transformer_cli.runs.directory import RunDirectory
 
 _CONDITIONS = """\
 Greedy translation of German text by the commands that a user runs: wall-clock seconds from the
-start of the process to its end, and lines/s. {lines} lines: the first {test:,} are those of {split},
-whose translations BLEU is of, the rest are drawn from the training text. {threads} threads each;
-medians over {rounds} rounds by turns, files of {once:,} lines and more once. CTranslate2's own is a
-script with SentencePiece, after its documentation. Marian's is `pymarian decode`, with its own
-SentencePiece; its outputs are no translations but as long, see Decoding."""
+start of the process to its end, and lines/s. {lines} lines: the first {test:,} are those of
+{split}, whose translations BLEU is of, the rest are drawn from the training text. {threads}
+threads each; medians over {rounds} rounds by turns, files of {once:,} lines and more once.
+CTranslate2's own is a script with SentencePiece, after its documentation. Marian's is `pymarian
+decode`, with its own SentencePiece; its outputs are no translations but as long, see Decoding."""
 
 _ONCE = 10_000
 """A file of so many lines is translated in one round only."""

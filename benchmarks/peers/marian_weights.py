@@ -1,8 +1,8 @@
 """A Marian model of our sizes, which writes outputs of a fixed length.
 
 Marian cannot compute our function: its decoder starts from a zero vector rather than BOS, the rates
-of its sinusoids are 10000^(-i / (d_model / 2 - 1)), and its pre-norm normalises queries only, not
-keys and values. So it gets our weights, for their sizes, and a bias that rules EOS out: its outputs
+of its sinusoids are 10000^(-i / (d_model / 2 - 1)), and its pre-norm, by its source, normalises
+queries only, not keys and values. So it gets our weights, for their sizes, and a bias that rules EOS out: its outputs
 are as long as --max-length-factor allows. Its speed depends on nothing else.
 """
 

@@ -14,6 +14,7 @@ from statistics import median
 from benchmarks.decoding import DEFAULT_RUN, SPLIT, prepare
 from benchmarks.environments import ROOT, WORKSHOP, environment
 from benchmarks.machine import report_head
+from benchmarks.peers.marian_weights import LENGTH_FACTOR
 from benchmarks.rounds import THREADS, markdown_table
 from transformer_cli.data.sources import load_split
 from transformer_cli.evaluation.scoring import score
@@ -108,7 +109,7 @@ def _commands(run: RunDirectory, directory: Path) -> dict[str, list[str]]:
         commands[f"Marian 1.12.42, {name}"] = [
             *(marian, "-m", "pymarian", "decode", "--models", str(model), "--quiet"),
             *("--vocabs", str(pieces), str(pieces), "--cpu-threads", str(THREADS)),
-            *("--beam-size", "1", "--max-length-factor", "1", "--mini-batch", "64"),
+            *("--beam-size", "1", "--max-length-factor", str(LENGTH_FACTOR), "--mini-batch", "64"),
             *("--maxi-batch", "1000", "--maxi-batch-sort", "src"),
             *("--input", "INPUT", "--output", "OUTPUT"),
         ]

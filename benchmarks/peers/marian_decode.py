@@ -12,10 +12,10 @@ from pathlib import Path
 from pymarian import Translator
 
 from benchmarks.decoding_job import EOS_ID, LENGTH_PENALTY, BatchSizes, Ids, Job, compete
-from benchmarks.peers.marian_weights import convert, write_vocabulary
+from benchmarks.peers.marian_weights import LENGTH_FACTOR, convert, write_vocabulary
 from benchmarks.rounds import THREADS
 
-SIZES = BatchSizes(greedy=(64, 128), beam=(16, 32), unit="sentences")
+SIZES = BatchSizes(greedy=(32, 64), beam=(16, 32), unit="sentences")
 
 
 def main(gemm_type: str, job_file: Path, outputs_file: Path) -> None:
@@ -62,7 +62,7 @@ def write_model(job: Job, gemm_type: str, directory: Path) -> tuple[Path, Path]:
 def _options(model: Path, vocabulary: Path, beam_size: int, batch_size: int) -> str:
     return (
         f"--models {model} --vocabs {vocabulary} {vocabulary} --cpu-threads {THREADS} "
-        f"--beam-size {beam_size} --normalize {LENGTH_PENALTY} --max-length-factor 1 --quiet "
+        f"--beam-size {beam_size} --normalize {LENGTH_PENALTY} --max-length-factor {LENGTH_FACTOR} --quiet "
         f"--mini-batch {batch_size} --maxi-batch 1000 --maxi-batch-sort src"
     )
 

@@ -2,8 +2,8 @@
 
 Marian cannot compute our function: its decoder starts from a zero vector rather than BOS, the rates
 of its sinusoids are 10000^(-i / (d_model / 2 - 1)), and its pre-norm, by its source, normalises
-queries only, not keys and values. So it gets our weights, for their sizes, and a bias that rules EOS out: its outputs
-are as long as --max-length-factor allows. Its speed depends on nothing else.
+queries only, not keys and values. So it gets our weights, for their sizes, and a bias that rules
+EOS out: its outputs are as long as --max-length-factor allows. Its speed depends on nothing else.
 """
 
 import re
@@ -17,6 +17,9 @@ from safetensors.numpy import load_file
 
 from benchmarks.decoding_job import EOS_ID, UNK_ID
 
+LENGTH_FACTOR = 0.93
+"""Times the longest source of a batch; in sorted batches of 16 to 64 sentences of test_2016_flickr
+that is 14.5 to 15.5 tokens a sentence. The references have 15.2, EOS included."""
 Weights = Mapping[str, np.ndarray]
 
 OPTIONS = {

@@ -38,7 +38,7 @@ What is not alike:
 - Marian's outputs are not compared. Its decoder starts from a zero vector, its sinusoids have other
   rates, and by its source its pre-norm leaves keys and values as they are, so that no weights of
   ours mean the same there. It has our weights, two workers of one thread, and EOS ruled out: it
-  writes 14.5 to 15.5 tokens a sentence, by batch size; the references have 15.2, EOS included."""
+  writes 14 to 15 tokens a sentence, by batch size; the references have 15.2, EOS included."""
 
 Outputs = Mapping[int, Ids]
 """Ids by the number of their sentence."""

@@ -62,7 +62,8 @@ def write_model(job: Job, gemm_type: str, directory: Path) -> tuple[Path, Path]:
 def _options(model: Path, vocabulary: Path, beam_size: int, batch_size: int) -> str:
     return (
         f"--models {model} --vocabs {vocabulary} {vocabulary} --cpu-threads {THREADS} "
-        f"--beam-size {beam_size} --normalize {LENGTH_PENALTY} --max-length-factor {LENGTH_FACTOR} --quiet "
+        f"--beam-size {beam_size} --normalize {LENGTH_PENALTY} --quiet "
+        f"--max-length-factor {LENGTH_FACTOR} "
         f"--mini-batch {batch_size} --maxi-batch 1000 --maxi-batch-sort src"
     )
 

@@ -1,4 +1,4 @@
-"""How fast decoding is beside CTranslate2 and JoeyNMT: ``python -m benchmarks.decoding RUN``."""
+"""How fast decoding is beside other programs: ``python -m benchmarks.decoding RUN``."""
 
 import argparse
 import sys
@@ -6,19 +6,23 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.decoding_job import EOS_ID, Job
-from benchmarks.decoding_report import CTRANSLATE2, JOEYNMT, OURS, Judge, report
+from benchmarks.decoding_report import CTRANSLATE2, JOEYNMT, MARIAN, OURS, Judge, report
 from benchmarks.environments import WORKSHOP, environment
 from benchmarks.machine import report_head
+from benchmarks.peers.ctranslate2_names import token
 from benchmarks.rounds import run_rounds
+from benchmarks.shortlist import learn_shortlist, vocabulary_map
 from transformer_cli.config.schema import Config, ModelConfig
 from transformer_cli.data.corpus import ParallelText
 from transformer_cli.data.sources import load_split
+from transformer_cli.data.token_arrays import encode_text
 from transformer_cli.errors import TransformerCliError
 from transformer_cli.runs.checkpoint_directory import find_checkpoint
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.text.tokenizer import Tokenizer, load_tokenizers
 
 SPLIT = "test_2016_flickr"
+INT8 = "CTranslate2 4.8.5, int8, 2 workers"
 DEFAULT_RUN = Path("runs/multi30k_de_en_fast")
 
 
@@ -37,14 +41,17 @@ def main(arguments: Sequence[str] | None = None) -> str:
     directory.mkdir(parents=True, exist_ok=True)
     job_file = directory / "job.json"
     try:
-        job, judge = _prepare(RunDirectory(options.run))
+        job, judge = prepare(RunDirectory(options.run))
     except TransformerCliError as error:
         raise SystemExit(str(error)) from error
     job.save(job_file)
-    return report(run_rounds(_contestants(job_file, directory), options.rounds), judge)
+    shortlist = directory / "vmap.txt"
+    shortlist.write_text(_learn_shortlist(RunDirectory(options.run)), encoding="utf-8")
+    return report(run_rounds(_contestants(job_file, shortlist, directory), options.rounds), judge)
 
 
-def _prepare(run: RunDirectory) -> tuple[Job, Judge]:
+def prepare(run: RunDirectory) -> tuple[Job, Judge]:
+    """Return the split to translate with a run's model, and what its outputs are held against."""
     config = run.load_config()
     refuse_other_forms(config.model)
     tokenizers = load_tokenizers(run.tokenizer)
@@ -77,16 +84,29 @@ def _make_job(run: RunDirectory, config: Config, tokenizer: Tokenizer, text: Par
     )
 
 
-def _contestants(job_file: Path, directory: Path) -> dict[str, list[str]]:
+def _learn_shortlist(run: RunDirectory) -> str:
+    """Return CTranslate2's vocabulary map, learned from the run's training text."""
+    tokenizers = load_tokenizers(run.tokenizer)
+    train = load_split(run.load_config().data, "train")
+    text = encode_text(train, tokenizers, lambda lines, label: lines)
+    size = tokenizers.src.size
+    return vocabulary_map(learn_shortlist(text, size), [token(number) for number in range(size)])
+
+
+def _contestants(job_file: Path, shortlist: Path, directory: Path) -> dict[str, list[str]]:
     ours = [sys.executable, "-m", "benchmarks.ours_decode"]
     ctranslate2 = [str(environment("ctranslate2")), "-m", "benchmarks.peers.ctranslate2_decode"]
+    marian = [str(environment("marian")), "-m", "benchmarks.peers.marian_decode"]
     joeynmt = [str(environment("joeynmt")), "-m", "benchmarks.peers.joeynmt_decode"]
     programs = {
         OURS: [*ours, "float32"],
         "ours, bfloat16": [*ours, "bfloat16"],
         CTRANSLATE2[0]: [*ctranslate2, "float32", "1"],
         CTRANSLATE2[1]: [*ctranslate2, "float32", "2"],
-        "CTranslate2 4.8.5, int8, 2 workers": [*ctranslate2, "int8", "2"],
+        INT8: [*ctranslate2, "int8", "2"],
+        f"{INT8}, shortlist": [*ctranslate2, "int8", "2", "--shortlist", str(shortlist)],
+        MARIAN[0]: [*marian, "float32"],
+        MARIAN[1]: [*marian, "intgemm8"],
         JOEYNMT: joeynmt,
     }
     return {

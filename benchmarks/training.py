@@ -1,4 +1,4 @@
-"""How fast training is beside JoeyNMT and the textbook: ``python -m benchmarks.training``."""
+"""How fast training is beside other programs: ``python -m benchmarks.training``."""
 
 import argparse
 import sys
@@ -12,6 +12,7 @@ from benchmarks.stopwatch import WARM_UP, updates_argument
 from benchmarks.task import prepare_data
 
 JOEYNMT, TEXTBOOK = "JoeyNMT 2.3.0, float32", "textbook, float32"
+MARIAN = "Marian 1.12.42, float32"
 OURS = {precision: f"ours, {precision}" for precision in ("float32", "bfloat16")}
 
 _CONDITIONS = """\
@@ -34,6 +35,10 @@ What is not alike, as each is run as its users find it:
   longest side reach 4,096, so it may pass that by one sentence.
 - JoeyNMT has no bias in the output layer, Adam's epsilon is 1e-8 rather than 1e-9, and each update
   uses the learning rate due one update earlier; none of them can be set.
+- Marian is pymarian's build for CPUs: two threads with half of a batch each, synchronous. It sorts
+  100 batches by length, counts a batch in source words (3,750, for about as many target tokens as
+  ours), and draws all weights, embeddings included, by Glorot; its decoder starts from a zero
+  vector rather than BOS. Its times and target tokens are those of its own log.
 
 The share of the peak is what the matrix products of real tokens, forward and backward
 (`benchmarks/flops.py`), take of the fastest product of two square matrices of their type, by
@@ -71,6 +76,7 @@ def _contestants(updates: int) -> dict[str, list[str]]:
     programs = {
         JOEYNMT: [str(environment("joeynmt")), "-m", "benchmarks.peers.joeynmt_train"],
         TEXTBOOK: [sys.executable, "-m", "benchmarks.textbook_train"],
+        MARIAN: [str(environment("marian")), "-m", "benchmarks.peers.marian_train"],
     }
     programs |= {name: [*ours, precision] for precision, name in OURS.items()}
     return {name: [*command, "--updates", str(updates)] for name, command in programs.items()}
@@ -85,11 +91,13 @@ def _table(
         "source tokens/s",
         "times JoeyNMT",
         "times the textbook",
+        "times Marian",
         "target tokens an update",
         "validation loss",
         *(f"share of {way}'s peak" for way in WAYS),
     )
     precisions = {name: precision for precision, name in OURS.items()}
+    peers = (JOEYNMT, TEXTBOOK, MARIAN)
     rows = []
     for name, rounds in results.items():
         speed = median_of(rounds, "tgt_tokens_per_second")
@@ -101,15 +109,22 @@ def _table(
             (
                 name,
                 f"{speed:,.0f}",
-                f"{median_of(rounds, 'src_tokens_per_second'):,.0f}",
-                f"{speed / median_of(results[JOEYNMT], 'tgt_tokens_per_second'):.2f}",
-                f"{speed / median_of(results[TEXTBOOK], 'tgt_tokens_per_second'):.2f}",
+                _source_speed(rounds),
+                *(
+                    f"{speed / median_of(results[peer], 'tgt_tokens_per_second'):.2f}"
+                    for peer in peers
+                ),
                 f"{median_of(rounds, 'tgt_tokens_per_update'):,.0f}",
                 f"{median_of(rounds, 'validation_loss'):.3f}",
                 *shares,
             )
         )
     return markdown_table(header, rows)
+
+
+def _source_speed(rounds: Sequence[Result]) -> str:
+    key = "src_tokens_per_second"
+    return f"{median_of(rounds, key):,.0f}" if key in rounds[0] else "–"
 
 
 if __name__ == "__main__":

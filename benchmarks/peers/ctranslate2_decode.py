@@ -1,9 +1,11 @@
 """Translates a job with CTranslate2.
 
-Run by its own Python: ``python -m benchmarks.peers.ctranslate2_decode TYPE WORKERS JOB OUTPUTS``.
+Run by its own Python:
+``python -m benchmarks.peers.ctranslate2_decode TYPE WORKERS [--shortlist VMAP] JOB OUTPUTS``.
 """
 
-import sys
+import argparse
+import shutil
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,13 +13,16 @@ from pathlib import Path
 import ctranslate2
 
 from benchmarks.decoding_job import LENGTH_PENALTY, BatchSizes, Ids, Job, compete
-from benchmarks.peers.ctranslate2_weights import BOS, PAD, convert, token
+from benchmarks.peers.ctranslate2_names import BOS, PAD, token
+from benchmarks.peers.ctranslate2_weights import convert
 from benchmarks.rounds import THREADS
 
 SIZES = BatchSizes(greedy=(32, 64, 128, 256, 512), beam=(16, 32, 64, 128), unit="sentences")
 
 
-def main(compute_type: str, workers: int, job_file: Path, outputs_file: Path) -> None:
+def main(
+    compute_type: str, workers: int, job_file: Path, outputs_file: Path, shortlist: Path | None
+) -> None:
     """Time greedy and beam search over the job's sentences.
 
     Args:
@@ -25,10 +30,13 @@ def main(compute_type: str, workers: int, job_file: Path, outputs_file: Path) ->
         workers: batches translated side by side; they share the threads.
         job_file: what to translate.
         outputs_file: where the translations go.
+        shortlist: CTranslate2's vocabulary map, if only its tokens are to be candidates.
     """
     job = Job.load(job_file)
     with tempfile.TemporaryDirectory() as directory:
         convert(job, Path(directory))
+        if shortlist:
+            shutil.copy(shortlist, Path(directory) / "vmap.txt")
         translator = ctranslate2.Translator(
             directory,
             compute_type=compute_type,
@@ -48,6 +56,7 @@ def main(compute_type: str, workers: int, job_file: Path, outputs_file: Path) ->
                 length_penalty=LENGTH_PENALTY,
                 min_decoding_length=0,
                 max_decoding_length=max(job.limits[number] for number in numbers),
+                use_vmap=shortlist is not None,
                 disable_unk=True,
                 suppress_sequences=[[BOS], [PAD]],
                 asynchronous=True,
@@ -58,4 +67,10 @@ def main(compute_type: str, workers: int, job_file: Path, outputs_file: Path) ->
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]), Path(sys.argv[3]), Path(sys.argv[4]))
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("compute_type")
+    parser.add_argument("workers", type=int)
+    parser.add_argument("job_file", type=Path)
+    parser.add_argument("outputs_file", type=Path)
+    parser.add_argument("--shortlist", type=Path)
+    main(**vars(parser.parse_args()))

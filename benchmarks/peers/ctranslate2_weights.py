@@ -8,17 +8,10 @@ import numpy as np
 from ctranslate2.specs import common_spec, transformer_spec
 from safetensors.numpy import load_file
 
-from benchmarks.decoding_job import BOS_ID, EOS_ID, PAD_ID, UNK_ID, Job
+from benchmarks.decoding_job import Job
+from benchmarks.peers.ctranslate2_names import BOS, EOS, UNK, token
 
 Weights = Mapping[str, np.ndarray]
-
-
-def token(number: int) -> str:
-    """The name under which CTranslate2 knows an id; its interface is made of strings."""
-    return f"<{number}>"
-
-
-UNK, BOS, EOS, PAD = map(token, (UNK_ID, BOS_ID, EOS_ID, PAD_ID))
 
 
 def convert(job: Job, directory: Path) -> None:

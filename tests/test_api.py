@@ -10,6 +10,7 @@ import pytest
 import torch
 from cli.conftest import Training, _server, own_run, training
 from cli.process import run
+from export.test_ctranslate2 import TEXT, subword_run
 
 import transformer_cli
 from transformer_cli import TransformerCliError, Translator
@@ -128,6 +129,26 @@ def test_threads_take_turns(translator: Translator) -> None:
     for thread in threads:
         thread.join()
     assert found == [expected] * 8
+
+
+@pytest.mark.posix
+@pytest.mark.parametrize("translates", [True, False])
+def test_a_fork_translates_and_ends(translates: bool, tmp_path: Path) -> None:
+    program = f"""
+import os, sys, threading
+from transformer_cli import Translator
+from transformer_cli.inference.ctranslate2_engine import CTranslate2Engine
+translator = Translator.load({str(subword_run(tmp_path / "run", joint=True).path)!r}, device="cpu")
+assert isinstance(translator._translator.engine, CTranslate2Engine)
+expected = translator.translate({TEXT})
+with translator._turn:  # by another thread
+    child = os.fork()
+if child:
+    sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+if {translates}:
+    assert translator.translate({TEXT}) == expected
+"""
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
 
 
 def test_the_package_is_light_until_it_is_used() -> None:

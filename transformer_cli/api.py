@@ -3,13 +3,19 @@
 This surface is small so that it can stay as it is; everything else may change with any version.
 """
 
+import ctypes
+import os
+import sys
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import get_args
+from weakref import WeakSet
 
 from transformer_cli.config.choices import MOST_THREADS, DeviceName, SearchPrecisionName
 from transformer_cli.errors import InputError, UsageError
+from transformer_cli.inference.ctranslate2_engine import CTranslate2Engine
 from transformer_cli.inference.engine import SearchEngine
 from transformer_cli.inference.loading import Computing, load_translator
 from transformer_cli.inference.translator import TextTranslator
@@ -19,12 +25,16 @@ from transformer_cli.runs.directory import RunDirectory
 class Translator:
     """A trained model that translates; make one with ``Translator.load``.
 
-    Several threads may use one: they take turns.
+    Several threads may use one: they take turns. So may forked processes: where CTranslate2
+    searches, each reads the model anew before its first translation.
     """
 
-    def __init__(self, translator: TextTranslator[SearchEngine]) -> None:
-        self._translator = translator
+    def __init__(self, load: Callable[[], TextTranslator[SearchEngine]]) -> None:
+        self._load = load
+        self._translator = load()
+        self._is_parents = False
         self._turn = threading.Lock()
+        _LOADED.add(self)
 
     @classmethod
     def load(
@@ -38,7 +48,8 @@ class Translator:
         """Read a trained model.
 
         Args:
-            path: a run directory, or what ``transformer-cli export --format hub`` made of one.
+            path: a run directory, or what ``transformer-cli export`` made of one, for the Hub or
+                CTranslate2.
             checkpoint: 'best', 'last', 'average' or a checkpoint's path.
             device: where to compute; 'auto' takes a GPU if there is one.
             precision: of matrix products; 'auto' is bfloat16 on a GPU that has it, else float32.
@@ -57,9 +68,10 @@ class Translator:
         _check_at_least_one("load: threads", threads)
         if threads is not None and threads > MOST_THREADS:
             raise UsageError(f"load: threads: expected at most {MOST_THREADS}, found {threads}")
-        run = RunDirectory(Path(path))
-        asked = Computing(device=device, precision=precision, threads=threads)
-        return cls(load_translator(run, checkpoint, asked))
+        run = RunDirectory(Path(path).absolute())
+        # Any call may ask for a beam.
+        asked = Computing("auto", device, precision, threads, beam_size=2)
+        return cls(partial(load_translator, run, checkpoint, asked))
 
     @property
     def src_lang(self) -> str:
@@ -108,7 +120,30 @@ class Translator:
         _check_at_least_one("translate: beam_size", beam_size)
         _check_at_least_one("translate: batch_tokens", batch_tokens)
         with self._turn:
+            if self._is_parents:
+                self._translator, self._is_parents = self._load(), False
             return self._translator.with_search(beam_size, batch_tokens).translate(lines)
+
+    def _leave_to_parent(self) -> None:
+        self._turn = threading.Lock()  # a thread of the parent may have held it
+        engine = self._translator.engine
+        if isinstance(engine, CTranslate2Engine):
+            self._is_parents = True
+            # Never freed: its destructor would wait for its threads, which a child has not.
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(engine.translator))
+
+
+_LOADED: WeakSet[Translator] = WeakSet()
+
+
+def _leave_all_to_parent() -> None:
+    """Make a forked process load its models anew, as they are needed."""
+    for each in list(_LOADED):
+        each._leave_to_parent()
+
+
+if sys.platform != "win32":
+    os.register_at_fork(after_in_child=_leave_all_to_parent)
 
 
 def _check_at_least_one(name: str, value: int | None) -> None:

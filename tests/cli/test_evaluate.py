@@ -177,6 +177,21 @@ def test_an_ensemble_of_equal_models_scores_as_one(training: Training, own_run: 
     assert both["perplexity"] == pytest.approx(alone["perplexity"], rel=1e-5)
 
 
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--ensemble", OTHER), "--precision int8: does not support --ensemble; leave out"),
+        (("--device", "cuda"), "--precision int8: is for CPUs"),
+    ],
+)
+def test_int8_is_refused_before_models_are_loaded(
+    options: tuple[str | Path, ...], said: str, training: Training
+) -> None:
+    # COMET, which is loaded before the models, is not installed.
+    finished = run("evaluate", training.run, "--precision", "int8", "--comet", *options)
+    assert_refused(finished, 2, said)
+
+
 def test_an_ensemble_that_does_not_go_together_is_refused(training: Training) -> None:
     checkpoint = training.run / "checkpoints" / "step-00000060"
     ensemble = training.run, "--ensemble", training.run, "--checkpoint", checkpoint

@@ -11,9 +11,11 @@ import pytest
 import torch
 
 from export.test_ctranslate2 import TEXT, subword_run
+from transformer_cli.data.checksummed_json import write_checksummed
 from transformer_cli.errors import CheckpointError
 from transformer_cli.export.hub import write_hub
-from transformer_cli.inference import ctranslate2_spec
+from transformer_cli.files import sha256
+from transformer_cli.inference import converted, ctranslate2_spec
 from transformer_cli.inference.converted import is_intact
 from transformer_cli.inference.loading import Computing, load_translator
 from transformer_cli.runs.checkpoint import Checkpoint
@@ -54,6 +56,32 @@ def test_it_is_made_once_a_type_of_weights(tmp_path: Path, monkeypatch: pytest.M
     check_no_foreign_files(run.path)
 
 
+def test_one_of_an_earlier_format_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = subword_run(tmp_path / "run", joint=True)
+    expected = texts(run)
+    (directory,) = kept(run)
+    monkeypatch.setattr(converted, "FORMAT", converted.FORMAT + 1)
+    assert texts(run) == expected
+    assert len(kept(run)) == 1
+    assert kept(run) != [directory]
+
+
+@pytest.mark.parametrize("missing", ["model.bin", "shared_vocabulary.json"])
+def test_one_without_a_sum_is_not_intact(missing: str, tmp_path: Path) -> None:
+    run = subword_run(tmp_path / "run", joint=True)
+    texts(run)
+    (directory,) = kept(run)
+    sums = {each.name: sha256(each) for each in directory.iterdir()}
+    del sums["sums.json"]
+    write_checksummed(directory / "sums.json", converted._Sums(files=sums))
+    assert is_intact(directory)
+    del sums[missing]
+    write_checksummed(directory / "sums.json", converted._Sums(files=sums))
+    assert not is_intact(directory)
+
+
 @pytest.mark.parametrize("name", ["model.bin", "shared_vocabulary.json", "sums.json"])
 @pytest.mark.parametrize("damage", ["cut", "changed", "gone"])
 def test_a_damaged_one_is_made_again(name: str, damage: str, tmp_path: Path) -> None:
@@ -80,8 +108,11 @@ def test_that_of_another_checkpoint_is_replaced(tmp_path: Path) -> None:
     changed = {name: weight * 0.9 for name, weight in weights.items()}
     save_checkpoint(run.checkpoints, changed, {}, {"step": 2}, fingerprint(run.tokenizer))
     (run.converted / f"{directory.name}.partial-4000000").mkdir()  # of a process that was killed
+    own = run.converted / "float32-of-mine"
+    own.mkdir()
     second = texts(run, checkpoint="step-00000002")
     assert second == texts(run, Computing("torch", "cpu"), "step-00000002") != first
+    own.rmdir()
     assert len(kept(run)) == 1
     assert kept(run) != [directory]
 

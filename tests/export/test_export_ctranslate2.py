@@ -104,17 +104,20 @@ def test_an_exported_model_is_no_run(directory: Path, tmp_path: Path) -> None:
 
     if "bfloat16" not in ctranslate2.get_supported_compute_types("cpu"):
         finished = run("translate", directory, "--precision", "bfloat16")
-        assert_refused(finished, 2, "--engine ctranslate2: ", "bfloat16")
+        assert_refused(finished, 2, "error: CTranslate2 cannot compute like that: ", "bfloat16")
     assert_refused(export(directory, tmp_path / "new"), 1, "is exported for CTranslate2")
 
 
 def test_what_needs_our_own_model_is_refused(training: Training, directory: Path) -> None:
     options = ("--alignments", directory / "links", "--prefix-file", "-")
-    for finished in (
-        run("translate", directory, *options, "-i", directory / "settings.yaml"),
-        run("translate", training.run, "--replace-unk", "--engine", "ctranslate2"),
-    ):
-        assert_refused(finished, 2, "--engine ctranslate2: does not support ")
+    finished = run("translate", directory, *options, "-i", directory / "settings.yaml")
+    needing = "does not support --prefix-file and --alignments; leave it out, or name the run"
+    assert_refused(finished, 2, f"{directory}: ", needing)
+    for option in (("--engine", "ctranslate2"), ("--precision", "int8")):
+        finished = run("translate", training.run, "--replace-unk", *option)
+        by = " ".join(option)
+        said = f"{by}: does not support --replace-unk; leave out {by}, or --replace-unk"
+        assert_refused(finished, 2, said)
 
 
 def test_several_translations_are_found_and_about_as_likely(

@@ -13,15 +13,18 @@ from transformer_cli.config.schema import (
     Config,
     CopyData,
     DecodingConfig,
+    HuggingFaceConfig,
     ModelConfig,
     SentencePieceConfig,
+    TokenizerConfig,
+    WordPieceConfig,
     WordsConfig,
 )
 from transformer_cli.config.yaml import dump_config
 from transformer_cli.errors import UsageError
 from transformer_cli.inference.ctranslate2_engine import CTranslate2Engine
 from transformer_cli.inference.engine import SearchEngine
-from transformer_cli.inference.loading import Computing, choose_engine
+from transformer_cli.inference.loading import Computing, choose_engine, load_translator
 from transformer_cli.inference.torch_engine import TorchEngine
 from transformer_cli.runs.directory import RunDirectory
 
@@ -30,13 +33,20 @@ ENGINES: dict[str, type[SearchEngine]] = {"torch": TorchEngine, "ctranslate2": C
 
 def test_engines_state_what_they_can_do() -> None:
     able = {
-        name: (engine.supports_prefixes, engine.supports_alignments)
+        name: (engine.supports_prefixes, engine.supports_alignments, engine.supports_sampling)
         for name, engine in ENGINES.items()
     }
-    assert able == {"torch": (True, True), "ctranslate2": (False, False)}
+    assert able == {"torch": (True, True, True), "ctranslate2": (False, False, False)}
 
 
 SUBWORDS = SentencePieceConfig(kind="sentencepiece")
+# Each has <unk> in its training targets.
+WITH_UNK: list[TokenizerConfig] = [
+    SentencePieceConfig(kind="sentencepiece", byte_fallback=False),
+    SentencePieceConfig(kind="sentencepiece", model=Path("made_elsewhere.model")),
+    WordPieceConfig(kind="wordpiece"),
+    HuggingFaceConfig(kind="huggingface", file=Path("made_elsewhere.json")),
+]
 LEARNED = ModelConfig(positions="learned")
 
 
@@ -50,7 +60,18 @@ LEARNED = ModelConfig(positions="learned")
         (Computing(precision="bfloat16"), {}, "torch"),
         (Computing(device="cuda"), {}, "torch"),
         (Computing(engine="ctranslate2", precision="bfloat16"), {}, "ctranslate2"),
+        (Computing(beam_size=5), {}, "ctranslate2"),
         (Computing(), {"tokenizer": WordsConfig(kind="words")}, "torch"),
+        *(
+            (Computing(beam_size=option), {"tokenizer": each, "decoding": setting}, chosen)
+            for each in WITH_UNK
+            for option, setting, chosen in (
+                (None, DecodingConfig(beam_size=1), "ctranslate2"),
+                (None, DecodingConfig(beam_size=3), "torch"),
+                (3, DecodingConfig(beam_size=1), "torch"),
+                (1, DecodingConfig(beam_size=3), "ctranslate2"),
+            )
+        ),
         (Computing(), {"decoding": DecodingConfig(max_length_ratio=3.0)}, "torch"),
         (
             Computing(),
@@ -76,7 +97,8 @@ def test_auto_is_torch_for_what_only_torch_has_and_where_ctranslate2_is_missing(
     (tmp_path / "config.yaml").write_text(dump_config(config))
     run, cpu = RunDirectory(tmp_path), Computing(device="cpu")
     assert choose_engine(run, cpu) == "ctranslate2"
-    assert choose_engine(run, cpu, needs_torch=True) == "torch"
+    assert choose_engine(run, cpu, ["--alignments"]) == "torch"
+    assert choose_engine(run, cpu, prefers_torch=True) == "torch"
     monkeypatch.setitem(sys.modules, "ctranslate2", None)
     assert choose_engine(run, cpu) == "torch"
 
@@ -85,8 +107,9 @@ def test_an_exported_model_is_searched_by_ctranslate2_unless_told_otherwise(
     tmp_path: Path,
 ) -> None:
     (tmp_path / "model.bin").touch()
-    assert choose_engine(RunDirectory(tmp_path), Computing(), True) == "ctranslate2"
-    assert choose_engine(RunDirectory(tmp_path), Computing("torch"), True) == "torch"
+    exported = RunDirectory(tmp_path)
+    assert choose_engine(exported, Computing(), prefers_torch=True) == "ctranslate2"
+    assert choose_engine(exported, Computing("torch"), prefers_torch=True) == "torch"
 
 
 @pytest.mark.parametrize(
@@ -99,6 +122,22 @@ def test_an_exported_model_is_searched_by_ctranslate2_unless_told_otherwise(
 def test_int8_is_ctranslate2s_and_for_cpus(asked: Computing, said: str, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=said):
         choose_engine(RunDirectory(tmp_path), asked)
+
+
+@pytest.mark.parametrize(
+    ("asked", "option"),
+    [
+        (Computing("ctranslate2"), "--engine ctranslate2"),
+        (Computing("ctranslate2", precision="int8"), "--precision int8"),
+        (Computing(precision="int8"), "--precision int8"),
+    ],
+)
+def test_an_ensemble_is_refused_by_what_is_in_its_way(
+    asked: Computing, option: str, tmp_path: Path
+) -> None:
+    run, others = RunDirectory(tmp_path / "run"), [RunDirectory(tmp_path / "other")]
+    with pytest.raises(UsageError, match=f"{option}: .* leave out {option}, or --ensemble$"):
+        load_translator(run, "best", replace(asked, device="cpu"), others=others)
 
 
 @pytest.mark.parametrize("room", ["inference", "evaluation"])

@@ -54,6 +54,19 @@ def test_a_processor_without_bfloat16_is_not_measured(monkeypatch: pytest.Monkey
     assert choose_training_precision("auto", CPU, ALONE) == torch.float32
 
 
+@pytest.mark.parametrize("is_emulated", [True, False])
+def test_a_run_that_goes_on_in_emulated_bfloat16_says_so(
+    is_emulated: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", lambda: not is_emulated)
+    said: list[str] = []
+    records = [{"kind": "session", "step": 0, "precision": "bfloat16"}]
+    chosen = choose_training_precision("auto", CPU, ALONE, records, said.append)
+    assert chosen == torch.bfloat16
+    assert len(said) == is_emulated
+    assert all("--precision float32 is faster" in line for line in said)
+
+
 def test_measuring_leaves_no_trace() -> None:
     torch.manual_seed(3)
     expected = torch.rand(4)

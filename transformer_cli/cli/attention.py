@@ -62,6 +62,7 @@ def attention(
     logging.getLogger("matplotlib").setLevel(logging.CRITICAL)
     from transformer_cli.inference.attention_maps import compute_attention_maps
     from transformer_cli.inference.attention_picture import draw, picture_format, select_panels
+    from transformer_cli.inference.loading import Computing
 
     options.check_output(output)
     with options.name_option("-o "):
@@ -69,7 +70,8 @@ def attention(
     options.check_sentence(sentence, "SENTENCE")
     if translation is not None:
         options.check_sentence(translation, "--translation")
-    translator = options.load_translator(run, checkpoint, beam_size, device, precision, threads)
+    asked = Computing("torch", device, precision, threads, beam_size)
+    translator = options.load_translator(run, checkpoint, asked)
     ids = None if translation is None else translator.tokenizers.tgt.encode(translation)
     maps = compute_attention_maps(translator, sentence.strip(), ids)
     with options.name_option("--"):

@@ -101,7 +101,7 @@ def compare(
     use_threads(threads)
     torch_device = options.open_device(device)
     torch_precision = choose_precision(precision, torch_device)
-    computing = Computing(device=device, precision=precision, threads=threads)
+    computing = Computing("auto", device, precision, threads, beam_size)
     translations = []
     for each in compared_runs:
         with bar(len(text), each.name, " sentences") as sentences:

@@ -1,7 +1,7 @@
 """``transformer-cli evaluate``."""
 
 import json as json_format
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -62,6 +62,7 @@ def evaluate(
       transformer-cli evaluate runs/multi30k_de_en --split test_2017_flickr --beam-size 5
     """
     from transformer_cli.files import write_text
+    from transformer_cli.inference.loading import Computing, choose_engine
     from transformer_cli.model.device import choose_device, use_threads
     from transformer_cli.runs.directory import RunDirectory
     from transformer_cli.runs.trained_model import open_checkpoint
@@ -70,13 +71,16 @@ def evaluate(
         options.check_output(output, inputs={"--src": src, "--ref": ref})
     directory = RunDirectory(run)
     name, text = _read_text(directory, split, src, ref)
+    asked = Computing("auto", device, precision, threads, beam_size)
+    engine = choose_engine(directory, asked, ["--ensemble"] if ensemble else [])
+    asked = replace(asked, engine=engine)
     use_threads(threads)  # before COMET
     comet_score = _open_comet(choose_device(device)) if comet else None
     opened = open_checkpoint(directory, checkpoint)
     # One checkpoint throughout, whatever training makes the best one meanwhile.
     weights = checkpoint if directory.is_hub_model or ensemble else str(opened.path)
-    computing = (run, weights, beam_size, device, precision, threads, ensemble or ())
-    translator, searcher = options.load_translator(*computing), options.load_searcher(*computing)
+    translator = options.load_translator(run, weights, asked, ensemble or ())
+    searcher = options.load_searcher(run, weights, asked)
     result = _evaluate(translator, searcher, name, text)
     report = {
         "split": name,

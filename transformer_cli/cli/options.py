@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     import torch
 
     from transformer_cli.inference.ctranslate2_engine import CTranslate2Engine
+    from transformer_cli.inference.loading import Computing
     from transformer_cli.inference.torch_engine import TorchTranslator
     from transformer_cli.inference.translator import TextTranslator
 
@@ -194,57 +195,36 @@ def open_device(name: DeviceName, ranks: Ranks = ALONE) -> "torch.device":
 
 
 def load_translator(
-    run: Path,
-    checkpoint: str,
-    beam_size: int | None,
-    device: DeviceName,
-    precision: SearchPrecisionName,
-    threads: int | None,
-    ensemble: Sequence[Path] = (),
+    run: Path, checkpoint: str, asked: "Computing", ensemble: Sequence[Path] = ()
 ) -> "TorchTranslator":
-    """Load the model that the options of these names ask for; with int8, in float32."""
+    """Load the model with torch, whatever the engine asked for; with int8, in float32."""
     from transformer_cli.inference.torch_loading import load_torch_translator
     from transformer_cli.model.device import choose_precision, use_threads
     from transformer_cli.runs.directory import RunDirectory
 
-    use_threads(threads)
-    torch_device = open_device(device)
-    torch_precision = choose_precision(
-        "float32" if precision == "int8" else precision, torch_device
-    )
+    use_threads(asked.threads)
+    device = open_device(asked.device)
+    precision = "float32" if asked.precision == "int8" else asked.precision
     return load_torch_translator(
         RunDirectory(run),
         checkpoint,
-        torch_device,
-        torch_precision,
+        device,
+        choose_precision(precision, device),
         [RunDirectory(other) for other in ensemble],
-    ).with_search(beam_size)
+    ).with_search(asked.beam_size)
 
 
 def load_searcher(
-    run: Path,
-    checkpoint: str,
-    beam_size: int | None,
-    device: DeviceName,
-    precision: SearchPrecisionName,
-    threads: int | None,
-    ensemble: Sequence[Path] = (),
+    run: Path, checkpoint: str, asked: "Computing"
 ) -> "TextTranslator[CTranslate2Engine] | None":
-    """Load what translates instead of torch, where CTranslate2 is faster; see ``choose_engine``.
-
-    Raises:
-        UsageError: int8 is asked for where there is none.
-    """
-    from transformer_cli.inference import loading
+    """Load what translates instead of torch, if the engine is CTranslate2."""
+    if asked.engine == "torch":
+        return None
+    from transformer_cli.inference.loading import load_ctranslate2_translator
     from transformer_cli.runs.directory import RunDirectory
 
-    directory = RunDirectory(run)
-    asked = loading.Computing(device=device, precision=precision, threads=threads)
-    if loading.choose_engine(directory, asked, needs_torch=bool(ensemble)) == "torch":
-        return None
-    if ensemble:
-        raise UsageError("--precision int8: does not support --ensemble; leave one of them out")
-    return loading.load_ctranslate2_translator(directory, checkpoint, asked).with_search(beam_size)
+    searcher = load_ctranslate2_translator(RunDirectory(run), checkpoint, asked)
+    return searcher.with_search(asked.beam_size)
 
 
 def check_output(

@@ -1,5 +1,6 @@
 """``transformer-cli report``."""
 
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -65,6 +66,7 @@ def report(
 
     from transformer_cli.data.sources import default_split, load_split
     from transformer_cli.files import write_text
+    from transformer_cli.inference.loading import Computing, choose_engine
     from transformer_cli.report.build import Subject, build, pack_sentence
     from transformer_cli.runs.checkpoint import Checkpoint
     from transformer_cli.runs.checkpoint_directory import find_checkpoint
@@ -75,16 +77,18 @@ def report(
     text = load_split(settings.data, name, corpus_directory(directory))
     # One checkpoint throughout, whatever training makes the best one meanwhile.
     weights = find_checkpoint(directory.checkpoints, checkpoint)
-    computing = (run, str(weights), beam_size, device, precision, threads)
-    translator, searcher = options.load_translator(*computing), options.load_searcher(*computing)
+    asked = Computing("auto", device, precision, threads, beam_size)
+    asked = replace(asked, engine=choose_engine(directory, asked))
+    translator = options.load_translator(run, str(weights), asked)
+    searcher = options.load_searcher(run, str(weights), asked)
     step = Checkpoint.open(weights, fingerprint(directory.tokenizer)).load_state()["step"]
     subject = Subject(
         run.absolute().name, directory, translator, checkpoint, step, name, text, searcher
     )
     with options.name_option("--sentence: "):
-        asked = [pack_sentence(translator, each) for each in sentence or []]
+        sentences = [pack_sentence(translator, each) for each in sentence or []]
     with bar(len(text), name, " sentences") as translated:
-        built = build(subject, asked, line_bar, translated.update, partial(warn, name))
+        built = build(subject, sentences, line_bar, translated.update, partial(warn, name))
     write_text(page, render(built, plotly))
     typer.echo(str(page))
 

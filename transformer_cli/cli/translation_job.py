@@ -71,13 +71,19 @@ def translate_text(asked: TranslateOptions) -> None:
 
 def _load_translator(asked: TranslateOptions, ranks: Ranks) -> TextTranslator[SearchEngine]:
     run = RunDirectory(asked.run)
-    computing = Computing(asked.engine, asked.device, asked.precision, asked.threads)
-    needs_torch = bool(_needing_torch(asked)) or _n_best(asked) is not None
-    engine = loading.choose_engine(run, computing, needs_torch)
-    if engine == "ctranslate2":
-        _check_supported(asked, run)
+    computing = Computing(
+        asked.engine, asked.device, asked.precision, asked.threads, asked.beam_size
+    )
+    has_scores = _n_best(asked) is not None
+    engine = loading.choose_engine(run, computing, _needing_torch(asked), prefers_torch=has_scores)
+    if run.is_for_ctranslate2 and asked.checkpoint != "best":
+        raise UsageError(
+            f"--checkpoint {asked.checkpoint}: {run.path} holds one exported model; leave it out, "
+            "or name the run that it was made of"
+        )
     computing = replace(computing, engine=engine)
-    with options.name_option("--engine ctranslate2: ") if engine != "torch" else nullcontext():
+    is_named = asked.engine == "ctranslate2"
+    with options.name_option("--engine ctranslate2: ") if is_named else nullcontext():
         others = [RunDirectory(other) for other in asked.ensemble]
         translator = loading.load_translator(
             run, asked.checkpoint, computing, ranks=ranks, others=others
@@ -88,20 +94,6 @@ def _load_translator(asked: TranslateOptions, ranks: Ranks) -> TextTranslator[Se
         translator = translator.with_sampling(asked.sample)
     with options.name_option("--replace-unk: ", "; leave it out"):
         return translator.with_unk_replacement() if asked.replace_unk else translator
-
-
-def _check_supported(asked: TranslateOptions, run: RunDirectory) -> None:
-    if needing := _needing_torch(asked):
-        by = "--precision int8" if asked.precision == "int8" else "--engine ctranslate2"
-        raise UsageError(
-            f"{by}: does not support {' and '.join(needing)}; leave it "
-            "out, or translate a run with --engine torch"
-        )
-    if run.is_for_ctranslate2 and asked.checkpoint != "best":
-        raise UsageError(
-            f"--checkpoint {asked.checkpoint}: {run.path} holds one exported model; leave it out, "
-            "or name the run that it was made of"
-        )
 
 
 def _needing_torch(asked: TranslateOptions) -> list[str]:

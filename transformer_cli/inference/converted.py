@@ -5,6 +5,7 @@ rename. There is one a type: a new one replaces that of another checkpoint.
 """
 
 import hashlib
+import re
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -19,7 +20,6 @@ from transformer_cli.data.checksummed_json import read_checksummed, write_checks
 from transformer_cli.errors import CheckpointError
 from transformer_cli.extras import import_extra
 from transformer_cli.files import (
-    TEMPORARY_MARK,
     remove_directory,
     remove_leftovers,
     sha256,
@@ -30,7 +30,12 @@ from transformer_cli.runs.contents import CONVERTED_SUMS
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.trained_model import OpenedModel, load_weights_of
 
+FORMAT = 1
+"""Of what ``write_model`` writes: raise it where the same weights are converted otherwise."""
+
 Engine = TypeVar("Engine")
+
+_VOCABULARIES = {"shared_vocabulary.json", "target_vocabulary.json"}
 
 # Temporary names tell processes apart, and not the threads of one.
 _CONVERTING = Lock()
@@ -77,10 +82,10 @@ def open_converted(
 def is_intact(directory: Path) -> bool:
     """Return whether all files of a kept conversion are as they were written."""
     sums = read_checksummed(directory / CONVERTED_SUMS, _Sums)
+    if sums is None or not _VOCABULARIES & sums.files.keys() or "model.bin" not in sums.files:
+        return False
     try:
-        return sums is not None and all(
-            sha256(directory / name) == expected for name, expected in sums.files.items()
-        )
+        return all(sha256(directory / name) == expected for name, expected in sums.files.items())
     except OSError:
         return False
 
@@ -88,6 +93,7 @@ def is_intact(directory: Path) -> bool:
 def _name(opened: OpenedModel) -> str:
     # The manifest also changes where the weights do not, as a step is validated.
     made_of = [
+        str(FORMAT),
         import_extra("ctranslate2", None, "CTranslate2's search").__version__,
         opened.checkpoint.files.get(MODEL, ""),
         opened.tokenizer_sum,
@@ -112,8 +118,8 @@ def _keep(run: RunDirectory, opened: OpenedModel, quantization: Quantization, ke
                 remove_directory(kept)  # it is damaged
             with whole_directory(kept) as temporary:
                 _write(opened, quantization, temporary)
-            for other in run.converted.glob(f"{quantization}-*"):
-                if other != kept and TEMPORARY_MARK not in other.name:
+            for other in run.converted.iterdir():
+                if other != kept and re.fullmatch(rf"{quantization}-[0-9a-f]{{16}}", other.name):
                     remove_directory(other)
     except OSError:
         return is_intact(kept)

@@ -92,7 +92,7 @@ class CTranslate2Engine:
                 intra_threads=1,
             )
         except ValueError as error:
-            raise UsageError(str(error)) from error
+            raise UsageError(f"CTranslate2 cannot compute like that: {error}") from error
         except RuntimeError as error:
             raise CheckpointError(
                 f"{directory}: CTranslate2 cannot read it ({error}); export it again"
@@ -119,7 +119,8 @@ class CTranslate2Engine:
         """Return the hypotheses of each source; see ``SearchEngine.search``.
 
         The output is ``TorchEngine``'s, up to rounding, if search is greedy. Log-probabilities
-        differ, and so may beam search, in that tokens which are never written have no share.
+        differ, and so may beam search, in that tokens which are never written have no share: by
+        much where training targets had <unk>.
         """
         assert not any(prefixes), "CTranslate2 forces no prefix"
         outputs: list[list[Hypothesis]] = [[] for _ in sources]

@@ -15,7 +15,7 @@ from transformer_cli.config.choices import (
     EngineName,
     SearchPrecisionName,
 )
-from transformer_cli.config.schema import Config
+from transformer_cli.config.schema import Config, SentencePieceConfig
 from transformer_cli.config.yaml import load_config
 from transformer_cli.cores import count_cores
 from transformer_cli.errors import RunError, UsageError
@@ -33,19 +33,22 @@ from transformer_cli.text.tokenizer import load_tokenizers
 
 @dataclass(frozen=True)
 class Computing:
-    """How a model is to search: the options of these names."""
+    """How a model is to search: the options of these names.
+
+    The beam size decides which engine is as good; ``TextTranslator.with_search`` sets it.
+    """
 
     engine: EngineName = "auto"
     device: DeviceName = "auto"
     precision: SearchPrecisionName = "auto"
     threads: int | None = None
+    beam_size: int | None = None
 
 
 def load_translator(
     run: RunDirectory,
     checkpoint: str,
     asked: Computing,
-    needs_torch: bool = False,
     ranks: Ranks = ALONE,
     others: Sequence[RunDirectory] = (),
 ) -> TextTranslator[SearchEngine]:
@@ -55,7 +58,6 @@ def load_translator(
         run: its directory.
         checkpoint: 'best', 'last' or 'average', or a checkpoint's path.
         asked: the user's options.
-        needs_torch: see ``choose_engine``; an ensemble needs it too.
         ranks: the processes that translate together.
         others: runs that make an ensemble with it.
 
@@ -64,7 +66,7 @@ def load_translator(
         ConfigError, RunError, TokenizerError, CheckpointError: something is missing or damaged.
         MissingExtraError: CTranslate2 is asked for, and is not installed.
     """
-    if choose_engine(run, asked, needs_torch or bool(others)) == "ctranslate2":
+    if choose_engine(run, asked, ["--ensemble"] if others else []) == "ctranslate2":
         return load_ctranslate2_translator(run, checkpoint, asked, ranks)
     # Torch takes a second, which CTranslate2 does without.
     from transformer_cli.inference.torch_loading import load_torch_translator
@@ -78,7 +80,10 @@ def load_translator(
 
 
 def choose_engine(
-    run: RunDirectory, asked: Computing, needs_torch: bool = False
+    run: RunDirectory,
+    asked: Computing,
+    needing_torch: Sequence[str] = (),
+    prefers_torch: bool = False,
 ) -> Literal["torch", "ctranslate2"]:
     """Return the name of the engine to search with; 'auto' is CTranslate2 where it is as good.
 
@@ -87,13 +92,29 @@ def choose_engine(
     Args:
         run: a run, or a model as it is shared or exported.
         asked: the user's options.
-        needs_torch: whether something is asked for that CTranslate2 has not, or has otherwise:
-            forced prefixes, alignments, scores.
+        needing_torch: options given that CTranslate2 cannot serve.
+        prefers_torch: whether scores are asked for, which CTranslate2 computes otherwise.
 
     Raises:
-        UsageError: int8 is asked for where there is none.
+        UsageError: int8 is asked for where there is none, or the options do not go together.
         ConfigError, RunError: there is no run, or it is damaged.
     """
+    engine = _choose_engine(run, asked, prefers_torch or bool(needing_torch))
+    if engine == "ctranslate2" and needing_torch:
+        needing = " and ".join(needing_torch)
+        if run.is_for_ctranslate2:
+            raise UsageError(
+                f"{run.path}: is a model of CTranslate2's, which does not support {needing}; leave "
+                "it out, or name the run that it was exported from"
+            )
+        by = "--precision int8" if asked.precision == "int8" else "--engine ctranslate2"
+        raise UsageError(f"{by}: does not support {needing}; leave out {by}, or {needing}")
+    return engine
+
+
+def _choose_engine(
+    run: RunDirectory, asked: Computing, needs_torch: bool
+) -> Literal["torch", "ctranslate2"]:
     if asked.precision == "int8":
         _check_int8(asked)
         return "ctranslate2"
@@ -104,7 +125,7 @@ def choose_engine(
     is_fit = (
         not needs_torch
         and asked.precision != "bfloat16"
-        and _writes_same_text(run.load_config())
+        and _writes_same_text(run.load_config(), asked.beam_size)
         and _computes_on_cpu(asked.device)
         and _is_importable("ctranslate2")
     )
@@ -128,14 +149,22 @@ def _check_int8(asked: Computing) -> None:
         )
 
 
-def _writes_same_text(config: Config) -> bool:
+def _writes_same_text(config: Config, beam_size: int | None) -> bool:
     """Return whether CTranslate2's translations are those of torch.
 
-    Its probabilities leave out tokens that are never written. Only in a word model has one of them,
-    <unk>, a probability that beam search would notice. And its table of positions may be too short.
+    Its table of positions may be too short. And its probabilities leave out tokens that are never
+    written. One of them, <unk>, is likely where training targets had it; then the scores that beam
+    search compares are others. They have none only where any text can be spelled in bytes.
     """
-    has_positions = config.model.positions == "learned" or config.decoding.max_length_ratio <= 2
-    return config.tokenizer.kind != "words" and has_positions
+    if config.model.positions != "learned" and config.decoding.max_length_ratio > 2:
+        return False
+    tokenizer = config.tokenizer
+    if isinstance(tokenizer, SentencePieceConfig) and not tokenizer.files:
+        spells_all = tokenizer.byte_fallback
+    else:
+        spells_all = False
+    is_greedy = (beam_size or config.decoding.beam_size) == 1
+    return spells_all or (is_greedy and tokenizer.kind != "words")
 
 
 def _computes_on_cpu(device: DeviceName) -> bool:

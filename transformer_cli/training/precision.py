@@ -37,7 +37,7 @@ def choose_training_precision(
         device: where to train.
         ranks: the processes that train together; all get the main one's choice.
         records: the run's, of metrics.jsonl.
-        say: called with a line about a choice that was measured.
+        say: called with a line about a choice that was measured, or is slow.
 
     Raises:
         UsageError: the device cannot compute so.
@@ -46,7 +46,14 @@ def choose_training_precision(
         return choose_precision(name, device)
     earlier = [each.get("precision") for each in records if each["kind"] == SESSION_KIND]
     if earlier:
-        return torch.bfloat16 if earlier[-1] == "bfloat16" else torch.float32
+        if earlier[-1] != "bfloat16":
+            return torch.float32
+        if not _has_bfloat16():
+            say(
+                "--precision auto: bfloat16, as the run began; this processor emulates it, so "
+                "--precision float32 is faster"
+            )
+        return torch.bfloat16
     (gain,) = ranks.sum([_measure_gain() if ranks.is_main else 0.0])
     if gain < _WORTHWHILE:
         return torch.float32
@@ -54,10 +61,15 @@ def choose_training_precision(
     return torch.bfloat16
 
 
+def _has_bfloat16() -> bool:
+    """Return whether this processor multiplies in bfloat16."""
+    is_supported = getattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", lambda: False)
+    return bool(is_supported())
+
+
 def _measure_gain() -> float:
     """Return how many times as fast as in float32 an encoder layer trains in bfloat16 here."""
-    is_supported = getattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", lambda: False)
-    if not is_supported():
+    if not _has_bfloat16():
         return 0.0
     with torch.random.fork_rng(devices=[]):
         layer = EncoderLayer(ModelConfig(d_model=256, d_ff=1024, num_heads=4))

@@ -63,6 +63,7 @@ def attention(
     from transformer_cli.inference.attention_maps import compute_attention_maps
     from transformer_cli.inference.attention_picture import draw, picture_format, select_panels
     from transformer_cli.inference.loading import Computing
+    from transformer_cli.runs.directory import RunDirectory
 
     options.check_output(output)
     with options.name_option("-o "):
@@ -71,7 +72,7 @@ def attention(
     if translation is not None:
         options.check_sentence(translation, "--translation")
     asked = Computing("torch", device, precision, threads, beam_size)
-    translator = options.load_translator(run, checkpoint, asked)
+    translator = options.load_translator(RunDirectory(run), checkpoint, asked)
     ids = None if translation is None else translator.tokenizers.tgt.encode(translation)
     maps = compute_attention_maps(translator, sentence.strip(), ids)
     with options.name_option("--"):

@@ -79,8 +79,9 @@ def evaluate(
     opened = open_checkpoint(directory, checkpoint)
     # One checkpoint throughout, whatever training makes the best one meanwhile.
     weights = checkpoint if directory.is_hub_model or ensemble else str(opened.path)
-    translator = options.load_translator(run, weights, asked, ensemble or ())
-    searcher = options.load_searcher(run, weights, asked)
+    others = [RunDirectory(other) for other in ensemble or ()]
+    translator = options.load_translator(directory, weights, asked, others)
+    searcher = options.load_searcher(directory, weights, asked)
     result = _evaluate(translator, searcher, name, text)
     report = {
         "split": name,

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from transformer_cli.inference.loading import Computing
     from transformer_cli.inference.torch_engine import TorchTranslator
     from transformer_cli.inference.translator import TextTranslator
+    from transformer_cli.runs.directory import RunDirectory
 
 
 def _print_version(asked: bool) -> None:
@@ -195,36 +196,29 @@ def open_device(name: DeviceName, ranks: Ranks = ALONE) -> "torch.device":
 
 
 def load_translator(
-    run: Path, checkpoint: str, asked: "Computing", ensemble: Sequence[Path] = ()
+    run: "RunDirectory", checkpoint: str, asked: "Computing", others: "Sequence[RunDirectory]" = ()
 ) -> "TorchTranslator":
     """Load the model with torch, whatever the engine asked for; with int8, in float32."""
     from transformer_cli.inference.torch_loading import load_torch_translator
     from transformer_cli.model.device import choose_precision, use_threads
-    from transformer_cli.runs.directory import RunDirectory
 
     use_threads(asked.threads)
     device = open_device(asked.device)
     precision = "float32" if asked.precision == "int8" else asked.precision
-    return load_torch_translator(
-        RunDirectory(run),
-        checkpoint,
-        device,
-        choose_precision(precision, device),
-        [RunDirectory(other) for other in ensemble],
-    ).with_search(asked.beam_size)
+    dtype = choose_precision(precision, device)
+    translator = load_torch_translator(run, checkpoint, device, dtype, others)
+    return translator.with_search(asked.beam_size)
 
 
 def load_searcher(
-    run: Path, checkpoint: str, asked: "Computing"
+    run: "RunDirectory", checkpoint: str, asked: "Computing"
 ) -> "TextTranslator[CTranslate2Engine] | None":
     """Load what translates instead of torch, if the engine is CTranslate2."""
     if asked.engine == "torch":
         return None
     from transformer_cli.inference.loading import load_ctranslate2_translator
-    from transformer_cli.runs.directory import RunDirectory
 
-    searcher = load_ctranslate2_translator(RunDirectory(run), checkpoint, asked)
-    return searcher.with_search(asked.beam_size)
+    return load_ctranslate2_translator(run, checkpoint, asked).with_search(asked.beam_size)
 
 
 def check_output(

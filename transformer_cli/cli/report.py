@@ -79,8 +79,8 @@ def report(
     weights = find_checkpoint(directory.checkpoints, checkpoint)
     asked = Computing("auto", device, precision, threads, beam_size)
     asked = replace(asked, engine=choose_engine(directory, asked))
-    translator = options.load_translator(run, str(weights), asked)
-    searcher = options.load_searcher(run, str(weights), asked)
+    translator = options.load_translator(directory, str(weights), asked)
+    searcher = options.load_searcher(directory, str(weights), asked)
     step = Checkpoint.open(weights, fingerprint(directory.tokenizer)).load_state()["step"]
     subject = Subject(
         run.absolute().name, directory, translator, checkpoint, step, name, text, searcher

@@ -29,7 +29,7 @@ MaxLength = Annotated[
 ]
 Errors = Annotated[
     DecodingErrors,
-    typer.Option(help="Bytes that are not UTF-8: an error, or U+FFFD."),
+    typer.Option(help="What is not UTF-8: an error, or U+FFFD."),
 ]
 Resume = Annotated[
     bool,

@@ -9,10 +9,8 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import children
 import pytest
@@ -20,9 +18,13 @@ import pytest
 from cli import process
 from cli.conftest import TINY
 from cli.forked_commands import fork_commands
+from transformer_cli.cli import distill_job
 from transformer_cli.config.schema import FilesData
 from transformer_cli.config.yaml import load_config
 from transformer_cli.distill import runner
+from transformer_cli.distill.directory import DistillDirectory, StageRecord
+from transformer_cli.distill.runner import Failure
+from transformer_cli.distill.stages import Stage
 from transformer_cli.files import TEMPORARY_MARK
 from transformer_cli.runs.lock import lock_directory
 
@@ -49,7 +51,8 @@ def _write(directory: Path, file: str = FILE) -> None:
 
 
 def _distill(directory: Path, *options: str, before: Hook = fork_commands) -> process.Finished:
-    return process.run("distill", "file.yaml", *options, cwd=directory, before=before)
+    command = ("distill", "file.yaml", "--precision", "float32", *options)
+    return process.run(*command, cwd=directory, before=before)
 
 
 @pytest.fixture(scope="module")
@@ -167,6 +170,35 @@ def test_what_has_changed_is_done_again_and_all_that_follows(
     assert "translate forward train: again, as search changed\n" in again.err
     assert not {"train runs/teacher", "text", "score teacher-1"} & set(stages)
     assert {path: path.stat().st_mtime_ns for path in before} == before
+    # The student that was finished is kept.
+    student = Path("runs/distill/file/student")
+    assert f"; the earlier one is now {student}-1\n" in again.err
+    old = sorted((distilled / student / "checkpoints").iterdir())
+    assert sorted((directory / f"{student}-1" / "checkpoints").iterdir()) == [
+        directory / f"{student}-1" / "checkpoints" / path.name for path in old
+    ]
+
+
+@pytest.mark.posix
+def test_a_linked_student_is_refused(tmp_path: Path) -> None:
+    _write(tmp_path)
+    out = tmp_path / "runs" / "distill" / "file"
+    out.mkdir(parents=True)
+    DistillDirectory(out).record("text", StageRecord(inputs={}))
+    (out / "student").symlink_to(tmp_path)
+    process.assert_refused(_distill(tmp_path), 1, "runs/distill/file/student: is a link")
+
+
+def test_a_half_done_translation_that_is_refused_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    output = tmp_path / "train.tgt"
+    (tmp_path / "train.tgt.partial").touch()
+    stage = Stage("translate forward train", "translate", dict, lambda: [output])
+    assert distill_job._tell(Failure(stage, 2)) == 2
+    assert f"; if {output.as_posix()}.partial cannot be gone on with" in capsys.readouterr().err
+    assert distill_job._tell(Failure(stage, 1)) == 1
+    assert "partial" not in capsys.readouterr().err
 
 
 @pytest.mark.posix
@@ -227,31 +259,52 @@ def test_a_stop_is_passed_on_to_the_command(
     assert not list(tmp_path.iterdir())
 
 
+KILLED_AT = (
+    b"run           runs/teacher",
+    b"translate forward train: ",
+    b"translate back 1-mono: ",
+    b"step 20/24, ",
+    b"score student: ",
+)
+"""What lines on stderr begin with, in the order of the stages."""
+
+
 @pytest.mark.long
 @pytest.mark.posix
-def test_ctrl_c_and_kills_at_any_moment_with_processes_of_its_own(tmp_path: Path) -> None:
+def test_ctrl_c_and_kills_with_processes_of_its_own(tmp_path: Path) -> None:
     alone, killed = tmp_path / "alone", tmp_path / "killed"
-    command = [sys.executable, "-m", "transformer_cli", "distill", "file.yaml", "--threads", "1"]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    arguments = ("distill", "file.yaml", "--threads", "1", "--precision", "float32")
     for directory in (alone, killed):
         directory.mkdir()
         _write(directory, FILE + LONGER)
-    finished = process.run_anew("distill", "file.yaml", "--threads", "1", cwd=alone)
+    finished = process.run_anew(*arguments, cwd=alone)
     assert finished.code == 0, finished.err
-    options: dict[str, Any] = {"cwd": killed, "env": environment, "stderr": subprocess.PIPE}
-    worker = children.start(command, stdout=subprocess.PIPE, **options)
-    assert worker.stderr is not None
-    assert next(line for line in worker.stderr if line.endswith(b": started\n"))
+
+    def start_and_wait_for(line_start: bytes) -> subprocess.Popen[bytes]:
+        worker = children.start(
+            [sys.executable, "-m", "transformer_cli", *arguments],
+            {**os.environ, "OMP_NUM_THREADS": "1"},
+            cwd=killed,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        assert worker.stderr is not None
+        lines = []
+        for line in worker.stderr:
+            if line.startswith(line_start):
+                return worker
+            lines.append(line)
+        pytest.fail(f"no line {line_start!r} in {lines}")
+
+    worker = start_and_wait_for(b"train runs/teacher: started")
     worker.send_signal(signal.SIGINT)
     out, err = worker.communicate()
     assert (worker.returncode, out) == (130, b"")
     assert b"the same command goes on from there" in err
-    for seconds in (8.0, 12.0, 9.0, 14.0, 10.0):
-        worker = children.start(command, stdout=subprocess.DEVNULL, **options)
-        with suppress(subprocess.TimeoutExpired):
-            worker.communicate(timeout=seconds)
+    for line_start in KILLED_AT:
+        worker = start_and_wait_for(line_start)
         worker.kill()
         worker.communicate()
-    finished = process.run_anew("distill", "file.yaml", "--threads", "1", cwd=killed)
+    finished = process.run_anew(*arguments, cwd=killed)
     assert finished.code == 0, finished.err
     assert _sums(killed) == _sums(alone)

@@ -3,11 +3,17 @@
 from pathlib import Path
 
 import pytest
+import torch
 
+from transformer_cli.cli import distill_job
+from transformer_cli.config.yaml import load_config
+from transformer_cli.distill.artifacts import describe_training, set_aside
+from transformer_cli.distill.directory import DistillDirectory
 from transformer_cli.distill.distill_file import load_distillation
 from transformer_cli.distill.plan import evaluate_command, translate_command
-from transformer_cli.errors import ConfigError, RunError
+from transformer_cli.errors import CheckpointError, ConfigError, RunError
 from transformer_cli.runs.directory import RunDirectory
+from transformer_cli.runs.mark import write_mark
 
 CONFIG = """\
 data:
@@ -47,6 +53,105 @@ def test_configurations_are_looked_for_beside_the_file(directory: Path) -> None:
     runs = [teacher.run.path.as_posix() for teacher in distillation.teachers]
     assert runs == ["runs/de_en", "runs/en_de"]
     assert [each.read for each in distillation.directions] == ["src", "tgt"]
+
+
+def test_the_precision_is_measured_once(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = directory / "file.yaml"
+    path.write_text("teachers: [de_en.yaml]\nstudent: de_en.yaml\n")
+    monkeypatch.chdir(directory)
+    found = iter([torch.bfloat16])
+    monkeypatch.setattr(distill_job, "choose_training_precision", lambda *_, **__: next(found))
+    for _ in range(2):
+        out = DistillDirectory(directory / "out")
+        out.path.mkdir(exist_ok=True)
+        out.open()
+        job = distill_job.DistillJob(load_distillation(path), out, "cpu", "auto", None)
+        plan = job.plan(job.settle_precision())
+        commands = {stage.name: stage.command for stage in plan.stages()}
+        options = ["--device", "cpu", "--precision"]
+        for name in ("train runs/de_en", "train student"):
+            assert commands[name][-4:] == [*options, "bfloat16"]
+        assert commands["translate forward train"][-4:] == [*options, "auto"]
+
+
+def test_the_student_depends_on_what_it_reads_alone(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = directory / "file.yaml"
+    path.write_text("teachers: [de_en.yaml]\nstudent: de_en.yaml\nkeep_reference: false\n")
+    monkeypatch.chdir(directory)
+    out = DistillDirectory(Path("out"))
+    for text in ("text/train.src", "text/train.tgt", "text/val.src", "text/val.tgt"):
+        (out.path / text).parent.mkdir(parents=True, exist_ok=True)
+        (out.path / text).write_text(text)
+    (out.path / "forward").mkdir()
+    (out.path / "forward" / "train.tgt").write_text("")
+    plan = distill_job.DistillJob(load_distillation(path), out, "cpu", "auto", None).plan()
+    (student,) = (stage for stage in plan.stages() if stage.name == "train student")
+    before = student.inputs()
+    (out.path / "text" / "train.tgt").write_text("other")
+    assert student.inputs() == before
+    (out.path / "text" / "val.src").write_text("other")
+    assert student.inputs() != before
+
+
+def _describe(directory: Path, text: str) -> dict[str, str]:
+    (directory / "config.yaml").write_text(text)
+    return describe_training(load_config(directory / "config.yaml"))
+
+
+def test_settings_are_the_same_wherever_the_project_lies(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = CONFIG.format(src="de", tgt="en")
+    monkeypatch.chdir(directory)
+    here = _describe(directory, text)
+    monkeypatch.chdir(directory / "sub")
+    assert _describe(directory, text) == here
+    # As if the version that wrote this had another setting.
+    assert _describe(directory, f"{text}training: {{accumulate: 1}}\n") == here
+    assert _describe(directory, f"{text}training: {{accumulate: 2}}\n") != here
+
+
+def test_an_earlier_run_is_set_aside_under_a_free_name(tmp_path: Path) -> None:
+    run = RunDirectory(tmp_path / "student")
+    assert set_aside(run) is None
+    (tmp_path / "student-1").symlink_to("nowhere")
+    for number in (2, 3):
+        _write_run(run, str(number))
+        assert set_aside(run) == tmp_path / f"student-{number}"
+        assert (tmp_path / f"student-{number}" / "thesis.tex").read_text() == str(number)
+    assert not run.path.exists()
+
+
+def _write_run(run: RunDirectory, text: str) -> None:
+    run.path.mkdir()
+    write_mark(run.path)
+    (run.path / "thesis.tex").write_text(text)
+
+
+def test_two_files_with_one_run_are_refused(directory: Path) -> None:
+    (directory / "sub" / "de_en.yaml").write_text(CONFIG.format(src="de", tgt="en"))
+    text = "teachers: [../de_en.yaml, ../de_en.yaml, de_en.yaml]\nstudent: ../de_en.yaml\n"
+    assert "has the run runs/de_en, as " in _refusal(directory, text)
+
+
+def test_what_would_fail_after_hours_is_told_at_once(directory: Path) -> None:
+    missing = "teachers: [../de_en.yaml]\nstudent: ../de_en.yaml\nback:\n"
+    missing += "  teachers: [../en_de.yaml]\n  monolingual: [nowhere.txt]\n"
+    assert _refusal(directory, missing).startswith(":5: back.monolingual[0]: there is no file ")
+    learned = CONFIG.format(src="de", tgt="en") + "model: {max_positions: 600}\n"
+    (directory / "other.yaml").write_text(learned)
+    unlike = "teachers: [../de_en.yaml, ../other.yaml]\nstudent: ../de_en.yaml\n"
+    expected = ":1: teachers[1]: ../other.yaml has other model.positions or model.max_positions"
+    assert _refusal(directory, unlike).startswith(expected)
+    untrained = directory / "untrained"
+    untrained.mkdir()
+    (untrained / "config.yaml").write_text(CONFIG.format(src="de", tgt="en"))
+    path = directory / "file.yaml"
+    path.write_text(f"teachers: ['{untrained}']\nstudent: de_en.yaml\n")
+    with pytest.raises(CheckpointError, match="no checkpoint yet"):
+        load_distillation(path)
 
 
 MISTAKES = {

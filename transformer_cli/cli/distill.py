@@ -7,6 +7,7 @@ import typer
 
 from transformer_cli.cli import options
 from transformer_cli.cli.signals import exit_code
+from transformer_cli.cli.train import AllowSuspectData
 
 File = Annotated[
     Path,
@@ -30,6 +31,7 @@ def distill(
     file: File,
     dir_: Dir = None,
     dry_run: DryRun = False,
+    allow_suspect_data: AllowSuspectData = False,
     device: options.Device = "auto",
     precision: options.TrainingPrecision = "auto",
     threads: options.Threads = None,
@@ -56,7 +58,7 @@ def distill(
 
     from transformer_cli.cli.distill_job import DistillJob, preview_distillation, run_distillation
 
-    job = DistillJob(distillation, directory, device, precision, threads)
+    job = DistillJob(distillation, directory, device, precision, threads, allow_suspect_data)
     if dry_run:
         typer.echo("\n".join(preview_distillation(job)))
         return

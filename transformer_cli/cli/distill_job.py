@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+import torch
+
 from transformer_cli.cli.display import align_columns, complain, line_bar, log, warn
 from transformer_cli.cli.options import open_device, say_put_back
 from transformer_cli.cli.signals import stop_requests
@@ -31,12 +33,37 @@ class DistillJob:
     device: DeviceName
     precision: PrecisionName
     threads: int | None
+    allow_suspect_data: bool = False
 
-    def plan(self) -> DistillPlan:
+    def plan(self, training_precision: PrecisionName = "auto") -> DistillPlan:
         """Return the stages."""
-        threads = () if self.threads is None else ("--threads", str(self.threads))
-        binding = ("--device", self.device, "--precision", self.precision)
-        return DistillPlan(self.distillation, self.directory, binding, threads)
+        device = ("--device", self.device)
+        return DistillPlan(
+            self.distillation,
+            self.directory,
+            (*device, "--precision", self.precision),
+            (*device, "--precision", training_precision),
+            () if self.threads is None else ("--threads", str(self.threads)),
+            self.allow_suspect_data,
+        )
+
+    def known_precision(self, device: torch.device) -> PrecisionName:
+        """Return what ``--precision`` says of trainings, or has been measured to stand for."""
+        if self.precision == "auto" and device.type == "cpu":
+            return self.directory.training_precision or "auto"
+        return self.precision
+
+    def settle_precision(self) -> PrecisionName:
+        """Return the precision of new trainings, of which each would measure for itself."""
+        device = open_device(self.device)
+        known = self.known_precision(device)
+        if known != "auto" or device.type != "cpu":
+            return known
+        use_threads(self.threads)
+        chosen = choose_training_precision("auto", device, ALONE, say=log)
+        settled: PrecisionName = "bfloat16" if chosen == torch.bfloat16 else "float32"
+        self.directory.record_training_precision(settled)
+        return settled
 
 
 @dataclass(frozen=True)
@@ -55,7 +82,7 @@ def run_distillation(job: DistillJob) -> DistillOutcome:
     with lock_directory(job.directory.path), stop_requests(STOPPING) as should_stop:
         job.directory.open()  # as another process may have left it just now
         job.directory.remove_leftovers()
-        plan = job.plan()
+        plan = job.plan(job.settle_precision())
         failure = run_stages(plan, should_stop, log)
         lines = [] if failure or should_stop() else format_scores(plan)
     if lines:
@@ -76,7 +103,13 @@ def _tell(failure: Failure) -> int:
             "there"
         )
         return 1
-    log(f"{name}: failed; once that is mended, the same command goes on from there")
+    advice = "once that is mended, the same command goes on from there"
+    if failure.stage.kind == "translate":
+        output = failure.stage.outputs()[0]
+        partial = output.with_name(f"{output.name}.partial")
+        if code == 2 and partial.exists():  # perhaps it is of another engine or device
+            advice += f"; if {partial.as_posix()} cannot be gone on with, delete it"
+    log(f"{name}: failed; {advice}")
     return code
 
 
@@ -106,9 +139,9 @@ def preview_distillation(job: DistillJob) -> Iterator[str]:
 
     use_threads(job.threads)
     device = open_device(job.device)
-    precision = choose_training_precision(job.precision, device, ALONE, say=log)
+    precision = choose_training_precision(job.known_precision(device), device, ALONE, say=log)
     plan = job.plan()
-    plan.check_tokenizers()
+    plan.check()
     reporters = Reporters(line_bar, warn, say_put_back)
     forecasts = list(StageForecaster(plan, device, precision, reporters).forecast())
     rows = [["stage", "", "lines", "time", "disk"]]

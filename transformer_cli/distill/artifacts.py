@@ -1,12 +1,13 @@
-"""Models and translations by their sums, and their removal."""
+"""Models, trainings and translations by their sums, and what becomes of outdated ones."""
 
 import hashlib
 import json
+import os.path
+from itertools import count
 from pathlib import Path
 
-from transformer_cli.errors import RunError
-from transformer_cli.files import TEMPORARY_MARK, remove_directory, sha256
-from transformer_cli.runs import contents
+from transformer_cli.config.schema import Config
+from transformer_cli.files import sha256
 from transformer_cli.runs.checkpoint import MANIFEST
 from transformer_cli.runs.checkpoint_directory import find_checkpoint
 from transformer_cli.runs.directory import RunDirectory
@@ -27,6 +28,25 @@ def describe_model(run: RunDirectory) -> str:
     return sum_text(sha256(weights_record(run)) + json.dumps(decoding, sort_keys=True))
 
 
+# Whose bytes count, and not where they lie: a project may be moved.
+_PATHS: dict[str, bool | set[str]] = {
+    "init": True,
+    "data": {"train", "val", "test", "more"},
+    "tokenizer": {f"{side}{key}" for side in ("", "src_", "tgt_") for key in ("model", "file")},
+}
+
+
+def describe_training(config: Config) -> dict[str, str]:
+    """Return the sums of what a run's weights depend on, but for its text.
+
+    Defaults are left out, so that a setting which a later version adds changes nothing.
+    """
+    settings = config.model_dump(mode="json", exclude_defaults=True, exclude=_PATHS)
+    init = {} if config.init is None else {"init": describe_model(RunDirectory(config.init))}
+    files = {f"tokenizer {side}": sha256(path) for side, path in config.tokenizer.files.items()}
+    return {"settings": sum_text(json.dumps(settings, sort_keys=True)), **init, **files}
+
+
 def sum_text(text: str) -> str:
     """Return the SHA-256 of a text."""
     return hashlib.sha256(text.encode()).hexdigest()
@@ -38,20 +58,14 @@ def discard_translation(output: Path) -> None:
         output.with_name(output.name + ending).unlink(missing_ok=True)
 
 
-def discard_run(run: RunDirectory) -> None:
-    """Remove a run.
+def set_aside(run: RunDirectory) -> Path | None:
+    """Rename a run, by the first number that is free, and return its new path; None: there is none.
 
     Raises:
-        RunError: it holds files that are not transformer-cli's, or is being written.
+        RunError: it is being written.
     """
     if not run.path.is_dir():
-        return
+        return None
     check_unlocked(run)
-    run.check_no_foreign_files()
-    for path in run.path.iterdir():
-        if path.name not in contents.ALL and TEMPORARY_MARK not in path.name:
-            raise RunError(
-                f"{path}: was not written by transformer-cli, and would be deleted; move it "
-                "elsewhere"
-            )
-    remove_directory(run.path)
+    paths = (run.path.with_name(f"{run.path.name}-{number}") for number in count(1))
+    return run.path.rename(next(path for path in paths if not os.path.lexists(path)))

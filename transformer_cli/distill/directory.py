@@ -8,6 +8,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from transformer_cli.config.choices import PrecisionName
 from transformer_cli.errors import RunError, UsageError
 from transformer_cli.files import TEMPORARY_MARK, remove_leftovers, sha256, write_text
 from transformer_cli.runs.contents import LOCK
@@ -16,6 +17,7 @@ from transformer_cli.version import __version__
 
 FORMAT = 1
 _PROGRAM = "transformer-cli distill"
+_OURS = ("text", "forward", "back", "scores")
 
 
 class StageRecord(BaseModel):
@@ -38,6 +40,7 @@ class _Record(BaseModel):
     format: int = FORMAT
     program: str = _PROGRAM
     version: str = __version__
+    training_precision: PrecisionName | None = None
     stages: dict[str, StageRecord] = {}
 
 
@@ -116,11 +119,21 @@ class DistillDirectory:
 
     def remove_leftovers(self) -> None:
         """Remove what a killed process left unfinished; nobody else may be writing here."""
-        for directory in (self.path, *(path for path in self.path.iterdir() if path.is_dir())):
-            if directory != self.student.path:
+        for directory in (self.path, *(self.path / name for name in _OURS)):
+            if directory.is_dir():
                 remove_leftovers(directory, ours=("*",))
 
     # --- the record -------------------------------------------------------------------------------
+
+    @property
+    def training_precision(self) -> PrecisionName | None:
+        """What ``--precision auto`` stands for in all trainings; None: that was not measured."""
+        return self._record.training_precision
+
+    def record_training_precision(self, precision: PrecisionName) -> None:
+        """Record what ``--precision auto`` stands for."""
+        self._record.training_precision = precision
+        self._write()
 
     def stage(self, name: str) -> StageRecord | None:
         """Return the record of a stage; None: it was never begun."""

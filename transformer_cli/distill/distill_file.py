@@ -9,6 +9,7 @@ from transformer_cli.config.schema import Config
 from transformer_cli.config.setting_tree import Keys, Node, find_place, setting_error
 from transformer_cli.config.validation import validate_as
 from transformer_cli.config.yaml import load_config
+from transformer_cli.distill.artifacts import weights_record
 from transformer_cli.distill.settings import Back, DistillSettings, Forward
 from transformer_cli.runs.directory import RunDirectory
 
@@ -71,7 +72,7 @@ def load_distillation(path: Path) -> Distillation:
     Raises:
         ConfigError: a file cannot be read, is not YAML, or a key or value does not fit. The message
             is one line with the file and line.
-        RunError: a teacher is no run.
+        RunError, CheckpointError: a teacher is no run, or is not trained yet.
     """
     root = read_mapping(path, "teachers and student")
     if isinstance(root.value, dict) and {"data", "tokenizer"} & root.value.keys():
@@ -90,13 +91,14 @@ def load_distillation(path: Path) -> Distillation:
         keys, names = ("back", "teachers"), settings.back.teachers
         back = _find_teachers(path, root, keys, names, languages[::-1])
         directions.append(Direction("back", back, settings.back))
+    _check_paths(root, directions)
     return Distillation(settings, student_file, student, directions)
 
 
 def _find_teachers(
     path: Path, root: Node, keys: Keys, names: list[str], languages: tuple[str, ...]
 ) -> list[Teacher]:
-    found = []
+    found: list[Teacher] = []
     for number, name in enumerate(names):
         each = (*keys, number)
         if name.endswith(_YAML):
@@ -104,12 +106,53 @@ def _find_teachers(
             teacher = Teacher(RunDirectory(Path("runs") / file.stem), file)
         else:
             teacher = Teacher(RunDirectory(Path(name).expanduser()), None)
-        data = teacher.config.data
-        if (data.src_lang, data.tgt_lang) != languages:
-            problem = (
-                f"{name} translates {data.src_lang} to {data.tgt_lang}, and has to translate "
-                f"{' to '.join(languages)} for this student; name another one"
-            )
-            raise setting_error(find_place(root, each), each, problem)
+        if problem := _find_problem(teacher, found, languages):
+            raise setting_error(find_place(root, each), each, f"{name} {problem}")
         found.append(teacher)
     return found
+
+
+def _find_problem(
+    teacher: Teacher, others: list[Teacher], languages: tuple[str, ...]
+) -> str | None:
+    """Return why a teacher does not fit the student, or the others of its ensemble."""
+    config = teacher.config
+    if teacher.file is None:
+        weights_record(teacher.run)  # or it is not trained yet
+    if (config.data.src_lang, config.data.tgt_lang) != languages:
+        return (
+            f"translates {config.data.src_lang} to {config.data.tgt_lang}, and has to translate "
+            f"{' to '.join(languages)} for this student; name another one"
+        )
+    for other in others:
+        models = config.model, other.config.model
+        if len({(model.positions, model.max_positions) for model in models}) > 1:
+            return (
+                "has other model.positions or model.max_positions than "
+                f"{other.run.path.as_posix()}, and models of one ensemble need the same; leave one "
+                "of them out"
+            )
+    return None
+
+
+def _check_paths(root: Node, directions: list[Direction]) -> None:
+    """Raise ConfigError if two teachers have one run, or monolingual text is missing."""
+    files: dict[Path, Path] = {}
+    for direction in directions:
+        keys: Keys = ("teachers",) if direction.name == "forward" else ("back", "teachers")
+        for number, teacher in enumerate(direction.teachers):
+            file = teacher.file
+            if file is None:
+                continue
+            other = files.setdefault(teacher.run.path, file)
+            if other.resolve() != file.resolve():
+                problem = (
+                    f"{file} has the run {teacher.run.path.as_posix()}, as {other} has; rename one "
+                    "of the files"
+                )
+                each = (*keys, number)
+                raise setting_error(find_place(root, each), each, problem)
+        for number, path in enumerate(direction.settings.monolingual):
+            if not path.is_file():
+                each = (direction.name, "monolingual", number)
+                raise setting_error(find_place(root, each), each, f"there is no file {path}")

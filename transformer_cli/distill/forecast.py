@@ -12,8 +12,9 @@ import torch
 from transformer_cli.config.schema import Config
 from transformer_cli.data.corpus import stream_lines
 from transformer_cli.distill.composition import open_text
-from transformer_cli.distill.plan import DistillPlan, Stage, Text
+from transformer_cli.distill.plan import DistillPlan
 from transformer_cli.distill.runner import is_done
+from transformer_cli.distill.stages import Stage, Text
 from transformer_cli.model.transformer import count_parameters
 from transformer_cli.ranks import ALONE
 from transformer_cli.runs.checkpoint_directory import list_checkpoints, newest_step

@@ -1,19 +1,17 @@
 """The stages of a distillation, in order: what each reads, runs and writes."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Literal
 
 from transformer_cli.compression import is_compressed
-from transformer_cli.config.schema import Config, FilePair
-from transformer_cli.config.yaml import dump_config
+from transformer_cli.config.schema import FilePair
 from transformer_cli.distill.artifacts import (
     describe_model,
-    discard_run,
+    describe_training,
     discard_translation,
-    sum_text,
+    set_aside,
     weights_record,
 )
 from transformer_cli.distill.composition import (
@@ -27,50 +25,13 @@ from transformer_cli.distill.directory import DistillDirectory
 from transformer_cli.distill.distill_file import Direction, Distillation, Teacher
 from transformer_cli.distill.selection import select_nearest
 from transformer_cli.distill.settings import Back
-from transformer_cli.errors import UsageError
+from transformer_cli.distill.stages import Stage, Text
+from transformer_cli.errors import RunError, UsageError
 from transformer_cli.files import sha256, write_text
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.text.tokenizer import fingerprint
 
-Kind = Literal["text", "train", "translate", "select", "score"]
-
-
-@dataclass(frozen=True)
-class Text:
-    """A text to translate."""
-
-    name: str
-    path: Path
-
-
-@dataclass(frozen=True)
-class Stage:
-    """Something to be done once, as long as its inputs stay as they are."""
-
-    name: str
-    kind: Kind
-    inputs: Callable[[], dict[str, str]]
-    """Settings and sums that decide the outputs."""
-    outputs: Callable[[], Sequence[Path]]
-    """The files whose sums are recorded, once it is done."""
-    work: Callable[[], None] | None = None
-    """What is done here, before the command if there is one."""
-    command: Sequence[str] = ()
-    """Arguments of transformer-cli."""
-    stdout: Path | None = None
-    """The file that the command's output becomes."""
-    discard: Callable[[], None] = lambda: None
-    """Removes what was made of other inputs, finished or not."""
-    binding: Sequence[str] = ()
-    """Options that it goes on with only: one file has one precision."""
-    text: Text | None = None
-    """What is translated."""
-    candidates: int = 1
-    """Translations of each of its lines."""
-    config: Config | None = None
-    """The settings of what is trained."""
-    run: RunDirectory | None = None
-    """Where to."""
+TRAINED_ON = ("train", "val")
 
 
 @dataclass(frozen=True)
@@ -81,8 +42,12 @@ class DistillPlan:
     directory: DistillDirectory
     binding: Sequence[str]
     """Options of all commands that decide what they compute: device and precision."""
+    training: Sequence[str]
+    """The same of new trainings, of which all have one precision."""
     threads: Sequence[str] = ()
     """The option of all commands that does not."""
+    allow_suspect_data: bool = False
+    """Whether trainings have the option of this name."""
 
     @property
     def options(self) -> list[str]:
@@ -103,12 +68,19 @@ class DistillPlan:
         yield self._student_stage()
         yield from self._score_stages()
 
-    def check_tokenizers(self) -> None:
+    def check(self) -> None:
         """Check that the teachers of an ensemble have one tokenizer, as far as they are trained.
 
         Raises:
             UsageError: they have different ones.
+            RunError: the student's directory is a link.
         """
+        student = self.directory.student.path
+        if student.is_symlink():
+            raise RunError(
+                f"{student}: is a link, and the student may have to be set aside; put the "
+                "directory itself there, or choose another one with --dir"
+            )
         for direction in self.distillation.directions:
             runs = [each.run for each in direction.teachers if each.run.tokenizer.is_dir()]
             for other in runs[1:]:
@@ -125,12 +97,21 @@ class DistillPlan:
         return Stage(
             f"train {run.path.as_posix()}",
             "train",
-            lambda: {"settings": sum_text(dump_config(teacher.config))},
+            lambda: {
+                **describe_training(teacher.config),
+                **{name: open_text(teacher.config, name).source_sha256() for name in TRAINED_ON},
+            },
             lambda: [weights_record(run)],
-            command=["train", str(file), "--run-dir", str(run.path), *self.options],
+            command=self._train_command(file, run),
             config=teacher.config,
             run=run,
         )
+
+    def _train_command(self, file: Path, run: RunDirectory) -> list[str]:
+        # What was begun elsewhere goes on as it was begun: so --precision auto has it.
+        options = self.binding if run.metrics.exists() else self.training
+        suspect = ["--allow-suspect-data"] if self.allow_suspect_data else []
+        return ["train", str(file), "--run-dir", str(run.path), *options, *self.threads, *suspect]
 
     # --- text -------------------------------------------------------------------------------------
 
@@ -187,12 +168,13 @@ class DistillPlan:
         )
         if output != written:
             reference = self.directory.text("train", direction.written)
+            lowercase = direction.teachers[0].config.tokenizer.lowercase
             yield Stage(
                 f"select {name} {text.name}",
                 "select",
                 lambda: {"candidates": sha256(output), "references": sha256(reference)},
                 lambda: [written],
-                work=partial(select_nearest, output, reference, written),
+                work=partial(select_nearest, output, reference, written, lowercase),
             )
 
     # --- the student ------------------------------------------------------------------------------
@@ -215,16 +197,20 @@ class DistillPlan:
     def _student_stage(self) -> Stage:
         config, run = self.distillation.student, self.directory.student
         keep_reference = self.distillation.settings.keep_reference
-        command = ["train", str(self.directory.student_config), "--run-dir", str(run.path)]
 
         def inputs() -> dict[str, str]:
-            init = None if config.init is None else RunDirectory(config.init)
-            texts = [path for pair in self.synthetic() for path in (pair.src, pair.tgt)]
+            splits = TRAINED_ON if keep_reference else ["val"]
+            texts = [self.directory.text(split, side) for split in splits for side in SIDES]
             return {
-                "settings": sum_text(dump_config(config)),
+                **describe_training(config),
                 "references": str(keep_reference),
-                **({} if init is None else {"init": describe_model(init)}),
-                **self.directory.sums([*texts, self.directory.text("train", "tgt")]),
+                **self.directory.sums(texts),
+                # By numbers, as monolingual text may lie anywhere.
+                **{
+                    f"pair {number}'s {side}": sha256(getattr(pair, side))
+                    for number, pair in enumerate(self.synthetic(), start=1)
+                    for side in SIDES
+                },
             }
 
         def compose() -> None:
@@ -243,8 +229,8 @@ class DistillPlan:
             inputs,
             lambda: [self.directory.student_config, weights_record(run)],
             work=compose,
-            command=[*command, *self.options],
-            discard=partial(discard_run, run),
+            command=self._train_command(self.directory.student_config, run),
+            discard=partial(set_aside, run),
             config=config,
             run=run,
         )

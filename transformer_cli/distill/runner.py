@@ -11,7 +11,8 @@ from pathlib import Path
 from transformer_cli.child import APART, CHILD, STOP
 from transformer_cli.data.corpus import stream_lines
 from transformer_cli.distill.directory import DistillDirectory, StageRecord
-from transformer_cli.distill.plan import DistillPlan, Stage
+from transformer_cli.distill.plan import DistillPlan
+from transformer_cli.distill.stages import Stage
 from transformer_cli.errors import TransformerCliError
 from transformer_cli.files import whole_file
 
@@ -40,12 +41,12 @@ def run_stages(
     Raises:
         TransformerCliError: a text, a run or a record is missing or damaged, or cannot be written.
     """
-    plan.check_tokenizers()
+    plan.check()
     for stage in plan.stages():
         if should_stop():
             return None
         if stage.kind == "translate":
-            plan.check_tokenizers()  # of teachers that were trained just now
+            plan.check()  # tokenizers of teachers that were trained just now
         inputs = stage.inputs()
         known = plan.directory.stage(stage.name)
         if known is not None and known.inputs == inputs and plan.directory.is_intact(known):
@@ -78,13 +79,17 @@ def _begin(
 ) -> bool:
     """Record that a stage begins; return False if it goes on from where it was stopped."""
     known = directory.stage(stage.name)
+    news = []
     if known is not None:
         reason = _find_change(known, stage, inputs)
         # A training that has ended, and whose files are others now, is gone on with.
         if reason is None or (known.inputs == inputs and stage.kind == "train"):
             return False
-        say(f"{stage.name}: again, as {reason}")
-    stage.discard()
+        news.append(f"again, as {reason}")
+    if earlier := stage.discard():
+        news.append(f"the earlier one is now {earlier.as_posix()}")
+    if news:
+        say(f"{stage.name}: {'; '.join(news)}")
     directory.record(stage.name, StageRecord(inputs=inputs, binding=[*stage.binding]))
     return True
 

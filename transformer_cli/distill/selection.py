@@ -9,13 +9,16 @@ from transformer_cli.errors import InputError
 from transformer_cli.files import whole_file
 
 
-def select_nearest(candidates: Path, references: Path, output: Path) -> None:
+def select_nearest(
+    candidates: Path, references: Path, output: Path, lowercase: bool = False
+) -> None:
     """Write the candidate nearest to its reference, line by line.
 
     Args:
         candidates: n-best lists, as ``translate --n-best`` writes them.
         references: a line each.
         output: where to; it appears when it is whole.
+        lowercase: whether case is ignored: candidates may have none.
 
     Raises:
         InputError: the numbers of lines differ.
@@ -27,20 +30,24 @@ def select_nearest(candidates: Path, references: Path, output: Path) -> None:
             "former, and it is made again"
         )
     with whole_file(output) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
-        for line in nearest(map(_texts, stream_lines(candidates)), stream_lines(references)):
+        candidate_lists = map(_texts, stream_lines(candidates))
+        for line in nearest(candidate_lists, stream_lines(references), lowercase):
             file.write(f"{line}\n")
 
 
-def nearest(candidates: Iterable[list[str]], references: Iterable[str]) -> Iterator[str]:
+def nearest(
+    candidates: Iterable[list[str]], references: Iterable[str], lowercase: bool = False
+) -> Iterator[str]:
     """Yield the candidate of each line with the highest chrF; of equal ones, the likeliest.
 
     Args:
         candidates: of each line, the likeliest first.
         references: a line each.
+        lowercase: whether case is ignored.
     """
     from sacrebleu.metrics.chrf import CHRF
 
-    metric = CHRF()
+    metric = CHRF(lowercase=lowercase)
     for texts, reference in zip(candidates, references, strict=True):
         # Two segmentations of one text are two hypotheses.
         different = [*dict.fromkeys(texts)]

@@ -66,7 +66,7 @@ OPTIONS = {
         "--slurm-option",
         *SHARED,
     ],
-    "distill": ["FILE", "--dir", "--dry-run", *SHARED],
+    "distill": ["FILE", "--dir", "--dry-run", "--allow-suspect-data", *SHARED],
     "evaluate": [
         "RUN",
         "--split",

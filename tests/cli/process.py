@@ -69,7 +69,8 @@ def start_server() -> None:
 
 def with_precision(arguments: Sequence[str | Path]) -> list[str | Path]:
     """Train in float32 where a test does not say how: auto measures, and depends on the machine."""
-    if "train" not in arguments[:1] or "--precision" in arguments:
+    is_training = arguments[:1] in (("train",), ("sweep",))
+    if not is_training or "--precision" in arguments:
         return list(arguments)
     return [*arguments, "--precision", "float32"]
 

@@ -17,7 +17,7 @@ def read_records(path: Path) -> list[Record]:
     """
     try:
         text = path.read_text(encoding="utf-8", errors="replace")
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return []
     found = []
     for line in text.splitlines():

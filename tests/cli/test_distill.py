@@ -90,9 +90,12 @@ def test_the_student_is_trained_on_what_was_kept(distilled: Path) -> None:
         assert line in [translation["text"] for translation in each["translations"]]
     trained_on = load_config(out / "student.yaml").data
     assert isinstance(trained_on, FilesData)
-    pairs = [(pair.src.name, pair.tgt.name) for pair in (trained_on.train, *trained_on.more)]
-    assert pairs == [("train.src", "train.tgt")] * 2
-    assert trained_on.more[0].tgt.parent.name == "forward"
+    (forward,) = trained_on.more
+    assert forward.src is not None
+    assert forward.tgt is not None
+    pairs = [(trained_on.train.src, trained_on.train.tgt), (forward.src, forward.tgt)]
+    assert [(src.name, tgt.name) for src, tgt in pairs] == [("train.src", "train.tgt")] * 2
+    assert forward.tgt.parent.name == "forward"
 
 
 def test_run_again_it_says_the_same_and_does_nothing(distilled: Path) -> None:

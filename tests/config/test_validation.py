@@ -191,7 +191,7 @@ def test_wrong_added_pairs(data: str, message: str) -> None:
     [
         (
             "data: {kind: multi30}\ntokenizer: {kind: words}\n",
-            "x.yaml:1: data.kind: expected 'multi30k', 'toy', 'copy' or 'files', "
+            "x.yaml:1: data.kind: expected 'multi30k', 'toy', 'copy', 'files' or 'corpus', "
             "found the text 'multi30'; did you mean 'multi30k'?",
         ),
         (
@@ -206,7 +206,7 @@ def test_wrong_added_pairs(data: str, message: str) -> None:
         ),
         (
             "tokenizer: {kind: words}\n",
-            "x.yaml: data: missing; give it a kind: 'multi30k', 'toy', 'copy' or 'files'",
+            "x.yaml: data: missing; give it a kind: 'multi30k', 'toy', 'copy', 'files' or 'corpus'",
         ),
         (
             "data: {kind: copy}\ntokenizer: {kind: words}\n"
@@ -386,7 +386,7 @@ def test_bpe_dropout_needs_merges(tokenizer: str, side: str) -> None:
         (
             "{kind: huggingface, file: a, vocab_size: 9}",
             "tokenizer.vocab_size: unknown key for kind 'huggingface'; "
-            "the keys are kind, file, src_file, tgt_file, lowercase",
+            "the keys are kind, protect, file, src_file, tgt_file, lowercase",
         ),
     ],
 )

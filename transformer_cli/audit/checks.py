@@ -11,9 +11,10 @@ from transformer_cli.audit.repetition import Digests, find_in, find_repeated
 from transformer_cli.audit.split_check import PairProgress, SplitCheck
 from transformer_cli.config.choices import LONGEST_SOURCE
 from transformer_cli.config.schema import Config, CopyData
-from transformer_cli.data.corpus import ParallelFiles, ParallelText
+from transformer_cli.data.corpus import ParallelText
 from transformer_cli.data.lengths import PERCENTILES, percentiles
-from transformer_cli.data.sources import open_split, split_names
+from transformer_cli.data.sources import open_more, open_split, split_names
+from transformer_cli.data.streamed import PairSource
 from transformer_cli.errors import CorpusError
 from transformer_cli.text.scripts import scripts_of
 from transformer_cli.text.tokenizer import Tokenizers
@@ -138,9 +139,7 @@ def check_corpus(
     )
 
 
-def _sources(
-    config: Config, unavailable: list[str]
-) -> Iterator[tuple[str, ParallelFiles | ParallelText, bool]]:
+def _sources(config: Config, unavailable: list[str]) -> Iterator[tuple[str, PairSource, bool]]:
     """Yield (name, text, whether it is trained on) of each split and each ``data.more`` entry.
 
     Args:
@@ -150,9 +149,8 @@ def _sources(
     data = config.data
     train, val, *tests = split_names(data)
     yield train, open_split(data, train), True
-    if not isinstance(data, CopyData):
-        for number, pair in enumerate(data.more):
-            yield f"data.more[{number}]", ParallelFiles(pair.src, pair.tgt), True
+    for name, source in open_more(data).items():
+        yield name, source, True
     yield val, open_split(data, val), False
     for name in tests:
         try:

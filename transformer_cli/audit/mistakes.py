@@ -5,10 +5,11 @@ from itertools import islice
 from pathlib import Path
 
 from transformer_cli.audit.line_checks import LineChecks
-from transformer_cli.data.corpus import ParallelFiles, ParallelText
+from transformer_cli.data.corpus import ParallelFiles
+from transformer_cli.data.streamed import PairSource
 from transformer_cli.text.scripts import scripts_of
 
-Sources = Mapping[str, ParallelFiles | ParallelText]
+Sources = Mapping[str, PairSource]
 _LOOKED_AT = 1000
 """Pairs of a split whose script is looked at."""
 
@@ -36,7 +37,7 @@ def same_files(training: Sources, scored: Sources, one_language: bool) -> Iterat
                 break
 
 
-def _sides(source: ParallelFiles | ParallelText) -> tuple[Path, ...]:
+def _sides(source: PairSource) -> tuple[Path, ...]:
     return (source.src, source.tgt) if isinstance(source, ParallelFiles) else ()
 
 
@@ -47,7 +48,7 @@ def _is_same(path: Path, other: Path) -> bool:
         return False
 
 
-def are_swapped(source: ParallelFiles | ParallelText, src_lang: str, tgt_lang: str) -> bool:
+def are_swapped(source: PairSource, src_lang: str, tgt_lang: str) -> bool:
     """Return whether the sides are swapped, judged by their scripts.
 
     Raises:

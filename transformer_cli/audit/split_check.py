@@ -16,7 +16,7 @@ from transformer_cli.audit.line_checks import LineChecks, Occurrences
 from transformer_cli.audit.repetition import Digests
 from transformer_cli.audit.shift import ShiftCheck
 from transformer_cli.config.schema import Config
-from transformer_cli.data.corpus import ParallelFiles, ParallelText
+from transformer_cli.data.streamed import PairSource
 from transformer_cli.errors import CorpusError
 from transformer_cli.text.scripts import scripts_of
 from transformer_cli.text.tokenizer import Tokenizer, Tokenizers
@@ -72,7 +72,7 @@ class SplitCheck:
     def __init__(
         self,
         name: str,
-        source: ParallelFiles | ParallelText,
+        source: PairSource,
         config: Config,
         tokenizers: Tokenizers | None,
         longest: int,

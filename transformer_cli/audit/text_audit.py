@@ -163,7 +163,7 @@ class _Watched:
     """A source that is checked in its first pass."""
 
     name: str
-    source: ParallelFiles | ParallelText
+    source: PairSource
 
     def __post_init__(self) -> None:
         self.shift = ShiftCheck()
@@ -227,7 +227,7 @@ def trained_on(
     if isinstance(data, CopyData):
         return None
     try:
-        parts: dict[str, ParallelFiles | ParallelText] = {}
+        parts: dict[str, PairSource] = {}
         if is_on_disk(data, "train", earlier):  # or it would be downloaded
             parts = open_training_parts(data, earlier)
         if files is not None and any(same_files(parts, {"": files}, one_language=True)):

@@ -49,7 +49,7 @@ def _inline(part: Schema, definitions: dict[str, Schema]) -> Schema:
     if "$ref" in part:
         part = {**definitions[part["$ref"].rpartition("/")[2]], **part}
     if "anyOf" in part:  # what may be null; no other setting takes more than one type
-        part = _or_null(part)
+        part = _or_null(part, definitions)
     left_out = ("$ref", "$defs", "title", "oneOf", "discriminator", "prefixItems")
     made = {key: value for key, value in part.items() if key not in left_out}
     if "description" in made:
@@ -57,7 +57,8 @@ def _inline(part: Schema, definitions: dict[str, Schema]) -> Schema:
     if "oneOf" in part:
         made["anyOf"] = [_inline(kind, definitions) for kind in part["oneOf"]]
     if "properties" in part:
-        made.pop("default", None)  # those of its settings say the same
+        if made.get("default") is not None:
+            made.pop("default")  # those of its settings say the same
         names = sorted(part["properties"], key=lambda name: name != "kind")
         made["properties"] = {
             name: _inline(part["properties"][name], definitions) for name in names
@@ -73,11 +74,14 @@ def _inline(part: Schema, definitions: dict[str, Schema]) -> Schema:
     return made
 
 
-def _or_null(part: Schema) -> Schema:
+def _or_null(part: Schema, definitions: dict[str, Schema]) -> Schema:
     choice, null = part["anyOf"]
     assert null == {"type": "null"}
+    if "$ref" in choice:
+        choice = definitions[choice["$ref"].rpartition("/")[2]]
     rest = {key: value for key, value in part.items() if key != "anyOf"}
-    made = {**choice, **rest, "type": [choice["type"], "null"]}
+    types = choice["type"] if isinstance(choice["type"], list) else [choice["type"]]
+    made = {**choice, **rest, "type": [*types, "null"]}
     if "enum" in choice:
         made["enum"] = [*choice["enum"], None]
     return made

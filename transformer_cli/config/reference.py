@@ -10,6 +10,7 @@ from transformer_cli.config.base_files import BASE, BASE_MEANS
 from transformer_cli.config.differences import as_yaml
 from transformer_cli.config.json_schema import Schema, inline_schema
 from transformer_cli.config.resuming import MAY_CHANGE
+from transformer_cli.config.schema import LANGUAGE_PATTERN, TAG_PATTERN
 
 _HEAD = """\
 # Configuration
@@ -113,7 +114,8 @@ _KINDS = "one of the kinds below"
 def _section(name: str, part: Schema) -> str:
     """Return a section's text and table, followed by its unions of kinds."""
     if "anyOf" in part:
-        return "\n".join(_kind(name, kind) for kind in part["anyOf"])
+        kinds = "\n".join(_kind(name, kind) for kind in part["anyOf"])
+        return f"{kinds}\n{_sources(part)}" if name == "data" else kinds
     text = f"{part['description']}\n\n{_table(part)}"
     for key, below in part["properties"].items():
         if "anyOf" in below:
@@ -122,6 +124,13 @@ def _section(name: str, part: Schema) -> str:
                 text += f" The default is {_inline(below['default'])}."
             text += f"\n\n{_section(f'{name}.{key}', below)}"
     return text
+
+
+def _sources(data: Schema) -> str:
+    """Return the table of a source, which stands in several keys of the section data."""
+    corpus = next(kind for kind in data["anyOf"] if "sources" in kind["properties"])
+    source = corpus["properties"]["sources"]["items"]
+    return f"### Sources\n\n{source['description']}\n\n{_table(source)}"
 
 
 def _kind(name: str, part: Schema) -> str:
@@ -143,7 +152,9 @@ def _rows(part: Schema, above: str = "") -> Iterator[tuple[str, Schema, str]]:
     """Yield each setting of a section and its subsections: dotted key, schema and default."""
     for name, below in part["properties"].items():
         key = above + name
-        if "properties" in below:
+        if _is_source(below):
+            yield key, below, f"`{as_yaml(below['default'])}`"
+        elif "properties" in below:
             for key_below, each, default in _rows(below, f"{key}."):
                 text = f"{below['description']}: {each['description']}"
                 yield key_below, {**each, "description": text}, default
@@ -171,6 +182,8 @@ def _type(part: Schema) -> str:
     match part["type"]:
         case [name, "null"]:
             return f"{_type({**part, 'type': name})}, or `null`"
+        case ["integer", "string", "null"]:
+            return "whole number or text, or `null`"
         case "integer" | "number" as name:
             kind = {"integer": "whole number", "number": "number"}[name]
             return f"{kind}, {bounds}" if (bounds := _bounds(part)) else kind
@@ -178,19 +191,32 @@ def _type(part: Schema) -> str:
             return "`true` or `false`"
         case "array" if isinstance(part["items"], list):
             return f"list of {len(part['items'])}: {_type(part['items'][0])} each"
+        case "array" if "enum" in part["items"]:
+            return f"list of {_type(part['items'])}"
         case "array":
             return f"list of {_describe_mapping(part['items'])}"
+        case "object" if _is_source(part):
+            return _describe_mapping(part)
         case "object":
             return f"{_describe_mapping(part['additionalProperties'])} by name"
         case _ if part.get("format") == "path":
             return "path"
-        case _ if "pattern" in part:  # the schema has one
+        case _ if part.get("pattern") == LANGUAGE_PATTERN:
             return "language code, as `de` or `pt-BR`"
+        case _ if part.get("pattern") == TAG_PATTERN:
+            return "letters, digits, `-` and `_`"
         case name:
             return str(name)
 
 
+def _is_source(part: Schema) -> bool:
+    """Return whether this is a ``SourceConfig``, which has a table of its own."""
+    return "tmx" in part.get("properties", {})
+
+
 def _describe_mapping(part: Schema) -> str:
+    if _is_source(part):
+        return "[source](#sources)"
     return f"`{{{', '.join(f'{key}: {_type(each)}' for key, each in part['properties'].items())}}}`"
 
 

@@ -4,6 +4,7 @@ import re
 from collections.abc import Collection
 from dataclasses import dataclass
 from difflib import get_close_matches
+from types import NoneType
 from typing import Any, TypeVar, get_args
 
 from pydantic import ValidationError
@@ -11,7 +12,7 @@ from pydantic_core import ErrorDetails
 
 from transformer_cli.config.base_files import BASE
 from transformer_cli.config.foreign import our_key, our_kind
-from transformer_cli.config.schema import Config, Section
+from transformer_cli.config.schema import TAG_PATTERN, Config, Section
 from transformer_cli.config.setting_tree import (
     Keys,
     Node,
@@ -28,7 +29,7 @@ S = TypeVar("S", bound=Section)
 _MAX_KEYS_LISTED = 8
 _MAX_OTHER_ERRORS = 20
 
-# What the schema expects, by pydantic's error type. Only language codes have string limits.
+# What the schema expects, by pydantic's error type. Language codes and tags have string limits.
 _LANGUAGE = "a language code such as 'de' or 'pt-BR'"
 _SECTION = "keys and values"
 _EXPECTED = {
@@ -116,6 +117,9 @@ def _problem(schema: type[Section], error: ErrorDetails) -> _Problem:
             return _Problem((*keys, "kind"), text)
         case "value_error":
             return _problem_of_validator(keys, str(context["error"]))
+        case "string_pattern_mismatch" if context["pattern"] == TAG_PATTERN:
+            text = "at most 32 letters, digits, - and _"
+            return _Problem(keys, f"expected {text}, found {describe_value(found)}")
         case name if name in _EXPECTED:
             return _Problem(
                 keys, f"expected {_EXPECTED[name].format(**context)}, found {describe_value(found)}"
@@ -214,8 +218,14 @@ def _below(wanted: Any, key: str | int) -> Any:
     """Return the type of a section's field (or None), a mapping's values or a list's items."""
     if _is_section(wanted):
         field = wanted.model_fields.get(key)
-        return field.annotation if field else None
+        return _without_none(field.annotation) if field else None
     return get_args(wanted)[-1]
+
+
+def _without_none(annotation: Any) -> Any:
+    """Return the type of a section that may be null; others as they are."""
+    sections = [each for each in get_args(annotation) if _is_section(each)]
+    return sections[0] if len(sections) == 1 and NoneType in get_args(annotation) else annotation
 
 
 def _kinds(wanted: Any) -> dict[str, type[Section]]:

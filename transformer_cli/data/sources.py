@@ -3,11 +3,19 @@
 import difflib
 from pathlib import Path
 
-from transformer_cli.config.schema import CopyData, DataConfig, FilesData, Multi30kData, ToyData
+from transformer_cli.config.schema import (
+    CopyData,
+    CorpusData,
+    DataConfig,
+    FilesData,
+    Multi30kData,
+    ToyData,
+)
 from transformer_cli.config.shipped import TOY, shipped_directory
 from transformer_cli.data import multi30k
 from transformer_cli.data.copy_task import copy_lines
 from transformer_cli.data.corpus import ParallelFiles, ParallelText, read_parallel
+from transformer_cli.data.readers.opening import open_source
 from transformer_cli.data.streamed import ConcatenatedSources, PairSource
 from transformer_cli.errors import CorpusError
 
@@ -21,6 +29,9 @@ def split_names(data: DataConfig) -> list[str]:
             return ["train", "val", "test"]
         case FilesData():
             return ["train", "val", *data.test]
+        case CorpusData():
+            drawn = ["test"] if data.split is not None and data.split.test else []
+            return ["train", "val", *drawn, *data.test]
 
 
 def default_split(data: DataConfig) -> str:
@@ -74,6 +85,23 @@ def open_split(
         case FilesData():
             pair = {"train": data.train, "val": data.val, **data.test}[split]
             return ParallelFiles(pair.src, pair.tgt)
+        case CorpusData():
+            return open_prepared(data, split, earlier)
+
+
+def open_prepared(data: CorpusData, split: str, directory: Path | None) -> ParallelFiles:
+    """Return a split that was prepared in ``directory``.
+
+    Raises:
+        CorpusError: it was not.
+    """
+    files = [] if directory is None else [directory / f"{split}.{side}" for side in ("src", "tgt")]
+    if not files or not all(file.is_file() for file in files):
+        raise CorpusError(
+            f"split '{split}': the sources are not read and split yet; transformer-cli vocab or "
+            "train does that"
+        )
+    return ParallelFiles(*files)
 
 
 def open_training_text(data: DataConfig, earlier: Path | None = None) -> PairSource:
@@ -86,18 +114,25 @@ def open_training_text(data: DataConfig, earlier: Path | None = None) -> PairSou
     return ConcatenatedSources((train, *more)) if more else train
 
 
-def open_training_parts(
-    data: DataConfig, earlier: Path | None = None
-) -> dict[str, ParallelFiles | ParallelText]:
+def open_training_parts(data: DataConfig, earlier: Path | None = None) -> dict[str, PairSource]:
     """Return the split ``train`` and each of ``data.more``, by name.
 
     Raises:
         CorpusError: as ``open_split``.
     """
-    more = [] if isinstance(data, CopyData) else data.more
+    return {"train": open_split(data, "train", earlier), **open_more(data)}
+
+
+def open_more(data: DataConfig) -> dict[str, PairSource]:
+    """Return the sources in ``data.more``, by name.
+
+    Raises:
+        CorpusError: no file matches a path with wildcards.
+    """
+    more = [] if isinstance(data, CopyData | CorpusData) else data.more
     return {
-        "train": open_split(data, "train", earlier),
-        **{f"data.more[{n}]": ParallelFiles(pair.src, pair.tgt) for n, pair in enumerate(more)},
+        f"data.more[{number}]": open_source(source, data.src_lang, data.tgt_lang)
+        for number, source in enumerate(more)
     }
 
 

@@ -5,7 +5,7 @@ import os.path
 from collections.abc import Sequence
 from pathlib import Path
 
-from transformer_cli.config.schema import Config, CopyData, FilePair
+from transformer_cli.config.schema import Config, CopyData, CorpusData, FilePair, Section
 from transformer_cli.data.corpus import ParallelFiles
 from transformer_cli.data.sources import is_on_disk, open_split, open_training_text, split_names
 from transformer_cli.data.streamed import PairSource
@@ -73,11 +73,12 @@ def compose_student(
     """
     base = Path(os.path.relpath(file.resolve(), directory.path.resolve())).as_posix()
     data: list[str] = []
-    pairs = list(synthetic)
-    if keep_reference and not isinstance(config.data, CopyData):
+    pairs: list[Section] = list(synthetic)
+    if keep_reference and not isinstance(config.data, CopyData | CorpusData):
         pairs = [*config.data.more, *pairs]
     else:
-        train = _text_pair(directory, "train") if keep_reference else pairs.pop(0)
+        train = _text_pair(directory, "train") if keep_reference else synthetic[0]
+        pairs = pairs if keep_reference else pairs[1:]
         data = _corpus(config, directory, train)
     return "\n".join(
         [
@@ -122,8 +123,12 @@ def _text_pair(directory: DistillDirectory, split: str) -> FilePair:
     return FilePair(src=directory.text(split, "src"), tgt=directory.text(split, "tgt"))
 
 
-def _flow(pair: FilePair) -> str:
-    return f"{{src: {_quote(_from_here(pair.src))}, tgt: {_quote(_from_here(pair.tgt))}}}"
+def _flow(pair: Section) -> str:
+    settings = {
+        key: _from_here(value) if isinstance(value, Path) else value
+        for key, value in pair.model_dump().items()
+    }
+    return f"{{{', '.join(f'{key}: {_quote(value)}' for key, value in settings.items())}}}"
 
 
 def _from_here(path: Path) -> str:
@@ -132,5 +137,5 @@ def _from_here(path: Path) -> str:
     return (path.relative_to(here) if path.is_relative_to(here) else path).as_posix()
 
 
-def _quote(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False)
+def _quote(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False)

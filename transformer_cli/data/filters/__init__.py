@@ -1,0 +1,1 @@
+"""Filters of pairs: which are left out of a corpus, and why."""

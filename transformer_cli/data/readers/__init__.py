@@ -1,0 +1,1 @@
+"""Parallel text in the formats that people have it in, one format per file."""

@@ -11,7 +11,7 @@ from transformer_cli.audit.repetition import Digests, find_in, find_repeated
 from transformer_cli.audit.split_check import PairProgress, SplitCheck
 from transformer_cli.config.choices import LONGEST_SOURCE
 from transformer_cli.config.schema import Config, CopyData
-from transformer_cli.data.corpus import ParallelText
+from transformer_cli.data.corpus import ParallelFiles
 from transformer_cli.data.lengths import PERCENTILES, percentiles
 from transformer_cli.data.sources import open_more, open_split, split_names
 from transformer_cli.data.streamed import PairSource
@@ -290,7 +290,7 @@ def _line(split: SplitCheck, other: SplitCheck, index: int) -> str:
 
 
 def _place(split: SplitCheck, index: int, side: int = 0) -> str:
-    if isinstance(split.source, ParallelText):
+    if not isinstance(split.source, ParallelFiles):
         return f"{split.name}:{index + 1}"
     path = (split.source.src, split.source.tgt)[side]
     here = Path.cwd()

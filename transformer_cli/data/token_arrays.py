@@ -115,6 +115,9 @@ class EncodedText:
         """Return tokens of each pair's source and target."""
         return self.lengths
 
+    def slots(self, number: int) -> None:
+        """Return None: each pair is trained on once an epoch."""
+
 
 def encode_text(text: ParallelText, tokenizers: Tokenizers, progress: ProgressBar) -> EncodedText:
     """Return both sides of ``text`` as token ids.

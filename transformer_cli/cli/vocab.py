@@ -51,12 +51,11 @@ def vocab(
     if overwrite:
         run.check_no_foreign_files()
 
-    from transformer_cli.config.schema import CorpusData
     from transformer_cli.runs.corpus_location import record_corpus_directory
     from transformer_cli.runs.initial_weights import check_init
     from transformer_cli.runs.initialize import initialize_run
     from transformer_cli.training.preparation import prepare_data
-    from transformer_cli.training.sources import prepare_sources
+    from transformer_cli.training.sources import prepare_sources, reads_sources
     from transformer_cli.training.texts import audit_texts
     from transformer_cli.training.vocabulary_summary import summarize_sides
 
@@ -64,7 +63,7 @@ def vocab(
     # Training will reuse the encoded text without reading the corpus, so it is audited here. Of
     # kind corpus, there is no text before the sources are read into the run.
     texts = None
-    if not isinstance(settings.data, CorpusData):
+    if not reads_sources(settings.data):
         texts = audit_texts(settings.data, run, overwrite, True, warn)
     with lock_run(run), finish_on_exit(run.path, options.say_put_back):
         initialize_run(run, settings, overwrite, origins)

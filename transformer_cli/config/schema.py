@@ -319,7 +319,8 @@ def tag_names(data: DataConfig) -> list[str]:
         case CopyData():
             sources: list[SourceConfig] = []
         case CorpusData():
-            sources = data.sources
+            given = [*([] if data.val is None else [data.val]), *data.test.values()]
+            sources = [*data.sources, *given]
         case _:
             sources = data.more
     return sorted({source.tag for source in sources if source.tag is not None})

@@ -112,7 +112,9 @@ class _Flags:
         self._flags.append(False)
 
     def takes(self, left: np.ndarray, may_take: np.ndarray) -> np.ndarray:
-        return may_take & np.frombuffer(self._flags, bool)
+        flags = np.frombuffer(self._flags, bool)
+        taken: np.ndarray = may_take & flags
+        return taken
 
 
 class _Measures:
@@ -146,8 +148,9 @@ class _Keys:
         self._digests.skip()
 
     def takes(self, left: np.ndarray, may_take: np.ndarray) -> np.ndarray:
-        taken = np.zeros(len(left), bool)
+        taken: np.ndarray = np.zeros(len(left), bool)
         places = np.flatnonzero(left)
         _, first = np.unique(self._digests.numbers[places], return_index=True)
         taken[np.delete(places, first)] = True
-        return taken & may_take
+        taken &= may_take
+        return taken

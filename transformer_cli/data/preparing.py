@@ -7,6 +7,7 @@ sources, so that the record tells which source a pair is from.
 
 import hashlib
 import json
+import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -19,7 +20,7 @@ from pydantic import BaseModel, ConfigDict
 
 from transformer_cli.config.schema import CorpusData, FilterName, SourceConfig
 from transformer_cli.data.checksummed_json import read_checksummed, write_checksummed
-from transformer_cli.data.corpus import ParallelFiles
+from transformer_cli.data.corpus import ParallelFiles, ParallelText
 from transformer_cli.data.digests import Digests
 from transformer_cli.data.filters.registry import build_filters
 from transformer_cli.data.judging import Judge
@@ -81,6 +82,28 @@ class DroppedPair:
 def split_path(directory: Path, split: str) -> ParallelFiles:
     """Return the files of a split of a prepared corpus."""
     return ParallelFiles(directory / f"{split}.src", directory / f"{split}.tgt")
+
+
+def read_split(directory: Path, split: str, data: CorpusData) -> ParallelText:
+    """Read a split of a prepared corpus, each source with its tag.
+
+    Raises:
+        CorpusError: it is missing or damaged.
+    """
+    text = split_path(directory, split).read()
+    record = read_record(directory)
+    given = {"val": data.val, **data.test}.get(split)
+    if given is not None:
+        tags = [given.tag] * len(text)
+    elif record is None or len(record.sources) != len(data.sources):
+        raise CorpusError(f"{directory / RECORD}: missing or damaged; delete {directory}")
+    else:
+        tags = [
+            source.tag
+            for source, found in zip(data.sources, record.sources, strict=True)
+            for _ in range(found.kept.get(split, 0))
+        ]
+    return ParallelText(text.src, text.tgt, tags if any(tags) else None)
 
 
 def read_record(directory: Path) -> CorpusRecord | None:
@@ -150,6 +173,34 @@ def update_given_splits(data: CorpusData, directory: Path) -> None:
     updated = _write_given(data, directory, record)
     if updated != record:
         write_checksummed(directory / RECORD, updated)
+
+
+@dataclass(frozen=True)
+class UnpreparedSplit:
+    """A split of a corpus that is prepared anew, in a temporary directory, by each pass over it."""
+
+    data: CorpusData
+    split: str
+
+    def pairs(self) -> Iterator[tuple[str, str]]:
+        """Yield each pair, in order; raise what ``prepare_corpus`` does."""
+        with tempfile.TemporaryDirectory(prefix="transformer-cli-") as directory:
+            corpus = Path(directory) / "corpus"
+            prepare_corpus(self.data, corpus, lambda pairs, _: pairs)
+            yield from split_path(corpus, self.split).pairs()
+
+    def source_sha256(self) -> str:
+        """Return a SHA-256 of the settings and the sources."""
+        given = [*([] if self.data.val is None else [self.data.val]), *self.data.test.values()]
+        readers = [source.reader for source in _open_sources(self.data)]
+        readers += [open_source(each, self.data.src_lang, self.data.tgt_lang) for each in given]
+        sums = "".join(reader.source_sha256() for reader in readers)
+        settings = self.data.model_dump_json()
+        return hashlib.sha256(f"{self.split} {settings} {sums}".encode()).hexdigest()
+
+    def stamp(self) -> str | None:
+        """Return None: settings decide too."""
+        return None
 
 
 # --- reading -------------------------------------------------------------------------------------
@@ -257,7 +308,7 @@ def _write_splits(
                 writers[split](src, tgt)
             elif on_dropped is not None:
                 name = found.names[reason]
-                on_dropped(DroppedPair(number, sources[owner].name, name, src, tgt))
+                on_dropped(DroppedPair(number, sources[int(owner)].name, name, src, tgt))
     return [
         SourceRecord(
             name=source.name,

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import torch
 
 from transformer_cli.config.origins import Origins
-from transformer_cli.config.schema import Config, CorpusData
+from transformer_cli.config.schema import Config
 from transformer_cli.data.streamed import PairProgress
 from transformer_cli.model.transformer import build_model
 from transformer_cli.model.weights import load_weights
@@ -33,7 +33,7 @@ from transformer_cli.training.preparation import (
     prepare_data,
     select_training_pairs,
 )
-from transformer_cli.training.sources import has_sources, prepare_sources
+from transformer_cli.training.sources import has_sources, prepare_sources, reads_sources
 from transformer_cli.training.texts import Texts, Warn, audit_texts
 from transformer_cli.training.trainer import Trainer
 
@@ -73,7 +73,7 @@ def open_data(request: TrainRequest, ranks: Ranks, report: Reporters) -> Iterato
         return
     check_init(config, run, overwrite)
     # Of kind corpus, there is no text before the sources are read into the run.
-    texts = None if isinstance(config.data, CorpusData) else _audit_texts(request, run, report)
+    texts = None if reads_sources(config.data) else _audit_texts(request, run, report)
     # With several ranks, others may still be reading, and torchrun may restart them.
     finishing = finish_on_exit(run.path, report.restored) if ranks.size == 1 else nullcontext()
     with lock_run(run), finishing:
@@ -102,10 +102,9 @@ def open_data_dry(request: TrainRequest, ranks: Ranks, report: Reporters) -> Ite
             can_resume = run.config.is_file() and not overwrite
             if can_resume:
                 check_resumable(run, config)
-            reads_sources = isinstance(config.data, CorpusData)
             can_reuse = can_resume and not is_data_outdated(run, config)
             texts = None
-            if not reads_sources or (can_reuse and has_sources(config.data, run)):
+            if (can_reuse and has_sources(config.data, run)) or not reads_sources(config.data):
                 texts = _audit_texts(request, run, report)
                 if can_reuse:
                     data = find_prepared_data(config, texts, run, report.progress)
@@ -114,7 +113,7 @@ def open_data_dry(request: TrainRequest, ranks: Ranks, report: Reporters) -> Ite
                 directory = Path(stack.enter_context(temporary))
                 trial = RunDirectory(directory)
                 prepare_sources(config.data, trial, report.pairs, report.log)
-                if texts is None or reads_sources:
+                if texts is None or reads_sources(config.data):
                     texts = _audit_texts(request, trial, report)
                 data = prepare_data(config, texts, trial, report.progress)
         ranks.barrier()  # preparing may take hours, and a broadcast times out after minutes

@@ -54,9 +54,14 @@ def prepare_sources(
         log(line)
 
 
-def has_sources(data: CorpusData, run: RunDirectory) -> bool:
+def reads_sources(data: DataConfig) -> bool:
+    """Return whether there is no text before ``prepare_sources``."""
+    return isinstance(data, CorpusData)
+
+
+def has_sources(data: DataConfig, run: RunDirectory) -> bool:
     """Return whether the run's corpus is of the sources as they are, or is trained on already."""
-    if read_record(run.corpus) is None:
+    if not isinstance(data, CorpusData) or read_record(run.corpus) is None:
         return False
     return bool(list_checkpoints(run.checkpoints)) or is_prepared(data, run.corpus)
 

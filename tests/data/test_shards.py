@@ -19,6 +19,7 @@ from stored_corpus import (
 )
 
 from transformer_cli.data.epochs import EpochBatches
+from transformer_cli.data.mixing import TrainingMix
 from transformer_cli.data.shards import ShardedStore
 from transformer_cli.data.store import EncodedStore
 
@@ -103,13 +104,14 @@ def test_noted_counts_are_taken_and_nothing_is_read(
         {"max_length": 7},
         {"batch_tokens": 23},
         {"shard_pairs": 25},
+        {"mix": TrainingMix((100,), (1.0,), (7,))},
         {"text_sha256": "other"},
         {"tokenizer": "other"},
     ],
 )
 def test_counts_of_something_else_are_not_taken(tmp_path: Path, other: dict[str, Any]) -> None:
     store = corpus(tmp_path, HUNDRED, page_pairs=5).store
-    settings = {"max_length": 8, "batch_tokens": 24, "shard_pairs": 20}
+    settings: dict[str, Any] = {"max_length": 8, "batch_tokens": 24, "shard_pairs": 20, "mix": None}
     first = ShardedStore(store, **settings)
     first.save_counts()
     noted = (tmp_path / "batches.json").read_bytes()
@@ -136,6 +138,7 @@ def test_counts_have_the_keys_of_every_version(tmp_path: Path) -> None:
         "window_pairs": 20,
         "max_length": 8,
         "batch_tokens": BATCH_TOKENS,
+        "mix": "",
         "pairs": len(counted),
         "batches": counted.batches,
     }

@@ -243,6 +243,9 @@ class Halves:
         part = self.shard(number)
         return part.lengths
 
+    def slots(self, number: int) -> None:
+        return None
+
 
 def test_of_several_shards_the_largest_speaks_for_all() -> None:
     trained = trainer()

@@ -651,6 +651,9 @@ class InShards:
     def shard_lengths(self, number: int) -> Lengths:
         return self.parts[number].shard_lengths(number)
 
+    def slots(self, number: int) -> None:
+        return None
+
 
 # 5, 3 and 1 batches of 12 tokens: 9 an epoch, so that steps of two batches span shards.
 SHARDS = InShards((TEXT, text_of(*[(5, 5)] * 6), text_of((2, 3), (3, 2))))

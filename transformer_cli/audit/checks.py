@@ -7,14 +7,15 @@ from pathlib import Path
 from typing import Literal
 
 from transformer_cli.audit.line_checks import Occurrences
-from transformer_cli.audit.repetition import Digests, find_in, find_repeated
-from transformer_cli.audit.split_check import PairProgress, SplitCheck
+from transformer_cli.audit.repetition import find_in, find_repeated
+from transformer_cli.audit.split_check import SplitCheck
 from transformer_cli.config.choices import LONGEST_SOURCE
 from transformer_cli.config.schema import Config, CopyData
-from transformer_cli.data.corpus import ParallelText
+from transformer_cli.data.corpus import ParallelFiles
+from transformer_cli.data.digests import Digests
 from transformer_cli.data.lengths import PERCENTILES, percentiles
 from transformer_cli.data.sources import open_more, open_split, split_names
-from transformer_cli.data.streamed import PairSource
+from transformer_cli.data.streamed import PairProgress, PairSource
 from transformer_cli.errors import CorpusError
 from transformer_cli.text.scripts import scripts_of
 from transformer_cli.text.tokenizer import Tokenizers
@@ -101,6 +102,7 @@ def check_corpus(
     tokenizers: Tokenizers | None,
     progress: PairProgress,
     ignored: Collection[str] = (),
+    prepared: Path | None = None,
 ) -> CorpusReport:
     """Check all splits of a configured corpus in one pass each, and return the report.
 
@@ -109,6 +111,7 @@ def check_corpus(
         tokenizers: the run's; None before they are learned, when lengths are in words.
         progress: wraps the iteration over a split's pairs, as tqdm does.
         ignored: names of findings that never count as warnings.
+        prepared: directory of the prepared corpus, for kind corpus.
 
     Raises:
         CorpusError: a split is missing, misaligned, blank, or not UTF-8. A test split that cannot
@@ -118,7 +121,7 @@ def check_corpus(
     training: list[SplitCheck] = []
     findings: list[Finding] = []
     summaries: list[SplitSummary] = []
-    for name, source, trained in _sources(config, unavailable):
+    for name, source, trained in _sources(config, unavailable, prepared):
         limit = _limit(config, trained)
         split = SplitCheck(name, source, config, tokenizers, limit, None if trained else training)
         split.read(progress)
@@ -139,22 +142,25 @@ def check_corpus(
     )
 
 
-def _sources(config: Config, unavailable: list[str]) -> Iterator[tuple[str, PairSource, bool]]:
+def _sources(
+    config: Config, unavailable: list[str], prepared: Path | None
+) -> Iterator[tuple[str, PairSource, bool]]:
     """Yield (name, text, whether it is trained on) of each split and each ``data.more`` entry.
 
     Args:
         config: the experiment's settings.
         unavailable: a message is appended for each test split that cannot be opened.
+        prepared: directory of the prepared corpus, for kind corpus.
     """
     data = config.data
     train, val, *tests = split_names(data)
-    yield train, open_split(data, train), True
+    yield train, open_split(data, train, prepared), True
     for name, source in open_more(data).items():
         yield name, source, True
-    yield val, open_split(data, val), False
+    yield val, open_split(data, val, prepared), False
     for name in tests:
         try:
-            source = open_split(data, name)
+            source = open_split(data, name, prepared)
         except CorpusError as error:
             unavailable.append(f"{name}: not checked: {error}")
         else:
@@ -290,7 +296,7 @@ def _line(split: SplitCheck, other: SplitCheck, index: int) -> str:
 
 
 def _place(split: SplitCheck, index: int, side: int = 0) -> str:
-    if isinstance(split.source, ParallelText):
+    if not isinstance(split.source, ParallelFiles):
         return f"{split.name}:{index + 1}"
     path = (split.source.src, split.source.tgt)[side]
     here = Path.cwd()

@@ -1,5 +1,6 @@
 """What each filter would take of a corpus, whether it is on or off."""
 
+from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
@@ -7,7 +8,8 @@ import numpy as np
 from transformer_cli.config.schema import CorpusData, FilterName
 from transformer_cli.data.filters.registry import FILTER_NAMES, build_filters
 from transformer_cli.data.judging import Judge
-from transformer_cli.data.preparing import PairProgress, open_sources
+from transformer_cli.data.readers.opening import open_source
+from transformer_cli.data.streamed import PairProgress
 from transformer_cli.errors import MissingExtraError
 
 
@@ -42,14 +44,15 @@ def find_filter_effects(data: CorpusData, progress: PairProgress) -> list[Filter
         except MissingExtraError as error:
             judges[name] = str(error)
     tried = [(name, judge) for name, judge in judges.items() if isinstance(judge, Judge)]
-    sources = open_sources(data)
-    for source in sources:
+    on = Counter[FilterName]()
+    for source in data.sources:
+        on.update({"blank", *(data.filters if source.filters is None else source.filters)})
         for name, judge in tried:
             judge.begin_source([name])
-        for src, tgt in progress(source.reader.pairs(), source.name):
+        reader = open_source(source, data.src_lang, data.tgt_lang, data.max_bad_units)
+        for src, tgt in progress(reader.pairs(), source.path.name):
             for _, judge in tried:
                 judge.add(src, tgt)
-    on = {name: sum(name in {"blank", *source.filters} for source in sources) for name in judges}
     return [_effect(name, judge, on[name]) for name, judge in judges.items()]
 
 

@@ -1,36 +1,8 @@
-"""Duplicate lines, found by a digest of eight bytes a line."""
-
-from array import array
-from hashlib import blake2b
+"""Duplicate lines, found by their digests."""
 
 import numpy as np
 
-_BYTES = 8
-_NONE = 0
-
-
-class Digests:
-    """A number for each line in turn, the same for equal lines.
-
-    Of a hundred million different lines, two have the same one by chance in one of 3,700 corpora.
-    """
-
-    def __init__(self) -> None:
-        self._numbers = array("Q")
-
-    def add(self, line: str) -> None:
-        """Append the next line."""
-        digest = blake2b(line.encode("utf-8", "surrogatepass"), digest_size=_BYTES).digest()
-        self._numbers.append(int.from_bytes(digest, "little"))
-
-    def skip(self) -> None:
-        """Append a line that is like no other."""
-        self._numbers.append(_NONE)
-
-    @property
-    def numbers(self) -> np.ndarray:
-        """Digests of all lines, uint64; 0 for those that were skipped."""
-        return np.frombuffer(self._numbers, dtype=np.uint64)
+from transformer_cli.data.digests import NO_DIGEST, Digests
 
 
 def find_repeated(digests: Digests) -> list[tuple[int, int]]:
@@ -42,7 +14,7 @@ def find_repeated(digests: Digests) -> list[tuple[int, int]]:
     numbers = digests.numbers
     order = np.argsort(numbers, kind="stable")
     ranked = numbers[order]
-    again = np.flatnonzero((ranked[1:] == ranked[:-1]) & (ranked[1:] != _NONE)) + 1
+    again = np.flatnonzero((ranked[1:] == ranked[:-1]) & (ranked[1:] != NO_DIGEST)) + 1
     firsts = order[np.searchsorted(ranked, ranked[again])]
     return sorted(zip(order[again].tolist(), firsts.tolist(), strict=True))
 
@@ -56,7 +28,7 @@ def find_in(few: Digests, many: Digests) -> list[tuple[int, int]]:
     wanted, numbers = few.numbers, many.numbers
     if not len(wanted):
         return []
-    known = np.unique(wanted[wanted != _NONE])
+    known = np.unique(wanted[wanted != NO_DIGEST])
     if not len(known):
         return []
     # The other way round, the big text would have to be sorted.

@@ -7,24 +7,20 @@ import math
 import re
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence, Sized
+from collections.abc import Callable, Sequence, Sized
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from transformer_cli.audit.line_checks import LineChecks, Occurrences
-from transformer_cli.audit.repetition import Digests
 from transformer_cli.audit.shift import ShiftCheck
 from transformer_cli.config.schema import Config
-from transformer_cli.data.streamed import PairSource
+from transformer_cli.data.digests import Digests
+from transformer_cli.data.streamed import PairProgress, PairSource
 from transformer_cli.errors import CorpusError
 from transformer_cli.text.scripts import scripts_of
 from transformer_cli.text.tokenizer import Tokenizer, Tokenizers
 from transformer_cli.text.vocabulary import SPECIALS, UNK_ID
-
-Pair = tuple[str, str]
-PairProgress = Callable[[Iterable[Pair], str], Iterable[Pair]]
-"""Wraps a pass over pairs, given a label, as tqdm would."""
 
 # So that short lines, which vary most, are not odd: 'Ja.' beside 'Yes, indeed.'.
 _SMOOTHING = 10
@@ -170,7 +166,7 @@ class Characters:
     """The characters that a vocabulary has."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
-        tokens = map(tokenizer.token, range(len(SPECIALS), tokenizer.size))
+        tokens = map(tokenizer.token, range(len(SPECIALS), tokenizer.text_size))
         self._tokenizer = tokenizer
         self._known = set().union(*(token for token in tokens if not _BYTE.fullmatch(token)))
         self._lowercase = not any(map(str.isupper, self._known))

@@ -159,6 +159,11 @@ def complete_split(context: typer.Context, incomplete: str) -> Values:
             return dict.fromkeys(SPLITS, "")
         case {"kind": "files", "test": tests}:
             return dict.fromkeys(["train", "val", *tests], "")
+        case {"kind": "corpus"}:
+            # A run has the files of its splits.
+            return dict.fromkeys(
+                sorted({p.stem for p in (_run(context) / "corpus").glob("*.src")}), ""
+            )
         case {"kind": "toy" | "copy"}:
             return dict.fromkeys(["train", "val", "test"], "")
     return {}

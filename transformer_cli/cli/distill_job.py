@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from transformer_cli.cli.display import align_columns, complain, line_bar, log, warn
+from transformer_cli.cli.display import align_columns, complain, line_bar, log, pair_bar, warn
 from transformer_cli.cli.options import open_device, say_put_back
 from transformer_cli.cli.signals import stop_requests
 from transformer_cli.config.choices import DeviceName, PrecisionName
@@ -142,7 +142,7 @@ def preview_distillation(job: DistillJob) -> Iterator[str]:
     precision = choose_training_precision(job.known_precision(device), device, ALONE, say=log)
     plan = job.plan()
     plan.check()
-    reporters = Reporters(line_bar, warn, say_put_back)
+    reporters = Reporters(line_bar, warn, pair_bar, log, say_put_back)
     forecasts = list(StageForecaster(plan, device, precision, reporters).forecast())
     rows = [["stage", "", "lines", "time", "disk"]]
     for each in forecasts:

@@ -184,7 +184,7 @@ def _read_text(
     """Return the name and text to evaluate on; warn if the run was trained on it."""
     from transformer_cli.audit.text_audit import trained_on
     from transformer_cli.data.corpus import ParallelFiles, ParallelText
-    from transformer_cli.data.sources import default_split, open_split
+    from transformer_cli.data.sources import default_split, load_split, open_split
     from transformer_cli.runs.corpus_location import corpus_directory
     from transformer_cli.text.tokenizer import load_text_sha256
 
@@ -198,7 +198,10 @@ def _read_text(
     else:
         name = split or default_split(data)
         source = open_split(data, name, earlier)
-    text = source if isinstance(source, ParallelText) else source.read()
+    if isinstance(source, ParallelText):
+        text = source
+    else:
+        text = source.read() if src is not None else load_split(data, name, earlier)
     files = source if isinstance(source, ParallelFiles) else None
     learned = load_text_sha256(run.tokenizer) if run.tokenizer.is_dir() else None
     if told := trained_on(data, learned, text, files, earlier):

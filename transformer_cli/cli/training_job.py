@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import torch
 
-from transformer_cli.cli.display import line_bar, log, table, warn
+from transformer_cli.cli.display import line_bar, log, pair_bar, table, warn
 from transformer_cli.cli.options import open_device, say_put_back
 from transformer_cli.cli.signals import stop_requests
 from transformer_cli.cli.training_display import TrainingDisplay
@@ -38,7 +38,7 @@ from transformer_cli.training.setup import (
 from transformer_cli.training.summary import summarize_training
 from transformer_cli.training.trainer import StepResult
 
-REPORTERS = Reporters(line_bar, warn, say_put_back)
+REPORTERS = Reporters(line_bar, warn, pair_bar, log, say_put_back)
 
 
 class TrainingJob(NamedTuple):

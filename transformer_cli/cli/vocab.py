@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from transformer_cli.cli import options
-from transformer_cli.cli.display import line_bar, warn
+from transformer_cli.cli.display import line_bar, log, pair_bar, warn
 
 if TYPE_CHECKING:
     from transformer_cli.config.schema import Config
@@ -55,15 +55,22 @@ def vocab(
     from transformer_cli.runs.initial_weights import check_init
     from transformer_cli.runs.initialize import initialize_run
     from transformer_cli.training.preparation import prepare_data
+    from transformer_cli.training.sources import prepare_sources, reads_sources
     from transformer_cli.training.texts import audit_texts
     from transformer_cli.training.vocabulary_summary import summarize_sides
 
     check_init(settings, run, overwrite)
-    # Training will reuse the encoded text without reading the corpus, so it is audited here.
-    texts = audit_texts(settings.data, run, overwrite, True, warn)
+    # Training will reuse the encoded text without reading the corpus, so it is audited here. Of
+    # kind corpus, there is no text before the sources are read into the run.
+    texts = None
+    if not reads_sources(settings.data):
+        texts = audit_texts(settings.data, run, overwrite, True, warn)
     with lock_run(run), finish_on_exit(run.path, options.say_put_back):
         initialize_run(run, settings, overwrite, origins)
         record_corpus_directory(run, settings.data)
+        if texts is None:
+            prepare_sources(settings.data, run, pair_bar, log)
+            texts = audit_texts(settings.data, run, overwrite, True, warn)
         data = prepare_data(settings, texts, run, line_bar)
         check_set_aside_is_ours(run.path)
         discard_previous(run.path)

@@ -5,6 +5,7 @@ Where a default is a number from the literature, its source is "Attention Is All
 """
 
 import os.path
+import re
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -72,6 +73,7 @@ FilterName = Literal[
 ]
 """In the order in which they are applied."""
 Column = Annotated[int | str, WithJsonSchema({"type": ["integer", "string"]})]
+SPLIT_NAME = r"[A-Za-z0-9_-]{1,64}"
 TAG_PATTERN = r"^[A-Za-z0-9_-]{1,32}$"
 TagName = Annotated[str, Field(pattern=TAG_PATTERN)]
 
@@ -296,9 +298,13 @@ class CorpusData(Section):
             raise ValueError(f"split: split draws the validation pairs, or val names them; {found}")
         if self.split is not None and self.split.test and "test" in self.test:
             raise ValueError("test.test: the name 'test' is that of split.test; call it another")
-        for name in ("train", "val"):
-            if name in self.test:
+        for name in self.test:
+            if name in ("train", "val"):
                 raise ValueError(f"test.{name}: the name '{name}' is taken; call it something else")
+            if not re.fullmatch(SPLIT_NAME, name):
+                raise ValueError(
+                    f"test.{name}: files are named after it; use letters, digits, - and _ only"
+                )
         return self
 
 
@@ -313,7 +319,8 @@ def tag_names(data: DataConfig) -> list[str]:
         case CopyData():
             sources: list[SourceConfig] = []
         case CorpusData():
-            sources = data.sources
+            given = [*([] if data.val is None else [data.val]), *data.test.values()]
+            sources = [*data.sources, *given]
         case _:
             sources = data.more
     return sorted({source.tag for source in sources if source.tag is not None})

@@ -1,7 +1,7 @@
 """Batching: bucket sentences by length within a token budget, and pad them."""
 
 from dataclasses import dataclass, replace
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 import numpy as np
 import torch
@@ -91,8 +91,16 @@ def _split_sides(ids: Ids, shape: tuple[int, int, int]) -> tuple[Ids, Ids, Ids]:
     return src, tgt[0], tgt[1]
 
 
+class HasLengths(Protocol):
+    """Pairs, or places for pairs, of known lengths."""
+
+    @property
+    def lengths(self) -> Lengths:
+        """Tokens of each pair's source and target, without BOS and EOS."""
+
+
 def plan_epoch(
-    text: EncodedText, batch_tokens: int, seed: int, epoch: int, shard: int = 0
+    text: HasLengths, batch_tokens: int, seed: int, epoch: int, shard: int = 0
 ) -> list[np.ndarray]:
     """Return the batches of one epoch as arrays of sentence indices.
 
@@ -109,7 +117,7 @@ def plan_epoch(
     """
     random = np.random.Generator(np.random.PCG64([seed, epoch, shard]))
     # Shuffles pairs of equal lengths.
-    ties = random.random(len(text))
+    ties = random.random(len(text.lengths.src))
     keys = _sort_keys(text.lengths)
     order = np.lexsort((ties, keys.zigzag, keys.tgt))
     batches = list(cut_by_tokens(order, np.maximum(keys.src, keys.tgt), batch_tokens))

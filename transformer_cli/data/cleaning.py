@@ -12,9 +12,9 @@ from transformer_cli.data.preparing import (
     HELD_OUT,
     CorpusRecord,
     DroppedPair,
-    PairProgress,
     prepare_corpus,
 )
+from transformer_cli.data.streamed import PairProgress
 from transformer_cli.files import whole_directory
 
 DROPPED = "dropped.tsv"

@@ -7,7 +7,7 @@ import numpy as np
 
 from transformer_cli.data.batches import Batch, collate, count_batches, plan_epoch
 from transformer_cli.data.shards import ShardedStore, ShardedText
-from transformer_cli.data.token_arrays import EncodedText, SrcTgt
+from transformer_cli.data.token_arrays import EncodedText, Lengths, SrcTgt
 
 SubwordSampler = Callable[[EncodedText, int], EncodedText]
 """(pairs, 32-bit seed) -> the pairs, segmented anew by BPE-dropout."""
@@ -28,7 +28,7 @@ class EpochSample:
 
 
 class EpochBatches:
-    """The batches of every epoch; each epoch has all pairs once.
+    """The batches of every epoch; each epoch has all pairs once, or as often as their weights say.
 
     Batches are a pure function of (text, batch_tokens, seed, epoch, subword_sampler), so that
     training can resume at any of them.
@@ -57,7 +57,7 @@ class EpochBatches:
             self._batches_per_shard = text.batches
         else:
             self._batches_per_shard = [
-                count_batches(text.shard_lengths(shard), batch_tokens)
+                count_batches(self._lengths(shard), batch_tokens)
                 for shard in range(text.num_shards)
             ]
 
@@ -81,8 +81,10 @@ class EpochBatches:
     def sample(self, count: int) -> EpochSample:
         """Return estimates of the first epoch, and at most ``count`` of its batches."""
         shard = int(np.argmax(self._batches_per_shard))
-        lengths = np.stack(self._text.shard_lengths(shard)) + 1
-        plan = plan_epoch(self._text.shard(shard), self._batch_tokens, self._seed, 0, shard)
+        lengths = np.stack(self._lengths(shard)) + 1
+        slots = self._text.slots(shard)
+        planned = self._text.shard(shard) if slots is None else slots
+        plan = plan_epoch(planned, self._batch_tokens, self._seed, 0, shard)
         longest = np.array([lengths[:, indices].max(axis=1) for indices in plan])
         padded = longest * np.array([[len(indices)] for indices in plan])
         # Scaling is fair, since each shard is an even sample of the text.
@@ -95,11 +97,22 @@ class EpochBatches:
         middles = (2 * np.arange(count - 1) + 1) * len(plan) // (2 * max(1, count - 1))
         indices = [int(padded.sum(axis=1).argmax()), *by_length[middles].tolist()]
         batches = self._iter_shard(shard, 0, indices)
-        return EpochSample(tokens, padded_tokens, scale == 1.0, batches)
+        is_exact = scale == 1.0 and slots is None
+        return EpochSample(tokens, padded_tokens, is_exact, batches)
+
+    def _lengths(self, shard: int) -> Lengths:
+        """Return the lengths by which the batches of a shard are planned."""
+        slots = self._text.slots(shard)
+        return self._text.shard_lengths(shard) if slots is None else slots.lengths
 
     def _iter_shard(self, shard: int, epoch: int, indices: Iterable[int]) -> Iterator[Batch]:
         text = self._text.shard(shard)
-        plan = plan_epoch(text, self._batch_tokens, self._seed, epoch, shard)
+        slots = self._text.slots(shard)
+        planned = text if slots is None else slots
+        plan = plan_epoch(planned, self._batch_tokens, self._seed, epoch, shard)
+        if slots is not None:
+            drawn = slots.draw(self._seed, epoch, shard)
+            plan = [drawn[batch] for batch in plan]
         for index in indices:
             if self._subword_sampler is None:
                 yield collate(text, plan[index])

@@ -7,6 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from transformer_cli.data.batches import count_batches
 from transformer_cli.data.checksummed_json import read_checksummed, write_checksummed
+from transformer_cli.data.mixing import Slots, TrainingMix
 from transformer_cli.data.store import EncodedStore
 from transformer_cli.data.token_arrays import EncodedText, Lengths, TokenArray
 
@@ -28,6 +29,9 @@ class ShardedText(Protocol):
     def shard_lengths(self, number: int) -> Lengths:
         """Return tokens of each pair's source and target, in the order of ``shard(number)``."""
 
+    def slots(self, number: int) -> Slots | None:
+        """Return the slots of a shard; None: each pair is trained on once an epoch."""
+
 
 class _BatchCounts(BaseModel):
     """Content of batches.json: numbers of pairs and batches, and the settings they hold for."""
@@ -40,6 +44,8 @@ class _BatchCounts(BaseModel):
     shard_pairs: int = Field(alias="window_pairs")
     max_length: int
     batch_tokens: int
+    mix: str = ""
+    """Fingerprint of the mix."""
     pairs: int
     """Of all shards."""
     batches: list[int]
@@ -61,6 +67,7 @@ class ShardedStore:
         max_length: most tokens of a side of a pair to train on.
         batch_tokens: as in ``plan_epoch``.
         shard_pairs: most pairs of a shard, a multiple of those of a page.
+        mix: weights and tags of the text's sources; None: all are alike, without tags.
     """
 
     def __init__(
@@ -69,8 +76,10 @@ class ShardedStore:
         max_length: int,
         batch_tokens: int,
         shard_pairs: int = SHARD_PAIRS,
+        mix: TrainingMix | None = None,
     ) -> None:
         self._store = store
+        self._mix = mix
         self._max_length = max_length
         self._counts_path = store.directory / _COUNTS
         self.batch_tokens = batch_tokens
@@ -82,6 +91,7 @@ class ShardedStore:
             shard_pairs=shard_pairs,
             max_length=max_length,
             batch_tokens=batch_tokens,
+            mix="" if mix is None else mix.fingerprint,
             pairs=0,
             batches=[],
         )
@@ -112,7 +122,11 @@ class ShardedStore:
     def shard(self, number: int) -> EncodedText:
         """Return the pairs of a shard, counted from 0."""
         src, tgt = [], []
-        for page in self._store.read_pages(self._pages(number)):
+        numbers = self._pages(number)
+        for place, page in zip(numbers, self._store.read_pages(numbers), strict=True):
+            if self._mix is not None:
+                first = place * self._store.page_pairs
+                page = self._mix.add_tags(page, np.arange(first, first + len(page)))
             mask = self._are_short(page.lengths)
             src.append(page.src.filter(mask))
             tgt.append(page.tgt.filter(mask))
@@ -120,11 +134,34 @@ class ShardedStore:
 
     def shard_lengths(self, number: int) -> Lengths:
         """Return tokens of each pair's source and target, in the order of ``shard(number)``."""
+        lengths = self._all_lengths(number)
+        mask = self._are_short(lengths)
+        return Lengths(lengths.src[mask], lengths.tgt[mask])
+
+    def slots(self, number: int) -> Slots | None:
+        """Return the slots of a shard; None: each pair is trained on once an epoch."""
+        if self._mix is None:
+            return None
+        lengths = self._all_lengths(number)
+        mask = self._are_short(lengths)
+        short = Lengths(lengths.src[mask], lengths.tgt[mask])
+        return self._mix.build_slots(short, self._places(number)[mask])
+
+    def _all_lengths(self, number: int) -> Lengths:
+        """Return the lengths of a shard's pairs, of those too, that are too long."""
         none = np.zeros(0, np.int64)
         sides = zip((none, none), *self._store.read_lengths(self._pages(number)), strict=True)
         lengths = Lengths(*map(np.concatenate, sides))
-        mask = self._are_short(lengths)
-        return Lengths(lengths.src[mask], lengths.tgt[mask])
+        if self._mix is None:
+            return lengths
+        return Lengths(lengths.src + self._mix.count_tags(self._places(number)), lengths.tgt)
+
+    def _places(self, number: int) -> np.ndarray:
+        """Return the places of a shard's pairs in the whole text."""
+        size = self._store.page_pairs
+        starts = np.array(self._pages(number), np.int64) * size
+        places = (starts[:, None] + np.arange(size)).ravel()
+        return places[places < self._store.pairs]
 
     def _are_short(self, lengths: Lengths) -> np.ndarray:
         """Return a mask of the pairs that are at most ``max_length`` long."""
@@ -139,5 +176,7 @@ class ShardedStore:
         for number in range(self.num_shards):
             lengths = self.shard_lengths(number)
             pairs += len(lengths.src)
-            batches.append(count_batches(lengths, counts.batch_tokens))
+            slots = self.slots(number)
+            drawn = lengths if slots is None else slots.lengths
+            batches.append(count_batches(drawn, counts.batch_tokens))
         return counts.model_copy(update={"pairs": pairs, "batches": batches})

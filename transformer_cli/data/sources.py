@@ -15,6 +15,7 @@ from transformer_cli.config.shipped import TOY, shipped_directory
 from transformer_cli.data import multi30k
 from transformer_cli.data.copy_task import copy_lines
 from transformer_cli.data.corpus import ParallelFiles, ParallelText, read_parallel
+from transformer_cli.data.preparing import read_split, split_path
 from transformer_cli.data.readers.opening import open_source
 from transformer_cli.data.streamed import ConcatenatedSources, PairSource
 from transformer_cli.errors import CorpusError
@@ -55,6 +56,8 @@ def load_split(data: DataConfig, split: str, earlier: Path | None = None) -> Par
     source = open_split(data, split, earlier)
     if isinstance(source, ParallelText):
         return source
+    if isinstance(data, CorpusData):
+        return read_split(source.src.parent, split, data)
     return read_parallel(source.src, source.tgt)
 
 
@@ -86,22 +89,7 @@ def open_split(
             pair = {"train": data.train, "val": data.val, **data.test}[split]
             return ParallelFiles(pair.src, pair.tgt)
         case CorpusData():
-            return open_prepared(data, split, earlier)
-
-
-def open_prepared(data: CorpusData, split: str, directory: Path | None) -> ParallelFiles:
-    """Return a split that was prepared in ``directory``.
-
-    Raises:
-        CorpusError: it was not.
-    """
-    files = [] if directory is None else [directory / f"{split}.{side}" for side in ("src", "tgt")]
-    if not files or not all(file.is_file() for file in files):
-        raise CorpusError(
-            f"split '{split}': the sources are not read and split yet; transformer-cli vocab or "
-            "train does that"
-        )
-    return ParallelFiles(*files)
+            return _open_prepared(split, earlier)
 
 
 def open_training_text(data: DataConfig, earlier: Path | None = None) -> PairSource:
@@ -170,3 +158,13 @@ def _toy_files(src: str, tgt: str) -> tuple[Path, Path]:
     raise CorpusError(
         f"{TOY}: {src} and {tgt} are not there; transformer-cli init --from toy writes them"
     )
+
+
+def _open_prepared(split: str, directory: Path | None) -> ParallelFiles:
+    files = None if directory is None else split_path(directory, split)
+    if files is None or not (files.src.is_file() and files.tgt.is_file()):
+        raise CorpusError(
+            f"split '{split}': the sources are not read yet, or the run's copy is gone; "
+            "transformer-cli vocab CONFIG and train CONFIG read them"
+        )
+    return files

@@ -1,8 +1,8 @@
 """Training text as a stream: read from its files again for each pass."""
 
 import hashlib
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Protocol
 
 from pydantic import Field
@@ -24,6 +24,10 @@ class PairSource(Protocol):
 
         None: there is none, or not yet.
         """
+
+
+PairProgress = Callable[[Iterable[tuple[str, str]], str], Iterable[tuple[str, str]]]
+"""Wraps a pass over pairs, given a label, in a progress bar, as tqdm does."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +66,8 @@ class Survey:
     """Pairs of which a side is nothing but whitespace."""
     stamp: str | None = None
     """The source's, if it was known before the source was hashed."""
+    parts: list[int] = field(default_factory=list)
+    """Pairs with text on both sides of each of several sources."""
 
 
 @dataclass(frozen=True)
@@ -82,6 +88,8 @@ class StreamedText:
         Raises:
             CorpusError: a side cannot be read or is not UTF-8, or the sides are not of one length.
         """
+        if known is not None and len(known.parts or [0]) != len(_parts(source)):
+            known = None  # of an earlier version
         stamp = source.stamp()
         if known is not None and stamp is not None and known.stamp == stamp:
             return cls(source, known)
@@ -154,16 +162,26 @@ class StreamedLines:
 
 def _survey_text(source: PairSource, source_sha256: str) -> Survey:
     digest = hashlib.sha256()
-    kept = total = 0
-    for src, tgt in source.pairs():
-        total += 1
-        if _has_text(src, tgt):
-            kept += 1
-            digest.update(src.encode() + b"\n")
+    parts, total = [], 0
+    for part in _parts(source):
+        kept = 0
+        for src, tgt in part.pairs():
+            total += 1
+            if _has_text(src, tgt):
+                kept += 1
+                digest.update(src.encode() + b"\n")
+        parts.append(kept)
     for src, tgt in source.pairs():
         if _has_text(src, tgt):
             digest.update(tgt.encode() + b"\n")
-    return Survey(source_sha256, digest.hexdigest(), kept, total - kept)
+    kept = sum(parts)
+    return Survey(
+        source_sha256, digest.hexdigest(), kept, total - kept, parts=parts if parts[1:] else []
+    )
+
+
+def _parts(source: PairSource) -> tuple[PairSource, ...]:
+    return source.sources if isinstance(source, ConcatenatedSources) else (source,)
 
 
 def _has_text(src: str, tgt: str) -> bool:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from transformer_cli.config.schema import Config, CopyData, CorpusData, FilePair, Section
 from transformer_cli.data.corpus import ParallelFiles
+from transformer_cli.data.preparing import UnpreparedSplit
 from transformer_cli.data.sources import is_on_disk, open_split, open_training_text, split_names
 from transformer_cli.data.streamed import PairSource
 from transformer_cli.distill.directory import DistillDirectory
@@ -18,10 +19,11 @@ SIDES = ("src", "tgt")
 def text_splits(config: Config) -> list[str]:
     """Return the splits whose text is written to the directory.
 
-    What the copy task makes is in no file, so it is written as a whole.
+    What the copy task makes is in no file, and a prepared corpus in a run only, so they are written
+    as a whole.
     """
     names = split_names(config.data)
-    return names if isinstance(config.data, CopyData) else names[:2]
+    return names if isinstance(config.data, CopyData | CorpusData) else names[:2]
 
 
 def open_text(config: Config, split: str) -> PairSource:
@@ -30,6 +32,8 @@ def open_text(config: Config, split: str) -> PairSource:
     Raises:
         CorpusError: it is missing, misaligned or damaged.
     """
+    if isinstance(config.data, CorpusData):
+        return UnpreparedSplit(config.data, split)
     if split == "train":
         return open_training_text(config.data)
     return open_split(config.data, split)
@@ -113,7 +117,7 @@ def _corpus(config: Config, directory: DistillDirectory, train: FilePair) -> lis
 
 
 def _test_pair(config: Config, directory: DistillDirectory, split: str) -> FilePair:
-    source = open_split(config.data, split)
+    source = open_text(config, split)
     if isinstance(source, ParallelFiles):
         return FilePair(src=source.src, tgt=source.tgt)
     return _text_pair(directory, split)

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from transformer_cli.config.schema import SPLIT_NAME
 from transformer_cli.config.yaml import is_resolved
 from transformer_cli.errors import ConfigError, RunError
 from transformer_cli.files import TEMPORARY_MARK
@@ -37,6 +38,7 @@ _NAMES = {
     "checkpoints": _CHECKPOINTS,
     "tensorboard": EVENT_FILE_NAME.pattern,
     "converted": r"[a-z0-9_]+-[0-9a-f]{16}",
+    "corpus": rf"{SPLIT_NAME}\.(src|tgt)|sources\.json",
 }
 DIRECTORIES = tuple(_NAMES)
 OWN = (*FILES, *DIRECTORIES)
@@ -48,6 +50,7 @@ ALL = (MARK, LOCK, *OWN, PREVIOUS, MOVING)
 WRITTEN_WHOLE = {
     "checkpoints": ("step-*", "average", "average-new", "trial"),
     "encoded": ("store.json", "batches.json"),
+    "corpus": ("sources.json", "*.src", "*.tgt"),
 }
 """Patterns of what is written under a temporary name first, by directory."""
 # Left by a process that died before the mark was written, or config.yaml in older versions.

@@ -1,10 +1,14 @@
-"""Record where a run found Multi30k, to find it again without ``$MULTI30K_DIR``."""
+"""Where a run's text lies: its prepared corpus, or where it found Multi30k.
+
+The latter is recorded, to be found again without ``$MULTI30K_DIR``.
+"""
 
 import json
 from pathlib import Path
 
 from transformer_cli.config.schema import DataConfig, Multi30kData
 from transformer_cli.data import multi30k
+from transformer_cli.data.preparing import RECORD
 from transformer_cli.files import write_text
 from transformer_cli.runs.contents import CORPUS
 from transformer_cli.runs.directory import RunDirectory
@@ -25,7 +29,9 @@ def record_corpus_directory(run: RunDirectory, data: DataConfig) -> None:
 
 
 def corpus_directory(run: RunDirectory) -> Path | None:
-    """Return the recorded directory, or None."""
+    """Return the run's prepared corpus, or the recorded directory, or None."""
+    if (run.corpus / RECORD).is_file():
+        return run.corpus
     try:
         found = json.loads((run.path / CORPUS).read_text(encoding="utf-8"))
         directory = found[_KEY]

@@ -38,6 +38,11 @@ class RunDirectory:
         return self.path / "encoded"
 
     @property
+    def corpus(self) -> Path:
+        """Directory of the text prepared from sources; see data/preparing.py."""
+        return self.path / "corpus"
+
+    @property
     def checkpoints(self) -> Path:
         """Directory with one directory per checkpoint."""
         return self.path / "checkpoints"
@@ -161,8 +166,8 @@ class RunDirectory:
         contents.check_no_foreign_files(self.path)
 
     def remove_data(self) -> None:
-        """Remove the prepared data: tokenizers and encoded text."""
-        for directory in (self.tokenizer, self.encoded):
+        """Remove the prepared data: tokenizers, encoded text, and the corpus made of sources."""
+        for directory in (self.tokenizer, self.encoded, self.corpus):
             self.remove(directory)
 
     def remove(self, directory: Path) -> None:

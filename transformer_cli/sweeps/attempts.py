@@ -17,7 +17,7 @@ from transformer_cli.sweeps.directory import SweepDirectory
 from transformer_cli.sweeps.lease import Lease
 from transformer_cli.sweeps.tasks import Task
 
-_SHARED = ("tokenizer", "encoded")
+_SHARED = ("tokenizer", "encoded", "corpus")
 _COPY_TRIALS = 3
 _PATIENCE_SECONDS = 10.0
 
@@ -90,7 +90,8 @@ def _share_data(data: Path, run: Path) -> None:
     """Give a new run prepared data, by hard links where the file system has them."""
     shutil.copyfile(data / MARK, run / MARK)  # so that the directory is known as a run
     for name in _SHARED:
-        shutil.copytree(data / name, run / name, copy_function=_link)
+        if (data / name).is_dir():
+            shutil.copytree(data / name, run / name, copy_function=_link)
 
 
 def _link(source: str, target: str) -> None:

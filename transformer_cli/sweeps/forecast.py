@@ -19,6 +19,7 @@ from transformer_cli.training.forecast import PROBED, forecast
 from transformer_cli.training.memory import checkpoint_bytes
 from transformer_cli.training.preparation import PreparedData, prepare_data
 from transformer_cli.training.setup import build_trainer
+from transformer_cli.training.sources import prepare_sources
 from transformer_cli.training.texts import Warn, audit_texts
 
 
@@ -67,5 +68,6 @@ class Forecaster:
         )
 
     def _prepare(self, config: Config, run: RunDirectory) -> PreparedData:
+        prepare_sources(config.data, run, lambda pairs, _: pairs, lambda _: None)
         texts = audit_texts(config.data, run, False, True, self.warn)
         return prepare_data(config, texts, run, self.progress)

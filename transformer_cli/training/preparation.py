@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from transformer_cli.config.schema import Config
+from transformer_cli.config.schema import Config, tag_names
 from transformer_cli.data.encode_workers import choose_encoder
+from transformer_cli.data.mixing import TrainingMix
 from transformer_cli.data.sampling import BpeDropout
 from transformer_cli.data.shards import ShardedStore
 from transformer_cli.data.sources import open_training_text
@@ -34,6 +35,7 @@ from transformer_cli.text.tokenizer import (
     load_tokenizers,
     matches_configured_files,
 )
+from transformer_cli.training.sources import find_mix
 from transformer_cli.training.texts import Texts, read_val
 
 
@@ -45,6 +47,8 @@ class PreparedData:
     tokenizers: Tokenizers
     train: EncodedStore
     val: EncodedText
+    mix: TrainingMix | None = None
+    """Weights and tags of the training text's sources; None: they are all alike."""
 
     @property
     def vocab_sizes(self) -> tuple[int, int]:
@@ -66,11 +70,25 @@ def prepare_data(
     tokenizers = _prepare_tokenizers(config, run, texts.train, progress)
     _check_can_sample(config, tokenizers)
     store = _prepare_store(run, texts.train, tokenizers, progress)
+    data = _encode_val(config, run, texts, tokenizers, store, progress)
     try:
-        _shard(config, store).save_counts()
+        _shard(config, store, data.mix).save_counts()
     except OSError as error:
         raise _write_error(run, error) from error
-    return PreparedData(texts, tokenizers, store, encode_text(texts.val, tokenizers, progress))
+    return data
+
+
+def _encode_val(
+    config: Config,
+    run: RunDirectory,
+    texts: Texts,
+    tokenizers: Tokenizers,
+    store: EncodedStore,
+    progress: ProgressBar,
+) -> PreparedData:
+    mix = find_mix(config.data, corpus_directory(run), texts.train.survey, tokenizers)
+    val = encode_text(texts.val, tokenizers, progress)
+    return PreparedData(texts, tokenizers, store, val, mix)
 
 
 def find_prepared_data(
@@ -91,7 +109,7 @@ def find_prepared_data(
         return None
     tokenizers = load_tokenizers(run.tokenizer)
     _check_can_sample(config, tokenizers)
-    return PreparedData(texts, tokenizers, store, encode_text(texts.val, tokenizers, progress))
+    return _encode_val(config, run, texts, tokenizers, store, progress)
 
 
 def open_prepared_data(config: Config, run: RunDirectory, progress: ProgressBar) -> PreparedData:
@@ -114,7 +132,7 @@ def open_prepared_data(config: Config, run: RunDirectory, progress: ProgressBar)
     store = open_checked_store(run.encoded, survey.text_sha256, fingerprint(run.tokenizer))
     if store is None or load_text_sha256(run.tokenizer) != survey.text_sha256:
         raise _not_prepared(run)
-    return PreparedData(texts, tokenizers, store, encode_text(texts.val, tokenizers, progress))
+    return _encode_val(config, run, texts, tokenizers, store, progress)
 
 
 def _not_prepared(run: RunDirectory) -> RunError:
@@ -138,11 +156,12 @@ def _prepare_tokenizers(
         run.remove_data()
     source = _init_tokenizers(config)
     languages = (config.data.src_lang, config.data.tgt_lang)
+    tags = tag_names(config.data)
     with whole_directory(run.tokenizer) as directory:
         if source is not None:
-            return copy_tokenizers(source, text_sha256, directory)
+            return copy_tokenizers(source, text_sha256, directory, tags)
         return learn_tokenizers(
-            config.tokenizer, *languages, text.src, text.tgt, text_sha256, directory, progress
+            config.tokenizer, *languages, text.src, text.tgt, text_sha256, directory, progress, tags
         )
 
 
@@ -192,13 +211,15 @@ def _prepare_store(
         raise _write_error(run, error) from error
 
 
-def select_training_pairs(config: Config, store: EncodedStore) -> ShardedStore:
+def select_training_pairs(
+    config: Config, store: EncodedStore, mix: TrainingMix | None = None
+) -> ShardedStore:
     """Return the pairs that are not longer than ``training.max_length``, in shards.
 
     Raises:
         CorpusError: all pairs are longer.
     """
-    pairs = _shard(config, store)
+    pairs = _shard(config, store, mix)
     if not len(pairs):
         raise CorpusError(
             f"split 'train': every pair is longer than training.max_length "
@@ -207,8 +228,8 @@ def select_training_pairs(config: Config, store: EncodedStore) -> ShardedStore:
     return pairs
 
 
-def _shard(config: Config, store: EncodedStore) -> ShardedStore:
-    return ShardedStore(store, config.training.max_length, config.training.batch_tokens)
+def _shard(config: Config, store: EncodedStore, mix: TrainingMix | None) -> ShardedStore:
+    return ShardedStore(store, config.training.max_length, config.training.batch_tokens, mix=mix)
 
 
 def _check_can_sample(config: Config, tokenizers: Tokenizers) -> None:

@@ -10,6 +10,7 @@ import torch
 
 from transformer_cli.config.origins import Origins
 from transformer_cli.config.schema import Config
+from transformer_cli.data.streamed import PairProgress
 from transformer_cli.model.transformer import build_model
 from transformer_cli.model.weights import load_weights
 from transformer_cli.ranks import Ranks
@@ -32,6 +33,7 @@ from transformer_cli.training.preparation import (
     prepare_data,
     select_training_pairs,
 )
+from transformer_cli.training.sources import has_sources, prepare_sources, reads_sources
 from transformer_cli.training.texts import Texts, Warn, audit_texts
 from transformer_cli.training.trainer import Trainer
 
@@ -52,6 +54,8 @@ class Reporters(NamedTuple):
 
     progress: ProgressBar
     warn: Warn
+    pairs: PairProgress
+    log: Callable[[str], object]
     restored: Callable[[Path], None]
     """Called with the run directory when the previous run was restored."""
 
@@ -68,12 +72,16 @@ def open_data(request: TrainRequest, ranks: Ranks, report: Reporters) -> Iterato
         yield open_prepared_data(config, run, report.progress)
         return
     check_init(config, run, overwrite)
-    texts = _audit_texts(request, report)
+    # Of kind corpus, there is no text before the sources are read into the run.
+    texts = None if reads_sources(config.data) else _audit_texts(request, run, report)
     # With several ranks, others may still be reading, and torchrun may restart them.
     finishing = finish_on_exit(run.path, report.restored) if ranks.size == 1 else nullcontext()
     with lock_run(run), finishing:
         initialize_run(run, config, overwrite, request.origins)
         record_corpus_directory(run, config.data)
+        if texts is None:
+            prepare_sources(config.data, run, report.pairs, report.log)
+            texts = _audit_texts(request, run, report)
         data = prepare_data(config, texts, run, report.progress)
         ranks.barrier()
         yield data
@@ -94,22 +102,30 @@ def open_data_dry(request: TrainRequest, ranks: Ranks, report: Reporters) -> Ite
             can_resume = run.config.is_file() and not overwrite
             if can_resume:
                 check_resumable(run, config)
-            texts = _audit_texts(request, report)
-            if can_resume and not is_data_outdated(run, config):
-                data = find_prepared_data(config, texts, run, report.progress)
+            can_reuse = can_resume and not is_data_outdated(run, config)
+            texts = None
+            if (can_reuse and has_sources(config.data, run)) or not reads_sources(config.data):
+                texts = _audit_texts(request, run, report)
+                if can_reuse:
+                    data = find_prepared_data(config, texts, run, report.progress)
             if data is None:
                 temporary = tempfile.TemporaryDirectory(prefix="transformer-cli-")
                 directory = Path(stack.enter_context(temporary))
-                data = prepare_data(config, texts, RunDirectory(directory), report.progress)
+                trial = RunDirectory(directory)
+                prepare_sources(config.data, trial, report.pairs, report.log)
+                if texts is None or reads_sources(config.data):
+                    texts = _audit_texts(request, trial, report)
+                data = prepare_data(config, texts, trial, report.progress)
         ranks.barrier()  # preparing may take hours, and a broadcast times out after minutes
         directory = Path(ranks.broadcast(str(directory)))
         yield data or open_prepared_data(config, RunDirectory(directory), report.progress)
         ranks.barrier()  # before the temporary directory is removed
 
 
-def _audit_texts(request: TrainRequest, report: Reporters) -> Texts:
-    config, _, run, overwrite, allow = request
-    return audit_texts(config.data, run, overwrite, allow, report.warn)
+def _audit_texts(request: TrainRequest, run: RunDirectory, report: Reporters) -> Texts:
+    return audit_texts(
+        request.config.data, run, request.overwrite, request.allow_suspect_data, report.warn
+    )
 
 
 def build_trainer(
@@ -127,7 +143,7 @@ def build_trainer(
         CorpusError: all training pairs are too long.
     """
     check_memory(config, data.vocab_sizes, device, ranks)
-    pairs = select_training_pairs(config, data.train)
+    pairs = select_training_pairs(config, data.train, data.mix)
     model = build_model(config.model, *data.vocab_sizes, PAD_ID, config.seed).to(device)
     if config.init is not None and not list_checkpoints(run.checkpoints):
         load_weights(model, load_init_weights(RunDirectory(config.init)))

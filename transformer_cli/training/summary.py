@@ -65,7 +65,7 @@ def _summarize_data(
     config: Config, data: PreparedData, sample: EpochSample, num_unscored: int
 ) -> Iterator[Row]:
     texts, max_length = data.texts, config.training.max_length
-    num_pairs = len(select_training_pairs(config, data.train))
+    num_pairs = len(select_training_pairs(config, data.train, data.mix))
     yield (
         "text",
         f"{num_pairs:,} pairs to train on (left out: {texts.blank_in_train:,} with a blank side, "

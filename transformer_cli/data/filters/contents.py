@@ -4,16 +4,11 @@ import re
 import unicodedata
 from collections import Counter
 
-from transformer_cli.data.filters.placeholders import find_placeholders
 from transformer_cli.data.filters.protocol import PairFilter
-from transformer_cli.data.filters.short_text import without_placeholders
+from transformer_cli.data.filters.short_text import placeholders, without_placeholders
 
 _POSITION_OR_FORMAT = re.compile(r"(?<=%)(?:\d+\$)?[-+#0]*\d*(?:\.\d+)?[hljztL]*")
 _TAG_NAME = re.compile(r"</?[\w:-]+")
-_HTML = re.compile(
-    r"<(?:a|b|big|br|code|em|font|h[1-6]|hr|i|img|li|ol|p|pre|small|span|strong|su[bp]|tt|u|ul)"
-)
-"""Tags that count as markup even where they are not closed."""
 _THOUSANDS = re.compile(r"(?<=\d)[.,'’ \u00a0\u202f](?=\d{3}(?!\d))")
 _AFTERNOON = re.compile(r"\b(1[01]|0?[1-9])((?:[:.][0-5]\d)?\s?p\.?\s?m\b)", re.IGNORECASE)
 _FULL_HOUR = re.compile(r"(?<=\d):00\b")
@@ -41,21 +36,19 @@ def numbers_filter() -> PairFilter:
 
 
 def _markup(line: str) -> Counter[str]:
-    found = Counter(map(_bare, find_placeholders(line)))
-    for each in [each for each in found if each.startswith("<")]:
-        # 'FILE' in 'cat <file>' is translated.
-        is_closed = f"</{each[1:]}" in found
-        if not (each.startswith("</") or is_closed or _HTML.fullmatch(each)):
-            del found[each]
-    return found
+    return Counter(bare for each in placeholders(line) if (bare := _bare(each)) is not None)
 
 
-def _bare(placeholder: str) -> str:
+def _bare(placeholder: str) -> str | None:
     """Return what a translation keeps of a placeholder: it may move it, or link to its language."""
     if placeholder.startswith("%"):
+        if not placeholder[-1].isalpha():
+            return None if placeholder == "%%" else placeholder
         return _POSITION_OR_FORMAT.sub("", placeholder).lower().replace("%i", "%d")
     if tag := _TAG_NAME.match(placeholder):
         return tag[0].lower()
+    if placeholder.startswith("&"):
+        return None
     return placeholder if placeholder.endswith("}") else "URL"
 
 

@@ -1,0 +1,99 @@
+"""Splits drawn from a corpus by pair, so that no side of a held-out pair is trained on."""
+
+import hashlib
+from dataclasses import dataclass
+
+import numpy as np
+
+from transformer_cli.config.schema import SplitConfig
+from transformer_cli.errors import CorpusError
+
+TRAIN, VAL, TEST, LEFT_OUT = 0, 1, 2, -1
+
+
+@dataclass(frozen=True)
+class Sides:
+    """Digests of both sides of each pair, as ``Digests`` has them."""
+
+    src: np.ndarray
+    tgt: np.ndarray
+
+
+def draw_splits(
+    sides: Sides, kept: np.ndarray, may_hold_out: np.ndarray, split: SplitConfig
+) -> np.ndarray:
+    """Return the split of each pair: ``TRAIN``, ``VAL``, ``TEST`` or ``LEFT_OUT``.
+
+    Held out are pairs whose sides occur nowhere else, as long as there are enough. Of others, all
+    pairs that share a side with them are left out of the training text. Which pairs are held out
+    depends on the seed and on their text, not on their place.
+
+    Args:
+        sides: of all pairs.
+        kept: mask of the pairs that no filter takes.
+        may_hold_out: mask of the pairs that may be held out.
+        split: numbers of pairs, and the seed.
+
+    Raises:
+        CorpusError: there are too few pairs.
+    """
+    wanted = split.test + split.val
+    held_out = _draw(sides, kept, kept & may_hold_out, wanted, split.seed)
+    found = np.where(kept, TRAIN, LEFT_OUT).astype(np.int8)
+    in_train = kept.copy()
+    in_train[held_out] = False
+    for digests in (sides.src, sides.tgt):
+        in_train &= ~np.isin(digests, digests[held_out])
+    found[kept & ~in_train] = LEFT_OUT
+    found[held_out[: split.test]] = TEST
+    found[held_out[split.test :]] = VAL
+    if len(held_out) < wanted or not in_train.any():
+        raise CorpusError(
+            f"data.split: {split.val:,} pairs for val and {split.test:,} for test are asked for, "
+            f"but of {int(kept.sum()):,} that are left, {len(held_out):,} could be held out and "
+            f"{int(in_train.sum()):,} trained on; ask for fewer"
+        )
+    return found
+
+
+def _draw(
+    sides: Sides, kept: np.ndarray, candidates: np.ndarray, wanted: int, seed: int
+) -> np.ndarray:
+    """Return the places of at most ``wanted`` pairs of which no two share a side."""
+    is_alone = _occurs_once(sides.src, kept) & _occurs_once(sides.tgt, kept)
+    places = np.flatnonzero(candidates)
+    order = places[np.lexsort((_draws(sides, seed)[places], ~is_alone[places]))]
+    alone = order[: int(is_alone[order].sum())][:wanted]
+    drawn = alone.tolist()
+    seen_src, seen_tgt = set(sides.src[alone].tolist()), set(sides.tgt[alone].tolist())
+    for place in order[len(alone) :].tolist():
+        if len(drawn) == wanted:
+            break
+        src, tgt = int(sides.src[place]), int(sides.tgt[place])
+        if src not in seen_src and tgt not in seen_tgt:
+            drawn.append(place)
+            seen_src.add(src)
+            seen_tgt.add(tgt)
+    return np.array(drawn, np.int64)
+
+
+def _occurs_once(digests: np.ndarray, kept: np.ndarray) -> np.ndarray:
+    """Return a mask of the kept lines that no other kept line is like."""
+    places = np.flatnonzero(kept)
+    _, first, counts = np.unique(digests[places], return_index=True, return_counts=True)
+    mask = np.zeros(len(digests), bool)
+    mask[places[first[counts == 1]]] = True
+    return mask
+
+
+def _draws(sides: Sides, seed: int) -> np.ndarray:
+    """Return a random number for each pair, a function of its text and the seed."""
+    salt = hashlib.blake2b(str(seed).encode(), digest_size=8).digest()
+    numbers = sides.src ^ np.uint64(int.from_bytes(salt, "little"))
+    # Twice the finalizer of MurmurHash3, of which each bit depends on all bits.
+    for addend in (sides.tgt, np.uint64(0)):
+        numbers = numbers + addend
+        for shift, factor in ((33, 0xFF51AFD7ED558CCD), (33, 0xC4CEB9FE1A85EC53)):
+            numbers = (numbers ^ (numbers >> np.uint64(shift))) * np.uint64(factor)
+        numbers = numbers ^ (numbers >> np.uint64(33))
+    return numbers

@@ -1,0 +1,107 @@
+"""Prepare the corpus of a run whose text comes from sources."""
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from transformer_cli.config.schema import CorpusData, DataConfig
+from transformer_cli.data.mixing import TrainingMix
+from transformer_cli.data.preparing import (
+    CorpusRecord,
+    is_prepared,
+    prepare_corpus,
+    read_record,
+    update_given_splits,
+)
+from transformer_cli.data.streamed import PairProgress, Survey
+from transformer_cli.errors import CorpusError, RunError
+from transformer_cli.runs.checkpoint_directory import list_checkpoints
+from transformer_cli.runs.directory import RunDirectory
+from transformer_cli.text.tokenizer import Tokenizers
+
+
+def prepare_sources(
+    data: DataConfig,
+    run: RunDirectory,
+    progress: PairProgress,
+    log: Callable[[str], object],
+) -> None:
+    """Read, filter and split the sources into the run, unless it has them.
+
+    A run that has checkpoints goes on with its own corpus, whatever became of the sources.
+
+    Args:
+        data: of kind corpus; nothing is done for others.
+        run: locked, and initialized with ``data``.
+        progress: wraps the pairs of each source.
+        log: shows a line about what was left out.
+
+    Raises:
+        CorpusError: a source cannot be read, or too few pairs are left.
+        MissingExtraError: a format or a filter needs a package that is not installed.
+        RunError: the corpus cannot be written.
+    """
+    if not isinstance(data, CorpusData):
+        return
+    try:
+        if has_sources(data, run):
+            update_given_splits(data, run.corpus)
+            return
+        run.remove(run.corpus)
+        record = prepare_corpus(data, run.corpus, progress)
+    except OSError as error:
+        raise RunError(f"{run.corpus}: cannot be written: {error.strerror or error}") from error
+    for line in describe_record(record):
+        log(line)
+
+
+def reads_sources(data: DataConfig) -> bool:
+    """Return whether there is no text before ``prepare_sources``."""
+    return isinstance(data, CorpusData)
+
+
+def has_sources(data: DataConfig, run: RunDirectory) -> bool:
+    """Return whether the run's corpus is of the sources as they are, or is trained on already."""
+    if not isinstance(data, CorpusData) or read_record(run.corpus) is None:
+        return False
+    return bool(list_checkpoints(run.checkpoints)) or is_prepared(data, run.corpus)
+
+
+def describe_record(record: CorpusRecord) -> Iterable[str]:
+    """Yield a line about each source: how many pairs it has, and how many are kept."""
+    for source in record.sources:
+        kept = ", ".join(f"{count:,} {split}" for split, count in source.kept.items()) or "none"
+        taken = "".join(f", {count:,} {name}" for name, count in source.taken.items())
+        bad = f", {source.bad:,} that cannot be read" if source.bad else ""
+        left_out = (taken + bad).removeprefix(", ") or "none"
+        yield f"{source.name}: {source.pairs:,} pairs; kept: {kept}; left out: {left_out}"
+
+
+def find_mix(
+    data: DataConfig, corpus: Path | None, survey: Survey, tokenizers: Tokenizers
+) -> TrainingMix | None:
+    """Return weights and tags of the sources of the training text; None: they are all alike.
+
+    Args:
+        data: where the text comes from.
+        corpus: the prepared corpus, for kind corpus.
+        survey: of the training text.
+        tokenizers: with the ids of the tags.
+
+    Raises:
+        CorpusError: the corpus is not prepared.
+    """
+    if isinstance(data, CorpusData):
+        record = None if corpus is None else read_record(corpus)
+        if record is None:
+            raise CorpusError(f"{corpus}: the record of the sources is missing or damaged")
+        sizes = [source.kept.get("train", 0) for source in record.sources]
+        settings = [(source.weight, source.tag) for source in data.sources]
+    else:
+        more = getattr(data, "more", [])
+        settings = [(1.0, None), *((source.weight, source.tag) for source in more)]
+        sizes = survey.parts
+    if all(each == (1.0, None) for each in settings):
+        return None
+    weights, tags = zip(*settings, strict=True)
+    ids = tuple(None if tag is None else tokenizers.tag_id(tag) for tag in tags)
+    return TrainingMix(tuple(sizes), weights, ids)

@@ -1,0 +1,167 @@
+"""Preparing: every pair of every source is in a split or counted as left out, and only once."""
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from transformer_cli.config.schema import CorpusData
+from transformer_cli.data.preparing import (
+    DroppedPair,
+    is_prepared,
+    prepare_corpus,
+    read_record,
+    read_split,
+    update_given_splits,
+)
+from transformer_cli.errors import CorpusError
+
+Pairs = list[tuple[str, str]]
+
+
+def write(directory: Path, name: str, pairs: Pairs) -> dict[str, Any]:
+    for side in (0, 1):
+        lines = "".join(f"{pair[side]}\n" for pair in pairs)
+        (directory / f"{name}.{side}").write_text(lines, encoding="utf-8")
+    return {"src": str(directory / f"{name}.0"), "tgt": str(directory / f"{name}.1")}
+
+
+def corpus(sources: list[dict[str, Any]], **settings: Any) -> CorpusData:
+    split = {} if "val" in settings else {"split": {"val": 3, "test": 2}}
+    return CorpusData.model_validate(
+        {"kind": "corpus", "src_lang": "de", "tgt_lang": "en", "sources": sources}
+        | split
+        | settings
+    )
+
+
+def prepare(data: CorpusData, directory: Path) -> tuple[dict[str, Pairs], list[DroppedPair]]:
+    dropped: list[DroppedPair] = []
+    prepare_corpus(data, directory, lambda pairs, _: pairs, dropped.append)
+    names = sorted(path.stem for path in directory.glob("*.src"))
+    return {name: [*read_split(directory, name, data).pairs()] for name in names}, dropped
+
+
+def numbered(first: int, end: int) -> Pairs:
+    return [(f"Satz {n}", f"sentence {n}") for n in range(first, end)]
+
+
+def test_every_pair_is_somewhere(tmp_path: Path) -> None:
+    first, second = numbered(0, 40), [*numbered(30, 60), ("", "blank"), ("blank", " ")]
+    data = corpus([write(tmp_path, "a", first), write(tmp_path, "b", second)])
+    splits, dropped = prepare(data, tmp_path / "corpus")
+    assert {name: len(pairs) for name, pairs in splits.items()} == {
+        "train": 55,
+        "val": 3,
+        "test": 2,
+    }
+    found = Counter(pair for pairs in splits.values() for pair in pairs)
+    assert found == Counter(numbered(0, 60))
+    assert Counter((each.source, each.reason) for each in dropped) == {
+        ("sources[1] b.0", "duplicates"): 10,
+        ("sources[1] b.0", "blank"): 2,
+    }
+    every = [*first, *second]
+    assert all((each.src, each.tgt) == every[each.number - 1] for each in dropped)
+    # The pairs of a split are in the order of the sources.
+    assert splits["train"] == [pair for pair in numbered(0, 60) if pair in splits["train"]]
+
+
+def test_the_record_says_what_became_of_each_source(tmp_path: Path) -> None:
+    sources = [write(tmp_path, "a", numbered(0, 40)), write(tmp_path, "b", numbered(30, 60))]
+    prepare(corpus(sources), tmp_path / "corpus")
+    record = read_record(tmp_path / "corpus")
+    assert record is not None
+    assert [source.pairs for source in record.sources] == [40, 30]
+    for source in record.sources:
+        assert sum(source.kept.values()) + sum(source.taken.values()) == source.pairs
+
+
+def test_a_source_has_filters_of_its_own(tmp_path: Path) -> None:
+    again = numbered(0, 20)
+    sources = [write(tmp_path, "a", again), write(tmp_path, "b", again) | {"filters": []}]
+    splits, _ = prepare(corpus(sources, filters=["duplicates"]), tmp_path / "corpus")
+    # Nothing is trained on that shares a side with what is held out.
+    assert Counter(splits["train"]) == dict.fromkeys(splits["train"], 2)
+    sources[1]["filters"] = ["duplicates"]
+    splits, _ = prepare(corpus(sources, filters=[]), tmp_path / "other")
+    assert Counter(splits["train"]) == dict.fromkeys(splits["train"], 1)
+
+
+def test_pairs_that_share_a_side_with_what_is_held_out_are_left_out(tmp_path: Path) -> None:
+    pairs = [(f"Satz {n % 12}", f"sentence {n}") for n in range(48)]
+    splits, dropped = prepare(corpus([write(tmp_path, "a", pairs)]), tmp_path / "corpus")
+    held_out = {src for name in ("val", "test") for src, _ in splits[name]}
+    assert len(held_out) == 5
+    assert not held_out & {src for src, _ in splits["train"]}
+    assert [each.reason for each in dropped] == ["held_out"] * (5 * 3)
+
+
+def test_a_source_may_be_only_for_training(tmp_path: Path) -> None:
+    sources = [write(tmp_path, "a", numbered(0, 10)), write(tmp_path, "b", numbered(10, 90))]
+    splits, _ = prepare(corpus([sources[0], sources[1] | {"split": False}]), tmp_path / "corpus")
+    assert {*splits["val"], *splits["test"]} <= {*numbered(0, 10)}
+
+
+def test_each_held_out_pair_has_the_tag_of_its_source(tmp_path: Path) -> None:
+    sources = [
+        write(tmp_path, "a", numbered(0, 30)) | {"tag": "news"},
+        write(tmp_path, "b", [(f"{src}!", f"{tgt}!") for src, tgt in numbered(30, 60)]),
+    ]
+    data = corpus(sources, split={"val": 20})
+    prepare(data, tmp_path / "corpus")
+    text = read_split(tmp_path / "corpus", "val", data)
+    assert text.tags is not None
+    assert [None if src.endswith("!") else "news" for src in text.src] == text.tags
+    assert {*text.tags} == {"news", None}
+
+
+def test_given_splits_are_written_and_written_again_when_they_change(tmp_path: Path) -> None:
+    train, val = write(tmp_path, "a", numbered(0, 9)), write(tmp_path, "v", numbered(9, 12))
+    data = corpus([train], val=val, test={"more": write(tmp_path, "t", numbered(20, 22))})
+    splits, _ = prepare(data, tmp_path / "corpus")
+    assert splits == {
+        "train": numbered(0, 9),
+        "val": numbered(9, 12),
+        "more": numbered(20, 22),
+    }
+    files = {path: path.stat().st_ino for path in (tmp_path / "corpus").iterdir()}
+    update_given_splits(data, tmp_path / "corpus")
+    assert {path: path.stat().st_ino for path in files} == files
+    write(tmp_path, "t", numbered(30, 35))
+    update_given_splits(data, tmp_path / "corpus")
+    assert [*read_split(tmp_path / "corpus", "more", data).pairs()] == numbered(30, 35)
+
+
+def test_what_changes_the_sources_is_noticed(tmp_path: Path) -> None:
+    data = corpus([write(tmp_path, "a", numbered(0, 40))])
+    prepare(data, tmp_path / "corpus")
+    assert is_prepared(data, tmp_path / "corpus")
+    write(tmp_path, "a", numbered(0, 41))
+    assert not is_prepared(data, tmp_path / "corpus")
+    (tmp_path / "corpus" / "sources.json").write_text("{}")
+    assert not is_prepared(data, tmp_path / "corpus")
+
+
+def test_nothing_is_left_of_a_failure(tmp_path: Path) -> None:
+    data = corpus([write(tmp_path, "a", numbered(0, 4))])
+    with pytest.raises(CorpusError, match=r"data\.split: 3 pairs for val and 2 for test"):
+        prepare(data, tmp_path / "corpus")
+    with pytest.raises(CorpusError, match="no pair is left"):
+        prepare(
+            corpus([write(tmp_path, "b", [("", "")])], val=write(tmp_path, "v", numbered(0, 2))),
+            tmp_path / "corpus",
+        )
+    assert not [path for path in tmp_path.iterdir() if "corpus" in path.name]
+
+
+def test_the_same_sources_give_the_same_bytes(tmp_path: Path) -> None:
+    data = corpus([write(tmp_path, "a", numbered(0, 50)) | {"weight": 2}])
+    sums = []
+    for name in ("one", "two"):
+        prepare(data, tmp_path / name)
+        files = sorted((tmp_path / name).glob("*.*"))
+        sums.append({file.name: file.read_bytes() for file in files if file.suffix != ".json"})
+    assert sums[0] == sums[1]
+    assert len(sums[0]) == 6

@@ -1,6 +1,7 @@
 """Known noise at known places in Multi30k's training text, and what the filters make of it.
 
     python -m benchmarks.noise --out DIR            # writes DIR/noisy.de, noisy.en, noise.jsonl
+    python -m benchmarks.noise --out DIR --score    # also prints what each filter finds
 
 Seven kinds of noise replace a fifth of the 29,000 German-English pairs; three more are added, a
 tenth. noise.jsonl has a line for each noisy pair: its line number in both files, and its kind.
@@ -15,6 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from benchmarks.noise_phrases import OTHER_SCRIPT, SAME_SCRIPT, make_boilerplate, make_caption
+from benchmarks.noise_scores import score_filters
 from transformer_cli.data.corpus import read_parallel
 from transformer_cli.files import write_text
 
@@ -38,17 +40,22 @@ _CONTROLS = "\x01\x08\x1b\x7f\x85\x96"
 
 
 def main() -> None:
-    """Write the noisy text."""
+    """Write the noisy text, and score the filters on it."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, required=True, metavar="DIR")
-    out: Path = parser.parse_args().out
+    parser.add_argument("--score", action="store_true")
+    options = parser.parse_args()
+    out: Path = options.out
     out.mkdir(parents=True, exist_ok=True)
     noisy = inject(read_clean(), random.Random(SEED))
-    write_text(out / "noisy.de", "".join(f"{src}\n" for (src, _), _ in noisy))
-    write_text(out / "noisy.en", "".join(f"{tgt}\n" for (_, tgt), _ in noisy))
-    records = ({"line": n, "kind": kind} for n, (_, kind) in enumerate(noisy, start=1) if kind)
+    pairs, kinds = [pair for pair, _ in noisy], [kind for _, kind in noisy]
+    write_text(out / "noisy.de", "".join(f"{src}\n" for src, _ in pairs))
+    write_text(out / "noisy.en", "".join(f"{tgt}\n" for _, tgt in pairs))
+    records = ({"line": n, "kind": kind} for n, kind in enumerate(kinds, start=1) if kind)
     write_text(out / "noise.jsonl", "".join(f"{json.dumps(each)}\n" for each in records))
-    print(f"{len(noisy):,} pairs:", dict(Counter(kind or "clean" for _, kind in noisy)))
+    print(f"{len(noisy):,} pairs:", dict(Counter(kind or "clean" for kind in kinds)))
+    if options.score:
+        print(score_filters(pairs, kinds))
 
 
 def read_clean() -> list[Pair]:

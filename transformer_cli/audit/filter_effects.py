@@ -1,6 +1,5 @@
 """What each filter would take of a corpus, whether it is on or off."""
 
-from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,8 +17,8 @@ class FilterEffect:
     """What a filter would take of all sources, alone but for blank pairs."""
 
     name: FilterName
-    sources: int
-    """Number of sources that it is on for."""
+    is_on: bool
+    """Whether it is applied to any source."""
     count: int | None
     """Pairs; None: it was not tried, as its package is not installed."""
     share: float | None
@@ -44,23 +43,23 @@ def find_filter_effects(data: CorpusData, progress: PairProgress) -> list[Filter
         except MissingExtraError as error:
             judges[name] = str(error)
     tried = [(name, judge) for name, judge in judges.items() if isinstance(judge, Judge)]
-    on = Counter[FilterName]()
+    on: set[FilterName] = {"blank"}
     for source in data.sources:
-        on.update({"blank", *(data.filters if source.filters is None else source.filters)})
+        on.update(data.filters if source.filters is None else source.filters)
         for name, judge in tried:
             judge.begin_source([name])
         reader = open_source(source, data.src_lang, data.tgt_lang, data.max_bad_units)
         for src, tgt in progress(reader.pairs(), source.path.name):
             for _, judge in tried:
                 judge.add(src, tgt)
-    return [_effect(name, judge, on[name]) for name, judge in judges.items()]
+    return [_effect(name, judge, name in on) for name, judge in judges.items()]
 
 
-def _effect(name: FilterName, judge: Judge | str, sources: int) -> FilterEffect:
+def _effect(name: FilterName, judge: Judge | str, is_on: bool) -> FilterEffect:
     if isinstance(judge, str):
-        return FilterEffect(name, sources, None, None, None, judge)
+        return FilterEffect(name, is_on, None, None, None, judge)
     verdict = judge.decide()
     # Blank pairs are the other ones that are taken.
     taken = np.flatnonzero(verdict == len(judge.filters) - 1)
     first = int(taken[0]) + 1 if len(taken) else None
-    return FilterEffect(name, sources, len(taken), len(taken) / len(verdict), first, None)
+    return FilterEffect(name, is_on, len(taken), len(taken) / len(verdict), first, None)

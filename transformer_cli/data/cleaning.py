@@ -15,7 +15,7 @@ from transformer_cli.data.preparing import (
     prepare_corpus,
 )
 from transformer_cli.data.streamed import PairProgress
-from transformer_cli.files import whole_directory
+from transformer_cli.files import remove_leftovers, whole_directory
 
 DROPPED = "dropped.tsv"
 _EXAMPLES = 20
@@ -74,6 +74,7 @@ def clean_corpus(data: CorpusData, directory: Path, progress: PairProgress) -> C
         OSError: the files cannot be written.
     """
     sample = _Sample()
+    remove_leftovers(directory.absolute().parent, others=[directory.name])
     with whole_directory(directory) as temporary:
         corpus, dropped = temporary / "corpus", temporary / DROPPED
         with dropped.open("w", encoding="utf-8", newline="") as file:

@@ -1,6 +1,7 @@
 """Checks of a whole corpus: what is repeated, misaligned, too long or badly encoded."""
 
 import os
+import tempfile
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,12 +11,13 @@ from transformer_cli.audit.line_checks import Occurrences
 from transformer_cli.audit.repetition import find_in, find_repeated
 from transformer_cli.audit.split_check import SplitCheck
 from transformer_cli.config.choices import LONGEST_SOURCE
-from transformer_cli.config.schema import Config, CopyData
+from transformer_cli.config.schema import Config, CopyData, CorpusData
 from transformer_cli.data.corpus import ParallelFiles
 from transformer_cli.data.digests import Digests
 from transformer_cli.data.lengths import PERCENTILES, percentiles
+from transformer_cli.data.preparing import prepare_corpus
 from transformer_cli.data.sources import open_more, open_split, split_names
-from transformer_cli.data.streamed import PairProgress, PairSource
+from transformer_cli.data.streamed import ConcatenatedSources, PairProgress, PairSource
 from transformer_cli.errors import CorpusError
 from transformer_cli.text.scripts import scripts_of
 from transformer_cli.text.tokenizer import Tokenizers
@@ -102,27 +104,44 @@ def check_corpus(
     tokenizers: Tokenizers | None,
     progress: PairProgress,
     ignored: Collection[str] = (),
-    prepared: Path | None = None,
 ) -> CorpusReport:
     """Check all splits of a configured corpus in one pass each, and return the report.
+
+    Sources of kind corpus are first read, filtered and split as for a training.
 
     Args:
         config: the experiment's settings.
         tokenizers: the run's; None before they are learned, when lengths are in words.
         progress: wraps the iteration over a split's pairs, as tqdm does.
         ignored: names of findings that never count as warnings.
-        prepared: directory of the prepared corpus, for kind corpus.
 
     Raises:
         CorpusError: a split is missing, misaligned, blank, or not UTF-8. A test split that cannot
             be opened is reported as unavailable instead.
     """
+    with tempfile.TemporaryDirectory(prefix="transformer-cli-") as directory:
+        prepared = Path(directory) / "corpus"
+        if isinstance(config.data, CorpusData):
+            prepare_corpus(config.data, prepared, progress)
+        return _check_splits(config, tokenizers, progress, ignored, prepared)
+
+
+def _check_splits(
+    config: Config,
+    tokenizers: Tokenizers | None,
+    progress: PairProgress,
+    ignored: Collection[str],
+    prepared: Path,
+) -> CorpusReport:
     unavailable: list[str] = []
     training: list[SplitCheck] = []
     findings: list[Finding] = []
     summaries: list[SplitSummary] = []
     for name, source, trained in _sources(config, unavailable, prepared):
         limit = _limit(config, trained)
+        if isinstance(config.data, CorpusData):
+            # Findings name a line of the split, as the files are gone afterwards.
+            source = ConcatenatedSources((source,))
         split = SplitCheck(name, source, config, tokenizers, limit, None if trained else training)
         split.read(progress)
         findings += _SplitFindings(split, config, limit, tokenizers is not None, ignored).findings()
@@ -143,7 +162,7 @@ def check_corpus(
 
 
 def _sources(
-    config: Config, unavailable: list[str], prepared: Path | None
+    config: Config, unavailable: list[str], prepared: Path
 ) -> Iterator[tuple[str, PairSource, bool]]:
     """Yield (name, text, whether it is trained on) of each split and each ``data.more`` entry.
 

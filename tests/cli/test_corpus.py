@@ -1,0 +1,129 @@
+"""A corpus of several sources: trained on, killed and gone on with, scored, and checked."""
+
+import signal
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from cli.process import Finished, run, signal_at
+from cli.same import assert_same_run
+from cli.test_kill import at_rename
+
+CONFIG = """
+data:
+  kind: corpus
+  src_lang: de
+  tgt_lang: en
+  sources:
+    - {src: a.de, tgt: a.en, weight: 1.5}
+    - {src: b.de, tgt: b.en, tag: web, weight: 0.3}
+  split: {val: 10, test: 12}
+tokenizer: {kind: sentencepiece, vocab_size: 330, protect: [printf]}
+model: {d_model: 16, num_heads: 2, d_ff: 16, num_encoder_layers: 1, num_decoder_layers: 1}
+training: {epochs: 2, batch_tokens: 400, validate_every: 20, save_every: 10}
+"""
+SHAPES = ("circle", "square", "star", "line", "cross")
+
+
+def write_sources(directory: Path) -> None:
+    pairs = [
+        (f"Zeichne %d {color} {shape} Nr. {n} {n * 7}", f"draw %d {color} {shape} no. {n} {n * 7}")
+        for n in range(20)
+        for color in ("rot", "blau", "gelb")
+        for shape in SHAPES
+    ]
+    sources = {"a": [*pairs[:200], *pairs[:10]], "b": [*pairs[200:], ("", "blank")]}
+    for name, found in sources.items():
+        for side, lines in zip(("de", "en"), zip(*found, strict=True), strict=True):
+            (directory / f"{name}.{side}").write_text("".join(f"{line}\n" for line in lines))
+    (directory / "corpus.yaml").write_text(CONFIG)
+
+
+def train(
+    directory: Path, before: Callable[[], None] | None = None, run_dir: Path = Path("run")
+) -> Finished:
+    return run("train", "corpus.yaml", "--run-dir", run_dir, cwd=directory, before=before)
+
+
+def weights(directory: Path) -> list[bytes]:
+    last = max((directory / "run" / "checkpoints").glob("step-*"))
+    return [(last / f"{name}.safetensors").read_bytes() for name in ("model", "optimizer")]
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with sources and a finished run: look at it, and change nothing."""
+    directory = tmp_path_factory.mktemp("trained")
+    write_sources(directory)
+    finished = train(directory)
+    assert finished.code == 0, finished.err
+    assert "sources[0] a.de: 210 pairs; kept: " in finished.err
+    assert "left out: 10 duplicates\n" in finished.err
+    assert "left out: 1 blank\n" in finished.err
+    return directory
+
+
+KILLS = {
+    "while the sources are read": partial(
+        signal_at, "transformer_cli.data.judging:Judge", "add", 150
+    ),
+    "while the splits are drawn": partial(
+        signal_at, "transformer_cli.data.preparing", "draw_splits", 1
+    ),
+    "while they are written": partial(signal_at, "transformer_cli.data.preparing", "_count", 1),
+    "before the corpus gets its name": partial(at_rename, r".* -> corpus", after=False),
+    "after it has its name": partial(at_rename, r".* -> corpus", after=True),
+    "in a weighted epoch": partial(
+        signal_at, "transformer_cli.training.trainer:Trainer", "_update", 17
+    ),
+}
+
+
+@pytest.mark.posix
+def test_killed_anywhere_it_ends_in_the_same_bytes(trained: Path, tmp_path: Path) -> None:
+    for point, kill in KILLS.items():
+        assert train(trained, kill, tmp_path / "run").code == -signal.SIGKILL, point
+    finished = train(trained, run_dir=tmp_path / "run")
+    assert finished.code == 0, finished.err
+    assert_same_run(tmp_path / "run", trained / "run")
+
+
+def test_a_begun_run_does_without_its_sources(trained: Path, tmp_path: Path) -> None:
+    write_sources(tmp_path)
+    killed = train(tmp_path, KILLS["in a weighted epoch"])
+    assert killed.code == -signal.SIGKILL
+    (tmp_path / "a.de").write_text("something else\n")
+    (tmp_path / "b.de").unlink()
+    finished = train(tmp_path)
+    assert finished.code == 0, finished.err
+    assert "sources[0]" not in finished.err
+    assert weights(tmp_path) == weights(trained)
+
+
+def test_before_a_run_is_begun_changed_sources_are_read_again(tmp_path: Path) -> None:
+    write_sources(tmp_path)
+    vocab = ("vocab", "corpus.yaml", "--run-dir", "run")
+    first = run(*vocab, cwd=tmp_path)
+    assert "sources[0] a.de: 210 pairs" in first.err
+    assert "sources[0]" not in run(*vocab, cwd=tmp_path).err
+    for name, line in (("a.de", "Zeichne nichts"), ("a.en", "draw nothing")):
+        with (tmp_path / name).open("a") as file:
+            file.write(f"{line}\n")
+    assert "sources[0] a.de: 211 pairs" in run(*vocab, cwd=tmp_path).err
+
+
+def test_its_splits_are_scored_with_their_tags(trained: Path) -> None:
+    for split, count in (("val", 10), ("test", 12)):
+        scored = run("evaluate", "run", "--split", split, cwd=trained)
+        assert scored.code == 0, scored.err
+        assert scored.out.startswith(f"{split}: {count} sentences")
+
+
+def test_check_reads_the_sources(trained: Path) -> None:
+    checked = run("check", "corpus.yaml", cwd=trained)
+    assert checked.code == 0, checked.err
+    assert [line.split()[:2] for line in checked.out.splitlines() if line[:4] == "test"] == [
+        ["test", "12"]
+    ]

@@ -14,6 +14,7 @@ from transformer_cli.cli import app
 COMMANDS = (
     "init",
     "check",
+    "clean",
     "vocab",
     "train",
     "sweep",
@@ -47,6 +48,7 @@ OPTIONS = {
         "--version",
     ],
     "check": ["CONFIG", "--run-dir", "--set", "--ignore", "--json", "--version"],
+    "clean": ["CONFIG", "--output -o", "--set", "--report", "--version"],
     "vocab": ["CONFIG", "--run-dir", "--set", "--overwrite", *SHARED],
     "train": [
         "CONFIG",

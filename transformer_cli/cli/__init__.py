@@ -12,6 +12,7 @@ import typer
 from transformer_cli.cli.attention import attention
 from transformer_cli.cli.average import average
 from transformer_cli.cli.check import check
+from transformer_cli.cli.clean import clean
 from transformer_cli.cli.compare import compare
 from transformer_cli.cli.completion import joined_bash_words
 from transformer_cli.cli.config import config_app
@@ -53,6 +54,7 @@ app = typer.Typer(
 for command in (
     init,
     check,
+    clean,
     vocab,
     train,
     sweep,

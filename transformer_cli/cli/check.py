@@ -1,7 +1,7 @@
 """``transformer-cli check``."""
 
 import json as json_format
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -10,11 +10,12 @@ import typer
 
 from transformer_cli.cli import options
 from transformer_cli.cli.completion import complete_run
-from transformer_cli.cli.display import pair_bar
+from transformer_cli.cli.display import align_columns, pair_bar
 from transformer_cli.errors import UsageError
 
 if TYPE_CHECKING:
     from transformer_cli.audit.checks import CorpusReport
+    from transformer_cli.audit.filter_effects import FilterEffect
     from transformer_cli.config.schema import Config
 
 
@@ -44,7 +45,8 @@ def check(
     Finds blank, repeated and copied pairs, sides that are shifted by some lines, test pairs that
     are trained on, unusual length ratios, lines of another script, odd characters and those that
     the vocabulary lacks. A few of them make a note; more make a warning and exit code 1, unless
-    --ignore accepts them. Lengths are in tokens if `vocab` has run before, in words otherwise.
+    --ignore accepts them. Lengths are in tokens if `vocab` has run before, in words otherwise. Of
+    data.kind corpus, it also says what each filter would take of the sources, on or off.
 
     \b
     Example:
@@ -62,12 +64,16 @@ def check(
     directory = _tokenizer(settings, run, run_dir is not None)
     tokenizers = None if directory is None else load_tokenizers(directory)
     report = check_corpus(settings, tokenizers, pair_bar, ignored)
+    effects = _filter_effects(settings)
     if json:
         found = {"config": str(config), "tokenizer": directory and str(directory)}
-        typer.echo(json_format.dumps({**found, "warnings": report.warnings, **asdict(report)}))
+        filters = {} if effects is None else {"filters": [asdict(each) for each in effects]}
+        content = {**found, "warnings": report.warnings, **asdict(report), **filters}
+        typer.echo(json_format.dumps(content))
     else:
         cut = f"tokens of {directory}" if directory else "words: no tokenizer yet (see vocab)"
-        typer.echo("\n".join(_lines(report, f"{config}: lengths in {cut}")))
+        lines = [*_lines(report, f"{config}: lengths in {cut}"), *_filter_lines(effects or [])]
+        typer.echo("\n".join(lines))
     if report.warnings:
         raise typer.Exit(1)
 
@@ -146,6 +152,35 @@ def _lines(report: "CorpusReport", heading: str) -> Iterable[str]:
     ]
     yield from (f"note: {note}" for note in notes)
     yield ", ".join(_count(*each) for each in ((report.warnings, "warning"), (len(notes), "note")))
+
+
+def _filter_effects(settings: "Config") -> "list[FilterEffect] | None":
+    """Return what each filter would take of the sources; None: there are none to filter."""
+    from transformer_cli.audit.filter_effects import find_filter_effects
+    from transformer_cli.config.schema import CorpusData
+
+    data = settings.data
+    return find_filter_effects(data, pair_bar) if isinstance(data, CorpusData) else None
+
+
+def _filter_lines(effects: "Sequence[FilterEffect]") -> Iterable[str]:
+    if not effects:
+        return
+    yield ""
+    yield from align_columns(
+        [
+            ("filter", "on", "would take", "share", "first pair"),
+            *((each.name, "yes" if each.is_on else "no", *_effect_cells(each)) for each in effects),
+        ]
+    )
+    yield from (f"note: not tried: {each.missing}" for each in effects if each.missing is not None)
+
+
+def _effect_cells(effect: "FilterEffect") -> tuple[str, str, str]:
+    if effect.count is None:
+        return "not tried", "-", "-"
+    first = "-" if effect.first is None else f"{effect.first:,}"
+    return f"{effect.count:,}", f"{effect.share:.2%}", first
 
 
 def _count(count: int, what: str) -> str:

@@ -42,7 +42,7 @@ def export(
             f"--quantization {quantization}: {format_} has no such choice; leave it out, "
             "or use --format ctranslate2"
         )
-    _check_directory(directory)
+    options.check_new_directory(directory, "DIR")
 
     from transformer_cli.extras import import_extra
     from transformer_cli.files import whole_directory
@@ -68,14 +68,3 @@ def export(
 
             write_hub(run_directory, trained, temporary)
     typer.echo(f"{directory}: {trained.checkpoint.name} of {run}, for {format_}")
-
-
-def _check_directory(directory: Path) -> None:
-    """Make sure, before the model is read, that a directory can be made there."""
-    options.check_name(directory, "DIR")
-    if not directory.absolute().parent.is_dir():
-        raise UsageError(f"{directory}: there is no directory {directory.parent}; make it first")
-    if directory.is_dir() and not any(directory.iterdir()):
-        return
-    if directory.exists() or directory.is_symlink():
-        raise UsageError(f"{directory}: is there already; give a new or an empty directory")

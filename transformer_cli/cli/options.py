@@ -251,6 +251,25 @@ def check_output(
         _check_writable(path, option)
 
 
+def check_new_directory(path: Path, option: str) -> None:
+    """Make sure, before long work, that a directory can be made at ``path``.
+
+    Args:
+        path: where to.
+        option: what names it.
+
+    Raises:
+        UsageError: it cannot be made.
+    """
+    check_name(path, option)
+    if not path.absolute().parent.is_dir():
+        raise UsageError(f"{path}: there is no directory {path.parent}; make it first")
+    if path.is_dir() and not any(path.iterdir()):
+        return
+    if path.exists() or path.is_symlink():
+        raise UsageError(f"{path}: is there already; give a new or an empty directory")
+
+
 def check_name(path: Path, option: str) -> None:
     """Make sure that a file or directory can have this name: on Windows some cannot.
 

@@ -22,7 +22,7 @@ def plotly_script() -> str:
     return str(import_extra("plotly.offline", "report", "report").get_plotlyjs())
 
 
-def render_page(name: str, plotly: str, page_data: dict[str, Any], **values: object) -> str:
+def render_page(name: str, plotly: str | None, page_data: dict[str, Any], **values: object) -> str:
     """Render a page.
 
     Jinja escapes all input. Besides, the page's Content-Security-Policy allows its own two scripts
@@ -30,7 +30,7 @@ def render_page(name: str, plotly: str, page_data: dict[str, Any], **values: obj
 
     Args:
         name: of the template and its script, NAME.html and NAME.js.
-        plotly: what ``plotly_script`` gave.
+        plotly: what ``plotly_script`` gave; None: the page has no scripts.
         page_data: what the script reads, JSON values.
         values: what the template reads.
     """
@@ -44,7 +44,9 @@ def render_page(name: str, plotly: str, page_data: dict[str, Any], **values: obj
         lstrip_blocks=True,
     )
     environment.filters.update(yaml=as_yaml, short=_shorten)
-    scripts = [plotly, _template("common.js") + _template(f"{name}.js")]
+    scripts = []
+    if plotly is not None:
+        scripts = [plotly, _template("common.js") + _template(f"{name}.js")]
     return environment.get_template(f"{name}.html").render(
         page_data=page_data,
         css=_template("page.css"),

@@ -1,9 +1,22 @@
 """All filters, in the order in which they are applied."""
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+from typing import get_args
 
 from transformer_cli.config.schema import FilterName
-from transformer_cli.data.filters.protocol import Filter, PairFilter, RepeatFilter
+from transformer_cli.data.filters.contents import markup_filter, numbers_filter
+from transformer_cli.data.filters.encodings import encoding_filter
+from transformer_cli.data.filters.languages import language_filter, short_language_filter
+from transformer_cli.data.filters.lengths import length_filter, length_ratio_filter
+from transformer_cli.data.filters.protocol import Filter, PairFilter
+from transformer_cli.data.filters.sameness import (
+    duplicates_filter,
+    folded_duplicates_filter,
+    identical_filter,
+)
+from transformer_cli.data.filters.scripts import script_filter
+
+FILTER_NAMES: tuple[FilterName, ...] = get_args(FilterName)
 
 
 def build_filters(names: Collection[FilterName], src_lang: str, tgt_lang: str) -> list[Filter]:
@@ -17,14 +30,26 @@ def build_filters(names: Collection[FilterName], src_lang: str, tgt_lang: str) -
     Raises:
         MissingExtraError: a filter needs a package that is not installed.
     """
-    found: list[Filter] = [
-        PairFilter("blank", "a side is nothing but whitespace", _is_blank),
-        RepeatFilter(
-            "duplicates", "the same pair occurs earlier", lambda src, tgt: f"{src}\n{tgt}"
-        ),
-    ]
-    return [each for each in found if each.name == "blank" or each.name in names]
+    build: dict[FilterName, Callable[[], Filter]] = {
+        "blank": _blank_filter,
+        "encoding": encoding_filter,
+        "identical": identical_filter,
+        "script": lambda: script_filter(src_lang, tgt_lang),
+        "markup": markup_filter,
+        "numbers": numbers_filter,
+        "language": lambda: language_filter(src_lang, tgt_lang),
+        "language_short": lambda: short_language_filter(src_lang, tgt_lang),
+        "length": length_filter,
+        "length_ratio": length_ratio_filter,
+        "duplicates": duplicates_filter,
+        "duplicates_folded": folded_duplicates_filter,
+    }
+    return [build[name]() for name in FILTER_NAMES if name == "blank" or name in names]
 
 
-def _is_blank(src: str, tgt: str) -> bool:
-    return not src.strip() or not tgt.strip()
+def _blank_filter() -> PairFilter:
+    return PairFilter(
+        "blank",
+        "a side is nothing but whitespace",
+        lambda src, tgt: not src.strip() or not tgt.strip(),
+    )

@@ -1,0 +1,167 @@
+"""What each filter takes, and what it leaves."""
+
+import sys
+from typing import get_args
+
+import numpy as np
+import pytest
+
+from transformer_cli.config.schema import FilterName
+from transformer_cli.data.filters.protocol import OutlierFilter, PairFilter, RepeatFilter
+from transformer_cli.data.filters.registry import FILTER_NAMES, build_filters
+from transformer_cli.errors import MissingExtraError
+
+
+def pair_filter(name: FilterName) -> PairFilter:
+    found = build_filters([name], "de", "en")[-1]
+    assert isinstance(found, PairFilter)
+    assert found.name == name
+    return found
+
+
+def test_filters_are_built_in_the_order_of_the_schema_and_blank_always() -> None:
+    assert [each.name for each in build_filters(FILTER_NAMES[::-1], "de", "en")] == list(
+        get_args(FilterName)
+    )
+    assert [each.name for each in build_filters(["numbers"], "de", "en")] == ["blank", "numbers"]
+
+
+TAKEN: dict[FilterName, list[tuple[str, str]]] = {
+    "blank": [("", "A dog."), ("Ein Hund.", " \u3000\t")],
+    "encoding": [
+        ("Zwei junge weiÃŸe MÃ¤nner.", "Two young white men."),
+        ("Ein\ufffd Hund.", "A dog."),
+        ("Ein Hund.", "A\x08 dog."),
+        ("M\u00c3\u00a4nner\u0080", "Men"),
+    ],
+    "identical": [("A man gets a tattoo on his back.", " A man gets a tattoo on his back. ")],
+    "script": [("Мужчина бежит", "A man runs"), ("Ein Mann läuft", "Ένας άντρας runs")],
+    "markup": [
+        ("Datei %s fehlt", "file missing"),
+        ("<b>fett</b>", "bold"),
+        ("{name} ist da", "{user} is here"),
+        ("siehe https://example.org", "see there"),
+        ("%d von %d", "%d of them"),
+    ],
+    "numbers": [
+        ("3 Männer", "5 men"),
+        ("Im Jahr 1987", "In the year"),
+        ("1.000 Euro", "10,000 euros"),
+        ("um 14:30 Uhr", "at 3:30 pm"),
+    ],
+    "language": [
+        ("Une jeune fille se repose près de la rivière.", "A girl rests near the river."),
+        ("Eine Frau ruht sich aus.", "Eine Frau ruht sich am Ufer des Flusses aus."),
+        ("A WOMAN IS RESTING AT THE RIVER.", "A woman is resting at the river."),
+    ],
+    "language_short": [("Zugriff verweigert", "Zugriff verweigert")],
+}
+LEFT: dict[FilterName, list[tuple[str, str]]] = {
+    "blank": [("-", "-")],
+    "encoding": [
+        ("„Zwei“ weiße Männer – 20 €, ½ Âge", "“Two” white men – €20"),
+        ("Spalte\tZeile", "column\trow"),
+        ("weiche\u00adTrennung, नमस्\u200dते", "soft hyphen"),
+    ],
+    "identical": [
+        ("OK", "OK"),
+        ("Johann Sebastian Bach", "Johann Sebastian Bach"),
+        ("https://example.org/a/very/long/address", "https://example.org/a/very/long/address"),
+        ("123 456 789 012 345 678 901", "123 456 789 012 345 678 901"),
+    ],
+    "script": [
+        ("Der Buchstabe α und die Stadt Москва", "the letter α, the city Москва"),
+        ("5", "5"),
+    ],
+    "markup": [
+        ("%2$s von %1$s ist 100% sicher", "%s of %s is 100% safe"),
+        ("cat <Datei>", "cat <file>"),
+        ("siehe https://de.example.org", "see https://example.org"),
+        ("%5.2f MB, 100%ige Sicherheit", "%.1f MB, 100% safety"),
+        ("zu <br/>Ende", "the <BR>end"),
+    ],
+    "numbers": [
+        ("1.000 Männer, 3,5 km, 12 345 kg", "1000 men, 3.5 km, 12,345 kg"),
+        ("Die 3 Männer", "The three men"),
+        ("Der 1. und der 02.", "The 1st and the 2nd"),
+        ("um 15 Uhr, um 16:30", "at 3:00 pm, at 4.30 p.m."),
+        ("hundert", "100"),
+        ("%1$s von %2$s", "%s of %s"),
+        ("٣٤ Seiten", "34 pages"),
+    ],
+    "language": [
+        ("Eine Broadway-Show beim Finale.", "An asian man grills meat."),
+        ("Download Manager", "Download-Manager"),
+        ("OK", "Zugriff verweigert"),
+    ],
+    "language_short": [("OK", "OK"), ("Zwei Fans", "Two fans"), ("Menü", "Menu")],
+}
+
+
+@pytest.mark.parametrize("name", TAKEN)
+def test_pairs_that_a_filter_takes_and_leaves(name: FilterName) -> None:
+    takes = pair_filter(name).takes
+    assert [pair for pair in TAKEN[name] if not takes(*pair)] == []
+    assert [pair for pair in LEFT[name] if takes(*pair)] == []
+    assert [(tgt, src) for src, tgt in LEFT["blank"] if takes(tgt, src)] == []
+
+
+def test_a_language_that_is_not_known_is_not_judged() -> None:
+    for name in ("script", "language"):
+        (_, each) = build_filters([name], "tlh", "qya")
+        assert isinstance(each, PairFilter)
+        assert not each.takes("Мужчина бежит быстро по дороге", "Мужчина бежит быстро по дороге")
+
+
+@pytest.mark.parametrize(
+    ("name", "like", "unlike"),
+    [
+        ("duplicates", ("Ein Hund.", "A dog."), ("Ein Hund!", "A dog.")),
+        ("duplicates_folded", ("2. EIN  HUND!", "- a dog 7"), ("Ein Hund.", "The dog.")),
+        ("duplicates_folded", ("Ein Hund", "A dog"), ("Ein\nHund A", "dog")),
+    ],
+)
+def test_pairs_that_count_as_the_same(
+    name: FilterName, like: tuple[str, str], unlike: tuple[str, str]
+) -> None:
+    (_, each) = build_filters([name], "de", "en")
+    assert isinstance(each, RepeatFilter)
+    key = each.key("Ein Hund.", "A dog.")
+    assert each.key(*like) == key
+    assert each.key(*unlike) != key
+
+
+def test_folding_keeps_what_makes_lines_differ() -> None:
+    (_, each) = build_filters(["duplicates_folded"], "hi", "en")
+    assert isinstance(each, RepeatFilter)
+    assert each.key("12", "12") != each.key("13", "13")
+    assert each.key("की", "of") != each.key("का", "of")  # they differ in a vowel sign
+
+
+@pytest.mark.parametrize("name", ["length", "length_ratio"])
+def test_lengths_are_judged_by_the_corpus_itself(name: FilterName) -> None:
+    (_, each) = build_filters([name], "de", "en")
+    assert isinstance(each, OutlierFilter)
+    draw = np.random.default_rng(1)
+    words = draw.integers(4, 20, 2000)
+    pairs = [("x" * (6 * n + int(draw.integers(9))), "y" * (5 * n)) for n in words]
+    measures = np.array([each.measure(*pair) for pair in pairs])
+    assert each.takes(measures).mean() < 0.001  # percentiles would take their share
+    odd = [("x" * 4000, "y" * 4000)] if name == "length" else [("x" * 300, "yy"), ("xx", "y" * 300)]
+    with_odd = np.append(measures, [each.measure(*pair) for pair in odd])
+    assert each.takes(with_odd)[-len(odd) :].all()
+    assert not each.takes(np.full(50, measures[0])).any()
+    assert each.takes(np.zeros(0)).shape == (0,)
+
+
+@pytest.mark.parametrize(
+    ("name", "package"),
+    [("encoding", "ftfy"), ("language", "py3langid"), ("language_short", "py3langid")],
+)
+def test_a_package_that_is_missing_is_named(
+    name: FilterName, package: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for each in ("ftfy", "py3langid"):
+        monkeypatch.setitem(sys.modules, each, None)
+    with pytest.raises(MissingExtraError, match=f"filter '{name}': needs the package {package}"):
+        build_filters([name], "de", "en")

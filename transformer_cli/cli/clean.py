@@ -1,0 +1,85 @@
+"""``transformer-cli clean``."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from transformer_cli.cli import options
+from transformer_cli.cli.display import align_columns, pair_bar
+from transformer_cli.errors import ConfigError
+
+if TYPE_CHECKING:
+    from transformer_cli.data.cleaning import Cleaning
+
+
+def clean(
+    config: options.Config,
+    directory: Annotated[
+        Path,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="DIR",
+            help="Where to write; new or empty.",
+            show_default=False,
+        ),
+    ],
+    set_: options.Set = None,
+    report: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Also write a page with examples of what was taken."),
+    ] = None,
+    version: options.Version = False,
+) -> None:
+    """Write what the filters of a corpus keep, and what they take.
+
+    For data.kind corpus. DIR gets the pairs that are kept, by split (train.src, train.tgt, …), and
+    dropped.tsv: each pair that is left out, with its number, source and filter. Which filters are
+    applied is set by data.filters and those of the sources.
+
+    \b
+    Example:
+      transformer-cli clean my.yaml -o cleaned --report cleaned.html
+    """
+    from transformer_cli.config.schema import CorpusData
+    from transformer_cli.config.yaml import load_config
+    from transformer_cli.extras import import_extra
+    from transformer_cli.files import write_text
+
+    data = load_config(config, set_ or []).data
+    if not isinstance(data, CorpusData):
+        raise ConfigError(
+            f"{config}: data.kind is {data.kind}; clean needs kind corpus, with the text as sources"
+        )
+    options.check_new_directory(directory, "-o")
+    if report is not None:
+        if report.absolute().parent != directory.absolute():
+            options.check_output(report, "--report")
+        import_extra("jinja2", "report", "--report")
+
+    from transformer_cli.data.cleaning import clean_corpus
+
+    cleaning = clean_corpus(data, directory, pair_bar)
+    typer.echo("\n".join(_lines(cleaning)))
+    if report is not None:
+        from transformer_cli.report.cleaning_page import render
+
+        write_text(report, render(cleaning, data, config.stem))
+
+
+def _lines(cleaning: "Cleaning") -> Iterator[str]:
+    def row(name: str, count: int) -> tuple[str, str, str]:
+        return name, f"{count:,}", f"{count / cleaning.pairs:.2%}"
+
+    yield from align_columns(
+        [
+            ("filter", "pairs", "share"),
+            *(row(reason.name, reason.count) for reason in cleaning.reasons),
+            *(row(f"kept in {split}", count) for split, count in cleaning.kept.items()),
+            ("all", f"{cleaning.pairs:,}", ""),
+        ]
+    )
+    if cleaning.bad:
+        yield f"{cleaning.bad:,} units could not be read"

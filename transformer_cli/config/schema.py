@@ -57,6 +57,8 @@ FilePath = Annotated[
 
 SourceFormat = Literal["tmx", "tsv", "jsonl", "parquet", "po", "text"]
 SOURCE_FORMATS: tuple[SourceFormat, ...] = ("tmx", "tsv", "jsonl", "parquet", "po")
+PATH_KEYS = ("src", "tgt", *SOURCE_FORMATS)
+"""Keys of a source that are paths."""
 FilterName = Literal[
     "blank",
     "encoding",
@@ -181,6 +183,11 @@ class SourceConfig(Section):
         """Path of the file, perhaps with wildcards; of aligned files, that of the source side."""
         path: Path = getattr(self, "src" if self.format == "text" else self.format)
         return path
+
+    @property
+    def description(self) -> str:
+        """Names of its files, without their directories."""
+        return f"{self.path.name} and {self.tgt.name}" if self.tgt is not None else self.path.name
 
 
 class Diversified(Section):

@@ -5,12 +5,17 @@ import hashlib
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from stat import S_ISREG
+from typing import BinaryIO
 
 from transformer_cli.compression import compressed_ending, open_text
 from transformer_cli.config.choices import DecodingErrors
 from transformer_cli.errors import CorpusError
+
+MAX_LINE_BYTES = 1 << 22
+"""Longest line that is read: what has no line ends is no text, and might not fit into memory."""
 
 _CHUNK_BYTES = 1 << 20
 # File systems count time in steps, at most of two seconds.
@@ -130,7 +135,22 @@ def stream_lines(path: Path) -> Iterator[str]:
         CorpusError: the file is missing, a directory, damaged or not UTF-8.
     """
     with open_text(path) as file:
-        yield from decode_lines(file, str(path))
+        yield from decode_lines(bounded_lines(file, str(path)), str(path))
+
+
+def bounded_lines(file: BinaryIO, name: str) -> Iterator[bytes]:
+    """Yield the lines of a binary file with their line ends, as iterating over it does.
+
+    Raises:
+        CorpusError: a line is longer than ``MAX_LINE_BYTES``.
+    """
+    for number, line in enumerate(iter(partial(file.readline, MAX_LINE_BYTES), b""), start=1):
+        if len(line) == MAX_LINE_BYTES and not line.endswith(b"\n"):
+            raise CorpusError(
+                f"{name}:{number}: a line of more than {MAX_LINE_BYTES >> 20} MiB; this is not one "
+                "sentence or record on each line"
+            )
+        yield line
 
 
 def _hash_sides(*sides: Iterable[bytes]) -> str:
@@ -175,24 +195,38 @@ def decode_lines(
     """
     for number, raw in enumerate(raw_lines, start=1):
         if number == 1:
-            raw = raw.removeprefix(codecs.BOM_UTF8)
+            raw = without_byte_order_mark(raw, name)
             if not raw:
                 return
-            if ending := compressed_ending(raw):
-                raise CorpusError(
-                    f"{name}: is compressed; give it a name that ends with {ending}, or decompress "
-                    "it first"
-                )
-        raw = raw.removesuffix(b"\n").removesuffix(b"\r")
-        try:
-            yield raw.decode("utf-8", errors)
-        except UnicodeDecodeError as error:
-            # Counted in characters, as editors do: what stands before the bad byte is valid.
-            column = len(raw[: error.start].decode("utf-8")) + 1
-            raise CorpusError(
-                f"{name}:{number}: not UTF-8 (byte 0x{raw[error.start]:02x} at column {column} of "
-                "the line); convert the file to UTF-8, for example with iconv"
-            ) from error
+        yield decode_line(raw, name, number, errors)
+
+
+def without_byte_order_mark(first_line: bytes, name: str) -> bytes:
+    """Return the first line of a text file without its byte order mark.
+
+    Raises:
+        CorpusError: the file is compressed.
+    """
+    first_line = first_line.removeprefix(codecs.BOM_UTF8)
+    if ending := compressed_ending(first_line):
+        raise CorpusError(
+            f"{name}: is compressed; give it a name that ends with {ending}, or decompress it first"
+        )
+    return first_line
+
+
+def decode_line(raw: bytes, name: str, number: int, errors: DecodingErrors = "strict") -> str:
+    """Decode a line and leave out its line end; raise what ``decode_lines`` does."""
+    raw = raw.removesuffix(b"\n").removesuffix(b"\r")
+    try:
+        return raw.decode("utf-8", errors)
+    except UnicodeDecodeError as error:
+        # Counted in characters, as editors do: what stands before the bad byte is valid.
+        column = len(raw[: error.start].decode("utf-8")) + 1
+        raise CorpusError(
+            f"{name}:{number}: not UTF-8 (byte 0x{raw[error.start]:02x} at column {column} of "
+            "the line); convert the file to UTF-8, for example with iconv"
+        ) from error
 
 
 def without_blank_pairs(text: ParallelText) -> tuple[ParallelText, int]:

@@ -1,0 +1,73 @@
+"""Rows of a Parquet file."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from transformer_cli.data.readers.records import Numbered
+from transformer_cli.errors import CorpusError
+from transformer_cli.extras import import_extra
+
+_BATCH_ROWS = 1024
+_BUFFER_BYTES = 1 << 16
+
+
+def read_parquet(path: Path, columns: list[str] | None = None) -> Numbered[dict[str, Any]]:
+    """Yield the rows of a file, numbered from 1, a structure being a dict.
+
+    Args:
+        path: the file; a pipe will not do.
+        columns: names of the columns to read, or of fields within them, as in 'translation.de';
+            None: all.
+
+    Raises:
+        CorpusError: the file is missing or damaged.
+        MissingExtraError: pyarrow is not installed.
+    """
+    number = 0
+    with open_parquet(path) as file, _our_errors(path):
+        for batch in file.iter_batches(_BATCH_ROWS, columns=columns, use_threads=False):
+            for row in _rows(batch):
+                number += 1
+                if isinstance(row, UnicodeDecodeError):
+                    yield number, CorpusError(f"{path}: row {number}: not UTF-8")
+                else:
+                    yield number, row
+
+
+@contextmanager
+def open_parquet(path: Path) -> Iterator[Any]:
+    """Open a file as pyarrow's ``ParquetFile``; raise what ``read_parquet`` does."""
+    parquet = import_extra("pyarrow.parquet", "parquet", str(path))
+    if not path.is_file():
+        raise CorpusError(
+            f"{path}: there is no such file, or it is none; Parquet is read from files"
+        )
+    with _our_errors(path):
+        # Pages are read as they are needed, so that a row group need not fit into memory.
+        file = parquet.ParquetFile(path, buffer_size=_BUFFER_BYTES, pre_buffer=False)
+    with file:
+        yield file
+
+
+@contextmanager
+def _our_errors(path: Path) -> Iterator[None]:
+    from pyarrow import ArrowException
+
+    try:
+        yield
+    except (ArrowException, OSError, MemoryError, ValueError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise CorpusError(f"{path}: cannot be read as Parquet ({reason})") from error
+
+
+def _rows(batch: Any) -> Iterator[dict[str, Any] | UnicodeDecodeError]:
+    try:
+        yield from batch.to_pylist()
+    except UnicodeDecodeError:
+        for index in range(len(batch)):
+            try:
+                yield from batch.slice(index, 1).to_pylist()
+            except UnicodeDecodeError as error:
+                yield error

@@ -26,14 +26,47 @@ from xml.sax.saxutils import escape
 
 import polib
 
-PACKAGES = (
-    "apt aptitude-common audacity-data bash binutils-common coreutils darktable digikam-data "
-    "dolphin dpkg epiphany-browser-data evolution-common gcc-12-locales gedit-common gettext "
-    "gimp-data git gnome-control-center-data gnucash-common gnumeric-common gnupg-l10n "
-    "kdenlive-data kio kmail korganizer krita-l10n libc-l10n libglib2.0-data libgtk-3-common mutt "
-    "nautilus-data network-manager network-manager-gnome okular pidgin-data rhythmbox-data "
-    "synaptic util-linux-locales vlc-l10n"
-).split()
+PACKAGES = [
+    "apt",
+    "aptitude-common",
+    "audacity-data",
+    "bash",
+    "binutils-common",
+    "coreutils",
+    "darktable",
+    "digikam-data",
+    "dolphin",
+    "dpkg",
+    "epiphany-browser-data",
+    "evolution-common",
+    "gcc-12-locales",
+    "gedit-common",
+    "gettext",
+    "gimp-data",
+    "git",
+    "gnome-control-center-data",
+    "gnucash-common",
+    "gnumeric-common",
+    "gnupg-l10n",
+    "kdenlive-data",
+    "kio",
+    "kmail",
+    "korganizer",
+    "krita-l10n",
+    "libc-l10n",
+    "libglib2.0-data",
+    "libgtk-3-common",
+    "mutt",
+    "nautilus-data",
+    "network-manager",
+    "network-manager-gnome",
+    "okular",
+    "pidgin-data",
+    "rhythmbox-data",
+    "synaptic",
+    "util-linux-locales",
+    "vlc-l10n",
+]
 _CATALOG = re.compile(r"\./usr/share/locale/de/LC_MESSAGES/([^/]+)\.mo")
 _NOT_IN_XML = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
 _TMX_HEAD = """\
@@ -75,15 +108,17 @@ def unpack_catalogs(package: Path, directory: Path) -> list[Path]:
     """Unpack the German catalogs of a package file, and return their paths."""
     directory.mkdir(parents=True, exist_ok=True)
     paths = []
-    with subprocess.Popen(
-        ["dpkg-deb", "--fsys-tarfile", package], stdout=subprocess.PIPE
-    ) as unpacking:
-        with tarfile.open(fileobj=unpacking.stdout, mode="r|") as files:
-            for member in files:
-                file = files.extractfile(member) if member.isfile() else None
-                if file is not None and (found := _CATALOG.fullmatch(member.name)):
-                    paths.append(directory / f"{found[1]}.mo")
-                    paths[-1].write_bytes(file.read())
+    with (
+        subprocess.Popen(
+            ["dpkg-deb", "--fsys-tarfile", package], stdout=subprocess.PIPE
+        ) as unpacking,
+        tarfile.open(fileobj=unpacking.stdout, mode="r|") as files,
+    ):
+        for member in files:
+            file = files.extractfile(member) if member.isfile() else None
+            if file is not None and (found := _CATALOG.fullmatch(member.name)):
+                paths.append(directory / f"{found[1]}.mo")
+                paths[-1].write_bytes(file.read())
     if unpacking.returncode:
         raise subprocess.CalledProcessError(unpacking.returncode, unpacking.args)
     return paths
@@ -130,10 +165,10 @@ def main() -> None:
     """Download, unpack and write; print the number of messages of each package."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, required=True, metavar="DIR")
-    parser.add_argument("packages", nargs="*", default=PACKAGES, help="other packages than these")
+    parser.add_argument("packages", nargs="*", metavar="PACKAGE", default=PACKAGES)
     asked = parser.parse_args()
     catalogs = []
-    for file in download(list(asked.packages), asked.out / "debs"):
+    for file in download(asked.packages, asked.out / "debs"):
         package = file.name.split("_")[0]
         paths = unpack_catalogs(file, asked.out / "mo" / package)
         catalogs += [read_catalog(package, path) for path in sorted(paths)]

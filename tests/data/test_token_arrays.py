@@ -60,5 +60,5 @@ def test_each_side_is_encoded_by_its_own_tokenizer() -> None:
     )
     assert contents(text.src) == [[0, 1], [1], []]
     assert contents(text.tgt) == [[33, 32], [], [34]]
-    assert [lines for lines, _ in seen] == [["ab", "b", ""], ["ba", "", "c"]]
-    assert len({label for _, label in seen}) == 2
+    assert [lines for lines, _ in seen] == [["ab", "b", ""]]
+    assert [label for _, label in seen] == ["encoding"]

@@ -193,7 +193,7 @@ def encoding(run: RunDirectory) -> list[str]:
     return labels
 
 
-ENCODING_VAL = ["encoding source of 2", "encoding target of 2"]
+ENCODING_VAL = ["encoding of 2"]
 ENCODING = ["encoding of 3", *ENCODING_VAL]
 LEARNING = ["source words of 3", "target words of 3"]
 

@@ -170,7 +170,7 @@ class Characters:
     """The characters that a vocabulary has."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
-        tokens = map(tokenizer.token, range(len(SPECIALS), tokenizer.size))
+        tokens = map(tokenizer.token, range(len(SPECIALS), tokenizer.text_size))
         self._tokenizer = tokenizer
         self._known = set().union(*(token for token in tokens if not _BYTE.fullmatch(token)))
         self._lowercase = not any(map(str.isupper, self._known))

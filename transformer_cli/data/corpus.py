@@ -24,10 +24,17 @@ _SETTLED_NS = 2_500_000_000
 
 @dataclass(frozen=True)
 class ParallelText:
-    """Aligned lines, without their line ends: ``tgt[i]`` translates ``src[i]``."""
+    """Aligned lines, without their line ends: ``tgt[i]`` translates ``src[i]``.
+
+    Attributes:
+        src: the source side.
+        tgt: the target side.
+        tags: name of each source's tag, or None; None for all: no source has one.
+    """
 
     src: list[str]
     tgt: list[str]
+    tags: list[str | None] | None = None
 
     def __len__(self) -> int:
         return len(self.src)
@@ -235,9 +242,7 @@ def without_blank_pairs(text: ParallelText) -> tuple[ParallelText, int]:
     Returns:
         The other pairs in their order, and the number of pairs left out.
     """
-    kept = [
-        (src, tgt)
-        for src, tgt in zip(text.src, text.tgt, strict=True)
-        if src.strip() and tgt.strip()
-    ]
-    return ParallelText([src for src, _ in kept], [tgt for _, tgt in kept]), len(text) - len(kept)
+    kept = [index for index, (src, tgt) in enumerate(text.pairs()) if src.strip() and tgt.strip()]
+    src, tgt = ([side[index] for index in kept] for side in (text.src, text.tgt))
+    tags = text.tags and [text.tags[index] for index in kept]
+    return ParallelText(src, tgt, tags), len(text) - len(kept)

@@ -80,11 +80,8 @@ def encode_in_workers(
 
 
 def _encode_page(number: int, pairs: Pairs, tokenizers: Tokenizers) -> bytes:
-    return pack_page(
-        number,
-        [tokenizers.src.encode(src) for src, _ in pairs],
-        [tokenizers.tgt.encode(tgt) for _, tgt in pairs],
-    )
+    encoded = [tokenizers.encode_pair(src, tgt) for src, tgt in pairs]
+    return pack_page(number, [src for src, _ in encoded], [tgt for _, tgt in encoded])
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
@@ -120,13 +121,19 @@ def encode_text(text: ParallelText, tokenizers: Tokenizers, progress: ProgressBa
     """Return both sides of ``text`` as token ids.
 
     Args:
-        text: lines of both sides.
+        text: lines of both sides. A source's tag is put before its ids.
         tokenizers: one a side.
-        progress: wraps the lines of a side, given a label, to draw a progress bar.
+        progress: wraps the lines of the source, given a label, to draw a progress bar.
+
+    Raises:
+        UsageError: the tokenizers have no such tag.
     """
-    src_lines = progress(text.src, "encoding source")
-    tgt_lines = progress(text.tgt, "encoding target")
-    return EncodedText(
-        TokenArray.from_sentences(map(tokenizers.src.encode, src_lines)),
-        TokenArray.from_sentences(map(tokenizers.tgt.encode, tgt_lines)),
-    )
+    src_rows, tgt_rows = [], []
+    src_lines = progress(text.src, "encoding")
+    for src, tgt, tag in zip(src_lines, text.tgt, text.tags or repeat(None), strict=False):
+        src_ids, tgt_ids = tokenizers.encode_pair(src, tgt)
+        if tag is not None:
+            src_ids = [tokenizers.tag_id(tag), *src_ids]
+        src_rows.append(np.array(src_ids, dtype=np.int32))
+        tgt_rows.append(np.array(tgt_ids, dtype=np.int32))
+    return EncodedText(TokenArray.from_sentences(src_rows), TokenArray.from_sentences(tgt_rows))

@@ -4,14 +4,22 @@ import hashlib
 from abc import abstractmethod
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    model_serializer,
+)
 
+from transformer_cli.config.schema import Protected, TagName
 from transformer_cli.errors import TokenizerError
 from transformer_cli.text.lines import BothSides, Lines, ProgressBar
 from transformer_cli.text.protocol import Tokenizers
 
+_OPTIONAL = ("protect", "tags")
 MANIFEST_NAME = "tokenizer.json"
 Side = Literal["src", "tgt", "joint"]
 # No other file is read or copied, whatever a manifest from elsewhere names.
@@ -32,10 +40,23 @@ class TokenizerManifest(ManifestSection):
     learned_from: str
     """SHA-256 of the training text that the tokenizers were learned from or are used with."""
     sha256: dict[FileName, str]
+    protect: list[Protected] = []
+    """Groups of placeholders that reserved tokens stand for."""
+    tags: list[TagName] = []
+    """Reserved tokens, in the order of their ids."""
+
+    @model_serializer(mode="wrap")
+    def _without_empty(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        # Checkpoints know their tokenizers by the bytes of tokenizer.json, which had no such keys.
+        values: dict[str, Any] = dump(self)
+        return {key: each for key, each in values.items() if each or key not in _OPTIONAL}
 
     @abstractmethod
     def load(self, directory: Path) -> Tokenizers:
-        """Load the tokenizers of a directory, checking its files' SHA-256."""
+        """Load the tokenizers of a directory, checking its files' SHA-256.
+
+        Reserved tokens are added by ``tokenizer.load_tokenizers``.
+        """
 
     def read_checked(self, path: Path) -> bytes:
         """Return a file's bytes, after comparing their SHA-256 with the manifest's.

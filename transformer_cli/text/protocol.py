@@ -2,7 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
+
+from transformer_cli.config.schema import Protected
+from transformer_cli.errors import UsageError
 
 
 class Tokenizer(Protocol):
@@ -14,6 +17,11 @@ class Tokenizer(Protocol):
     @property
     def size(self) -> int:
         """Entries of the vocabulary, the four special tokens included."""
+
+    @property
+    def text_size(self) -> int:
+        """Entries of the vocabulary that text is encoded to; reserved ones follow, if any."""
+        return self.size
 
     @property
     def is_word_level(self) -> bool:
@@ -57,7 +65,8 @@ class Tokenizer(Protocol):
 
         Args:
             ids: without BOS, EOS and PAD.
-            tokens: one for each id. Only a word-level tokenizer needs them.
+            tokens: one for each id. Only a word-level tokenizer needs them, and one whose slots
+                stand for something; see ``Tokenizers.target_tokens``.
         """
         return self.decode(ids)
 
@@ -75,17 +84,63 @@ class Tokenizer(Protocol):
         return list(sentences)
 
 
+class EncodedSource(NamedTuple):
+    """A source as ids, and what its slots stand for, in the order of their numbers."""
+
+    ids: list[int]
+    values: tuple[str, ...] = ()
+
+
 @dataclass(frozen=True)
 class Tokenizers:
     """Both sides' tokenizers; a joint one is the same object twice.
+
+    These have no reserved tokens; ``text.reserved.ReservedTokenizers`` do.
 
     Attributes:
         src: the source side's.
         tgt: the target side's.
         types: different words of the training text, source and target, before rare ones were left
             out; None for subwords.
+        protect: groups of placeholders that slots stand for.
+        tags: names of the tags, sorted.
     """
 
     src: Tokenizer
     tgt: Tokenizer
     types: tuple[int, int] | None = None
+    protect: tuple[Protected, ...] = ()
+    tags: tuple[str, ...] = ()
+
+    def tag_id(self, name: str) -> int:
+        """Return the id of a tag, which is put before a source's ids.
+
+        Raises:
+            UsageError: there is no such tag.
+        """
+        raise UsageError(
+            f"no tag '{name}'; the run has no tags: no source of its training data has a 'tag'"
+        )
+
+    def encode_pair(self, src: str, tgt: str) -> tuple[list[int], list[int]]:
+        """Return the ids of a pair of lines, as in training."""
+        return self.src.encode(src), self.tgt.encode(tgt)
+
+    def encode_source(self, line: str) -> EncodedSource:
+        """Return the ids of a line to be translated."""
+        return EncodedSource(self.src.encode(line))
+
+    def encode_target(self, line: str, values: Sequence[str]) -> list[int]:
+        """Return the ids of a translation, or of its beginning, given ``EncodedSource.values``."""
+        return self.tgt.encode(line)
+
+    def source_tokens(self, line: str, ids: Sequence[int]) -> list[str]:
+        """Return the tokens of a line, given its ids by ``encode_source``; tags may be among them.
+
+        Whole words are as the line has them. Tokens that stand for no text are empty.
+        """
+        return self.src.line_tokens(line, ids)
+
+    def target_tokens(self, ids: Sequence[int], values: Sequence[str]) -> list[str]:
+        """Return the tokens of a translation, given ``EncodedSource.values``."""
+        return [self.tgt.token(number) for number in ids]

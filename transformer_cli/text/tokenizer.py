@@ -1,12 +1,13 @@
 """The tokenizers of an experiment: learned from training text, saved to and loaded from files."""
 
 import hashlib
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, get_args
 
 from pydantic import AfterValidator, BaseModel, ValidationError
 
-from transformer_cli.config.schema import TokenizerConfig
+from transformer_cli.config.schema import Protected, TokenizerConfig
 from transformer_cli.errors import TokenizerError
 from transformer_cli.files import sha256, whole_file, write_text
 from transformer_cli.text.kinds import check_kind, import_kind
@@ -18,6 +19,7 @@ from transformer_cli.text.manifest import (
     read_tokenizer_file,
 )
 from transformer_cli.text.protocol import Tokenizer, Tokenizers
+from transformer_cli.text.reserved import ReservedTokenizers, UnprotectedLines
 
 __all__ = [
     "Tokenizer",
@@ -45,6 +47,7 @@ def learn_tokenizers(
     text_sha256: str,
     directory: Path,
     progress: ProgressBar,
+    tags: Sequence[str] = (),
 ) -> Tokenizers:
     """Learn both sides' tokenizers from training text and write their files.
 
@@ -57,6 +60,7 @@ def learn_tokenizers(
         text_sha256: SHA-256 of the text, which ``load_text_sha256`` returns later.
         directory: the files' directory; it must exist. tokenizer.json is written last.
         progress: wraps each pass over the lines, given a label, as tqdm would.
+        tags: names of reserved tokens, sorted, which sources begin with.
 
     Raises:
         ConfigError: spaCy has no rules for a language.
@@ -68,22 +72,39 @@ def learn_tokenizers(
             raise TokenizerError(
                 f"the {side} side of the training text is empty: a tokenizer cannot be learned"
             )
+    protect = [each for each in get_args(Protected) if each in config.protect]
+    if protect:
+        src_lines, tgt_lines = (
+            UnprotectedLines(src_lines, tgt_lines, protect, side) for side in (0, 1)
+        )
     text = TrainingText(src_lang, tgt_lang, src_lines, tgt_lines, text_sha256, progress)
-    return _write_manifest(import_kind(config.kind).learn(config, text, directory), directory)
+    manifest: TokenizerManifest = import_kind(config.kind).learn(config, text, directory)
+    reserved = {"protect": protect, "tags": list(tags)}
+    return _write_manifest(manifest.model_copy(update=reserved), directory)
 
 
-def copy_tokenizers(source: Path, text_sha256: str, directory: Path) -> Tokenizers:
+def copy_tokenizers(
+    source: Path, text_sha256: str, directory: Path, tags: Sequence[str] = ()
+) -> Tokenizers:
     """Copy the tokenizers in ``source`` to use them with another training text.
 
     Args:
         source: a directory that ``learn_tokenizers`` wrote.
         text_sha256: SHA-256 of the text that they are used with.
         directory: the copy's directory; it must exist. tokenizer.json is written last.
+        tags: names of reserved tokens that are needed.
 
     Raises:
-        TokenizerError: a file is missing, or has changed since it was written.
+        TokenizerError: a file is missing, or has changed since it was written; or there is no such
+            tag.
     """
     manifest = _load_manifest(source)
+    if missing := [tag for tag in tags if tag not in manifest.tags]:
+        known = f"only {', '.join(manifest.tags)}" if manifest.tags else "none"
+        raise TokenizerError(
+            f"{source}: has no tag '{missing[0]}', but {known}; a vocabulary cannot grow, so leave "
+            "the tag out of the sources, or train without init"
+        )
     for name in manifest.sha256:
         data = manifest.read_checked(source / name)
         with whole_file(directory / name) as temporary:
@@ -114,7 +135,11 @@ def load_tokenizers(directory: Path) -> Tokenizers:
         ConfigError: spaCy on this machine has no rules for a language.
         TokenizerError: a file is missing, or has changed since it was written.
     """
-    return _load_manifest(directory).load(directory)
+    manifest = _load_manifest(directory)
+    tokenizers = manifest.load(directory)
+    if not manifest.protect and not manifest.tags:
+        return tokenizers
+    return ReservedTokenizers.of(tokenizers, manifest.protect, manifest.tags)
 
 
 def matches_configured_files(config: TokenizerConfig, directory: Path) -> bool:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from transformer_cli.config.schema import Config
+from transformer_cli.config.schema import Config, tag_names
 from transformer_cli.data.encode_workers import choose_encoder
 from transformer_cli.data.sampling import BpeDropout
 from transformer_cli.data.shards import ShardedStore
@@ -138,11 +138,12 @@ def _prepare_tokenizers(
         run.remove_data()
     source = _init_tokenizers(config)
     languages = (config.data.src_lang, config.data.tgt_lang)
+    tags = tag_names(config.data)
     with whole_directory(run.tokenizer) as directory:
         if source is not None:
-            return copy_tokenizers(source, text_sha256, directory)
+            return copy_tokenizers(source, text_sha256, directory, tags)
         return learn_tokenizers(
-            config.tokenizer, *languages, text.src, text.tgt, text_sha256, directory, progress
+            config.tokenizer, *languages, text.src, text.tgt, text_sha256, directory, progress, tags
         )
 
 

@@ -1,0 +1,270 @@
+"""Reserved tokens: ids behind a tokenizer's own, which no text is encoded to.
+
+Slots stand for placeholders, such as '%s', on both sides. The glue token says that there is no
+white space between its neighbours, one of which is a slot. Tags stand before a source, as data of
+their kind had them in training. Both sides have all of them, so that vocabularies that were equal
+stay equal.
+"""
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from itertools import groupby
+
+from transformer_cli.config.schema import Protected
+from transformer_cli.errors import UsageError
+from transformer_cli.text.lines import Lines
+from transformer_cli.text.placeholders import Part, Placeholder, find_placeholders, split_parts
+from transformer_cli.text.protocol import EncodedSource, Tokenizer, Tokenizers
+
+SLOTS = 16
+"""Different placeholders of a line that are protected; further ones stay text."""
+
+
+class ReservedTokenizer(Tokenizer):
+    """A tokenizer with reserved ids behind those of another.
+
+    Args:
+        base: encodes text.
+        has_slots: whether there are the glue token and slots.
+        tags: names of the tags, in the order of their ids.
+    """
+
+    def __init__(self, base: Tokenizer, has_slots: bool, tags: Sequence[str]) -> None:
+        self._base = base
+        self._glue_id = base.size if has_slots else -1
+        first_slot = base.size + 1
+        self._slot_ids = range(first_slot, first_slot + SLOTS) if has_slots else range(0)
+        first_tag = base.size + (1 + SLOTS if has_slots else 0)
+        self.tag_ids = {tag: number for number, tag in enumerate(tags, start=first_tag)}
+        slots = ["⟨glue⟩", *(f"⟨{number}⟩" for number in range(1, SLOTS + 1))] if has_slots else []
+        self._names = [*slots, *(f"⟨tag {tag}⟩" for tag in tags)]
+
+    @property
+    def size(self) -> int:
+        """Entries of the vocabulary, special and reserved tokens included."""
+        return self._base.size + len(self._names)
+
+    @property
+    def text_size(self) -> int:
+        """Entries of the vocabulary without reserved tokens."""
+        return self._base.size
+
+    @property
+    def is_word_level(self) -> bool:
+        """Return whether every token of text is a word."""
+        return self._base.is_word_level
+
+    @property
+    def can_sample(self) -> bool:
+        """Return whether ``sample`` gives other subwords."""
+        return self._base.can_sample
+
+    def encode(self, line: str) -> list[int]:
+        """Return the ids of a line as plain text; none is reserved."""
+        return self._base.encode(line)
+
+    def encode_parts(self, parts: Iterator[Part]) -> Iterator[tuple[str, list[int]]]:
+        """Yield the ids of each part, and of the glue tokens between them, with their text."""
+        is_first = has_space = True
+        for part in parts:
+            ids = self._base.encode(part.text) if part.slot is None else [self._slot_ids[part.slot]]
+            has_space = has_space or not part.is_glued
+            if not ids:
+                continue
+            if not is_first and not has_space:
+                yield "", [self._glue_id]
+            yield part.text, ids
+            is_first = has_space = False
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Return the text of ids; slots are written as nothing."""
+        return self._write(ids, [], lambda start, end: self._base.decode(ids[start:end]))
+
+    def token(self, number: int) -> str:
+        """Return an id's token for display."""
+        size = self._base.size
+        return self._base.token(number) if number < size else self._names[number - size]
+
+    def word_starts(self, ids: Sequence[int]) -> list[bool]:
+        """Return for each id whether a word starts there; a slot is a word."""
+        starts: list[bool] = []
+        is_glued = False
+        for start, end in self._runs(ids):
+            if ids[start] == self._glue_id:
+                starts.append(not start)
+                is_glued = True
+                continue
+            is_text = ids[start] < self._base.size
+            own = self._base.word_starts(ids[start:end]) if is_text else [True]
+            starts += [own[0] and not is_glued, *own[1:]]
+            is_glued = False
+        return starts
+
+    def line_tokens(self, line: str, ids: Sequence[int]) -> list[str]:
+        """Return the tokens of a line that ``encode`` has encoded."""
+        return self._base.line_tokens(line, ids)
+
+    def part_tokens(self, text: str, ids: Sequence[int]) -> list[str]:
+        """Return the tokens of a part, as ``encode_parts`` yields it."""
+        return self._base.line_tokens(text, ids) if ids[0] < self._base.size else [text]
+
+    def filled_tokens(self, ids: Sequence[int], values: Sequence[str]) -> list[str]:
+        """Return the tokens of ids, with values for slots; nothing for other reserved tokens."""
+        filled = dict(zip(self._slot_ids, values, strict=False))
+        size = self._base.size
+        return [self._base.token(n) if n < size else filled.get(n, "") for n in ids]
+
+    def detokenize(self, ids: Sequence[int], tokens: Sequence[str]) -> str:
+        """Return the text of ids; the tokens of slots are what they are written as."""
+        if not tokens:
+            return self.decode(ids)
+
+        def write_text(start: int, end: int) -> str:
+            return self._base.detokenize(ids[start:end], tokens[start:end])
+
+        return self._write(ids, tokens, write_text)
+
+    def sample(self, sentences: Sequence[list[int]], rate: float, seed: int) -> list[list[int]]:
+        """Return sentences in other subwords; see ``Tokenizer.sample``. Reserved ids stay."""
+        cut = [[ids[start:end] for start, end in self._runs(ids)] for ids in sentences]
+        texts = [run for runs in cut for run in runs if run[0] < self._base.size]
+        sampled = iter(self._base.sample(texts, rate, seed))
+        return [
+            [n for run in runs for n in (next(sampled) if run[0] < self._base.size else run)]
+            for runs in cut
+        ]
+
+    def _runs(self, ids: Sequence[int]) -> Iterator[tuple[int, int]]:
+        """Yield where runs of text begin and end; each reserved id is a run of its own."""
+        place = 0
+        for is_text, run in groupby(ids, lambda number: number < self._base.size):
+            length = sum(1 for _ in run)
+            step = length if is_text else 1
+            yield from ((start, start + step) for start in range(place, place + length, step))
+            place += length
+
+    def _write(
+        self, ids: Sequence[int], tokens: Sequence[str], write_text: Callable[[int, int], str]
+    ) -> str:
+        """Join runs of text and slots by spaces, and without where there is the glue token."""
+        pieces: list[str] = []
+        is_glued = True
+        for start, end in self._runs(ids):
+            piece = ""
+            if ids[start] == self._glue_id:
+                is_glued = True
+            elif ids[start] < self._base.size:
+                piece = write_text(start, end).strip()
+            elif tokens:
+                piece = tokens[start]
+            if piece:
+                pieces += [piece] if is_glued else [" ", piece]
+                is_glued = False
+        return "".join(pieces)
+
+
+@dataclass(frozen=True)
+class ReservedTokenizers(Tokenizers):
+    """Both sides' tokenizers, with reserved tokens."""
+
+    src: ReservedTokenizer
+    tgt: ReservedTokenizer
+
+    @classmethod
+    def of(
+        cls, tokenizers: Tokenizers, protect: Sequence[Protected], tags: Sequence[str]
+    ) -> "ReservedTokenizers":
+        """Add reserved tokens to both sides."""
+        src = ReservedTokenizer(tokenizers.src, bool(protect), tags)
+        is_joint = tokenizers.src is tokenizers.tgt
+        tgt = src if is_joint else ReservedTokenizer(tokenizers.tgt, bool(protect), tags)
+        return cls(src, tgt, tokenizers.types, tuple(protect), tuple(tags))
+
+    def tag_id(self, name: str) -> int:
+        """Return the id of a tag.
+
+        Raises:
+            UsageError: there is no such tag.
+        """
+        if not self.tags:
+            return super().tag_id(name)
+        if name not in self.tags:
+            close = get_close_matches(name, self.tags, n=1)
+            hint = f"did you mean '{close[0]}'? " if close else ""
+            raise UsageError(f"no tag '{name}'; {hint}known tags: {', '.join(self.tags)}")
+        return self.src.tag_ids[name]
+
+    def encode_pair(self, src: str, tgt: str) -> tuple[list[int], list[int]]:
+        """Return the ids of a pair; placeholders that are on both sides are slots."""
+        of_src, of_tgt = self._find(src), self._find(tgt)
+        slots = _number(of_src, {each.text for each in of_tgt})
+        return (
+            _ids(self.src.encode_parts(split_parts(src, of_src, slots))),
+            _ids(self.tgt.encode_parts(split_parts(tgt, of_tgt, slots))),
+        )
+
+    def encode_source(self, line: str) -> EncodedSource:
+        """Return the ids of a source alone; all placeholders are slots."""
+        placeholders = self._find(line)
+        slots = _number(placeholders)
+        ids = _ids(self.src.encode_parts(split_parts(line, placeholders, slots)))
+        return EncodedSource(ids, tuple(slots))
+
+    def encode_target(self, line: str, values: Sequence[str]) -> list[int]:
+        """Return the ids of a target; placeholders that its source has are slots."""
+        slots = {value: number for number, value in enumerate(values)}
+        return _ids(self.tgt.encode_parts(split_parts(line, self._find(line), slots)))
+
+    def source_tokens(self, line: str, ids: Sequence[int]) -> list[str]:
+        """Return the tokens of a source; those of slots are the placeholders, of tags empty."""
+        placeholders = self._find(line)
+        parts = split_parts(line, placeholders, _number(placeholders))
+        tags = frozenset(self.src.tag_ids.values())
+        tokens = (
+            token
+            for text, part in self.src.encode_parts(parts)
+            for token in self.src.part_tokens(text, part)
+        )
+        return ["" if number in tags else next(tokens) for number in ids]
+
+    def target_tokens(self, ids: Sequence[int], values: Sequence[str]) -> list[str]:
+        """Return the tokens of a target, with the values of slots."""
+        return self.tgt.filled_tokens(ids, values)
+
+    def _find(self, line: str) -> list[Placeholder]:
+        return find_placeholders(line, self.protect)
+
+
+@dataclass(frozen=True)
+class UnprotectedLines:
+    """One side of a text without what slots stand for: what is left to be encoded as text."""
+
+    src: Lines
+    tgt: Lines
+    protect: Sequence[Protected]
+    side: int
+    """0 is the source, 1 the target."""
+
+    def __len__(self) -> int:
+        return len(self.src)
+
+    def __iter__(self) -> Iterator[str]:
+        for pair in zip(self.src, self.tgt, strict=True):
+            of_src, of_tgt = (find_placeholders(line, self.protect) for line in pair)
+            slots = _number(of_src, {each.text for each in of_tgt})
+            own = (of_src, of_tgt)[self.side]
+            parts = split_parts(pair[self.side], own, slots)
+            yield " ".join(part.text for part in parts if part.slot is None)
+
+
+def _number(
+    placeholders: Sequence[Placeholder], among: Collection[str] | None = None
+) -> dict[str, int]:
+    """Return the slots of different placeholders, by first appearance; of those in ``among``."""
+    texts = (each.text for each in placeholders if among is None or each.text in among)
+    return {text: number for number, text in enumerate(list(dict.fromkeys(texts))[:SLOTS])}
+
+
+def _ids(parts: Iterator[tuple[str, list[int]]]) -> list[int]:
+    return [number for _, ids in parts for number in ids]

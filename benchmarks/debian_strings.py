@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from xml.sax.saxutils import escape
 
-import polib
+from transformer_cli.extras import import_extra
 
 PACKAGES = [
     "apt",
@@ -126,6 +126,7 @@ def unpack_catalogs(package: Path, directory: Path) -> list[Path]:
 
 def read_catalog(package: str, path: Path) -> Catalog:
     """Read an MO file, without messages that no XML file can hold."""
+    polib = import_extra("polib", "formats", "debian_strings")
     messages = polib.mofile(str(path))
     messages.metadata.setdefault("Language", "de")
     texts = [

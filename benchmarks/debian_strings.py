@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from xml.sax.saxutils import escape
 
+from transformer_cli.data.readers.units import one_line
 from transformer_cli.extras import import_extra
 
 PACKAGES = [
@@ -148,7 +149,9 @@ def write_tsv(catalogs: list[Catalog], path: Path) -> None:
         writer.writerow(("package", "domain", "en", "de"))
         for catalog in catalogs:
             for pair in catalog.pairs():
-                texts = (" ".join(text.replace("\t", "\n").splitlines()) for text in pair)
+                texts = (
+                    one_line(text, name) for text, name in zip(pair, ("en", "de"), strict=True)
+                )
                 writer.writerow((catalog.package, catalog.domain, *texts))
 
 

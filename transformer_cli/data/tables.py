@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, NamedTuple
@@ -9,23 +10,16 @@ from typing import Any, BinaryIO, Literal, NamedTuple
 from transformer_cli.compression import is_compressed, open_text
 from transformer_cli.config.choices import DecodingErrors
 from transformer_cli.data.corpus import ParallelText, stream_lines
+from transformer_cli.data.readers.fields import get_text
 from transformer_cli.data.readers.jsonl_records import read_jsonl
 from transformer_cli.data.readers.parquet_records import read_parquet
-from transformer_cli.data.readers.records import Numbered, field_names, get_field, no_such
+from transformer_cli.data.readers.records import Numbered
 from transformer_cli.data.readers.tsv_records import TsvTable, get_column, read_tsv
+from transformer_cli.data.readers.units import BadSideError, one_line
 from transformer_cli.errors import CorpusError, UsageError
 
 TableFormat = Literal["tsv", "jsonl", "parquet"]
 _FORMATS: dict[str, TableFormat] = {".tsv": "tsv", ".jsonl": "jsonl", ".parquet": "parquet"}
-_LINE_END = re.compile(r"\r\n|[\r\n]")
-_SURROGATE = re.compile(r"[\ud800-\udfff]")
-_JSON_TYPES = {
-    "NoneType": "null",
-    "dict": "an object",
-    "list": "a list",
-    "int": "a number",
-    "float": "a number",
-}
 
 
 class Record(NamedTuple):
@@ -141,10 +135,14 @@ def read_table(
 
 
 def _tsv_records(table: TsvTable, name: str) -> Iterator[Record]:
+    (index,) = table.indices
     for number, row in table.rows:
         if isinstance(row, CorpusError):
             raise row
-        yield Record(f"{name}:{number}", get_column(row, table.indices[0], name, number), row)
+        place = f"{name}:{number}"
+        text = get_column(row, index, name, number)
+        with _named(place):
+            yield Record(place, one_line(text, f"column {index + 1}"), row)
 
 
 def _json_records(records: Numbered[dict[str, Any]], start: str, field: str) -> Iterator[Record]:
@@ -152,15 +150,13 @@ def _json_records(records: Numbered[dict[str, Any]], start: str, field: str) -> 
         if isinstance(record, CorpusError):
             raise record
         place = f"{start}{number}"
-        try:
-            value = get_field(record, field)
-        except KeyError:
-            raise CorpusError(
-                f"{place}: there is {no_such('field', field, field_names(record))}"
-            ) from None
-        if not isinstance(value, str):
-            kind = type(value).__name__
-            raise CorpusError(
-                f"{place}: field '{field}' is not text, but {_JSON_TYPES.get(kind, kind)}"
-            )
-        yield Record(place, _SURROGATE.sub("\ufffd", _LINE_END.sub(" ", value)), record)
+        with _named(place):
+            yield Record(place, get_text(record, field), record)
+
+
+@contextmanager
+def _named(place: str) -> Iterator[None]:
+    try:
+        yield
+    except BadSideError as error:
+        raise CorpusError(f"{place}: {error}") from None

@@ -13,7 +13,12 @@ from documents.commands import ROOT, Command, commands, documents
 SHOWN = [
     command
     for path in documents()
-    if path.name not in ("tutorial.md", "sweep-tutorial.md")  # test_tutorial.py follows these
+    if path.name
+    not in (
+        "tutorial.md",
+        "sweep-tutorial.md",
+        "data-tutorial.md",
+    )  # test_tutorial.py follows these
     for command in commands(path)
 ]
 # A tenth of a second of training, on captions that are there.
@@ -164,5 +169,10 @@ def _make_inputs(arguments: list[str], directory: Path) -> None:
             path.parent.mkdir(parents=True, exist_ok=True)
             side = "de" if option in ("-i", "--input", "--src") else "en"
             shutil.copy(directory / f"ten.{side}", path)
+            if path.suffix == ".tsv":
+                sides = [
+                    (directory / f"ten.{side}").read_text().splitlines() for side in ("de", "en")
+                ]
+                path.write_text("".join(f"{src}\t{tgt}\n" for src, tgt in zip(*sides, strict=True)))
         if option in ("-o", "--output"):
             path.parent.mkdir(parents=True, exist_ok=True)

@@ -4,7 +4,7 @@ import json as json_format
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import torch
 
     from transformer_cli.data.corpus import ParallelText
+    from transformer_cli.data.tables import TextColumn
     from transformer_cli.evaluation.comet import CometScore
     from transformer_cli.evaluation.scoring import Evaluation
     from transformer_cli.inference.ctranslate2_engine import CTranslate2Engine
@@ -24,10 +25,16 @@ if TYPE_CHECKING:
     from transformer_cli.runs.directory import RunDirectory
 
 Source = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="Source text, instead of a split.")
+    Path | None, typer.Option(metavar="FILE", help="Source text or table, instead of a split.")
 ]
 References = Annotated[
     Path | None, typer.Option(metavar="FILE", help="Reference translations of --src.")
+]
+ReferenceColumn = Annotated[
+    str | None, typer.Option(metavar="N|NAME", help="TSV: column of the references.")
+]
+ReferenceField = Annotated[
+    str | None, typer.Option(metavar="NAME", help="JSONL, Parquet: field of the references.")
 ]
 Comet = Annotated[bool, typer.Option("--comet", help="COMET too, if its package is installed.")]
 Output = Annotated[
@@ -40,6 +47,10 @@ def evaluate(
     split: options.Split = None,
     src: Source = None,
     ref: References = None,
+    src_column: options.SourceColumn = None,
+    src_field: options.SourceField = None,
+    ref_column: ReferenceColumn = None,
+    ref_field: ReferenceField = None,
     tag: options.Tag = None,
     checkpoint: options.Checkpoint = "best",
     ensemble: options.Ensemble = None,
@@ -73,7 +84,8 @@ def evaluate(
     directory = RunDirectory(run)
     if tag is not None and src is None:
         raise UsageError("evaluate: --tag is for --src and --ref; the lines of a split have theirs")
-    name, text = _read_text(directory, split, src, ref)
+    sides = _Side("src", src, src_column, src_field), _Side("ref", ref, ref_column, ref_field)
+    name, text = _read_text(directory, split, *sides)
     asked = Computing("auto", device, precision, threads, beam_size)
     engine = choose_engine(directory, asked, ["--ensemble"] if ensemble else [])
     asked = replace(asked, engine=engine)
@@ -187,22 +199,49 @@ def _scores(result: "Evaluation") -> dict[str, Any]:
     }
 
 
+class _Side(NamedTuple):
+    """The options that name one side of a text."""
+
+    name: str
+    path: Path | None
+    column: str | None
+    field: str | None
+
+    @property
+    def where(self) -> "TextColumn | None":
+        """Where the text is in a table; None: it is text, or no path is given."""
+        from transformer_cli.data.tables import find_text
+
+        if self.path is not None:
+            return find_text(self.path, self.column, self.field, self.name)
+        for option, value in (("column", self.column), ("field", self.field)):
+            if value is not None:
+                raise UsageError(
+                    f"evaluate: --{self.name}-{option} needs a file; add --{self.name}"
+                )
+        return None
+
+
 def _read_text(
-    run: "RunDirectory", split: str | None, src: Path | None, ref: Path | None
+    run: "RunDirectory", split: str | None, src: _Side, ref: _Side
 ) -> tuple[str, "ParallelText"]:
     """Return the name and text to evaluate on; warn if the run was trained on it."""
     from transformer_cli.audit.text_audit import trained_on
     from transformer_cli.data.corpus import ParallelFiles, ParallelText
     from transformer_cli.data.sources import default_split, load_split, open_split
+    from transformer_cli.data.tables import read_parallel_tables
     from transformer_cli.runs.corpus_location import corpus_directory
     from transformer_cli.text.tokenizer import load_text_sha256
 
     data = run.load_config().data
     earlier = corpus_directory(run)
-    if src is not None and ref is not None and split is None:
-        name = str(src)
-        source: ParallelFiles | ParallelText = ParallelFiles(src, ref)
-    elif src is not None or ref is not None:
+    tables = src.where, ref.where
+    if src.path is not None and ref.path is not None and split is None:
+        name = str(src.path)
+        source: ParallelFiles | ParallelText = ParallelFiles(src.path, ref.path)
+        if any(tables):
+            source = read_parallel_tables((src.path, tables[0]), (ref.path, tables[1]))
+    elif src.path is not None or ref.path is not None:
         raise UsageError("evaluate: give --split, or --src and --ref together")
     else:
         name = split or default_split(data)
@@ -210,7 +249,7 @@ def _read_text(
     if isinstance(source, ParallelText):
         text = source
     else:
-        text = source.read() if src is not None else load_split(data, name, earlier)
+        text = source.read() if src.path is not None else load_split(data, name, earlier)
     files = source if isinstance(source, ParallelFiles) else None
     learned = load_text_sha256(run.tokenizer) if run.tokenizer.is_dir() else None
     if told := trained_on(data, learned, text, files, earlier):

@@ -132,9 +132,7 @@ Tag = Annotated[
 ]
 BeamSize = Annotated[
     int | None,
-    typer.Option(
-        metavar="N", min=1, help="Beam size; 1 is greedy search.  [default: the run's setting]"
-    ),
+    typer.Option(metavar="N", min=1, help="Beam size; 1 is greedy search.  [default: the run's]"),
 ]
 Split = Annotated[
     str | None,
@@ -143,6 +141,14 @@ Split = Annotated[
         help="Split of the run's corpus.  [default: its first test]",
         autocompletion=complete_split,
     ),
+]
+SourceColumn = Annotated[
+    str | None,
+    typer.Option(metavar="N|NAME", help="TSV: column of the text, from 1, or its header."),
+]
+SourceField = Annotated[
+    str | None,
+    typer.Option(metavar="NAME", help="JSONL, Parquet: field of the text, as in translation.de."),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 Ensemble = Annotated[

@@ -10,7 +10,8 @@ from transformer_cli.cli.translate_options import TranslateOptions
 from transformer_cli.config.choices import DecodingErrors, EngineName
 
 Input = Annotated[
-    Path, typer.Option("--input", "-i", metavar="FILE", help="Text, one sentence a line.")
+    Path,
+    typer.Option("--input", "-i", metavar="FILE", help="Text, one sentence a line; or a table."),
 ]
 Output = Annotated[
     Path, typer.Option("--output", "-o", metavar="FILE", help="Translations, line by line.")
@@ -18,13 +19,13 @@ Output = Annotated[
 BatchTokens = Annotated[
     int | None,
     typer.Option(
-        metavar="N", min=1, help="Source tokens in a batch, times the beam.  [default: the run's]"
+        metavar="N", min=1, help="Source tokens a batch, times beam.  [default: the run's]"
     ),
 ]
 MaxLength = Annotated[
     int | None,
     typer.Option(
-        metavar="N", min=1, help="Maximum tokens in a translation.  [default: by its source]"
+        metavar="N", min=1, help="Most tokens in a translation.  [default: by its source]"
     ),
 ]
 Errors = Annotated[
@@ -70,6 +71,8 @@ def translate(
     run: options.Run,
     input_: Input = Path("-"),
     output: Output = Path("-"),
+    src_column: options.SourceColumn = None,
+    src_field: options.SourceField = None,
     checkpoint: options.Checkpoint = "best",
     ensemble: options.Ensemble = None,
     beam_size: options.BeamSize = None,
@@ -107,6 +110,8 @@ def translate(
             run=run,
             input=input_,
             output=output,
+            src_column=src_column,
+            src_field=src_field,
             checkpoint=checkpoint,
             ensemble=ensemble or [],
             beam_size=beam_size,

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from transformer_cli.cli import options
 from transformer_cli.config.choices import (
@@ -10,6 +11,7 @@ from transformer_cli.config.choices import (
     EngineName,
     SearchPrecisionName,
 )
+from transformer_cli.data.tables import TextColumn, find_text, format_of
 from transformer_cli.errors import UsageError
 from transformer_cli.files import is_stream
 from transformer_cli.ranks import Ranks
@@ -22,6 +24,8 @@ class TranslateOptions:
     run: Path
     input: Path
     output: Path
+    src_column: str | None
+    src_field: str | None
     checkpoint: str
     ensemble: list[Path]
     beam_size: int | None
@@ -45,6 +49,17 @@ class TranslateOptions:
     def input_name(self) -> str:
         """Name of the input in messages."""
         return "standard input" if str(self.input) == "-" else str(self.input)
+
+    @property
+    def table(self) -> TextColumn | None:
+        """Where the text is in a table; None: the input is text."""
+        return find_text(self.input, self.src_column, self.src_field)
+
+    @property
+    def table_output(self) -> Literal["tsv", "jsonl"]:
+        """Format that a table is written in: by the output's name, or else that of the input."""
+        found = format_of(self.output) or (self.table and self.table.format)
+        return "tsv" if found == "tsv" else "jsonl"
 
     @property
     def writes_stream(self) -> bool:
@@ -74,6 +89,8 @@ class TranslateOptions:
                 "translate: --sample draws one translation of a line; leave out --beam-size and "
                 "--n-best"
             )
+        if self.table is not None:
+            self._check_table()
         inputs = {"-i": self.input, "--prefix-file": self.prefix_file}
         if str(self.output) != "-":
             options.check_output(self.output, inputs=inputs)
@@ -94,6 +111,15 @@ class TranslateOptions:
             raise UsageError(f"translate: --resume needs files; {needs}")
         if ranks.size > 1 and not self.are_files:
             raise UsageError(f"translate: several processes need files; {needs}")
+
+    def _check_table(self) -> None:
+        if format_of(self.output) == "parquet":
+            raise UsageError("translate: writes TSV and JSONL, not Parquet; rename -o")
+        if self.table_output == "tsv" and (self.n_best is not None or self.scores):
+            raise UsageError(
+                "translate: --n-best and --scores write JSON, not TSV; give -o a name that "
+                "ends with .jsonl"
+            )
 
 
 def _is_stream(path: Path) -> bool:

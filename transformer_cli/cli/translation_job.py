@@ -7,7 +7,7 @@ from functools import partial
 from io import FileIO
 from itertools import islice, tee
 from pathlib import Path
-from typing import NamedTuple, TextIO
+from typing import BinaryIO, NamedTuple, TextIO
 
 from transformer_cli.cli import options
 from transformer_cli.cli.display import bar, log, warn
@@ -22,6 +22,7 @@ from transformer_cli.inference.ctranslate2_engine import CTranslate2Engine
 from transformer_cli.inference.engine import SearchEngine
 from transformer_cli.inference.loading import Computing
 from transformer_cli.inference.output import Output, output_file
+from transformer_cli.inference.rows import Row, TextRow, read_rows
 from transformer_cli.inference.translator import TextTranslator
 from transformer_cli.ranks import Ranks
 from transformer_cli.runs.directory import RunDirectory
@@ -32,7 +33,7 @@ class Job(NamedTuple):
 
     asked: TranslateOptions
     translator: TextTranslator[SearchEngine]
-    lines: Iterator[str]
+    rows: Iterator[Row]
     prefixes: Iterator[str] | None
     interactive: bool
     """Whether a person types the lines, and waits for each translation."""
@@ -63,10 +64,18 @@ def translate_text(asked: TranslateOptions) -> None:
             device = options.open_device(asked.device, ranks)
             ranks = stack.enter_context(ranks.init(device))
         translator = _load_translator(asked, ranks)
-        interactive = source.isatty()
-        raw_lines = prompt_for_lines(source) if interactive else source
-        lines = decode_lines(raw_lines, asked.input_name, asked.errors)
-        _run(Job(asked, translator, lines, prefixes, interactive, ranks))
+        rows, interactive = _read_rows(asked, source), source.isatty()
+        _run(Job(asked, translator, rows, prefixes, interactive, ranks))
+
+
+def _read_rows(asked: TranslateOptions, source: BinaryIO) -> Iterator[Row]:
+    """Return the rows of the input, which is a table or text."""
+    if asked.table is not None:
+        is_json = _n_best(asked) is not None
+        output = asked.table_output
+        return read_rows(asked.table, source, asked.input_name, output, asked.errors, is_json)
+    raw_lines = prompt_for_lines(source) if source.isatty() else source
+    return map(TextRow, decode_lines(raw_lines, asked.input_name, asked.errors))
 
 
 def _load_translator(asked: TranslateOptions, ranks: Ranks) -> TextTranslator[SearchEngine]:
@@ -115,7 +124,7 @@ def _run(job: Job) -> None:
     if not ranks.is_main:
         # lines already translated, as the main rank read in the journal
         (kept,) = ranks.sum([0])
-        done = sum(1 for _ in islice(job.lines, int(kept)))
+        done = sum(1 for _ in islice(job.rows, int(kept)))
         for _ in _translate(job, done):
             pass
         return
@@ -139,32 +148,34 @@ def _run(job: Job) -> None:
     ):
         if asked.resume:
             with options.name_option("--resume: ", "; start anew without --resume"):
-                file.resume(job.lines)
+                file.resume(row.source for row in job.rows)
         else:
             file.begin()
         ranks.sum([file.kept])
         _write(job, file.write, alignments, file.kept)
 
 
-def _translate(job: Job, done: int) -> Iterator[tuple[str, stream.TranslatedLine]]:
-    """Yield each remaining line with its translation.
+def _translate(job: Job, done: int) -> Iterator[tuple[Row, stream.TranslatedLine]]:
+    """Yield each remaining row with its translation.
 
-    The caller has already taken ``done`` lines from ``job.lines``, but no prefixes.
+    The caller has already taken ``done`` rows from ``job.rows``, but no prefixes.
     """
     asked = job.asked
     prefixes = job.prefixes and islice(job.prefixes, done, None)
-    prefixed = stream.with_prefixes(job.lines, prefixes, str(asked.prefix_file), done + 1)
-    sources, remembered = tee(prefixed)
+    rows, remembered = tee(job.rows)
+    lines = (row.text for row in rows)
+    prefixed = stream.with_prefixes(lines, prefixes, str(asked.prefix_file), done + 1)
     translated = stream.translate_stream(
         job.translator,
-        sources,
+        prefixed,
         stream.OutputFormat(_n_best(asked), asked.alignments is not None),
         job.chunk_lines,
         done + 1,
         partial(warn, asked.input_name),
         job.ranks,
     )
-    return zip((line for line, _ in remembered), translated, strict=False)
+    # The translations first, so that they are asked for until the prefixes' end is checked.
+    return ((row, each) for each, row in zip(translated, remembered, strict=False))
 
 
 def _n_best(asked: TranslateOptions) -> int | None:
@@ -178,6 +189,8 @@ def _fingerprint(job: Job) -> dict[str, str]:
         settings["n_best"] = str(n_best)
     if job.asked.are_files and job.asked.prefix_file is not None:
         settings["prefixes"] = sha256(job.asked.prefix_file)
+    if (table := job.asked.table) is not None:
+        settings["table"] = f"{table.format} {table.key!r} to {job.asked.table_output}"
     if is_compressed(job.asked.output):
         settings["compression"] = job.asked.output.suffix
     return settings
@@ -190,12 +203,12 @@ def _write(
     done: int = 0,
     hidden: bool = False,
 ) -> None:
-    """Call ``write(line, translation)`` for each remaining line, after the first ``done``."""
+    """Call ``write(source, line)`` for each remaining row, after the first ``done``."""
     differing = first = 0
     number = done
     with bar(None, "translating", " lines", done, hidden) as lines_bar:
-        for number, (line, translated) in enumerate(_translate(job, done), start=done + 1):
-            write(line, translated.text)
+        for number, (row, translated) in enumerate(_translate(job, done), start=done + 1):
+            write(row.source, row.to_line(translated.text))
             if alignments is not None:
                 alignments.write(translated.alignment + "\n")
             if translated.difference:

@@ -38,12 +38,17 @@ class FieldsReader(UnitReader):
                 yield record
                 continue
             try:
-                yield _text(record, src_field), _text(record, tgt_field)
+                yield get_text(record, src_field), get_text(record, tgt_field)
             except BadSideError as error:
                 yield CorpusError(f"{self.place(file, number)}: {error}")
 
 
-def _text(record: dict[str, Any], field: str) -> str:
+def get_text(record: dict[str, Any], field: str) -> str:
+    """Return a field's text on one line.
+
+    Raises:
+        BadSideError: there is no such field, or no text in it that can be used.
+    """
     try:
         text = get_field(record, field)
     except KeyError:

@@ -13,7 +13,7 @@ MAGICS = {b"\xde\x12\x04\x95": "<", b"\x95\x04\x12\xde": ">"}
 """The first bytes of a file, and the byte order that they stand for."""
 
 _CHUNK_BYTES = 1 << 20
-_MAX_BYTES = 1 << 30
+_MAX_BYTES = 1 << 28
 _IN_MEMORY_BYTES = 1 << 24
 _MAX_STRING_BYTES = 4 * MAX_SIDE_CHARACTERS
 _HEADER_BYTES = 20
@@ -27,7 +27,7 @@ def read_mo(file: BinaryIO, name: str) -> Iterator[Entry | CorpusError]:
         name: the file's name, for messages.
 
     Raises:
-        CorpusError: the file is damaged, or larger than a GiB.
+        CorpusError: the file is damaged, or larger than 256 MiB.
     """
     # A copy, as strings lie apart from their table, and a decompressed file has no way back.
     with tempfile.SpooledTemporaryFile(_IN_MEMORY_BYTES) as copy:
@@ -54,7 +54,7 @@ def _copy(file: BinaryIO, copy: IO[bytes], name: str) -> int:
     while chunk := file.read(_CHUNK_BYTES):
         size += len(chunk)
         if size > _MAX_BYTES:
-            raise CorpusError(f"{name}: an MO file of more than {_MAX_BYTES >> 30} GiB")
+            raise CorpusError(f"{name}: an MO file of more than {_MAX_BYTES >> 20} MiB")
         try:
             copy.write(chunk)
         except OSError as error:

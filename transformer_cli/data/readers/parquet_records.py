@@ -10,7 +10,7 @@ from transformer_cli.errors import CorpusError
 from transformer_cli.extras import import_extra
 
 # Few, as a file of some kilobytes may hold the same long text in all its rows.
-_BATCH_ROWS = 64
+_BATCH_ROWS = 16
 _TEXT_TYPES = ("string", "large_string", "string_view")
 _BUFFER_BYTES = 1 << 16
 

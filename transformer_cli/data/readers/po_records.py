@@ -2,6 +2,7 @@
 
 import codecs
 import re
+import string
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import BinaryIO
@@ -13,6 +14,7 @@ from transformer_cli.errors import CorpusError
 _KEYWORD = re.compile(rb'(msgctxt|msgid_plural|msgid|msgstr)(?:\[(\d{1,3})\])?\s*(".*")')
 _ESCAPE = re.compile(r"\\([0-7]{1,3}|x[0-9A-Fa-f]{1,2}|.)", re.DOTALL)
 _ESCAPED = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v"}
+_ASCII = string.printable
 _MAX_ENTRY_BYTES = 8 * MAX_SIDE_CHARACTERS
 _MAX_FORMS = 100
 
@@ -79,13 +81,15 @@ def header_encoding(header: bytes, name: str) -> str:
     if found is None or found[1] == "CHARSET":  # as a template has it
         return "utf-8"
     try:
-        "".encode(found[1])  # not what codecs.lookup knows besides, which is no text
-        return codecs.lookup(found[1]).name
+        # Not what Python knows besides: UTF-16 and UTF-7, and what is no text.
+        if _ASCII.encode("ascii").decode(found[1]) == _ASCII:
+            return codecs.lookup(found[1]).name
     except (LookupError, ValueError):
-        raise CorpusError(
-            f"{name}: the header names the character set '{found[1][:40]}', which is unknown; "
-            "convert the file to UTF-8, for example with msgconv"
-        ) from None
+        pass
+    raise CorpusError(
+        f"{name}: the header names the character set '{found[1][:40]}', which is unknown; convert "
+        "the file to UTF-8, for example with msgconv"
+    )
 
 
 @dataclass

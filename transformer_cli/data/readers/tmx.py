@@ -93,7 +93,8 @@ class _Parser:
         try:
             self._parser.Parse(chunk, is_final)
         except expat.ExpatError as error:
-            raise self._error(f"invalid XML ({expat.ErrorString(error.code)})") from error
+            reason = "it ends too early" if is_final else expat.ErrorString(error.code)
+            raise self._error(f"invalid XML ({reason})") from error
         except (ValueError, LookupError) as error:  # encodings that Python has not
             raise self._error(f"unknown encoding ({error}); convert the file to UTF-8") from error
 

@@ -1,0 +1,195 @@
+"""Real software strings, English and German: the message catalogs of Debian packages.
+
+``python -m benchmarks.debian_strings --out DIR`` downloads the packages with apt, on Debian or
+Ubuntu, and writes each message with its translation to
+
+- DIR/strings.tmx, a translation memory,
+- DIR/strings.tsv, with the columns package, domain, en and de,
+- DIR/po/PACKAGE.DOMAIN.po, one file a catalog, with its header.
+
+It prints a table of the packages. The strings are the packages' authors' and translators', under
+the packages' licences (usr/share/doc/PACKAGE/copyright; mostly GPL). They are for experiments on
+the machine that fetched them: nothing of them is in this repository, so do not commit or publish
+them.
+"""
+
+import argparse
+import csv
+import re
+import shutil
+import subprocess
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+from xml.sax.saxutils import escape
+
+from transformer_cli.data.readers.units import one_line
+from transformer_cli.extras import import_extra
+
+PACKAGES = [
+    "apt",
+    "aptitude-common",
+    "audacity-data",
+    "bash",
+    "binutils-common",
+    "coreutils",
+    "darktable",
+    "digikam-data",
+    "dolphin",
+    "dpkg",
+    "epiphany-browser-data",
+    "evolution-common",
+    "gcc-12-locales",
+    "gedit-common",
+    "gettext",
+    "gimp-data",
+    "git",
+    "gnome-control-center-data",
+    "gnucash-common",
+    "gnumeric-common",
+    "gnupg-l10n",
+    "kdenlive-data",
+    "kio",
+    "kmail",
+    "korganizer",
+    "krita-l10n",
+    "libc-l10n",
+    "libglib2.0-data",
+    "libgtk-3-common",
+    "mutt",
+    "nautilus-data",
+    "network-manager",
+    "network-manager-gnome",
+    "okular",
+    "pidgin-data",
+    "rhythmbox-data",
+    "synaptic",
+    "util-linux-locales",
+    "vlc-l10n",
+]
+_CATALOG = re.compile(r"\./usr/share/locale/de/LC_MESSAGES/([^/]+)\.mo")
+_NOT_IN_XML = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
+_TMX_HEAD = """\
+<?xml version="1.0" encoding="UTF-8"?>
+<tmx version="1.4">
+<header creationtool="debian_strings" creationtoolversion="1" segtype="block" o-tmf="mo"
+ adminlang="en" srclang="en" datatype="plaintext"/>
+<body>
+"""
+_UNIT = '<tu><tuv xml:lang="en"><seg>{}</seg></tuv><tuv xml:lang="de-DE"><seg>{}</seg></tuv></tu>\n'
+
+
+class Catalog(NamedTuple):
+    """A package's messages of one domain."""
+
+    package: str
+    domain: str
+    messages: Any
+    """A ``polib.MOFile``; polib has no types."""
+
+    def pairs(self) -> Iterator[tuple[str, str]]:
+        """Yield each message with its translation; of one with a plural, both forms."""
+        for entry in self.messages:
+            if not entry.msgid_plural:
+                yield entry.msgid, entry.msgstr
+                continue
+            for number, message in enumerate((entry.msgid, entry.msgid_plural)):
+                yield message, entry.msgstr_plural[number]
+
+
+def download(packages: list[str], directory: Path) -> list[Path]:
+    """Download packages, and return the paths of their files."""
+    directory.mkdir(parents=True, exist_ok=True)
+    subprocess.run(["apt-get", "download", *packages], cwd=directory, check=True)
+    return sorted(directory.glob("*.deb"))
+
+
+def unpack_catalogs(package: Path, directory: Path) -> list[Path]:
+    """Unpack the German catalogs of a package file, and return their paths."""
+    directory.mkdir(parents=True, exist_ok=True)
+    paths = []
+    with (
+        subprocess.Popen(
+            ["dpkg-deb", "--fsys-tarfile", package], stdout=subprocess.PIPE
+        ) as unpacking,
+        tarfile.open(fileobj=unpacking.stdout, mode="r|") as files,
+    ):
+        for member in files:
+            file = files.extractfile(member) if member.isfile() else None
+            if file is not None and (found := _CATALOG.fullmatch(member.name)):
+                paths.append(directory / f"{found[1]}.mo")
+                paths[-1].write_bytes(file.read())
+    if unpacking.returncode:
+        raise subprocess.CalledProcessError(unpacking.returncode, unpacking.args)
+    return paths
+
+
+def read_catalog(package: str, path: Path) -> Catalog:
+    """Read an MO file, without messages that no XML file can hold."""
+    polib = import_extra("polib", "formats", "debian_strings")
+    messages = polib.mofile(str(path))
+    messages.metadata.setdefault("Language", "de")
+    texts = [
+        (entry.msgid, entry.msgstr, entry.msgid_plural, *entry.msgstr_plural.values())
+        for entry in messages
+    ]
+    messages[:] = [
+        entry
+        for entry, forms in zip(messages, texts, strict=True)
+        if not any(_NOT_IN_XML.search(form or "") for form in forms)
+    ]
+    return Catalog(package, path.stem, messages)
+
+
+def write_tsv(catalogs: list[Catalog], path: Path) -> None:
+    """Write pairs as lines of four columns, tabs and line breaks in messages as spaces."""
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, "excel-tab", quoting=csv.QUOTE_NONE, quotechar=None)
+        writer.writerow(("package", "domain", "en", "de"))
+        for catalog in catalogs:
+            for pair in catalog.pairs():
+                texts = (
+                    one_line(text, name) for text, name in zip(pair, ("en", "de"), strict=True)
+                )
+                writer.writerow((catalog.package, catalog.domain, *texts))
+
+
+def write_tmx(catalogs: list[Catalog], path: Path) -> None:
+    """Write pairs as units of a translation memory."""
+    with path.open("w", encoding="utf-8") as file:
+        file.write(_TMX_HEAD)
+        for catalog in catalogs:
+            for pair in catalog.pairs():
+                file.write(_UNIT.format(*map(escape, pair)))
+        file.write("</body>\n</tmx>\n")
+
+
+def main() -> None:
+    """Download, unpack and write; print the number of messages of each package."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--out", type=Path, required=True, metavar="DIR")
+    parser.add_argument("packages", nargs="*", metavar="PACKAGE", default=PACKAGES)
+    asked = parser.parse_args()
+    catalogs = []
+    for file in download(asked.packages, asked.out / "debs"):
+        package = file.name.split("_")[0]
+        paths = unpack_catalogs(file, asked.out / "mo" / package)
+        catalogs += [read_catalog(package, path) for path in sorted(paths)]
+    write_tsv(catalogs, asked.out / "strings.tsv")
+    write_tmx(catalogs, asked.out / "strings.tmx")
+    shutil.rmtree(asked.out / "po", ignore_errors=True)
+    (asked.out / "po").mkdir()
+    counts: dict[str, int] = {}
+    for catalog in catalogs:
+        name = f"{catalog.package}.{catalog.domain}.po"
+        catalog.messages.save_as_pofile(str(asked.out / "po" / name))
+        pairs = sum(1 for _ in catalog.pairs())
+        counts[catalog.package] = counts.get(catalog.package, 0) + pairs
+    for package, pairs in counts.items():
+        print(f"{pairs:7,}  {package}")
+    print(f"{sum(counts.values()):7,}  pairs")
+
+
+if __name__ == "__main__":
+    main()

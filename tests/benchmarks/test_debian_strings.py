@@ -1,0 +1,62 @@
+"""What is written of catalogs, and what is counted of their translations."""
+
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+import pytest
+
+from transformer_cli.data.tables import TextColumn, read_parallel_tables
+
+polib = pytest.importorskip("polib")
+
+MESSAGES = {
+    "Open %s": "%s öffnen",
+    "<b>Bold</b> & {name}\n": "<b>Fett</b> & {name}\n",
+    "a\tb": "c\td",
+    "escape \x1b": "no XML file holds this",
+}
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> Path:
+    file = polib.POFile()
+    file.metadata = {"Content-Type": "text/plain; charset=UTF-8"}
+    for message, translation in MESSAGES.items():
+        file.append(polib.POEntry(msgid=message, msgstr=translation))
+    forms = {0: "%d Datei", 1: "%d Dateien"}
+    file.append(polib.POEntry(msgid="%d file", msgid_plural="%d files", msgstr_plural=forms))
+    file.save_as_mofile(str(tmp_path / "editor.mo"))
+    return tmp_path / "editor.mo"
+
+
+def test_all_formats_hold_the_same_strings(catalog: Path, tmp_path: Path) -> None:
+    from benchmarks.debian_strings import read_catalog, write_tmx, write_tsv
+
+    read = read_catalog("package", catalog)
+    assert read.messages.metadata["Language"] == "de"
+    del (wanted := dict(MESSAGES))["escape \x1b"]
+    wanted |= {"%d file": "%d Datei", "%d files": "%d Dateien"}
+    assert dict(read.pairs()) == wanted
+    write_tmx([read], tmp_path / "x.tmx")
+    units = ElementTree.parse(tmp_path / "x.tmx").iter("tu")
+    assert dict([seg.text or "" for seg in unit.iter("seg")] for unit in units) == wanted
+    write_tsv([read], tmp_path / "x.tsv")
+    sides = [(tmp_path / "x.tsv", TextColumn("tsv", name)) for name in ("en", "de")]
+    one_line = [tuple(" ".join(text.split()) for text in pair) for pair in wanted.items()]
+    found = read_parallel_tables(sides[0], sides[1])
+    assert sorted((src.strip(), tgt.strip()) for src, tgt in found.pairs()) == sorted(one_line)
+
+
+def test_a_line_keeps_its_placeholders_or_not() -> None:
+    from benchmarks.kept_placeholders import GROUPS, count_lines
+
+    src = ["plain", "%s and %s", "<b>x</b>", "{name}"]
+    texts = {
+        Path("ref"): ["", "%s und %s", "<b>y</b>", "{name}"],
+        Path("hyp"): ["%s", "%s", *src[2:]],
+    }
+    texts[Path("hyp")][3] = "{{}"
+    having, kept = count_lines(src, texts, GROUPS)
+    assert having == [1, 2, 3]
+    assert kept == {Path("ref"): {1, 2, 3}, Path("hyp"): {2}}
+    assert count_lines(src, texts, ("braces",))[1][Path("hyp")] == set()

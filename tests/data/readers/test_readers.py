@@ -1,0 +1,308 @@
+import gzip
+import json
+import lzma
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pytest
+from format_files import PAIRS, reader, written
+
+from transformer_cli.compression import compressor
+from transformer_cli.config.schema import Multi30kData, SourceConfig
+from transformer_cli.data.corpus import ParallelFiles
+from transformer_cli.data.readers.opening import SourceReader, open_source
+from transformer_cli.data.sources import open_split
+from transformer_cli.data.streamed import PairSource, StreamedText
+from transformer_cli.errors import CorpusError
+
+Pairs = list[tuple[str, str]]
+FORMATS = ["tsv", "jsonl", "po", "mo", "tmx", "parquet"]
+
+
+def opened(lang: str = "de", **keys: Any) -> SourceReader:
+    return open_source(SourceConfig(**keys), lang, "en")
+
+
+def error_of(source: PairSource) -> str:
+    with pytest.raises(CorpusError) as raised:
+        list(source.pairs())
+    return str(raised.value)
+
+
+def saved(path: Path, text: str) -> Path:
+    path.write_bytes(text.encode())
+    return path
+
+
+def assert_same_in_each_format(pairs: Pairs, directory: Path) -> None:
+    src, tgt = (directory / side for side in ("src", "tgt"))
+    saved(src, "".join(f"{line}\n" for line, _ in pairs))
+    saved(tgt, "".join(f"{line}\n" for _, line in pairs))
+    text_sha256 = StreamedText.of(opened(src=src, tgt=tgt)).survey.text_sha256
+    for form in FORMATS:
+        data = written(form, pairs)
+        sums = set()
+        for ending in ("", ".gz", ".xz") if form != "parquet" else ("",):
+            path = directory / f"file{ending}"
+            path.write_bytes(compressor(path)(data))
+            source = reader(form, path)
+            assert list(source.pairs()) == pairs, (form, ending)
+            assert StreamedText.of(source).survey.text_sha256 == text_sha256
+            assert (source.bad.units, source.bad.count) == (len(pairs), 0)
+            sums.add(source.source_sha256())
+        assert len(sums) == 1, form
+
+
+def test_the_same_pairs_in_each_format_and_compression(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    quoted = ('  "a\\n" said ""b"" {x}  ', "\u2028\x85 a  b & <c> ]]> 'd' \\")
+    assert_same_in_each_format([*PAIRS, quoted], tmp_path)
+
+
+@pytest.mark.multi30k
+@pytest.mark.parametrize("count", [200, pytest.param(29_000, marks=pytest.mark.long)])
+def test_multi30k_in_each_format(tmp_path: Path, count: int) -> None:
+    pytest.importorskip("pyarrow")
+    train = open_split(Multi30kData(kind="multi30k", src_lang="de", tgt_lang="en"), "train")
+    pairs = [
+        (src.replace("\t", " "), tgt.replace("\t", " "))
+        for src, tgt in islice(train.pairs(), count)
+    ]
+    assert len(pairs) == count
+    assert_same_in_each_format(pairs, tmp_path)
+
+
+def test_line_breaks_and_tabs_become_spaces(tmp_path: Path) -> None:
+    record = {"de": "\n a \t\r\n b  c\n", "en": "\t"}
+    source = opened(jsonl=saved(tmp_path / "x", json.dumps(record)), src_field="de", tgt_field="en")
+    assert list(source.pairs()) == [("a b  c", "")]
+
+
+# --- damage ---------------------------------------------------------------------------------------
+
+
+def test_a_few_bad_units_are_counted_and_left_out(tmp_path: Path) -> None:
+    lines = [json.dumps({"de": f"{number}", "en": "x"}) for number in range(600)]
+    lines[7], lines[8], lines[9], lines[10] = '{"de": "a"}', '{"de": 1, "en": "a"}', "{", "\\ud800"
+    lines[10] = '{"de": "\\ud800", "en": ""}'
+    path = saved(tmp_path / "x.jsonl", "\n".join(lines))
+    source = opened(jsonl=path, src_field="de", tgt_field="en")
+    for _ in range(2):
+        assert len(list(source.pairs())) == 596
+        assert (source.bad.units, source.bad.count) == (600, 4)
+    assert source.bad.first == [
+        f"{path}:8: no field 'en'; there is 'de'",
+        f"{path}:9: field 'de' is a number, not text",
+        f"{path}:10: invalid JSON at column 2 (Expecting property name enclosed in double quotes)",
+    ]
+    strict = open_source(
+        SourceConfig(jsonl=path, src_field="de", tgt_field="en"), "de", "en", 0.001
+    )
+    assert error_of(strict) == (
+        f"{path}:8: no field 'en'; there is 'de'; of 600 units 4 are damaged, 0.67%, where "
+        "data.max_bad_units allows 0.10%"
+    )
+
+
+def test_half_a_file_of_bad_units_is_not_read_to_its_end(tmp_path: Path) -> None:
+    path = saved(tmp_path / "x.tsv", "a\tb\na\n" * 5000)
+    source = opened(tsv=path, src_column=1, tgt_column=2)
+    assert error_of(source).startswith(f"{path}:2: 1 column; there is no column 2; of 1,000 units")
+
+
+def test_a_field_of_another_name_is_an_error_at_once(tmp_path: Path) -> None:
+    path = saved(tmp_path / "x", '{"translation": {"de": "a", "english": "b"}}\n' * 5000)
+    source = opened(jsonl=path, src_field="translation.de", tgt_field="translation.englisch")
+    assert error_of(source) == (
+        f"{path}:1: no field 'translation.englisch'; did you mean 'translation.english'?"
+    )
+    assert source.bad.units == 100
+
+
+def test_fields_of_parquet(tmp_path: Path) -> None:
+    pa = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    rows = [{"de": "a", "en": "b", "id": 1}, {"de": None, "en": "c", "id": 2}] + [
+        {"de": "d", "en": "e", "id": 3}
+    ] * 200
+    table = pa.Table.from_pylist(rows)
+    table = table.set_column(1, "en", table["en"].dictionary_encode())
+    path = tmp_path / "x.parquet"
+    parquet.write_table(table, path)
+    source = opened(parquet=path, src_field="de", tgt_field="en")
+    assert list(source.pairs()) == [("a", "b"), *[("d", "e")] * 200]
+    assert source.bad.first == [f"{path}: row 2: field 'de' is null, not text"]
+    for name, message in (
+        ("eng", "no field 'eng'; did you mean 'en'?"),
+        ("id", "field 'id' is of type int64, not text"),
+    ):
+        assert (
+            error_of(opened(parquet=path, src_field="de", tgt_field=name)) == f"{path}: {message}"
+        )
+    compressed = saved(tmp_path / "x.parquet.gz", "")
+    assert "has its own compression" in error_of(
+        opened(parquet=compressed, src_field="de", tgt_field="en")
+    )
+
+
+@pytest.mark.parametrize(("form", "data"), [("tsv", b""), ("jsonl", b"\n"), ("po", b"# a\n")])
+def test_no_pairs_at_all_are_an_error(tmp_path: Path, form: str, data: bytes) -> None:
+    path = tmp_path / "x"
+    path.write_bytes(data)
+    assert error_of(reader(form, path)).startswith(f"{path}: ")
+
+
+# --- wildcards ------------------------------------------------------------------------------------
+
+
+def test_wildcards_are_read_in_sorted_order(tmp_path: Path) -> None:
+    for name, pairs in (("b[1].tsv", "c\td\n"), ("a[1].tsv", "a\tb\n"), ("c.txt", "")):
+        saved(tmp_path / name, pairs)
+    source = opened(tsv=tmp_path / "?[1].*", src_column=1, tgt_column=2)
+    assert list(source.pairs()) == [("a", "b"), ("c", "d")]
+    first = source.source_sha256()
+    saved(tmp_path / "b[1].tsv", "c\te\n")
+    assert source.source_sha256() != first
+    with pytest.raises(CorpusError, match="no file matches; relative paths start from"):
+        opened(tsv=tmp_path / "x*", src_column=1, tgt_column=2)
+
+
+def test_text_files_are_paired_up(tmp_path: Path) -> None:
+    for name in ("b.de", "a.de", "a.en", "b.en"):
+        saved(tmp_path / name, f"{name}\n")
+    source = opened(src=tmp_path / "*.de", tgt=tmp_path / "*.en")
+    assert list(source.pairs()) == [("a.de", "a.en"), ("b.de", "b.en")]
+    assert isinstance(opened(src=tmp_path / "a.*e", tgt=tmp_path / "a.en"), ParallelFiles)
+    saved(tmp_path / "c.de", "x")
+    with pytest.raises(CorpusError, match=r"matches 3 files, but .* 2; they are paired up"):
+        opened(src=tmp_path / "*.de", tgt=tmp_path / "*.en")
+
+
+def test_a_side_without_line_ends_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.gz").write_bytes(gzip.compress(b"a" * (1 << 23)))
+    (tmp_path / "b.xz").write_bytes(lzma.compress(b"a\n"))
+    source = opened(src=tmp_path / "a.gz", tgt=tmp_path / "b.xz")
+    assert error_of(source).startswith(f"{tmp_path / 'a.gz'}:1: a line of more than 4 MiB")
+
+
+# --- TMX ------------------------------------------------------------------------------------------
+
+TMX = """<?xml version="1.0" encoding="{encoding}"?>
+<!DOCTYPE tmx SYSTEM "tmx14.dtd">
+<tmx version="1.4"><header srclang="en"><note>x</note></header><body>
+<tu><note>not text</note><tuv {lang}="DE-at"><seg>Ein <bpt i="1">&lt;b&gt;</bpt>Hund\
+<ept i="1">&lt;/b&gt;</ept>
+  <ph x="1">%s<sub>!</sub></ph> &#228;</seg></tuv>
+<tuv {lang}="en_GB"><seg>A dog</seg></tuv><tuv {lang}="EN"><seg>One dog</seg></tuv></tu>
+<tu><tuv {lang}="fr"><seg>Un chien</seg></tuv><tuv {lang}="den"><seg>x</seg></tuv></tu>
+{more}</body></tmx>
+"""
+
+
+@pytest.mark.parametrize("encoding", ["UTF-8", "UTF-16", "ISO-8859-1"])
+@pytest.mark.parametrize("lang", ["xml:lang", "lang"])
+def test_units_of_a_translation_memory(tmp_path: Path, encoding: str, lang: str) -> None:
+    path = tmp_path / "x.tmx"
+    path.write_bytes(TMX.format(encoding=encoding, lang=lang, more="").encode(encoding))
+    src = "Ein <b>Hund</b> %s! ä"
+    assert list(opened(tmx=path).pairs()) == [(src, "A dog"), (src, "One dog")]
+    assert error_of(opened("it", tmx=path)) == (
+        f"{path}: no unit is in both 'it' and 'en'; languages that were found: 'de', 'en', 'fr', "
+        "'den'"
+    )
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("</body>", "</bod>", ":8: invalid XML (mismatched tag)"),
+        ("</body></tmx>\n", "", ":8: invalid XML (it ends too early)"),
+        ("A dog", "A &dog;", ":6: the entity 'dog'; a TMX file with entities of its own is not"),
+        ('SYSTEM "tmx14.dtd"', '[<!ENTITY a "b">]', ":2: the entity 'a'; a TMX file with"),
+        ('SYSTEM "tmx14.dtd"', '[<!ENTITY a SYSTEM "/etc/passwd">]', ":2: the entity 'a'; a TMX"),
+        ("UTF-8", "shift_jis", ":1: unknown encoding (multi-byte encodings are not supported)"),
+        (' xml:lang="EN"', "", ":4: unit: a tuv without xml:lang"),
+        ("tmx version", "xliff version", ":3: not TMX: the outermost element is 'xliff'"),
+    ],
+)
+def test_damaged_translation_memories(tmp_path: Path, old: str, new: str, message: str) -> None:
+    text = TMX.format(encoding="UTF-8", lang="xml:lang", more="").replace(old, new)
+    path = saved(tmp_path / "x.tmx", text)
+    assert error_of(opened(tmx=path)).startswith(f"{path}{message}")
+
+
+# --- PO -------------------------------------------------------------------------------------------
+
+PO = r"""# Übersetzer
+msgid ""
+msgstr ""
+"Project-Id-Version: Übersetzt\n"
+"Language: {language}\n"
+"Content-Type: text/plain; charset={encoding}\n"
+
+#: a.c
+#, c-format
+msgctxt "menu"
+msgid "The \"file\"\n"
+"%s\n"
+msgstr ""
+"Die \"Datei\"\n"
+"%s\n"
+
+#, fuzzy
+#| msgid "old"
+msgid "fuzzy"
+msgstr "unscharf"
+msgid "{{n}} dog"
+msgid_plural "{{n}} dogs"
+msgstr[0] "{{n}} Hündin"
+msgstr[1] "{{n}} Hunde"
+#, fuzzy
+#~ msgid "obsolete"
+#~ msgstr "veraltet"
+
+msgid "untranslated"
+msgstr ""
+
+msgid "C:\\new"
+msgstr "C:\\neu"
+"""
+PO_PAIRS = [
+    ('Die "Datei" %s', 'The "file" %s'),
+    ("{n} Hündin", "{n} dog"),
+    ("{n} Hunde", "{n} dogs"),
+    (r"C:\neu", r"C:\new"),
+]
+
+
+@pytest.mark.parametrize("encoding", ["UTF-8", "iso-8859-1"])
+@pytest.mark.parametrize("language", ["de_DE", ""])
+def test_entries_of_po(tmp_path: Path, encoding: str, language: str) -> None:
+    path = tmp_path / "de.po"
+    path.write_bytes(PO.format(encoding=encoding, language=language).encode(encoding))
+    assert list(opened(po=path).pairs()) == PO_PAIRS
+    swapped = open_source(SourceConfig(po=path), "en", "de")
+    assert list(swapped.pairs()) == [(tgt, src) for src, tgt in PO_PAIRS]
+
+
+def test_po_and_mo_are_read_as_polib_reads_them(tmp_path: Path) -> None:
+    polib = pytest.importorskip("polib")
+    po, mo = saved(tmp_path / "x.po", PO.format(encoding="UTF-8", language="de")), tmp_path / "x.mo"
+    polib.pofile(str(po)).save_as_mofile(str(mo))
+    assert sorted(opened(po=mo).pairs()) == sorted(PO_PAIRS)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (PO.format(encoding="UTF-8", language="fr"), ": the header says 'Language: fr', which is"),
+        (PO.format(encoding="x-y", language="de"), ": the header names the character set 'x-y'"),
+        ('msgid "a"\nmsgstr b\n', ":1: a line that is neither a keyword with a text nor a text"),
+        ('msgid "a"\nmsgid "b"\nmsgstr "c"', ":1: an entry without msgid or without msgstr; of 2"),
+    ],
+)
+def test_damaged_po(tmp_path: Path, text: str, message: str) -> None:
+    path = saved(tmp_path / "x.po", text)
+    assert error_of(opened(po=path)).startswith(f"{path}{message}")

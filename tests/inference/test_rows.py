@@ -1,0 +1,144 @@
+"""Rows of tables keep what they had, whatever it is."""
+
+import io
+import json
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from transformer_cli.data.tables import TextColumn, find_text
+from transformer_cli.errors import CorpusError, UsageError
+from transformer_cli.inference.rows import read_rows
+
+CELLS = st.text(st.characters(exclude_characters="\t\r\n", exclude_categories=["Cs"]), max_size=5)
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(), inner, max_size=2),
+    max_leaves=4,
+)
+
+
+def written(
+    data: bytes,
+    where: TextColumn,
+    output: Literal["tsv", "jsonl"],
+    translation: str = "new",
+    is_json: bool = False,
+) -> list[str]:
+    rows = read_rows(where, io.BytesIO(data), "x", output, is_json=is_json)
+    return [row.to_line(translation) for row in rows]
+
+
+@given(
+    st.integers(1, 4).flatmap(
+        lambda width: st.lists(st.lists(CELLS, min_size=width, max_size=width), min_size=1)
+    )
+)
+def test_rows_of_tsv_get_a_column_and_keep_theirs(rows: list[list[str]]) -> None:
+    rows[0][0] = "x" + rows[0][0]  # an empty file, or one of a byte order mark, has no row
+    data = "".join("\t".join(row) + "\n" for row in rows).encode()
+    where = TextColumn("tsv", len(rows[0]))
+    assert written(data, where, "tsv") == ["\t".join([*row, "new"]) for row in rows]
+    as_json = [list(json.loads(line).values()) for line in written(data, where, "jsonl")]
+    assert as_json == [[*row, "new"] for row in rows]
+
+
+@given(st.lists(st.dictionaries(st.text(), VALUES, max_size=3)))
+def test_records_get_a_field_and_keep_theirs(records: list[dict[str, Any]]) -> None:
+    for record in records:
+        record.pop("translation", None)
+        record["a"] = {"b": "text\nof two lines", "c": "half a pair: \ud800"}
+    data = "".join(json.dumps(record) + "\n" for record in records).encode()
+    lines = written(data, TextColumn("jsonl", "a.b"), "jsonl")
+    assert all(line.encode() and "\n" not in line for line in lines)
+    for record in records:
+        record["a"]["translation"] = "new"
+    assert [json.loads(line) for line in lines] == records
+    assert [list(json.loads(line)) for line in lines] == [list(record) for record in records]
+
+
+def test_rows_are_as_wide_as_the_first_line() -> None:
+    data = b"id\ttext\tnote\n1\tx\n2\ty\tz\n"
+    found = written(data, TextColumn("tsv", "text"), "tsv", "one\ttwo")
+    assert found == ["id\ttext\tnote\ttranslation", "1\tx\t\tone two", "2\ty\tz\tone two"]
+    with pytest.raises(CorpusError, match=r"^x:2: 3 columns, but the first line has 2$"):
+        written(b"1\tx\n2\ty\tz\n", TextColumn("tsv", 2), "tsv")
+
+
+def test_records_become_a_table_where_one_can_hold_them() -> None:
+    where = TextColumn("jsonl", "de")
+    data = b'{"id": 1, "de": "x", "tags": ["a"]}\n{"id": null, "de": "y", "tags": []}\n'
+    expected = ["id\tde\ttags\ttranslation", '1\tx\t["a"]\tnew', "\ty\t[]\tnew"]
+    assert written(data, where, "tsv") == expected
+    with pytest.raises(CorpusError, match=r"^x:3: its fields are not those of the first"):
+        written(data + b'{"de": "z"}\n', where, "tsv")
+    with pytest.raises(CorpusError, match=r"^x:1: field 'de' has what TSV cannot hold"):
+        written(b'{"de": "x\\ty"}', where, "tsv")
+
+
+def test_scores_are_objects_in_the_field() -> None:
+    scored = '{"line": 1, "translations": [{"text": "new", "score": -1.5}]}'
+    (line,) = written(b'{"de": "x"}', TextColumn("jsonl", "de"), "jsonl", scored, is_json=True)
+    assert json.loads(line)["translation"] == [{"text": "new", "score": -1.5}]
+
+
+@pytest.mark.parametrize(
+    ("data", "where", "message"),
+    [
+        (b"a\tb\nc\n", TextColumn("tsv", 2), "x:2: 1 column; there is no column 2"),
+        (b"a\xff\n", TextColumn("tsv", 1), "x:1: not UTF-8"),
+        (b"de\ttranslation\n", TextColumn("tsv", "de"), "x:1: has a column 'translation' already"),
+        (b'{"de": "a"}\n{"de": }\n', TextColumn("jsonl", "de"), "x:2: invalid JSON at column 8"),
+        (b'\n{"en": "a"}\n', TextColumn("jsonl", "de"), "x:2: no field 'de'; "),
+        (b'{"de": null}\n', TextColumn("jsonl", "de"), "x:1: field 'de' is null, not text"),
+        (
+            b'{"translation": "a"}',
+            TextColumn("jsonl", "translation"),
+            "x:1: has a field 'translation' already",
+        ),
+    ],
+)
+def test_a_row_that_cannot_be_kept_is_an_error(
+    data: bytes, where: TextColumn, message: str
+) -> None:
+    with pytest.raises(CorpusError) as raised:
+        written(data, where, "tsv" if where.format == "tsv" else "jsonl")
+    assert str(raised.value).startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("name", "column", "field", "found"),
+    [
+        ("x.txt", None, None, None),
+        ("x.tsv.gz", "2", None, TextColumn("tsv", 2)),
+        ("x.tsv", "de", None, TextColumn("tsv", "de")),
+        ("-", "2", None, TextColumn("tsv", 2)),
+        ("-", None, "de", TextColumn("jsonl", "de")),
+        ("x.jsonl.xz", None, "de", TextColumn("jsonl", "de")),
+        ("x.parquet", None, "de", TextColumn("parquet", "de")),
+    ],
+)
+def test_name_and_options_say_what_is_read(
+    name: str, column: str | None, field: str | None, found: TextColumn | None
+) -> None:
+    assert find_text(Path(name), column, field) == found
+
+
+@pytest.mark.parametrize(
+    ("name", "column", "field", "message"),
+    [
+        ("x.tsv", None, None, r"^x.tsv: is a table; say where its text is with --src-column N"),
+        ("x.jsonl", None, None, r"^x.jsonl: is a table; .* --src-field NAME"),
+        ("x.parquet", "1", None, r"^--src-column: is for TSV; x.parquet needs --src-field NAME"),
+        ("x.tsv", None, "de", r"^--src-field: is for JSONL and Parquet; x.tsv needs --src-column"),
+        ("x.tsv", "1", "de", r"leave one out"),
+    ],
+)
+def test_options_that_do_not_fit_the_name(
+    name: str, column: str | None, field: str | None, message: str
+) -> None:
+    with pytest.raises(UsageError, match=message):
+        find_text(Path(name), column, field)

@@ -1,0 +1,162 @@
+"""Tables with text to translate or to score: TSV, JSONL and Parquet, a row at a time."""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO, Literal, NamedTuple
+
+from transformer_cli.compression import is_compressed, open_text
+from transformer_cli.config.choices import DecodingErrors
+from transformer_cli.data.corpus import ParallelText, stream_lines
+from transformer_cli.data.readers.fields import get_text
+from transformer_cli.data.readers.jsonl_records import read_jsonl
+from transformer_cli.data.readers.parquet_records import read_parquet
+from transformer_cli.data.readers.records import Numbered
+from transformer_cli.data.readers.tsv_records import TsvTable, get_column, read_tsv
+from transformer_cli.data.readers.units import BadSideError, one_line
+from transformer_cli.errors import CorpusError, UsageError
+
+TableFormat = Literal["tsv", "jsonl", "parquet"]
+_FORMATS: dict[str, TableFormat] = {".tsv": "tsv", ".jsonl": "jsonl", ".parquet": "parquet"}
+
+
+class Record(NamedTuple):
+    """A row of a table."""
+
+    place: str
+    text: str
+    value: Any
+    """A list of columns, or a dict of fields."""
+
+
+@dataclass(frozen=True)
+class TextColumn:
+    """The column or field of a table that has the text."""
+
+    format: TableFormat
+    key: int | str
+    """Number of a column, from 1, or its name; or name of a field."""
+
+
+def find_text(
+    path: Path, column: str | None, field: str | None, side: str = "src"
+) -> TextColumn | None:
+    """Return where in a file the text is, by two options and the file's name; None: in its lines.
+
+    Args:
+        path: the file; - is standard input.
+        column: column of TSV, as it was given.
+        field: field of JSONL or Parquet.
+        side: beginning of the options' names.
+
+    Raises:
+        UsageError: the options do not fit the name, or one is missing.
+    """
+    found = format_of(path)
+    column_option, field_option = f"--{side}-column", f"--{side}-field"
+    if column is not None and field is not None:
+        raise UsageError(
+            f"{column_option} is for TSV, {field_option} for JSONL and Parquet; leave one out"
+        )
+    if column is not None:
+        if found in ("jsonl", "parquet"):
+            raise UsageError(f"{column_option}: is for TSV; {path} needs {field_option} NAME")
+        return TextColumn("tsv", int(column) if re.fullmatch("[0-9]{1,9}", column) else column)
+    if field is not None:
+        if found == "tsv":
+            raise UsageError(
+                f"{field_option}: is for JSONL and Parquet; {path} needs {column_option}"
+            )
+        return TextColumn(found or "jsonl", field)
+    if found is not None:
+        needed = f"{column_option} N|NAME" if found == "tsv" else f"{field_option} NAME"
+        raise UsageError(f"{path}: is a table; say where its text is with {needed}")
+    return None
+
+
+def format_of(path: Path) -> TableFormat | None:
+    """Return the format that a name's ending says, compressed or not; None: no table."""
+    return _FORMATS.get((path.with_suffix("") if is_compressed(path) else path).suffix)
+
+
+def read_parallel_tables(
+    src: tuple[Path, TextColumn | None], tgt: tuple[Path, TextColumn | None]
+) -> ParallelText:
+    """Read two sides, each of them a table's texts or, where no column is given, a file's lines.
+
+    Raises:
+        CorpusError: a side cannot be read, there are no texts, or not as many on both sides.
+        MissingExtraError: pyarrow, which reads Parquet, is not installed.
+    """
+    text = ParallelText(_read_texts(*src), _read_texts(*tgt))
+    if len(text.src) != len(text.tgt):
+        raise CorpusError(
+            f"{src[0]} has {len(text.src)} texts but {tgt[0]} has {len(text.tgt)}; text n of one "
+            "must translate text n of the other"
+        )
+    if not len(text):
+        raise CorpusError(f"{src[0]}: has no texts; give a table with at least one row")
+    return text
+
+
+def _read_texts(path: Path, where: TextColumn | None) -> list[str]:
+    if where is None:
+        return list(stream_lines(path))
+    with open_text(path) as file:
+        return [record.text for record in read_table(where, file, str(path), "strict")[1]]
+
+
+def read_table(
+    where: TextColumn, file: BinaryIO, name: str, errors: DecodingErrors
+) -> tuple[list[str] | None, Iterator[Record]]:
+    """Return the names of a table's columns, if it is TSV with a header, and its rows.
+
+    Args:
+        where: the table's format, and where in it the text is.
+        file: the table, open; Parquet is read by its name.
+        name: the file's name.
+        errors: 'replace' writes U+FFFD for what is not UTF-8.
+
+    Raises:
+        CorpusError: the table or, while it is read, one of its rows cannot be read.
+        MissingExtraError: pyarrow, which reads Parquet, is not installed.
+    """
+    match where.format:
+        case "tsv":
+            table = read_tsv(file, name, [where.key], errors)
+            return table.header, _tsv_records(table, name)
+        case "jsonl":
+            return None, _json_records(read_jsonl(file, name, errors), f"{name}:", str(where.key))
+        case "parquet":
+            rows = read_parquet(Path(name))
+            return None, _json_records(rows, f"{name}: row ", str(where.key))
+
+
+def _tsv_records(table: TsvTable, name: str) -> Iterator[Record]:
+    (index,) = table.indices
+    for number, row in table.rows:
+        if isinstance(row, CorpusError):
+            raise row
+        place = f"{name}:{number}"
+        text = get_column(row, index, name, number)
+        with _named(place):
+            yield Record(place, one_line(text, f"column {index + 1}"), row)
+
+
+def _json_records(records: Numbered[dict[str, Any]], start: str, field: str) -> Iterator[Record]:
+    for number, record in records:
+        if isinstance(record, CorpusError):
+            raise record
+        place = f"{start}{number}"
+        with _named(place):
+            yield Record(place, get_text(record, field), record)
+
+
+@contextmanager
+def _named(place: str) -> Iterator[None]:
+    try:
+        yield
+    except BadSideError as error:
+        raise CorpusError(f"{place}: {error}") from None

@@ -1,0 +1,192 @@
+"""What is translated as one line and written as one: a line of text, or a row of a table.
+
+A table is written as TSV or JSONL, with its other columns as they were and the translation in a new
+column or field.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any, BinaryIO, Literal, NamedTuple, Protocol
+
+from transformer_cli.config.choices import DecodingErrors
+from transformer_cli.data.tables import Record, TextColumn, read_table
+from transformer_cli.errors import CorpusError
+
+TRANSLATION = "translation"
+"""Name of the new column or field."""
+_NOT_IN_TSV = re.compile(r"[\t\r\n\ud800-\udfff]")
+_SURROGATE = re.compile(r"[\ud800-\udfff]")
+
+
+class Row(Protocol):
+    """What is translated as one line, and written as one."""
+
+    @property
+    def text(self) -> str:
+        """The text to translate, on one line."""
+
+    @property
+    def source(self) -> str:
+        """All of the row, as one line."""
+
+    def to_line(self, translation: str) -> str:
+        """Return the line that is written."""
+
+
+class TextRow(NamedTuple):
+    """A line of plain text."""
+
+    text: str
+
+    @property
+    def source(self) -> str:
+        """The line."""
+        return self.text
+
+    def to_line(self, translation: str) -> str:
+        """Return the translation alone."""
+        return translation
+
+
+class TsvRow(NamedTuple):
+    """A row to be written as TSV."""
+
+    text: str
+    columns: list[str]
+    is_header: bool = False
+    """Whether it is the names of the columns, of which nothing is translated."""
+
+    @property
+    def source(self) -> str:
+        """The columns."""
+        return "\t".join(self.columns)
+
+    def to_line(self, translation: str) -> str:
+        """Return the columns and the new one."""
+        new = TRANSLATION if self.is_header else _NOT_IN_TSV.sub(" ", translation)
+        return "\t".join([*self.columns, new])
+
+
+class JsonRow(NamedTuple):
+    """A record to be written as JSON."""
+
+    text: str
+    record: dict[str, Any]
+    place: dict[str, Any]
+    """The object that has the text: the record, or one within it."""
+    is_json: bool
+    """Whether translations are JSON: of several, or with scores."""
+
+    @property
+    def source(self) -> str:
+        """The record as JSON."""
+        return _to_json(self.record)
+
+    def to_line(self, translation: str) -> str:
+        """Return the record as JSON, with a new field beside the text."""
+        found = json.loads(translation)["translations"] if self.is_json else translation
+        self.place[TRANSLATION] = found
+        return _to_json(self.record)
+
+
+def read_rows(
+    where: TextColumn,
+    file: BinaryIO,
+    name: str,
+    output: Literal["tsv", "jsonl"],
+    errors: DecodingErrors = "strict",
+    is_json: bool = False,
+) -> Iterator[Row]:
+    """Yield the rows of a table, and before them its header if there is one to write.
+
+    Args:
+        where: the table's format, and where in it the text is.
+        file: the table, open; Parquet is read by its name.
+        name: the file's name.
+        output: the format that rows are written in.
+        errors: 'replace' writes U+FFFD for what is not UTF-8.
+        is_json: whether translations are JSON, for rows that are JSON too.
+
+    Raises:
+        CorpusError: a row cannot be read, or not written in the other format, or there is a
+            translation already.
+        MissingExtraError: pyarrow, which reads Parquet, is not installed.
+    """
+    header, records = read_table(where, file, name, errors)
+    if output == "tsv":
+        is_tsv = where.format == "tsv"
+        yield from _even_rows(header, records, name) if is_tsv else _flat_rows(records)
+        return
+    if where.format == "tsv":
+        records = _named(header, records, name)
+    for place, text, record in records:
+        holder = _holder(record, str(where.key))
+        if TRANSLATION in holder:
+            raise CorpusError(f"{place}: has a field '{TRANSLATION}' already; rename it")
+        yield JsonRow(text, record, holder, is_json)
+
+
+def _even_rows(header: list[str] | None, records: Iterator[Record], name: str) -> Iterator[TsvRow]:
+    """Yield rows with as many columns as the first line, so that the new column is one."""
+    if header is not None:
+        if TRANSLATION in header:
+            raise CorpusError(f"{name}:1: has a column '{TRANSLATION}' already; rename it")
+        yield TsvRow("", header, is_header=True)
+    width = None if header is None else len(header)
+    for place, text, columns in records:
+        width = width or len(columns)
+        yield TsvRow(text, _padded(columns, width, place))
+
+
+def _padded(columns: list[str], width: int, place: str) -> list[str]:
+    if len(columns) > width:
+        raise CorpusError(f"{place}: {len(columns)} columns, but the first line has {width}")
+    return columns + [""] * (width - len(columns))
+
+
+def _flat_rows(records: Iterator[Record]) -> Iterator[TsvRow]:
+    """Yield records as rows of TSV, whose header is the fields of the first one."""
+    names: list[str] | None = None
+    for place, text, record in records:
+        if names is None:
+            names = list(record)
+            if TRANSLATION in names:
+                raise CorpusError(f"{place}: has a field '{TRANSLATION}' already; rename it")
+            yield TsvRow("", [_to_column(name, place, name) for name in names], is_header=True)
+        if list(record) != names:
+            raise CorpusError(f"{place}: its fields are not those of the first; write JSONL")
+        yield TsvRow(text, [_to_column(record[field], place, field) for field in names])
+
+
+def _to_column(value: Any, place: str, field: str) -> str:
+    column = value if isinstance(value, str) else "" if value is None else _to_json(value)
+    if _NOT_IN_TSV.search(column):
+        raise CorpusError(f"{place}: field '{field}' has what TSV cannot hold; write JSONL")
+    return column
+
+
+def _named(header: list[str] | None, records: Iterator[Record], name: str) -> Iterator[Record]:
+    """Yield rows of TSV as dicts, by the header's names or else by the columns' numbers."""
+    names = header
+    if names is not None and len(set(names)) < len(names):
+        raise CorpusError(f"{name}:1: two columns have the same name; write TSV")
+    for place, text, columns in records:
+        names = names or [str(number) for number in range(1, len(columns) + 1)]
+        fields = dict(zip(names, _padded(columns, len(names), place), strict=True))
+        yield Record(place, text, fields)
+
+
+def _holder(record: dict[str, Any], field: str) -> dict[str, Any]:
+    """Return the object that has a field: the record, or one within it."""
+    holder = record
+    if field not in record:
+        for key in field.split(".")[:-1]:
+            holder = holder[key]
+    return holder
+
+
+def _to_json(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False, default=str)
+    # Half of a surrogate pair, which JSON can hold and UTF-8 cannot, stays an escape.
+    return json.dumps(value, default=str) if _SURROGATE.search(text) else text

@@ -88,6 +88,7 @@ class Translator:
         lines: Iterable[str],
         beam_size: int | None = None,
         batch_tokens: int | None = None,
+        tag: str | None = None,
     ) -> list[str]:
         """Translate text, one sentence a line.
 
@@ -96,13 +97,14 @@ class Translator:
                 tokens is translated in pieces.
             beam_size: hypotheses kept; 1 is greedy search. None: the run's setting.
             batch_tokens: source tokens in a batch, times the beam. None: the run's setting.
+            tag: put before each line, as in the training data; None: no tag.
 
         Returns:
             As many translations, in the same order; a blank line's is empty.
 
         Raises:
             InputError: ``lines`` is one text instead of several, or has what is no text.
-            UsageError: a number is less than 1.
+            UsageError: a number is less than 1, or the run has no such tag.
         """
         if isinstance(lines, str):
             raise InputError("translate: takes a list of lines; for one, translate([text])")
@@ -122,7 +124,8 @@ class Translator:
         with self._turn:
             if self._is_parents:
                 self._translator, self._is_parents = self._load(), False
-            return self._translator.with_search(beam_size, batch_tokens).translate(lines)
+            translator = self._translator.with_search(beam_size, batch_tokens)
+            return translator.with_tag(tag).translate(lines)
 
     def _leave_to_parent(self) -> None:
         self._turn = threading.Lock()  # a thread of the parent may have held it

@@ -1,5 +1,6 @@
 """A corpus of several sources: trained on, killed and gone on with, scored, and checked."""
 
+import re
 import signal
 from collections.abc import Callable
 from functools import partial
@@ -94,12 +95,20 @@ def test_a_begun_run_does_without_its_sources(trained: Path, tmp_path: Path) -> 
     write_sources(tmp_path)
     killed = train(tmp_path, KILLS["in a weighted epoch"])
     assert killed.code == -signal.SIGKILL
-    (tmp_path / "a.de").write_text("something else\n")
-    (tmp_path / "b.de").unlink()
+    # They have moved, and one has changed.
+    moved = tmp_path / "moved"
+    moved.mkdir()
+    for path in [*tmp_path.glob("?.??")]:
+        path.rename(moved / path.name)
+    (moved / "a.de").write_text("something else\n")
+    config = tmp_path / "corpus.yaml"
+    config.write_text(re.sub(r"\b([ab]\.(de|en))", r"moved/\1", CONFIG))
     finished = train(tmp_path)
     assert finished.code == 0, finished.err
     assert "sources[0]" not in finished.err
     assert weights(tmp_path) == weights(trained)
+    config.write_text(config.read_text().replace("weight: 1.5", "weight: 2"))
+    assert "data.sources was" in train(tmp_path).err
 
 
 def test_before_a_run_is_begun_changed_sources_are_read_again(tmp_path: Path) -> None:

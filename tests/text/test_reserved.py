@@ -45,7 +45,7 @@ def shown(line: str, translated: list[int] | None = None) -> str:
     """What is written of ids that translate a line; without any, of the line's own."""
     ids, values = TOKENIZERS.encode_source(line)
     ids = ids if translated is None else translated
-    return TOKENIZERS.tgt.detokenize(ids, TOKENIZERS.target_tokens(ids, values))
+    return TOKENIZERS.tgt.detokenize(ids, TOKENIZERS.tgt.filled_tokens(ids, values))
 
 
 def test_placeholders_become_slots_with_glue_where_there_is_no_space() -> None:

@@ -73,7 +73,10 @@ def attention(
         options.check_sentence(translation, "--translation")
     asked = Computing("torch", device, precision, threads, beam_size)
     translator = options.load_translator(RunDirectory(run), checkpoint, asked)
-    ids = None if translation is None else translator.tokenizers.tgt.encode(translation)
+    ids = None
+    if translation is not None:
+        values = translator.tokenizers.encode_source(sentence).values
+        ids = translator.tokenizers.encode_target(translation, values)
     maps = compute_attention_maps(translator, sentence.strip(), ids)
     with options.name_option("--"):
         panels = select_panels(maps, kind, layer, head)

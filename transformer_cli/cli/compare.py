@@ -106,7 +106,7 @@ def compare(
     for each in compared_runs:
         with bar(len(text), each.name, " sentences") as sentences:
             progress = (sentences.update, partial(warn, each.name))
-            translations.append(comparison.translate(each, text.src, computing, *progress))
+            translations.append(comparison.translate(each, text, computing, *progress))
     if compared_groups:
         by_path = dict(zip(paths, translations, strict=True))
         found = group_comparison.compare(compared_groups, by_path, text.tgt)

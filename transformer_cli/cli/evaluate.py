@@ -40,6 +40,7 @@ def evaluate(
     split: options.Split = None,
     src: Source = None,
     ref: References = None,
+    tag: options.Tag = None,
     checkpoint: options.Checkpoint = "best",
     ensemble: options.Ensemble = None,
     beam_size: options.BeamSize = None,
@@ -70,6 +71,8 @@ def evaluate(
     if output is not None:
         options.check_output(output, inputs={"--src": src, "--ref": ref})
     directory = RunDirectory(run)
+    if tag is not None and src is None:
+        raise UsageError("evaluate: --tag is for --src and --ref; the lines of a split have theirs")
     name, text = _read_text(directory, split, src, ref)
     asked = Computing("auto", device, precision, threads, beam_size)
     engine = choose_engine(directory, asked, ["--ensemble"] if ensemble else [])
@@ -81,6 +84,10 @@ def evaluate(
     weights = checkpoint if directory.is_hub_model or ensemble else str(opened.path)
     others = [RunDirectory(other) for other in ensemble or ()]
     translator = options.load_translator(directory, weights, asked, others)
+    if tag is not None:
+        with options.name_option("evaluate: --tag: "):
+            translator.tokenizers.tag_id(tag)
+        text = replace(text, tags=[tag] * len(text))
     searcher = options.load_searcher(directory, weights, asked)
     result = _evaluate(translator, searcher, name, text)
     report = {
@@ -161,6 +168,7 @@ def _scores(result: "Evaluation") -> dict[str, Any]:
     from transformer_cli.model.perplexity import perplexity
 
     scores = result.scores
+    differing = result.differing
     return {
         "bleu": scores.bleu,
         "bleu_half_width": scores.bleu_ci,
@@ -171,6 +179,7 @@ def _scores(result: "Evaluation") -> dict[str, Any]:
         "ter": scores.ter,
         "ter_half_width": scores.ter_ci,
         "perplexity": perplexity(result.loss),
+        **({} if differing is None else {"placeholders_differ": differing}),
         "signature": scores.signature,
         "signature_lc": scores.signature_lc,
         "signature_chrf": scores.signature_chrf,
@@ -229,6 +238,9 @@ def _table(report: dict[str, Any]) -> str:
     lines.append(
         _row("perplexity", f"{report['perplexity']:6.2f}", "of target tokens, not smoothed")
     )
+    if "placeholders_differ" in report:
+        differing = f"{report['placeholders_differ']:6,}"
+        lines.append(_row("placeholders", differing, "lines whose translation has other ones"))
     if "comet" in report:
         lines.append(_row("COMET", f"{report['comet']:8.4f}", report["comet_model"]))
     return "\n".join(lines)

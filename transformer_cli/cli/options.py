@@ -127,6 +127,9 @@ Checkpoint = Annotated[
         autocompletion=complete_checkpoint,
     ),
 ]
+Tag = Annotated[
+    str | None, typer.Option(metavar="NAME", help="Put this tag of the training data before lines.")
+]
 BeamSize = Annotated[
     int | None,
     typer.Option(

@@ -40,7 +40,7 @@ NBest = Annotated[
     typer.Option(
         metavar="N",
         min=1,
-        help="Write the N best hypotheses with scores, as JSON; widens the beam.",
+        help="Write the N best with scores, as JSON; widens the beam.",
     ),
 ]
 Scores = Annotated[bool, typer.Option("--scores", help="Write its score too, as JSON.")]
@@ -83,6 +83,7 @@ def translate(
     alignments: Alignments = None,
     replace_unk: ReplaceUnk = False,
     sample: Sample = None,
+    tag: options.Tag = None,
     engine: Engine = "auto",
     device: options.Device = "auto",
     precision: options.SearchPrecision = "auto",
@@ -119,6 +120,7 @@ def translate(
             alignments=alignments,
             replace_unk=replace_unk,
             sample=sample,
+            tag=tag,
             engine=engine,
             device=device,
             precision=precision,

@@ -35,6 +35,7 @@ class TranslateOptions:
     alignments: Path | None
     replace_unk: bool
     sample: int | None
+    tag: str | None
     engine: EngineName
     device: DeviceName
     precision: SearchPrecisionName

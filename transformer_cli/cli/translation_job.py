@@ -92,6 +92,8 @@ def _load_translator(asked: TranslateOptions, ranks: Ranks) -> TextTranslator[Se
     translator = translator.with_search(max(asked.n_best or 1, translator.decoding.beam_size))
     if asked.sample is not None:
         translator = translator.with_sampling(asked.sample)
+    with options.name_option("--tag: "):
+        translator = translator.with_tag(asked.tag)
     with options.name_option("--replace-unk: ", "; leave it out"):
         return translator.with_unk_replacement() if asked.replace_unk else translator
 
@@ -189,12 +191,20 @@ def _write(
     hidden: bool = False,
 ) -> None:
     """Call ``write(line, translation)`` for each remaining line, after the first ``done``."""
+    differing = first = 0
+    number = done
     with bar(None, "translating", " lines", done, hidden) as lines_bar:
-        for line, (text, alignment) in _translate(job, done):
-            write(line, text)
+        for number, (line, translated) in enumerate(_translate(job, done), start=done + 1):
+            write(line, translated.text)
             if alignments is not None:
-                alignments.write(alignment + "\n")
+                alignments.write(translated.alignment + "\n")
+            if translated.difference:
+                differing, first = differing + 1, first or number
+                if job.interactive:
+                    warn(f"line {number:,}", f"placeholders differ: {translated.difference}")
             lines_bar.update()
+    if differing and not job.interactive:
+        log(f"{differing:,} of {number - done:,} lines: placeholders differ; first: line {first:,}")
 
 
 @contextmanager

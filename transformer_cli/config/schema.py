@@ -57,6 +57,8 @@ FilePath = Annotated[
 
 SourceFormat = Literal["tmx", "tsv", "jsonl", "parquet", "po", "text"]
 SOURCE_FORMATS: tuple[SourceFormat, ...] = ("tmx", "tsv", "jsonl", "parquet", "po")
+PATH_KEYS = ("src", "tgt", *SOURCE_FORMATS)
+"""Keys of a source that are paths."""
 FilterName = Literal[
     "blank",
     "encoding",
@@ -182,6 +184,11 @@ class SourceConfig(Section):
         path: Path = getattr(self, "src" if self.format == "text" else self.format)
         return path
 
+    @property
+    def description(self) -> str:
+        """Names of its files, without their directories."""
+        return f"{self.path.name} and {self.tgt.name}" if self.tgt is not None else self.path.name
+
 
 class Diversified(Section):
     """A corpus that more pairs may be added to."""
@@ -271,7 +278,7 @@ class SplitConfig(Section):
 
 
 class CorpusData(Section):
-    """Parallel text from sources of several formats, filtered and split; docs/data.md."""
+    """Parallel text from sources of several formats, filtered and split; docs/corpora.md."""
 
     kind: Literal["corpus"]
     src_lang: Language = Field(description="source language, as in 'de'")

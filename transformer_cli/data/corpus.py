@@ -89,26 +89,11 @@ class ParallelFiles:
         Raises:
             CorpusError: a side cannot be read, or cannot be read more than once.
         """
-        return _hash_sides(*(_chunks(path) for path in (self.src, self.tgt)))
+        return hash_files((self.src, self.tgt))
 
     def stamp(self) -> str | None:
-        """Return sizes, modification times and inodes of both files.
-
-        None: a file is not there, or was changed so recently that another change might leave its
-        times as they are.
-        """
-        found = []
-        for path in (self.src, self.tgt):
-            try:
-                stat = path.stat()
-            except OSError:
-                return None
-            # Also changed where a file is put in another's place, with its old time.
-            changed = max(stat.st_mtime_ns, stat.st_ctime_ns)
-            if not S_ISREG(stat.st_mode) or time.time_ns() - changed < _SETTLED_NS:
-                return None
-            found.append(f"{stat.st_size} {stat.st_mtime_ns} {stat.st_ctime_ns} {stat.st_ino}")
-        return ", ".join(found)
+        """Return the stamp of both files, see ``stamp_files``."""
+        return stamp_files((self.src, self.tgt))
 
     def read(self) -> ParallelText:
         """Read all pairs into memory; raise what ``pairs`` does."""
@@ -160,8 +145,37 @@ def bounded_lines(file: BinaryIO, name: str) -> Iterator[bytes]:
         yield line
 
 
+def hash_files(paths: Iterable[Path]) -> str:
+    """Return a SHA-256 of the files' decompressed bytes, in hexadecimal.
+
+    Raises:
+        CorpusError: a file cannot be read, or cannot be read more than once.
+    """
+    return _hash_sides(*map(_chunks, paths))
+
+
+def stamp_files(paths: Iterable[Path]) -> str | None:
+    """Return sizes, modification times and inodes of files.
+
+    None: a file is not there, or was changed so recently that another change might leave its times
+    as they are.
+    """
+    found = []
+    for path in paths:
+        try:
+            stat = path.stat()
+        except OSError:
+            return None
+        # Also changed where a file is put in another's place, with its old time.
+        changed = max(stat.st_mtime_ns, stat.st_ctime_ns)
+        if not S_ISREG(stat.st_mode) or time.time_ns() - changed < _SETTLED_NS:
+            return None
+        found.append(f"{stat.st_size} {stat.st_mtime_ns} {stat.st_ctime_ns} {stat.st_ino}")
+    return ", ".join(found)
+
+
 def _hash_sides(*sides: Iterable[bytes]) -> str:
-    """Return the SHA-256 of both sides' SHA-256, so that no byte can change sides unnoticed."""
+    """Return the SHA-256 of all sides' SHA-256, so that no byte can change sides unnoticed."""
     both = hashlib.sha256()
     for chunks in sides:
         side = hashlib.sha256()

@@ -109,7 +109,7 @@ def load_common_text(
 
 def translate(
     run: ComparedRun,
-    src: Sequence[str],
+    text: ParallelText,
     computing: Computing,
     progress: Callable[[int], object] = ignore,
     on_long_line: Callable[[LongLine], object] = ignore,
@@ -118,7 +118,7 @@ def translate(
 
     Args:
         run: loaded here, and forgotten afterwards.
-        src: lines of source text.
+        text: its source side is translated.
         computing: engine, device and precision.
         progress: called with the number of sentences just translated.
         on_long_line: called with each line too long to be translated as one.
@@ -128,7 +128,9 @@ def translate(
     """
     translator = load_translator(run.directory, str(run.checkpoint), computing)
     translator = translator.with_search(run.config.decoding.beam_size)
-    return translator.translate(src, progress=progress, on_long_line=on_long_line)
+    return translator.translate(
+        text.src, progress=progress, on_long_line=on_long_line, tags=text.tags
+    )
 
 
 def compare(

@@ -23,6 +23,7 @@ from transformer_cli.model.ensemble import Ensemble
 from transformer_cli.model.out_of_memory import split_when_out_of_memory
 from transformer_cli.model.transformer import Transformer
 from transformer_cli.ranks import ALONE, Ranks
+from transformer_cli.text.placeholders import compare_placeholders
 
 # Of the validation loss: half a gigabyte in float32.
 _LOGITS_AT_A_TIME = 1 << 27
@@ -107,6 +108,8 @@ class Evaluation:
     """Mean negative log-likelihood of a target token, EOS included, without smoothing."""
     unmeasured: int
     """Pairs too long to be part of the loss; see ``TextTranslator.longest_source``."""
+    differing: int | None = None
+    """Lines whose translation has other placeholders; None: the tokenizers protect none."""
 
 
 class EvaluationStoppedError(Exception):
@@ -147,7 +150,13 @@ def evaluate(
         on_long_line(long_line)
     translate = (searcher or translator).translate
     hypotheses = ranks.map(
-        lambda lines: translate(lines, progress, should_stop=should_stop), text.src
+        lambda numbers: translate(
+            [text.src[number] for number in numbers],
+            progress,
+            should_stop=should_stop,
+            tags=text.tags and [text.tags[number] for number in numbers],
+        ),
+        range(len(text)),
     )
     (stopping,) = ranks.sum([should_stop()])
     if stopping:
@@ -160,7 +169,17 @@ def evaluate(
         ranks,
     )
     scores = score(hypotheses, text.tgt, thorough)
-    return Evaluation(hypotheses, scores, loss, len(text) - len(short))
+    protect = translator.tokenizers.protect
+    differing = (
+        sum(
+            1
+            for pair in zip(text.src, hypotheses, strict=True)
+            if compare_placeholders(*pair, protect)
+        )
+        if protect
+        else None
+    )
+    return Evaluation(hypotheses, scores, loss, len(text) - len(short), differing)
 
 
 def find_measurable_pairs(translator: TorchTranslator, text: EncodedText) -> np.ndarray:

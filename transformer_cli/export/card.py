@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 
 from transformer_cli.config.differences import differences
-from transformer_cli.config.schema import Config, CopyData, FilesData, Multi30kData
+from transformer_cli.config.schema import Config, CopyData, CorpusData, FilesData, Multi30kData
 from transformer_cli.version import __version__
 
 _CARD = """\
@@ -149,6 +149,10 @@ def _corpus(config: Config) -> tuple[str, str]:
             f"The lines of {data.train.src.name} and {data.train.tgt.name}: say here what they are."
         )
         licence = "Mind the licence of the text that it was trained on."
+    elif isinstance(data, CorpusData):
+        names = "; ".join(source.description for source in data.sources)
+        text = f"Pairs of {names}: say here what they are."
+        licence = "Mind the licences of the text that it was trained on."
     elif isinstance(data, CopyData):
         text = "The copy task: random symbols that are their own translation."
         licence = "The training text was made by transformer-cli and is free."
@@ -157,7 +161,7 @@ def _corpus(config: Config) -> tuple[str, str]:
         licence = "The training text is part of transformer-cli, under the MIT licence."
     more = getattr(data, "more", [])
     if more:
-        names = ", ".join(f"{pair.src.name} and {pair.tgt.name}" for pair in more)
+        names = ", ".join(source.description for source in more)
         text += f"\nTraining text was added to it: {names}."
     if config.init is not None:
         text += f"\nTraining began from the weights of another run, {config.init.name}."

@@ -8,6 +8,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from transformer_cli.errors import InputError
+from transformer_cli.inference.lines import encode_line, show_tokens
 from transformer_cli.inference.torch_engine import TorchTranslator
 from transformer_cli.model.attention import record_attention
 from transformer_cli.model.device import autocast
@@ -51,11 +52,14 @@ def compute_attention_maps(
         translation: token ids without marks; None translates the line first.
 
     Raises:
+        UsageError: the tokenizers lack ``translator.tag``.
         InputError: the line is too long to be translated as one, or the translation for the
             model's learned positions.
     """
-    source = translator.tokenizers.src.encode(line)
-    if len(source) > translator.longest_source:
+    tokenizers = translator.tokenizers
+    encoded = encode_line(tokenizers, line, "", translator.longest_source, translator.tag)
+    source = encoded.ids
+    if len(encoded.chunks) > 1:
         raise InputError(
             f"the line has {len(source):,} tokens, and at most {translator.longest_source:,} are "
             "translated as one; give a sentence of it"
@@ -79,12 +83,12 @@ def compute_attention_maps(
         weights = [recorded[f"{stack}.{layer}.{kind}"][0][0] for layer in range(layers)]
         return torch.stack(weights).float().cpu()
 
-    src_tokens, tgt_tokens = translator.tokenizers.src.token, translator.tokenizers.tgt.token
+    written = tokenizers.tgt.filled_tokens(translation, encoded.values)
     return AttentionMaps(
-        [src_tokens(number) for number in (*source, EOS_ID)],
-        [tgt_tokens(number) for number in (*translation, EOS_ID)],
+        show_tokens(tokenizers.src, [*source, EOS_ID], encoded.values),
+        show_tokens(tokenizers.tgt, [*translation, EOS_ID], encoded.values),
         stack_layers("encoder", "self_attention", len(model.encoder)),
         stack_layers("decoder", "self_attention", len(model.decoder)),
         stack_layers("decoder", "cross_attention", len(model.decoder)),
-        translator.tokenizers.tgt.decode(translation),
+        tokenizers.tgt.detokenize(translation, written),
     )

@@ -48,15 +48,18 @@ class EncodedLine:
 
     Attributes:
         text: the source text.
-        chunks: its ids without EOS, cut where it is too long; none if it is blank.
+        chunks: its ids without EOS, cut where it is too long; none if it is blank. Each begins with
+            the tag, if there is one.
         prefix: what the translation begins with.
         prefix_ids: its ids, which the first chunk's outputs begin with.
+        values: what slots stand for; see ``EncodedSource``.
     """
 
     text: str
     chunks: list[list[int]]
     prefix: str
     prefix_ids: list[int]
+    values: tuple[str, ...] = ()
 
     @property
     def ids(self) -> list[int]:
@@ -95,11 +98,25 @@ class LineHypothesis:
         return UNK_ID in self.ids[len(self.line.prefix_ids) :]
 
 
-def encode_line(tokenizers: Tokenizers, text: str, prefix: str, longest: int) -> EncodedLine:
-    """Encode a line and cut it into chunks of at most ``longest`` tokens."""
+def encode_line(
+    tokenizers: Tokenizers, text: str, prefix: str, longest: int, tag: str | None = None
+) -> EncodedLine:
+    """Encode a line and cut it into chunks of at most ``longest`` tokens, the tag included.
+
+    Raises:
+        UsageError: there is no such tag.
+    """
     prefix = prefix.strip()
-    chunks = split_evenly(tokenizers.src.encode(text), longest)
-    return EncodedLine(text, chunks, prefix, tokenizers.tgt.encode(prefix))
+    ids, values = tokenizers.encode_source(text)
+    start = [] if tag is None else [tokenizers.tag_id(tag)]
+    chunks = [[*start, *chunk] for chunk in split_evenly(ids, longest - len(start))]
+    return EncodedLine(text, chunks, prefix, tokenizers.encode_target(prefix, values), values)
+
+
+def show_tokens(tokenizer: Tokenizer, ids: Sequence[int], values: Sequence[str]) -> list[str]:
+    """Return ids' tokens for display, with ``values`` for slots."""
+    tokens = tokenizer.filled_tokens(ids, values)
+    return [token or tokenizer.token(number) for token, number in zip(tokens, ids, strict=True)]
 
 
 def split_evenly(ids: list[int], longest: int) -> list[list[int]]:
@@ -145,13 +162,14 @@ def to_translation(
         with_alignment: whether the result has the aligned words.
     """
     line, ids, tgt = hypothesis.line, hypothesis.ids, tokenizers.tgt
-    src_tokens = tokenizers.src.line_tokens(line.text, line.ids) if aligned else []
-    needed = with_alignment or tgt.is_word_level
-    tgt_tokens = [tgt.token(number) for number in ids] if needed else []
+    src_tokens = tokenizers.source_tokens(line.text, line.ids) if aligned else []
+    needed = with_alignment or tgt.is_word_level or line.values
+    tgt_tokens = tgt.filled_tokens(ids, line.values) if needed else []
     if replace_unk:
         for place, number in enumerate(ids):
             if number == UNK_ID and place >= len(line.prefix_ids):
-                tgt_tokens[place] = src_tokens[aligned[place]]
+                # Tags and glue tokens are no words.
+                tgt_tokens[place] = src_tokens[aligned[place]] or tgt_tokens[place]
     text = " ".join(filter(None, _chunk_texts(tgt, hypothesis, tgt_tokens)))
     return Translation(
         text,
@@ -170,9 +188,12 @@ def _align_words(
     )
     if not src_words or not tgt_words:
         return ()
-    return tuple(
-        sorted({(src_words[place], word) for place, word in zip(aligned, tgt_words, strict=True)})
-    )
+    links = {
+        (src_words[place], word)
+        for place, word, token in zip(aligned, tgt_words, tgt_tokens, strict=True)
+        if src_tokens[place] and token
+    }
+    return tuple(sorted(links))
 
 
 def _chunk_texts(

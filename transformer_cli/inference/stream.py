@@ -12,6 +12,7 @@ from transformer_cli.inference.engine import SearchEngine, ignore
 from transformer_cli.inference.lines import LongLine, Translation
 from transformer_cli.inference.translator import TextTranslator
 from transformer_cli.ranks import ALONE, Ranks
+from transformer_cli.text.placeholders import compare_placeholders
 
 CHUNK_LINES = 4096
 """Lines read, sorted by length and translated together when translating a stream."""
@@ -42,6 +43,8 @@ class TranslatedLine(NamedTuple):
     text: str
     alignment: str = ""
     """Empty if nobody asked."""
+    difference: str = ""
+    """How the placeholders of line and translation differ; empty if they are the same."""
 
 
 def _to_json(line: int, translations: Sequence[Translation]) -> str:
@@ -120,8 +123,8 @@ def translate_stream(
     remaining = iter(lines)
     for first in remaining:
         chunk = [first, *islice(remaining, chunk_lines * ranks.size - 1)]
-        for number, (_, prefix) in enumerate(chunk, start=first_line):
-            translator.check_prefix(prefix, number)  # on all ranks alike
+        for number, (line, prefix) in enumerate(chunk, start=first_line):
+            translator.check_prefix(line, prefix, number)  # on all ranks alike
         share = partial(
             _translate_share, translator, output_format, first_line, on_long_line, ranks
         )
@@ -148,4 +151,12 @@ def _translate_share(
         output_format.with_alignments,
         on_long_line=lambda line: on_long_line(replace(line, line=number(line.line - 1))),
     )
-    return [[*output_format.to_record(number(index), each)] for index, each in enumerate(found)]
+    protect = translator.tokenizers.protect
+    return [
+        [
+            *output_format.to_record(number(index), each)._replace(
+                difference=compare_placeholders(line, each[0].text, protect)
+            )
+        ]
+        for index, ((line, _), each) in enumerate(zip(lines, found, strict=True))
+    ]

@@ -38,6 +38,7 @@ class TextTranslator(Generic[EngineT]):
         replace_unk: whether the model may write unknown words; the source words that they are
             aligned to are then copied for them.
         sample_seed: draw translations from the distribution instead of searching; None: search.
+        tag: put before each source; None: no tag.
     """
 
     engine: EngineT
@@ -48,6 +49,7 @@ class TextTranslator(Generic[EngineT]):
     checkpoint: str = ""
     replace_unk: bool = False
     sample_seed: int | None = None
+    tag: str | None = None
 
     def with_search(
         self,
@@ -80,6 +82,16 @@ class TextTranslator(Generic[EngineT]):
         """Return the same translator, but one that samples."""
         return replace(self.with_search(beam_size=1), sample_seed=seed)
 
+    def with_tag(self, tag: str | None) -> Self:
+        """Return the same translator, but one that puts a tag before each source.
+
+        Raises:
+            UsageError: the tokenizers have no such tag.
+        """
+        if tag is not None:
+            self.tokenizers.tag_id(tag)
+        return replace(self, tag=tag)
+
     @property
     def settings_fingerprint(self) -> dict[str, str]:
         """Settings that decide the translation of a line, by name."""
@@ -91,6 +103,7 @@ class TextTranslator(Generic[EngineT]):
             **{key: str(value) for key, value in search.items()},
             **({"replace_unk": "True"} if self.replace_unk else {}),
             **({"sample_seed": str(self.sample_seed)} if self.sample_seed is not None else {}),
+            **({"tag": self.tag} if self.tag is not None else {}),
         }
 
     @property
@@ -111,10 +124,11 @@ class TextTranslator(Generic[EngineT]):
         progress: Callable[[int], object] = ignore,
         on_long_line: Callable[[LongLine], object] = ignore,
         should_stop: Callable[[], bool] = never,
+        tags: Sequence[str | None] | None = None,
     ) -> list[str]:
         """Return the best translation of each line; see ``translate_lines``."""
         found = self.translate_lines(
-            lines, progress=progress, on_long_line=on_long_line, should_stop=should_stop
+            lines, progress=progress, on_long_line=on_long_line, should_stop=should_stop, tags=tags
         )
         return [best.text for best, *_ in found]
 
@@ -127,6 +141,7 @@ class TextTranslator(Generic[EngineT]):
         progress: Callable[[int], object] = ignore,
         on_long_line: Callable[[LongLine], object] = ignore,
         should_stop: Callable[[], bool] = never,
+        tags: Sequence[str | None] | None = None,
     ) -> list[list[Translation]]:
         """Return each line's translations, best first: at least one, empty for a blank line.
 
@@ -141,10 +156,15 @@ class TextTranslator(Generic[EngineT]):
             progress: called with the number of sentences, or chunks, just finished.
             on_long_line: called with each line that is split, before any is translated.
             should_stop: called before each batch; once it returns True, the rest is left empty.
+            tags: each line's tag, or None; without any, ``self.tag`` is every line's.
+
+        Raises:
+            UsageError: the tokenizers have no such tag.
         """
+        prefixes, tags = prefixes or [""] * len(lines), tags or [self.tag] * len(lines)
         encoded = [
-            encode_line(self.tokenizers, line, prefix, self.longest_source)
-            for line, prefix in zip(lines, prefixes or [""] * len(lines), strict=True)
+            encode_line(self.tokenizers, line, prefix, self.longest_source, tag)
+            for line, prefix, tag in zip(lines, prefixes, tags, strict=True)
         ]
         for long_line in self.find_long_lines(sum(map(len, line.chunks)) for line in encoded):
             on_long_line(long_line)
@@ -268,13 +288,14 @@ class TextTranslator(Generic[EngineT]):
                 tokens, f"{what} {line}", "split it, or train with more positions"
             )
 
-    def check_prefix(self, text: str, line: int) -> None:
-        """Make sure that there are positions enough for the forced prefix of line ``line``.
+    def check_prefix(self, src: str, prefix: str, line: int) -> None:
+        """Make sure that there are positions enough for the prefix of line ``line``, ``src``.
 
         Raises:
             InputError: there are not.
         """
         if self.max_positions is None:
             return
-        tokens = len(self.tokenizers.tgt.encode(text))
+        values = self.tokenizers.encode_source(src).values
+        tokens = len(self.tokenizers.encode_target(prefix, values))
         self._check_positions(tokens, f"prefix of line {line:,}", "give a shorter one")

@@ -123,8 +123,11 @@ def build(
         translator, text, translated, on_long_line=on_long_line, searcher=subject.searcher
     )
     hypotheses = result.hypotheses
-    drawn = [text.src[number] for number in _choose_sentences(lengths)]
-    attention = [pack_attention(line, compute_attention_maps(translator, line)) for line in drawn]
+    attention = []
+    for number in _choose_sentences(lengths):
+        tagged = translator.with_tag(text.tags[number]) if text.tags else translator
+        line = text.src[number]
+        attention.append(pack_attention(line, compute_attention_maps(tagged, line)))
     scores = sentence_scores(hypotheses, text.tgt)
     chart = make_length_chart(statistics, languages)
     found_lengths = score_by_length(lengths, hypotheses, text.tgt)
@@ -162,7 +165,7 @@ def pack_sentence(translator: TorchTranslator, sentence: str) -> dict[str, Any]:
     Raises:
         InputError: it is too long.
     """
-    tokens = len(translator.tokenizers.src.encode(sentence))
+    tokens = len(translator.tokenizers.encode_source(sentence).ids)
     if tokens > _MOST_TOKENS:
         raise InputError(
             f"has {tokens:,} tokens, and at most {_MOST_TOKENS} can be shown; give a shorter one"

@@ -4,14 +4,14 @@ from pathlib import Path
 
 from transformer_cli.config.differences import Difference, differences
 from transformer_cli.config.resuming import MAY_CHANGE
-from transformer_cli.config.schema import Config
+from transformer_cli.config.schema import PATH_KEYS, Config
 from transformer_cli.errors import ConfigError
 from transformer_cli.runs.checkpoint_directory import list_checkpoints, records_batches_per_step
 from transformer_cli.runs.directory import RunDirectory
 
 _SHAPES_DATA = ("data.", "tokenizer.", "init")
 # Files may have moved, for instance with the whole checkout.
-_FILES = ("data.train.", "data.val.", "data.more", "init")
+_FILES = ("data.train.", "data.val.", "data.more", "data.sources", "init")
 _TOKENIZER_FILES = [
     f"tokenizer.{side}{key}" for side in ("", "src_", "tgt_") for key in ("model", "file")
 ]
@@ -60,10 +60,19 @@ def _has_moved(difference: Difference) -> bool:
     if not (difference.key.startswith(_FILES) or difference.key in _TOKENIZER_FILES):
         return False
     old, new = _paths(difference.old), _paths(difference.new)
+    if _without_paths(difference.old) != _without_paths(difference.new):
+        return False
     return 0 < len(old) == len(new) and not any(Path(path).exists() for path in old)
 
 
 def _paths(value: object) -> list[str]:
-    if isinstance(value, list):  # of pairs of files
-        return [path for pair in value for path in pair.values()]
+    if isinstance(value, list):  # of sources
+        return [source[key] for source in value for key in source if key in PATH_KEYS]
     return [value] if isinstance(value, str) else []
+
+
+def _without_paths(value: object) -> object:
+    """Return the settings of sources that are no paths; None for a path alone."""
+    if not isinstance(value, list):
+        return None
+    return [{key: source[key] for key in source if key not in PATH_KEYS} for source in value]

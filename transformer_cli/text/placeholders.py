@@ -100,17 +100,21 @@ def find_placeholders(line: str, groups: Collection[Protected]) -> list[Placehol
     return list(_find(line, _compile(frozenset(groups)))) if groups else []
 
 
-def compare_placeholders(
-    src: str, tgt: str, groups: Collection[Protected]
-) -> tuple[list[str], list[str]]:
-    """Return the placeholders of ``src`` that ``tgt`` lacks, and those that only ``tgt`` has.
+def compare_placeholders(src: str, tgt: str, groups: Collection[Protected]) -> str:
+    """Return how the placeholders of two lines differ, as in "without '%s', with '% s'".
 
-    One that occurs twice on one side has to occur twice on the other.
+    Nothing if they are the same. One that is twice in a line has to be twice in the other.
     """
+    if not groups:
+        return ""
     of_src, of_tgt = (
         Counter(each.text for each in find_placeholders(line, groups)) for line in (src, tgt)
     )
-    return list((of_src - of_tgt).elements()), list((of_tgt - of_src).elements())
+    return ", ".join(
+        f"{how} '{text}'"
+        for how, texts in (("without", of_src - of_tgt), ("with", of_tgt - of_src))
+        for text in texts.elements()
+    )
 
 
 @cache

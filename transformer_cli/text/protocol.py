@@ -60,13 +60,20 @@ class Tokenizer(Protocol):
         """Return a line's tokens, given its ids; whole words as the line has them, unknown too."""
         return [self.token(number) for number in ids]
 
+    def filled_tokens(self, ids: Sequence[int], values: Sequence[str]) -> list[str]:
+        """Return the tokens of ids, with ``values`` for slots; see ``EncodedSource``.
+
+        Other reserved tokens, which stand for no text, are empty.
+        """
+        return [self.token(number) for number in ids]
+
     def detokenize(self, ids: Sequence[int], tokens: Sequence[str]) -> str:
         """Return the text of ids; whole words are taken from ``tokens``, where some are replaced.
 
         Args:
             ids: without BOS, EOS and PAD.
             tokens: one for each id. Only a word-level tokenizer needs them, and one whose slots
-                stand for something; see ``Tokenizers.target_tokens``.
+                stand for something; see ``filled_tokens``.
         """
         return self.decode(ids)
 
@@ -140,7 +147,3 @@ class Tokenizers:
         Whole words are as the line has them. Tokens that stand for no text are empty.
         """
         return self.src.line_tokens(line, ids)
-
-    def target_tokens(self, ids: Sequence[int], values: Sequence[str]) -> list[str]:
-        """Return the tokens of a translation, given ``EncodedSource.values``."""
-        return [self.tgt.token(number) for number in ids]

@@ -110,7 +110,7 @@ class ReservedTokenizer(Tokenizer):
         return self._base.line_tokens(text, ids) if ids[0] < self._base.size else [text]
 
     def filled_tokens(self, ids: Sequence[int], values: Sequence[str]) -> list[str]:
-        """Return the tokens of ids, with values for slots; nothing for other reserved tokens."""
+        """Return the tokens of ids, with ``values`` for slots; other reserved ones are empty."""
         filled = dict(zip(self._slot_ids, values, strict=False))
         size = self._base.size
         return [self._base.token(n) if n < size else filled.get(n, "") for n in ids]
@@ -227,10 +227,6 @@ class ReservedTokenizers(Tokenizers):
             for token in self.src.part_tokens(text, part)
         )
         return ["" if number in tags else next(tokens) for number in ids]
-
-    def target_tokens(self, ids: Sequence[int], values: Sequence[str]) -> list[str]:
-        """Return the tokens of a target, with the values of slots."""
-        return self.tgt.filled_tokens(ids, values)
 
     def _find(self, line: str) -> list[Placeholder]:
         return find_placeholders(line, self.protect)

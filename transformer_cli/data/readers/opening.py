@@ -1,26 +1,22 @@
 """Open a configured source."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Protocol
 
 from transformer_cli.config.schema import SourceConfig
-from transformer_cli.data.corpus import ParallelFiles
+from transformer_cli.data.readers.fields import JsonlReader, ParquetReader
+from transformer_cli.data.readers.paths import matching_files
+from transformer_cli.data.readers.po import PoReader
+from transformer_cli.data.readers.text import TextReader, open_text_files
+from transformer_cli.data.readers.tmx import TmxReader
+from transformer_cli.data.readers.tsv import TsvReader
+from transformer_cli.data.readers.units import BadUnits
 from transformer_cli.data.streamed import PairSource
+
+__all__ = ["MAX_BAD_UNITS", "BadUnits", "SourceReader", "TextReader", "open_source"]
 
 MAX_BAD_UNITS = 0.01
 """Share of a source's units that may be damaged, where no setting says otherwise."""
-
-
-@dataclass
-class BadUnits:
-    """Units that could not be read in the latest pass: lines, records or translation units."""
-
-    units: int = 0
-    """All units, damaged or not."""
-    count: int = 0
-    first: list[str] = field(default_factory=list)
-    """Messages of the first ones, each with file, line or unit, and field."""
 
 
 class SourceReader(PairSource, Protocol):
@@ -39,13 +35,6 @@ class SourceReader(PairSource, Protocol):
         """
 
 
-@dataclass(frozen=True)
-class TextReader(ParallelFiles):
-    """Aligned text files, of which no unit may be damaged."""
-
-    bad: BadUnits = field(default_factory=BadUnits, compare=False)
-
-
 def open_source(
     source: SourceConfig, src_lang: str, tgt_lang: str, max_bad_units: float = MAX_BAD_UNITS
 ) -> SourceReader:
@@ -61,5 +50,14 @@ def open_source(
         CorpusError: no file matches a path with wildcards.
     """
     if source.src is not None and source.tgt is not None:
-        return TextReader(source.src, source.tgt)
-    raise NotImplementedError
+        return open_text_files(source.src, source.tgt)
+    files = (source.path, matching_files(source.path), max_bad_units)
+    match source:
+        case SourceConfig(src_column=src, tgt_column=tgt) if src is not None and tgt is not None:
+            return TsvReader(*files, (src, tgt))
+        case SourceConfig(src_field=str(src), tgt_field=str(tgt)):
+            form = JsonlReader if source.format == "jsonl" else ParquetReader
+            return form(*files, (src, tgt))
+        case SourceConfig(format="tmx"):
+            return TmxReader(*files, (src_lang, tgt_lang))
+    return PoReader(*files, (src_lang, tgt_lang))

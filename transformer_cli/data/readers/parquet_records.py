@@ -1,15 +1,17 @@
 """Rows of a Parquet file."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from transformer_cli.data.readers.records import Numbered
+from transformer_cli.data.readers.records import Numbered, no_such
 from transformer_cli.errors import CorpusError
 from transformer_cli.extras import import_extra
 
-_BATCH_ROWS = 1024
+# Few, as a file of some kilobytes may hold the same long text in all its rows.
+_BATCH_ROWS = 64
+_TEXT_TYPES = ("string", "large_string", "string_view")
 _BUFFER_BYTES = 1 << 16
 
 
@@ -34,6 +36,35 @@ def read_parquet(path: Path, columns: list[str] | None = None) -> Numbered[dict[
                     yield number, CorpusError(f"{path}: row {number}: not UTF-8")
                 else:
                     yield number, row
+
+
+def check_text_fields(path: Path, fields: Iterable[str]) -> None:
+    """Check that a file has fields of text.
+
+    Raises:
+        CorpusError: it has not, or is missing or damaged.
+        MissingExtraError: pyarrow is not installed.
+    """
+    with open_parquet(path) as file:
+        types = _field_types(file.schema_arrow)
+    for field in fields:
+        if field not in types:
+            raise CorpusError(f"{path}: {no_such('field', field, types)}")
+        if types[field] not in _TEXT_TYPES:
+            raise CorpusError(f"{path}: field '{field}' is of type {types[field]}, not text")
+
+
+def _field_types(fields: Iterable[Any], prefix: str = "") -> dict[str, str]:
+    """Return the types of all fields that hold no others, as in 'translation.de'."""
+    types: dict[str, str] = {}
+    for field in fields:
+        name = prefix + field.name
+        if isinstance(field.type, Iterable):
+            types |= _field_types(field.type, f"{name}.")
+        else:
+            kind = str(field.type)
+            types[name] = kind.removeprefix("dictionary<values=").partition(",")[0]
+    return types
 
 
 @contextmanager

@@ -74,5 +74,10 @@ def get_column(row: list[str], index: int, name: str, number: int) -> str:
     """
     if index < len(row):
         return row[index]
+    raise too_few_columns(row, index, name, number)
+
+
+def too_few_columns(row: list[str], index: int, name: str, number: int) -> CorpusError:
+    """Return the error of a row that ends before a column."""
     columns = f"{len(row)} column{'s' * (len(row) != 1)}"
-    raise CorpusError(f"{name}:{number}: {columns}; there is no column {index + 1}")
+    return CorpusError(f"{name}:{number}: {columns}; there is no column {index + 1}")

@@ -1,0 +1,191 @@
+"""Pairs in a translation memory: TMX 1.1 to 1.4."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import product
+from pathlib import Path
+from typing import BinaryIO
+from xml.parsers import expat
+
+from transformer_cli.compression import open_text
+from transformer_cli.data.readers.units import (
+    MAX_SIDE_CHARACTERS,
+    BadSideError,
+    Unit,
+    UnitReader,
+    one_line,
+    primary_language,
+)
+from transformer_cli.errors import CorpusError
+
+_CHUNK_BYTES = 1 << 16
+_MAX_TAG_BYTES = 1 << 20
+_MAX_TEXT_CHARACTERS = 4 * MAX_SIDE_CHARACTERS
+_MAX_DEPTH = 100
+# Names are kept by expat. TMX has 18 of elements and some 30 of attributes.
+_MAX_NAMES = 1000
+# A unit has a translation or two in each language; the product of thousands would be endless.
+_MAX_VARIANTS = 100
+_MAX_DEFAULT = 1000
+_LANGUAGES_SHOWN = 20
+
+
+@dataclass(frozen=True)
+class TmxReader(UnitReader):
+    """Translation memories; each pair of translations of a unit is a pair."""
+
+    languages: tuple[str, str]
+    found: dict[str, None] = field(default_factory=dict, compare=False, kw_only=True)
+    """The languages of the latest pass, in order."""
+
+    def units(self, file: Path) -> Iterator[Unit]:
+        """Yield the pairs of each unit in both languages."""
+        with open_text(file) as raw:
+            yield from _Parser(str(file), self.languages, self.found).units(raw)
+
+    def nothing_found(self) -> str:
+        """Return which languages there are."""
+        src, tgt = self.languages
+        found = ", ".join(f"'{each}'" for each in list(self.found)[:_LANGUAGES_SHOWN]) or "none"
+        return f"no unit is in both '{src}' and '{tgt}'; languages that were found: {found}"
+
+
+class _Parser:
+    """Expat's events, of which no tree is made, turned into pairs."""
+
+    def __init__(self, name: str, languages: tuple[str, str], found: dict[str, None]) -> None:
+        self._name = name
+        self._sides = [primary_language(each) for each in languages]
+        self._found = found
+        self._done: list[Unit] = []
+        self._names: set[str] = set()
+        self._depth = 0
+        self._since_tag = 0
+        self._line = 0
+        self._characters = 0
+        self._variants: tuple[list[str], list[str]] = [], []
+        self._wrong: str | None = None
+        self._language: str | None = None
+        self._segment: list[str] | None = None
+        self._parser = parser = expat.ParserCreate()
+        parser.buffer_text = True
+        parser.StartElementHandler = self._start
+        parser.EndElementHandler = self._end
+        parser.CharacterDataHandler = self._text
+        parser.AttlistDeclHandler = self._check_default
+        parser.EntityDeclHandler = self._refuse_entity
+        # Entities of a DTD elsewhere, which is never read.
+        parser.SkippedEntityHandler = self._refuse_entity
+
+    def units(self, file: BinaryIO) -> Iterator[Unit]:
+        read = 0
+        while chunk := file.read(_CHUNK_BYTES):
+            self._feed(chunk)
+            yield from self._done
+            self._done.clear()
+            read += len(chunk)
+            if read - self._parser.CurrentByteIndex > _MAX_TAG_BYTES:
+                raise self._error(f"a tag or a comment of more than {_MAX_TAG_BYTES >> 20} MiB")
+        self._feed(b"", is_final=True)
+        yield from self._done
+
+    def _feed(self, chunk: bytes, is_final: bool = False) -> None:
+        try:
+            self._parser.Parse(chunk, is_final)
+        except expat.ExpatError as error:
+            raise self._error(f"invalid XML ({expat.ErrorString(error.code)})") from error
+        except (ValueError, LookupError) as error:  # encodings that Python has not
+            raise self._error(f"unknown encoding ({error}); convert the file to UTF-8") from error
+
+    def _error(self, what: str) -> CorpusError:
+        line = self._parser.ErrorLineNumber
+        return CorpusError(f"{self._name}:{line}: {what}")
+
+    def _refuse_entity(self, name: str, *_: object) -> None:
+        raise self._error(
+            f"the entity '{name[:40]}'; a TMX file with entities of its own is not read"
+        )
+
+    def _check_default(
+        self, _element: str, name: str, _type: str, default: str | None, _: int
+    ) -> None:
+        # It would be in each element.
+        if default is not None and len(default) > _MAX_DEFAULT:
+            raise self._error(
+                f"a default of the attribute '{name[:40]}' of {len(default)} characters"
+            )
+
+    # --- elements ---------------------------------------------------------------------------------
+
+    def _start(self, tag: str, attributes: dict[str, str]) -> None:
+        self._since_tag = 0
+        self._depth += 1
+        if self._depth == 1 and tag != "tmx":
+            raise self._error(f"not TMX: the outermost element is '{tag[:40]}'")
+        if self._depth > _MAX_DEPTH:
+            raise self._error(f"elements that are nested more than {_MAX_DEPTH} deep")
+        self._names.add(tag)
+        self._names.update(attributes)
+        if len(self._names) > _MAX_NAMES:
+            raise self._error(f"more than {_MAX_NAMES} names of elements and attributes")
+        if tag == "tu":
+            self._begin_unit()
+        elif tag == "tuv":
+            self._language = attributes.get("xml:lang") or attributes.get("lang")
+            if self._language is None:
+                self._wrong = self._wrong or "a tuv without xml:lang"
+        elif tag == "seg":
+            self._segment = []
+
+    def _end(self, tag: str) -> None:
+        self._depth -= 1
+        if tag == "seg" and self._segment is not None:
+            self._add_segment("".join(self._segment))
+            self._segment = None
+        elif tag == "tuv":
+            self._language = None
+        elif tag == "tu":
+            self._end_unit()
+
+    def _text(self, data: str) -> None:
+        self._since_tag += len(data)
+        if self._since_tag > _MAX_TEXT_CHARACTERS:
+            raise self._error(f"more than {_MAX_TEXT_CHARACTERS:,} characters without a tag")
+        # The text of inline tags (bpt, ph and so on) is part of the segment's.
+        if self._segment is not None and self._characters <= 2 * MAX_SIDE_CHARACTERS:
+            self._characters += len(data)
+            self._segment.append(data)
+
+    # --- units ------------------------------------------------------------------------------------
+
+    def _begin_unit(self) -> None:
+        self._line = self._parser.CurrentLineNumber
+        self._characters = 0
+        self._variants = [], []
+        self._wrong = None
+
+    def _add_segment(self, text: str) -> None:
+        if self._language is None:
+            return
+        language = primary_language(self._language)
+        if len(self._found) < _LANGUAGES_SHOWN:
+            self._found[language] = None
+        for side, variants in zip(self._sides, self._variants, strict=True):
+            if language != side:
+                continue
+            if len(variants) == _MAX_VARIANTS:
+                self._wrong = f"more than {_MAX_VARIANTS} translations"
+                return
+            try:
+                variants.append(one_line(text, f"'{language}'"))
+            except BadSideError as error:
+                self._wrong = str(error)
+
+    def _end_unit(self) -> None:
+        if self._characters > 2 * MAX_SIDE_CHARACTERS:
+            self._wrong = f"longer than {2 * MAX_SIDE_CHARACTERS:,} characters"
+        if self._wrong is not None:
+            self._done.append(CorpusError(f"{self._name}:{self._line}: unit: {self._wrong}"))
+        else:
+            src, tgt = self._variants
+            self._done += product(src, tgt)

@@ -1,0 +1,141 @@
+"""Sources that are read unit by unit: what may be damaged, and how much of it."""
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from transformer_cli.data.corpus import hash_files, stamp_files
+from transformer_cli.errors import CorpusError
+
+MAX_SIDE_CHARACTERS = 1 << 20
+"""Longest text of a side: what is longer is damage, and might not fit into memory."""
+
+_SHOWN = 3
+# From here on a pass is judged while it runs.
+_ENOUGH_UNITS = 1000
+_ENOUGH_FOR_ALL = 100
+_SPACES = re.compile(r"[ \t\r\n]+")
+
+Unit = tuple[str, str] | CorpusError
+"""A pair, or why it cannot be read."""
+
+
+@dataclass
+class BadUnits:
+    """Units that could not be read in the latest pass: lines, records or translation units."""
+
+    units: int = 0
+    """All units, damaged or not; each pair of a translation unit counts as one."""
+    count: int = 0
+    first: list[str] = field(default_factory=list)
+    """Messages of the first ones, each with file, line or unit, and field."""
+
+    def clear(self) -> None:
+        """Begin another pass."""
+        self.units = self.count = 0
+        self.first = []
+
+    def add(self, error: CorpusError) -> None:
+        """Count a damaged unit."""
+        self.count += 1
+        if len(self.first) < _SHOWN:
+            self.first.append(str(error))
+
+    def check(self, most: float) -> None:
+        """Check that all units are not damaged, and no larger share of them than ``most``.
+
+        Raises:
+            CorpusError: they are.
+        """
+        if self.count and self.count == self.units:
+            raise CorpusError(self.first[0])
+        if self.count > most * self.units:
+            raise CorpusError(
+                f"{self.first[0]}; of {self.units:,} units {self.count:,} are damaged, "
+                f"{self.count / self.units:.2%}, where data.max_bad_units allows {most:.2%}"
+            )
+
+
+@dataclass(frozen=True)
+class UnitReader(ABC):
+    """A source of one or several files, read anew each time it is asked for."""
+
+    path: Path
+    """As it was configured, perhaps with wildcards."""
+    files: tuple[Path, ...]
+    max_bad_units: float
+    bad: BadUnits = field(default_factory=BadUnits, compare=False, kw_only=True)
+
+    @abstractmethod
+    def units(self, file: Path) -> Iterable[Unit]:
+        """Yield the units of a file; raise for a file that cannot be read on."""
+
+    def nothing_found(self) -> str:
+        """Return why there may be no pairs."""
+        return "there are no pairs in it"
+
+    def pairs(self) -> Iterator[tuple[str, str]]:
+        """Yield each pair, in order, on one line each, blank ones included.
+
+        Raises:
+            CorpusError: a file cannot be read, more of its units are damaged than may be, or at
+                the end: there are no pairs.
+            MissingExtraError: the package that reads the format is not installed.
+        """
+        bad = self.bad
+        bad.clear()
+        for file in self.files:
+            for unit in self.units(file):
+                bad.units += 1
+                if not isinstance(unit, CorpusError):
+                    yield unit
+                    continue
+                bad.add(unit)
+                if bad.units >= (_ENOUGH_FOR_ALL if bad.count == bad.units else _ENOUGH_UNITS):
+                    bad.check(self.max_bad_units)
+        bad.check(self.max_bad_units)
+        if not bad.units:
+            raise CorpusError(f"{self.path}: {self.nothing_found()}")
+
+    def source_sha256(self) -> str:
+        """Return a SHA-256 of the files' decompressed bytes, in hexadecimal.
+
+        Raises:
+            CorpusError: a file cannot be read, or cannot be read more than once.
+        """
+        return hash_files(self.files)
+
+    def stamp(self) -> str | None:
+        """Return the stamp of all files, see ``stamp_files``."""
+        return stamp_files(self.files)
+
+
+class BadSideError(ValueError):
+    """A side of a pair that cannot be used; the message lacks the place."""
+
+
+def one_line(text: str, what: str) -> str:
+    """Return a side of a pair on one line.
+
+    White space with a line break or a tab in it becomes a space, or nothing at either end.
+
+    Args:
+        text: as the file has it.
+        what: its column or field, for messages.
+
+    Raises:
+        BadSideError: it is longer than ``MAX_SIDE_CHARACTERS``.
+    """
+    if len(text) > MAX_SIDE_CHARACTERS:
+        raise BadSideError(f"{what}: longer than {MAX_SIDE_CHARACTERS:,} characters")
+    if "\n" in text or "\t" in text or "\r" in text:
+        text = _SPACES.sub(lambda found: " " if found[0].strip(" ") else found[0], text)
+        return text.strip(" ")
+    return text
+
+
+def primary_language(code: str) -> str:
+    """Return a language code's primary subtag: 'de' of 'DE-AT' and of 'de_DE.UTF-8'."""
+    return re.split(r"[-_.@]", code.strip(), maxsplit=1)[0].lower()

@@ -1,3 +1,4 @@
+import json
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -82,6 +83,23 @@ def test_each_pair_is_kept_or_dropped_with_its_reason(corpus: Path) -> None:
     assert "<script>alert(1)</script> {{ 7 * 7 }}" in shown
     assert "\\x1b[31m" in shown
     assert shown.count(SAME[0]) == 2
+
+
+def test_check_says_what_each_filter_would_take(corpus: Path) -> None:
+    without = partial(hide, ("py3langid",))
+    shown = run("check", "my.yaml", cwd=corpus, before=without)
+    table = shown.out.partition("\nfilter ")[2].splitlines()
+    found = {row.split()[0]: row.split()[1:] for row in table[1:]}
+    assert found["blank"] == ["yes", "2", "5.41%", "21"]
+    assert found["markup"] == ["yes", "2", "5.41%", "24"]
+    assert found["duplicates_folded"][:2] == ["no", "31"]
+    assert found["language"] == ["no", "not", "tried", "-", "-"]
+    assert any(row.startswith("note: not tried: filter 'language': ") for row in table)
+
+    json_object = json.loads(run("check", "my.yaml", "--json", cwd=corpus, before=without).out)
+    blank, encoding, *_ = json_object["filters"]
+    assert (blank["name"], blank["count"], blank["first"]) == ("blank", 2, 21)
+    assert (encoding["count"], encoding["is_on"]) == (1, False)
 
 
 @pytest.mark.posix

@@ -13,11 +13,13 @@ OPTIONAL = (
     "backports",
     "comet",
     "ctranslate2",
+    "ftfy",
     "jinja2",
     "onnx",
     "onnxruntime",
     "onnxscript",
     "plotly",
+    "py3langid",
     "tokenizers",
 )
 REPORT = "pip install 'plotly>=6.0' 'jinja2>=3.1'"

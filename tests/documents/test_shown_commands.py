@@ -47,6 +47,15 @@ TOKENIZERS = {
 SWEEP = "base: small.yaml\nseeds: 1\n"
 # And that of ``distill`` is in tests/cli/test_distill.py.
 DISTILL = "teachers: [small.yaml]\nstudent: small.yaml\n"
+CORPUS = """\
+data:
+  kind: corpus
+  src_lang: de
+  tgt_lang: en
+  sources: [{src: data/toy/val.de, tgt: data/toy/val.en}]
+  split: {val: 5}
+tokenizer: {kind: words}
+"""
 # Directories that commands read, by the format that they were exported in.
 EXPORTS = {"exported": "ctranslate2", "shared": "hub"}
 WITH_CONFIG = ("train", "vocab", "check", "config")
@@ -106,6 +115,8 @@ def test_command_works(command: Command, trained: Path, tmp_path: Path) -> None:
         _write_small(directory / "small.yaml")
         (directory / "distill.yaml").write_text(DISTILL)
         arguments = [*dict.fromkeys(["distill", "distill.yaml", *arguments[2:], "--dry-run"])]
+    elif arguments[0] == "clean":
+        (directory / arguments[1]).write_text(CORPUS)
     elif arguments[0] in WITH_CONFIG:
         arguments = _made_small(arguments, directory, command.refused)
     else:

@@ -18,6 +18,6 @@ def test_noise_is_where_it_is_said_to_be_and_the_rest_is_as_it_was() -> None:
             assert not set(found) & set(PAIRS)
     assert {kind for _, kind in noisy} == {None, *KINDS}
     seen: set[tuple[str, str]] = set()
-    for pair, kind in noisy:
-        assert kind != "duplicate" or pair in seen
+    for pair, noise in noisy:
+        assert noise != "duplicate" or pair in seen
         seen.add(pair)

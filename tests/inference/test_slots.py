@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -22,7 +23,7 @@ SLOT = range(GLUE + 1, GLUE + 1 + SLOTS)
 NEWS = SLOT[-1] + 1
 
 
-def slots_translator(favoured: Sequence[int] = (), **settings: str) -> TorchTranslator:
+def slots_translator(favoured: Sequence[int] = (), **settings: Any) -> TorchTranslator:
     """A translator of words, placeholders and tags; as it is random, it writes slots at random."""
     both = ReservedTokenizers.of(Tokenizers(_WORDS, _WORDS), ["printf", "braces"], ["news", "web"])
     translator = random_translator(favoured, size=both.src.size, **settings)

@@ -57,7 +57,10 @@ class CountingTransformer(Transformer):
 
 
 def random_translator(
-    favoured: Sequence[int] = (), end_bias: float = 0.0, positions: Any = "sinusoidal"
+    favoured: Sequence[int] = (),
+    end_bias: float = 0.0,
+    positions: Any = "sinusoidal",
+    size: int = SIZE,
 ) -> TorchTranslator:
     """A translator that writes something else for each source.
 
@@ -65,6 +68,7 @@ def random_translator(
         favoured: ids that the model would write above all others.
         end_bias: added to the end mark's logit.
         positions: kind of position encoding.
+        size: entries of both vocabularies.
     """
     config = Config(
         data=CopyData(kind="copy"),
@@ -81,7 +85,7 @@ def random_translator(
         ),
         training=TrainingConfig(max_length=MAX_POSITIONS - 1),
     )
-    model = CountingTransformer(config.model, SIZE, SIZE, PAD_ID)
+    model = CountingTransformer(config.model, size, size, PAD_ID)
     with torch.no_grad():
         for weight in model.parameters():
             if weight.dim() == 2:

@@ -1,13 +1,25 @@
 """Reserved tokens: slots, the glue token and tags, behind any tokenizer's own ids."""
 
+import io
+import json
 from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, get_args
 
+import pytest
+import sentencepiece
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import TypeAdapter
+from tokenizers import Tokenizer as Library
+from tokenizers import models, pre_tokenizers, trainers
 
+from transformer_cli.config.schema import Protected, TokenizerConfig
+from transformer_cli.errors import TokenizerError, UsageError
 from transformer_cli.text.protocol import Tokenizer, Tokenizers
 from transformer_cli.text.reserved import SLOTS, ReservedTokenizers
-from transformer_cli.text.vocabulary import SPECIALS
+from transformer_cli.text.tokenizer import copy_tokenizers, learn_tokenizers
+from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, SPECIALS
 
 
 class CharactersTokenizer(Tokenizer):
@@ -89,3 +101,169 @@ def test_a_hypothesis_may_have_any_ids() -> None:
 
 def test_a_prefix_has_slots_of_its_source() -> None:
     assert TOKENIZERS.encode_target("{a} %s", ("%d", "%s")) == [*text("{a}"), SLOT[1]]
+
+
+# --- every kind -----------------------------------------------------------------------------------
+
+GERMAN = ["Die Datei %s fehlt.", "<b>Ein</b> Mann sieht {name} und lacht laut.", "Ein {Hund}"] * 9
+ENGLISH = ["The file %s is missing.", "<b>A</b> man sees {name} and laughs loudly.", "A dog"] * 9
+SYMBOLS = ["%s", "<b>"]
+
+
+def made_elsewhere(directory: Path) -> None:
+    trainer: Any = sentencepiece.SentencePieceTrainer
+    model = io.BytesIO()
+    options = {"model_writer": model, "vocab_size": 44, "user_defined_symbols": SYMBOLS}
+    trainer.train(sentence_iterator=iter([*GERMAN, *ENGLISH]), minloglevel=2, **options)
+    (directory / "spm.model").write_bytes(model.getvalue())
+    library = Library(models.BPE(unk_token="<unk>"))
+    library.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    specials = ["<unk>", "<s>", "</s>", "<pad>"]
+    library.train_from_iterator(
+        [*GERMAN, *ENGLISH], trainers.BpeTrainer(vocab_size=400, special_tokens=specials)
+    )
+    library.save(str(directory / "bpe.json"))
+
+
+KINDS: dict[str, dict[str, Any]] = {
+    "words": {"kind": "words"},
+    "sentencepiece": {"kind": "sentencepiece", "vocab_size": 310, "joint": False},
+    "sentencepiece file": {"kind": "sentencepiece", "model": "spm.model"},
+    "wordpiece": {"kind": "wordpiece", "vocab_size": 120},
+    "huggingface file": {"kind": "huggingface", "file": "bpe.json"},
+}
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("made")
+    made_elsewhere(directory)
+    return directory
+
+
+def learned(
+    kind: str, made: Path, directory: Path, protect: Sequence[Protected], tags: Sequence[str]
+) -> Tokenizers:
+    settings = KINDS[kind] | {"protect": list(protect)}
+    for key in {"model", "file"} & settings.keys():
+        settings[key] = made / settings[key]
+    config: Any = TypeAdapter(TokenizerConfig).validate_python(settings)
+    directory.mkdir()
+    return learn_tokenizers(
+        config, "de", "en", GERMAN, ENGLISH, "sum", directory, lambda lines, _: lines, tags
+    )
+
+
+HOSTILE = [
+    "⟨glue⟩ ⟨1⟩ ⟨16⟩ ⟨tag news⟩ ⟨news⟩",
+    "<unk> <BOS> <EOS> <PAD> <s> </s> [SEP] <0x0A> ▁ ▁▁ ## ##a",
+    "\ue000\uf8ff\U000f0000 \x00\x01\x1f\x7f\x85\u200b\u2028 \ufdd0",
+    "4 5 61 62 63 64 314 315 316 400",
+    "⟨1⟩" * 500,
+    "news --tag news {news} %s",
+    "<b>Ein</b> %s",
+]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_text_is_encoded_to_a_reserved_id(kind: str, made: Path, tmp_path: Path) -> None:
+    both = learned(kind, made, tmp_path / "a", ["printf", "tags", "braces"], ["news", "web"])
+    assert isinstance(both, ReservedTokenizers)
+    for tokenizer in (both.src, both.tgt):
+        names = [tokenizer.token(number) for number in range(tokenizer.text_size, tokenizer.size)]
+        assert len(set(names)) == len(names) == 1 + SLOTS + 2
+        for line in [*HOSTILE, *names, "".join(names), *(f"▁{name}" for name in names)]:
+            ids = tokenizer.encode(line)
+            assert max(ids, default=0) < tokenizer.text_size
+            assert not {BOS_ID, EOS_ID, PAD_ID} & set(ids)
+    for line in HOSTILE:
+        ids, values = both.encode_source(line)
+        tags = set(both.src.tag_ids.values())
+        assert not tags & set(ids)
+        # As many slots as there are placeholders of the line itself.
+        assert len({n for n in ids if n > both.src.text_size}) == len(values)
+    assert both.tag_id("web") == both.tag_id("news") + 1 == both.src.size - 1
+    assert both.src.size - both.src.text_size == both.tgt.size - both.tgt.text_size
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_lines_keep_their_placeholders(kind: str, made: Path, tmp_path: Path) -> None:
+    both = learned(kind, made, tmp_path / "a", get_args(Protected), [])
+    assert (both.src is both.tgt) == (kind not in ("words", "sentencepiece"))
+    for src, tgt in zip(GERMAN[:3], ENGLISH[:3], strict=True):
+        ids = both.encode_pair(src, tgt)[1]
+        values = both.encode_source(src).values
+        written = both.tgt.detokenize(ids, both.tgt.filled_tokens(ids, values))
+        assert written.replace(" ", "") == tgt.replace(" ", "")
+        assert kind == "words" or written == tgt
+        tokens = both.source_tokens(src, both.encode_source(src).ids)
+        assert [token for token in tokens if token in values] == list(values)
+
+
+def test_vocabularies_are_learned_without_what_slots_stand_for(made: Path, tmp_path: Path) -> None:
+    learned("words", made, tmp_path / "a", ["printf", "tags", "braces"], [])
+    vocabulary = (tmp_path / "a" / "src.vocab.txt").read_text().split()
+    assert "Datei" in vocabulary
+    assert not {"%s", "name", "b"} & set(vocabulary)
+    assert "Hund" in vocabulary  # its braces are on one side only
+
+
+def test_without_protection_user_defined_symbols_stay_pieces(made: Path, tmp_path: Path) -> None:
+    plain = learned("sentencepiece file", made, tmp_path / "a", [], [])
+    assert not isinstance(plain, ReservedTokenizers)
+    tokens = [plain.src.token(number) for number in plain.src.encode(GERMAN[0])]
+    assert "%s" in tokens
+    protected = learned("sentencepiece file", made, tmp_path / "b", ["braces"], [])
+    assert protected.encode_source(GERMAN[0]).ids == plain.src.encode(GERMAN[0])
+
+
+def test_manifests_without_reserved_tokens_are_as_they_were(made: Path, tmp_path: Path) -> None:
+    learned("words", made, tmp_path / "a", [], [])
+    assert not {"protect", "tags"} & json.loads((tmp_path / "a/tokenizer.json").read_text()).keys()
+    learned("words", made, tmp_path / "b", ["tags", "printf", "tags"], ["web"])
+    manifest = json.loads((tmp_path / "b/tokenizer.json").read_text())
+    assert (manifest["protect"], manifest["tags"]) == (["printf", "tags"], ["web"])
+
+
+def test_copies_know_the_tags_that_they_were_learned_with(made: Path, tmp_path: Path) -> None:
+    learned("wordpiece", made, tmp_path / "a", [], ["news", "web"])
+    (tmp_path / "b").mkdir()
+    copied = copy_tokenizers(tmp_path / "a", "other", tmp_path / "b", ["web"])
+    assert copied.tags == ("news", "web")
+    with pytest.raises(TokenizerError, match="has no tag 'blog', but only news, web; "):
+        copy_tokenizers(tmp_path / "a", "other", tmp_path / "b", ["blog", "web"])
+    with pytest.raises(
+        UsageError, match=r"^no tag 'nwes'; did you mean 'news'\? known tags: news, web$"
+    ):
+        copied.tag_id("nwes")
+    with pytest.raises(UsageError, match=r"^no tag 'x'; the run has no tags"):
+        Tokenizers(CHARACTERS, CHARACTERS).tag_id("x")
+
+
+# --- the rest of the protocol ---------------------------------------------------------------------
+
+
+class Doubling(CharactersTokenizer):
+    """Sampling says each token twice."""
+
+    can_sample = True
+
+    def sample(self, sentences: Sequence[list[int]], rate: float, seed: int) -> list[list[int]]:
+        return [[each for each in ids for _ in range(2)] for ids in sentences]
+
+
+def test_sampling_leaves_reserved_ids_alone() -> None:
+    both = ReservedTokenizers.of(Tokenizers(Doubling(), Doubling()), ["printf"], ["news"])
+    ids = [NEWS, *both.encode_source("%s: ab %d").ids]
+    sampled = both.src.sample([ids, [], text("a")], 0.1, 1)
+    doubled = [each for each in text(": ab") for _ in range(2)]
+    assert sampled == [[NEWS, SLOT[0], GLUE, *doubled, SLOT[1]], [], text("aa")]
+    assert both.src.can_sample
+
+
+def test_words_start_at_slots_but_not_behind_glue() -> None:
+    ids = [NEWS, *TOKENIZERS.encode_source("%s: a <b>b").ids]
+    assert "".join(map(TOKENIZERS.src.token, ids)) == "⟨tag news⟩⟨1⟩⟨glue⟩: a⟨2⟩⟨glue⟩b"
+    starts = [1, 1, 0, 0, 0, 1, 1, 0, 0]
+    assert TOKENIZERS.src.word_starts(ids) == [bool(each) for each in starts]
+    assert TOKENIZERS.source_tokens("%s: a <b>b", ids) == ["", "%s", "", *": a", "<b>", "", "b"]

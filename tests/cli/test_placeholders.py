@@ -1,0 +1,118 @@
+"""Placeholders and tags, from a configuration to translations."""
+
+import json
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from cli.conftest import Training
+from cli.process import assert_refused, run
+from transformer_cli import Translator
+
+SETTINGS = """\
+data:
+  kind: files
+  src_lang: de
+  tgt_lang: en
+  train: {src: text.de, tgt: text.en}
+  val: {src: text.de, tgt: text.en}
+  more: [{src: text.de, tgt: text.en, tag: web}, {src: text.de, tgt: text.en, tag: news}]
+tokenizer: {kind: wordpiece, vocab_size: 60, protect: [printf, braces]}
+model: {d_model: 16, num_heads: 2, d_ff: 32, num_encoder_layers: 1, num_decoder_layers: 1}
+training: {epochs: 1, batch_tokens: 200, schedule: {kind: constant, peak: 1e-2, warmup: 10}}
+"""
+LINES = [f"{name}: das %s ist {{{name}}}" for name in "abcdefgh"] * 4
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return _train_once(tmp_path_factory.mktemp)
+
+
+@cache
+def _train_once(make_directory: Callable[[str], Path]) -> Path:
+    directory = make_directory("protected")
+    for language in ("de", "en"):
+        (directory / f"text.{language}").write_text("".join(f"{line}\n" for line in LINES))
+    (directory / "own.yaml").write_text(SETTINGS)
+    finished = run("train", "own.yaml", "--allow-suspect-data", cwd=directory)
+    assert finished.code == 0, finished.err
+    return directory / "runs" / "own"
+
+
+def test_lines_whose_placeholders_differ_are_counted(trained: Path, tmp_path: Path) -> None:
+    # Of one token, so at most one of four placeholders.
+    text = "a\n{a} %s {b} %d\n\n{a} %s {b} %d\n"
+    told = "2 of 4 lines: placeholders differ; first: line 2\n"
+    found = run("translate", trained, "--max-length", "1", stdin=text.encode())
+    assert (found.code, found.err) == (0, told)
+    assert found.out.count("\n") == 4
+    (tmp_path / "in").write_text(text)
+    files = ("-i", tmp_path / "in", "-o", tmp_path / "out", "--max-length", "1")
+    assert run("translate", trained, *files, "--n-best", "2").err == told
+
+
+def test_a_tag_is_put_before_lines(trained: Path, training: Training) -> None:
+    text = b"a: das %s ist {a}\nb\n"
+    outs = {}
+    for tag in ("news", "web"):
+        found = run("translate", trained, "--tag", tag, "--scores", stdin=text)
+        assert found.code == 0, found.err
+        outs[tag] = found.out
+    assert outs["news"] != outs["web"]
+    refused = run("translate", trained, "--tag", "nwes", stdin=text)
+    assert_refused(refused, 2, "--tag: no tag 'nwes'; did you mean 'news'? known tags: news, web")
+    refused = run("translate", training.run, "--tag", "news", stdin=text)
+    assert_refused(refused, 2, "--tag: no tag 'news'; the run has no tags")
+    translator = Translator.load(trained)
+    lines = text.decode().splitlines()
+    best = [json.loads(each)["translations"][0]["text"] for each in outs["web"].splitlines()]
+    assert translator.translate(lines, tag="web", beam_size=1) == best
+
+
+def test_evaluate_counts_lines_and_takes_a_tag(trained: Path) -> None:
+    files = ("--src", trained.parents[1] / "text.de", "--ref", trained.parents[1] / "text.en")
+    reports = []
+    for tag in ((), ("--tag", "web")):
+        found = run("evaluate", trained, *files, *tag, "--json")
+        assert found.code == 0, found.err
+        reports.append(json.loads(found.out))
+    assert reports[0]["perplexity"] != reports[1]["perplexity"]
+    assert 0 <= reports[0]["placeholders_differ"] <= len(LINES)
+    table = run("evaluate", trained, *files).out
+    row = next(line.split() for line in table.splitlines() if "placeholders" in line)
+    assert row[:2] == ["placeholders", str(reports[0]["placeholders_differ"])]
+    refused = run("evaluate", trained, *files, "--tag", "x")
+    assert refused.code == 2
+    assert refused.err.endswith("evaluate: --tag: no tag 'x'; known tags: news, web\n")
+    assert_refused(run("evaluate", trained, "--tag", "web"), 2, "--tag is for --src and --ref")
+
+
+@pytest.mark.parametrize("form", ["hub", "ctranslate2"])
+def test_an_exported_model_has_slots_and_tags(trained: Path, tmp_path: Path, form: str) -> None:
+    exported = run("export", trained, tmp_path / "model", "--format", form)
+    assert exported.code == 0, exported.err
+    text = b"a: das %s ist {a}\n%d\n"
+    found = [
+        run("translate", path, "--tag", "web", "--engine", engine, stdin=text)
+        for path, engine in (
+            (trained, "torch" if form == "hub" else "ctranslate2"),
+            (tmp_path / "model", "auto"),
+        )
+    ]
+    assert [each.code for each in found] == [0, 0], found[1].err
+    if form == "hub":
+        assert found[0].out == found[1].out
+    assert found[1].out.count("\n") == 2
+
+
+def test_init_needs_the_tags_of_the_sources(trained: Path, tmp_path: Path) -> None:
+    settings = SETTINGS.replace("tag: web", "tag: blog").replace(
+        "text.", f"{trained.parents[1]}/text."
+    )
+    (tmp_path / "heir.yaml").write_text(f"init: {trained}\n{settings}")
+    refused = run("train", "heir.yaml", "--allow-suspect-data", cwd=tmp_path)
+    assert refused.code == 1
+    assert "has no tag 'blog', but only news, web" in refused.err.splitlines()[-1]

@@ -1,0 +1,112 @@
+"""Slots and tags in use: placeholders come from the source, tags stand before each chunk."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from inference.translators import MAX_POSITIONS, random_translator
+from transformer_cli.errors import UsageError
+from transformer_cli.inference.attention_maps import compute_attention_maps
+from transformer_cli.inference.lines import encode_line
+from transformer_cli.inference.stream import OutputFormat, translate_stream
+from transformer_cli.inference.torch_engine import TorchTranslator
+from transformer_cli.text.kinds.words import SpacyWords, WordsTokenizer
+from transformer_cli.text.protocol import Tokenizers
+from transformer_cli.text.reserved import SLOTS, ReservedTokenizers
+from transformer_cli.text.vocabulary import UNK_ID, Vocabulary
+
+_WORDS = WordsTokenizer(SpacyWords("xx", "de", lowercase=False), Vocabulary("abcdefghij"))
+GLUE = _WORDS.size
+SLOT = range(GLUE + 1, GLUE + 1 + SLOTS)
+NEWS = SLOT[-1] + 1
+
+
+def slots_translator(favoured: Sequence[int] = (), **settings: Any) -> TorchTranslator:
+    """A translator of words, placeholders and tags; as it is random, it writes slots at random."""
+    both = ReservedTokenizers.of(Tokenizers(_WORDS, _WORDS), ["printf", "braces"], ["news", "web"])
+    translator = random_translator(favoured, size=both.src.size, **settings)
+    return replace(translator, tokenizers=both).with_search(max_length=5)
+
+
+def test_slots_are_written_as_what_the_source_has() -> None:
+    translator = slots_translator([SLOT[1]])
+    assert translator.translate(["{x} a %s", "%d", ""]) == ["%s %s %s %s %s", "", ""]
+    glued = slots_translator([GLUE])
+    assert glued.translate(["a"]) == [""]
+
+
+def test_the_n_best_of_a_line_have_its_placeholders() -> None:
+    translator = slots_translator([SLOT[0]]).with_search(beam_size=3)
+    first, second = translator.translate_lines(["{x} a", "{y} a"], n_best=3)
+    assert [each.text.replace("x", "y") for each in first] == [each.text for each in second]
+    assert all("{x}" in each.text for each in first)
+
+
+def test_a_prefix_has_its_placeholders_as_slots() -> None:
+    translator = slots_translator([SLOT[0]])
+    (best,), *_ = translator.translate_lines(["a {x}"], ["b %s: {x}"])
+    assert best.text.startswith("b %s: {x}")
+    line = encode_line(translator.tokenizers, "a {x}", "{x}: b", 99)
+    assert line.prefix_ids[:2] == [SLOT[0], GLUE]
+
+
+def test_alignments_count_placeholders_as_words() -> None:
+    translator = slots_translator([SLOT[0]])
+    (best,), *_ = translator.translate_lines(["a {x} b"], with_alignments=True)
+    assert best.text == "{x} {x} {x} {x} {x}"
+    assert {tgt for _, tgt in best.alignment} <= set(range(5))
+    assert {src for src, _ in best.alignment} <= set(range(3))
+
+
+def test_unknown_words_are_not_replaced_by_tags_or_glue() -> None:
+    translator = slots_translator([UNK_ID]).with_unk_replacement().with_tag("news")
+    for line in ("a", "{x}:b", "Xaver %s."):
+        (best,), *_ = translator.translate_lines([line], with_alignments=True)
+        assert len(best.text) >= 5
+        assert "news" not in best.text
+
+
+def test_each_chunk_begins_with_the_tag() -> None:
+    translator = slots_translator(positions="learned").with_tag("news")
+    line = encode_line(translator.tokenizers, "a " * 30, "", translator.longest_source, "news")
+    assert [chunk[0] for chunk in line.chunks] == [NEWS] * 3
+    assert max(map(len, line.chunks)) == MAX_POSITIONS - 1
+    told: list[str] = []
+    translator.translate(["a " * 30], on_long_line=lambda long: told.append(str(long)))
+    assert told == ["line 1: 33 tokens, translated in 3 pieces"]
+
+
+def test_tags_are_each_lines_own_or_the_translators() -> None:
+    translator = slots_translator()
+    lines = ["a b {x} c"] * 3
+    tags = [None, "news", "web"]
+    together = [best for best, *_ in translator.translate_lines(lines, tags=tags)]
+    for tag, best in zip(tags, together, strict=True):
+        (alone,), *_ = translator.with_tag(tag).translate_lines(lines[:1])
+        assert alone.log_probability == pytest.approx(best.log_probability, rel=1e-5)
+    assert len({round(best.log_probability, 2) for best in together}) == 3
+    assert translator.with_tag("web").settings_fingerprint["tag"] == "web"
+    assert "tag" not in translator.settings_fingerprint
+    with pytest.raises(UsageError, match=r"^no tag 'wbe'; did you mean 'web'\?"):
+        translator.with_tag("wbe")
+    with pytest.raises(UsageError, match="the run has no tags"):
+        random_translator().with_tag("web")
+
+
+def test_a_stream_tells_where_placeholders_differ() -> None:
+    translator = slots_translator([SLOT[0]]).with_search(max_length=1)
+    lines = [("{x} a", ""), ("{x} %s", ""), ("a", ""), ("", "")]
+    found = list(translate_stream(translator, lines, OutputFormat(n_best=1)))
+    assert [each.difference for each in found] == ["", "without '%s'", "", ""]
+    plain = list(translate_stream(random_translator(), [("5", ""), ("6 7", "")]))
+    assert [each.difference for each in plain] == ["", ""]
+
+
+def test_attention_shows_placeholders_and_tags() -> None:
+    translator = slots_translator([SLOT[0]]).with_tag("news")
+    maps = compute_attention_maps(translator, "{x}: a")
+    assert maps.src_tokens == ["⟨tag news⟩", "{x}", "⟨glue⟩", "<unk>", "a", "<EOS>"]
+    assert maps.tgt_tokens == ["{x}"] * 5 + ["<EOS>"]
+    assert maps.translation == "{x} {x} {x} {x} {x}"

@@ -142,7 +142,7 @@ def test_one_shard_at_a_time_is_read(tmp_path: Path) -> None:
         def shard_lengths(self, number: int) -> Lengths:
             return self.inner.shard_lengths(number)
 
-        def slots(self, number: int) -> None:
+        def draws(self, number: int) -> None:
             return None
 
     watched = Watched(sharded_store(tmp_path, HUNDRED, 99, 20, 5), [])

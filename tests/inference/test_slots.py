@@ -2,16 +2,18 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from inference.translators import MAX_POSITIONS, random_translator
 from transformer_cli.errors import UsageError
 from transformer_cli.inference.attention_maps import compute_attention_maps
+from transformer_cli.inference.hypotheses import Hypothesis, SearchOptions
 from transformer_cli.inference.lines import encode_line
 from transformer_cli.inference.stream import OutputFormat, translate_stream
 from transformer_cli.inference.torch_engine import TorchTranslator
+from transformer_cli.inference.translator import SLOT_BEAM
 from transformer_cli.text.kinds.words import SpacyWords, WordsTokenizer
 from transformer_cli.text.protocol import Tokenizers
 from transformer_cli.text.reserved import SLOTS, ReservedTokenizers
@@ -110,3 +112,45 @@ def test_attention_shows_placeholders_and_tags() -> None:
     assert maps.src_tokens == ["⟨tag news⟩", "{x}", "⟨glue⟩", "<unk>", "a", "<EOS>"]
     assert maps.tgt_tokens == ["{x}"] * 5 + ["<EOS>"]
     assert maps.translation == "{x} {x} {x} {x} {x}"
+
+
+class ByBeam:
+    """Finds one hypothesis greedily, and others with a beam."""
+
+    def __init__(self, greedy: list[int], beam: list[list[int]]) -> None:
+        self.found = {False: [greedy], True: beam}
+        self.asked: list[tuple[int, int]] = []
+
+    def search(
+        self,
+        sources: Sequence[list[int]],
+        prefixes: object,
+        limits: object,
+        options: SearchOptions,
+        *others: object,
+    ) -> list[list[Hypothesis]]:
+        self.asked.append((len(sources), options.beam_size))
+        found = self.found[options.beam_size > 1]
+        return [[Hypothesis(ids, -1.0 - rank) for rank, ids in enumerate(found)] for _ in sources]
+
+
+def test_a_translation_without_its_placeholders_is_searched_again() -> None:
+    engine = ByBeam(
+        [SLOT[0], 4], [[4], [SLOT[0], SLOT[0]], [5, SLOT[1], SLOT[0]], [SLOT[0], SLOT[1]]]
+    )
+    translator: Any = replace(slots_translator(), engine=cast(Any, engine))
+    # The first line's greedy translation has what it needs.
+    lines = ["%s a", "%s a {x}", "a"]
+    first, second, third = translator.translate(lines)
+    assert engine.asked == [(3, 1), (2, SLOT_BEAM)]
+    assert (first, second) == ("%s a", "b {x} %s")
+    assert third == "a"
+    engine.asked.clear()
+    translator.translate_lines(lines, n_best=2)
+    assert engine.asked == [(3, 1)]
+
+
+def test_without_a_better_one_the_first_translation_stays() -> None:
+    engine = ByBeam([4], [[5], [6]])
+    translator: Any = replace(slots_translator(), engine=cast(Any, engine))
+    assert translator.translate(["%s a"]) == ["a"]

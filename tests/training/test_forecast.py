@@ -243,7 +243,7 @@ class Halves:
         part = self.shard(number)
         return part.lengths
 
-    def slots(self, number: int) -> None:
+    def draws(self, number: int) -> None:
         return None
 
 

@@ -651,7 +651,7 @@ class InShards:
     def shard_lengths(self, number: int) -> Lengths:
         return self.parts[number].shard_lengths(number)
 
-    def slots(self, number: int) -> None:
+    def draws(self, number: int) -> None:
         return None
 
 

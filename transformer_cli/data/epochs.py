@@ -82,8 +82,8 @@ class EpochBatches:
         """Return estimates of the first epoch, and at most ``count`` of its batches."""
         shard = int(np.argmax(self._batches_per_shard))
         lengths = np.stack(self._lengths(shard)) + 1
-        slots = self._text.slots(shard)
-        planned = self._text.shard(shard) if slots is None else slots
+        draws = self._text.draws(shard)
+        planned = self._text.shard(shard) if draws is None else draws
         plan = plan_epoch(planned, self._batch_tokens, self._seed, 0, shard)
         longest = np.array([lengths[:, indices].max(axis=1) for indices in plan])
         padded = longest * np.array([[len(indices)] for indices in plan])
@@ -97,21 +97,21 @@ class EpochBatches:
         middles = (2 * np.arange(count - 1) + 1) * len(plan) // (2 * max(1, count - 1))
         indices = [int(padded.sum(axis=1).argmax()), *by_length[middles].tolist()]
         batches = self._iter_shard(shard, 0, indices)
-        is_exact = scale == 1.0 and slots is None
+        is_exact = scale == 1.0 and draws is None
         return EpochSample(tokens, padded_tokens, is_exact, batches)
 
     def _lengths(self, shard: int) -> Lengths:
         """Return the lengths by which the batches of a shard are planned."""
-        slots = self._text.slots(shard)
-        return self._text.shard_lengths(shard) if slots is None else slots.lengths
+        draws = self._text.draws(shard)
+        return self._text.shard_lengths(shard) if draws is None else draws.lengths
 
     def _iter_shard(self, shard: int, epoch: int, indices: Iterable[int]) -> Iterator[Batch]:
         text = self._text.shard(shard)
-        slots = self._text.slots(shard)
-        planned = text if slots is None else slots
+        draws = self._text.draws(shard)
+        planned = text if draws is None else draws
         plan = plan_epoch(planned, self._batch_tokens, self._seed, epoch, shard)
-        if slots is not None:
-            drawn = slots.draw(self._seed, epoch, shard)
+        if draws is not None:
+            drawn = draws.pick(self._seed, epoch, shard)
             plan = [drawn[batch] for batch in plan]
         for index in indices:
             if self._subword_sampler is None:

@@ -1,6 +1,7 @@
 """Weights and tags of the sources of a training text."""
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -54,8 +55,8 @@ class TrainingMix:
         flat[~is_tag] = src.ids
         return EncodedText(TokenArray.from_lengths(flat, lengths), text.tgt)
 
-    def build_slots(self, lengths: Lengths, pairs: np.ndarray) -> "Slots | None":
-        """Return the slots of an epoch; None if every pair has just one.
+    def build_draws(self, lengths: Lengths, pairs: np.ndarray) -> "Draws | None":
+        """Return the draws of an epoch; None if every pair is drawn just once.
 
         Args:
             lengths: tokens of each pair.
@@ -64,51 +65,75 @@ class TrainingMix:
         if all(weight == 1.0 for weight in self.weights):
             return None
         sources = self.sources_of(pairs)
-        members, sizes = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+        every, shares = [np.zeros(0, np.int64)], []
         for number, weight in enumerate(self.weights):
             own = np.flatnonzero(sources == number)
             own = own[np.lexsort((lengths.src[own], lengths.tgt[own]))]
             whole = int(weight)
-            members += [own] * whole
-            sizes += [np.ones(len(own), np.int64)] * whole
+            every += [own] * whole
             # At least one, so that a small weight leaves no source out of a shard.
-            part = max(round((weight - whole) * len(own)), 1 if weight < 1 and len(own) else 0)
-            if part:
-                ends = np.arange(part + 1) * len(own) // part
-                members.append(own)
-                sizes.append(np.diff(ends))
-        return Slots(np.concatenate(members), np.concatenate(sizes), lengths)
+            share = max(round((weight - whole) * len(own)), 1 if weight < 1 and len(own) else 0)
+            if share:
+                shares.append(_Share(own, share))
+        return Draws(np.concatenate(every), shares, lengths)
 
 
-class Slots:
-    """Places in an epoch, each taken by one of several pairs of similar length.
+_STEPS = 1 << 20
+_STRIDE = 648_055
+"""The golden ratio of ``_STEPS``, odd: multiples of it are spread evenly, and all numbers occur."""
 
-    Batches are planned by the longest pair of a slot, so all epochs have the same number of batches
-    whichever pair is drawn. A slot's pairs take turns, so each is trained on equally often.
+
+@dataclass(frozen=True)
+class _Share:
+    """Some of a source's pairs each epoch, evenly spaced in the order of their lengths."""
+
+    pairs: np.ndarray
+    """All of the source, by length."""
+    count: int
+    """How many are drawn."""
+
+    def pick(self, shift: int) -> np.ndarray:
+        """Return the pairs of an epoch; over all shifts, from 0 to 2^20, each is as frequent."""
+        steps = np.arange(self.count, dtype=np.int64) * _STEPS + shift
+        picked: np.ndarray = self.pairs[steps * len(self.pairs) // (self.count * _STEPS)]
+        return picked
+
+    def longest(self, side: np.ndarray) -> np.ndarray:
+        """Return for each draw the most tokens of a pair that it may pick."""
+        draws = np.arange(self.count + 1, dtype=np.int64) * len(self.pairs)
+        first, last = draws[:-1] // self.count, -(-draws[1:] // self.count)
+        # One more, as reduceat takes no end beyond the array.
+        ordered = np.append(side[self.pairs], 0)
+        ends: np.ndarray = np.maximum.reduceat(ordered, np.stack((first, last), 1).ravel())
+        return ends[::2]
+
+
+class Draws:
+    """The pairs of an epoch, of which some are drawn from several of similar length.
+
+    Batches are planned by the longest pair that a draw may pick, so all epochs have the same number
+    of batches whichever is picked.
 
     Args:
-        members: pairs of all slots, slot after slot.
-        sizes: number of pairs of each slot.
+        every: pairs that are in each epoch, once for each time.
+        shares: of other pairs, some each epoch.
         lengths: tokens of all pairs.
     """
 
-    def __init__(self, members: np.ndarray, sizes: np.ndarray, lengths: Lengths) -> None:
-        self._members = members
-        self._sizes = sizes
-        self._starts = np.cumsum(sizes) - sizes
+    def __init__(self, every: np.ndarray, shares: Sequence[_Share], lengths: Lengths) -> None:
+        self._every = every
+        self._shares = shares
         self.lengths = Lengths(
-            *(np.maximum.reduceat(side[members], self._starts) for side in lengths)
-            if len(members)
-            else lengths
+            *(
+                np.concatenate([side[every], *(share.longest(side) for share in shares)])
+                for side in lengths
+            )
         )
-        """Most tokens of each slot's pairs."""
+        """Most tokens of a pair that each draw may pick."""
 
-    def __len__(self) -> int:
-        return len(self._sizes)
-
-    def draw(self, seed: int, epoch: int, shard: int) -> np.ndarray:
-        """Return the pair in each slot, a pure function of the arguments."""
+    def pick(self, seed: int, epoch: int, shard: int) -> np.ndarray:
+        """Return the pair of each draw, a pure function of the arguments."""
         random = np.random.Generator(np.random.PCG64([seed, shard]))
-        first = random.integers(0, self._sizes)
-        drawn: np.ndarray = self._members[self._starts + (first + epoch) % self._sizes]
-        return drawn
+        shifts = (random.integers(0, _STEPS, len(self._shares)) + epoch * _STRIDE) % _STEPS
+        picked = (share.pick(int(each)) for share, each in zip(self._shares, shifts, strict=True))
+        return np.concatenate([self._every, *picked])

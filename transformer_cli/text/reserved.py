@@ -6,6 +6,7 @@ their kind had them in training. Both sides have all of them, so that vocabulari
 stay equal.
 """
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -76,6 +77,11 @@ class ReservedTokenizer(Tokenizer):
                 yield "", [self._glue_id]
             yield part.text, ids
             is_first = has_space = False
+
+    def count_slots(self, ids: Sequence[int]) -> Counter[int]:
+        """Return how often each slot is among ids, by its number from 0."""
+        first = self._slot_ids.start
+        return Counter(number - first for number in ids if number in self._slot_ids)
 
     def decode(self, ids: Sequence[int]) -> str:
         """Return the text of ids; slots are written as nothing."""
@@ -203,6 +209,10 @@ class ReservedTokenizers(Tokenizers):
             _ids(self.src.encode_parts(split_parts(src, of_src, slots))),
             _ids(self.tgt.encode_parts(split_parts(tgt, of_tgt, slots))),
         )
+
+    def has_same_slots(self, src_ids: Sequence[int], tgt_ids: Sequence[int]) -> bool:
+        """Return whether a translation has each of its source's slots as often as the source."""
+        return self.src.count_slots(src_ids) == self.tgt.count_slots(tgt_ids)
 
     def encode_source(self, line: str) -> EncodedSource:
         """Return the ids of a source alone; all placeholders are slots."""

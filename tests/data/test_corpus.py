@@ -1,4 +1,5 @@
 import gzip
+import io
 import lzma
 import os
 from pathlib import Path
@@ -7,8 +8,10 @@ from typing import Any
 import pytest
 
 from transformer_cli.data.corpus import (
+    MAX_LINE_BYTES,
     ParallelFiles,
     ParallelText,
+    bounded_lines,
     read_parallel,
     stream_lines,
     without_blank_pairs,
@@ -197,3 +200,11 @@ def test_blank_lines_go_as_pairs() -> None:
 def test_text_without_blanks_stays_as_it_is() -> None:
     text = ParallelText([" a ", "b"], ["a", " b"])
     assert without_blank_pairs(text) == (text, 0)
+
+
+@pytest.mark.parametrize("end", [b"", b"\n"])
+def test_the_longest_line_may_be_the_last(end: bytes) -> None:
+    line = b"a" * (MAX_LINE_BYTES - len(end)) + end
+    assert list(bounded_lines(io.BytesIO(b"b\n" + line), "x")) == [b"b\n", line]
+    with pytest.raises(CorpusError, match=r"^x:1: a line of more than 4 MiB"):
+        list(bounded_lines(io.BytesIO(b"a" + line), "x"))

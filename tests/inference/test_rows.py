@@ -60,11 +60,56 @@ def test_records_get_a_field_and_keep_theirs(records: list[dict[str, Any]]) -> N
     assert [list(json.loads(line)) for line in lines] == [list(record) for record in records]
 
 
+NUMBERS = f"[1e400, 1e5, 1.10, -0, 0.12345678901234567890123, {'9' * 5000}]"
+
+
+def test_numbers_stay_as_they_are_written() -> None:
+    line = f'{{"de": "x", "n": {NUMBERS}, "t": "1.10", "half": "\\ud800"}}'
+    where = TextColumn("jsonl", "de")
+    assert written(line.encode(), where, "jsonl") == [f'{line[:-1]}, "translation": "new"}}']
+    line = f'{{"de": "x", "n": {NUMBERS}, "one": 1.10, "t": "1.10"}}'
+    assert written(line.encode(), where, "tsv")[1] == f"x\t{NUMBERS}\t1.10\t1.10\tnew"
+
+
+def test_a_header_with_a_translation_is_refused_at_its_line() -> None:
+    where = TextColumn("tsv", "de")
+    for output in ("tsv", "jsonl"):
+        for rows in (b"", b"a\tb\n"):
+            with pytest.raises(CorpusError, match=r"^x:1: has a column 'translation' already"):
+                written(b"de\ttranslation\n" + rows, where, output)
+
+
+def test_parquet_is_kept_or_refused(tmp_path: Path) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    where, path = TextColumn("parquet", "de"), tmp_path / "x.parquet"
+
+    def rows(columns: list[Any], names: list[str]) -> list[str]:
+        parquet.write_table(pyarrow.table([pyarrow.array(["x"]), *columns], ["de", *names]), path)
+        found = read_rows(where, io.BytesIO(), str(path), "jsonl")
+        return [row.to_line("new") for row in found]
+
+    floats = pyarrow.array([[1.5, float("nan"), float("inf")]])
+    assert rows([floats], ["n"]) == ['{"de": "x", "n": [1.5, null, null], "translation": "new"}']
+    entries = pyarrow.array([[("binary", 0.5)]], pyarrow.map_(pyarrow.string(), pyarrow.float64()))
+    assert '"m": [["binary", 0.5]]' in rows([entries], ["m"])[0]
+    with pytest.raises(CorpusError, match=r"x.parquet: has two columns 'n'; rename one$"):
+        rows([floats, floats], ["n", "n"])
+    for bad, name in [
+        (pyarrow.array([b"x"]), "image"),
+        (pyarrow.array([{"bytes": b"x"}]), "image.bytes"),
+        (pyarrow.array([[b"x"]]), "image.(element|item)"),
+        (pyarrow.array([b"x"]).dictionary_encode(), "image"),
+    ]:
+        with pytest.raises(CorpusError, match=f"x.parquet: column '{name}' is of type .*binary"):
+            rows([bad], ["image"])
+
+
 def test_rows_are_as_wide_as_the_first_line() -> None:
     data = b"id\ttext\tnote\n1\tx\n2\ty\tz\n"
     found = written(data, TextColumn("tsv", "text"), "tsv", "one\ttwo")
     assert found == ["id\ttext\tnote\ttranslation", "1\tx\t\tone two", "2\ty\tz\tone two"]
-    with pytest.raises(CorpusError, match=r"^x:2: 3 columns, but the first line has 2$"):
+    with pytest.raises(CorpusError, match=r"^x:2: 3 columns, .* has 2; mend or remove the row$"):
         written(b"1\tx\n2\ty\tz\n", TextColumn("tsv", 2), "tsv")
 
 
@@ -73,6 +118,8 @@ def test_records_become_a_table_where_one_can_hold_them() -> None:
     data = b'{"id": 1, "de": "x", "tags": ["a"]}\n{"id": null, "de": "y", "tags": []}\n'
     expected = ["id\tde\ttags\ttranslation", '1\tx\t["a"]\tnew', "\ty\t[]\tnew"]
     assert written(data, where, "tsv") == expected
+    turned = written(data + b'{"tags": 1, "de": "z", "id": 2}\n', where, "tsv")
+    assert turned == [*expected, "2\tz\t1\tnew"]
     with pytest.raises(CorpusError, match=r"^x:3: its fields are not those of the first"):
         written(data + b'{"de": "z"}\n', where, "tsv")
     with pytest.raises(CorpusError, match=r"^x:1: field 'de' has what TSV cannot hold"):
@@ -88,12 +135,38 @@ def test_scores_are_objects_in_the_field() -> None:
 @pytest.mark.parametrize(
     ("data", "where", "message"),
     [
-        (b"a\tb\nc\n", TextColumn("tsv", 2), "x:2: 1 column; there is no column 2"),
+        (
+            b"a\tb\nc\n",
+            TextColumn("tsv", 2),
+            "x:2: 1 column; there is no column 2; mend or remove the row",
+        ),
         (b"a\xff\n", TextColumn("tsv", 1), "x:1: not UTF-8"),
         (b"de\ttranslation\n", TextColumn("tsv", "de"), "x:1: has a column 'translation' already"),
-        (b'{"de": "a"}\n{"de": }\n', TextColumn("jsonl", "de"), "x:2: invalid JSON at column 8"),
-        (b'\n{"en": "a"}\n', TextColumn("jsonl", "de"), "x:2: no field 'de'; "),
-        (b'{"de": null}\n', TextColumn("jsonl", "de"), "x:1: field 'de' is null, not text"),
+        (b'{"de": "a"}\n{"de": }\n', TextColumn("jsonl", "de"), "x:2: invalid JSON at column 8 ("),
+        (
+            b'{"de": ""}\n{"en": "a"}\n',
+            TextColumn("jsonl", "de"),
+            "x:2: no field 'de'; there is 'en'; mend or remove the row",
+        ),
+        (
+            b'{"de": null}\n',
+            TextColumn("jsonl", "de"),
+            "x:1: field 'de' is null, not text; mend or remove the row",
+        ),
+        (
+            b"[1]",
+            TextColumn("jsonl", "de"),
+            "x:1: not a JSON object, but a list; mend or remove the row",
+        ),
+        (b'{"de": "a"}\n \n', TextColumn("jsonl", "de"), "x:2: is blank; remove the line"),
+        (b"a\tb\n\n", TextColumn("tsv", 2), "x:2: is blank; remove the line, or fill in"),
+        (
+            b'{"de": "a", "in": [{"x": 1, "y": 2, "x": 3}]}',
+            TextColumn("jsonl", "de"),
+            "x:1: field 'x' is twice in an object; mend",
+        ),
+        (b'{"de": "a", "x": [NaN]}', TextColumn("jsonl", "de"), "x:1: NaN is not JSON; mend"),
+        (b'{"de": 1.5}', TextColumn("jsonl", "de"), "x:1: field 'de' is a number, not text"),
         (
             b'{"translation": "a"}',
             TextColumn("jsonl", "translation"),

@@ -136,8 +136,8 @@ def bounded_lines(file: BinaryIO, name: str) -> Iterator[bytes]:
     Raises:
         CorpusError: a line is longer than ``MAX_LINE_BYTES``.
     """
-    for number, line in enumerate(iter(partial(file.readline, MAX_LINE_BYTES), b""), start=1):
-        if len(line) == MAX_LINE_BYTES and not line.endswith(b"\n"):
+    for number, line in enumerate(iter(partial(file.readline, MAX_LINE_BYTES + 1), b""), start=1):
+        if len(line) > MAX_LINE_BYTES:
             raise CorpusError(
                 f"{name}:{number}: a line of more than {MAX_LINE_BYTES >> 20} MiB; this is not one "
                 "sentence or record on each line"

@@ -11,10 +11,10 @@ from transformer_cli.compression import is_compressed, open_text
 from transformer_cli.config.choices import DecodingErrors
 from transformer_cli.data.corpus import ParallelText, stream_lines
 from transformer_cli.data.readers.fields import get_text
-from transformer_cli.data.readers.jsonl_records import read_jsonl
-from transformer_cli.data.readers.parquet_records import read_parquet
-from transformer_cli.data.readers.records import Numbered
-from transformer_cli.data.readers.tsv_records import TsvTable, get_column, read_tsv
+from transformer_cli.data.readers.jsonl_records import read_jsonl_table
+from transformer_cli.data.readers.parquet_records import read_parquet_table
+from transformer_cli.data.readers.records import MEND_ROW
+from transformer_cli.data.readers.tsv_records import TsvTable, read_tsv, too_few_columns
 from transformer_cli.data.readers.units import BadSideError, one_line
 from transformer_cli.errors import CorpusError, UsageError
 
@@ -128,9 +128,10 @@ def read_table(
             table = read_tsv(file, name, [where.key], errors)
             return table.header, _tsv_records(table, name)
         case "jsonl":
-            return None, _json_records(read_jsonl(file, name, errors), f"{name}:", str(where.key))
+            lines = read_jsonl_table(file, name, errors)
+            return None, _json_records(lines, f"{name}:", str(where.key))
         case "parquet":
-            rows = read_parquet(Path(name))
+            rows = read_parquet_table(Path(name))
             return None, _json_records(rows, f"{name}: row ", str(where.key))
 
 
@@ -140,15 +141,19 @@ def _tsv_records(table: TsvTable, name: str) -> Iterator[Record]:
         if isinstance(row, CorpusError):
             raise row
         place = f"{name}:{number}"
-        text = get_column(row, index, name, number)
+        if index >= len(row):
+            if row == [""]:
+                raise CorpusError(f"{place}: is blank; remove the line, or fill in its columns")
+            raise CorpusError(f"{too_few_columns(row, index, name, number)}; {MEND_ROW}")
+        text = row[index]
         with _named(place):
             yield Record(place, one_line(text, f"column {index + 1}"), row)
 
 
-def _json_records(records: Numbered[dict[str, Any]], start: str, field: str) -> Iterator[Record]:
+def _json_records(
+    records: Iterator[tuple[int, dict[str, Any]]], start: str, field: str
+) -> Iterator[Record]:
     for number, record in records:
-        if isinstance(record, CorpusError):
-            raise record
         place = f"{start}{number}"
         with _named(place):
             yield Record(place, get_text(record, field), record)
@@ -159,4 +164,4 @@ def _named(place: str) -> Iterator[None]:
     try:
         yield
     except BadSideError as error:
-        raise CorpusError(f"{place}: {error}") from None
+        raise CorpusError(f"{place}: {error}; {MEND_ROW}") from None

@@ -8,8 +8,11 @@ import json
 import re
 from collections.abc import Iterator
 from typing import Any, BinaryIO, Literal, NamedTuple, Protocol
+from uuid import uuid4
 
 from transformer_cli.config.choices import DecodingErrors
+from transformer_cli.data.readers.jsonl_records import NumberLiteral
+from transformer_cli.data.readers.records import MEND_ROW
 from transformer_cli.data.tables import Record, TextColumn, read_table
 from transformer_cli.errors import CorpusError
 
@@ -17,6 +20,9 @@ TRANSLATION = "translation"
 """Name of the new column or field."""
 _NOT_IN_TSV = re.compile(r"[\t\r\n\ud800-\udfff]")
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
+# Random, so that no text has it: json writes no number but as an int or a float does.
+_MARK = uuid4().hex
+_MARKED = re.compile(f'"{_MARK}([^"]*)"')
 
 
 class Row(Protocol):
@@ -119,7 +125,7 @@ def read_rows(
         yield from _even_rows(header, records, name) if is_tsv else _flat_rows(records)
         return
     if where.format == "tsv":
-        records = _named(header, records, name)
+        records = _as_records(header, records, name)
     for place, text, record in records:
         holder = _holder(record, str(where.key))
         if TRANSLATION in holder:
@@ -130,8 +136,7 @@ def read_rows(
 def _even_rows(header: list[str] | None, records: Iterator[Record], name: str) -> Iterator[TsvRow]:
     """Yield rows with as many columns as the first line, so that the new column is one."""
     if header is not None:
-        if TRANSLATION in header:
-            raise CorpusError(f"{name}:1: has a column '{TRANSLATION}' already; rename it")
+        _check_header(header, name)
         yield TsvRow("", header, is_header=True)
     width = None if header is None else len(header)
     for place, text, columns in records:
@@ -139,9 +144,16 @@ def _even_rows(header: list[str] | None, records: Iterator[Record], name: str) -
         yield TsvRow(text, _padded(columns, width, place))
 
 
+def _check_header(header: list[str], name: str) -> None:
+    if TRANSLATION in header:
+        raise CorpusError(f"{name}:1: has a column '{TRANSLATION}' already; rename it")
+
+
 def _padded(columns: list[str], width: int, place: str) -> list[str]:
     if len(columns) > width:
-        raise CorpusError(f"{place}: {len(columns)} columns, but the first line has {width}")
+        raise CorpusError(
+            f"{place}: {len(columns)} columns, but the first line has {width}; {MEND_ROW}"
+        )
     return columns + [""] * (width - len(columns))
 
 
@@ -154,7 +166,7 @@ def _flat_rows(records: Iterator[Record]) -> Iterator[TsvRow]:
             if TRANSLATION in names:
                 raise CorpusError(f"{place}: has a field '{TRANSLATION}' already; rename it")
             yield TsvRow("", [_to_column(name, place, name) for name in names], is_header=True)
-        if list(record) != names:
+        if record.keys() != set(names):
             raise CorpusError(f"{place}: its fields are not those of the first; write JSONL")
         yield TsvRow(text, [_to_column(record[field], place, field) for field in names])
 
@@ -166,11 +178,13 @@ def _to_column(value: Any, place: str, field: str) -> str:
     return column
 
 
-def _named(header: list[str] | None, records: Iterator[Record], name: str) -> Iterator[Record]:
+def _as_records(header: list[str] | None, records: Iterator[Record], name: str) -> Iterator[Record]:
     """Yield rows of TSV as dicts, by the header's names or else by the columns' numbers."""
     names = header
-    if names is not None and len(set(names)) < len(names):
-        raise CorpusError(f"{name}:1: two columns have the same name; write TSV")
+    if names is not None:
+        _check_header(names, name)
+        if len(set(names)) < len(names):
+            raise CorpusError(f"{name}:1: two columns have the same name; write TSV")
     for place, text, columns in records:
         names = names or [str(number) for number in range(1, len(columns) + 1)]
         fields = dict(zip(names, _padded(columns, len(names), place), strict=True))
@@ -187,6 +201,12 @@ def _holder(record: dict[str, Any], field: str) -> dict[str, Any]:
 
 
 def _to_json(value: Any) -> str:
-    text = json.dumps(value, ensure_ascii=False, default=str)
+    text = json.dumps(value, ensure_ascii=False, default=_mark)
     # Half of a surrogate pair, which JSON can hold and UTF-8 cannot, stays an escape.
-    return json.dumps(value, default=str) if _SURROGATE.search(text) else text
+    text = json.dumps(value, default=_mark) if _SURROGATE.search(text) else text
+    return _MARKED.sub(r"\1", text)
+
+
+def _mark(value: Any) -> str:
+    """Return a number's digits as text that ``_to_json`` makes a number again."""
+    return f"{_MARK}{value.text}" if isinstance(value, NumberLiteral) else str(value)

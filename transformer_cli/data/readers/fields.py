@@ -9,11 +9,15 @@ from typing import Any
 from transformer_cli.compression import is_compressed, open_text
 from transformer_cli.data.readers.jsonl_records import read_jsonl
 from transformer_cli.data.readers.parquet_records import check_text_fields, read_parquet
-from transformer_cli.data.readers.records import Numbered, field_names, get_field, no_such
+from transformer_cli.data.readers.records import (
+    Numbered,
+    field_names,
+    get_field,
+    no_such,
+    type_name,
+)
 from transformer_cli.data.readers.units import BadSideError, Unit, UnitReader, one_line
 from transformer_cli.errors import CorpusError
-
-_TYPES = {"NoneType": "null", "dict": "an object", "list": "a list", "bool": "true or false"}
 
 
 @dataclass(frozen=True)
@@ -54,8 +58,7 @@ def get_text(record: dict[str, Any], field: str) -> str:
     except KeyError:
         raise BadSideError(no_such("field", field, field_names(record))) from None
     if not isinstance(text, str):
-        found = _TYPES.get(type(text).__name__, "a number")
-        raise BadSideError(f"field '{field}' is {found}, not text")
+        raise BadSideError(f"field '{field}' is {type_name(text)}, not text")
     try:
         text.encode()
     except UnicodeEncodeError:  # "\ud800" is valid JSON

@@ -1,11 +1,13 @@
 """JSON objects, one per line."""
 
 import json
-from typing import Any, BinaryIO
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, BinaryIO, NoReturn
 
 from transformer_cli.config.choices import DecodingErrors
 from transformer_cli.data.corpus import bounded_lines
-from transformer_cli.data.readers.records import Numbered, numbered_lines
+from transformer_cli.data.readers.records import MEND_ROW, Numbered, numbered_lines, type_name
 from transformer_cli.errors import CorpusError
 
 
@@ -26,19 +28,80 @@ def read_jsonl(
         if isinstance(line, CorpusError):
             yield number, line
         elif line and not line.isspace():
-            yield number, _parse(line, name, number)
+            yield number, _parse(line, f"{name}:{number}", _DECODER)
 
 
-def _parse(line: str, name: str, number: int) -> dict[str, Any] | CorpusError:
-    place = f"{name}:{number}"
+def read_jsonl_table(
+    file: BinaryIO, name: str, errors: DecodingErrors = "strict"
+) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield the objects of a file that are to be written again, with their line numbers.
+
+    Numbers are ``NumberLiteral``s.
+
+    Args:
+        file: the lines in UTF-8, as ``open_text`` opens them.
+        name: the file's name, for messages.
+        errors: 'replace' writes U+FFFD for what is not UTF-8.
+
+    Raises:
+        CorpusError: the file is damaged, or a line is blank, no JSON object, or one that cannot be
+            written again as it is.
+    """
+    for number, line in numbered_lines(bounded_lines(file, name), name, errors):
+        if isinstance(line, CorpusError):
+            raise line
+        if not line or line.isspace():
+            raise CorpusError(f"{name}:{number}: is blank; remove the line, or make it an object")
+        record = _parse(line, f"{name}:{number}", _TABLE_DECODER)
+        if isinstance(record, CorpusError):
+            raise CorpusError(f"{record}; {MEND_ROW}")
+        yield number, record
+
+
+@dataclass(frozen=True)
+class NumberLiteral:
+    """A number as it is written in a file, as in '1.10': a float or an int may not keep it."""
+
+    text: str
+
+
+class _UnkeptError(ValueError):
+    """JSON that would not be written again as it is."""
+
+
+def _refuse_constant(text: str) -> NoReturn:
+    raise _UnkeptError(f"{text} is not JSON")
+
+
+def _unique_fields(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in fields if names.count(name) > 1)
+        raise _UnkeptError(f"field '{twice}' is twice in an object")
+    return fields
+
+
+_DECODER = json.JSONDecoder()
+_TABLE_DECODER = json.JSONDecoder(
+    parse_float=NumberLiteral,
+    parse_int=NumberLiteral,
+    parse_constant=_refuse_constant,
+    object_pairs_hook=_unique_fields,
+)
+
+
+def _parse(line: str, place: str, decoder: json.JSONDecoder) -> dict[str, Any] | CorpusError:
     try:
-        value = json.loads(line)
+        value = decoder.decode(line)
     except json.JSONDecodeError as error:
         return CorpusError(f"{place}: invalid JSON at column {error.colno} ({error.msg})")
     except RecursionError:
         return CorpusError(f"{place}: JSON that is nested too deeply")
+    except _UnkeptError as error:
+        return CorpusError(f"{place}: {error}")
     except ValueError:
         return CorpusError(f"{place}: JSON with a number of too many digits")
     if not isinstance(value, dict):
-        return CorpusError(f"{place}: not a JSON object, but {type(value).__name__}")
+        return CorpusError(f"{place}: not a JSON object, but {type_name(value)}")
     return value

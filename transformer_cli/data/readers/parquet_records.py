@@ -2,10 +2,11 @@
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
-from transformer_cli.data.readers.records import Numbered, no_such
+from transformer_cli.data.readers.records import MEND_ROW, Numbered, no_such
 from transformer_cli.errors import CorpusError
 from transformer_cli.extras import import_extra
 
@@ -38,6 +39,48 @@ def read_parquet(path: Path, columns: list[str] | None = None) -> Numbered[dict[
                     yield number, row
 
 
+def read_parquet_table(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield the rows of a file that are to be written as JSON; a float that JSON lacks is None.
+
+    Raises:
+        CorpusError: as ``read_parquet``; or a row cannot be read, or a column not be written.
+        MissingExtraError: pyarrow is not installed.
+    """
+    with open_parquet(path) as file:
+        _check_writable(file.schema_arrow, path)
+    for number, row in read_parquet(path):
+        if isinstance(row, CorpusError):
+            raise CorpusError(f"{row}; {MEND_ROW}")
+        yield number, _without_nan(row)
+
+
+def _check_writable(fields: Iterable[Any], path: Path, prefix: str = "") -> None:
+    """Raise an error if fields would be lost in JSON: two of one name, or bytes."""
+    names: set[str] = set()
+    for field in fields:
+        name = f"{prefix}{field.name}"
+        if name in names:
+            raise CorpusError(f"{path}: has two columns '{name}'; rename one")
+        names.add(name)
+        if not field.type.num_fields and "binary" in _plain_type(field.type):
+            raise CorpusError(
+                f"{path}: column '{name}' is of type {field.type}, which JSON cannot hold; remove "
+                "it, or make it text"
+            )
+        inner = (field.type.field(index) for index in range(field.type.num_fields))
+        _check_writable(inner, path, f"{name}.")
+
+
+def _without_nan(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if isfinite(value) else None
+    if isinstance(value, dict):
+        return {name: _without_nan(each) for name, each in value.items()}
+    if isinstance(value, (list, tuple)):  # tuples are entries of maps
+        return [_without_nan(each) for each in value]
+    return value
+
+
 def check_text_fields(path: Path, fields: Iterable[str]) -> None:
     """Check that a file has fields of text.
 
@@ -62,9 +105,13 @@ def _field_types(fields: Iterable[Any], prefix: str = "") -> dict[str, str]:
         if isinstance(field.type, Iterable):
             types |= _field_types(field.type, f"{name}.")
         else:
-            kind = str(field.type)
-            types[name] = kind.removeprefix("dictionary<values=").partition(",")[0]
+            types[name] = _plain_type(field.type)
     return types
+
+
+def _plain_type(kind: Any) -> str:
+    """Return a type's name; of a dictionary, its values'."""
+    return str(kind).removeprefix("dictionary<values=").partition(",")[0]
 
 
 @contextmanager

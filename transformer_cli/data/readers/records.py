@@ -15,6 +15,22 @@ Numbered = Iterator[tuple[int, T | CorpusError]]
 A record that cannot be read is the error that says why, so that reading may go on after it.
 """
 
+MEND_ROW = "mend or remove the row"
+"""What to do about a row of a table that cannot be used."""
+
+_TYPES = {
+    "NoneType": "null",
+    "dict": "an object",
+    "list": "a list",
+    "bool": "true or false",
+    "str": "a text",
+}
+
+
+def type_name(value: Any) -> str:
+    """Return what a value of JSON is, in words."""
+    return _TYPES.get(type(value).__name__, "a number")
+
 
 def numbered_lines(
     raw_lines: Iterable[bytes], name: str, errors: DecodingErrors = "strict"

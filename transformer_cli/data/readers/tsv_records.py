@@ -66,17 +66,6 @@ def _index(column: int | str, header: list[str], name: str) -> int:
     return header.index(column)
 
 
-def get_column(row: list[str], index: int, name: str, number: int) -> str:
-    """Return a field of a row.
-
-    Raises:
-        CorpusError: the row has too few.
-    """
-    if index < len(row):
-        return row[index]
-    raise too_few_columns(row, index, name, number)
-
-
 def too_few_columns(row: list[str], index: int, name: str, number: int) -> CorpusError:
     """Return the error of a row that ends before a column."""
     columns = f"{len(row)} column{'s' * (len(row) != 1)}"

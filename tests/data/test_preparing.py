@@ -7,12 +7,11 @@ from typing import Any
 import pytest
 
 from transformer_cli.config.schema import CorpusData
+from transformer_cli.data.prepared import read_record, read_split
 from transformer_cli.data.preparing import (
     DroppedPair,
     is_prepared,
     prepare_corpus,
-    read_record,
-    read_split,
     update_given_splits,
 )
 from transformer_cli.errors import CorpusError
@@ -127,10 +126,10 @@ def test_given_splits_are_written_and_written_again_when_they_change(tmp_path: P
         "more": numbered(20, 22),
     }
     files = {path: path.stat().st_ino for path in (tmp_path / "corpus").iterdir()}
-    update_given_splits(data, tmp_path / "corpus")
+    update_given_splits(data, tmp_path / "corpus", is_begun=False)
     assert {path: path.stat().st_ino for path in files} == files
     write(tmp_path, "t", numbered(30, 35))
-    update_given_splits(data, tmp_path / "corpus")
+    update_given_splits(data, tmp_path / "corpus", is_begun=False)
     assert [*read_split(tmp_path / "corpus", "more", data).pairs()] == numbered(30, 35)
 
 

@@ -8,12 +8,8 @@ from pathlib import Path
 
 from transformer_cli.config.schema import CorpusData
 from transformer_cli.data.filters.registry import build_filters
-from transformer_cli.data.preparing import (
-    HELD_OUT,
-    CorpusRecord,
-    DroppedPair,
-    prepare_corpus,
-)
+from transformer_cli.data.prepared import CorpusRecord
+from transformer_cli.data.preparing import HELD_OUT, DroppedPair, prepare_corpus
 from transformer_cli.data.streamed import PairProgress
 from transformer_cli.files import remove_leftovers, whole_directory
 

@@ -7,6 +7,7 @@ import numpy as np
 
 _BYTES = 8
 NO_DIGEST = 0
+_CHUNK = 1 << 16
 
 
 class Digests:
@@ -31,3 +32,21 @@ class Digests:
     def numbers(self) -> np.ndarray:
         """Digests of all lines, uint64; 0 for those that were skipped."""
         return np.frombuffer(self._numbers, dtype=np.uint64)
+
+
+def find_repeated(digests: np.ndarray) -> np.ndarray:
+    """Return the digests that occur more than once, sorted; memory is that of a copy."""
+    ordered = np.sort(digests)
+    return np.unique(ordered[1:][ordered[1:] == ordered[:-1]])
+
+
+def is_among(digests: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Return a mask of the digests that are among ``values``, which are sorted and unique."""
+    mask = np.zeros(len(digests), bool)
+    if not len(values):
+        return mask
+    for first in range(0, len(digests), _CHUNK):  # np.isin sorts a copy of both together
+        chunk = digests[first : first + _CHUNK]
+        places = np.minimum(np.searchsorted(values, chunk), len(values) - 1)
+        mask[first : first + _CHUNK] = values[places] == chunk
+    return mask

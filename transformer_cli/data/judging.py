@@ -7,7 +7,7 @@ from typing import Protocol
 import numpy as np
 
 from transformer_cli.config.schema import FilterName
-from transformer_cli.data.digests import Digests
+from transformer_cli.data.digests import Digests, find_repeated, is_among
 from transformer_cli.data.filters.protocol import (
     Filter,
     OutlierFilter,
@@ -148,9 +148,10 @@ class _Keys:
         self._digests.skip()
 
     def takes(self, left: np.ndarray, may_take: np.ndarray) -> np.ndarray:
-        taken: np.ndarray = np.zeros(len(left), bool)
-        places = np.flatnonzero(left)
-        _, first = np.unique(self._digests.numbers[places], return_index=True)
-        taken[np.delete(places, first)] = True
+        digests = self._digests.numbers
+        taken: np.ndarray = left & is_among(digests, find_repeated(digests[left]))
+        places = np.flatnonzero(taken)
+        _, first = np.unique(digests[places], return_index=True)
+        taken[places[first]] = False
         taken &= may_take
         return taken

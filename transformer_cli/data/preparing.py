@@ -8,62 +8,51 @@ sources, so that the record tells which source a pair is from.
 import hashlib
 import json
 import tempfile
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from itertools import chain, repeat
 from pathlib import Path
-from typing import Literal, TextIO
+from typing import TextIO
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict
 
 from transformer_cli.config.schema import CorpusData, FilterName, SourceConfig
-from transformer_cli.data.checksummed_json import read_checksummed, write_checksummed
-from transformer_cli.data.corpus import ParallelFiles, ParallelText
+from transformer_cli.data.checksummed_json import write_checksummed
+from transformer_cli.data.corpus import ParallelFiles
 from transformer_cli.data.digests import Digests
+from transformer_cli.data.filters.protocol import Filter
 from transformer_cli.data.filters.registry import build_filters
 from transformer_cli.data.judging import Judge
+from transformer_cli.data.prepared import (
+    RECORD,
+    CorpusRecord,
+    FileRecord,
+    GivenRecord,
+    SourceRecord,
+    find_damage,
+    lost_text_error,
+    read_record,
+    record_files,
+    split_path,
+)
 from transformer_cli.data.readers.opening import SourceReader, open_source
-from transformer_cli.data.splitting import LEFT_OUT, TEST, TRAIN, VAL, Sides, draw_splits
+from transformer_cli.data.splitting import (
+    LEFT_OUT,
+    TEST,
+    TRAIN,
+    VAL,
+    Sides,
+    draw_splits,
+    fold_side,
+)
 from transformer_cli.data.streamed import ConcatenatedSources, PairProgress, PairSource
 from transformer_cli.errors import CorpusError
 from transformer_cli.files import whole_directory, whole_file
 
-RECORD = "sources.json"
 HELD_OUT = "held_out"
 """Reason why a pair is left out that shares a side with val or test."""
 _SPLIT_NAMES = {TRAIN: "train", VAL: "val", TEST: "test"}
-
-
-class _Record(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-
-class SourceRecord(_Record):
-    """What became of a source."""
-
-    name: str
-    """As in 'sources[0] memory.tmx'."""
-    pairs: int
-    bad: int
-    """Units that could not be read."""
-    taken: dict[str, int]
-    """Pairs left out, by filter or ``HELD_OUT``."""
-    kept: dict[str, int]
-    """Pairs kept, by split."""
-
-
-class CorpusRecord(_Record):
-    """Content of sources.json."""
-
-    format: Literal[1] = 1
-    source_sha256: str
-    stamp: str | None
-    """Of the sources; see ``PairSource``."""
-    sources: list[SourceRecord]
-    given: dict[str, str]
-    """By split that is not drawn: its source, as the configuration has it, in JSON."""
 
 
 @dataclass(frozen=True)
@@ -77,38 +66,6 @@ class DroppedPair:
     """Name of the filter, or ``HELD_OUT``."""
     src: str
     tgt: str
-
-
-def split_path(directory: Path, split: str) -> ParallelFiles:
-    """Return the files of a split of a prepared corpus."""
-    return ParallelFiles(directory / f"{split}.src", directory / f"{split}.tgt")
-
-
-def read_split(directory: Path, split: str, data: CorpusData) -> ParallelText:
-    """Read a split of a prepared corpus, each source with its tag.
-
-    Raises:
-        CorpusError: it is missing or damaged.
-    """
-    text = split_path(directory, split).read()
-    record = read_record(directory)
-    given = {"val": data.val, **data.test}.get(split)
-    if given is not None:
-        tags = [given.tag] * len(text)
-    elif record is None or len(record.sources) != len(data.sources):
-        raise CorpusError(f"{directory / RECORD}: missing or damaged; delete {directory}")
-    else:
-        tags = [
-            source.tag
-            for source, found in zip(data.sources, record.sources, strict=True)
-            for _ in range(found.kept.get(split, 0))
-        ]
-    return ParallelText(text.src, text.tgt, tags if any(tags) else None)
-
-
-def read_record(directory: Path) -> CorpusRecord | None:
-    """Return the record of a prepared corpus; None: there is none, or it is damaged."""
-    return read_checksummed(directory / RECORD, CorpusRecord)
 
 
 def prepare_corpus(
@@ -140,8 +97,14 @@ def prepare_corpus(
         _check_unchanged(readers, stamp, source_sha256)
         records = _write_splits(found, sources, temporary, on_dropped)
         _remove(split_path(temporary, _SPOOL))
-        record = CorpusRecord(source_sha256=source_sha256, stamp=stamp, sources=records, given={})
-        record = _write_given(data, temporary, record)
+        record = CorpusRecord(
+            source_sha256=source_sha256,
+            stamp=stamp,
+            sources=records,
+            given={},
+            files=_record_drawn(temporary, records),
+        )
+        record, _ = _write_given(data, temporary, record, False)
         write_checksummed(temporary / RECORD, record)
     return record
 
@@ -161,18 +124,28 @@ def is_prepared(data: CorpusData, directory: Path) -> bool:
     return readers.source_sha256() == record.source_sha256
 
 
-def update_given_splits(data: CorpusData, directory: Path) -> None:
+def update_given_splits(data: CorpusData, directory: Path, is_begun: bool) -> list[GivenRecord]:
     """Write the splits that ``data`` names by a source, where the directory has others.
 
+    Args:
+        data: the configuration's.
+        directory: of the prepared corpus.
+        is_begun: whether there are checkpoints. Then the sources of splits that are there are not
+            looked at, and ``val`` may not change.
+
+    Returns:
+        The records of those that were written.
+
     Raises:
-        CorpusError: a source cannot be read.
+        CorpusError: a source cannot be read, or ``val`` is lost.
         OSError: a file cannot be written.
     """
     record = read_record(directory)
     assert record is not None, "the corpus is prepared"
-    updated = _write_given(data, directory, record)
-    if updated != record:
+    updated, written = _write_given(data, directory, record, is_begun)
+    if written or updated != record:
         write_checksummed(directory / RECORD, updated)
+    return written
 
 
 @dataclass(frozen=True)
@@ -191,9 +164,12 @@ class UnpreparedSplit:
 
     def source_sha256(self) -> str:
         """Return a SHA-256 of the settings and the sources."""
-        given = [*([] if self.data.val is None else [self.data.val]), *self.data.test.values()]
-        readers = [source.reader for source in _open_sources(self.data)]
-        readers += [open_source(each, self.data.src_lang, self.data.tgt_lang) for each in given]
+        data = self.data
+        readers = [source.reader for source in _open_sources(data)]
+        readers += [
+            open_source(each, data.src_lang, data.tgt_lang)
+            for each in _given_sources(data).values()
+        ]
         sums = "".join(reader.source_sha256() for reader in readers)
         settings = self.data.model_dump_json()
         return hashlib.sha256(f"{self.split} {settings} {sums}".encode()).hexdigest()
@@ -249,31 +225,58 @@ def _read(
 ) -> _Found:
     wanted = {name for source in sources for name in source.filters}
     filters = build_filters(wanted, data.src_lang, data.tgt_lang)
-    judge, src_digests, tgt_digests = Judge(filters), Digests(), Digests()
-    sizes, spool = [], split_path(directory, _SPOOL)
+    spool = split_path(directory, _SPOOL)
     with _open_writer(spool) as write:
-        for source in sources:
-            judge.begin_source(source.filters)
-            count = 0
-            for src, tgt in progress(source.reader.pairs(), source.name):
-                count += 1
-                write(src, tgt)
-                judge.add(src, tgt)
-                if data.split is not None:
-                    src_digests.add(src.strip())
-                    tgt_digests.add(tgt.strip())
-            sizes.append(count)
-    reasons = judge.decide()
+        sizes, reasons, sides = _judge(data, sources, filters, write, progress)
     kept = reasons == -1
+    if not kept.any():
+        raise _nothing_left(reasons, filters)
     splits = np.where(kept, TRAIN, LEFT_OUT).astype(np.int8)
     if data.split is not None:
         may_hold_out = np.repeat([source.config.split for source in sources], sizes)
-        sides = Sides(src_digests.numbers, tgt_digests.numbers)
         splits = draw_splits(sides, kept, may_hold_out, data.split)
-    elif not kept.any():
-        raise CorpusError("data.sources: no pair is left after the filters; leave some out")
     reasons[kept & (splits == LEFT_OUT)] = len(filters)
     return _Found(spool, sizes, splits, reasons, [*(each.name for each in filters), HELD_OUT])
+
+
+def _judge(
+    data: CorpusData,
+    sources: Sequence[_Source],
+    filters: Sequence[Filter],
+    write: Callable[[str, str], None],
+    progress: PairProgress,
+) -> tuple[list[int], np.ndarray, Sides]:
+    """Return the pairs of each source, the filter that takes each pair, and their sides."""
+    judge, src_digests, tgt_digests = Judge(filters), Digests(), Digests()
+    sizes = []
+    for source in sources:
+        judge.begin_source(source.filters)
+        count = 0
+        for src, tgt in progress(_readable_pairs(source.reader), source.name):
+            count += 1
+            write(src, tgt)
+            judge.add(src, tgt)
+            if data.split is not None:
+                src_digests.add(fold_side(src))
+                tgt_digests.add(fold_side(tgt))
+        sizes.append(count)
+    return sizes, judge.decide(), Sides(src_digests.numbers, tgt_digests.numbers)
+
+
+def _readable_pairs(reader: SourceReader) -> Iterator[tuple[str, str]]:
+    """Yield the pairs without what ``decode_lines`` would drop from their files."""
+    for src, tgt in reader.pairs():
+        yield src.lstrip("\ufeff").rstrip("\r"), tgt.lstrip("\ufeff").rstrip("\r")
+
+
+def _nothing_left(reasons: np.ndarray, filters: Sequence[Filter]) -> CorpusError:
+    counts = [int(np.count_nonzero(reasons == place)) for place in range(len(filters))]
+    most = int(np.argmax(counts))
+    return CorpusError(
+        f"data.sources: no pair is left after the filters; of {len(reasons):,}, "
+        f"{counts[most]:,} are taken by '{filters[most].name}' ({filters[most].summary}); leave "
+        "that filter out, or mend the text"
+    )
 
 
 def _check_unchanged(readers: PairSource, stamp: str | None, source_sha256: str) -> None:
@@ -301,14 +304,14 @@ def _write_splits(
             split: stack.enter_context(_open_writer(split_path(directory, _SPLIT_NAMES[split])))
             for split in present
         }
-        owners = np.repeat(np.arange(len(sources)), found.sizes)
+        owners = chain.from_iterable(map(repeat, sources, found.sizes))
         rows = zip(found.pairs.pairs(), found.splits, found.reasons, owners, strict=True)
         for number, ((src, tgt), split, reason, owner) in enumerate(rows, start=1):
             if split != LEFT_OUT:
                 writers[split](src, tgt)
             elif on_dropped is not None:
                 name = found.names[reason]
-                on_dropped(DroppedPair(number, sources[int(owner)].name, name, src, tgt))
+                on_dropped(DroppedPair(number, owner.name, name, src, tgt))
     return [
         SourceRecord(
             name=source.name,
@@ -323,26 +326,98 @@ def _write_splits(
 
 def _count(numbers: np.ndarray, names: dict[int, str]) -> dict[str, int]:
     """Return how often each name's number occurs; other numbers are left out."""
-    counts = Counter(numbers.tolist())
-    return {name: counts[number] for number, name in names.items() if counts[number]}
+    counts = {name: int(np.count_nonzero(numbers == number)) for number, name in names.items()}
+    return {name: count for name, count in counts.items() if count}
 
 
-def _write_given(data: CorpusData, directory: Path, record: CorpusRecord) -> CorpusRecord:
-    """Write the splits that have a source of their own; return the record with them."""
-    given = {**({"val": data.val} if data.val is not None else {}), **data.test}
-    wanted = {
-        name: json.dumps(source.model_dump(mode="json"), sort_keys=True)
-        for name, source in given.items()
+def _record_drawn(directory: Path, sources: Sequence[SourceRecord]) -> dict[str, FileRecord]:
+    splits = {split for source in sources for split in source.kept}
+    return {
+        name: file
+        for split in sorted(splits)
+        for name, file in record_files(split_path(directory, split)).items()
     }
-    for name, source in given.items():
+
+
+def _given_sources(data: CorpusData) -> dict[str, SourceConfig]:
+    return {**({} if data.val is None else {"val": data.val}), **data.test}
+
+
+def _write_given(
+    data: CorpusData, directory: Path, record: CorpusRecord, is_begun: bool
+) -> tuple[CorpusRecord, list[GivenRecord]]:
+    """Write the splits that have a source of their own.
+
+    Returns:
+        The record with them, and the part of it about those that were not there.
+    """
+    given, written = {}, []
+    files = {name: file for name, file in record.files.items() if Path(name).stem in record.drawn}
+    for name, source in _given_sources(data).items():
+        paths = split_path(directory, name)
+        known = _find_given(name, source, data, directory, record, is_begun)
+        if known is None:
+            known = _write_given_split(name, source, data, paths)
+            written.append(known)
+            files |= record_files(paths)
+        else:
+            files |= {path.name: record.files[path.name] for path in (paths.src, paths.tgt)}
+        given[name] = known
+    return record.model_copy(update={"given": given, "files": files}), written
+
+
+def _find_given(
+    name: str,
+    source: SourceConfig,
+    data: CorpusData,
+    directory: Path,
+    record: CorpusRecord,
+    is_begun: bool,
+) -> GivenRecord | None:
+    """Return the record of a split that is there, of its source as it is."""
+    known = record.given.get(name)
+    if known is None:
+        return None
+    damage = find_damage(directory, record, {name})
+    # Checkpoints are chosen by val, so it stays, as the text that is trained on does.
+    stays = is_begun and name == "val"
+    if not stays and known.settings != _settings(source):
+        return None
+    if is_begun and damage is None:
+        return known
+    try:
         reader = open_source(source, data.src_lang, data.tgt_lang, data.max_bad_units)
-        sha256 = reader.source_sha256()
-        wanted[name] = hashlib.sha256(f"{wanted[name]}{sha256}".encode()).hexdigest()
-        if record.given.get(name) != wanted[name]:
-            with _open_writer(split_path(directory, name)) as write:
-                for src, tgt in reader.pairs():
-                    write(src, tgt)
-    return record.model_copy(update={"given": wanted})
+        is_same = reader.source_sha256() == known.source_sha256
+    except CorpusError:
+        if not stays:
+            raise
+        is_same = False
+    if stays and not is_same:
+        raise lost_text_error(str(damage))
+    return known if is_same and damage is None else None
+
+
+def _write_given_split(
+    name: str, source: SourceConfig, data: CorpusData, files: ParallelFiles
+) -> GivenRecord:
+    reader = open_source(source, data.src_lang, data.tgt_lang, data.max_bad_units)
+    count = 0
+    sha256 = reader.source_sha256()
+    with _open_writer(files) as write:
+        for src, tgt in _readable_pairs(reader):
+            count += 1
+            write(src, tgt)
+    return GivenRecord(
+        name=f"{name} {source.path.name}",
+        settings=_settings(source),
+        source_sha256=sha256,
+        pairs=count,
+        bad=reader.bad.count,
+    )
+
+
+def _settings(source: SourceConfig) -> str:
+    return json.dumps(source.model_dump(mode="json"), sort_keys=True)
 
 
 @contextmanager

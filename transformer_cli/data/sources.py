@@ -15,7 +15,7 @@ from transformer_cli.config.shipped import TOY, shipped_directory
 from transformer_cli.data import multi30k
 from transformer_cli.data.copy_task import copy_lines
 from transformer_cli.data.corpus import ParallelFiles, ParallelText, read_parallel
-from transformer_cli.data.preparing import read_split, split_path
+from transformer_cli.data.prepared import find_damage, read_record, read_split, split_path
 from transformer_cli.data.readers.opening import open_source
 from transformer_cli.data.streamed import ConcatenatedSources, PairSource
 from transformer_cli.errors import CorpusError
@@ -161,10 +161,16 @@ def _toy_files(src: str, tgt: str) -> tuple[Path, Path]:
 
 
 def _open_prepared(split: str, directory: Path | None) -> ParallelFiles:
-    files = None if directory is None else split_path(directory, split)
-    if files is None or not (files.src.is_file() and files.tgt.is_file()):
+    record = None if directory is None else read_record(directory)
+    if directory is None or record is None:
         raise CorpusError(
-            f"split '{split}': the sources are not read yet, or the run's copy is gone; "
+            f"split '{split}': the sources are not read yet, or the run's copy of them is gone; "
             "transformer-cli vocab CONFIG and train CONFIG read them"
+        )
+    files = split_path(directory, split)
+    if damage := find_damage(directory, record, {split}):
+        raise CorpusError(
+            f"{damage}; restore it, or have transformer-cli train CONFIG write it again, which it "
+            "does while the sources are as they were"
         )
     return files

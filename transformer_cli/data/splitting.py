@@ -1,11 +1,13 @@
 """Splits drawn from a corpus by pair, so that no side of a held-out pair is trained on."""
 
 import hashlib
+import unicodedata
 from dataclasses import dataclass
 
 import numpy as np
 
 from transformer_cli.config.schema import SplitConfig
+from transformer_cli.data.digests import find_repeated, is_among
 from transformer_cli.errors import CorpusError
 
 TRAIN, VAL, TEST, LEFT_OUT = 0, 1, 2, -1
@@ -17,6 +19,24 @@ class Sides:
 
     src: np.ndarray
     tgt: np.ndarray
+
+
+def fold_side(side: str) -> str:
+    """Return what sides are compared by: no format characters, and spaces for white space."""
+    if not side.isascii():
+        side = side.translate(_FORMAT_CHARACTERS)
+    return " ".join(side.split())
+
+
+class _FormatCharacters(dict[int, str | None]):
+    """A table for ``str.translate`` that drops them: zero-width spaces, soft hyphens, ..."""
+
+    def __missing__(self, code: int) -> str | None:
+        self[code] = None if unicodedata.category(chr(code)) == "Cf" else chr(code)
+        return self[code]
+
+
+_FORMAT_CHARACTERS = _FormatCharacters()
 
 
 def draw_splits(
@@ -43,7 +63,7 @@ def draw_splits(
     in_train = kept.copy()
     in_train[held_out] = False
     for digests in (sides.src, sides.tgt):
-        in_train &= ~np.isin(digests, digests[held_out])
+        in_train &= ~is_among(digests, np.unique(digests[held_out]))
     found[kept & ~in_train] = LEFT_OUT
     found[held_out[: split.test]] = TEST
     found[held_out[split.test :]] = VAL
@@ -60,13 +80,17 @@ def _draw(
     sides: Sides, kept: np.ndarray, candidates: np.ndarray, wanted: int, seed: int
 ) -> np.ndarray:
     """Return the places of at most ``wanted`` pairs of which no two share a side."""
-    is_alone = _occurs_once(sides.src, kept) & _occurs_once(sides.tgt, kept)
-    places = np.flatnonzero(candidates)
-    order = places[np.lexsort((_draws(sides, seed)[places], ~is_alone[places]))]
-    alone = order[: int(is_alone[order].sum())][:wanted]
+    is_alone = candidates.copy()
+    for digests in (sides.src, sides.tgt):
+        is_alone &= ~is_among(digests, find_repeated(digests[kept]))
+    draws = _draws(sides, seed)
+    alone = _smallest(draws, is_alone, wanted)
     drawn = alone.tolist()
     seen_src, seen_tgt = set(sides.src[alone].tolist()), set(sides.tgt[alone].tolist())
-    for place in order[len(alone) :].tolist():
+    if len(drawn) == wanted:
+        return alone
+    others = np.flatnonzero(candidates & ~is_alone)
+    for place in map(int, others[np.argsort(draws[others], kind="stable")]):
         if len(drawn) == wanted:
             break
         src, tgt = int(sides.src[place]), int(sides.tgt[place])
@@ -77,23 +101,26 @@ def _draw(
     return np.array(drawn, np.int64)
 
 
-def _occurs_once(digests: np.ndarray, kept: np.ndarray) -> np.ndarray:
-    """Return a mask of the kept lines that no other kept line is like."""
-    places = np.flatnonzero(kept)
-    _, first, counts = np.unique(digests[places], return_index=True, return_counts=True)
-    mask = np.zeros(len(digests), bool)
-    mask[places[first[counts == 1]]] = True
-    return mask
+def _smallest(draws: np.ndarray, mask: np.ndarray, count: int) -> np.ndarray:
+    """Return the places in the mask of the smallest numbers, at most ``count``, in their order."""
+    numbers = draws[mask]
+    if 0 < count < len(numbers):
+        numbers.partition(count - 1)
+        mask = mask & (draws <= numbers[count - 1])
+    places = np.flatnonzero(mask)
+    return places[np.argsort(draws[places], kind="stable")][:count]
 
 
 def _draws(sides: Sides, seed: int) -> np.ndarray:
     """Return a random number for each pair, a function of its text and the seed."""
     salt = hashlib.blake2b(str(seed).encode(), digest_size=8).digest()
     numbers = sides.src ^ np.uint64(int.from_bytes(salt, "little"))
+    shifted = np.empty_like(numbers)
     # Twice the finalizer of MurmurHash3, of which each bit depends on all bits.
     for addend in (sides.tgt, np.uint64(0)):
-        numbers = numbers + addend
-        for shift, factor in ((33, 0xFF51AFD7ED558CCD), (33, 0xC4CEB9FE1A85EC53)):
-            numbers = (numbers ^ (numbers >> np.uint64(shift))) * np.uint64(factor)
-        numbers = numbers ^ (numbers >> np.uint64(33))
+        numbers += addend
+        for factor in (0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53, 1):
+            np.right_shift(numbers, np.uint64(33), out=shifted)
+            numbers ^= shifted
+            numbers *= np.uint64(factor)
     return numbers

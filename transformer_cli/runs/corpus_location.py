@@ -8,7 +8,7 @@ from pathlib import Path
 
 from transformer_cli.config.schema import DataConfig, Multi30kData
 from transformer_cli.data import multi30k
-from transformer_cli.data.preparing import RECORD
+from transformer_cli.data.prepared import RECORD
 from transformer_cli.files import write_text
 from transformer_cli.runs.contents import CORPUS
 from transformer_cli.runs.directory import RunDirectory

@@ -5,13 +5,14 @@ from pathlib import Path
 
 from transformer_cli.config.schema import CorpusData, DataConfig
 from transformer_cli.data.mixing import TrainingMix
-from transformer_cli.data.preparing import (
+from transformer_cli.data.prepared import (
     CorpusRecord,
-    is_prepared,
-    prepare_corpus,
+    GivenRecord,
+    find_damage,
+    lost_text_error,
     read_record,
-    update_given_splits,
 )
+from transformer_cli.data.preparing import is_prepared, prepare_corpus, update_given_splits
 from transformer_cli.data.streamed import PairProgress, Survey
 from transformer_cli.errors import CorpusError, RunError
 from transformer_cli.runs.checkpoint_directory import list_checkpoints
@@ -44,7 +45,8 @@ def prepare_sources(
         return
     try:
         if has_sources(data, run):
-            update_given_splits(data, run.corpus)
+            for given in update_given_splits(data, run.corpus, _is_begun(run)):
+                log(_describe_given(given))
             return
         run.remove(run.corpus)
         record = prepare_corpus(data, run.corpus, progress)
@@ -60,10 +62,31 @@ def reads_sources(data: DataConfig) -> bool:
 
 
 def has_sources(data: DataConfig, run: RunDirectory) -> bool:
-    """Return whether the run's corpus is of the sources as they are, or is trained on already."""
-    if not isinstance(data, CorpusData) or read_record(run.corpus) is None:
+    """Return whether the run's corpus is of the sources as they are, or is trained on already.
+
+    Raises:
+        CorpusError: it is trained on already, but is lost, and the sources are not as they were.
+    """
+    record = read_record(run.corpus)
+    if not isinstance(data, CorpusData) or record is None:
         return False
-    return bool(list_checkpoints(run.checkpoints)) or is_prepared(data, run.corpus)
+    damage = find_damage(run.corpus, record, record.drawn)
+    if not _is_begun(run):
+        return damage is None and is_prepared(data, run.corpus)
+    if damage is not None and not _can_prepare_again(data, run):
+        raise lost_text_error(damage)
+    return damage is None
+
+
+def _is_begun(run: RunDirectory) -> bool:
+    return bool(list_checkpoints(run.checkpoints))
+
+
+def _can_prepare_again(data: CorpusData, run: RunDirectory) -> bool:
+    try:
+        return is_prepared(data, run.corpus)
+    except CorpusError:  # a source is gone
+        return False
 
 
 def describe_record(record: CorpusRecord) -> Iterable[str]:
@@ -74,6 +97,12 @@ def describe_record(record: CorpusRecord) -> Iterable[str]:
         bad = f", {source.bad:,} that cannot be read" if source.bad else ""
         left_out = (taken + bad).removeprefix(", ") or "none"
         yield f"{source.name}: {source.pairs:,} pairs; kept: {kept}; left out: {left_out}"
+    yield from map(_describe_given, record.given.values())
+
+
+def _describe_given(given: GivenRecord) -> str:
+    left_out = f"{given.bad:,} that cannot be read" if given.bad else "none"
+    return f"{given.name}: {given.pairs:,} pairs; left out: {left_out}"
 
 
 def find_mix(

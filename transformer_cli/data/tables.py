@@ -22,7 +22,7 @@ TableFormat = Literal["tsv", "jsonl", "parquet"]
 _FORMATS: dict[str, TableFormat] = {".tsv": "tsv", ".jsonl": "jsonl", ".parquet": "parquet"}
 
 
-class Record(NamedTuple):
+class TableRecord(NamedTuple):
     """A row of a table."""
 
     place: str
@@ -110,7 +110,7 @@ def _read_texts(path: Path, where: TextColumn | None) -> list[str]:
 
 def read_table(
     where: TextColumn, file: BinaryIO, name: str, errors: DecodingErrors
-) -> tuple[list[str] | None, Iterator[Record]]:
+) -> tuple[list[str] | None, Iterator[TableRecord]]:
     """Return the names of a table's columns, if it is TSV with a header, and its rows.
 
     Args:
@@ -135,7 +135,7 @@ def read_table(
             return None, _json_records(rows, f"{name}: row ", str(where.key))
 
 
-def _tsv_records(table: TsvTable, name: str) -> Iterator[Record]:
+def _tsv_records(table: TsvTable, name: str) -> Iterator[TableRecord]:
     (index,) = table.indices
     for number, row in table.rows:
         if isinstance(row, CorpusError):
@@ -147,16 +147,16 @@ def _tsv_records(table: TsvTable, name: str) -> Iterator[Record]:
             raise CorpusError(f"{too_few_columns(row, index, name, number)}; {MEND_ROW}")
         text = row[index]
         with _named(place):
-            yield Record(place, one_line(text, f"column {index + 1}"), row)
+            yield TableRecord(place, one_line(text, f"column {index + 1}"), row)
 
 
 def _json_records(
     records: Iterator[tuple[int, dict[str, Any]]], start: str, field: str
-) -> Iterator[Record]:
+) -> Iterator[TableRecord]:
     for number, record in records:
         place = f"{start}{number}"
         with _named(place):
-            yield Record(place, get_text(record, field), record)
+            yield TableRecord(place, get_text(record, field), record)
 
 
 @contextmanager

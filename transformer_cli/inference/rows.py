@@ -13,7 +13,7 @@ from uuid import uuid4
 from transformer_cli.config.choices import DecodingErrors
 from transformer_cli.data.readers.jsonl_records import NumberLiteral
 from transformer_cli.data.readers.records import MEND_ROW
-from transformer_cli.data.tables import Record, TextColumn, read_table
+from transformer_cli.data.tables import TableRecord, TextColumn, read_table
 from transformer_cli.errors import CorpusError
 
 TRANSLATION = "translation"
@@ -133,7 +133,9 @@ def read_rows(
         yield JsonRow(text, record, holder, is_json)
 
 
-def _even_rows(header: list[str] | None, records: Iterator[Record], name: str) -> Iterator[TsvRow]:
+def _even_rows(
+    header: list[str] | None, records: Iterator[TableRecord], name: str
+) -> Iterator[TsvRow]:
     """Yield rows with as many columns as the first line, so that the new column is one."""
     if header is not None:
         _check_header(header, name)
@@ -157,7 +159,7 @@ def _padded(columns: list[str], width: int, place: str) -> list[str]:
     return columns + [""] * (width - len(columns))
 
 
-def _flat_rows(records: Iterator[Record]) -> Iterator[TsvRow]:
+def _flat_rows(records: Iterator[TableRecord]) -> Iterator[TsvRow]:
     """Yield records as rows of TSV, whose header is the fields of the first one."""
     names: list[str] | None = None
     for place, text, record in records:
@@ -178,7 +180,9 @@ def _to_column(value: Any, place: str, field: str) -> str:
     return column
 
 
-def _as_records(header: list[str] | None, records: Iterator[Record], name: str) -> Iterator[Record]:
+def _as_records(
+    header: list[str] | None, records: Iterator[TableRecord], name: str
+) -> Iterator[TableRecord]:
     """Yield rows of TSV as dicts, by the header's names or else by the columns' numbers."""
     names = header
     if names is not None:
@@ -188,7 +192,7 @@ def _as_records(header: list[str] | None, records: Iterator[Record], name: str) 
     for place, text, columns in records:
         names = names or [str(number) for number in range(1, len(columns) + 1)]
         fields = dict(zip(names, _padded(columns, len(names), place), strict=True))
-        yield Record(place, text, fields)
+        yield TableRecord(place, text, fields)
 
 
 def _holder(record: dict[str, Any], field: str) -> dict[str, Any]:

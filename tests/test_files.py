@@ -254,6 +254,20 @@ def test_an_error_for_want_of_room_names_the_file(tmp_path: Path, number: int) -
     assert names(tmp_path) == []
 
 
+def test_an_error_below_a_temporary_directory_names_the_last_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with (
+        pytest.raises(OSError, match="no room") as caught,
+        whole_directory(Path("outer")) as outer,
+        whole_directory(outer / "inner") as inner,
+        whole_file(inner / "file"),  # which gives absolute names
+    ):
+        raise OSError(errno.EFBIG, "no room")
+    assert caught.value.filename == "outer"
+
+
 def test_errors_about_other_files_keep_their_names(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError) as caught, whole_file(tmp_path / "file"):
         (tmp_path / "source").read_text()

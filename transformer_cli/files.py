@@ -67,8 +67,10 @@ def name_path_in_error(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        named = str(error.filename or "")
-        if named.startswith(f"{path}{TEMPORARY_MARK}") or (not named and error.errno in _NO_ROOM):
+        # What lies in a temporary directory may be named by its absolute path.
+        named = os.path.realpath(str(error.filename)) if error.filename else ""
+        temporary = f"{path.parent.resolve() / path.name}{TEMPORARY_MARK}"
+        if named.startswith(temporary) or (not named and error.errno in _NO_ROOM):
             error.filename, error.filename2 = str(path), None
         raise
 

@@ -131,6 +131,10 @@ def test_what_cannot_be_cleaned_is_refused_in_one_line(corpus: Path) -> None:
     assert_refused(
         clean(corpus, "--report", "r.html", before=partial(hide, ("jinja2",))), 1, "jinja2"
     )
+    for report in ("out", "sub/../out"):
+        assert_refused(clean(corpus, "--report", report), 2, f"{report}: is the directory of -o")
+    for report in ("train.src", "VAL.tgt", "dropped.tsv", "sources.json"):
+        assert_refused(clean(corpus, "--report", f"out/{report}"), 2, f"out/{report}: clean writes")
     language = ("--set", "data.filters=[language]")
     assert_refused(
         clean(corpus, *language, before=partial(hide, ("py3langid",))), 1, "py3langid", "language"

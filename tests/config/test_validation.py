@@ -263,6 +263,27 @@ def test_keys_of_a_kind_that_do_not_fit_each_other() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [
+        ("Train", "the name 'train' is taken"),
+        ("VAL", "the name 'val' is taken"),
+        ("Test", "the name 'test' is taken"),
+        ("NEWS", "the name 'news' is taken"),
+        ("con", "files are named after it, and Windows has none of this name"),
+        ("Lpt1", "files are named after it, and Windows has none of this name"),
+    ],
+)
+def test_splits_have_files_on_all_systems(name: str, problem: str) -> None:
+    text = (
+        "data:\n  kind: corpus\n  src_lang: de\n  tgt_lang: en\n  sources: [{src: a, tgt: b}]\n"
+        "  split: {val: 1, test: 1}\n  test:\n    news: {src: a, tgt: b}\n"
+    )
+    _validate(f"{text}tokenizer: {{kind: words}}\n")
+    refusal = _refusal(f"{text}    {name}: {{src: a, tgt: b}}\ntokenizer: {{kind: words}}\n")
+    assert refusal == f"x.yaml:9: data.test.{name}: {problem}; call it something else"
+
+
 def test_names_of_other_programs_lead_to_settings_that_there_are() -> None:
     settings = _validate(_REQUIRED).model_dump()
     sections = {

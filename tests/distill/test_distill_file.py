@@ -154,6 +154,52 @@ def test_what_would_fail_after_hours_is_told_at_once(directory: Path) -> None:
         load_distillation(path)
 
 
+CORPUS = """\
+data:
+  kind: corpus
+  src_lang: de
+  tgt_lang: en
+  sources:
+    - {src: a, tgt: b}
+    - {tsv: c, src_column: 1, tgt_column: 2, weight: 2.5}
+  split: {val: 1}
+tokenizer: {kind: words}
+"""
+MARKED = {
+    "data.sources[1].weight": (7, CORPUS),
+    "data.sources[1].tag": (7, CORPUS.replace("weight: 2.5", "tag: web")),
+    "data.val.tag": (
+        8,
+        CORPUS.replace(", weight: 2.5", "").replace(
+            "split: {", "val: {src: c, tgt: d, tag: web} #"
+        ),
+    ),
+    "data.more[0].tag": (5, CONFIG.format(src="de", tgt="en")),
+}
+
+
+@pytest.mark.parametrize("key", MARKED)
+def test_tags_and_weights_that_would_be_lost_are_refused(directory: Path, key: str) -> None:
+    line, text = MARKED[key]
+    more = "  more: [{src: a, tgt: b, tag: web}]\n"
+    (directory / "marked.yaml").write_text(text.replace("  train:", f"{more}  train:"))
+    file = "teachers: [../de_en.yaml]\nstudent: ../marked.yaml\n"
+    refusal = _refusal(directory, file).rpartition("/")[2]
+    assert refusal.startswith(f"marked.yaml:{line}: {key}: a student's text is read as plain lines")
+    assert ("transformer-cli clean CONFIG -o DIR" in refusal) == ("more" not in key)
+
+
+def test_tags_of_text_that_is_not_translated_stay(directory: Path) -> None:
+    text = CONFIG.format(src="de", tgt="en")
+    more = "  more: [{src: a, tgt: b, tag: web}]\n"
+    (directory / "marked.yaml").write_text(text.replace("  train:", f"{more}  train:"))
+    (directory / "mono").touch()
+    path = directory / "file.yaml"
+    file = f"forward: {{corpus: false, monolingual: ['{directory}/mono']}}\n"
+    path.write_text(f"teachers: [de_en.yaml]\nstudent: marked.yaml\n{file}")
+    assert load_distillation(path).student.data.src_lang == "de"
+
+
 MISTAKES = {
     "student: ../de_en.yaml\n": ": teachers: missing (configurations",
     "teachers: []\nstudent: ../de_en.yaml\n": ":1: teachers: expected a list of at least 1",

@@ -51,3 +51,25 @@ def test_splits_are_told_one_by_one() -> None:
     told = {each.key: each.value for each in chosen_settings(config, {})}
     assert (told["data.test.mine.src"], told["data.test.mine.tgt"]) == ("/a", "/b")
     assert "data.test" not in told
+
+
+def test_a_source_is_told_without_its_defaults() -> None:
+    data = {
+        "kind": "corpus",
+        "src_lang": "de",
+        "tgt_lang": "en",
+        "sources": [{"src": "/a", "tgt": "/b"}],
+        "val": {"tsv": "/v.tsv", "src_column": 1, "tgt_column": "en"},
+        "test": {"news": {"po": "/n.po"}},
+    }
+    config = Config.model_validate({"data": data, "tokenizer": {"kind": "words"}})
+    told = {each.key: each.value for each in chosen_settings(config, {})}
+    assert told["data.sources"] == [{"src": "/a", "tgt": "/b"}]
+    assert {
+        key: value for key, value in told.items() if key.startswith(("data.val", "data.test"))
+    } == {
+        "data.val.tsv": "/v.tsv",
+        "data.val.src_column": 1,
+        "data.val.tgt_column": "en",
+        "data.test.news.po": "/n.po",
+    }

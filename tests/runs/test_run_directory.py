@@ -10,6 +10,7 @@ from transformer_cli.config.yaml import load_config
 from transformer_cli.errors import ConfigError, RunError
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.initialize import initialize_run
+from transformer_cli.runs.resuming import check_resumable
 
 
 def settings(**sections: Any) -> Config:
@@ -298,3 +299,31 @@ def test_overwriting_keeps_nothing_silently(trained: RunDirectory, name: str) ->
     with pytest.raises(RunError, match=f"/{name}: is a link, "):
         initialize_run(trained, settings(seed=2), overwrite=True)
     assert sorted(elsewhere.iterdir()) == before
+
+
+# --- resuming -------------------------------------------------------------------------------------
+
+VAL = {"tsv": "old-*.tsv", "src_column": "de", "tgt_column": "en", "tag": "news"}
+
+
+@pytest.mark.parametrize("key", ["src_column", "tag", "tsv", "moved"])
+def test_only_files_may_have_moved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    def corpus(val: dict[str, str]) -> Config:
+        sources = [{"src": "a", "tgt": "b"}]
+        data = {"kind": "corpus", "src_lang": "de", "tgt_lang": "en", "sources": sources}
+        return settings(data={**data, "val": val})
+
+    run = RunDirectory(tmp_path / "run")
+    initialize_run(run, corpus(VAL))
+    (run.checkpoints / "step-00000001").mkdir(parents=True)
+    (run.checkpoints / "step-00000001" / "state.json").write_text("{}")
+    if key == "moved":
+        check_resumable(run, corpus({**VAL, "tsv": "new-*.tsv"}))
+        return
+    (tmp_path / "old-1.tsv").touch()
+    with pytest.raises(ConfigError, match=f"other settings \\(data.val.{key} was "):
+        check_resumable(run, corpus({**VAL, key: "other"}))

@@ -8,7 +8,7 @@ import typer
 
 from transformer_cli.cli import options
 from transformer_cli.cli.display import align_columns, pair_bar
-from transformer_cli.errors import ConfigError
+from transformer_cli.errors import ConfigError, UsageError
 
 if TYPE_CHECKING:
     from transformer_cli.data.cleaning import Cleaning
@@ -55,8 +55,7 @@ def clean(
         )
     options.check_new_directory(directory, "-o")
     if report is not None:
-        if report.absolute().parent != directory.absolute():
-            options.check_output(report, "--report")
+        _check_report(report, directory)
         import_extra("jinja2", "report", "--report")
 
     from transformer_cli.data.cleaning import clean_corpus
@@ -67,6 +66,19 @@ def clean(
         from transformer_cli.report.cleaning_page import render
 
         write_text(report, render(cleaning, data, config.stem))
+
+
+def _check_report(report: Path, directory: Path) -> None:
+    """Make sure that the page can be written beside the text, or anywhere else."""
+    from transformer_cli.data.cleaning import is_written
+
+    place, new = report.resolve(), directory.resolve()
+    if place == new:
+        raise UsageError(f"--report {report}: is the directory of -o; give the name of a file")
+    if place.parent != new:
+        options.check_output(report, "--report")
+    elif is_written(place.name):
+        raise UsageError(f"--report {report}: clean writes text there; name it otherwise")
 
 
 def _lines(cleaning: "Cleaning") -> Iterator[str]:

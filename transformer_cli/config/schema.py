@@ -6,7 +6,7 @@ Where a default is a number from the literature, its source is "Attention Is All
 
 import os.path
 import re
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
@@ -21,6 +21,8 @@ from pydantic import (
     model_serializer,
     model_validator,
 )
+
+from transformer_cli.files import find_unusable_on_windows
 
 # Bounds far beyond what can be computed with, below those of the numbers that libraries take.
 Count = Annotated[int, Field(gt=0, lt=2**31)]
@@ -305,14 +307,28 @@ class CorpusData(Section):
             raise ValueError(f"split: split draws the validation pairs, or val names them; {found}")
         if self.split is not None and self.split.test and "test" in self.test:
             raise ValueError("test.test: the name 'test' is that of split.test; call it another")
+        self._check_names()
+        return self
+
+    def _check_names(self) -> None:
+        """Check that each test split can have files of its name, on Windows and macOS too."""
+        is_drawn = self.split is not None and self.split.test
+        taken = {name: name for name in ("train", "val", *(["test"] if is_drawn else []))}
         for name in self.test:
-            if name in ("train", "val"):
-                raise ValueError(f"test.{name}: the name '{name}' is taken; call it something else")
             if not re.fullmatch(SPLIT_NAME, name):
                 raise ValueError(
                     f"test.{name}: files are named after it; use letters, digits, - and _ only"
                 )
-        return self
+            if find_unusable_on_windows(PurePath(name)):
+                raise ValueError(
+                    f"test.{name}: files are named after it, and Windows has none of this name; "
+                    "call it something else"
+                )
+            other = taken.setdefault(name.lower(), name)
+            if other != name or name in ("train", "val"):
+                raise ValueError(
+                    f"test.{name}: the name '{other}' is taken; call it something else"
+                )
 
 
 DataConfig = Annotated[

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from transformer_cli.config.schema import CorpusData
 from transformer_cli.data.filters.registry import build_filters
-from transformer_cli.data.prepared import CorpusRecord
+from transformer_cli.data.prepared import RECORD, CorpusRecord
 from transformer_cli.data.preparing import HELD_OUT, DroppedPair, prepare_corpus
 from transformer_cli.data.streamed import PairProgress
 from transformer_cli.files import remove_leftovers, whole_directory
@@ -86,6 +86,11 @@ def clean_corpus(data: CorpusData, directory: Path, progress: PairProgress) -> C
             path.rename(temporary / path.name)
         corpus.rmdir()
     return Cleaning(record, _reasons(data, record, sample))
+
+
+def is_written(name: str) -> bool:
+    """Return whether ``clean_corpus`` may write a file of this name, whatever its case."""
+    return name.lower() in (RECORD, DROPPED) or name.lower().endswith((".src", ".tgt"))
 
 
 def _reasons(data: CorpusData, record: CorpusRecord, sample: "_Sample") -> list[Reason]:

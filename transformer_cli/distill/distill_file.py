@@ -1,14 +1,15 @@
 """Read a distillation's YAML file, and check what it names before anything is trained."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from transformer_cli.config.base_files import find_beside, read_mapping
-from transformer_cli.config.schema import Config
+from transformer_cli.config.base_files import find_beside, read_mapping, read_settings
+from transformer_cli.config.schema import Config, CopyData, CorpusData, DataConfig, SourceConfig
 from transformer_cli.config.setting_tree import Keys, Node, find_place, setting_error
 from transformer_cli.config.validation import validate_as
-from transformer_cli.config.yaml import load_config
+from transformer_cli.config.yaml import check_settings, load_config
 from transformer_cli.distill.artifacts import weights_record
 from transformer_cli.distill.settings import Back, DistillSettings, Forward
 from transformer_cli.runs.directory import RunDirectory
@@ -83,7 +84,10 @@ def load_distillation(path: Path) -> Distillation:
         )
     settings = validate_as(DistillSettings, root)
     student_file = find_beside(path, root, ("student",), "this file's")
-    student = load_config(student_file)
+    student_root = read_settings(student_file)
+    student = check_settings(student_root)
+    texts = [settings.forward, *([] if settings.back is None else [settings.back])]
+    _check_sources(student_root, student.data, any(each.corpus for each in texts))
     languages = student.data.src_lang, student.data.tgt_lang
     forward = _find_teachers(path, root, ("teachers",), settings.teachers, languages)
     directions = [Direction("forward", forward, settings.forward)]
@@ -93,6 +97,46 @@ def load_distillation(path: Path) -> Distillation:
         directions.append(Direction("back", back, settings.back))
     _check_paths(root, directions)
     return Distillation(settings, student_file, student, directions)
+
+
+def _check_sources(root: Node, data: DataConfig, is_translated: bool) -> None:
+    """Raise ConfigError if a source has a tag or a weight, which its plain text would lose.
+
+    Args:
+        root: the student's settings.
+        data: what they say of the text.
+        is_translated: whether the training text is.
+    """
+    for keys, source in _read_sources(data, is_translated):
+        for key, value in (("tag", source.tag), ("weight", source.weight)):
+            if value in (None, 1.0):
+                continue
+            instead = "leave it out"
+            if isinstance(data, CorpusData):
+                instead += (
+                    ", or write the text with 'transformer-cli clean CONFIG -o DIR' and name its "
+                    "files with kind files"
+                )
+            each = (*keys, key)
+            problem = f"a student's text is read as plain lines, which have no {key}; {instead}"
+            raise setting_error(find_place(root, each), each, problem)
+
+
+def _read_sources(data: DataConfig, is_translated: bool) -> Iterator[tuple[Keys, SourceConfig]]:
+    """Yield the sources whose text is written to plain files."""
+    match data:
+        case CopyData():
+            return
+        case CorpusData():
+            for number, source in enumerate(data.sources):
+                yield ("data", "sources", number), source
+            if data.val is not None:
+                yield ("data", "val"), data.val
+            for name, source in data.test.items():
+                yield ("data", "test", name), source
+        case _ if is_translated:
+            for number, source in enumerate(data.more):
+                yield ("data", "more", number), source
 
 
 def _find_teachers(

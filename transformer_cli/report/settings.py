@@ -49,6 +49,8 @@ def _all(
 ) -> Iterator[tuple[str, object, object]]:
     """Yield each setting's dotted key, its value as YAML has it, and its default."""
     for name, field in type(section).model_fields.items():
+        if name not in values:  # a source's default
+            continue
         value, plain = getattr(section, name), values[name]
         if isinstance(value, BaseModel) and isinstance(plain, dict):
             yield from _all(f"{prefix}{name}.", value, plain)

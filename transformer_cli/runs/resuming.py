@@ -5,15 +5,17 @@ from pathlib import Path
 from transformer_cli.config.differences import Difference, differences
 from transformer_cli.config.resuming import MAY_CHANGE
 from transformer_cli.config.schema import PATH_KEYS, Config
-from transformer_cli.errors import ConfigError
+from transformer_cli.data.readers.paths import matching_files
+from transformer_cli.errors import ConfigError, CorpusError
 from transformer_cli.runs.checkpoint_directory import list_checkpoints, records_batches_per_step
 from transformer_cli.runs.directory import RunDirectory
 
 _SHAPES_DATA = ("data.", "tokenizer.", "init")
 # Files may have moved, for instance with the whole checkout.
-_FILES = ("data.train.", "data.val.", "data.more", "data.sources", "init")
-_TOKENIZER_FILES = [
-    f"tokenizer.{side}{key}" for side in ("", "src_", "tgt_") for key in ("model", "file")
+_SPLITS = ("data.train.", "data.val.")
+_FILES = [
+    *("data.more", "data.sources", "init"),
+    *(f"tokenizer.{side}{key}" for side in ("", "src_", "tgt_") for key in ("model", "file")),
 ]
 
 
@@ -57,12 +59,25 @@ def _fixed_differences(run: RunDirectory, config: Config) -> list[Difference]:
 
 def _has_moved(difference: Difference) -> bool:
     """Return whether paths differ only because no file is left at the old ones."""
-    if not (difference.key.startswith(_FILES) or difference.key in _TOKENIZER_FILES):
+    if not _has_paths(difference.key):
         return False
     old, new = _paths(difference.old), _paths(difference.new)
     if _without_paths(difference.old) != _without_paths(difference.new):
         return False
-    return 0 < len(old) == len(new) and not any(Path(path).exists() for path in old)
+    return 0 < len(old) == len(new) and not any(map(_is_there, old))
+
+
+def _has_paths(key: str) -> bool:
+    """Return whether a setting is a path, or a list of sources."""
+    return key in _FILES or (key.startswith(_SPLITS) and key.rpartition(".")[2] in PATH_KEYS)
+
+
+def _is_there(path: str) -> bool:
+    """Return whether a file is at a path, which may have wildcards."""
+    try:
+        return any(file.exists() for file in matching_files(Path(path)))
+    except CorpusError:
+        return False
 
 
 def _paths(value: object) -> list[str]:

@@ -27,6 +27,18 @@ _TMX_HEAD = b'<tmx version="1.4"><body>'
 _ENTITIES = b"".join(
     b'<!ENTITY a%d "%s">' % (n, b"&a%d;" % (n - 1) * 10 if n else b"bomb") for n in range(12)
 )
+
+
+def _mo(*entries: tuple[bytes, bytes]) -> bytes:
+    """Return an MO file."""
+    size, strings, tables = len(entries), b"", b""
+    for side in zip(*entries, strict=True):
+        for text in side:
+            tables += struct.pack("<2I", len(text), 28 + 16 * size + len(strings))
+            strings += text + b"\0"
+    return struct.pack("<7I", 0x950412DE, 0, size, 28, 28 + 8 * size, 0, 0) + tables + strings
+
+
 HOSTILE: dict[str, list[bytes]] = {
     "text": [b"", b"\0", b"\xff\xfea\0\n\0", b"\n" * 10_000],
     "tsv": [
@@ -55,8 +67,11 @@ HOSTILE: dict[str, list[bytes]] = {
         b'msgid ""\nmsgstr "Language: ' + b"x" * 1_000_000 + b'\\n"\n',
         b'msgid "a"\nmsgid_plural "b"\n' + b"".join(b'msgstr[%d] "c"\n' % n for n in range(999)),
         b'msgid "a"\nmsgstr "b"\n' + (b'"' + b"c" * 1000 + b'"\n') * 9000,
+        b'msgid ""\nmsgstr "Content-Type: text/plain; charset=raw_unicode_escape\\n"\n\n'
+        b'msgid "a"\nmsgstr "\\ud800"\n',
     ],
     "mo": [
+        _mo((b"", b"Content-Type: text/plain; charset=unicode_escape\n"), (b"a", rb"\ud800")),
         b"\xde\x12\x04\x95",
         struct.pack("<7I", 0x950412DE, 0, 0xFFFFFFFF, 28, 28, 0, 0),
         struct.pack("<7I", 0x950412DE, 0, 1000, 28, 28, 0, 0)

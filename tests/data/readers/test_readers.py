@@ -12,6 +12,7 @@ from transformer_cli.compression import compressor
 from transformer_cli.config.schema import Multi30kData, SourceConfig
 from transformer_cli.data.corpus import ParallelFiles
 from transformer_cli.data.readers.opening import SourceReader, open_source
+from transformer_cli.data.readers.units import BadSideError, one_line
 from transformer_cli.data.sources import open_split
 from transformer_cli.data.streamed import PairSource, StreamedText
 from transformer_cli.errors import CorpusError
@@ -233,6 +234,11 @@ def test_damaged_translation_memories(tmp_path: Path, old: str, new: str, messag
     assert error_of(opened(tmx=path)).startswith(f"{path}{message}")
 
 
+def test_half_a_surrogate_pair_is_no_text() -> None:
+    with pytest.raises(BadSideError, match=r"^column 1 has half a surrogate pair$"):
+        one_line("a\ud800", "column 1")
+
+
 # --- PO -------------------------------------------------------------------------------------------
 
 PO = r"""# Übersetzer
@@ -298,7 +304,13 @@ def test_po_and_mo_are_read_as_polib_reads_them(tmp_path: Path) -> None:
     ("text", "message"),
     [
         (PO.format(encoding="UTF-8", language="fr"), ": the header says 'Language: fr', which is"),
-        (PO.format(encoding="x-y", language="de"), ": the header names the character set 'x-y'"),
+        *(
+            (
+                PO.format(encoding=name, language="de"),
+                f": the header names the character set '{name}'",
+            )
+            for name in ("x-y", "utf-7", "idna", "unicode_escape", "raw_unicode_escape")
+        ),
         ('msgid "a"\nmsgstr b\n', ":1: a line that is neither a keyword with a text nor a text"),
         ('msgid "a"\nmsgid "b"\nmsgstr "c"', ":1: an entry without msgid or without msgstr; of 2"),
     ],

@@ -14,7 +14,8 @@ from transformer_cli.errors import CorpusError
 _KEYWORD = re.compile(rb'(msgctxt|msgid_plural|msgid|msgstr)(?:\[(\d{1,3})\])?\s*(".*")')
 _ESCAPE = re.compile(r"\\([0-7]{1,3}|x[0-9A-Fa-f]{1,2}|.)", re.DOTALL)
 _ESCAPED = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v"}
-_ASCII = string.printable
+# What these change is no character set: UTF-16 and UTF-7, escapes, names of domains.
+_ASCII = (r"\u0041.xn--nxasmq6b", string.printable)
 _MAX_ENTRY_BYTES = 8 * MAX_SIDE_CHARACTERS
 _MAX_FORMS = 100
 
@@ -81,8 +82,7 @@ def header_encoding(header: bytes, name: str) -> str:
     if found is None or found[1] == "CHARSET":  # as a template has it
         return "utf-8"
     try:
-        # Not what Python knows besides: UTF-16 and UTF-7, and what is no text.
-        if _ASCII.encode("ascii").decode(found[1]) == _ASCII:
+        if all(text.encode("ascii").decode(found[1]) == text for text in _ASCII):
             return codecs.lookup(found[1]).name
     except (LookupError, ValueError):
         pass

@@ -7,37 +7,27 @@ the lines whose reference keeps all.
 """
 
 import argparse
-from collections import Counter
 from collections.abc import Collection
 from pathlib import Path
 from typing import get_args
 
 from transformer_cli.config.schema import Protected
 from transformer_cli.data.corpus import stream_lines
-from transformer_cli.text.placeholders import find_placeholders
+from transformer_cli.text.placeholders import compare_placeholders, find_placeholders
 
 GROUPS: tuple[Protected, ...] = get_args(Protected)
-
-
-def count_placeholders(line: str, groups: tuple[Protected, ...]) -> Counter[str]:
-    """Return how often each placeholder is in a line."""
-    return Counter(each.text for each in find_placeholders(line, groups))
 
 
 def count_lines(
     src: list[str], texts: dict[Path, list[str]], groups: tuple[Protected, ...]
 ) -> tuple[list[int], dict[Path, set[int]]]:
     """Return the lines, from 0, that have placeholders, and of each text those that keep them."""
-    counts = {
-        number: count
-        for number, line in enumerate(src)
-        if (count := count_placeholders(line, groups))
-    }
+    having = [number for number, line in enumerate(src) if find_placeholders(line, groups)]
     kept = {
-        path: {n for n, count in counts.items() if count_placeholders(tgt[n], groups) == count}
+        path: {n for n in having if not compare_placeholders(src[n], tgt[n], groups)}
         for path, tgt in texts.items()
     }
-    return list(counts), kept
+    return having, kept
 
 
 def main() -> None:

@@ -110,7 +110,7 @@ def test_ranks_write_what_one_process_does(
     ("options", "code", "message"),
     [
         (["-i", "in.tsv"], 2, "in.tsv: is a table; say where its text is with --src-column N|NAME"),
-        (["-i", "in.tsv", "--src-column", "3"], 1, "in.tsv:1: 2 columns; there is no column 3"),
+        (["-i", "in.tsv", "--src-column", "3"], 1, "there is no column 3; mend or remove"),
         (["-i", "in.tsv", "--src-column", "1", "-o", "o.parquet"], 2, "not Parquet; rename -o"),
         (["-i", "in.tsv", "--src-column", "1", "--scores"], 2, "ends with .jsonl"),
         (["-i", "in.txt", "--src-field", "x"], 1, "in.txt:1: invalid JSON"),
@@ -155,3 +155,10 @@ def test_columns_that_are_missing(
     training: Training, here: Path, options: list[str], message: str
 ) -> None:
     assert_refused(run("evaluate", training.run, *options, cwd=here), 2, message)
+
+
+@pytest.mark.parametrize("name", ["out.tsv", "out.jsonl.gz", "out.parquet"])
+def test_evaluate_writes_no_table(training: Training, here: Path, name: str) -> None:
+    refused = run("evaluate", training.run, "-o", name, cwd=here)
+    assert_refused(refused, 2, f"evaluate: -o {name}: lines are written, not a table")
+    assert not (here / name).exists()

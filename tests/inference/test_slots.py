@@ -102,7 +102,11 @@ def test_a_stream_tells_where_placeholders_differ() -> None:
     lines = [("{x} a", ""), ("{x} %s", ""), ("a", ""), ("", "")]
     found = list(translate_stream(translator, lines, OutputFormat(n_best=1)))
     assert [each.difference for each in found] == ["", "without '%s'", "", ""]
-    plain = list(translate_stream(random_translator(), [("5", ""), ("6 7", "")]))
+    unprotected = replace(
+        random_translator(size=_WORDS.size), tokenizers=Tokenizers(_WORDS, _WORDS)
+    )
+    plain = list(translate_stream(unprotected, [("a %s", ""), ("b", "")]))
+    assert "%s" not in plain[0].text
     assert [each.difference for each in plain] == ["", ""]
 
 

@@ -38,7 +38,8 @@ ReferenceField = Annotated[
 ]
 Comet = Annotated[bool, typer.Option("--comet", help="COMET too, if its package is installed.")]
 Output = Annotated[
-    Path | None, typer.Option("--output", "-o", metavar="FILE", help="Save the translations here.")
+    Path | None,
+    typer.Option("--output", "-o", metavar="FILE", help="Save the translations, line by line."),
 ]
 
 
@@ -73,6 +74,7 @@ def evaluate(
     Example:
       transformer-cli evaluate runs/multi30k_de_en --split test_2017_flickr --beam-size 5
     """
+    from transformer_cli.data.tables import format_of
     from transformer_cli.files import write_text
     from transformer_cli.inference.loading import Computing, choose_engine
     from transformer_cli.model.device import choose_device, use_threads
@@ -80,6 +82,11 @@ def evaluate(
     from transformer_cli.runs.trained_model import open_checkpoint
 
     if output is not None:
+        if format_of(output) is not None:
+            raise UsageError(
+                f"evaluate: -o {output}: lines are written, not a table; give another name, or "
+                "use translate"
+            )
         options.check_output(output, inputs={"--src": src, "--ref": ref})
     directory = RunDirectory(run)
     if tag is not None and src is None:

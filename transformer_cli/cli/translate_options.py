@@ -62,6 +62,16 @@ class TranslateOptions:
         return "tsv" if found == "tsv" else "jsonl"
 
     @property
+    def line_offset(self) -> int:
+        """What to add to the number of a line of the output, for that of its line of the input."""
+        if self.table is None:
+            return 0
+        is_tsv = self.table.format == "tsv"
+        in_header = is_tsv and isinstance(self.table.key, str)
+        out_header = self.table_output == "tsv" and (in_header or not is_tsv)
+        return in_header - out_header
+
+    @property
     def writes_stream(self) -> bool:
         """True if translations are written as they come."""
         return _is_stream(self.output)

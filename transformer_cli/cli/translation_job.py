@@ -171,7 +171,7 @@ def _translate(job: Job, done: int) -> Iterator[tuple[Row, stream.TranslatedLine
         stream.OutputFormat(_n_best(asked), asked.alignments is not None),
         job.chunk_lines,
         done + 1,
-        partial(warn, asked.input_name),
+        lambda long: warn(asked.input_name, replace(long, line=long.line + asked.line_offset)),
         job.ranks,
     )
     # The translations first, so that they are asked for until the prefixes' end is checked.
@@ -212,9 +212,10 @@ def _write(
             if alignments is not None:
                 alignments.write(translated.alignment + "\n")
             if translated.difference:
-                differing, first = differing + 1, first or number
+                line = number + job.asked.line_offset
+                differing, first = differing + 1, first or line
                 if job.interactive:
-                    warn(f"line {number:,}", f"placeholders differ: {translated.difference}")
+                    warn(f"line {line:,}", f"placeholders differ: {translated.difference}")
             lines_bar.update()
     if differing and not job.interactive:
         log(f"{differing:,} of {number - done:,} lines: placeholders differ; first: line {first:,}")

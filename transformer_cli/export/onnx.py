@@ -24,7 +24,8 @@ from transformer_cli.model.linear import fused_linears
 from transformer_cli.model.transformer import DecoderState, Transformer
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.trained_model import TrainedModel
-from transformer_cli.text.tokenizer import copy_tokenizers, load_text_sha256
+from transformer_cli.text.reserved import ReservedTokenizers
+from transformer_cli.text.tokenizer import Tokenizers, copy_tokenizers, load_text_sha256
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 from transformer_cli.version import __version__
 
@@ -245,6 +246,7 @@ def _description(trained: TrainedModel, graphs: Graphs, directory: Path) -> dict
         "tgt_lang": data.tgt_lang,
         "lowercase": trained.config.tokenizer.lowercase,
         "ids": {"unk": UNK_ID, "bos": BOS_ID, "eos": EOS_ID, "pad": PAD_ID},
+        **_reserved(trained.tokenizers),
         "search": {
             "starts_with": BOS_ID,
             "ends_with": EOS_ID,
@@ -265,6 +267,13 @@ def _description(trained: TrainedModel, graphs: Graphs, directory: Path) -> dict
             for name in (ENCODER, DECODER)
         },
     }
+
+
+def _reserved(tokenizers: Tokenizers) -> dict[str, Any]:
+    if not isinstance(tokenizers, ReservedTokenizers):
+        return {}
+    sides = {"src": tokenizers.src, "tgt": tokenizers.tgt}
+    return {"reserved": {name: side.reserved_ids for name, side in sides.items()}}
 
 
 def _shown(tensors: dict[str, list[Any]]) -> dict[str, dict[str, Any]]:

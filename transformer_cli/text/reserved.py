@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from itertools import groupby
+from typing import Any
 
 from transformer_cli.config.schema import Protected
 from transformer_cli.errors import UsageError
@@ -50,6 +51,14 @@ class ReservedTokenizer(Tokenizer):
     def text_size(self) -> int:
         """Entries of the vocabulary without reserved tokens."""
         return self._base.size
+
+    @property
+    def reserved_ids(self) -> dict[str, Any]:
+        """Ids of the glue token, slots and tags, as far as there are any."""
+        found: dict[str, Any] = {"tags": self.tag_ids} if self.tag_ids else {}
+        if self._slot_ids:
+            found |= {"glue": self._glue_id, "slots": list(self._slot_ids)}
+        return found
 
     @property
     def is_word_level(self) -> bool:

@@ -123,6 +123,27 @@ def test_before_a_run_is_begun_changed_sources_are_read_again(tmp_path: Path) ->
     assert "sources[0] a.de: 211 pairs" in run(*vocab, cwd=tmp_path).err
 
 
+def test_a_lost_file_is_written_again_while_the_sources_are_as_they_were(tmp_path: Path) -> None:
+    write_sources(tmp_path)
+    vocab = ("vocab", "corpus.yaml", "--run-dir", "run")
+    assert run(*vocab, cwd=tmp_path).code == 0
+    lost = tmp_path / "run" / "corpus" / "val.src"
+    text = lost.read_bytes()
+    lost.unlink()
+    assert run(*vocab, cwd=tmp_path).code == 0
+    assert lost.read_bytes() == text
+    assert train(tmp_path, KILLS["in a weighted epoch"]).code == -signal.SIGKILL
+    lost.write_bytes(text[:-1])
+    away = (tmp_path / "a.de").rename(tmp_path / "away.de")
+    failed = train(tmp_path)
+    assert failed.code == 1
+    assert "run/corpus/val.src: has changed since it was written, and what it" in failed.err
+    assert "restore the file, or start anew with --overwrite" in failed.err
+    away.rename(tmp_path / "a.de")
+    assert train(tmp_path).code == 0
+    assert lost.read_bytes() == text
+
+
 def test_its_splits_are_scored_with_their_tags(trained: Path) -> None:
     for split, count in (("val", 10), ("test", 12)):
         scored = run("evaluate", "run", "--split", split, cwd=trained)

@@ -1,19 +1,25 @@
 """Preparing: every pair of every source is in a split or counted as left out, and only once."""
 
+import json
+import os
+import tempfile
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
 from transformer_cli.config.schema import CorpusData
-from transformer_cli.data.prepared import read_record, read_split
+from transformer_cli.data.prepared import find_damage, read_record, read_split, split_path
 from transformer_cli.data.preparing import (
     DroppedPair,
     is_prepared,
     prepare_corpus,
     update_given_splits,
 )
+from transformer_cli.data.streamed import StreamedText
 from transformer_cli.errors import CorpusError
 
 Pairs = list[tuple[str, str]]
@@ -164,3 +170,84 @@ def test_the_same_sources_give_the_same_bytes(tmp_path: Path) -> None:
         sums.append({file.name: file.read_bytes() for file in files if file.suffix != ".json"})
     assert sums[0] == sums[1]
     assert len(sums[0]) == 6
+
+
+def test_lost_and_changed_files_are_noticed(tmp_path: Path) -> None:
+    data = corpus([write(tmp_path, "a", numbered(0, 40))])
+    prepare(data, tmp_path / "corpus")
+    record = read_record(tmp_path / "corpus")
+    assert record is not None
+    assert len(record.files) == 6
+    assert find_damage(tmp_path / "corpus", record) is None
+    file = tmp_path / "corpus" / "train.tgt"
+    text = file.read_text()
+    later = file.stat().st_mtime_ns + 10**9
+    for changed in (text[:-1], text.replace("sentence", "SENTENCE")):
+        file.write_text(changed)
+        os.utime(file, ns=(later, later))
+        assert find_damage(tmp_path / "corpus", record) == (
+            f"{file}: has changed since it was written"
+        )
+        assert find_damage(tmp_path / "corpus", record, {"val", "test"}) is None
+    file.unlink()
+    assert find_damage(tmp_path / "corpus", record) == f"{file}: is missing"
+
+
+def test_a_begun_run_needs_no_sources_of_given_splits(tmp_path: Path) -> None:
+    val, more = write(tmp_path, "v", numbered(9, 12)), write(tmp_path, "t", numbered(20, 22))
+    train = write(tmp_path, "a", numbered(0, 9))
+    prepare(corpus([train], val=val, test={"more": more}), tmp_path / "corpus")
+    for path in tmp_path.glob("[vt].?"):
+        path.rename(path.with_suffix(".away"))
+    new = write(tmp_path, "n", numbered(30, 33))
+    data = corpus([train], val=val, test={"more": more, "new": new})
+    written = update_given_splits(data, tmp_path / "corpus", is_begun=True)
+    assert [(each.name, each.pairs) for each in written] == [("new n.0", 3)]
+    # Other settings of a test split are followed; those of val are not.
+    data = corpus([train], val=new, test={"more": new})
+    written = update_given_splits(data, tmp_path / "corpus", is_begun=True)
+    assert [each.name for each in written] == ["more n.0"]
+    assert [*read_split(tmp_path / "corpus", "val", data).pairs()] == numbered(9, 12)
+    assert update_given_splits(data, tmp_path / "corpus", is_begun=True) == []
+
+
+def test_val_of_a_begun_run_is_written_again_only_of_its_source(tmp_path: Path) -> None:
+    val = write(tmp_path, "v", numbered(9, 12))
+    data = corpus([write(tmp_path, "a", numbered(0, 9))], val=val)
+    prepare(data, tmp_path / "corpus")
+    lost = tmp_path / "corpus" / "val.src"
+    lost.unlink()
+    update_given_splits(data, tmp_path / "corpus", is_begun=True)
+    assert [*read_split(tmp_path / "corpus", "val", data).pairs()] == numbered(9, 12)
+    lost.unlink()
+    write(tmp_path, "v", numbered(9, 13))
+    with pytest.raises(CorpusError, match=r"val\.src: is missing, and .*--overwrite"):
+        update_given_splits(data, tmp_path / "corpus", is_begun=True)
+    update_given_splits(data, tmp_path / "corpus", is_begun=False)
+    assert [*read_split(tmp_path / "corpus", "val", data).pairs()] == numbered(9, 13)
+
+
+odd_sides = st.text(st.sampled_from("ab \ufeff\r\u00a0\u2003\f\u0085\u2028\x1c\u200b"), max_size=5)
+
+
+@settings(max_examples=15)
+@example([("\ufeff", "x"), ("\ufeff\ufeff \r", "x")])
+@given(st.lists(st.tuples(odd_sides, odd_sides), max_size=6))
+def test_the_record_counts_the_pairs_that_training_sees(pairs: Pairs) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        directory = Path(name)
+        lines = [json.dumps({"de": src, "en": tgt}) for src, tgt in [*pairs, ("a", "b")]]
+        (directory / "a.jsonl").write_text("\n".join(lines))
+        source = {"jsonl": str(directory / "a.jsonl"), "src_field": "de", "tgt_field": "en"}
+        data = corpus([source], val=source, filters=[])
+        record = prepare_corpus(data, directory / "corpus", lambda found, _: found)
+        text = StreamedText.of(split_path(directory / "corpus", "train"))
+        assert record.sources[0].kept["train"] == len(text)
+        assert text.survey.blank == 0
+
+
+def test_where_nothing_is_left_the_filter_that_took_most_is_named(tmp_path: Path) -> None:
+    source = write(tmp_path, "a", [("", "x"), ("x", ""), ("same words " * 3, "same words " * 3)])
+    for own in ({"split": {"val": 1}}, {"val": source}):
+        with pytest.raises(CorpusError, match="of 3, 2 are taken by 'blank'"):
+            prepare(corpus([source], filters=["identical"], **own), tmp_path / "corpus")

@@ -1,6 +1,7 @@
 """Splits: no side of a held-out pair is trained on, and text and seed alone decide."""
 
 import random
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 
 from transformer_cli.config.schema import SplitConfig
 from transformer_cli.data.digests import Digests
-from transformer_cli.data.splitting import LEFT_OUT, TEST, TRAIN, VAL, Sides, draw_splits
+from transformer_cli.data.splitting import LEFT_OUT, TEST, TRAIN, VAL, Sides, draw_splits, fold_side
 from transformer_cli.errors import CorpusError
 
 Pairs = list[tuple[int, int]]
@@ -104,3 +105,22 @@ def test_only_what_may_be_held_out_is() -> None:
 def test_too_few_pairs(pairs: Pairs, val: int, message: str) -> None:
     with pytest.raises(CorpusError, match=message):
         draw(pairs, val, 0)
+
+
+def test_sides_are_compared_without_what_is_not_seen() -> None:
+    same = ("ein Satz", "\ufeffein Satz", " ein\u00a0\u2003Satz\u200b", "e\u00adin\tSatz\f")
+    assert {fold_side(each) for each in same} == {"ein Satz"}
+    assert len({fold_side(each) for each in ("Satz", "satz", "Satz.", "Sätz", "Satz 1")}) == 5
+
+
+def test_memory_is_twenty_bytes_a_pair() -> None:
+    count = 200_000
+    src, tgt = np.random.default_rng(1).integers(1, 2**63, (2, count)).astype(np.uint64)
+    every = np.ones(count, bool)
+    tracemalloc.start()
+    try:
+        draw_splits(Sides(src, tgt), every, every, SplitConfig(val=100, test=100))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 30 * count

@@ -12,12 +12,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from transformer_cli.config.schema import CorpusData
+from transformer_cli.data.given_splits import update_given_splits
 from transformer_cli.data.prepared import find_damage, read_record, read_split, split_path
 from transformer_cli.data.preparing import (
     DroppedPair,
     is_prepared,
     prepare_corpus,
-    update_given_splits,
 )
 from transformer_cli.data.streamed import StreamedText
 from transformer_cli.errors import CorpusError

@@ -6,14 +6,12 @@ sources, so that the record tells which source a pair is from.
 """
 
 import hashlib
-import json
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import chain, repeat
 from pathlib import Path
-from typing import TextIO
 
 import numpy as np
 
@@ -23,15 +21,14 @@ from transformer_cli.data.corpus import ParallelFiles
 from transformer_cli.data.digests import Digests
 from transformer_cli.data.filters.protocol import Filter
 from transformer_cli.data.filters.registry import build_filters
+from transformer_cli.data.given_splits import given_sources, write_given
 from transformer_cli.data.judging import Judge
+from transformer_cli.data.pair_files import open_writer, readable_pairs
 from transformer_cli.data.prepared import (
     RECORD,
     CorpusRecord,
     FileRecord,
-    GivenRecord,
     SourceRecord,
-    find_damage,
-    lost_text_error,
     read_record,
     record_files,
     split_path,
@@ -48,7 +45,7 @@ from transformer_cli.data.splitting import (
 )
 from transformer_cli.data.streamed import ConcatenatedSources, PairProgress, PairSource
 from transformer_cli.errors import CorpusError
-from transformer_cli.files import whole_directory, whole_file
+from transformer_cli.files import whole_directory
 
 HELD_OUT = "held_out"
 """Reason why a pair is left out that shares a side with val or test."""
@@ -105,7 +102,7 @@ def prepare_corpus(
             given={},
             files=_record_drawn(temporary, records),
         )
-        record, _ = _write_given(data, temporary, record, False)
+        record, _ = write_given(data, temporary, record, False)
         write_checksummed(temporary / RECORD, record)
     return record
 
@@ -123,30 +120,6 @@ def is_prepared(data: CorpusData, directory: Path) -> bool:
     if stamp is not None and stamp == record.stamp:
         return True
     return readers.source_sha256() == record.source_sha256
-
-
-def update_given_splits(data: CorpusData, directory: Path, is_begun: bool) -> list[GivenRecord]:
-    """Write the splits that ``data`` names by a source, where the directory has others.
-
-    Args:
-        data: the configuration's.
-        directory: of the prepared corpus.
-        is_begun: whether there are checkpoints. Then the sources of splits that are there are not
-            looked at, and ``val`` may not change.
-
-    Returns:
-        The records of those that were written.
-
-    Raises:
-        CorpusError: a source cannot be read, or ``val`` is lost.
-        OSError: a file cannot be written.
-    """
-    record = read_record(directory)
-    assert record is not None, "the corpus is prepared"
-    updated, written = _write_given(data, directory, record, is_begun)
-    if written or updated != record:
-        write_checksummed(directory / RECORD, updated)
-    return written
 
 
 @dataclass(frozen=True)
@@ -168,8 +141,7 @@ class UnpreparedSplit:
         data = self.data
         readers = [source.reader for source in _open_sources(data)]
         readers += [
-            open_source(each, data.src_lang, data.tgt_lang)
-            for each in _given_sources(data).values()
+            open_source(each, data.src_lang, data.tgt_lang) for each in given_sources(data).values()
         ]
         sums = "".join(reader.source_sha256() for reader in readers)
         settings = self.data.model_dump_json()
@@ -227,7 +199,7 @@ def _read(
     wanted = {name for source in sources for name in source.filters}
     filters = build_filters(wanted, data.src_lang, data.tgt_lang)
     spool = split_path(directory, _SPOOL)
-    with _open_writer(spool) as write:
+    with open_writer(spool) as write:
         sizes, reasons, sides = _judge(data, sources, filters, write, progress)
     kept = reasons == -1
     if not kept.any():
@@ -253,7 +225,7 @@ def _judge(
     for source in sources:
         judge.begin_source(source.filters)
         count = 0
-        for src, tgt in progress(_readable_pairs(source.reader), source.name):
+        for src, tgt in progress(readable_pairs(source.reader), source.name):
             count += 1
             write(src, tgt)
             judge.add(src, tgt)
@@ -262,12 +234,6 @@ def _judge(
                 tgt_digests.add(fold_side(tgt))
         sizes.append(count)
     return sizes, judge.decide(), Sides(src_digests.numbers, tgt_digests.numbers)
-
-
-def _readable_pairs(reader: SourceReader) -> Iterator[tuple[str, str]]:
-    """Yield the pairs without what ``decode_lines`` would drop from their files."""
-    for src, tgt in reader.pairs():
-        yield src.lstrip("\ufeff").rstrip("\r"), tgt.lstrip("\ufeff").rstrip("\r")
 
 
 def _nothing_left(reasons: np.ndarray, filters: Sequence[Filter]) -> CorpusError:
@@ -302,7 +268,7 @@ def _write_splits(
     present = [split for split in _SPLIT_NAMES if (found.splits == split).any()]
     with ExitStack() as stack:
         writers = {
-            split: stack.enter_context(_open_writer(split_path(directory, _SPLIT_NAMES[split])))
+            split: stack.enter_context(open_writer(split_path(directory, _SPLIT_NAMES[split])))
             for split in present
         }
         owners = chain.from_iterable(map(repeat, sources, found.sizes))
@@ -338,106 +304,6 @@ def _record_drawn(directory: Path, sources: Sequence[SourceRecord]) -> dict[str,
         for split in sorted(splits)
         for name, file in record_files(split_path(directory, split)).items()
     }
-
-
-def _given_sources(data: CorpusData) -> dict[str, SourceConfig]:
-    return {**({} if data.val is None else {"val": data.val}), **data.test}
-
-
-def _write_given(
-    data: CorpusData, directory: Path, record: CorpusRecord, is_begun: bool
-) -> tuple[CorpusRecord, list[GivenRecord]]:
-    """Write the splits that have a source of their own.
-
-    Returns:
-        The record with them, and the part of it about those that were not there.
-    """
-    given, written = {}, []
-    files = {name: file for name, file in record.files.items() if Path(name).stem in record.drawn}
-    for name, source in _given_sources(data).items():
-        paths = split_path(directory, name)
-        known = _find_given(name, source, data, directory, record, is_begun)
-        if known is None:
-            known = _write_given_split(name, source, data, paths)
-            written.append(known)
-            files |= record_files(paths)
-        else:
-            files |= {path.name: record.files[path.name] for path in (paths.src, paths.tgt)}
-        given[name] = known
-    return record.model_copy(update={"given": given, "files": files}), written
-
-
-def _find_given(
-    name: str,
-    source: SourceConfig,
-    data: CorpusData,
-    directory: Path,
-    record: CorpusRecord,
-    is_begun: bool,
-) -> GivenRecord | None:
-    """Return the record of a split that is there, of its source as it is."""
-    known = record.given.get(name)
-    if known is None:
-        return None
-    damage = find_damage(directory, record, {name})
-    # Checkpoints are chosen by val, so it stays, as the text that is trained on does.
-    stays = is_begun and name == "val"
-    if not stays and known.settings != _settings(source):
-        return None
-    if is_begun and damage is None:
-        return known
-    try:
-        reader = open_source(source, data.src_lang, data.tgt_lang, data.max_bad_units)
-        is_same = reader.source_sha256() == known.source_sha256
-    except CorpusError:
-        if not stays:
-            raise
-        is_same = False
-    if stays and not is_same:
-        raise lost_text_error(str(damage))
-    return known if is_same and damage is None else None
-
-
-def _write_given_split(
-    name: str, source: SourceConfig, data: CorpusData, files: ParallelFiles
-) -> GivenRecord:
-    reader = open_source(source, data.src_lang, data.tgt_lang, data.max_bad_units)
-    count = 0
-    sha256 = reader.source_sha256()
-    with _open_writer(files) as write:
-        for src, tgt in _readable_pairs(reader):
-            count += 1
-            write(src, tgt)
-    return GivenRecord(
-        name=f"{name} {source.path.name}",
-        settings=_settings(source),
-        source_sha256=sha256,
-        pairs=count,
-        bad=reader.bad.count,
-    )
-
-
-def _settings(source: SourceConfig) -> str:
-    return json.dumps(source.model_dump(mode="json"), sort_keys=True)
-
-
-@contextmanager
-def _open_writer(files: ParallelFiles) -> Iterator[Callable[[str, str], None]]:
-    """Yield a function that writes a pair; both files appear when the block succeeds."""
-    with ExitStack() as stack:
-        src, tgt = (stack.enter_context(_open_side(path)) for path in (files.src, files.tgt))
-
-        def write(src_line: str, tgt_line: str) -> None:
-            src.write(f"{src_line}\n")
-            tgt.write(f"{tgt_line}\n")
-
-        yield write
-
-
-@contextmanager
-def _open_side(path: Path) -> Iterator[TextIO]:
-    with whole_file(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
-        yield file
 
 
 def _remove(files: ParallelFiles) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from transformer_cli.config.schema import CorpusData, DataConfig
+from transformer_cli.data.given_splits import update_given_splits
 from transformer_cli.data.mixing import TrainingMix
 from transformer_cli.data.prepared import (
     CorpusRecord,
@@ -12,7 +13,7 @@ from transformer_cli.data.prepared import (
     lost_text_error,
     read_record,
 )
-from transformer_cli.data.preparing import is_prepared, prepare_corpus, update_given_splits
+from transformer_cli.data.preparing import is_prepared, prepare_corpus
 from transformer_cli.data.streamed import PairProgress, Survey
 from transformer_cli.errors import CorpusError, RunError
 from transformer_cli.runs.checkpoint_directory import list_checkpoints

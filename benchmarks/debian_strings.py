@@ -127,7 +127,7 @@ def unpack_catalogs(package: Path, directory: Path) -> list[Path]:
 
 def read_catalog(package: str, path: Path) -> Catalog:
     """Read an MO file, without messages that no XML file can hold."""
-    polib = import_extra("polib", "formats", "debian_strings")
+    polib = import_extra("polib", None, "debian_strings")
     messages = polib.mofile(str(path))
     messages.metadata.setdefault("Language", "de")
     texts = [

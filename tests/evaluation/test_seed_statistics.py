@@ -141,7 +141,10 @@ def test_no_number_of_seeds_makes_up_for_too_few_sentences() -> None:
 # and what 2,000 may miss them by. Fewer sentences are faster, and make it conservative.
 
 
-@pytest.mark.parametrize("seeds", [(3, 3), (5, 5), (3, 5)])
+@pytest.mark.parametrize(
+    "seeds",
+    [(3, 5), *(pytest.param(each, marks=pytest.mark.long) for each in ((3, 3), (5, 5)))],
+)
 @pytest.mark.parametrize("name", ["none", "sentences", "seeds", "seeds, large, and sentences"])
 def test_null_effects_are_significant_in_five_percent(seeds: tuple[int, int], name: str) -> None:
     assert 3.2 < World(seeds, 200, *VARIANCES[name]).significant(2000) < 6.9

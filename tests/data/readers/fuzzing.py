@@ -4,7 +4,6 @@ import faulthandler
 import gzip
 import json
 import random
-import resource
 import struct
 import sys
 import tempfile
@@ -223,6 +222,8 @@ def _read_all(form: str, count: int, seed: int, bomb_bytes: int, directory: Path
 
 
 def _peak_kib() -> int:
+    import resource  # not on Windows
+
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 

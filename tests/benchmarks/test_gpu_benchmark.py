@@ -50,7 +50,10 @@ def test_a_part_is_a_module_with_a_measurement() -> None:
         assert callable(import_module(f"benchmarks.gpu.{name}").measure)
 
 
-@pytest.mark.parametrize("name", ON_CPU)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=pytest.mark.long) if name == "decoding" else name for name in ON_CPU],
+)
 @pytest.mark.usefixtures("whole_rows")  # decoding needs a run
 def test_a_part_measures_on_the_cpu(name: str, setting: Setting) -> None:
     rows = list(import_module(f"benchmarks.gpu.{name}").measure(setting))

@@ -315,6 +315,7 @@ def wait_for(process: subprocess.Popen[bytes], words: bytes) -> None:
         timer.cancel()
 
 
+@pytest.mark.long
 def test_torchrun_starts_a_training_again_after_a_rank_is_killed(
     training: Training, tmp_path: Path, pair: Path
 ) -> None:
@@ -329,7 +330,9 @@ def test_torchrun_starts_a_training_again_after_a_rank_is_killed(
     assert_same_run(tmp_path / "run", pair, other_checkpoints=True)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    "number", [pytest.param(signal.SIGINT, marks=pytest.mark.long), signal.SIGTERM]
+)
 def test_torchrun_stops_a_training_with_a_checkpoint(
     training: Training, tmp_path: Path, number: int
 ) -> None:

@@ -194,6 +194,7 @@ def _kill_and_finish(directory: Path, kills: int) -> None:
     assert finished.code == 0, finished.err
 
 
+@pytest.mark.long
 def test_a_failed_run_is_told_and_tried_again(tmp_path: Path) -> None:
     grid = "grid: {training.max_length: [1, 64]}\nseeds: 1\n"
     _write(tmp_path, f"base: tiny.yaml\n{grid}")
@@ -220,6 +221,7 @@ def test_other_settings_are_refused(swept: Swept, tmp_path: Path) -> None:
     assert (dry.code, dry.err) == (2, refused.err)
 
 
+@pytest.mark.long
 def test_a_search_is_run_and_scored(tmp_path: Path) -> None:
     search = "search: {model.d_ff: {int: [16, 64]}, training.schedule.peak: {log: [1e-3, 1e-2]}}"
     _write(tmp_path, f"base: tiny.yaml\n{search}\ntrials: 2\nevaluate: [test]\n")

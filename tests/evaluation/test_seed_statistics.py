@@ -145,7 +145,14 @@ def test_no_number_of_seeds_makes_up_for_too_few_sentences() -> None:
     "seeds",
     [(3, 5), *(pytest.param(each, marks=pytest.mark.long) for each in ((3, 3), (5, 5)))],
 )
-@pytest.mark.parametrize("name", ["none", "sentences", "seeds", "seeds, large, and sentences"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "none",
+        "seeds, large, and sentences",
+        *(pytest.param(each, marks=pytest.mark.long) for each in ("sentences", "seeds")),
+    ],
+)
 def test_null_effects_are_significant_in_five_percent(seeds: tuple[int, int], name: str) -> None:
     assert 3.2 < World(seeds, 200, *VARIANCES[name]).significant(2000) < 6.9
 

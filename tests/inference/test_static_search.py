@@ -167,7 +167,7 @@ def test_trained_models(run: str, beam_size: int) -> None:
     assert_finds_the_same(model, sources, limits, beam(beam_size))
 
 
-@settings(max_examples=300, derandomize=True)
+@settings(max_examples=120, derandomize=True)
 @given(seed=st.integers(0, 2**32 - 1), beam_size=st.integers(1, 5))
 def test_random_models_sources_limits_and_prefixes(seed: int, beam_size: int) -> None:
     torch.manual_seed(seed)

@@ -56,7 +56,13 @@ def content(path: Path) -> object:
         case "store.json":
             description = json.loads(path.read_text())["content"]
             del description["files"]  # the times of its files
+            if (path.parent.parent / "corpus").is_dir():
+                del description["survey"]["stamp"]  # the times of the run's own text
             return description
+        case "sources.json":
+            record = json.loads(path.read_text())["content"]
+            del record["stamp"]  # null where the sources were new when they were read
+            return record
         case _:
             return path.read_bytes()
 

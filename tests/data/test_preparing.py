@@ -18,9 +18,11 @@ from transformer_cli.data.preparing import (
     DroppedPair,
     is_prepared,
     prepare_corpus,
+    write_corpus,
 )
 from transformer_cli.data.streamed import StreamedText
 from transformer_cli.errors import CorpusError
+from transformer_cli.files import whole_directory
 
 Pairs = list[tuple[str, str]]
 
@@ -43,7 +45,8 @@ def corpus(sources: list[dict[str, Any]], **settings: Any) -> CorpusData:
 
 def prepare(data: CorpusData, directory: Path) -> tuple[dict[str, Pairs], list[DroppedPair]]:
     dropped: list[DroppedPair] = []
-    prepare_corpus(data, directory, lambda pairs, _: pairs, dropped.append)
+    with whole_directory(directory) as new:
+        write_corpus(data, new, lambda pairs, _: pairs, dropped.append)
     names = sorted(path.stem for path in directory.glob("*.src"))
     return {name: [*read_split(directory, name, data).pairs()] for name in names}, dropped
 

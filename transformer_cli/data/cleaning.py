@@ -9,7 +9,7 @@ from pathlib import Path
 from transformer_cli.config.schema import CorpusData
 from transformer_cli.data.filters.registry import build_filters
 from transformer_cli.data.prepared import RECORD, CorpusRecord
-from transformer_cli.data.preparing import HELD_OUT, DroppedPair, prepare_corpus
+from transformer_cli.data.preparing import HELD_OUT, DroppedPair, write_corpus
 from transformer_cli.data.streamed import PairProgress
 from transformer_cli.files import remove_leftovers, whole_directory
 
@@ -71,20 +71,18 @@ def clean_corpus(data: CorpusData, directory: Path, progress: PairProgress) -> C
     """
     sample = _Sample()
     remove_leftovers(directory.absolute().parent, others=[directory.name])
-    with whole_directory(directory) as temporary:
-        corpus, dropped = temporary / "corpus", temporary / DROPPED
-        with dropped.open("w", encoding="utf-8", newline="") as file:
-            file.write(f"pair\tsource\tfilter\t{data.src_lang}\t{data.tgt_lang}\n")
+    with (
+        whole_directory(directory) as temporary,
+        (temporary / DROPPED).open("w", encoding="utf-8", newline="") as file,
+    ):
+        file.write(f"pair\tsource\tfilter\t{data.src_lang}\t{data.tgt_lang}\n")
 
-            def drop(pair: DroppedPair) -> None:
-                sample.add(pair)
-                cells = (str(pair.number), pair.source, pair.reason, pair.src, pair.tgt)
-                file.write("\t".join(cell.replace("\t", " ") for cell in cells) + "\n")
+        def drop(pair: DroppedPair) -> None:
+            sample.add(pair)
+            cells = (str(pair.number), pair.source, pair.reason, pair.src, pair.tgt)
+            file.write("\t".join(cell.replace("\t", " ") for cell in cells) + "\n")
 
-            record = prepare_corpus(data, corpus, progress, drop)
-        for path in list(corpus.iterdir()):
-            path.rename(temporary / path.name)
-        corpus.rmdir()
+        record = write_corpus(data, temporary, progress, drop)
     return Cleaning(record, _reasons(data, record, sample))
 
 

@@ -65,20 +65,32 @@ class DroppedPair:
     tgt: str
 
 
-def prepare_corpus(
+def prepare_corpus(data: CorpusData, directory: Path, progress: PairProgress) -> CorpusRecord:
+    """Write a corpus into the new directory ``directory``; see ``write_corpus``.
+
+    Args:
+        data: sources, filters and splits.
+        directory: must not exist, or be empty; it appears complete, or not at all.
+        progress: see ``PairProgress``.
+    """
+    with whole_directory(directory) as temporary:
+        return write_corpus(data, temporary, progress)
+
+
+def write_corpus(
     data: CorpusData,
     directory: Path,
     progress: PairProgress,
     on_dropped: Callable[[DroppedPair], object] | None = None,
 ) -> CorpusRecord:
-    """Read, filter and split the sources into the new directory ``directory``.
+    """Read, filter and split the sources into a directory that is there.
 
     The sources are read once; memory grows by 46 bytes a pair (measured), by 79 where
     each occurs twice.
 
     Args:
         data: sources, filters and splits.
-        directory: must not exist, or be empty; it appears complete, or not at all.
+        directory: where the files of the splits are written, and the record last.
         progress: see ``PairProgress``.
         on_dropped: called with each pair that is left out, in order.
 
@@ -90,20 +102,19 @@ def prepare_corpus(
     sources = _open_sources(data)
     readers = ConcatenatedSources(tuple(source.reader for source in sources))
     stamp, source_sha256 = readers.stamp(), readers.source_sha256()
-    with whole_directory(directory) as temporary:
-        found = _read(data, sources, temporary, progress)
-        _check_unchanged(readers, stamp, source_sha256)
-        records = _write_splits(found, sources, temporary, on_dropped)
-        _remove(split_path(temporary, _SPOOL))
-        record = CorpusRecord(
-            source_sha256=source_sha256,
-            stamp=stamp,
-            sources=records,
-            given={},
-            files=_record_drawn(temporary, records),
-        )
-        record, _ = write_given(data, temporary, record, False)
-        write_checksummed(temporary / RECORD, record)
+    found = _read(data, sources, directory, progress)
+    _check_unchanged(readers, stamp, source_sha256)
+    records = _write_splits(found, sources, directory, on_dropped)
+    _remove(split_path(directory, _SPOOL))
+    record = CorpusRecord(
+        source_sha256=source_sha256,
+        stamp=stamp,
+        sources=records,
+        given={},
+        files=_record_drawn(directory, records),
+    )
+    record, _ = write_given(data, directory, record, False)
+    write_checksummed(directory / RECORD, record)
     return record
 
 
@@ -239,10 +250,11 @@ def _judge(
 def _nothing_left(reasons: np.ndarray, filters: Sequence[Filter]) -> CorpusError:
     counts = [int(np.count_nonzero(reasons == place)) for place in range(len(filters))]
     most = int(np.argmax(counts))
+    name = filters[most].name
+    remedy = "mend the text" if name == "blank" else "leave that filter out, or mend the text"
     return CorpusError(
         f"data.sources: no pair is left after the filters; of {len(reasons):,}, "
-        f"{counts[most]:,} are taken by '{filters[most].name}' ({filters[most].summary}); leave "
-        "that filter out, or mend the text"
+        f"{counts[most]:,} are taken by '{name}' ({filters[most].summary}); {remedy}"
     )
 
 

@@ -48,7 +48,7 @@ def load_split(data: DataConfig, split: str, earlier: Path | None = None) -> Par
     Args:
         data: the configuration's ``data`` section.
         split: one of ``split_names(data)``.
-        earlier: where a run found Multi30k when it was trained; see runs/found.py.
+        earlier: where a run found Multi30k when it was trained; see runs/corpus_location.py.
 
     Raises:
         CorpusError: there is no such split, or its text is missing, misaligned or damaged.

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 import numpy as np
 
 from benchmarks.rounds import markdown_table
-from transformer_cli.config.schema import FilterName
+from transformer_cli.config.data_schema import FilterName
 from transformer_cli.data.filters.registry import FILTER_NAMES, build_filters
 from transformer_cli.data.judging import Judge
 

@@ -38,7 +38,7 @@ Pairs = Iterator[tuple[str, str]]
 
 def numbered_pairs(number: int) -> Pairs:
     """Yield as many of Multi30k's training pairs, each with a number that makes it unique."""
-    from transformer_cli.config.schema import Multi30kData
+    from transformer_cli.config.data_schema import Multi30kData
     from transformer_cli.data.sources import open_split
 
     train = open_split(Multi30kData(kind="multi30k", src_lang="de", tgt_lang="en"), "train")
@@ -139,7 +139,7 @@ def _file(form: str, pairs: int) -> Path:
 
 def ours(form: str, path: Path) -> Pairs:
     """Read as the program does."""
-    from transformer_cli.config.schema import SourceConfig
+    from transformer_cli.config.data_schema import SourceConfig
     from transformer_cli.data.readers.opening import open_source
 
     columns = {"src_column": "de", "tgt_column": "en"}

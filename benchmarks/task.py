@@ -4,7 +4,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from benchmarks.environments import ROOT, WORKSHOP
-from transformer_cli.config.schema import Config, SentencePieceConfig
+from transformer_cli.config.schema import Config
+from transformer_cli.config.tokenizer_schema import SentencePieceConfig
 from transformer_cli.config.yaml import load_config
 from transformer_cli.data.corpus import ParallelText
 from transformer_cli.data.token_arrays import EncodedText, TokenArray, encode_text

@@ -21,7 +21,7 @@ from cli import process
 from cli.conftest import TINY, _server, config
 
 from transformer_cli.cli import options, streams
-from transformer_cli.config.schema import FilePair
+from transformer_cli.config.data_schema import FilePair
 from transformer_cli.data import encode_workers
 from transformer_cli.errors import TokenizerError, UsageError
 from transformer_cli.files import find_unusable_on_windows

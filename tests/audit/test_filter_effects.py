@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from transformer_cli.audit.filter_effects import find_filter_effects
-from transformer_cli.config.schema import CorpusData
+from transformer_cli.config.data_schema import CorpusData
 from transformer_cli.data.filters.registry import FILTER_NAMES
 
 PAIRS = [

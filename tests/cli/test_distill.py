@@ -19,7 +19,7 @@ from cli import process
 from cli.conftest import TINY
 from cli.forked_commands import fork_commands
 from transformer_cli.cli import distill_job
-from transformer_cli.config.schema import FilesData
+from transformer_cli.config.data_schema import FilesData
 from transformer_cli.config.yaml import load_config
 from transformer_cli.distill import runner
 from transformer_cli.distill.directory import DistillDirectory, StageRecord

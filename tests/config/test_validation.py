@@ -7,14 +7,10 @@ import pytest
 from pydantic import ValidationError
 
 from transformer_cli.config import foreign
-from transformer_cli.config.schema import (
-    Config,
-    ConstantSchedule,
-    FilesData,
-    SentencePieceConfig,
-    WordsConfig,
-)
+from transformer_cli.config.data_schema import FilesData
+from transformer_cli.config.schema import Config, ConstantSchedule
 from transformer_cli.config.setting_tree import Place
+from transformer_cli.config.tokenizer_schema import SentencePieceConfig, WordsConfig
 from transformer_cli.config.validation import validate
 from transformer_cli.config.yaml_parser import parse
 from transformer_cli.errors import ConfigError

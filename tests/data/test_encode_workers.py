@@ -11,7 +11,11 @@ from pathlib import Path
 import pytest
 from children import start
 
-from transformer_cli.config.schema import SentencePieceConfig, TokenizerConfig, WordsConfig
+from transformer_cli.config.tokenizer_schema import (
+    SentencePieceConfig,
+    TokenizerConfig,
+    WordsConfig,
+)
 from transformer_cli.data import encode_workers
 from transformer_cli.data.corpus import ParallelText
 from transformer_cli.data.encode_workers import (

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from transformer_cli.config.schema import CorpusData
+from transformer_cli.config.data_schema import CorpusData
 from transformer_cli.data.given_splits import update_given_splits
 from transformer_cli.data.prepared import find_damage, read_record, read_split, split_path
 from transformer_cli.data.preparing import (

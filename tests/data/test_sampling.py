@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from transformer_cli.config.schema import Config, SentencePieceConfig
+from transformer_cli.config.schema import Config
+from transformer_cli.config.tokenizer_schema import SentencePieceConfig
 from transformer_cli.data.batches import Batch
 from transformer_cli.data.epochs import EpochBatches
 from transformer_cli.data.sampling import BpeDropout

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from transformer_cli.config.schema import (
+from transformer_cli.config.data_schema import (
     CopyData,
     DataConfig,
     FilePair,

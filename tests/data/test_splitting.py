@@ -8,7 +8,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from transformer_cli.config.schema import SplitConfig
+from transformer_cli.config.data_schema import SplitConfig
 from transformer_cli.data.digests import Digests
 from transformer_cli.data.splitting import LEFT_OUT, TEST, TRAIN, VAL, Sides, draw_splits, fold_side
 from transformer_cli.errors import CorpusError

@@ -7,7 +7,7 @@ import pytest
 
 from documents.commands import ROOT, blocks
 from transformer_cli.config.differences import as_yaml
-from transformer_cli.config.schema import Section
+from transformer_cli.config.sections import Section
 from transformer_cli.distill.distill_file import load_distillation
 from transformer_cli.distill.settings import Back, DistillSettings, Forward
 

@@ -13,14 +13,9 @@ from scarce_memory import allow_rows
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from transformer_cli.config.schema import (
-    Config,
-    CopyData,
-    DecodingConfig,
-    ModelConfig,
-    TrainingConfig,
-    WordsConfig,
-)
+from transformer_cli.config.data_schema import CopyData
+from transformer_cli.config.schema import Config, DecodingConfig, ModelConfig, TrainingConfig
+from transformer_cli.config.tokenizer_schema import WordsConfig
 from transformer_cli.data.batches import collate
 from transformer_cli.data.corpus import ParallelText
 from transformer_cli.data.token_arrays import EncodedText, TokenArray

@@ -12,14 +12,9 @@ import pytest
 import torch
 
 from transformer_cli.config.choices import LONGEST_SOURCE, PrecisionName
-from transformer_cli.config.schema import (
-    Config,
-    CopyData,
-    DecodingConfig,
-    ModelConfig,
-    SentencePieceConfig,
-    TrainingConfig,
-)
+from transformer_cli.config.data_schema import CopyData
+from transformer_cli.config.schema import Config, DecodingConfig, ModelConfig, TrainingConfig
+from transformer_cli.config.tokenizer_schema import SentencePieceConfig
 from transformer_cli.config.yaml import dump_config
 from transformer_cli.data.batches import pad_rows
 from transformer_cli.errors import CheckpointError, TransformerCliError, UsageError

@@ -16,7 +16,9 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 from transformer_cli import __version__
-from transformer_cli.config.schema import Config, FilePair, FilesData, Multi30kData, WordsConfig
+from transformer_cli.config.data_schema import FilePair, FilesData, Multi30kData
+from transformer_cli.config.schema import Config
+from transformer_cli.config.tokenizer_schema import WordsConfig
 from transformer_cli.config.yaml import load_config
 from transformer_cli.errors import TransformerCliError
 from transformer_cli.export.card import ValidationScore, model_card

@@ -15,15 +15,9 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from transformer_cli.config.schema import (
-    Config,
-    CopyData,
-    DecodingConfig,
-    ModelConfig,
-    SentencePieceConfig,
-    TrainingConfig,
-    WordsConfig,
-)
+from transformer_cli.config.data_schema import CopyData
+from transformer_cli.config.schema import Config, DecodingConfig, ModelConfig, TrainingConfig
+from transformer_cli.config.tokenizer_schema import SentencePieceConfig, WordsConfig
 from transformer_cli.config.yaml import dump_config, load_config
 from transformer_cli.data.corpus import decode_lines
 from transformer_cli.errors import ConfigError, CorpusError, UsageError

@@ -16,7 +16,7 @@ import pytest
 from cli.conftest import TINY, Training
 from cli.process import Finished, assert_refused, run
 
-from transformer_cli.config.schema import SentencePieceConfig
+from transformer_cli.config.tokenizer_schema import SentencePieceConfig
 from transformer_cli.errors import TokenizerError
 from transformer_cli.files import sha256
 from transformer_cli.runs import checkpoint

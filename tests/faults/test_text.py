@@ -10,7 +10,7 @@ from cli import process
 from cli.conftest import Training
 from cli.process import Finished, assert_refused, run
 
-from transformer_cli.config.schema import SentencePieceConfig
+from transformer_cli.config.tokenizer_schema import SentencePieceConfig
 from transformer_cli.data.corpus import decode_lines
 from transformer_cli.text.kinds.sentencepiece import learn_model
 from transformer_cli.text.kinds.sentencepiece_file import SentencePieceTokenizer

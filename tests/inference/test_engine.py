@@ -9,12 +9,10 @@ import pytest
 import torch
 
 import transformer_cli
-from transformer_cli.config.schema import (
-    Config,
-    CopyData,
-    DecodingConfig,
+from transformer_cli.config.data_schema import CopyData
+from transformer_cli.config.schema import Config, DecodingConfig, ModelConfig
+from transformer_cli.config.tokenizer_schema import (
     HuggingFaceConfig,
-    ModelConfig,
     SentencePieceConfig,
     TokenizerConfig,
     WordPieceConfig,

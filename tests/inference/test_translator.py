@@ -18,13 +18,9 @@ from inference.translators import (
     searched,
 )
 from transformer_cli.config.choices import LONGEST_SOURCE
-from transformer_cli.config.schema import (
-    Config,
-    CopyData,
-    DecodingConfig,
-    ModelConfig,
-    WordsConfig,
-)
+from transformer_cli.config.data_schema import CopyData
+from transformer_cli.config.schema import Config, DecodingConfig, ModelConfig
+from transformer_cli.config.tokenizer_schema import WordsConfig
 from transformer_cli.errors import CheckpointError, RunError
 from transformer_cli.inference.engine import SearchEngine
 from transformer_cli.inference.hypotheses import Hypothesis

@@ -7,14 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from transformer_cli.config.schema import (
-    Config,
-    CopyData,
-    DecodingConfig,
-    ModelConfig,
-    TrainingConfig,
-    WordsConfig,
-)
+from transformer_cli.config.data_schema import CopyData
+from transformer_cli.config.schema import Config, DecodingConfig, ModelConfig, TrainingConfig
+from transformer_cli.config.tokenizer_schema import WordsConfig
 from transformer_cli.inference.torch_engine import TorchEngine, TorchTranslator
 from transformer_cli.inference.translator import TextTranslator
 from transformer_cli.model.transformer import DecoderState, Transformer

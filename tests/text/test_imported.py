@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer as Library
 from tokenizers import decoders, models, normalizers, pre_tokenizers, processors, trainers
 
-from transformer_cli.config.schema import (
+from transformer_cli.config.tokenizer_schema import (
     HuggingFaceConfig,
     SentencePieceConfig,
     TokenizerConfig,

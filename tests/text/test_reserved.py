@@ -14,7 +14,7 @@ from pydantic import TypeAdapter
 from tokenizers import Tokenizer as Library
 from tokenizers import models, pre_tokenizers, trainers
 
-from transformer_cli.config.schema import Protected, TokenizerConfig
+from transformer_cli.config.tokenizer_schema import Protected, TokenizerConfig
 from transformer_cli.errors import TokenizerError, UsageError
 from transformer_cli.text.protocol import Tokenizer, Tokenizers
 from transformer_cli.text.reserved import SLOTS, ReservedTokenizers

@@ -9,7 +9,7 @@ import sentencepiece
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transformer_cli.config.schema import SentencePieceConfig
+from transformer_cli.config.tokenizer_schema import SentencePieceConfig
 from transformer_cli.errors import CorpusError, TokenizerError
 from transformer_cli.text.kinds.sentencepiece import learn_model
 from transformer_cli.text.kinds.sentencepiece_file import SentencePieceTokenizer

@@ -5,7 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from transformer_cli.config.schema import SentencePieceConfig, TokenizerConfig, WordsConfig
+from transformer_cli.config.tokenizer_schema import (
+    SentencePieceConfig,
+    TokenizerConfig,
+    WordsConfig,
+)
 from transformer_cli.errors import ConfigError, TokenizerError
 from transformer_cli.text.tokenizer import (
     Tokenizers,

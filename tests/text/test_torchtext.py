@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from transformer_cli.config.schema import DataConfig, Multi30kData, ToyData, WordsConfig
+from transformer_cli.config.data_schema import DataConfig, Multi30kData, ToyData
+from transformer_cli.config.tokenizer_schema import WordsConfig
 from transformer_cli.data.sources import load_split
 from transformer_cli.text.tokenizer import learn_tokenizers
 from transformer_cli.text.vocabulary import SPECIALS, Vocabulary

@@ -11,7 +11,8 @@ from transformer_cli.audit.line_checks import Occurrences
 from transformer_cli.audit.repetition import find_in, find_repeated
 from transformer_cli.audit.split_check import SplitCheck
 from transformer_cli.config.choices import LONGEST_SOURCE
-from transformer_cli.config.schema import Config, CopyData, CorpusData
+from transformer_cli.config.data_schema import CopyData, CorpusData
+from transformer_cli.config.schema import Config
 from transformer_cli.data.corpus import ParallelFiles
 from transformer_cli.data.digests import Digests
 from transformer_cli.data.lengths import PERCENTILES, percentiles

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from transformer_cli.config.schema import CorpusData, FilterName
+from transformer_cli.config.data_schema import CorpusData, FilterName
 from transformer_cli.data.filters.registry import FILTER_NAMES, build_filters
 from transformer_cli.data.judging import Judge
 from transformer_cli.data.readers.opening import open_source

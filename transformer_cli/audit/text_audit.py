@@ -11,7 +11,7 @@ from pathlib import Path
 
 from transformer_cli.audit.mistakes import are_swapped, same_files
 from transformer_cli.audit.shift import ShiftCheck
-from transformer_cli.config.schema import CopyData, DataConfig
+from transformer_cli.config.data_schema import CopyData, DataConfig
 from transformer_cli.data.corpus import ParallelFiles, ParallelText
 from transformer_cli.data.sources import (
     default_split,

@@ -157,7 +157,7 @@ def _lines(report: "CorpusReport", heading: str) -> Iterable[str]:
 def _filter_effects(settings: "Config") -> "list[FilterEffect] | None":
     """Return what each filter would take of the sources; None: there are none to filter."""
     from transformer_cli.audit.filter_effects import find_filter_effects
-    from transformer_cli.config.schema import CorpusData
+    from transformer_cli.config.data_schema import CorpusData
 
     data = settings.data
     return find_filter_effects(data, pair_bar) if isinstance(data, CorpusData) else None

@@ -43,7 +43,7 @@ def clean(
     Example:
       transformer-cli clean my.yaml -o cleaned --report cleaned.html
     """
-    from transformer_cli.config.schema import CorpusData
+    from transformer_cli.config.data_schema import CorpusData
     from transformer_cli.config.yaml import load_config
     from transformer_cli.extras import import_extra
     from transformer_cli.files import write_text

@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from transformer_cli.config.base_files import BASE, BASE_MEANS
+from transformer_cli.config.data_schema import TAG_PATTERN
 from transformer_cli.config.differences import as_yaml
 from transformer_cli.config.json_schema import Schema, inline_schema
 from transformer_cli.config.resuming import MAY_CHANGE
-from transformer_cli.config.schema import LANGUAGE_PATTERN, TAG_PATTERN
+from transformer_cli.config.sections import LANGUAGE_PATTERN
 
 _HEAD = """\
 # Configuration

@@ -38,7 +38,7 @@ def copy_shipped(name: str, target: Path) -> None:
     """Copy a shipped configuration, its bases, the schema and, for the toy captions, their text."""
     # Here, since the shell's completion of settings imports this module at each press of a key.
     from transformer_cli.config.base_files import list_base_files
-    from transformer_cli.config.schema import ToyData
+    from transformer_cli.config.data_schema import ToyData
     from transformer_cli.config.yaml import load_config
 
     directory = shipped_directory()

@@ -11,8 +11,10 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from transformer_cli.config.base_files import BASE
+from transformer_cli.config.data_schema import TAG_PATTERN
 from transformer_cli.config.foreign import our_key, our_kind
-from transformer_cli.config.schema import TAG_PATTERN, Config, Section
+from transformer_cli.config.schema import Config
+from transformer_cli.config.sections import Section
 from transformer_cli.config.setting_tree import (
     Keys,
     Node,

@@ -3,7 +3,7 @@
 import hashlib
 import random
 
-from transformer_cli.config.schema import CopyData
+from transformer_cli.config.data_schema import CopyData
 from transformer_cli.data.corpus import ParallelText
 
 # Draws before a line of the other kind is taken after all. Three lines in four are for training,

@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from transformer_cli.config.schema import CorpusData, SourceConfig
+from transformer_cli.config.data_schema import CorpusData, SourceConfig
 from transformer_cli.data.checksummed_json import write_checksummed
 from transformer_cli.data.corpus import ParallelFiles
 from transformer_cli.data.pair_files import open_writer, readable_pairs

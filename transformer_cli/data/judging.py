@@ -6,7 +6,7 @@ from typing import Protocol
 
 import numpy as np
 
-from transformer_cli.config.schema import FilterName
+from transformer_cli.config.data_schema import FilterName
 from transformer_cli.data.digests import Digests, find_repeated, is_among
 from transformer_cli.data.filters.protocol import (
     Filter,

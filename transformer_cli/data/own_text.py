@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TextIO
 
 from transformer_cli.compression import is_compressed
-from transformer_cli.config.schema import LANGUAGE_PATTERN
+from transformer_cli.config.sections import LANGUAGE_PATTERN
 from transformer_cli.config.shipped import SCHEMA, shipped_directory
 from transformer_cli.config.template import fill_template
 from transformer_cli.data.corpus import ParallelFiles

@@ -9,7 +9,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from transformer_cli.config.schema import CorpusData
+from transformer_cli.config.data_schema import CorpusData
 from transformer_cli.data.checksummed_json import read_checksummed
 from transformer_cli.data.corpus import ParallelFiles, ParallelText
 from transformer_cli.errors import CorpusError

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from transformer_cli.config.schema import CorpusData, FilterName, SourceConfig
+from transformer_cli.config.data_schema import CorpusData, FilterName, SourceConfig
 from transformer_cli.data.checksummed_json import write_checksummed
 from transformer_cli.data.corpus import ParallelFiles
 from transformer_cli.data.digests import Digests

@@ -3,7 +3,7 @@
 import difflib
 from pathlib import Path
 
-from transformer_cli.config.schema import (
+from transformer_cli.config.data_schema import (
     CopyData,
     CorpusData,
     DataConfig,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from transformer_cli.config.schema import SplitConfig
+from transformer_cli.config.data_schema import SplitConfig
 from transformer_cli.data.digests import find_repeated, is_among
 from transformer_cli.errors import CorpusError
 

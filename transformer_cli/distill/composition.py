@@ -5,7 +5,9 @@ import os.path
 from collections.abc import Sequence
 from pathlib import Path
 
-from transformer_cli.config.schema import Config, CopyData, CorpusData, FilePair, Section
+from transformer_cli.config.data_schema import CopyData, CorpusData, FilePair
+from transformer_cli.config.schema import Config
+from transformer_cli.config.sections import Section
 from transformer_cli.data.corpus import ParallelFiles
 from transformer_cli.data.preparing import UnpreparedSplit
 from transformer_cli.data.sources import is_on_disk, open_split, open_training_text, split_names

@@ -6,7 +6,8 @@ from functools import cached_property
 from pathlib import Path
 
 from transformer_cli.config.base_files import find_beside, read_mapping, read_settings
-from transformer_cli.config.schema import Config, CopyData, CorpusData, DataConfig, SourceConfig
+from transformer_cli.config.data_schema import CopyData, CorpusData, DataConfig, SourceConfig
+from transformer_cli.config.schema import Config
 from transformer_cli.config.setting_tree import Keys, Node, find_place, setting_error
 from transformer_cli.config.validation import validate_as
 from transformer_cli.config.yaml import check_settings, load_config

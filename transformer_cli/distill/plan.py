@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 
 from transformer_cli.compression import is_compressed
-from transformer_cli.config.schema import FilePair
+from transformer_cli.config.data_schema import FilePair
 from transformer_cli.distill.artifacts import (
     describe_model,
     describe_training,

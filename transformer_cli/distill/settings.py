@@ -4,7 +4,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from transformer_cli.config.schema import Count, FilePath, Section
+from transformer_cli.config.sections import Count, FilePath, Section
 
 Teachers = Annotated[list[str], Field(min_length=1)]
 

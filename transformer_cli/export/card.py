@@ -8,8 +8,9 @@ from typing import Any
 
 import yaml
 
+from transformer_cli.config.data_schema import CopyData, CorpusData, FilesData, Multi30kData
 from transformer_cli.config.differences import differences
-from transformer_cli.config.schema import Config, CopyData, CorpusData, FilesData, Multi30kData
+from transformer_cli.config.schema import Config
 from transformer_cli.version import __version__
 
 _CARD = """\

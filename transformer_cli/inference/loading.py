@@ -15,7 +15,8 @@ from transformer_cli.config.choices import (
     EngineName,
     SearchPrecisionName,
 )
-from transformer_cli.config.schema import Config, SentencePieceConfig
+from transformer_cli.config.schema import Config
+from transformer_cli.config.tokenizer_schema import SentencePieceConfig
 from transformer_cli.config.yaml import load_config
 from transformer_cli.cores import count_cores
 from transformer_cli.errors import RunError, UsageError

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from transformer_cli.config.schema import SPLIT_NAME
+from transformer_cli.config.data_schema import SPLIT_NAME
 from transformer_cli.config.yaml import is_resolved
 from transformer_cli.errors import ConfigError, RunError
 from transformer_cli.files import TEMPORARY_MARK

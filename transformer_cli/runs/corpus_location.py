@@ -6,7 +6,7 @@ The latter is recorded, to be found again without ``$MULTI30K_DIR``.
 import json
 from pathlib import Path
 
-from transformer_cli.config.schema import DataConfig, Multi30kData
+from transformer_cli.config.data_schema import DataConfig, Multi30kData
 from transformer_cli.data import multi30k
 from transformer_cli.data.prepared import RECORD
 from transformer_cli.files import write_text

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from transformer_cli.config.schema import Count, Section
+from transformer_cli.config.sections import Count, Section
 
 Values = Annotated[list[Any], Field(min_length=1)]
 Seeds = Annotated[int, Field(gt=0, le=1000)]

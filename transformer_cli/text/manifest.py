@@ -14,7 +14,8 @@ from pydantic import (
     model_serializer,
 )
 
-from transformer_cli.config.schema import Protected, TagName
+from transformer_cli.config.data_schema import TagName
+from transformer_cli.config.tokenizer_schema import Protected
 from transformer_cli.errors import TokenizerError
 from transformer_cli.text.lines import BothSides, Lines, ProgressBar
 from transformer_cli.text.protocol import Tokenizers

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cache
 from typing import NamedTuple
 
-from transformer_cli.config.schema import Protected
+from transformer_cli.config.tokenizer_schema import Protected
 
 # C's printf and its relatives: '%s', '%1$s', '%-5.2f', '%(name)s', and Qt's '%1'. No space as flag
 # and no digit before, as in '100 % der' and '100%ige'.

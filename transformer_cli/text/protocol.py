@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
-from transformer_cli.config.schema import Protected
+from transformer_cli.config.tokenizer_schema import Protected
 from transformer_cli.errors import UsageError
 
 

@@ -13,7 +13,7 @@ from difflib import get_close_matches
 from itertools import groupby
 from typing import Any
 
-from transformer_cli.config.schema import Protected
+from transformer_cli.config.tokenizer_schema import Protected
 from transformer_cli.errors import UsageError
 from transformer_cli.text.lines import Lines
 from transformer_cli.text.placeholders import Part, Placeholder, find_placeholders, split_parts

@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from transformer_cli.config.schema import Config, tag_names
+from transformer_cli.config.data_schema import tag_names
+from transformer_cli.config.schema import Config
 from transformer_cli.data.encode_workers import choose_encoder
 from transformer_cli.data.mixing import TrainingMix
 from transformer_cli.data.sampling import BpeDropout

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from transformer_cli.config.schema import CorpusData, DataConfig
+from transformer_cli.config.data_schema import CorpusData, DataConfig
 from transformer_cli.data.given_splits import update_given_splits
 from transformer_cli.data.mixing import TrainingMix
 from transformer_cli.data.prepared import (

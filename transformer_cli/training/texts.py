@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from transformer_cli.audit.text_audit import TextAudit
-from transformer_cli.config.schema import DataConfig
+from transformer_cli.config.data_schema import DataConfig
 from transformer_cli.data.corpus import ParallelText, without_blank_pairs
 from transformer_cli.data.sources import load_split, open_training_text
 from transformer_cli.data.store import read_survey

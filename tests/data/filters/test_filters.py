@@ -6,7 +6,7 @@ from typing import get_args
 import numpy as np
 import pytest
 
-from transformer_cli.config.schema import FilterName
+from transformer_cli.config.data_schema import FilterName
 from transformer_cli.data.filters.protocol import OutlierFilter, PairFilter, RepeatFilter
 from transformer_cli.data.filters.registry import FILTER_NAMES, build_filters
 from transformer_cli.errors import MissingExtraError

@@ -4,7 +4,7 @@ import json
 import struct
 from pathlib import Path
 
-from transformer_cli.config.schema import SourceConfig
+from transformer_cli.config.data_schema import SourceConfig
 from transformer_cli.data.readers.opening import SourceReader, open_source
 
 PAIRS = [

@@ -9,7 +9,7 @@ import pytest
 from format_files import PAIRS, reader, written
 
 from transformer_cli.compression import compressor
-from transformer_cli.config.schema import Multi30kData, SourceConfig
+from transformer_cli.config.data_schema import Multi30kData, SourceConfig
 from transformer_cli.data.corpus import ParallelFiles
 from transformer_cli.data.readers.opening import SourceReader, open_source
 from transformer_cli.data.readers.units import BadSideError, one_line

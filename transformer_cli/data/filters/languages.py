@@ -3,7 +3,7 @@
 from functools import cache
 from typing import TYPE_CHECKING
 
-from transformer_cli.config.schema import FilterName
+from transformer_cli.config.data_schema import FilterName
 from transformer_cli.data.filters.protocol import PairFilter
 from transformer_cli.data.filters.short_text import is_short, without_placeholders
 from transformer_cli.extras import import_extra

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from transformer_cli.config.schema import FilterName
+from transformer_cli.config.data_schema import FilterName
 
 
 @dataclass(frozen=True)

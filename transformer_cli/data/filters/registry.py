@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection
 from typing import get_args
 
-from transformer_cli.config.schema import FilterName
+from transformer_cli.config.data_schema import FilterName
 from transformer_cli.data.filters.contents import markup_filter, numbers_filter
 from transformer_cli.data.filters.encodings import encoding_filter
 from transformer_cli.data.filters.languages import language_filter, short_language_filter

@@ -2,7 +2,7 @@
 
 from typing import get_args
 
-from transformer_cli.config.schema import Protected
+from transformer_cli.config.tokenizer_schema import Protected
 from transformer_cli.text.placeholders import find_placeholders
 
 LEAST_LETTERS = 20

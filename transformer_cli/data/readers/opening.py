@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Protocol
 
-from transformer_cli.config.schema import SourceConfig
+from transformer_cli.config.data_schema import SourceConfig
 from transformer_cli.data.readers.fields import JsonlReader, ParquetReader
 from transformer_cli.data.readers.paths import matching_files
 from transformer_cli.data.readers.po import PoReader

@@ -6,8 +6,8 @@ A kind's module has
   directory;
 - ``learn(config, text, directory)``, which writes a directory's files and returns the manifest.
 
-A new kind is such a module and a subclass of ``config.schema.TokenizerSection``, listed in
-``TokenizerConfig``.
+A new kind is such a module and a subclass of ``config.tokenizer_schema.TokenizerSection``,
+listed in ``TokenizerConfig``.
 """
 
 from importlib import import_module

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal
 
-from transformer_cli.config.schema import HuggingFaceConfig
+from transformer_cli.config.tokenizer_schema import HuggingFaceConfig
 from transformer_cli.errors import TokenizerError
 from transformer_cli.extras import import_extra
 from transformer_cli.text.id_map import IdMap, SpecialIds

@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 from typing import Literal
 
-from transformer_cli.config.schema import SentencePieceConfig
+from transformer_cli.config.tokenizer_schema import SentencePieceConfig
 from transformer_cli.errors import TokenizerError
 from transformer_cli.text.kinds import sentencepiece_file
 from transformer_cli.text.kinds.sentencepiece_file import (

@@ -6,7 +6,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, Literal
 
-from transformer_cli.config.schema import SentencePieceConfig
+from transformer_cli.config.tokenizer_schema import SentencePieceConfig
 from transformer_cli.errors import TokenizerError
 from transformer_cli.text.id_map import IdMap, SpecialIds
 from transformer_cli.text.manifest import Side, TrainingText

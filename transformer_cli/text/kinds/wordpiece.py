@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from transformer_cli.config.schema import WordPieceConfig
+from transformer_cli.config.tokenizer_schema import WordPieceConfig
 from transformer_cli.errors import TokenizerError
 from transformer_cli.text.id_map import SpecialIds
 from transformer_cli.text.kinds.huggingface import HuggingFaceTokenizer, import_tokenizers

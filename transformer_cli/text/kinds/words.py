@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from transformer_cli.config.schema import WordsConfig
+from transformer_cli.config.tokenizer_schema import WordsConfig
 from transformer_cli.errors import ConfigError, TokenizerError
 from transformer_cli.files import sha256
 from transformer_cli.text.detokenizer import Detokenizer

@@ -1,0 +1,315 @@
+"""The settings of the data: where parallel text comes from."""
+
+import re
+from pathlib import Path, PurePath
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import (
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    WithJsonSchema,
+    model_serializer,
+    model_validator,
+)
+
+from transformer_cli.config.sections import (
+    Count,
+    CountOrZero,
+    FilePath,
+    Language,
+    Section,
+    describe_key,
+)
+from transformer_cli.files import find_unusable_on_windows
+
+SourceFormat = Literal["tmx", "tsv", "jsonl", "parquet", "po", "text"]
+SOURCE_FORMATS: tuple[SourceFormat, ...] = ("tmx", "tsv", "jsonl", "parquet", "po")
+PATH_KEYS = ("src", "tgt", *SOURCE_FORMATS)
+"""Keys of a source that are paths."""
+FilterName = Literal[
+    "blank",
+    "encoding",
+    "identical",
+    "script",
+    "markup",
+    "numbers",
+    "language",
+    "language_short",
+    "length",
+    "length_ratio",
+    "duplicates",
+    "duplicates_folded",
+]
+"""In the order in which they are applied."""
+Column = Annotated[int | str, WithJsonSchema({"type": ["integer", "string"]})]
+SPLIT_NAME = r"[A-Za-z0-9_-]{1,64}"
+TAG_PATTERN = r"^[A-Za-z0-9_-]{1,32}$"
+TagName = Annotated[str, Field(pattern=TAG_PATTERN)]
+
+
+class FilePair(Section):
+    """Two aligned text files: line n of one translates line n of the other; .gz, .xz, .zst too.
+
+    Relative paths start from the directory that the command is run in.
+    """
+
+    src: FilePath = Field(description="path of the source side")
+    tgt: FilePath = Field(description="path of the target side")
+
+
+class SourceConfig(Section):
+    """Parallel text in one format, compressed (.gz, .xz, .zst) or not.
+
+    Exactly one of tmx, tsv, jsonl, parquet and po, or src and tgt. Paths may have the wildcards *
+    and ?, and start from the directory that the command is run in.
+    """
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "minProperties": 1,
+            "dependencies": {
+                "src": ["tgt"],
+                "tgt": ["src"],
+                "tsv": ["src_column", "tgt_column"],
+                "jsonl": ["src_field", "tgt_field"],
+                "parquet": ["src_field", "tgt_field"],
+            },
+        }
+    )
+
+    src: FilePath | None = Field(None, description="path of the source side of aligned text files")
+    tgt: FilePath | None = Field(None, description="path of the target side")
+    tmx: FilePath | None = Field(None, description="path of a translation memory, TMX")
+    tsv: FilePath | None = Field(None, description="path of tab-separated values")
+    jsonl: FilePath | None = Field(None, description="path of JSON objects, one a line")
+    parquet: FilePath | None = Field(None, description="path of a Parquet file")
+    po: FilePath | None = Field(None, description="path of a gettext PO or MO file")
+    src_column: Column | None = Field(
+        None, description="tsv: number of the source column, from 1, or its name in the header"
+    )
+    tgt_column: Column | None = Field(None, description="tsv: the same for the target")
+    src_field: str | None = Field(
+        None, description="jsonl, parquet: field of the source, as in 'translation.de'"
+    )
+    tgt_field: str | None = Field(None, description="jsonl, parquet: the same for the target")
+    weight: Annotated[float, Field(gt=0.0, le=1000.0)] = Field(
+        1.0, description="how often each pair is trained on in an epoch: 0.5 is half of them"
+    )
+    tag: TagName | None = Field(
+        None, description="token put before each source, for translate --tag; null: none"
+    )
+    filters: list[FilterName] | None = Field(
+        None, description="filters for this source; null: those of data.filters"
+    )
+    split: bool = Field(True, description="whether val and test may be drawn from this source")
+
+    @model_validator(mode="after")
+    def _one_format(self) -> Self:
+        given: list[str] = [key for key in SOURCE_FORMATS if getattr(self, key) is not None]
+        if self.src is not None or self.tgt is not None:
+            given.append("src")
+            for key in ("src", "tgt"):
+                if getattr(self, key) is None and len(given) == 1:
+                    raise ValueError(f"{key}: missing ({describe_key(type(self), key)})")
+        if len(given) != 1:
+            what = f"{' and '.join(given)} are given" if given else "none is given"
+            raise ValueError(
+                f"{given[-1] if given else 'src'}: a source is one of "
+                f"{', '.join(SOURCE_FORMATS)}, or src and tgt; {what}"
+            )
+        self._check_keys(given[0])
+        return self
+
+    def _check_keys(self, form: str) -> None:
+        """Check that there are the keys that a format needs, and none of another's."""
+        for keys, forms in (
+            (("src_column", "tgt_column"), ("tsv",)),
+            (("src_field", "tgt_field"), ("jsonl", "parquet")),
+        ):
+            for key in keys:
+                is_given = getattr(self, key) is not None
+                if is_given and form not in forms:
+                    raise ValueError(f"{key}: is for {' and '.join(forms)}; leave it out")
+                if not is_given and form in forms:
+                    raise ValueError(f"{key}: missing ({describe_key(type(self), key)})")
+
+    @model_serializer(mode="wrap")
+    def _as_given(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        # A pair of files is two paths, as it was before there were other formats.
+        settings: dict[str, Any] = dump(self)
+        fields = type(self).model_fields
+        return {key: value for key, value in settings.items() if value != fields[key].default}
+
+    @property
+    def format(self) -> SourceFormat:
+        """Format of the text; "text" for aligned files."""
+        return next((key for key in SOURCE_FORMATS if getattr(self, key) is not None), "text")
+
+    @property
+    def path(self) -> Path:
+        """Path of the file, perhaps with wildcards; of aligned files, that of the source side."""
+        path: Path = getattr(self, "src" if self.format == "text" else self.format)
+        return path
+
+    @property
+    def description(self) -> str:
+        """Names of its files, without their directories."""
+        return f"{self.path.name} and {self.tgt.name}" if self.tgt is not None else self.path.name
+
+
+class Diversified(Section):
+    """A corpus that more pairs may be added to."""
+
+    more: list[SourceConfig] = Field(
+        [],
+        description="further training pairs, such as translations by other models (data "
+        "diversification, Nguyen et al. 2020)",
+    )
+
+    @model_validator(mode="after")
+    def _unfiltered(self) -> Self:
+        for number, source in enumerate(self.more):
+            for key in ("filters", "split"):
+                if key in source.model_fields_set:
+                    raise ValueError(
+                        f"more[{number}].{key}: is for sources of kind corpus; leave it out"
+                    )
+        return self
+
+
+class GermanEnglish(Section):
+    """A corpus that has German and English, in either direction."""
+
+    src_lang: Literal["de", "en"] = Field("de", description="source language")
+    tgt_lang: Literal["de", "en"] = Field("en", description="target language")
+
+    @model_validator(mode="after")
+    def _two_languages(self) -> Self:
+        if self.src_lang == self.tgt_lang:
+            raise ValueError(f"tgt_lang: '{self.tgt_lang}' is src_lang too; they must differ")
+        return self
+
+
+class Multi30kData(GermanEnglish, Diversified):
+    """The Multi30k captions (task 1), downloaded and verified if they are not on disk."""
+
+    kind: Literal["multi30k"]
+
+
+class ToyData(GermanEnglish, Diversified):
+    """The toy captions under data/toy: made by a grammar, for experiments of minutes."""
+
+    kind: Literal["toy"]
+
+
+class CopyData(Section):
+    """The copy task: lines of random symbols that are their own translation."""
+
+    kind: Literal["copy"]
+    symbols: Annotated[int, Field(ge=2, le=10**6)] = Field(
+        10, description="number of different symbols"
+    )
+    length: Annotated[int, Field(gt=0, le=10**4)] = Field(10, description="symbols in a line")
+    train_lines: Count = Field(4000, description="lines in the training split")
+    test_lines: Count = Field(200, description="lines in val and in test")
+    src_lang: Literal["xx"] = Field("xx", description="no language")
+    tgt_lang: Literal["xx"] = Field("xx", description="no language")
+
+
+class FilesData(Diversified):
+    """Any parallel text, as pairs of files."""
+
+    kind: Literal["files"]
+    src_lang: Language = Field(description="source language, as in 'de'")
+    tgt_lang: Language = Field(description="target language, as in 'en'")
+    train: FilePair = Field(description="training pairs")
+    val: FilePair = Field(description="validation pairs")
+    test: dict[str, FilePair] = Field({}, description="test splits, by name")
+
+    @model_validator(mode="after")
+    def _split_names_are_free(self) -> Self:
+        for name in ("train", "val"):
+            if name in self.test:
+                raise ValueError(f"test.{name}: the name '{name}' is taken; call it something else")
+        return self
+
+
+class SplitConfig(Section):
+    """Splits drawn from the sources, by pair."""
+
+    val: Count = Field(description="pairs to validate on")
+    test: CountOrZero = Field(0, description="pairs of the split test; 0: no such split")
+    seed: Annotated[int, Field(ge=0, lt=2**31)] = Field(
+        1, description="decides which; not the experiment's, so that runs of other seeds compare"
+    )
+
+
+class CorpusData(Section):
+    """Parallel text from sources of several formats, filtered and split; docs/corpora.md."""
+
+    kind: Literal["corpus"]
+    src_lang: Language = Field(description="source language, as in 'de'")
+    tgt_lang: Language = Field(description="target language, as in 'en'")
+    sources: Annotated[list[SourceConfig], Field(min_length=1)] = Field(
+        description="where the pairs come from"
+    )
+    split: SplitConfig | None = Field(
+        None, description="draws val and test from the sources; null: val is given"
+    )
+    val: SourceConfig | None = Field(None, description="validation pairs, if they are not drawn")
+    test: dict[str, SourceConfig] = Field({}, description="further test splits, by name")
+    filters: list[FilterName] = Field(
+        ["blank", "duplicates"], description="which pairs of the sources are left out"
+    )
+    max_bad_units: Annotated[float, Field(ge=0.0, le=1.0)] = Field(
+        0.01, description="share of a source's units that may be damaged; more of them are an error"
+    )
+
+    @model_validator(mode="after")
+    def _has_splits(self) -> Self:
+        if (self.split is None) == (self.val is None):
+            found = "neither is given" if self.val is None else "both are given"
+            raise ValueError(f"split: split draws the validation pairs, or val names them; {found}")
+        if self.split is not None and self.split.test and "test" in self.test:
+            raise ValueError("test.test: the name 'test' is that of split.test; call it another")
+        self._check_names()
+        return self
+
+    def _check_names(self) -> None:
+        """Check that each test split can have files of its name, on Windows and macOS too."""
+        is_drawn = self.split is not None and self.split.test
+        taken = {name: name for name in ("train", "val", *(["test"] if is_drawn else []))}
+        for name in self.test:
+            if not re.fullmatch(SPLIT_NAME, name):
+                raise ValueError(
+                    f"test.{name}: files are named after it; use letters, digits, - and _ only"
+                )
+            if find_unusable_on_windows(PurePath(name)):
+                raise ValueError(
+                    f"test.{name}: files are named after it, and Windows has none of this name; "
+                    "call it something else"
+                )
+            other = taken.setdefault(name.lower(), name)
+            if other != name or name in ("train", "val"):
+                raise ValueError(
+                    f"test.{name}: the name '{other}' is taken; call it something else"
+                )
+
+
+DataConfig = Annotated[
+    Multi30kData | ToyData | CopyData | FilesData | CorpusData, Field(discriminator="kind")
+]
+
+
+def tag_names(data: DataConfig) -> list[str]:
+    """Return the tags of all sources, sorted."""
+    match data:
+        case CopyData():
+            sources: list[SourceConfig] = []
+        case CorpusData():
+            given = [*([] if data.val is None else [data.val]), *data.test.values()]
+            sources = [*data.sources, *given]
+        case _:
+            sources = data.more
+    return sorted({source.tag for source in sources if source.tag is not None})

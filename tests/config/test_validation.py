@@ -187,8 +187,8 @@ def test_wrong_added_pairs(data: str, message: str) -> None:
     [
         (
             "data: {kind: multi30}\ntokenizer: {kind: words}\n",
-            "x.yaml:1: data.kind: expected 'multi30k', 'toy', 'copy', 'files' or 'corpus', "
-            "found the text 'multi30'; did you mean 'multi30k'?",
+            "x.yaml:1: data.kind: expected 'multi30k', 'toy', 'copy', 'files', 'corpus' or "
+            "'imported', found the text 'multi30'; did you mean 'multi30k'?",
         ),
         (
             "data: {kind: copy}\ntokenizer:\n  kind: [1]\n",
@@ -202,7 +202,8 @@ def test_wrong_added_pairs(data: str, message: str) -> None:
         ),
         (
             "tokenizer: {kind: words}\n",
-            "x.yaml: data: missing; give it a kind: 'multi30k', 'toy', 'copy', 'files' or 'corpus'",
+            "x.yaml: data: missing; give it a kind: 'multi30k', 'toy', 'copy', 'files', 'corpus' or "
+            "'imported'",
         ),
         (
             "data: {kind: copy}\ntokenizer: {kind: words}\n"

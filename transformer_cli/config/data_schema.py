@@ -158,6 +158,17 @@ class SourceConfig(Section):
         return f"{self.path.name} and {self.tgt.name}" if self.tgt is not None else self.path.name
 
 
+class Replay(Section):
+    """General text that is trained on beside the corpus, against forgetting it."""
+
+    share: Annotated[float, Field(gt=0.0, lt=1.0)] = Field(
+        description="share of an epoch's pairs that are drawn from it"
+    )
+    sources: Annotated[list[SourceConfig], Field(min_length=1)] = Field(
+        description="where the pairs come from"
+    )
+
+
 class Diversified(Section):
     """A corpus that more pairs may be added to."""
 
@@ -226,6 +237,9 @@ class FilesData(Diversified):
     train: FilePair = Field(description="training pairs")
     val: FilePair = Field(description="validation pairs")
     test: dict[str, FilePair] = Field({}, description="test splits, by name")
+    replay: Replay | None = Field(
+        None, description="text of the model that init names, trained on again; null: none"
+    )
 
     @model_validator(mode="after")
     def _split_names_are_free(self) -> Self:
@@ -253,6 +267,9 @@ class CorpusData(Section):
     tgt_lang: Language = Field(description="target language, as in 'en'")
     sources: Annotated[list[SourceConfig], Field(min_length=1)] = Field(
         description="where the pairs come from"
+    )
+    replay: Replay | None = Field(
+        None, description="text of the model that init names, trained on again; null: none"
     )
     split: SplitConfig | None = Field(
         None, description="draws val and test from the sources; null: val is given"
@@ -297,15 +314,24 @@ class CorpusData(Section):
                 )
 
 
+class ImportedData(Section):
+    """No text: the languages of a model that ``import`` has made a run of."""
+
+    kind: Literal["imported"]
+    src_lang: Language = Field(description="source language, as in 'de'")
+    tgt_lang: Language = Field(description="target language, as in 'en'")
+
+
 DataConfig = Annotated[
-    Multi30kData | ToyData | CopyData | FilesData | CorpusData, Field(discriminator="kind")
+    Multi30kData | ToyData | CopyData | FilesData | CorpusData | ImportedData,
+    Field(discriminator="kind"),
 ]
 
 
 def tag_names(data: DataConfig) -> list[str]:
     """Return the tags of all sources, sorted."""
     match data:
-        case CopyData():
+        case CopyData() | ImportedData():
             sources: list[SourceConfig] = []
         case CorpusData():
             given = [*([] if data.val is None else [data.val]), *data.test.values()]

@@ -48,7 +48,7 @@ class ModelConfig(Section):
     max_positions: Width = Field(
         512, description="maximum input length, in tokens, of learned positions"
     )
-    activation: Literal["relu", "gelu", "swiglu"] = Field(
+    activation: Literal["relu", "gelu", "swish", "swiglu"] = Field(
         "relu", description="feed-forward activation; swiglu has a third matrix (Shazeer 2020)"
     )
     tying: Literal["none", "output", "all"] = Field(
@@ -134,6 +134,9 @@ class TrainingConfig(Section):
     )
     max_length: Count = Field(
         256, description="maximum tokens per side; longer training pairs are left out"
+    )
+    freeze: list[Literal["embeddings", "encoder", "decoder"]] = Field(
+        [], description="parts of the model whose weights stay as they are; needs init"
     )
     label_smoothing: Probability = Field(
         0.1, description="probability spread over the wrong target tokens"

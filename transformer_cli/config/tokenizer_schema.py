@@ -173,6 +173,23 @@ class HuggingFaceConfig(TokenizerSection):
         return _files(self, "file")
 
 
+class MarianConfig(TokenizerSection):
+    """A Marian model's tokenizers, as ``import`` found them: SentencePiece over tables of ids."""
+
+    kind: Literal["marian"]
+    joint: bool = Field(True, description="one table of ids for both sides")
+
+    @property
+    def one_vocabulary(self) -> bool:
+        """Return whether both sides share one vocabulary."""
+        return self.joint
+
+    @property
+    def lowercase(self) -> bool:
+        """Return False: it is the models themselves that may lowercase."""
+        return False
+
+
 def _files(section: Section, key: str) -> dict[Literal["src", "tgt", "joint"], Path]:
     """Return the paths in ``key``, ``src_key`` and ``tgt_key``; empty if there are none."""
     joint, src, tgt = (getattr(section, each) for each in (key, f"src_{key}", f"tgt_{key}"))
@@ -194,6 +211,6 @@ def _files(section: Section, key: str) -> dict[Literal["src", "tgt", "joint"], P
 
 
 TokenizerConfig = Annotated[
-    WordsConfig | SentencePieceConfig | WordPieceConfig | HuggingFaceConfig,
+    WordsConfig | SentencePieceConfig | WordPieceConfig | HuggingFaceConfig | MarianConfig,
     Field(discriminator="kind"),
 ]

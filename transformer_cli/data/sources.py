@@ -7,7 +7,9 @@ from transformer_cli.config.data_schema import (
     CopyData,
     CorpusData,
     DataConfig,
+    Diversified,
     FilesData,
+    ImportedData,
     Multi30kData,
     ToyData,
 )
@@ -24,6 +26,8 @@ from transformer_cli.errors import CorpusError
 def split_names(data: DataConfig) -> list[str]:
     """Return the splits that can be loaded: ``train``, ``val``, then the test splits."""
     match data:
+        case ImportedData():
+            return []
         case Multi30kData():
             return list(multi30k.SPLITS)
         case ToyData() | CopyData():
@@ -90,6 +94,8 @@ def open_split(
             return ParallelFiles(pair.src, pair.tgt)
         case CorpusData():
             return _open_prepared(split, earlier)
+        case ImportedData():
+            raise CorpusError("data.kind imported: an imported model has no text")
 
 
 def open_training_text(data: DataConfig, earlier: Path | None = None) -> PairSource:
@@ -117,7 +123,7 @@ def open_more(data: DataConfig) -> dict[str, PairSource]:
     Raises:
         CorpusError: no file matches a path with wildcards.
     """
-    more = [] if isinstance(data, CopyData | CorpusData) else data.more
+    more = data.more if isinstance(data, Diversified) else []
     return {
         f"data.more[{number}]": open_source(source, data.src_lang, data.tgt_lang)
         for number, source in enumerate(more)

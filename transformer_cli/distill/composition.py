@@ -5,7 +5,7 @@ import os.path
 from collections.abc import Sequence
 from pathlib import Path
 
-from transformer_cli.config.data_schema import CopyData, CorpusData, FilePair
+from transformer_cli.config.data_schema import CopyData, CorpusData, Diversified, FilePair
 from transformer_cli.config.schema import Config
 from transformer_cli.config.sections import Section
 from transformer_cli.data.corpus import ParallelFiles
@@ -80,7 +80,7 @@ def compose_student(
     base = Path(os.path.relpath(file.resolve(), directory.path.resolve())).as_posix()
     data: list[str] = []
     pairs: list[Section] = list(synthetic)
-    if keep_reference and not isinstance(config.data, CopyData | CorpusData):
+    if keep_reference and isinstance(config.data, Diversified):
         pairs = [*config.data.more, *pairs]
     else:
         train = _text_pair(directory, "train") if keep_reference else synthetic[0]

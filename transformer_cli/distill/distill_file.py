@@ -6,7 +6,13 @@ from functools import cached_property
 from pathlib import Path
 
 from transformer_cli.config.base_files import find_beside, read_mapping, read_settings
-from transformer_cli.config.data_schema import CopyData, CorpusData, DataConfig, SourceConfig
+from transformer_cli.config.data_schema import (
+    CopyData,
+    CorpusData,
+    DataConfig,
+    ImportedData,
+    SourceConfig,
+)
 from transformer_cli.config.schema import Config
 from transformer_cli.config.setting_tree import Keys, Node, find_place, setting_error
 from transformer_cli.config.validation import validate_as
@@ -126,7 +132,7 @@ def _check_sources(root: Node, data: DataConfig, is_translated: bool) -> None:
 def _read_sources(data: DataConfig, is_translated: bool) -> Iterator[tuple[Keys, SourceConfig]]:
     """Yield the sources whose text is written to plain files."""
     match data:
-        case CopyData():
+        case CopyData() | ImportedData():
             return
         case CorpusData():
             for number, source in enumerate(data.sources):

@@ -22,7 +22,7 @@ from transformer_cli.runs.trained_model import TrainedModel
 from transformer_cli.text.protocol import Tokenizer
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, SPECIALS, UNK_ID
 
-_ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "swiglu": "SWISH"}
+_ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "swish": "SWISH", "swiglu": "SWISH"}
 
 
 def write_model(trained: TrainedModel, quantization: Quantization, directory: Path) -> None:

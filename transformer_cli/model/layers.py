@@ -34,6 +34,8 @@ class FeedForward(nn.Module):
         inner = self._inner(x, relu=self.activation == "relu")
         if self.activation == "gelu":
             inner = F.gelu(inner)
+        elif self.activation == "swish":
+            inner = F.silu(inner)
         elif self._gate is not None:
             inner = F.silu(self._gate(x)) * inner
         return self._outer(self.dropout(inner))

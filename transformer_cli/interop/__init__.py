@@ -1,0 +1,1 @@
+"""Models of transformers (Hugging Face), in both directions."""

@@ -1,0 +1,1 @@
+"""Marian models' tokenizers: two SentencePiece models over tables of ids."""

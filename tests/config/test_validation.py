@@ -192,18 +192,18 @@ def test_wrong_added_pairs(data: str, message: str) -> None:
         ),
         (
             "data: {kind: copy}\ntokenizer:\n  kind: [1]\n",
-            "x.yaml:3: tokenizer.kind: expected 'words', 'sentencepiece', 'wordpiece' or "
-            "'huggingface', found a list of 1",
+            "x.yaml:3: tokenizer.kind: expected 'words', 'sentencepiece', 'wordpiece', "
+            "'huggingface' or 'marian', found a list of 1",
         ),
         (
             "data: {kind: copy}\ntokenizer:\n  lowercase: true\n",
-            "x.yaml:2: tokenizer.kind: missing; it is 'words', 'sentencepiece', 'wordpiece' or "
-            "'huggingface'",
+            "x.yaml:2: tokenizer.kind: missing; it is 'words', 'sentencepiece', 'wordpiece', "
+            "'huggingface' or 'marian'",
         ),
         (
             "tokenizer: {kind: words}\n",
-            "x.yaml: data: missing; give it a kind: 'multi30k', 'toy', 'copy', 'files', 'corpus' or "
-            "'imported'",
+            "x.yaml: data: missing; give it a kind: 'multi30k', 'toy', 'copy', 'files', 'corpus' "
+            "or 'imported'",
         ),
         (
             "data: {kind: copy}\ntokenizer: {kind: words}\n"

@@ -116,7 +116,9 @@ def pair(training: Training, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return run_dir
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    "number", [pytest.param(signal.SIGINT, marks=pytest.mark.long), signal.SIGTERM]
+)
 @pytest.mark.parametrize("rank", [0, 1])
 def test_a_signal_to_one_rank_stops_all_with_a_checkpoint(
     training: Training, tmp_path: Path, pair: Path, rank: int, number: int

@@ -68,6 +68,7 @@ def executed(tmp_path_factory: pytest.TempPathFactory) -> Any:
     return notebook
 
 
+@pytest.mark.long
 def test_it_runs_and_its_outputs_are_of_the_stored_kinds(executed: Any) -> None:
     for stored, new in zip(code_cells(read_notebook()), code_cells(executed), strict=True):
         assert kinds(new.outputs) == kinds(stored.outputs), stored.source

@@ -148,9 +148,8 @@ def test_no_number_of_seeds_makes_up_for_too_few_sentences() -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        "none",
         "seeds, large, and sentences",
-        *(pytest.param(each, marks=pytest.mark.long) for each in ("sentences", "seeds")),
+        *(pytest.param(each, marks=pytest.mark.long) for each in ("none", "sentences", "seeds")),
     ],
 )
 def test_null_effects_are_significant_in_five_percent(seeds: tuple[int, int], name: str) -> None:

@@ -206,6 +206,26 @@ def test_what_does_not_compare_is_refused(
     assert_refused(run("compare", own_run, *filled), code, *fragments)
 
 
+def test_each_text_has_a_table_by_the_run_that_has_it(own_run: Path, other: Path) -> None:
+    change(other, "symbols: 6", "symbols: 5")  # so each has a test of its own
+    splits = [f"{own_run}:test", f"{other}:test"]
+    options = ("--split", splits[0], "--split", splits[1], "--beam-size", "1")
+    values = report(own_run, other, *options)
+    assert values.keys() == {"splits"}
+    for split, found in zip(splits, values["splits"], strict=True):
+        # What a text alone gives.
+        assert found == report(own_run, other, "--split", split, "--beam-size", "1")
+        assert found.keys() == KEYS
+        assert found["split"] == split
+    old, new = ([run["bleu"] for run in found["runs"]] for found in values["splits"])
+    assert old[0] == old[1] != new[0]
+    lines = run("compare", own_run, other, *options).out.splitlines()
+    for split in splits:
+        assert lines.count(f"{split}: 20 sentences, best weights") == 1
+    assert sum(line.startswith("±: ") for line in lines) == 1
+    assert sum(line.split()[:1] == ["other"] for line in lines) == 2
+
+
 def test_another_text_is_refused(own_run: Path, other: Path) -> None:
     change(other, "symbols: 6", "symbols: 5")
     refused = run("compare", own_run, other)

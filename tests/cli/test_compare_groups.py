@@ -145,3 +145,14 @@ def test_what_is_missing_or_unfinished_is_refused(runs: Path) -> None:
     shutil.rmtree(runs / "a" / "seed-1" / "checkpoints")
     refused = run("compare", "runs/a", "runs/b", *LAST, cwd=runs.parent)
     assert_refused(refused, 1, "seed-1", "no checkpoint yet")
+
+
+def test_groups_have_their_tables_of_each_text(runs: Path) -> None:
+    names = ("runs/a", "runs/b")
+    splits = ("--split", "test", "--split", "runs/a/seed-1:val")
+    found = report(*names, *splits, cwd=runs.parent)["splits"]
+    assert found[0] == report(*names, "--split", "test", cwd=runs.parent)
+    assert [each["split"] for each in found] == ["test", "runs/a/seed-1:val"]
+    lines = run("compare", *names, *splits, *LAST, cwd=runs.parent).out.splitlines()
+    assert [line.split()[:2] for line in lines if "seeds" in line][:6:3] == [["BLEU", "seeds"]] * 2
+    assert sum(line.startswith("mean: ") for line in lines) == 1

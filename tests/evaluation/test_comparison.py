@@ -8,17 +8,19 @@ import pytest
 
 from transformer_cli.config.schema import Config
 from transformer_cli.data.corpus import ParallelText
-from transformer_cli.errors import CorpusError, UsageError
+from transformer_cli.errors import CorpusError, RunError, TransformerCliError, UsageError
 from transformer_cli.evaluation.comparison import (
     ComparedRun,
     compare,
     distinct_names,
     load_common_text,
+    load_texts,
     open_runs,
 )
 from transformer_cli.evaluation.scoring import score
 from transformer_cli.evaluation.significance import paired_bootstrap
 from transformer_cli.runs.directory import RunDirectory
+from transformer_cli.runs.initialize import initialize_run
 
 SRC = ["eins zwei", "drei", "vier fünf"]
 TGT = ["one two", "three", "four five"]
@@ -115,6 +117,42 @@ def test_another_text_is_refused_in_one_line_with_both_names(
 def test_a_split_that_one_run_lacks_is_told_with_the_run(tmp_path: Path) -> None:
     with pytest.raises(CorpusError, match=r"^runs/b: data\.kind copy has no split 'news'"):
         load_common_text([on_files(tmp_path, "a"), compared_run("b")])
+
+
+def save(run: ComparedRun, directory: Path) -> Path:
+    """Write the run's settings, as any run has them."""
+    path = directory / run.name
+    initialize_run(RunDirectory(path), run.config)
+    return path
+
+
+def test_one_runs_split_is_a_text_for_all(tmp_path: Path) -> None:
+    other = on_files(tmp_path, "b", src=["sechs"], tgt=["six"])
+    runs = [on_files(tmp_path, "a"), other]
+    named = f"{save(other, tmp_path / 'C:')}:news"
+    first = f"{save(runs[0], tmp_path)}:val"
+    loaded = load_texts(runs, [named, first])
+    assert loaded == [(named, ParallelText(["sechs"], ["six"])), (first, ParallelText(SRC, TGT))]
+
+
+@pytest.mark.parametrize(
+    ("split", "error", "said"),
+    [
+        ("{}/a:tests", CorpusError, r"^{}/a: data\.kind files has no split 'tests'"),
+        ("{}/none:news", RunError, "^{}/none: "),
+        ("{}/fr:news", UsageError, "^--split {}/fr:news: its languages are fr-en, but runs/a tr"),
+        (":news", RunError, "not a run directory"),
+    ],
+)
+def test_a_split_that_no_run_has_is_refused_in_one_line(
+    tmp_path: Path, split: str, error: type[TransformerCliError], said: str
+) -> None:
+    runs = [on_files(tmp_path, "a")]
+    save(runs[0], tmp_path)
+    save(on_files(tmp_path, "fr", src_lang="fr"), tmp_path)
+    with pytest.raises(error, match=said.format(tmp_path)) as refused:
+        load_texts(runs, [split.format(tmp_path)])
+    assert "\n" not in str(refused.value)
 
 
 # --- what is said ---------------------------------------------------------------------------------

@@ -12,14 +12,14 @@ from transformer_cli.model.transformer import build_model, count_parameters
 from transformer_cli.ranks import ALONE, Ranks
 from transformer_cli.text.vocabulary import PAD_ID
 from transformer_cli.training import memory
-from transformer_cli.training.memory import cgroup_limits, check_memory, count_weights
+from transformer_cli.training.memory import bytes_held, cgroup_limits, check_memory, count_weights
 
 CPU = torch.device("cpu")
 
 
 def config(model: dict[str, Any], **training: Any) -> Config:
     small = {"d_model": 16, "num_heads": 2, "d_ff": 24}
-    settings = {"data": {"kind": "copy"}, "tokenizer": {"kind": "words"}}
+    settings = {"data": {"kind": "copy"}, "tokenizer": {"kind": "words"}, "init": "run"}
     return Config.model_validate({**settings, "model": small | model, "training": training})
 
 
@@ -35,9 +35,17 @@ def config(model: dict[str, Any], **training: Any) -> Config:
     ids=str,
 )
 def test_weights_are_counted_without_making_them(model: dict[str, Any]) -> None:
-    settings = config(model)
+    settings = config(model, freeze=["embeddings", "encoder"])
     made = build_model(settings.model, 12, 12, PAD_ID, settings.seed)
     assert count_weights(settings, (12, 12)) == count_parameters(made)
+    made.freeze(settings.training.freeze)
+    trained = count_parameters(made, trained_only=True)
+    assert count_weights(settings, (12, 12), trained_only=True) == trained
+
+
+def test_frozen_weights_take_no_more_memory_than_themselves() -> None:
+    settings = config({}, freeze=["encoder"], average_decay=0.9)
+    assert bytes_held(settings, weights=100, trained=40) == 4 * (2 * 100 + 3 * 40)
 
 
 @pytest.mark.parametrize(

@@ -15,8 +15,10 @@ from transformer_cli.cli.display import bar, warn
 from transformer_cli.errors import UsageError
 
 if TYPE_CHECKING:
+    from transformer_cli.data.corpus import ParallelText
     from transformer_cli.evaluation.comparison import ComparedRun, Comparison
     from transformer_cli.evaluation.group_comparison import ComparedGroup, GroupComparison
+    from transformer_cli.inference.loading import Computing
 
 Runs = Annotated[
     list[Path],
@@ -28,11 +30,14 @@ Runs = Annotated[
         autocompletion=complete_run,
     ),
 ]
-Split = Annotated[
-    str | None,
+Splits = Annotated[
+    list[str] | None,
     typer.Option(
-        metavar="NAME",
-        help="Split of all runs' corpus.  [default: the first run's first test]",
+        "--split",
+        metavar="[RUN:]NAME",
+        help="Split of all runs' corpus, or of one run's: RUN:NAME; once for each text.  "
+        "[default: the first run's first test]",
+        show_default=False,
         autocompletion=complete_split,
     ),
 ]
@@ -49,7 +54,7 @@ Checkpoint = Annotated[
 
 def compare(
     runs: Runs,
-    split: Split = None,
+    splits: Splits = None,
     checkpoint: Checkpoint = "best",
     beam_size: options.BeamSize = None,
     json: options.Json = False,
@@ -58,7 +63,7 @@ def compare(
     threads: options.Threads = None,
     version: options.Version = False,
 ) -> None:
-    """Compare trained models: scores on one text, costs, and the settings that differ.
+    """Compare trained models: scores on the same text, costs, and the settings that differ.
 
     A run's BLEU is tested against the first run's by paired bootstrap resampling: p is how likely
     chance alone makes such a difference. Below 0.05 is mostly taken for a real one, of these two
@@ -72,6 +77,10 @@ def compare(
     Example:
       transformer-cli compare runs/small runs/large --split test_2017_flickr
       transformer-cli compare 'runs/small-*' 'runs/large-*'
+
+    \b
+    An adapted model on the old text and the new one:
+      transformer-cli compare runs/old runs/new --split runs/old:test --split runs/new:test
     """
     from transformer_cli.cli.compare_tables import format_groups, format_runs
     from transformer_cli.evaluation import comparison, group_comparison
@@ -84,7 +93,8 @@ def compare(
             f"--checkpoint {checkpoint}: each run has its own checkpoints; "
             "name best, last or average"
         )
-    options.put_back(*runs)
+    splits = splits or []
+    options.put_back(*runs, *comparison.split_runs(splits))
     with options.name_option("compare: "):
         groups = group_comparison.find_groups(runs)
         paths = [run.path for group in groups for run in group.runs]
@@ -97,31 +107,45 @@ def compare(
         options.put_back(*paths)
         compared_runs = comparison.open_runs(paths, checkpoint, beam_size)
         compared_groups = group_comparison.group_runs(groups, compared_runs)
-    name, text = comparison.load_common_text(compared_runs, split)
+    texts = comparison.load_texts(compared_runs, splits)
     use_threads(threads)
     torch_device = options.open_device(device)
     torch_precision = choose_precision(precision, torch_device)
     computing = Computing("auto", device, precision, threads, beam_size)
-    translations = []
-    for each in compared_runs:
-        with bar(len(text), each.name, " sentences") as sentences:
-            progress = (sentences.update, partial(warn, each.name))
-            translations.append(comparison.translate(each, text, computing, *progress))
-    if compared_groups:
-        by_path = dict(zip(paths, translations, strict=True))
-        found = group_comparison.compare(compared_groups, by_path, text.tgt)
-        compared = _report_groups(compared_groups, found)
+    reports = [
+        {
+            "split": name,
+            "sentences": len(text),
+            "checkpoint": checkpoint,
+            **_compare_on(text, compared_runs, compared_groups, computing),
+            "environment": asdict(describe_environment(torch_device, torch_precision)),
+        }
+        for name, text in texts
+    ]
+    if json:
+        typer.echo(json_format.dumps({"splits": reports} if len(reports) > 1 else reports[0]))
     else:
-        compared = _report(compared_runs, comparison.compare(compared_runs, translations, text.tgt))
-    report = {
-        "split": name,
-        "sentences": len(text),
-        "checkpoint": checkpoint,
-        **compared,
-        "environment": asdict(describe_environment(torch_device, torch_precision)),
-    }
-    format_report = format_groups if compared_groups else format_runs
-    typer.echo(json_format.dumps(report) if json else format_report(report))
+        typer.echo((format_groups if compared_groups else format_runs)(reports))
+
+
+def _compare_on(
+    text: "ParallelText",
+    runs: Sequence["ComparedRun"],
+    groups: Sequence["ComparedGroup"],
+    computing: "Computing",
+) -> dict[str, Any]:
+    """Translate a text with each run, and report the scores of the groups, or of the runs."""
+    from transformer_cli.evaluation import comparison, group_comparison
+
+    translations = []
+    for run in runs:
+        with bar(len(text), run.name, " sentences") as sentences:
+            progress = (sentences.update, partial(warn, run.name))
+            translations.append(comparison.translate(run, text, computing, *progress))
+    if groups:
+        by_path = {run.directory.path: each for run, each in zip(runs, translations, strict=True)}
+        return _report_groups(groups, group_comparison.compare(groups, by_path, text.tgt))
+    return _report(runs, comparison.compare(runs, translations, text.tgt))
 
 
 def _report(runs: Sequence["ComparedRun"], result: "Comparison") -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 import json as json_format
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any
 
 from transformer_cli.cli.display import align_columns
@@ -13,33 +14,35 @@ WIDTH = 100
 _NARROWEST = 12
 
 
-def format_runs(report: dict[str, Any]) -> str:
-    """Format the report of runs."""
-    names = [run["name"] for run in report["runs"]]
+def format_runs(reports: Sequence[dict[str, Any]]) -> str:
+    """Format the reports of runs, one for each text."""
+    first = reports[0]
+    names = [run["name"] for run in first["runs"]]
+    tables = [[_title(report), "", *_scores(report["runs"]), ""] for report in reports]
     return "\n".join(
         [
-            _title(report),
-            "",
-            *_scores(report["runs"]),
-            "",
+            *chain.from_iterable(tables),
             "±: half of the 95 % interval. "
             f"p: how likely chance makes such a difference from {names[0]}.",
             "step: of the weights that were scored. steps, seconds: of the whole training.",
             "",
-            *_end_of_report(report, names, report["runs"]),
+            *_end_of_report(first, names, first["runs"]),
         ]
     )
 
 
-def format_groups(report: dict[str, Any]) -> str:
-    """Format the report of groups of runs."""
-    groups = report["groups"]
+def format_groups(reports: Sequence[dict[str, Any]]) -> str:
+    """Format the reports of groups of runs, one for each text."""
+    groups = reports[0]["groups"]
     names = [group["name"] for group in groups]
+    counts = [len(group["runs"]) for group in groups]
     several = len(groups) > 2
-    lines = [_title(report), ""]
-    for key, head in METRIC_NAMES.items():
-        counts = [len(group["runs"]) for group in groups]
-        lines += [*_group_scores(head, names, counts, [group[key] for group in groups]), ""]
+    lines: list[str] = []
+    for report in reports:
+        lines += [_title(report), ""]
+        for key, head in METRIC_NAMES.items():
+            found = [group[key] for group in report["groups"]]
+            lines += [*_group_scores(head, names, counts, found), ""]
     lines += [
         "mean: over seeds, ± their standard deviation. interval: of the mean, by Student's t."
     ]
@@ -54,7 +57,7 @@ def format_groups(report: dict[str, Any]) -> str:
     trained = [
         {"name": group["name"], "trained_with": _merge_trainings(group["runs"])} for group in groups
     ]
-    return "\n".join([*lines, "", *_end_of_report(report, names, trained)])
+    return "\n".join([*lines, "", *_end_of_report(reports[0], names, trained)])
 
 
 def _merge_trainings(runs: Sequence[dict[str, Any]]) -> dict[str, str]:

@@ -69,12 +69,16 @@ def train(
             "--overwrite: not on several machines, where torchrun may start it twice; remove "
             f"{run.path} yourself, or choose another --run-dir"
         )
-    _check_run(run, list_base_files(config), discards, dry_run, ranks)
+    files = list_base_files(config)
+    _check_run(run, files, discards, dry_run, ranks)
 
     from transformer_cli.cli.training_job import open_job, preview_training, run_training
+    from transformer_cli.runs.initial_weights import describe_inherited_init
     from transformer_cli.training.setup import TrainRequest
 
     request = TrainRequest(settings, origins, run, discards, allow_suspect_data)
+    if ranks.is_main and (hint := describe_inherited_init(settings, origins, files[1:])):
+        log(hint)
     with open_job(request, device, precision, threads) as job:
         outcome = preview_training(job) if dry_run else run_training(job)
     if outcome.signal is not None:

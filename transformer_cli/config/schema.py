@@ -136,7 +136,10 @@ class TrainingConfig(Section):
         256, description="maximum tokens per side; longer training pairs are left out"
     )
     freeze: list[Literal["embeddings", "encoder", "decoder"]] = Field(
-        [], description="parts of the model whose weights stay as they are; needs init"
+        [],
+        description="parts of the model whose weights stay as they are; needs init. embeddings: "
+        "those of tokens on both sides, and learned positions. An output layer's matrix that is "
+        "tied to them is frozen too; its bias, and an untied output layer, never are",
     )
     label_smoothing: Probability = Field(
         0.1, description="probability spread over the wrong target tokens"
@@ -219,6 +222,19 @@ class Config(Section):
     model: ModelConfig = ModelConfig()
     training: TrainingConfig = TrainingConfig()
     decoding: DecodingConfig = DecodingConfig()
+
+    @model_validator(mode="after")
+    def _freezes_part_of_init(self) -> Self:
+        if not self.training.freeze:
+            return self
+        if self.init is None:
+            raise ValueError(
+                "training.freeze: random weights would stay random; needs init, the run that they "
+                "are taken from"
+            )
+        if len(set(self.training.freeze)) == 3:
+            raise ValueError("training.freeze: the whole model is frozen; leave a part out")
+        return self
 
     @model_validator(mode="after")
     def _sections_agree(self) -> Self:

@@ -15,7 +15,6 @@ from transformer_cli.distill.composition import open_text
 from transformer_cli.distill.plan import DistillPlan
 from transformer_cli.distill.runner import is_done
 from transformer_cli.distill.stages import Stage, Text
-from transformer_cli.model.transformer import count_parameters
 from transformer_cli.ranks import ALONE
 from transformer_cli.runs.checkpoint_directory import list_checkpoints, newest_step
 from transformer_cli.runs.directory import RunDirectory
@@ -129,7 +128,7 @@ class StageForecaster:
         request = TrainRequest(config, {}, run, False, False)
         with open_data_dry(request, ALONE, self.reporters) as data:
             trainer = build_trainer(config, data, run, self.device, self.precision, ALONE)
-            disk = checkpoint_bytes(config, count_parameters(trainer.model))
+            disk = checkpoint_bytes(config, trainer.model)
             trainer.step = newest_step(run.checkpoints)
             if trainer.step >= trainer.total_steps:
                 return 0.0, disk

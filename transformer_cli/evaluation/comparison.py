@@ -4,12 +4,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+from transformer_cli.config.data_schema import DataConfig
 from transformer_cli.config.differences import differing_settings
 from transformer_cli.config.schema import Config, TrainingConfig
 from transformer_cli.data.corpus import ParallelText
-from transformer_cli.data.sources import default_split, load_split
+from transformer_cli.data.sources import default_split, load_split, split_names
 from transformer_cli.errors import CorpusError, UsageError
 from transformer_cli.evaluation.scoring import Scores, score
 from transformer_cli.evaluation.significance import PairedBootstrap, paired_bootstrap
@@ -79,6 +80,56 @@ def open_runs(
     ]
 
 
+class ComparedText(NamedTuple):
+    """A text to compare runs on."""
+
+    split: str
+    """As it was named: a split of all runs, or RUN:NAME."""
+    text: ParallelText
+
+
+def load_texts(runs: Sequence[ComparedRun], splits: Sequence[str]) -> list[ComparedText]:
+    """Return the texts to compare on.
+
+    Args:
+        runs: at least one.
+        splits: each a split of all runs, or RUN:NAME, a split of one run; that may be any run of
+            the same languages. None of them: the first run's first test split.
+
+    Raises:
+        RunError, ConfigError: a RUN of RUN:NAME is no run directory.
+        CorpusError, UsageError: as ``load_common_text``.
+    """
+    if not splits:
+        return [ComparedText(*load_common_text(runs))]
+    return [
+        _load_text_of_run(runs, split)
+        if ":" in split
+        else ComparedText(*load_common_text(runs, split))
+        for split in splits
+    ]
+
+
+def split_runs(splits: Sequence[str]) -> list[Path]:
+    """Return the runs that splits of the form RUN:NAME name."""
+    return [Path(split.rpartition(":")[0]) for split in splits if ":" in split]
+
+
+def _load_text_of_run(runs: Sequence[ComparedRun], split: str) -> ComparedText:
+    # At the last colon, since a path of Windows has one.
+    path, _, name = split.rpartition(":")
+    owner = RunDirectory(Path(path))
+    data = owner.load_config().data
+    for run in runs:
+        languages = [f"{each.src_lang}-{each.tgt_lang}" for each in (data, run.config.data)]
+        if languages[0] != languages[1]:
+            raise UsageError(
+                f"--split {split}: its languages are {languages[0]}, but "
+                f"{run.directory.path} translates {languages[1]}"
+            )
+    return ComparedText(split, _load_text(owner, data, name))
+
+
 def load_common_text(
     runs: Sequence[ComparedRun], split: str | None = None
 ) -> tuple[str, ParallelText]:
@@ -97,12 +148,19 @@ def load_common_text(
     """
     first, *others = runs
     name = split or default_split(first.config.data)
-    text = _load_text(first, name)
+    text = _load_text(first.directory, first.config.data, name)
     for other in others:
-        if difference := _difference(first, text, other, _load_text(other, name)):
+        if name not in split_names(other.config.data):
+            raise CorpusError(
+                f"{other.directory.path}: data.kind {other.config.data.kind} has no split "
+                f"'{name}'; --split {first.directory.path}:{name} compares all runs on it"
+            )
+        other_text = _load_text(other.directory, other.config.data, name)
+        if difference := _difference(first, text, other, other_text):
             raise UsageError(
                 f"{first.directory.path} and {other.directory.path}: split '{name}' is not the "
-                f"same in both ({difference}); scores compare on the same text only"
+                f"same in both ({difference}); scores compare on the same text only: --split "
+                "RUN:NAME takes one run's for all"
             )
     return name, text
 
@@ -212,9 +270,9 @@ def _is_finished(config: TrainingConfig, state: Mapping[str, Any]) -> bool:
     return is_trained and not state.get("unvalidated")
 
 
-def _load_text(run: ComparedRun, split: str) -> ParallelText:
+def _load_text(run: RunDirectory, data: DataConfig, split: str) -> ParallelText:
     with _name_run(run):
-        return load_split(run.config.data, split, corpus_directory(run.directory))
+        return load_split(data, split, corpus_directory(run))
 
 
 def _difference(
@@ -237,9 +295,9 @@ def _difference(
 
 
 @contextmanager
-def _name_run(run: ComparedRun) -> Iterator[None]:
+def _name_run(run: RunDirectory) -> Iterator[None]:
     """Put the run before errors that name a split or a line, which the other runs have too."""
     try:
         yield
     except CorpusError as error:
-        raise CorpusError(f"{run.directory.path}: {error}") from error
+        raise CorpusError(f"{run.path}: {error}") from error

@@ -226,6 +226,9 @@ class _CastLinear(torch.autograd.Function):
     def backward(ctx: Any, grad: Float[Tensor, "*batch d_out"]) -> tuple[Tensor | None, ...]:
         x, weight = ctx.saved_tensors
         rows = grad.flatten(0, -2)
+        grad_x = grad @ weight if ctx.needs_input_grad[0] else None
+        if not any(ctx.needs_input_grad[3:]):
+            return grad_x, *[None] * (len(ctx.needs_input_grad) - 1)
         grad_weight = rows.t() @ x.flatten(0, -2)
         grad_bias = rows.sum(dim=0)
         grads = (
@@ -233,7 +236,7 @@ class _CastLinear(torch.autograd.Function):
             for each in (grad_weight, grad_bias)
             for part in each.split(ctx.sizes)
         )
-        return grad @ weight, None, None, *grads
+        return grad_x, None, None, *grads
 
 
 def _onednn_linear(

@@ -1,5 +1,6 @@
 """The encoder-decoder Transformer (Vaswani et al. 2017, figure 1)."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import cast
 
@@ -140,6 +141,17 @@ class Transformer(nn.Module):
         """Apply the output layer to the decoder's output."""
         return self._output(hidden_states)
 
+    def freeze(self, parts: Collection[str]) -> None:
+        """Compute no gradients of the weights of these parts, as ``training.freeze`` names them."""
+        modules: dict[str, tuple[nn.Module, ...]] = {
+            "embeddings": (self.src_embedding, self.tgt_embedding),
+            "encoder": (self.encoder, self.encoder_norm),
+            "decoder": (self.decoder, self.decoder_norm),
+        }
+        for part in parts:
+            for module in modules[part]:
+                module.requires_grad_(False)
+
     def decoder_layers(self) -> list[DecoderLayer]:
         """Return the decoder's layers, typed."""
         return cast("list[DecoderLayer]", list(self.decoder))
@@ -193,9 +205,13 @@ class DecoderState:
             cache.select(rows)
 
 
-def count_parameters(model: nn.Module) -> int:
-    """Return the number of parameters, tied ones counted once."""
-    return sum(parameter.numel() for parameter in model.parameters())
+def count_parameters(model: nn.Module, trained_only: bool = False) -> int:
+    """Return the number of parameters, tied ones counted once; or of those that are not frozen."""
+    return sum(
+        parameter.numel()
+        for parameter in model.parameters()
+        if parameter.requires_grad or not trained_only
+    )
 
 
 def build_model(

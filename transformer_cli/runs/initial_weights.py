@@ -1,12 +1,18 @@
 """Initial weights and tokenizers from an earlier run, named by ``init``."""
 
+from collections.abc import Sequence
+from pathlib import Path
+
 from torch import Tensor
 
 from transformer_cli.config.differences import Difference, differences
+from transformer_cli.config.origins import Origins
 from transformer_cli.config.schema import Config
 from transformer_cli.errors import ConfigError
 from transformer_cli.runs.checkpoint_directory import list_checkpoints
+from transformer_cli.runs.contents import CONFIG
 from transformer_cli.runs.directory import RunDirectory
+from transformer_cli.runs.mark import is_run
 from transformer_cli.runs.trained_model import open_checkpoint
 
 
@@ -37,6 +43,25 @@ def check_init(config: Config, run: RunDirectory, overwrite: bool) -> None:
         )
     _check_same_settings(config, source)
     open_checkpoint(source, "best")
+
+
+def describe_inherited_init(config: Config, origins: Origins, bases: Sequence[Path]) -> str | None:
+    """Return a hint if a configuration builds on a run's settings, but not on its weights.
+
+    Args:
+        config: the settings.
+        origins: where they were written.
+        bases: the files that they build on, the nearest first.
+    """
+    base = next((base for base in bases if base.name == CONFIG and is_run(base.parent)), None)
+    origin = origins.get("init")
+    if base is None or (origin is not None and Path(origin.source) != base):
+        return None
+    weights = "random weights" if config.init is None else f"the weights of {config.init}"
+    return (
+        f"init: as in the base {base}, so training starts from {weights}; init: {base.parent} "
+        "starts from that run's"
+    )
 
 
 def load_init_weights(source: RunDirectory) -> dict[str, Tensor]:

@@ -8,7 +8,6 @@ from pathlib import Path
 import torch
 
 from transformer_cli.config.schema import Config
-from transformer_cli.model.transformer import count_parameters
 from transformer_cli.ranks import ALONE
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.sweeps.points import Point
@@ -63,7 +62,7 @@ class Forecaster:
         return RunForecast(
             point,
             None if expected is None else expected.idle_seconds,
-            checkpoint_bytes(config, count_parameters(trainer.model)),
+            checkpoint_bytes(config, trainer.model),
             None if expected is None else expected.memory,
         )
 

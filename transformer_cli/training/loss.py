@@ -102,8 +102,13 @@ class _LabelSmoothedLoss(torch.autograd.Function):
 
         loss, nll_loss = hidden_states.new_zeros(()), hidden_states.new_zeros(())
         grad_hidden = torch.empty_like(hidden_states)
-        # Transposed, as its parts come out of the matmul: adding across strides is slow.
-        grad_weight = torch.zeros_like(weight.t(), memory_format=torch.contiguous_format)
+        # Transposed, as its parts come out of the matmul: adding across strides is slow. The
+        # weight is frozen if it is tied to a frozen embedding.
+        grad_weight = (
+            torch.zeros_like(weight.t(), memory_format=torch.contiguous_format)
+            if ctx.needs_input_grad[1]
+            else None
+        )
         grad_bias = torch.zeros_like(bias)
         for rows in _chunks(len(targets), passes * tgt_size, hidden_states.device):
             # The rows of the first pass, then the same rows of the second.
@@ -127,15 +132,18 @@ class _LabelSmoothedLoss(torch.autograd.Function):
             gradient[row_ids, true_tokens] -= confidence
             grad_rows = linear_no_grad(gradient, cast_weight.t())
             grad_hidden[:, rows] = grad_rows.view_as(hidden_states[:, rows])
-            # Transposed: oneDNN copies the first of two transposed operands, here the small one.
-            real_rows_hidden = real_hidden[:, rows].flatten(0, 1).to(dtype)
-            grad_weight += linear_no_grad(real_rows_hidden.t(), gradient.t())
+            if grad_weight is not None:
+                # Transposed: oneDNN copies the first of two transposed operands, here the small
+                # one.
+                real_rows_hidden = real_hidden[:, rows].flatten(0, 1).to(dtype)
+                grad_weight += linear_no_grad(real_rows_hidden.t(), gradient.t())
             grad_bias += real_rows[None].to(dtype).mm(gradient)[0]
         grad_hidden.sub_(uniform * weight_sum).mul_(real[:, None])
         uniform_row = torch.full_like(bias, uniform)
         uniform_row[pad_id] = 0.0
-        grad_weight = grad_weight.t().contiguous()
-        grad_weight.addr_(uniform_row, real_hidden.sum(dim=(0, 1)), alpha=-1.0)
+        if grad_weight is not None:
+            grad_weight = grad_weight.t().contiguous()
+            grad_weight.addr_(uniform_row, real_hidden.sum(dim=(0, 1)), alpha=-1.0)
         grad_bias -= uniform_row * (passes * real.sum())
 
         ctx.save_for_backward(grad_hidden, grad_weight, grad_bias)
@@ -150,7 +158,7 @@ class _LabelSmoothedLoss(torch.autograd.Function):
         ctx: Any, grad_loss: Float[Tensor, ""], grad_nll_loss: Float[Tensor, ""]
     ) -> tuple[Tensor | None, ...]:
         scale = grad_loss / ctx.passes
-        gradients = [gradient * scale for gradient in ctx.saved_tensors]
+        gradients = [None if each is None else each * scale for each in ctx.saved_tensors]
         return *gradients, None, None, None, None, None
 
 

@@ -36,9 +36,9 @@ def check_memory(
     Raises:
         ConfigError: they do not.
     """
-    weights = count_weights(config, sizes)
+    weights, trained = count_weights(config, sizes), count_weights(config, sizes, True)
     sharing = _processes_sharing(device, ranks)
-    needed, there = sharing * bytes_held(config, weights), memory_of(device)
+    needed, there = sharing * bytes_held(config, weights, trained), memory_of(device)
     if needed > there:
         owner = "the GPU" if device.type == "cuda" else "this machine"
         average = " and an average" if config.training.average_decay is not None else ""
@@ -51,25 +51,34 @@ def check_memory(
         )
 
 
-def bytes_held(config: Config, weights: int) -> int:
-    """Return the bytes of weights, gradients, Adam's moments and the EMA, if there is one."""
-    return (5 if config.training.average_decay is not None else 4) * _FLOAT * weights
+def bytes_held(config: Config, weights: int, trained: int) -> int:
+    """Return the bytes of weights, gradients, Adam's moments and the EMA, if there is one.
+
+    Args:
+        config: the experiment's settings.
+        weights: number of weights.
+        trained: how many of them are not frozen.
+    """
+    copies = 2 if config.training.average_decay is not None else 1
+    return _FLOAT * (copies * weights + 3 * trained)
 
 
-def checkpoint_bytes(config: Config, weights: int) -> int:
+def checkpoint_bytes(config: Config, model: Transformer) -> int:
     """Return the bytes of the checkpoints that a run keeps: the newest ones, and the best."""
+    weights, trained = count_parameters(model), count_parameters(model, trained_only=True)
     # They have what is held in memory but for the gradients.
-    return (config.training.keep + 1) * (bytes_held(config, weights) - 4 * weights)
+    return (config.training.keep + 1) * (bytes_held(config, weights, trained) - _FLOAT * trained)
 
 
 def trial_fits(trainer: Trainer, config: Config) -> bool:
     """Return whether a forecast's copy of the trainer fits into memory beside it."""
     weights = count_parameters(trainer.model)
+    trained = count_parameters(trainer.model, trained_only=True)
     copies = 1 if trainer.eval_model is trainer.model else 2
     moments = 2 if trainer.step else 0
-    held = (copies + moments) * _FLOAT * weights
+    held = _FLOAT * (copies * weights + moments * trained)
     needed = _processes_sharing(trainer.device, trainer.ranks) * (
-        held + bytes_held(config, weights)
+        held + bytes_held(config, weights, trained)
     )
     return needed <= memory_of(trainer.device)
 
@@ -79,18 +88,19 @@ def _processes_sharing(device: torch.device, ranks: Ranks) -> int:
     return ranks.size // ranks.machines if device.type == "cpu" else 1
 
 
-def count_weights(config: Config, sizes: tuple[int, int]) -> int:
-    """Count the model's weights without allocating them."""
+def count_weights(config: Config, sizes: tuple[int, int], trained_only: bool = False) -> int:
+    """Count the model's weights, or those that are not frozen, without allocating them."""
     model = config.model
     one_layer = {"num_encoder_layers": 1, "num_decoder_layers": 1}
     with torch.device("meta"):
         small = Transformer(model.model_copy(update=one_layer), *sizes, PAD_ID)
+    small.freeze(config.training.freeze)
     stacks: list[tuple[int, nn.Module]] = [
         (model.num_encoder_layers, small.encoder),
         (model.num_decoder_layers, small.decoder),
     ]
-    return count_parameters(small) + sum(
-        (layers - 1) * count_parameters(stack) for layers, stack in stacks
+    return count_parameters(small, trained_only) + sum(
+        (layers - 1) * count_parameters(stack, trained_only) for layers, stack in stacks
     )
 
 

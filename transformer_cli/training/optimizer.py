@@ -32,6 +32,8 @@ class UpdateResult(NamedTuple):
 class Optimizer:
     """Updates the weights from their gradients, and the moving average from the weights.
 
+    Frozen weights have no gradient, no moments, and no average but themselves.
+
     A step whose loss or gradient is not finite changes nothing. That is decided on the device, so
     that the host need not wait for it; once more than ``skip_nonfinite`` steps were skipped, all
     later ones are skipped too, until the host finds out.
@@ -57,9 +59,13 @@ class Optimizer:
         self._ranks = ranks
         self._use_graphs = use_graphs = execution.graphs
         self._fused = execution.fused
-        self._weights = list(model.parameters())
-        self._trained = list(weights_of(model).values())
-        self._averages = list(weights_of(eval_model).values()) if eval_model is not model else []
+        self._named_weights = {
+            name: weight for name, weight in model.named_parameters() if weight.requires_grad
+        }
+        self._weights = list(self._named_weights.values())
+        self._trained = [weight.detach() for weight in self._weights]
+        averages = weights_of(eval_model) if eval_model is not model else {}
+        self._averages = [averages[name] for name in self._named_weights if averages]
         self._device = device = self._weights[0].device
         self.adam = torch.optim.Adam(
             self._weights,
@@ -121,7 +127,7 @@ class Optimizer:
         moments = {
             f"{kind}.{name}": self.adam.state[weight][kind]
             for kind in _MOMENTS
-            for name, weight in self._model.named_parameters()
+            for name, weight in self._named_weights.items()
         }
         if self._averages:
             for name, weight in weights_of(self._model).items():
@@ -138,7 +144,7 @@ class Optimizer:
         if self._averages:
             names = weights_of(self._model)
             load_weights(self._model, {name: state[f"weight.{name}"] for name in names})
-        for name, weight in self._model.named_parameters():
+        for name, weight in self._named_weights.items():
             own = self.adam.state[weight]
             own["step"].fill_(steps)
             for kind in _MOMENTS:

@@ -9,7 +9,7 @@ import torch
 from transformer_cli.config.differences import Difference, differences
 from transformer_cli.config.schema import Config
 from transformer_cli.data.epochs import EpochSample
-from transformer_cli.model.transformer import Transformer
+from transformer_cli.model.transformer import Transformer, count_parameters
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.environment import changed_environment, describe_environment
 from transformer_cli.runs.records import read_records
@@ -97,6 +97,9 @@ def _summarize_model(config: Config, data: PreparedData, trainer: Trainer) -> It
     parts = ", ".join(f"{name} {count:,}" for name, count in counts.items())
     tied = "" if config.model.tying == "none" else " (tied)"
     yield "parameters", f"{sum(counts.values()):,}: {parts}{tied}"
+    if config.training.freeze:
+        trained = count_parameters(trainer.model, trained_only=True)
+        yield "frozen", f"{', '.join(config.training.freeze)}; {trained:,} parameters are trained"
     done = f"; {trainer.step:,} are done" if trainer.step else ""
     yield "steps", f"{trainer.total_steps:,}, {trainer.steps_per_epoch:,} an epoch{done}"
     per_step = trainer.batches_per_step

@@ -85,6 +85,7 @@ class Trainer:
         ranks: Ranks = ALONE,
         use_graphs: bool = True,
     ) -> None:
+        model.freeze(config.training.freeze)
         self.model = model
         self.ranks = ranks
         self.precision = precision

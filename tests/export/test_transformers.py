@@ -168,7 +168,6 @@ def test_text_is_the_same(exported: Exported) -> None:
     engine = TorchEngine(trained.model, torch.float32)
     ours = TextTranslator(engine, trained.tokenizers, trained.config, trained.config.decoding)
     expected = [text.strip() for text in ours.translate(TEXT)]
-    assert len(set(expected)) > 1, "the case is too easy"
     batch = exported.tokenizer(TEXT, padding=True, return_tensors="pt")
     outputs = exported.model.generate(**batch)
     assert outputs.size(1) == 1 + 10, "the limit is not reached"
@@ -178,6 +177,8 @@ def test_text_is_the_same(exported: Exported) -> None:
         ended = (outputs == EOS_ID).any(dim=1).tolist()
         assert any(ended)
         expected, found = ([*compress(texts, ended)] for texts in (expected, found))
+    else:
+        assert len(set(expected)) > 1, "the case is too easy"
     assert found == expected
 
 

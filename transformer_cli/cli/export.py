@@ -29,9 +29,9 @@ def export(
 ) -> None:
     """Write a trained model in a format that other programs read.
 
-    ctranslate2 is for fast translation on CPUs and GPUs, onnx for ONNX Runtime, hub for sharing on
-    the Hugging Face Hub. DIR gets all that translation needs: tokenizers and settings too. It
-    appears when it is complete.
+    ctranslate2 is for fast translation on CPUs and GPUs, onnx for ONNX Runtime, transformers for
+    programs that use Hugging Face's library, hub for sharing with users of this program. DIR gets
+    all that translation needs: tokenizers and settings too. It appears when it is complete.
 
     \b
     Example:
@@ -47,13 +47,18 @@ def export(
     from transformer_cli.extras import import_extra
     from transformer_cli.files import whole_directory
     from transformer_cli.runs.directory import RunDirectory
-    from transformer_cli.runs.trained_model import load_trained_model
+    from transformer_cli.runs.trained_model import load_weights_of, open_trained_model
 
-    if format_ != "hub":
+    if format_ in ("ctranslate2", "onnx"):
         extra = "export" if format_ == "onnx" else None
         import_extra(format_, extra, f"--format {format_}")  # before the work
     run_directory = RunDirectory(run)
-    trained = load_trained_model(run_directory, checkpoint)
+    opened = open_trained_model(run_directory, checkpoint)
+    if format_ == "transformers":
+        from transformer_cli.export.transformers import check_transformers
+
+        check_transformers(opened.config, opened.tokenizers)
+    trained = load_weights_of(opened)
     with whole_directory(directory.resolve()) as temporary:
         if format_ == "ctranslate2":
             from transformer_cli.export.ctranslate2 import write_ctranslate2
@@ -63,6 +68,10 @@ def export(
             from transformer_cli.export.onnx import write_onnx
 
             write_onnx(run_directory, trained, temporary)
+        elif format_ == "transformers":
+            from transformer_cli.export.transformers import write_transformers
+
+            write_transformers(run_directory, trained, temporary)
         else:
             from transformer_cli.export.hub import write_hub
 

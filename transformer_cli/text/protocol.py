@@ -33,6 +33,11 @@ class Tokenizer(Protocol):
         """Return whether ``sample`` gives other subwords: the model has merges to drop."""
         return False
 
+    @property
+    def sentencepiece_model(self) -> bytes | None:
+        """Bytes of a SentencePiece model, if it alone divides text into what ``token`` returns."""
+        return None
+
     def encode(self, line: str) -> list[int]:
         """Return a line's ids, without BOS and EOS."""
 

@@ -66,6 +66,11 @@ class SentencePieceTokenizer(Tokenizer):
             not _can(self._processor.nbest_encode, nbest_size=2)
         )
 
+    @property
+    def sentencepiece_model(self) -> bytes:
+        """Bytes of the model, which does not lowercase."""
+        return bytes(self._processor.serialized_model_proto())
+
     def encode(self, line: str) -> list[int]:
         """Return a line's ids, without BOS and EOS."""
         ids: list[int] = self._processor.encode(line.lower() if self._lowercase else line)

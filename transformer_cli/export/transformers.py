@@ -1,0 +1,225 @@
+"""A trained model as a directory that transformers reads: MarianMTModel or Pegasus."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from transformer_cli.config.choices import LONGEST_SOURCE
+from transformer_cli.config.schema import Config, DecodingConfig
+from transformer_cli.errors import UsageError
+from transformer_cli.export.card import write_card
+from transformer_cli.files import write_text
+from transformer_cli.interop.weights import model_type_of, to_transformers
+from transformer_cli.model.embeddings import sinusoids
+from transformer_cli.model.weights import weights_of
+from transformer_cli.runs.directory import RunDirectory
+from transformer_cli.runs.trained_model import TrainedModel
+from transformer_cli.text.tokenizer import Tokenizer, Tokenizers
+from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, SPECIALS, UNK_ID
+from transformer_cli.version import __version__
+
+_ARCHITECTURES = {"marian": "MarianMTModel", "pegasus": "PegasusForConditionalGeneration"}
+_POSITIONS = 2 * LONGEST_SOURCE + 10
+"""Rows of the sinusoids: with the usual settings, the longest output."""
+_TYPICAL_LENGTH = 15
+"""Tokens of an output, EOS included, at which both length penalties have the same slope."""
+
+_USE = """\
+With transformers, sentencepiece and sacremoses installed, and this repository in the directory
+`{name}`:
+
+    from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained("{name}")
+    model = AutoModelForSeq2SeqLM.from_pretrained("{name}")
+    batch = tokenizer(["..."], padding=True, return_tensors="pt")
+    outputs = model.generate(**batch)
+    translations = tokenizer.batch_decode(outputs, skip_special_tokens=True)
+
+With a beam of 5:
+
+    model.generate(**batch, num_beams=5, early_stopping=True, length_penalty={length_penalty})
+"""
+
+
+def write_transformers(run: RunDirectory, trained: TrainedModel, directory: Path) -> None:
+    """Write the model, its tokenizers and a model card into ``directory``.
+
+    Args:
+        run: where the measurements lie.
+        trained: what was read from it; ``check_transformers`` has passed it.
+        directory: empty.
+    """
+    from safetensors.torch import save
+
+    config, tokenizers = trained.config, trained.tokenizers
+    weights = to_transformers(weights_of(trained.model), config.model)
+    if config.model.norm == "pre":
+        weights |= _positions(config.model.d_model)
+    (directory / "model.safetensors").write_bytes(save(weights, metadata={"format": "pt"}))
+    _write_json(directory / "config.json", _model_config(config, tokenizers))
+    _write_json(directory / "generation_config.json", _generation_config(config))
+    _write_tokenizers(config, tokenizers, directory)
+    penalty = beam_options(config.decoding)["length_penalty"]
+    use = _USE.format(name=run.path.resolve().name, length_penalty=penalty)
+    write_card(run, trained, directory, "transformers", use)
+
+
+def check_transformers(config: Config, tokenizers: Tokenizers) -> None:
+    """Check that transformers can compute with this model and these tokenizers.
+
+    Raises:
+        UsageError: it cannot; the message names the setting.
+    """
+    for obstacle in _obstacles(config, tokenizers):
+        raise UsageError(f"--format transformers: {obstacle}")
+
+
+def _obstacles(config: Config, tokenizers: Tokenizers) -> Iterator[str]:
+    """Yield why transformers cannot, and the setting that would do."""
+    sides = (tokenizers.src, tokenizers.tgt)
+    if tokenizers.protect:
+        yield "tokenizer.protect: MarianTokenizer has no reserved tokens; train with []"
+    if tokenizers.tags:
+        yield (
+            f"tag {tokenizers.tags[0]}: MarianTokenizer has no reserved tokens; train without a "
+            "'tag' in the sources"
+        )
+    if any(each.sentencepiece_model is None for each in sides):
+        yield (
+            f"tokenizer.kind: {config.tokenizer.kind}: MarianTokenizer has SentencePiece models "
+            "only; train with sentencepiece"
+        )
+    if config.tokenizer.lowercase:
+        yield "tokenizer.lowercase: true: MarianTokenizer does not lowercase; train with false"
+    if any(len(_vocabulary(each)) < each.size for each in sides):
+        yield (
+            f"tokenizer: its SentencePiece model has a piece spelled like one of {SPECIALS}; train "
+            "with another model"
+        )
+    model = config.model
+    if model.positions == "learned":
+        yield "model.positions: learned: Marian and Pegasus have sinusoids; train with sinusoidal"
+    if model.activation == "swiglu":
+        yield (
+            "model.activation: swiglu: Marian and Pegasus have no gates; train with relu, gelu or "
+            "swish"
+        )
+    if model.norm == "pre" and model.tying != "all":
+        yield (
+            f"model.tying: {model.tying}: Pegasus, the model with norm: pre, has one embedding for "
+            "all; train with tying: all, or with norm: post"
+        )
+
+
+def _positions(d_model: int) -> dict[str, Tensor]:
+    """Return Pegasus' tables of positions, which it does not compute when it is loaded."""
+    table = sinusoids(_POSITIONS, d_model).view(_POSITIONS, -1, 2).transpose(1, 2).flatten(1)
+    stacks = ("encoder", "decoder")
+    return {f"model.{stack}.embed_positions.weight": table.clone() for stack in stacks}
+
+
+def _model_config(config: Config, tokenizers: Tokenizers) -> dict[str, Any]:
+    """Return the content of config.json."""
+    model, model_type = config.model, model_type_of(config.model)
+    vocabularies: dict[str, Any] = {"vocab_size": tokenizers.src.size}
+    if model_type == "marian":
+        vocabularies["decoder_vocab_size"] = tokenizers.tgt.size
+        vocabularies["share_encoder_decoder_embeddings"] = model.tying == "all"
+    return {
+        "architectures": [_ARCHITECTURES[model_type]],
+        "model_type": model_type,
+        "transformer_cli_version": __version__,
+        "dtype": "float32",
+        "is_encoder_decoder": True,
+        **vocabularies,
+        "tie_word_embeddings": model.tying != "none",
+        "max_position_embeddings": _POSITIONS,
+        "d_model": model.d_model,
+        "encoder_layers": model.num_encoder_layers,
+        "decoder_layers": model.num_decoder_layers,
+        "encoder_attention_heads": model.num_heads,
+        "decoder_attention_heads": model.num_heads,
+        "encoder_ffn_dim": model.d_ff,
+        "decoder_ffn_dim": model.d_ff,
+        "activation_function": model.activation,
+        "dropout": model.dropout,
+        "attention_dropout": model.attention_dropout,
+        "activation_dropout": model.activation_dropout,
+        "scale_embedding": True,
+        **_special_ids(),
+    }
+
+
+def _special_ids() -> dict[str, int | None]:
+    return {
+        "bos_token_id": BOS_ID,
+        "eos_token_id": EOS_ID,
+        "pad_token_id": PAD_ID,
+        "decoder_start_token_id": BOS_ID,
+        "forced_eos_token_id": None,  # their default: 0 or 1
+    }
+
+
+def _generation_config(config: Config) -> dict[str, Any]:
+    """Return the content of generation_config.json, which ``generate`` takes its defaults from."""
+    decoding = config.decoding
+    longest = int(config.training.max_length * decoding.max_length_ratio) + 10
+    return {
+        **_special_ids(),
+        "suppress_tokens": [UNK_ID, BOS_ID, PAD_ID],
+        "max_length": min(longest, _POSITIONS) + 1,  # BOS counts there
+        "num_beams": decoding.beam_size,
+        # With a beam of 1 they would have no effect, and transformers would say so each time.
+        **(beam_options(decoding) if decoding.beam_size > 1 else {}),
+    }
+
+
+def beam_options(decoding: DecodingConfig) -> dict[str, Any]:
+    """Return what ``generate`` needs, beside ``num_beams``, to search as we do.
+
+    transformers divides a log-probability by length ** penalty, we by ((5 + length) / 6) ** alpha
+    (Wu et al. 2016, equation 14). The penalty is the one of the same slope, that is, of the same
+    order of two hypotheses of nearly ``_TYPICAL_LENGTH``.
+    """
+    slope = _TYPICAL_LENGTH / (5 + _TYPICAL_LENGTH)
+    return {"early_stopping": True, "length_penalty": round(slope * decoding.length_penalty, 3)}
+
+
+def _write_tokenizers(config: Config, tokenizers: Tokenizers, directory: Path) -> None:
+    """Write the files of MarianTokenizer."""
+    sides = {"source": tokenizers.src, "target": tokenizers.tgt}
+    for name, side in sides.items():
+        assert side.sentencepiece_model is not None, "check_transformers"
+        (directory / f"{name}.spm").write_bytes(side.sentencepiece_model)
+    is_joint = config.tokenizer.one_vocabulary
+    _write_json(directory / "vocab.json", _vocabulary(tokenizers.src))
+    if not is_joint:
+        _write_json(directory / "target_vocab.json", _vocabulary(tokenizers.tgt))
+    unk, bos, eos, pad = SPECIALS
+    settings = {
+        "tokenizer_class": "MarianTokenizer",
+        "source_lang": config.data.src_lang,
+        "target_lang": config.data.tgt_lang,
+        "unk_token": unk,
+        "bos_token": bos,
+        "eos_token": eos,
+        "pad_token": pad,
+        "separate_vocabs": not is_joint,
+        "model_max_length": LONGEST_SOURCE + 1,  # EOS counts there
+        "split_special_tokens": True,  # text that spells '<PAD>' is text
+        "clean_up_tokenization_spaces": False,
+    }
+    _write_json(directory / "tokenizer_config.json", settings)
+
+
+def _vocabulary(tokenizer: Tokenizer) -> dict[str, int]:
+    """Return ids by token; of two that look alike, the last one."""
+    return {tokenizer.token(number): number for number in range(tokenizer.size)}
+
+
+def _write_json(path: Path, content: dict[str, Any]) -> None:
+    write_text(path, json.dumps(content, indent=2, ensure_ascii=False) + "\n")

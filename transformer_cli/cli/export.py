@@ -14,14 +14,19 @@ def export(
     run: options.Run,
     directory: Annotated[
         Path,
-        typer.Argument(metavar="DIR", help="Where to write; new or empty.", show_default=False),
+        typer.Argument(
+            metavar="DIR",
+            help="Where to write; new or empty. A new file, NAME.argosmodel, for argos.",
+            show_default=False,
+        ),
     ],
     format_: Annotated[ExportFormat, typer.Option("--format", help="Format.", show_default=False)],
     checkpoint: options.Checkpoint = "best",
     quantization: Annotated[
         Quantization | None,
         typer.Option(
-            help="Type of the weights, as in int8; ctranslate2 only.  [default: float32]",
+            help="Type of the weights, as in int8; ctranslate2 and argos only.  [default: float32; "
+            "int8 for argos]",
             metavar="TYPE",
         ),
     ] = None,
@@ -30,19 +35,22 @@ def export(
     """Write a trained model in a format that other programs read.
 
     ctranslate2 is for fast translation on CPUs and GPUs, onnx for ONNX Runtime, hub for sharing on
-    the Hugging Face Hub. DIR gets all that translation needs: tokenizers and settings too. It
-    appears when it is complete.
+    the Hugging Face Hub, argos for Argos Translate and LibreTranslate. DIR gets all that translation
+    needs: tokenizers and settings too. It appears when it is complete.
 
     \b
     Example:
       transformer-cli export runs/toy exported --format ctranslate2 --quantization int8
     """
-    if quantization is not None and format_ != "ctranslate2":
+    if quantization is not None and format_ not in ("ctranslate2", "argos"):
         raise UsageError(
             f"--quantization {quantization}: {format_} has no such choice; leave it out, "
             "or use --format ctranslate2"
         )
-    options.check_new_directory(directory, "DIR")
+    if format_ == "argos":
+        options.check_new_file(directory, "DIR", ".argosmodel")
+    else:
+        options.check_new_directory(directory, "DIR")
 
     from transformer_cli.extras import import_extra
     from transformer_cli.files import whole_directory
@@ -50,10 +58,17 @@ def export(
     from transformer_cli.runs.trained_model import load_trained_model
 
     if format_ != "hub":
+        module = "onnx" if format_ == "onnx" else "ctranslate2"
         extra = "export" if format_ == "onnx" else None
-        import_extra(format_, extra, f"--format {format_}")  # before the work
+        import_extra(module, extra, f"--format {format_}")  # before the work
     run_directory = RunDirectory(run)
     trained = load_trained_model(run_directory, checkpoint)
+    if format_ == "argos":
+        from transformer_cli.export.argos import write_argos
+
+        write_argos(run_directory, trained, quantization or "int8", directory)
+        typer.echo(f"{directory}: {trained.checkpoint.name} of {run}, for {format_}")
+        return
     with whole_directory(directory.resolve()) as temporary:
         if format_ == "ctranslate2":
             from transformer_cli.export.ctranslate2 import write_ctranslate2

@@ -4,7 +4,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import yaml
 
@@ -17,6 +17,12 @@ from transformer_cli.config.data_schema import (
 )
 from transformer_cli.config.differences import differences
 from transformer_cli.config.schema import Config
+from transformer_cli.files import write_text
+from transformer_cli.model.transformer import count_parameters
+from transformer_cli.runs.directory import RunDirectory
+from transformer_cli.runs.hub_model import CARD
+from transformer_cli.runs.records import read_records, validations
+from transformer_cli.runs.trained_model import TrainedModel
 from transformer_cli.version import __version__
 
 _CARD = """\
@@ -32,20 +38,7 @@ transformer-cli {version}. It translates text from {src} to {tgt}, one sentence 
 
 ## Use
 
-With transformer-cli installed, and this repository in the directory `{name}`:
-
-    transformer-cli translate {name} -i in.{src} -o out.{tgt}
-    transformer-cli evaluate {name} --src in.{src} --ref reference.{tgt}
-
-From Python:
-
-    from transformer_cli import Translator
-
-    translator = Translator.load("{name}")
-    translations = translator.translate(["..."])
-
-The files are checked by their SHA-256, which config.json and tokenizer/tokenizer.json hold.
-
+{use}
 ## Scores
 
 {scores}
@@ -56,7 +49,7 @@ Vocabulary: {entries}, tokenizer `{tokenizer}`.
 
 ## Settings
 
-Those that differ from transformer-cli's defaults; config.json has all of them.
+Those that differ from transformer-cli's defaults.
 
 {settings}
 ## Limits
@@ -71,6 +64,9 @@ The licence of these weights is for whoever publishes them to choose: put it int
 at the top of this file. {licence}
 """
 
+Library = Literal["transformer-cli", "transformers", "argostranslate"]
+"""What reads the directory of a card; ``library_name`` on the Hub."""
+
 
 @dataclass(frozen=True)
 class ValidationScore:
@@ -81,8 +77,40 @@ class ValidationScore:
     bleu_lc: float
 
 
+def write_card(
+    run: RunDirectory, trained: TrainedModel, directory: Path, library: Library, use: str
+) -> None:
+    """Write the card of an exported model into ``directory``; see ``model_card``."""
+    src, tgt = trained.tokenizers.src, trained.tokenizers.tgt
+    card = model_card(
+        run.path.resolve().name,
+        trained.config,
+        count_parameters(trained.model),
+        [src.size] if src is tgt else [src.size, tgt.size],
+        _score(run, trained),
+        library,
+        use,
+    )
+    write_text(directory / CARD, card)
+
+
+def _score(run: RunDirectory, trained: TrainedModel) -> ValidationScore | None:
+    """Return the validation scores of these weights, if there are any."""
+    for each in reversed(validations(read_records(run.metrics))):
+        is_of_these = trained.checkpoint.name == f"step-{each['step']:08d}"
+        if is_of_these and each["bleu"] is not None and each["bleu_lc"] is not None:
+            return ValidationScore(each["step"], each["bleu"], each["bleu_lc"])
+    return None
+
+
 def model_card(
-    name: str, config: Config, parameters: int, sizes: Sequence[int], score: ValidationScore | None
+    name: str,
+    config: Config,
+    parameters: int,
+    sizes: Sequence[int],
+    score: ValidationScore | None,
+    library: Library,
+    use: str,
 ) -> str:
     """Return the text of README.md: YAML front matter, then Markdown.
 
@@ -92,12 +120,14 @@ def model_card(
         parameters: number of weights.
         sizes: entries of the vocabularies, source and target; of a joint one, once.
         score: what was measured of these weights on the run's validation split, if anything.
+        library: what reads the directory.
+        use: how, as Markdown.
     """
     src, tgt = config.data.src_lang, config.data.tgt_lang
     corpus, licence = _corpus(config)
     signatures = (_signature(lowercase=False), _signature(lowercase=True))
     front = yaml.safe_dump(
-        _front_matter(name, config, score), sort_keys=False, allow_unicode=True
+        _front_matter(name, config, score, library), sort_keys=False, allow_unicode=True
     ).rstrip()
     return _CARD.format(
         front=front,
@@ -106,6 +136,7 @@ def model_card(
         tgt=tgt,
         parameters=parameters,
         version=__version__,
+        use=use,
         scores=_scores(score, signatures, config.tokenizer.lowercase),
         corpus=corpus,
         entries=_entries(sizes, src, tgt),
@@ -115,11 +146,13 @@ def model_card(
     )
 
 
-def _front_matter(name: str, config: Config, score: ValidationScore | None) -> dict[str, Any]:
+def _front_matter(
+    name: str, config: Config, score: ValidationScore | None, library: Library
+) -> dict[str, Any]:
     languages = [each for each in (config.data.src_lang, config.data.tgt_lang) if each != "xx"]
     front: dict[str, Any] = {"language": languages} if languages else {}
     front |= {
-        "library_name": "transformer-cli",
+        "library_name": library,
         "pipeline_tag": "translation",
         "tags": ["translation", "transformer-cli"],
     }

@@ -7,18 +7,33 @@ from typing import Any
 from safetensors.torch import save
 
 from transformer_cli.errors import UsageError
-from transformer_cli.export.card import ValidationScore, model_card
+from transformer_cli.export.card import write_card
 from transformer_cli.files import sha256, write_text
-from transformer_cli.model.transformer import count_parameters
 from transformer_cli.model.weights import weights_of
 from transformer_cli.runs import hub_model
 from transformer_cli.runs.checkpoint import MODEL
 from transformer_cli.runs.directory import RunDirectory
-from transformer_cli.runs.records import read_records, validations
 from transformer_cli.runs.trained_model import TrainedModel
 from transformer_cli.text.tokenizer import copy_tokenizers, fingerprint, load_text_sha256
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 from transformer_cli.version import __version__
+
+_USE = """\
+With transformer-cli installed, and this repository in the directory `{name}`:
+
+    transformer-cli translate {name} -i in.{src} -o out.{tgt}
+    transformer-cli evaluate {name} --src in.{src} --ref reference.{tgt}
+
+From Python:
+
+    from transformer_cli import Translator
+
+    translator = Translator.load("{name}")
+    translations = translator.translate(["..."])
+
+The files are checked by their SHA-256, which config.json and tokenizer/tokenizer.json hold.
+config.json has all settings.
+"""
 
 
 def write_hub(run: RunDirectory, trained: TrainedModel, directory: Path) -> None:
@@ -63,15 +78,9 @@ def write_hub(run: RunDirectory, trained: TrainedModel, directory: Path) -> None
     }
     text = json.dumps(config, indent=2, ensure_ascii=False)
     write_text(directory / hub_model.CONFIG, text + "\n")
-    src, tgt = trained.tokenizers.src, trained.tokenizers.tgt
-    card = model_card(
-        run.path.resolve().name,
-        trained.config,
-        count_parameters(trained.model),
-        [src.size] if src is tgt else [src.size, tgt.size],
-        _score(run, trained),
-    )
-    write_text(directory / hub_model.CARD, card)
+    name, data = run.path.resolve().name, trained.config.data
+    use = _USE.format(name=name, src=data.src_lang, tgt=data.tgt_lang)
+    write_card(run, trained, directory, "transformer-cli", use)
 
 
 def _without_paths(setting: Any) -> Any:
@@ -84,12 +93,3 @@ def _without_paths(setting: Any) -> Any:
         case list() | tuple():
             return [_without_paths(value) for value in setting]
     return setting
-
-
-def _score(run: RunDirectory, trained: TrainedModel) -> ValidationScore | None:
-    """Return the validation scores of these weights, if there are any."""
-    for each in reversed(validations(read_records(run.metrics))):
-        is_of_these = trained.checkpoint.name == f"step-{each['step']:08d}"
-        if is_of_these and each["bleu"] is not None and each["bleu_lc"] is not None:
-            return ValidationScore(each["step"], each["bleu"], each["bleu_lc"])
-    return None

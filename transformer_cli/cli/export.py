@@ -35,8 +35,8 @@ def export(
     """Write a trained model in a format that other programs read.
 
     ctranslate2 is for fast translation on CPUs and GPUs, onnx for ONNX Runtime, hub for sharing on
-    the Hugging Face Hub, argos for Argos Translate and LibreTranslate. DIR gets all that translation
-    needs: tokenizers and settings too. It appears when it is complete.
+    the Hugging Face Hub, argos for Argos Translate and LibreTranslate. DIR gets all that
+    translation needs: tokenizers and settings too. It appears when it is complete.
 
     \b
     Example:

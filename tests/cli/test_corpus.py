@@ -20,6 +20,7 @@ data:
   sources:
     - {src: a.de, tgt: a.en, weight: 1.5}
     - {src: b.de, tgt: b.en, tag: web, weight: 0.3}
+  replay: {share: 0.4, sources: [{src: c.de, tgt: c.en, tag: old}]}
   split: {val: 10, test: 12}
 tokenizer: {kind: sentencepiece, vocab_size: 330, protect: [printf]}
 model: {d_model: 16, num_heads: 2, d_ff: 16, num_encoder_layers: 1, num_decoder_layers: 1}
@@ -35,7 +36,11 @@ def write_sources(directory: Path) -> None:
         for color in ("rot", "blau", "gelb")
         for shape in SHAPES
     ]
-    sources = {"a": [*pairs[:200], *pairs[:10]], "b": [*pairs[200:], ("", "blank")]}
+    sources = {
+        "a": [*pairs[:200], *pairs[:10]],
+        "b": [*pairs[200:], ("", "blank")],
+        "c": [(f"Gehe {n} Schritte", f"go {n} steps") for n in range(90)],
+    }
     for name, found in sources.items():
         for side, lines in zip(("de", "en"), zip(*found, strict=True), strict=True):
             (directory / f"{name}.{side}").write_text("".join(f"{line}\n" for line in lines))
@@ -102,7 +107,7 @@ def test_a_begun_run_does_without_its_sources(trained: Path, tmp_path: Path) -> 
         path.rename(moved / path.name)
     (moved / "a.de").write_text("something else\n")
     config = tmp_path / "corpus.yaml"
-    config.write_text(re.sub(r"\b([ab]\.(de|en))", r"moved/\1", CONFIG))
+    config.write_text(re.sub(r"\b([abc]\.(de|en))", r"moved/\1", CONFIG))
     finished = train(tmp_path)
     assert finished.code == 0, finished.err
     assert "sources[0]" not in finished.err

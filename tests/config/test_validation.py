@@ -175,6 +175,17 @@ def test_paths_of_inheritance_and_of_added_pairs_start_here() -> None:
         ("kind: multi30k\n  more: [{src: 3, tgt: b}]", "more[0].src: expected a path, found 3"),
         ("kind: toy\n  more: [{src: a, tgt: b, by: c}]", "more[0].by: unknown key"),
         ("kind: copy\n  more: []", "more: unknown key for kind 'copy'"),
+        ("kind: toy\n  replay: null", "replay: unknown key for kind 'toy'"),
+        (
+            "kind: files\n  replay: {share: 0.5, sources: [{src: a, tgt: b, split: false}]}\n"
+            "  src_lang: de\n  tgt_lang: en\n  train: {src: a, tgt: b}\n  val: {src: a, tgt: b}",
+            "replay.sources[0].split: is for data.sources of kind corpus; leave it out",
+        ),
+        (
+            "kind: corpus\n  test: {a b: {src: a, tgt: b}}\n  src_lang: de\n  tgt_lang: en\n"
+            "  split: {val: 1}\n  sources: [{src: a, tgt: b}]",
+            "test.'a b': files are named after it; use letters, digits, - and _ only",
+        ),
     ],
 )
 def test_wrong_added_pairs(data: str, message: str) -> None:

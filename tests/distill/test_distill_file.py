@@ -189,6 +189,14 @@ def test_tags_and_weights_that_would_be_lost_are_refused(directory: Path, key: s
     assert ("transformer-cli clean CONFIG -o DIR" in refusal) == ("more" not in key)
 
 
+def test_a_student_replays_nothing(directory: Path) -> None:
+    replay = "  replay: {share: 0.5, sources: [{src: a, tgt: b}]}\n  train:"
+    text = CONFIG.format(src="de", tgt="en").replace("  train:", replay)
+    (directory / "replayed.yaml").write_text(text)
+    refusal = _refusal(directory, "teachers: [../de_en.yaml]\nstudent: ../replayed.yaml\n")
+    assert refusal.rpartition("/")[2].startswith("replayed.yaml:5: data.replay: a student's text")
+
+
 def test_tags_of_text_that_is_not_translated_stay(directory: Path) -> None:
     text = CONFIG.format(src="de", tgt="en")
     more = "  more: [{src: a, tgt: b, tag: web}]\n"

@@ -17,7 +17,7 @@ from transformer_cli.data.corpus import ParallelFiles
 from transformer_cli.data.digests import Digests
 from transformer_cli.data.lengths import PERCENTILES, percentiles
 from transformer_cli.data.preparing import prepare_corpus
-from transformer_cli.data.sources import open_more, open_split, split_names
+from transformer_cli.data.sources import open_added, open_split, split_names
 from transformer_cli.data.streamed import ConcatenatedSources, PairProgress, PairSource
 from transformer_cli.errors import CorpusError
 from transformer_cli.text.scripts import scripts_of
@@ -165,7 +165,7 @@ def _check_splits(
 def _sources(
     config: Config, unavailable: list[str], prepared: Path
 ) -> Iterator[tuple[str, PairSource, bool]]:
-    """Yield (name, text, whether it is trained on) of each split and each ``data.more`` entry.
+    """Yield (name, text, whether it is trained on) of each split and each source added to train.
 
     Args:
         config: the experiment's settings.
@@ -175,7 +175,7 @@ def _sources(
     data = config.data
     train, val, *tests = split_names(data)
     yield train, open_split(data, train, prepared), True
-    for name, source in open_more(data).items():
+    for name, source in open_added(data).items():
         yield name, source, True
     yield val, open_split(data, val, prepared), False
     for name in tests:

@@ -14,14 +14,19 @@ def export(
     run: options.Run,
     directory: Annotated[
         Path,
-        typer.Argument(metavar="DIR", help="Where to write; new or empty.", show_default=False),
+        typer.Argument(
+            metavar="DIR",
+            help="Where to write; new or empty. A new file, NAME.argosmodel, for argos.",
+            show_default=False,
+        ),
     ],
     format_: Annotated[ExportFormat, typer.Option("--format", help="Format.", show_default=False)],
     checkpoint: options.Checkpoint = "best",
     quantization: Annotated[
         Quantization | None,
         typer.Option(
-            help="Type of the weights, as in int8; ctranslate2 only.  [default: float32]",
+            help="Type of the weights, as in int8; ctranslate2 and argos only.  [default: float32; "
+            "int8 for argos]",
             metavar="TYPE",
         ),
     ] = None,
@@ -30,35 +35,48 @@ def export(
     """Write a trained model in a format that other programs read.
 
     ctranslate2 is for fast translation on CPUs and GPUs, onnx for ONNX Runtime, transformers for
-    programs that use Hugging Face's library, hub for sharing with users of this program. DIR gets
-    all that translation needs: tokenizers and settings too. It appears when it is complete.
+    programs that use Hugging Face's library, argos for Argos Translate and LibreTranslate, hub for
+    sharing with users of this program. DIR gets all that translation needs: tokenizers and
+    settings too. It appears when it is complete.
 
     \b
     Example:
       transformer-cli export runs/toy exported --format ctranslate2 --quantization int8
     """
-    if quantization is not None and format_ != "ctranslate2":
+    if quantization is not None and format_ not in ("ctranslate2", "argos"):
         raise UsageError(
             f"--quantization {quantization}: {format_} has no such choice; leave it out, "
             "or use --format ctranslate2"
         )
-    options.check_new_directory(directory, "DIR")
+    if format_ == "argos":
+        options.check_new_file(directory, "DIR", ".argosmodel")
+    else:
+        options.check_new_directory(directory, "DIR")
 
     from transformer_cli.extras import import_extra
     from transformer_cli.files import whole_directory
     from transformer_cli.runs.directory import RunDirectory
     from transformer_cli.runs.trained_model import load_weights_of, open_trained_model
 
-    if format_ in ("ctranslate2", "onnx"):
+    if format_ not in ("hub", "transformers"):
+        module = "onnx" if format_ == "onnx" else "ctranslate2"
         extra = "export" if format_ == "onnx" else None
-        import_extra(format_, extra, f"--format {format_}")  # before the work
+        import_extra(module, extra, f"--format {format_}")  # before the work
     run_directory = RunDirectory(run)
     opened = open_trained_model(run_directory, checkpoint)
     if format_ == "transformers":
         from transformer_cli.export.transformers import check_transformers
 
         check_transformers(opened.config, opened.tokenizers)
+    elif format_ == "argos":
+        from transformer_cli.export.argos import check_argos, write_argos
+
+        check_argos(opened.config, opened.tokenizers)
     trained = load_weights_of(opened)
+    if format_ == "argos":
+        write_argos(run_directory, trained, quantization or "int8", directory)
+        typer.echo(f"{directory}: {trained.checkpoint.name} of {run}, for {format_}")
+        return
     with whole_directory(directory.resolve()) as temporary:
         if format_ == "ctranslate2":
             from transformer_cli.export.ctranslate2 import write_ctranslate2

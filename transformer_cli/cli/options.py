@@ -267,13 +267,32 @@ def check_new_directory(path: Path, option: str) -> None:
     Raises:
         UsageError: it cannot be made.
     """
+    if not (path.is_dir() and not any(path.iterdir())):
+        _check_new(path, option, "a new or an empty directory")
+
+
+def check_new_file(path: Path, option: str, suffix: str) -> None:
+    """Make sure, before long work, that a file can be made at ``path``; see ``check_output``.
+
+    Args:
+        path: where to; no file may be there.
+        option: what names it.
+        suffix: what its name has to end with.
+
+    Raises:
+        UsageError: it cannot be made, or has another name.
+    """
+    if path.suffix != suffix:
+        raise UsageError(f"{path}: is written as one file; give a name that ends with {suffix}")
+    _check_new(path, option, "a new name")
+
+
+def _check_new(path: Path, option: str, wanted: str) -> None:
     check_name(path, option)
     if not path.absolute().parent.is_dir():
         raise UsageError(f"{path}: there is no directory {path.parent}; make it first")
-    if path.is_dir() and not any(path.iterdir()):
-        return
     if path.exists() or path.is_symlink():
-        raise UsageError(f"{path}: is there already; give a new or an empty directory")
+        raise UsageError(f"{path}: is there already; give {wanted}")
 
 
 def check_name(path: Path, option: str) -> None:

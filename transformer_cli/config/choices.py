@@ -8,7 +8,7 @@ DecodingErrors = Literal["strict", "replace"]
 SearchPrecisionName = Literal["auto", "float32", "bfloat16", "int8"]
 """Precision of a model that only translates."""
 EngineName = Literal["auto", "torch", "ctranslate2"]
-ExportFormat = Literal["ctranslate2", "onnx", "transformers", "hub"]
+ExportFormat = Literal["ctranslate2", "onnx", "transformers", "argos", "hub"]
 Quantization = Literal[
     "float32", "float16", "bfloat16", "int16", "int8", "int8_float16", "int8_bfloat16"
 ]

@@ -1,6 +1,7 @@
 """The settings of the data: where parallel text comes from."""
 
 import re
+from collections.abc import Sequence
 from pathlib import Path, PurePath
 from typing import Annotated, Any, Literal, Self
 
@@ -168,6 +169,11 @@ class Replay(Section):
         description="where the pairs come from"
     )
 
+    @model_validator(mode="after")
+    def _unfiltered(self) -> Self:
+        _check_unfiltered("sources", self.sources)
+        return self
+
 
 class Diversified(Section):
     """A corpus that more pairs may be added to."""
@@ -180,13 +186,18 @@ class Diversified(Section):
 
     @model_validator(mode="after")
     def _unfiltered(self) -> Self:
-        for number, source in enumerate(self.more):
-            for key in ("filters", "split"):
-                if key in source.model_fields_set:
-                    raise ValueError(
-                        f"more[{number}].{key}: is for sources of kind corpus; leave it out"
-                    )
+        _check_unfiltered("more", self.more)
         return self
+
+
+def _check_unfiltered(key: str, sources: Sequence[SourceConfig]) -> None:
+    """Raise ValueError if a source has settings that only ``sources`` of kind corpus have."""
+    for number, source in enumerate(sources):
+        for name in ("filters", "split"):
+            if name in source.model_fields_set:
+                raise ValueError(
+                    f"{key}[{number}].{name}: is for data.sources of kind corpus; leave it out"
+                )
 
 
 class GermanEnglish(Section):
@@ -328,14 +339,28 @@ DataConfig = Annotated[
 ]
 
 
+def find_replay(data: DataConfig) -> Replay | None:
+    """Return what is replayed, if anything."""
+    return data.replay if isinstance(data, FilesData | CorpusData) else None
+
+
+def added_sources(data: DataConfig) -> dict[str, SourceConfig]:
+    """Return the sources that are trained on after the split train, by name."""
+    more = data.more if isinstance(data, Diversified) else []
+    replay = find_replay(data)
+    return {
+        **{f"data.more[{number}]": source for number, source in enumerate(more)},
+        **{
+            f"data.replay.sources[{number}]": source
+            for number, source in enumerate([] if replay is None else replay.sources)
+        },
+    }
+
+
 def tag_names(data: DataConfig) -> list[str]:
     """Return the tags of all sources, sorted."""
-    match data:
-        case CopyData() | ImportedData():
-            sources: list[SourceConfig] = []
-        case CorpusData():
-            given = [*([] if data.val is None else [data.val]), *data.test.values()]
-            sources = [*data.sources, *given]
-        case _:
-            sources = data.more
+    sources = [*added_sources(data).values()]
+    if isinstance(data, CorpusData):
+        given = [] if data.val is None else [data.val]
+        sources += [*data.sources, *given, *data.test.values()]
     return sorted({source.tag for source in sources if source.tag is not None})

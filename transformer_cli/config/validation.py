@@ -57,7 +57,7 @@ _EXPECTED = {
     "model_type": _SECTION,
     "model_attributes_type": _SECTION,
 }
-_VALIDATORS_MESSAGE = re.compile(r"([a-z_]+(?:\.\w+)*): (.*)")
+_VALIDATORS_MESSAGE = re.compile(r"([a-z_].*?): (.*)", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -176,7 +176,11 @@ def _problem_of_validator(section: Keys, message: str) -> _Problem:
     """Return the problem in a message 'key: problem' of one of the schema's own validators."""
     match = _VALIDATORS_MESSAGE.fullmatch(message)
     assert match, f"the schema's validators begin their messages with a key: {message}"
-    return _Problem((*section, *match[1].split(".")), match[2])
+    keys = (
+        int(key[1:-1]) if key.startswith("[") else key
+        for key in re.findall(r"\[\d+\]|[^.[\]]+", match[1])
+    )
+    return _Problem((*section, *keys), match[2])
 
 
 def _did_you_mean(found: object, allowed: Collection[str], known: str | None) -> str:

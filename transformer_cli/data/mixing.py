@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -27,6 +27,11 @@ class TrainingMix:
     def fingerprint(self) -> str:
         """Return a short text that differs where weights, tags or sizes do."""
         return hashlib.sha256(repr((self.sizes, self.weights, self.tags)).encode()).hexdigest()
+
+    def scale_last(self, count: int, factor: float) -> "TrainingMix":
+        """Return the mix with the weights of the last ``count`` sources times ``factor``."""
+        scaled = (weight * factor for weight in self.weights[-count:])
+        return replace(self, weights=(*self.weights[:-count], *scaled))
 
     def sources_of(self, pairs: np.ndarray) -> np.ndarray:
         """Return the number of each pair's source, given the pairs' places in the whole text."""

@@ -180,3 +180,15 @@ class ShardedStore:
             drawn = lengths if draws is None else draws.lengths
             batches.append(count_batches(drawn, counts.batch_tokens))
         return counts.model_copy(update={"pairs": pairs, "batches": batches})
+
+
+def count_short_pairs(store: EncodedStore, max_length: int, mix: TrainingMix) -> np.ndarray:
+    """Return how many pairs of each source are at most ``max_length`` long, tags included."""
+    counts = np.zeros(len(mix.sizes), np.int64)
+    first = 0
+    for lengths in store.read_lengths(range(store.num_pages)):
+        pairs = np.arange(first, first + len(lengths.src))
+        first += len(pairs)
+        longest = np.maximum(lengths.src + mix.count_tags(pairs), lengths.tgt)
+        counts += np.bincount(mix.sources_of(pairs[longest <= max_length]), minlength=len(counts))
+    return counts

@@ -7,18 +7,18 @@ from transformer_cli.config.data_schema import (
     CopyData,
     CorpusData,
     DataConfig,
-    Diversified,
     FilesData,
     ImportedData,
     Multi30kData,
     ToyData,
+    added_sources,
 )
 from transformer_cli.config.shipped import TOY, shipped_directory
 from transformer_cli.data import multi30k
 from transformer_cli.data.copy_task import copy_lines
 from transformer_cli.data.corpus import ParallelFiles, ParallelText, read_parallel
 from transformer_cli.data.prepared import find_damage, read_record, read_split, split_path
-from transformer_cli.data.readers.opening import open_source
+from transformer_cli.data.readers.opening import MAX_BAD_UNITS, open_source
 from transformer_cli.data.streamed import ConcatenatedSources, PairSource
 from transformer_cli.errors import CorpusError
 
@@ -99,7 +99,7 @@ def open_split(
 
 
 def open_training_text(data: DataConfig, earlier: Path | None = None) -> PairSource:
-    """Return the split ``train`` and all that ``data.more`` adds, to be read as a stream.
+    """Return the split ``train`` and all that is added to it, to be read as a stream.
 
     Raises:
         CorpusError: as ``open_split``.
@@ -109,24 +109,24 @@ def open_training_text(data: DataConfig, earlier: Path | None = None) -> PairSou
 
 
 def open_training_parts(data: DataConfig, earlier: Path | None = None) -> dict[str, PairSource]:
-    """Return the split ``train`` and each of ``data.more``, by name.
+    """Return the split ``train`` and each source that is added to it, by name.
 
     Raises:
         CorpusError: as ``open_split``.
     """
-    return {"train": open_split(data, "train", earlier), **open_more(data)}
+    return {"train": open_split(data, "train", earlier), **open_added(data)}
 
 
-def open_more(data: DataConfig) -> dict[str, PairSource]:
-    """Return the sources in ``data.more``, by name.
+def open_added(data: DataConfig) -> dict[str, PairSource]:
+    """Return the sources in ``data.more`` and ``data.replay``, by name.
 
     Raises:
         CorpusError: no file matches a path with wildcards.
     """
-    more = data.more if isinstance(data, Diversified) else []
+    max_bad_units = data.max_bad_units if isinstance(data, CorpusData) else MAX_BAD_UNITS
     return {
-        f"data.more[{number}]": open_source(source, data.src_lang, data.tgt_lang)
-        for number, source in enumerate(more)
+        name: open_source(source, data.src_lang, data.tgt_lang, max_bad_units)
+        for name, source in added_sources(data).items()
     }
 
 

@@ -12,6 +12,7 @@ from transformer_cli.config.data_schema import (
     DataConfig,
     ImportedData,
     SourceConfig,
+    find_replay,
 )
 from transformer_cli.config.schema import Config
 from transformer_cli.config.setting_tree import Keys, Node, find_place, setting_error
@@ -107,13 +108,17 @@ def load_distillation(path: Path) -> Distillation:
 
 
 def _check_sources(root: Node, data: DataConfig, is_translated: bool) -> None:
-    """Raise ConfigError if a source has a tag or a weight, which its plain text would lose.
+    """Raise ConfigError if sources have tags or weights, which plain text loses, or are replayed.
 
     Args:
         root: the student's settings.
         data: what they say of the text.
         is_translated: whether the training text is.
     """
+    if find_replay(data) is not None:
+        replay: Keys = ("data", "replay")
+        problem = "a student's text is written anew, and nothing is replayed; leave it out"
+        raise setting_error(find_place(root, replay), replay, problem)
     for keys, source in _read_sources(data, is_translated):
         for key, value in (("tag", source.tag), ("weight", source.weight)):
             if value in (None, 1.0):

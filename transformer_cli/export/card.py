@@ -8,7 +8,13 @@ from typing import Any, Literal
 
 import yaml
 
-from transformer_cli.config.data_schema import CopyData, CorpusData, FilesData, Multi30kData
+from transformer_cli.config.data_schema import (
+    CopyData,
+    CorpusData,
+    FilesData,
+    Multi30kData,
+    added_sources,
+)
 from transformer_cli.config.differences import differences
 from transformer_cli.config.schema import Config
 from transformer_cli.files import write_text
@@ -58,7 +64,7 @@ The licence of these weights is for whoever publishes them to choose: put it int
 at the top of this file. {licence}
 """
 
-Library = Literal["transformer-cli", "transformers"]
+Library = Literal["transformer-cli", "transformers", "argostranslate"]
 """What reads the directory of a card; ``library_name`` on the Hub."""
 
 
@@ -193,9 +199,8 @@ def _corpus(config: Config) -> tuple[str, str]:
     else:
         text = "The toy captions of transformer-cli, made by a grammar: for trying things out."
         licence = "The training text is part of transformer-cli, under the MIT licence."
-    more = getattr(data, "more", [])
-    if more:
-        names = ", ".join(source.description for source in more)
+    if added := added_sources(data):
+        names = ", ".join(source.description for source in added.values())
         text += f"\nTraining text was added to it: {names}."
     if config.init is not None:
         text += f"\nTraining began from the weights of another run, {config.init.name}."

@@ -4,7 +4,7 @@ Only names and layout change: CTranslate2 has all that our models are made of. I
 have another layout than the paper's, so positions always go as a table, the learned ones' or ours.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,20 +23,29 @@ from transformer_cli.text.protocol import Tokenizer
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, SPECIALS, UNK_ID
 
 _ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "swish": "SWISH", "swiglu": "SWISH"}
+_IMPOSSIBLE = -1e4
+"""A logit, within the range of float16."""
 
 
-def write_model(trained: TrainedModel, quantization: Quantization, directory: Path) -> None:
+def write_model(
+    trained: TrainedModel,
+    quantization: Quantization,
+    directory: Path,
+    never_written: Sequence[int] = (),
+) -> None:
     """Write the model and its vocabularies into ``directory``, which is empty.
 
     Args:
         trained: what is written.
         quantization: type of the weights; sums stay float32 with int8 and int16.
         directory: exists.
+        never_written: ids whose logits are so low that no search writes them.
 
     Raises:
         MissingExtraError: CTranslate2 is not installed.
     """
     spec = build_spec(trained)
+    spec.decoder.projection.bias[list(never_written)] = _IMPOSSIBLE
     spec.validate()
     spec.optimize(quantization)
     spec.save(str(directory))

@@ -15,7 +15,7 @@ _SHAPES_DATA = ("data.", "tokenizer.", "init")
 # Files may have moved, for instance with the whole checkout.
 _SPLITS = ("data.train.", "data.val.")
 _FILES = [
-    *("data.more", "data.sources", "init"),
+    *("data.more", "data.sources", "data.replay.sources", "init"),
     *(f"tokenizer.{side}{key}" for side in ("", "src_", "tgt_") for key in ("model", "file")),
 ]
 

@@ -87,7 +87,7 @@ def _encode_val(
     store: EncodedStore,
     progress: ProgressBar,
 ) -> PreparedData:
-    mix = find_mix(config.data, corpus_directory(run), texts.train.survey, tokenizers)
+    mix = find_mix(config, corpus_directory(run), texts.train.survey, tokenizers, store)
     val = encode_text(texts.val, tokenizers, progress)
     return PreparedData(texts, tokenizers, store, val, mix)
 

@@ -3,7 +3,16 @@
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from transformer_cli.config.data_schema import CorpusData, DataConfig
+import numpy as np
+
+from transformer_cli.config.data_schema import (
+    CorpusData,
+    DataConfig,
+    Replay,
+    added_sources,
+    find_replay,
+)
+from transformer_cli.config.schema import Config
 from transformer_cli.data.given_splits import update_given_splits
 from transformer_cli.data.mixing import TrainingMix
 from transformer_cli.data.prepared import (
@@ -14,6 +23,8 @@ from transformer_cli.data.prepared import (
     read_record,
 )
 from transformer_cli.data.preparing import is_prepared, prepare_corpus
+from transformer_cli.data.shards import count_short_pairs
+from transformer_cli.data.store import EncodedStore
 from transformer_cli.data.streamed import PairProgress, Survey
 from transformer_cli.errors import CorpusError, RunError
 from transformer_cli.runs.checkpoint_directory import list_checkpoints
@@ -107,31 +118,55 @@ def _describe_given(given: GivenRecord) -> str:
 
 
 def find_mix(
-    data: DataConfig, corpus: Path | None, survey: Survey, tokenizers: Tokenizers
+    config: Config,
+    corpus: Path | None,
+    survey: Survey,
+    tokenizers: Tokenizers,
+    store: EncodedStore,
 ) -> TrainingMix | None:
     """Return weights and tags of the sources of the training text; None: they are all alike.
 
     Args:
-        data: where the text comes from.
+        config: says where the text comes from.
         corpus: the prepared corpus, for kind corpus.
         survey: of the training text.
         tokenizers: with the ids of the tags.
+        store: the training text, encoded.
 
     Raises:
-        CorpusError: the corpus is not prepared.
+        CorpusError: the corpus is not prepared, or no pair is left to replay.
     """
+    data = config.data
+    added = [(source.weight, source.tag) for source in added_sources(data).values()]
     if isinstance(data, CorpusData):
         record = None if corpus is None else read_record(corpus)
         if record is None:
             raise CorpusError(f"{corpus}: the record of the sources is missing or damaged")
-        sizes = [source.kept.get("train", 0) for source in record.sources]
-        settings = [(source.weight, source.tag) for source in data.sources]
+        sizes = [source.kept.get("train", 0) for source in record.sources] + survey.parts[1:]
+        settings = [*((source.weight, source.tag) for source in data.sources), *added]
     else:
-        more = getattr(data, "more", [])
-        settings = [(1.0, None), *((source.weight, source.tag) for source in more)]
         sizes = survey.parts
-    if all(each == (1.0, None) for each in settings):
+        settings = [(1.0, None), *added]
+    replay = find_replay(data)
+    if replay is None and all(each == (1.0, None) for each in settings):
         return None
     weights, tags = zip(*settings, strict=True)
     ids = tuple(None if tag is None else tokenizers.tag_id(tag) for tag in tags)
-    return TrainingMix(tuple(sizes), weights, ids)
+    mix = TrainingMix(tuple(sizes), weights, ids)
+    return mix if replay is None else _weigh_replay(replay, mix, store, config.training.max_length)
+
+
+def _weigh_replay(
+    replay: Replay, mix: TrainingMix, store: EncodedStore, max_length: int
+) -> TrainingMix:
+    """Return the mix in which the replayed pairs have their share of each epoch."""
+    drawn = np.array(mix.weights) * count_short_pairs(store, max_length, mix)
+    own, replayed = np.split(drawn, [-len(replay.sources)])
+    for name, pairs in (("split 'train'", own), ("data.replay", replayed)):
+        if not pairs.any():
+            raise CorpusError(
+                f"{name}: every pair has a blank side or is longer than training.max_length "
+                f"{max_length} tokens; raise it, or give other text"
+            )
+    factor = replay.share / (1 - replay.share) * own.sum() / replayed.sum()
+    return mix.scale_last(len(replayed), float(factor))

@@ -15,7 +15,7 @@ from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID
 
 transformers = pytest.importorskip("transformers")
 LINES = [*GERMAN, ">>fra<< Ein Bär ☃ schläft!", "x", "Über 3 Straßen"]
-LENGTH = 12
+LENGTH = 30
 
 
 class Form(NamedTuple):
@@ -80,6 +80,8 @@ def make(form: Form, directory: Path) -> Any:
     model = getattr(transformers, name)(config).eval()
     with torch.no_grad():
         model.final_logits_bias.normal_()
+        # Outputs end: transformers ranks those that are cut off, too.
+        model.final_logits_bias[0, tgt["</s>"]] += 2.5
         for name, weight in model.named_parameters():
             if name.endswith(("bias", "norm.weight")):
                 weight.add_(torch.randn_like(weight) * 0.1)

@@ -36,6 +36,19 @@ from transformer_cli.version import __version__
 
 # Probability 0 in float32, beside any logits of a model.
 _NEVER = -100.0
+# As after no step of a training.
+_STATE = {
+    "step": 0,
+    "epoch": 0,
+    "batch": 0,
+    "skipped": 0,
+    "batches_a_step": 1,
+    "best_step": None,
+    "best_bleu": 0.0,
+    "best_loss": 0.0,
+    "bad_validations": 0,
+    "seconds": 0.0,
+}
 
 
 @dataclass(frozen=True)
@@ -126,7 +139,7 @@ def write_run(model: ImportedModel, source: Source, run: Path) -> None:
         write_text(directory.config, dump_config(model.config))
         _write_tokenizer(model.tokenizers, source.files, directory.tokenizer)
         save_checkpoint(
-            directory.checkpoints, model.weights, {}, {"step": 0}, fingerprint(directory.tokenizer)
+            directory.checkpoints, model.weights, {}, _STATE, fingerprint(directory.tokenizer)
         )
         record = {
             "format": 1,

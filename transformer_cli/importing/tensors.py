@@ -53,8 +53,8 @@ def read_tensors(
     elif files.has(INDEX):
         tensors = reader.read_shards()
     elif files.has(TORCH):
-        log(f"{TORCH}: read without running code (torch.load with weights_only)")
         tensors = reader.read_torch(TORCH)
+        log(f"{TORCH}: read without running code (torch.load with weights_only)")
     else:
         raise files.error(SAFETENSORS, f"missing; a model has it, {INDEX} or {TORCH}")
     for name in reader.needed:

@@ -1,6 +1,5 @@
 """Models that transformers makes give the same logits, greedy and beam outputs once imported."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -91,13 +90,13 @@ def make(form: Form, directory: Path) -> Any:
 
 
 @pytest.fixture(scope="module", params=FORMS, ids=lambda form: "-".join(map(str, form)))
-def both(request: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
+def both(request: Any, tmp_path_factory: pytest.TempPathFactory) -> Both:
     path = tmp_path_factory.mktemp("imported")
     directory = path / "theirs"
     directory.mkdir()
     model = make(request.param, directory)
     tokenizer = transformers.MarianTokenizer.from_pretrained(directory)
-    yield Both(
+    return Both(
         request.param,
         model,
         tokenizer,

@@ -103,7 +103,7 @@ def test_a_changed_table_is_refused(directory: Path) -> None:
     content = path.read_bytes()
     path.write_bytes(content + b"x\n")
     try:
-        with pytest.raises(TokenizerError, match="joint.vocab.txt: changed"):
+        with pytest.raises(TokenizerError, match=r"joint.vocab.txt: changed"):
             load_tokenizers(directory)
     finally:
         path.write_bytes(content)

@@ -15,7 +15,7 @@ _FILES = [CONFIG, GENERATION, SETTINGS, *_TOKENIZER, SAFETENSORS, INDEX, "model-
 
 
 def is_hub_name(source: str) -> bool:
-    """Return whether ``source`` has the form of a model's name, as in 'Helsinki-NLP/opus-mt-de-en'."""
+    """Return whether ``source`` has the form of a model's name, as in 'owner/name'."""
     return _NAME.fullmatch(source) is not None
 
 

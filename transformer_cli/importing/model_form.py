@@ -7,7 +7,6 @@ from pydantic import ValidationError
 
 from transformer_cli.config.schema import DecodingConfig, ModelConfig
 from transformer_cli.config.setting_tree import describe_value
-from transformer_cli.errors import ImportedModelError
 from transformer_cli.importing.source_files import SourceFiles
 
 CONFIG, GENERATION = "config.json", "generation_config.json"
@@ -106,8 +105,8 @@ def _check_form(config: dict[str, Any], model_type: str) -> None:
         if found is not needed:
             raise _FormError(
                 key,
-                f"expected {describe_value(needed)}, found {describe_value(found)}; our models have "
-                f"no such form for {model_type}",
+                f"expected {describe_value(needed)}, found {describe_value(found)}; our models "
+                f"have no such form for {model_type}",
             )
     for part in ("attention_heads", "ffn_dim"):
         encoder, decoder = (config.get(f"{side}_{part}") for side in ("encoder", "decoder"))

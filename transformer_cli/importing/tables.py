@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from transformer_cli.errors import ImportedModelError
 from transformer_cli.importing.model_form import ModelForm
 from transformer_cli.importing.source_files import SourceFiles
 from transformer_cli.text.id_map import IdMap, SpecialIds

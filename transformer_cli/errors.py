@@ -62,6 +62,10 @@ class RunError(TransformerCliError):
     """A run directory that is missing, cannot be written or holds a different run."""
 
 
+class ImportedModelError(TransformerCliError):
+    """A model of another program that is missing, damaged, or has a form that ours cannot have."""
+
+
 class RunInUseError(RunError):
     """A run directory that another process writes to."""
 

@@ -26,6 +26,7 @@ COMMANDS = (
     "attention",
     "export",
     "average",
+    "import",
     "config",
 )
 CONFIG_COMMANDS = [("config", name) for name in ("show", "validate", "schema")]
@@ -100,6 +101,7 @@ OPTIONS = {
         *SHARED,
     ],
     "average": ["RUN", "--last", "--version"],
+    "import": ["SOURCE", "RUN", "--revision", "--src-lang", "--tgt-lang", "--version"],
     "config": ["--version"],
     "export": ["RUN", "DIR", "--format", "--checkpoint", "--quantization", "--version"],
     "compare": ["RUN", "--split", "--checkpoint", "--beam-size", "--json", *SHARED],

@@ -20,6 +20,7 @@ from transformer_cli.cli.display import complain
 from transformer_cli.cli.distill import distill
 from transformer_cli.cli.evaluate import evaluate
 from transformer_cli.cli.export import export
+from transformer_cli.cli.import_ import import_
 from transformer_cli.cli.init import init
 from transformer_cli.cli.options import Version
 from transformer_cli.cli.report import report
@@ -68,6 +69,7 @@ for command in (
     average,
 ):
     app.command()(command)
+app.command("import")(import_)
 app.add_typer(config_app)
 
 

@@ -54,6 +54,7 @@ def check(
     """
     from transformer_cli.audit.checks import check_corpus
     from transformer_cli.config.yaml import load_config
+    from transformer_cli.data.sources import check_has_text
     from transformer_cli.text.tokenizer import load_tokenizers
 
     run = options.run_directory(config, run_dir)
@@ -61,6 +62,7 @@ def check(
     ignored = ignore or []
     _check_finding_names(ignored)
     settings = load_config(config, set_ or [])
+    check_has_text(settings.data)
     directory = _tokenizer(settings, run, run_dir is not None)
     tokenizers = None if directory is None else load_tokenizers(directory)
     report = check_corpus(settings, tokenizers, pair_bar, ignored)

@@ -53,6 +53,7 @@ def train(
     """
     from transformer_cli.config.base_files import list_base_files
     from transformer_cli.config.yaml import load_settings
+    from transformer_cli.data.sources import check_has_text
     from transformer_cli.runs.directory import RunDirectory
     from transformer_cli.runs.overwrite import is_overwriting
 
@@ -63,6 +64,7 @@ def train(
     if ranks.is_main and not ranks.restarts and not dry_run:
         options.put_back(run.path, config.parent)
     settings, origins = load_settings(config, set_ or [])
+    check_has_text(settings.data)
     if overwrite and ranks.machines > 1:
         # torchrun does not tell how often it has started a training there.
         raise UsageError(

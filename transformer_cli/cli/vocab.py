@@ -34,6 +34,7 @@ def vocab(
     """
     from transformer_cli.config.base_files import list_base_files
     from transformer_cli.config.yaml import load_settings
+    from transformer_cli.data.sources import check_has_text
     from transformer_cli.runs.contents import check_config_files
     from transformer_cli.runs.directory import RunDirectory
     from transformer_cli.runs.lock import check_unlocked, lock_run
@@ -46,6 +47,7 @@ def vocab(
     run = RunDirectory(options.run_directory(config, run_dir))
     options.put_back(run.path, config.parent)
     settings, origins = load_settings(config, set_ or [])
+    check_has_text(settings.data)
     check_unlocked(run)  # before torch is imported, so that a second writer fails at once
     check_config_files(run.path, list_base_files(config))
     if overwrite:

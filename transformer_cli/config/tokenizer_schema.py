@@ -189,6 +189,11 @@ class MarianConfig(TokenizerSection):
         """Return False: it is the models themselves that may lowercase."""
         return False
 
+    @property
+    def may_sample(self) -> bool:
+        """Return True: a model tells when it is opened."""
+        return True
+
 
 def _files(section: Section, key: str) -> dict[Literal["src", "tgt", "joint"], Path]:
     """Return the paths in ``key``, ``src_key`` and ``tgt_key``; empty if there are none."""

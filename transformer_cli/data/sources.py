@@ -20,7 +20,7 @@ from transformer_cli.data.corpus import ParallelFiles, ParallelText, read_parall
 from transformer_cli.data.prepared import find_damage, read_record, read_split, split_path
 from transformer_cli.data.readers.opening import MAX_BAD_UNITS, open_source
 from transformer_cli.data.streamed import ConcatenatedSources, PairSource
-from transformer_cli.errors import CorpusError
+from transformer_cli.errors import ConfigError, CorpusError
 
 
 def split_names(data: DataConfig) -> list[str]:
@@ -95,7 +95,7 @@ def open_split(
         case CorpusData():
             return _open_prepared(split, earlier)
         case ImportedData():
-            raise CorpusError("data.kind imported: an imported model has no text")
+            raise AssertionError("it has no splits")
 
 
 def open_training_text(data: DataConfig, earlier: Path | None = None) -> PairSource:
@@ -141,6 +141,20 @@ def is_on_disk(data: DataConfig, split: str, earlier: Path | None = None) -> boo
     return multi30k.find(split, data.src_lang, data.tgt_lang, earlier) is not None
 
 
+def check_has_text(data: DataConfig) -> None:
+    """Check that there is text to train on.
+
+    Raises:
+        ConfigError: these are the settings of an imported model.
+    """
+    if isinstance(data, ImportedData):
+        raise ConfigError(
+            "data.kind: imported: is no text to train on; write a configuration with base: "
+            "RUN/config.yaml, init: RUN and a data section of another kind, RUN being the imported "
+            "run"
+        )
+
+
 def check_split(data: DataConfig, split: str) -> None:
     """Check that a corpus has a split of this name.
 
@@ -148,6 +162,11 @@ def check_split(data: DataConfig, split: str) -> None:
         CorpusError: it has none.
     """
     names = split_names(data)
+    if isinstance(data, ImportedData):
+        raise CorpusError(
+            f"data.kind imported: the model came without text, so there is no split '{split}'; to "
+            "score it, name text: transformer-cli evaluate RUN --src FILE --ref FILE"
+        )
     if split not in names:
         close = difflib.get_close_matches(split, names, n=1)
         hint = f"; did you mean '{close[0]}'?" if close else ""

@@ -10,7 +10,7 @@ differ from it, and from each other, in these points:
 - The output layer's bias is called ``final_logits_bias``, and is a row.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal
 
 import torch
@@ -28,8 +28,8 @@ _ATTENTION = {"query": "q_proj", "key": "k_proj", "value": "v_proj", "output": "
 _FEED_FORWARD = {"inner": "fc1", "outer": "fc2"}
 _SRC, _TGT, _OUTPUT = "src_embedding.tokens.weight", "tgt_embedding.tokens.weight", "output.weight"
 _BIAS = "output.bias"
-_SHARED, _BIAS_ROW = "model.shared.weight", "final_logits_bias"
-_EMBEDDINGS = {
+SHARED, _BIAS_ROW = "model.shared.weight", "final_logits_bias"
+EMBEDDINGS = {
     _SRC: "model.encoder.embed_tokens.weight",
     _TGT: "model.decoder.embed_tokens.weight",
     _OUTPUT: "lm_head.weight",
@@ -51,7 +51,7 @@ def to_transformers(weights: Mapping[str, Tensor], config: ModelConfig) -> dict[
     order = _halves(config.d_model)
     named = {theirs: _permute(weights[ours], axes, order) for ours, theirs, axes in _pairs(config)}
     embeddings = (
-        {_SRC: _SHARED} if config.tying == "all" else {key: _EMBEDDINGS[key] for key in _EMBEDDINGS}
+        {_SRC: SHARED} if config.tying == "all" else {key: EMBEDDINGS[key] for key in EMBEDDINGS}
     )
     for ours, theirs in embeddings.items():
         if ours in weights:
@@ -83,16 +83,33 @@ def from_transformers(tensors: Mapping[str, Tensor], config: ModelConfig) -> dic
     return weights
 
 
+def take_rows(
+    weights: Mapping[str, Tensor], src_rows: Sequence[int], tgt_rows: Sequence[int]
+) -> dict[str, Tensor]:
+    """Return our weights with other ids: row n of a table is row ``src_rows[n]`` of the given one.
+
+    Args:
+        weights: by our names, tied ones once.
+        src_rows: ids of the source.
+        tgt_rows: ids of the target; equal to ``src_rows`` if all embeddings are tied.
+    """
+    rows = {_SRC: src_rows, _TGT: tgt_rows, _OUTPUT: tgt_rows, _BIAS: tgt_rows}
+    return {
+        name: weight.index_select(0, torch.tensor(rows[name])) if name in rows else weight
+        for name, weight in weights.items()
+    }
+
+
 def find_embedding(tensors: Mapping[str, Tensor], name: str) -> Tensor:
     """Return the tensor of one of our three embeddings, by its own name or the shared one's.
 
     Raises:
         KeyError: neither is there; the argument is the name.
     """
-    own = tensors.get(_EMBEDDINGS[name])
+    own = tensors.get(EMBEDDINGS[name])
     if own is None and name == _OUTPUT:
-        own = tensors.get(_EMBEDDINGS[_TGT])
-    return own if own is not None else tensors[_SHARED]
+        own = tensors.get(EMBEDDINGS[_TGT])
+    return own if own is not None else tensors[SHARED]
 
 
 def find_tying(tensors: Mapping[str, Tensor]) -> Literal["none", "output", "all"]:

@@ -10,10 +10,10 @@ from transformer_cli.errors import ConfigError, RunError
 from transformer_cli.files import TEMPORARY_MARK
 
 CONFIG, MARK, LOCK = "config.yaml", "run.json", ".lock"
-CORPUS = "corpus.json"
+CORPUS, IMPORT = "corpus.json", "import.json"
 SWEEP_MARK, SWEEP_PLAN, SWEEP_RUNS = "sweep.json", "plan.json", "runs"
 """In the directory of a sweep."""
-FILES = (CONFIG, CORPUS, "origins.json", "metrics.jsonl", "curves.png", "report.html")
+FILES = (CONFIG, CORPUS, "origins.json", IMPORT, "metrics.jsonl", "curves.png", "report.html")
 CHECKPOINT_FILES = ("model.safetensors", "optimizer.safetensors", "state.json", "manifest.json")
 CONVERTED_SUMS = "sums.json"
 """In the directory of a conversion; see inference/converted.py."""
@@ -30,7 +30,7 @@ REPLACEMENT_NAME = re.compile(rf"({CHECKPOINT_NAME.pattern}|average)-new")
 EVENT_FILE_NAME = re.compile(r"events\.out\.tfevents\.\d{10,}")
 
 _CHECKPOINTS = rf"((damaged-)?{CHECKPOINT_NAME.pattern}|average)(-new)?|trial"
-_TOKENIZER = r"tokenizer\.json|(src|tgt)\.vocab\.txt|(src|tgt|joint)\.(model|tokenizer\.json)"
+_TOKENIZER = r"tokenizer\.json|(src|tgt|joint)\.(vocab\.txt|model|tokenizer\.json)"
 _NAMES = {
     "tokenizer": _TOKENIZER,
     # Versions before 0.1.0 had ids and offsets of each side.

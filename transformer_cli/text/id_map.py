@@ -60,6 +60,10 @@ class IdMap:
         found = (self._model_ids[n] for n in run_ids if n not in (BOS_ID, EOS_ID, PAD_ID))
         return [number for number in found if number is not None]
 
+    def rows(self, missing: int) -> list[int]:
+        """Return the model's id of each id of the run, ``missing`` where the model has none."""
+        return [missing if number is None else number for number in self._model_ids]
+
     def model_id(self, run_id: int) -> int | None:
         """Return the model's id of an ordinary token; None for special tokens."""
         return None if run_id < len(SPECIALS) else self._model_ids[run_id]

@@ -1,1 +1,119 @@
-"""Marian models' tokenizers: two SentencePiece models over tables of ids."""
+"""Marian models' tokenizers: two SentencePiece models over tables of ids.
+
+SentencePiece splits text into pieces, and a table of its own, which may be both sides', has their
+ids. transformers' MarianTokenizer gives the same pieces.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Literal, NoReturn
+
+from transformer_cli.config.tokenizer_schema import MarianConfig
+from transformer_cli.errors import TokenizerError
+from transformer_cli.files import sha256
+from transformer_cli.text.id_map import SpecialIds
+from transformer_cli.text.kinds.sentencepiece_file import SentencePieceTokenizer
+from transformer_cli.text.manifest import Side, TrainingText
+from transformer_cli.text.side_files import SideFilesManifest
+from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, Vocabulary
+
+_UNUSED = SpecialIds(unk=None, bos=None, eos=None, pad=None)
+
+
+class MarianTokenizer(SentencePieceTokenizer):
+    """Lines as ids of subwords; a language code such as '>>fra<<' before a line is one.
+
+    Args:
+        model: the bytes of a SentencePiece model, which is checked in another process first.
+        vocabulary: the ids of pieces; others are unknown.
+        source: the file that ``model`` came from, for messages.
+
+    Raises:
+        TokenizerError: SentencePiece cannot read or use the model.
+    """
+
+    def __init__(self, model: bytes, vocabulary: Vocabulary, source: Path) -> None:
+        # The model's own ids are not used.
+        super().__init__(model, lowercase=False, source=source, specials=_UNUSED)
+        self.vocabulary = vocabulary
+
+    @property
+    def size(self) -> int:
+        """Entries of the vocabulary, the four special tokens included."""
+        return len(self.vocabulary)
+
+    def token(self, number: int) -> str:
+        """Return an id's subword; '▁' stands for a space before it."""
+        return self.vocabulary.token(number)
+
+    def _encode(self, text: str, **options: object) -> list[int]:
+        end = text.find("<<") if text.startswith(">>") else -1
+        code, text = (text[: end + 2], text[end + 2 :]) if end >= 0 else ("", text)
+        # By their text, not their ids: a character that this side's model does not know may be a
+        # piece of the other's.
+        pieces = self._processor.encode(text, out_type=str, **options)
+        return [self.vocabulary.id(piece) for piece in ([code] if code else []) + pieces]
+
+    def _decode(self, ids: Sequence[int]) -> str:
+        shown = [self.token(n) for n in ids if n not in (BOS_ID, EOS_ID, PAD_ID)]
+        # Pieces of the other side's model keep their sign for a space.
+        return str(self._processor.decode_pieces(shown)).replace("▁", " ").strip()
+
+
+class MarianManifest(SideFilesManifest):
+    """The manifest of SentencePiece models and tables of ids, one a side or one for both.
+
+    Line n, from 0, of a table is the piece of id n in the run.
+    """
+
+    kind: Literal["marian"] = "marian"
+    suffix = "model"
+
+    def open(self, data: bytes, path: Path, side: Side) -> MarianTokenizer:
+        """Return the tokenizer of a model's bytes, with the table beside it."""
+        joint = vocabulary_name("joint")
+        table = path.with_name(joint if joint in self.sha256 else vocabulary_name(side))
+        self.read_checked(table)
+        return MarianTokenizer(data, Vocabulary.load(table), path)
+
+
+MANIFEST = MarianManifest
+
+
+def vocabulary_name(side: Side) -> str:
+    """Return the name of a side's table of ids in a tokenizer's directory."""
+    return f"{side}.vocab.txt"
+
+
+def write_tokenizers(
+    models: Mapping[Side, bytes],
+    vocabularies: Mapping[Side, Vocabulary],
+    source_sha256: str,
+    directory: Path,
+) -> MarianManifest:
+    """Write models and tables into ``directory``; return the manifest, which is not written.
+
+    Args:
+        models: of both sides, or a joint one.
+        vocabularies: likewise; not of both sides where the model is joint.
+        source_sha256: recorded in the training text's place, which nobody knows.
+        directory: exists.
+    """
+    sums = MarianManifest.write_files(models.items(), directory)
+    for side, vocabulary in vocabularies.items():
+        path = directory / vocabulary_name(side)
+        vocabulary.save(path)
+        sums[path.name] = sha256(path)
+    return MarianManifest(lowercase=False, learned_from=source_sha256, sha256=sums)
+
+
+def learn(config: MarianConfig, text: TrainingText, directory: Path) -> NoReturn:
+    """Raise an error: tokenizers of this kind are not learned.
+
+    Raises:
+        TokenizerError: always.
+    """
+    raise TokenizerError(
+        "tokenizer.kind marian: such tokenizers are not learned, they come with the run of an "
+        "imported model; name it with init, or choose another kind"
+    )

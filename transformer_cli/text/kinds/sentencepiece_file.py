@@ -73,40 +73,41 @@ class SentencePieceTokenizer(Tokenizer):
 
     def encode(self, line: str) -> list[int]:
         """Return a line's ids, without BOS and EOS."""
-        ids: list[int] = self._processor.encode(line.lower() if self._lowercase else line)
-        return self._id_map.to_run(ids) if self._id_map else ids
+        return self._encode(line.lower() if self._lowercase else line)
 
     def sample(self, sentences: Sequence[list[int]], rate: float, seed: int) -> list[list[int]]:
         """Return sentences in other subwords, by BPE-dropout; see ``Tokenizer.sample``."""
         import sentencepiece
 
         def resample() -> list[list[int]]:
-            return [
-                self._processor.encode(line, enable_sampling=True, alpha=rate, nbest_size=-1)
-                for line in self._processor.decode(whole)
-            ]
-
-        id_map = self._id_map
-        whole = [id_map.to_model(ids) for ids in sentences] if id_map else list(sentences)
+            options = {"enable_sampling": True, "alpha": rate, "nbest_size": -1}
+            return [self._encode(self._decode(ids), **options) for ids in sentences]
 
         # SentencePiece has a generator per thread, seeded when the thread first draws from it.
         # The seed is the process', though.
         with _seed_lock, ThreadPoolExecutor(max_workers=1) as new_thread:
             sentencepiece.set_random_generator_seed(seed)
-            sampled = new_thread.submit(resample).result()
-        return [id_map.to_run(ids) for ids in sampled] if id_map else sampled
+            return new_thread.submit(resample).result()
 
     def decode(self, ids: Sequence[int]) -> str:
         """Return the text of ids, without BOS, EOS and PAD; an unknown character is '<unk>'.
 
         A model made elsewhere has its own sign for it.
         """
+        # A model may spell a line end by its byte; the text must stay on one line.
+        return self._decode(ids).replace("\n", " ")
+
+    def _encode(self, text: str, **options: object) -> list[int]:
+        """Return a text's ids; ``options`` are SentencePiece's, for sampling."""
+        ids: list[int] = self._processor.encode(text, **options)
+        return self._id_map.to_run(ids) if self._id_map else ids
+
+    def _decode(self, ids: Sequence[int]) -> str:
         if self._id_map:
             shown = self._id_map.to_model(ids)
         else:
             shown = [int(number) for number in ids if number not in (BOS_ID, EOS_ID, PAD_ID)]
-        # A model may spell a line end by its byte; the text must stay on one line.
-        return str(self._processor.decode(shown)).replace("\n", " ")
+        return str(self._processor.decode(shown))
 
     def token(self, number: int) -> str:
         """Return an id's subword; '▁' stands for a space before it."""

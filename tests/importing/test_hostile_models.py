@@ -1,0 +1,361 @@
+"""Directories of models that are not what they should be: one line, and nothing is written."""
+
+import json
+import os
+import struct
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from cli.process import assert_refused, run
+from safetensors.torch import load_file, save_file
+
+from importing.marian_files import (
+    CONFIG,
+    JOINT,
+    import_directory,
+    make_tensors,
+    write_json,
+    write_model,
+)
+from transformer_cli.cli import app
+from transformer_cli.config.yaml import load_config
+from transformer_cli.data.sources import check_has_text, default_split, load_split
+from transformer_cli.errors import (
+    ConfigError,
+    CorpusError,
+    ImportedModelError,
+    TokenizerError,
+    UsageError,
+)
+from transformer_cli.importing import source_files
+from transformer_cli.runs.trained_model import load_trained_model
+
+Change = Callable[[Path], object]
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    directory = tmp_path / "opus-mt-de-en"
+    directory.mkdir()
+    write_model(directory)
+    return directory
+
+
+def refuse(directory: Path) -> str:
+    """Import what is refused in one line; return it."""
+    with pytest.raises((ImportedModelError, TokenizerError)) as caught:
+        import_directory(directory, directory.parent / "run")
+    assert [path.name for path in directory.parent.iterdir()] == [directory.name]
+    message = str(caught.value)
+    assert "\n" not in message
+    assert len(message) < 500
+    return message
+
+
+def config(**changes: Any) -> Change:
+    return lambda path: write_json(path / "config.json", {**CONFIG, **changes})
+
+
+def vocabulary(**changes: Any) -> Change:
+    return lambda path: write_json(path / "vocab.json", {**JOINT, **changes})
+
+
+def write(name: str, text: str) -> Change:
+    return lambda path: (path / name).write_text(text)
+
+
+def tensor(name: str, value: torch.Tensor | None) -> Change:
+    def change(path: Path) -> None:
+        tensors = {**make_tensors(), name: value}
+        kept = {key: each for key, each in tensors.items() if each is not None}
+        save_file(kept, path / "model.safetensors")
+
+    return change
+
+
+def header(content: object) -> Change:
+    def change(path: Path) -> None:
+        data = json.dumps(content).encode()
+        (path / "model.safetensors").write_bytes(struct.pack("<Q", len(data)) + data)
+
+    return change
+
+
+def resize_sparsely(name: str, size: int) -> Change:
+    return lambda path: os.truncate(path / name, size)
+
+
+SHORT = {"dtype": "F32", "shape": [1, len(JOINT)], "data_offsets": [0, 9]}
+HUGE = {"dtype": "F32", "shape": [2**40], "data_offsets": [0, 2**42]}
+FORM = [
+    (config(model_type="t5"), "model_type: found the text 't5'; only marian, pegasus"),
+    (config(model_type=["marian"]), "model_type: found a list"),
+    (config(scale_embedding=False), "scale_embedding: expected true, found false"),
+    (config(normalize_before=True), "normalize_before: expected false, found true"),
+    (config(normalize_embedding=True), "normalize_embedding"),
+    (config(static_position_embeddings=False), "static_position_embeddings"),
+    (config(decoder_attention_heads=4), "decoder_attention_heads: found 4, and encoder_"),
+    (config(decoder_ffn_dim=16), "decoder_ffn_dim: found 16"),
+    (config(activation_function="gelu_new"), "activation_function: found the text 'gelu_new'"),
+    (config(encoder_attention_heads=3, decoder_attention_heads=3), "3 heads do not divide"),
+    (config(num_beams=0), "num_beams: found 0"),
+    (config(d_model=2**30), "d_model: found 1073741824"),
+    (config(encoder_layers=10**9), "encoder_layers: found 1000000000"),
+    (config(encoder_layers="6"), "encoder_layers: expected a whole number, found the text '6'"),
+    (config(encoder_layers=2), "no file has the tensor model.encoder.layers.1."),
+    (
+        config(encoder_ffn_dim=2**20, decoder_ffn_dim=2**20),
+        "has the shape (12,), which is (1048576,)",
+    ),
+    (config(vocab_size=2**31), "pieces, but the model has 2,147,483,648 rows"),
+    (config(dropout="much"), "dropout: found the text 'much'"),
+    (config(decoder_start_token_id=-1), "has no decoder_start_token_id -1"),
+    (config(eos_token_id=5), "'</s>' is 0, but the model's eos_token_id is 5"),
+    (write("config.json", "[" * 100_000), "is not JSON"),
+    (write("config.json", "[]"), "is not a JSON object"),
+    (write("config.json", "9" * 5000), "is not JSON"),
+    (write("generation_config.json", '{"num_beams": "many"}'), "generation_config.json: num_beams"),
+]
+TOKENIZER = [
+    (vocabulary(**{"</s>": 1}), "have the id 1"),
+    (vocabulary(**{"</s>": 10**9}), "has the id 1000000000; ids are 0 to"),
+    (vocabulary(**{"</s>": -1}), "has the id -1"),
+    (vocabulary(**{"</s>": True}), "has the id True"),
+    (vocabulary(more=len(JOINT)), "pieces, but the model has"),
+    (write("vocab.json", json.dumps({f"{n}": n for n in JOINT.values()})), "has no '<unk>'"),
+    (write("vocab.json", '{"a": ' * 50_000), "is not JSON"),
+    (write("tokenizer_config.json", '{"unk_token": 3}'), "unk_token: expected a token"),
+    (write("source.spm", "no model"), "src.model: not a SentencePiece model"),
+    (lambda path: (path / "target.spm").unlink(), "target.spm: missing"),
+    (resize_sparsely("vocab.json", 10**12), "has 1,000,000,000,000 bytes, more than"),
+    (resize_sparsely("source.spm", 10**12), "has 1,000,000,000,000 bytes, more than"),
+]
+WEIGHTS = [
+    (tensor("model.decoder.layers.0.fc1.bias", None), "no file has the tensor model.decoder"),
+    (tensor("model.shared.weight", None), "no file has the tensor model.shared.weight"),
+    (tensor("model.decoder.layers.0.fc1.bias", torch.zeros(13)), "has the shape (13,)"),
+    (tensor("model.encoder.layers.0.gate.weight", torch.zeros(2)), "which our models do not have"),
+    (tensor("final_logits_bias", torch.zeros(1, len(JOINT)).long()), "has the type I64"),
+    (tensor("model.encoder.embed_positions.weight", torch.ones(16, 8)), "no table of sinusoids"),
+    (tensor("model.encoder.embed_positions.weight", torch.ones(16, 4)), "has the shape (16, 4)"),
+    (header({"model.shared.weight": HUGE}), "has the shape (1099511627776,)"),
+    (header({"final_logits_bias": SHORT}), "is not a safetensors file"),
+    (header({"model.shared.weight": {"shape": ["x"]}}), "has no shape"),
+    (resize_sparsely("model.safetensors", 10**12), "has 1,000,000,000,000 bytes"),
+    (resize_sparsely("model.safetensors", 500), "cut off"),
+    (write("model.safetensors", "version https://git-lfs.github.com/spec/v1"), "is not a safe"),
+    (lambda path: (path / "model.safetensors").unlink(), "model.safetensors: missing"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("change", "message"), [*FORM, *TOKENIZER, *WEIGHTS])
+def test_it_is_refused_in_one_line(model: Path, change: Change, message: str) -> None:
+    change(model)
+    assert message in refuse(model)
+
+
+def shards(model: Path, names: dict[str, str]) -> None:
+    (model / "model.safetensors").rename(model / "model-1.safetensors")
+    write_json(model / "model.safetensors.index.json", {"weight_map": names})
+
+
+@pytest.mark.parametrize("name", ["../x.safetensors", "/etc/passwd", "a/b", "", "..", "x\ny"])
+def test_names_of_shards_do_not_climb_out(model: Path, name: str) -> None:
+    (model.parent / "x.safetensors").touch()
+    shards(model, {"model.shared.weight": name})
+    (model.parent / "x.safetensors").unlink()
+    assert "which cannot be one of this directory" in refuse(model)
+
+
+def test_shards_are_read(model: Path) -> None:
+    tensors = load_file(model / "model.safetensors")
+    (model / "model.safetensors").unlink()
+    names = sorted(tensors)
+    parts = {"model-1-of-2.safetensors": names[::2], "model-2-of-2.safetensors": names[1::2]}
+    for file, of_file in parts.items():
+        save_file({name: tensors[name] for name in of_file}, model / file)
+    listed = {name: file for file, of_file in parts.items() for name in of_file}
+    write_json(model / "model.safetensors.index.json", {"weight_map": listed})
+    found = load_trained_model(import_directory(model, model.parent / "run"), "best")
+    assert found.config.model.tying == "all"
+    assert found.config.decoding.beam_size == 6
+    save_file(tensors, model / "model-2-of-2.safetensors")
+    (model.parent / "run").rename(model / "run")
+    assert "which another file has, too" in refuse(model)
+
+
+@pytest.mark.posix
+def test_links_do_not_lead_out(model: Path) -> None:
+    (model / "config.json").rename(model / "elsewhere.json")
+    (model / "config.json").symlink_to(model / "elsewhere.json")
+    import_directory(model, model / "run")
+    (model / "config.json").unlink()
+    (model / "config.json").symlink_to("/etc/hostname")
+    assert "is a link to a file elsewhere" in refuse(model)
+
+
+@pytest.mark.posix
+def test_links_of_the_hub_cache_are_followed(model: Path, tmp_path: Path) -> None:
+    blobs, snapshot = tmp_path / "m" / "blobs", tmp_path / "m" / "snapshots" / "c0ffee"
+    for directory in (blobs, snapshot):
+        directory.mkdir(parents=True)
+    for number, path in enumerate(sorted(model.iterdir())):
+        path.rename(blobs / str(number))
+        (snapshot / path.name).symlink_to(f"../../blobs/{number}")
+    import_directory(snapshot, tmp_path / "run")
+
+
+@pytest.mark.posix
+@pytest.mark.parametrize("name", ["config.json", "vocab.json", "model.safetensors"])
+def test_pipes_do_not_block(model: Path, name: str) -> None:
+    (model / name).unlink()
+    os.mkfifo(model / name)
+    assert "is not a regular file" in refuse(model)
+
+
+def test_a_file_that_grows_is_refused(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    finish = source_files.SourceFiles.finish
+
+    def grow(files: Any, name: str, file: Any, size: int) -> bytes:
+        with (model / name).open("ab") as other:
+            other.write(b" ")
+        return finish(files, name, file, size)
+
+    monkeypatch.setattr(source_files.SourceFiles, "finish", grow)
+    assert "changes while it is read" in refuse(model)
+
+
+class Evil:
+    """Makes a file when it is unpickled."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (os.mkdir, (str(self.path),))
+
+
+def save_torch(model: Path, content: object, **options: Any) -> None:
+    (model / "model.safetensors").unlink(missing_ok=True)
+    torch.save(content, model / "pytorch_model.bin", **options)
+
+
+@pytest.mark.parametrize("zipped", [True, False])
+def test_code_in_a_pytorch_file_is_not_run(model: Path, zipped: bool) -> None:
+    content = {"model.shared.weight": Evil(model.parent / "owned")}
+    save_torch(model, content, _use_new_zipfile_serialization=zipped)
+    assert "pytorch_model.bin: is not only weights" in refuse(model)
+
+
+@pytest.mark.parametrize("zipped", [True, False])
+def test_a_pytorch_file_gives_the_same_run(model: Path, zipped: bool) -> None:
+    expected = load_trained_model(import_directory(model, model.parent / "one"), "best")
+    save_torch(model, make_tensors(), _use_new_zipfile_serialization=zipped)
+    found = load_trained_model(import_directory(model, model.parent / "two"), "best")
+    for one, other in zip(expected.model.parameters(), found.model.parameters(), strict=True):
+        assert torch.equal(one, other)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ([1], "is not a table of tensors"),
+        ({"model.shared.weight": torch.zeros(1).expand(len(JOINT), 8)}, "element by element"),
+        ({"model.shared.weight": torch.zeros(3, 3)}, "has the shape (3, 3)"),
+        ({"model.shared.weight": torch.zeros(len(JOINT), 8).int()}, "torch.int32"),
+    ],
+)
+def test_what_a_pytorch_file_cannot_hold(model: Path, content: object, message: str) -> None:
+    save_torch(model, content)
+    assert message in refuse(model)
+
+
+def test_a_pytorch_file_that_expands_is_refused(model: Path) -> None:
+    (model / "model.safetensors").unlink()
+    path = model / "pytorch_model.bin"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("archive/data.pkl", bytes(10**6))
+    assert "is compressed" in refuse(model)
+    path.write_bytes(b"PK\x03\x04 no zip")
+    assert "torch cannot read it" in refuse(model)
+
+
+def call(*arguments: object) -> None:
+    app(["import", *map(str, arguments)], standalone_mode=False)
+
+
+def test_the_command(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    runs = model.parent / "runs"
+    call(model, runs / "opus")
+    assert capsys.readouterr() == (f"{runs / 'opus'}: {model}, de to en\n", "")
+    record = json.loads((runs / "opus" / "import.json").read_text())
+    assert record["source"] == model.as_posix()
+    assert record["sha256"].keys() >= {"config.json", "vocab.json", "model.safetensors"}
+    with pytest.raises(UsageError, match="is there already"):
+        call(model, runs / "opus")
+    data = load_config(runs / "opus" / "config.yaml").data
+    with pytest.raises(ConfigError, match=r"base: RUN/config.yaml, init: RUN"):
+        check_has_text(data)
+    with pytest.raises(CorpusError, match="--src FILE --ref FILE"):
+        load_split(data, default_split(data))
+
+
+def test_training_goes_on_from_it(model: Path) -> None:
+    import_directory(model, model.parent / "opus")
+    (model.parent / "a.yaml").write_text(
+        "base: opus/config.yaml\ninit: opus\ndata: {kind: toy}\n"
+        "training: {max_steps: 1, batch_tokens: 256}\ndecoding: {beam_size: 1}\n"
+    )
+    trained = run("train", "a.yaml", "--run-dir", "a", cwd=model.parent)
+    assert trained.code == 0, trained.err
+    one, other = (model.parent / name / "tokenizer" for name in ("opus", "a"))
+    assert (one / "src.model").read_bytes() == (other / "src.model").read_bytes()
+    refused = run("train", "opus/config.yaml", "--run-dir", "b", cwd=model.parent)
+    assert_refused(refused, 2, "data.kind: imported: is no text to train on")
+    assert not (model.parent / "b").exists()
+
+
+def test_languages_are_asked_for(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (model / "tokenizer_config.json").unlink()
+    other = model.rename(model.parent / "model")
+    with pytest.raises(UsageError, match="does not tell its languages; give them: --src-lang CODE"):
+        call(other, other.parent / "run")
+    with pytest.raises(UsageError, match="--src-lang German: is no language's code"):
+        call(other, other.parent / "run", "--src-lang", "German")
+    call(other, other.parent / "run", "--src-lang", "de", "--tgt-lang", "fr")
+    assert capsys.readouterr().out.endswith(", de to fr\n")
+
+
+def test_a_name_of_the_hub(
+    model: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import huggingface_hub
+
+    snapshot = model.rename(model.parent / "c0ffee")
+
+    def snapshot_download(name: str, revision: str | None, allow_patterns: list[str]) -> str:
+        if revision == "lost":
+            raise ConnectionError("no network\nhere")
+        assert name == "some/opus-mt-de-en"
+        assert "*" not in allow_patterns
+        return str(snapshot)
+
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", snapshot_download)
+    path = model.parent / "run"
+    call("some/opus-mt-de-en", path)
+    out, err = capsys.readouterr()
+    assert out == f"{path}: some/opus-mt-de-en, de to en\n"
+    assert "--revision c0ffee gets the same again" in err
+    record = json.loads((path / "import.json").read_text())
+    assert (record["source"], record["revision"]) == ("some/opus-mt-de-en", "c0ffee")
+    other = model.parent / "other"
+    with pytest.raises(ImportedModelError, match="does not give it \\(no network here\\)"):
+        call("some/opus-mt-de-en", other, "--revision", "lost")
+    with pytest.raises(UsageError, match="there is no such directory"):
+        call("nothing", other)
+    with pytest.raises(UsageError, match=r"--revision x: .* is a directory"):
+        call(snapshot, other, "--revision", "x")

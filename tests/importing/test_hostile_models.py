@@ -183,6 +183,7 @@ def test_shards_are_read(model: Path) -> None:
     found = load_trained_model(import_directory(model, model.parent / "run"), "best")
     assert found.config.model.tying == "all"
     assert found.config.decoding.beam_size == 6
+    assert found.config.decoding.length_penalty == 1.333  # 1.0 in the formula of transformers
     save_file(tensors, model / "model-2-of-2.safetensors")
     (model.parent / "run").rename(model / "run")
     assert "which another file has, too" in refuse(model)

@@ -12,6 +12,7 @@ from transformer_cli.config.schema import Config, DecodingConfig
 from transformer_cli.errors import UsageError
 from transformer_cli.export.card import write_card
 from transformer_cli.files import write_text
+from transformer_cli.interop.length_penalty import to_transformers_penalty
 from transformer_cli.interop.weights import model_type_of, to_transformers
 from transformer_cli.model.embeddings import sinusoids
 from transformer_cli.model.weights import weights_of
@@ -24,8 +25,6 @@ from transformer_cli.version import __version__
 _ARCHITECTURES = {"marian": "MarianMTModel", "pegasus": "PegasusForConditionalGeneration"}
 _POSITIONS = 2 * LONGEST_SOURCE + 10
 """Rows of the sinusoids: with the usual settings, the longest output."""
-_TYPICAL_LENGTH = 15
-"""Tokens of an output, EOS included, at which both length penalties have the same slope."""
 
 _USE = """\
 With transformers, sentencepiece and sacremoses installed, and this repository in the directory
@@ -179,14 +178,9 @@ def _generation_config(config: Config) -> dict[str, Any]:
 
 
 def beam_options(decoding: DecodingConfig) -> dict[str, Any]:
-    """Return what ``generate`` needs, beside ``num_beams``, to search as we do.
-
-    transformers divides a log-probability by length ** penalty, we by ((5 + length) / 6) ** alpha
-    (Wu et al. 2016, equation 14). The penalty is the one of the same slope, that is, of the same
-    order of two hypotheses of nearly ``_TYPICAL_LENGTH``.
-    """
-    slope = _TYPICAL_LENGTH / (5 + _TYPICAL_LENGTH)
-    return {"early_stopping": True, "length_penalty": round(slope * decoding.length_penalty, 3)}
+    """Return what ``generate`` needs, beside ``num_beams``, to search as we do."""
+    penalty = to_transformers_penalty(decoding.length_penalty)
+    return {"early_stopping": True, "length_penalty": penalty}
 
 
 def _write_tokenizers(config: Config, tokenizers: Tokenizers, directory: Path) -> None:

@@ -8,6 +8,7 @@ from pydantic import ValidationError
 from transformer_cli.config.schema import DecodingConfig, ModelConfig
 from transformer_cli.config.setting_tree import describe_value
 from transformer_cli.importing.source_files import SourceFiles
+from transformer_cli.interop.length_penalty import from_transformers_penalty
 
 CONFIG, GENERATION = "config.json", "generation_config.json"
 _NORM = {"marian": "post", "pegasus": "pre"}
@@ -130,12 +131,18 @@ def _model_config(config: dict[str, Any], norm: str) -> ModelConfig:
 
 def _decoding_config(generation: dict[str, Any]) -> DecodingConfig:
     """Return the settings of search that come nearest to transformers'; docs/importing.md."""
-    beam_size, length_penalty = (
+    beam_size, penalty = (
         generation.get(key) if generation.get(key) is not None else 1
         for key in ("num_beams", "length_penalty")
     )
-    settings = {"beam_size": beam_size, "length_penalty": length_penalty}
-    return _validate(DecodingConfig, settings)
+    found = _validate(DecodingConfig, {"beam_size": beam_size, "length_penalty": penalty})
+    # A greedy model's penalty is only transformers' default.
+    alpha = (
+        from_transformers_penalty(found.length_penalty)
+        if found.beam_size > 1
+        else DecodingConfig().length_penalty
+    )
+    return found.model_copy(update={"length_penalty": alpha})
 
 
 def _validate(section: type[S], settings: dict[str, Any]) -> S:

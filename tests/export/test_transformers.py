@@ -1,7 +1,9 @@
 """The same model in transformers: its logits, its text, its files."""
 
+import hashlib
 import io
 import random
+import shutil
 from dataclasses import dataclass
 from itertools import compress
 from pathlib import Path
@@ -10,6 +12,7 @@ from typing import Any
 import pytest
 import sentencepiece
 import torch
+from importing.marian_files import import_directory
 from safetensors.torch import load_file
 
 from transformer_cli.config.data_schema import CopyData
@@ -24,7 +27,7 @@ from transformer_cli.interop.weights import from_transformers
 from transformer_cli.model.transformer import build_model
 from transformer_cli.model.weights import weights_of
 from transformer_cli.runs.directory import RunDirectory
-from transformer_cli.runs.trained_model import TrainedModel
+from transformer_cli.runs.trained_model import TrainedModel, load_trained_model
 from transformer_cli.text.reserved import ReservedTokenizers
 from transformer_cli.text.tokenizer import Tokenizers, learn_tokenizers
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, SPECIALS
@@ -205,6 +208,31 @@ def test_what_transformers_saves_has_our_weights(exported: Exported, tmp_path: P
     expected = weights_of(exported.trained.model)
     assert found.keys() == expected.keys()
     assert all(found[name].equal(expected[name]) for name in expected)
+
+
+def test_what_is_exported_is_imported_the_same_and_exported_again(
+    exported: Exported, tmp_path: Path
+) -> None:
+    copy = shutil.copytree(exported.directory, tmp_path / "copy")
+    imported = import_directory(copy, tmp_path / "run")
+    found = load_trained_model(imported, "best")
+    expected = weights_of(exported.trained.model)
+    assert {name: hash_of(each) for name, each in weights_of(found.model).items()} == {
+        name: hash_of(each) for name, each in expected.items()
+    }
+    assert found.config.model == exported.trained.config.model
+    for line in ODD:
+        assert found.tokenizers.src.encode(line) == exported.trained.tokenizers.src.encode(line)
+    again = tmp_path / "again"
+    again.mkdir()
+    check_transformers(found.config, found.tokenizers)
+    write_transformers(imported, found, again)
+    for name in ("model.safetensors", "vocab.json", "source.spm", "target.spm", "config.json"):
+        assert (again / name).read_bytes() == (copy / name).read_bytes()
+
+
+def hash_of(weight: torch.Tensor) -> str:
+    return hashlib.sha256(weight.contiguous().numpy().tobytes()).hexdigest()
 
 
 def test_loading_reports_nothing(

@@ -113,7 +113,8 @@ def test_ctranslate2_and_sentencepiece_read_the_package(trained: Path, tmp_path:
 def test_a_package_has_one_plain_sentencepiece_model() -> None:
     def refusal(reserved: int = 0, is_joint: bool = True, **tokenizer: Any) -> str:
         config = Config.model_validate({"data": {"kind": "toy"}, "tokenizer": tokenizer})
-        src = SimpleNamespace(size=300 + reserved, text_size=300)
+        model = None if tokenizer["kind"] == "words" else b""
+        src = SimpleNamespace(size=300 + reserved, text_size=300, sentencepiece_model=model)
         tgt = src if is_joint else SimpleNamespace(size=300, text_size=300)
         tokenizers: Any = SimpleNamespace(src=src, tgt=tgt)
         with pytest.raises(UsageError) as caught:
@@ -124,6 +125,8 @@ def test_a_package_has_one_plain_sentencepiece_model() -> None:
     joint = "train with tokenizer {kind: sentencepiece, joint: true}"
     assert refusal(kind="words").endswith(f"no other tokenizer, as 'words'; {joint}")
     assert refusal(is_joint=False, joint=False, **pieces).endswith(f"this model has two; {joint}")
+    two_models = refusal(is_joint=False, kind="marian")
+    assert two_models.endswith("this model has two; export it for ctranslate2 or transformers")
     assert refusal(17, **pieces).startswith(
         "its SentencePiece knows no reserved tokens; train with"
     )

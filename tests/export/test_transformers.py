@@ -229,6 +229,13 @@ def test_what_is_exported_is_imported_the_same_and_exported_again(
     write_transformers(imported, found, again)
     for name in ("model.safetensors", "vocab.json", "source.spm", "target.spm", "config.json"):
         assert (again / name).read_bytes() == (copy / name).read_bytes()
+    card = " ".join((again / "README.md").read_text().split())
+    assert "imported by transformer-cli" in card
+    assert "Imported from copy: say here what that was trained on." in card
+    assert "Mind the licence of the model that it was imported from." in card
+    entries = [tokenizer.size for tokenizer in (found.tokenizers.src, found.tokenizers.tgt)]
+    is_joint = found.config.tokenizer.one_vocabulary
+    assert (f"{entries[0]} entries for both languages" in card) == is_joint
 
 
 def hash_of(weight: torch.Tensor) -> str:

@@ -43,13 +43,15 @@ def check_argos(config: Config, tokenizers: Tokenizers) -> None:
     src, tgt = tokenizers.src, tokenizers.tgt
     wanted = "train with tokenizer {kind: sentencepiece, joint: true}"
     problem = None
-    if tokenizer.kind != "sentencepiece":
-        problem = f"it has one SentencePiece model and no other tokenizer, as '{tokenizer.kind}'"
-    elif src.text_size != src.size:
+    if src.text_size != src.size:
         problem = "its SentencePiece knows no reserved tokens"
         wanted = "train without tokenizer.protect, and with no tag in a source"
+    elif src.sentencepiece_model is None:
+        problem = f"it has one SentencePiece model and no other tokenizer, as '{tokenizer.kind}'"
     elif src is not tgt:
         problem = "it has one SentencePiece model for both languages, and this model has two"
+        if tokenizer.kind == "marian":
+            wanted = "export it for ctranslate2 or transformers"
     elif tokenizer.lowercase:
         problem = "it gives the model text as it is, and this one takes lower case only"
         wanted = "train with tokenizer.lowercase false"

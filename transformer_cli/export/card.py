@@ -12,6 +12,7 @@ from transformer_cli.config.data_schema import (
     CopyData,
     CorpusData,
     FilesData,
+    ImportedData,
     Multi30kData,
     added_sources,
 )
@@ -21,6 +22,7 @@ from transformer_cli.files import write_text
 from transformer_cli.model.transformer import count_parameters
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.hub_model import CARD
+from transformer_cli.runs.import_record import find_import_source
 from transformer_cli.runs.records import read_records, validations
 from transformer_cli.runs.trained_model import TrainedModel
 from transformer_cli.version import __version__
@@ -33,7 +35,7 @@ _CARD = """\
 
 # {name}: translation from {src} to {tgt}
 
-An encoder-decoder Transformer of {parameters:,} parameters, trained with
+An encoder-decoder Transformer of {parameters:,} parameters, {made}
 transformer-cli {version}. It translates text from {src} to {tgt}, one sentence a line.
 
 ## Use
@@ -81,15 +83,19 @@ def write_card(
     run: RunDirectory, trained: TrainedModel, directory: Path, library: Library, use: str
 ) -> None:
     """Write the card of an exported model into ``directory``; see ``model_card``."""
-    src, tgt = trained.tokenizers.src, trained.tokenizers.tgt
+    config = trained.config
+    src, tgt = trained.tokenizers.src.size, trained.tokenizers.tgt.size
+    is_imported = isinstance(config.data, ImportedData)
+    first_run = run if is_imported or config.init is None else RunDirectory(config.init)
     card = model_card(
         run.path.resolve().name,
-        trained.config,
+        config,
         count_parameters(trained.model),
-        [src.size] if src is tgt else [src.size, tgt.size],
+        [src] if config.tokenizer.one_vocabulary else [src, tgt],
         _score(run, trained),
         library,
         use,
+        find_import_source(first_run),
     )
     write_text(directory / CARD, card)
 
@@ -111,6 +117,7 @@ def model_card(
     score: ValidationScore | None,
     library: Library,
     use: str,
+    imported_from: str | None = None,
 ) -> str:
     """Return the text of README.md: YAML front matter, then Markdown.
 
@@ -122,9 +129,10 @@ def model_card(
         score: what was measured of these weights on the run's validation split, if anything.
         library: what reads the directory.
         use: how, as Markdown.
+        imported_from: the model that this one, or the run in ``init``, was imported from.
     """
     src, tgt = config.data.src_lang, config.data.tgt_lang
-    corpus, licence = _corpus(config)
+    corpus, licence = _corpus(config, imported_from)
     signatures = (_signature(lowercase=False), _signature(lowercase=True))
     front = yaml.safe_dump(
         _front_matter(name, config, score, library), sort_keys=False, allow_unicode=True
@@ -135,6 +143,7 @@ def model_card(
         src=src,
         tgt=tgt,
         parameters=parameters,
+        made="imported by" if isinstance(config.data, ImportedData) else "trained with",
         version=__version__,
         use=use,
         scores=_scores(score, signatures, config.tokenizer.lowercase),
@@ -175,8 +184,9 @@ def _name(config: Config) -> str:
     )
 
 
-def _corpus(config: Config) -> tuple[str, str]:
+def _corpus(config: Config, imported_from: str | None) -> tuple[str, str]:
     """Return a description of the training text, and what it means for a licence."""
+    other = imported_from or "a model that was made elsewhere"
     data = config.data
     if isinstance(data, Multi30kData):
         text = "Multi30k, task 1: 29,000 image captions (Elliott et al. 2016)."
@@ -193,6 +203,9 @@ def _corpus(config: Config) -> tuple[str, str]:
         names = "; ".join(source.description for source in data.sources)
         text = f"Pairs of {names}: say here what they are."
         licence = "Mind the licences of the text that it was trained on."
+    elif isinstance(data, ImportedData):
+        text = f"Imported from {other}: say here what that was trained on."
+        licence = "Mind the licence of the model that it was imported from."
     elif isinstance(data, CopyData):
         text = "The copy task: random symbols that are their own translation."
         licence = "The training text was made by transformer-cli and is free."
@@ -203,7 +216,10 @@ def _corpus(config: Config) -> tuple[str, str]:
         names = ", ".join(source.description for source in added.values())
         text += f"\nTraining text was added to it: {names}."
     if config.init is not None:
-        text += f"\nTraining began from the weights of another run, {config.init.name}."
+        text += f"\nTraining began from the weights of another run, {config.init.name}"
+        text += f", imported from {imported_from}." if imported_from else "."
+        if imported_from:
+            licence += "\nMind the licence of the model that was imported, too."
     return text + "\n", licence
 
 

@@ -18,6 +18,7 @@ SHOWN = [
         "tutorial.md",
         "sweep-tutorial.md",
         "data-tutorial.md",
+        "adapting.md",
     )  # test_tutorial.py follows these
     for command in commands(path)
 ]
@@ -58,7 +59,7 @@ data:
 tokenizer: {kind: words}
 """
 # Directories that commands read, by the format that they were exported in.
-EXPORTS = {"exported": "ctranslate2", "shared": "hub"}
+EXPORTS = {"exported": "ctranslate2", "shared": "hub", "opus-mt-de-en": "transformers"}
 WITH_CONFIG = ("train", "vocab", "check", "config")
 # Files that a command makes or reads, by the option before them.
 INPUTS = ("-i", "--input", "--src", "--tgt", "--ref", "--prefix-file")
@@ -116,6 +117,9 @@ def test_command_works(command: Command, trained: Path, tmp_path: Path) -> None:
         _write_small(directory / "small.yaml")
         (directory / "distill.yaml").write_text(DISTILL)
         arguments = [*dict.fromkeys(["distill", "distill.yaml", *arguments[2:], "--dry-run"])]
+    elif arguments[0] == "import":  # from a directory, as the Hub is not asked
+        shutil.copytree(trained / "opus-mt-de-en", directory / "opus-mt-de-en")
+        arguments = ["import", "opus-mt-de-en", arguments[2]]
     elif arguments[0] == "clean":
         (directory / arguments[1]).write_text(CORPUS)
     elif arguments[0] in WITH_CONFIG:

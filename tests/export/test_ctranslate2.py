@@ -375,7 +375,7 @@ def test_the_documented_snippet_translates(
 ) -> None:
     run = subword_run(tmp_path / "run", joint=True)
     exported(run, tmp_path / "exported")
-    snippet, _ = re.findall(r"```py\n(.*?)```", DOCUMENT.read_text(), re.DOTALL)
+    snippet, *_ = re.findall(r"```py\n(.*?)```", DOCUMENT.read_text(), re.DOTALL)
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {}
     exec(snippet, names)

@@ -97,7 +97,7 @@ def checkout(tmp_path: Path) -> Path:
     package = tmp_path / "transformer_cli"
     shutil.copytree(source, package, ignore=shutil.ignore_patterns("__pycache__"))
     (package / "text" / "kinds" / "characters.py").write_text(MODULE)
-    schema = package / "config" / "schema.py"
+    schema = package / "config" / "tokenizer_schema.py"
     new = schema.read_text().replace("\nTokenizerConfig = Annotated[", SETTINGS, 1)
     new = new.replace("    WordsConfig |", "    CharactersConfig | WordsConfig |", 1)
     assert new.count("CharactersConfig") == 2

@@ -81,3 +81,58 @@ def test_the_sweep_tutorial_leads_to_a_p_value(is_whole: bool, tmp_path: Path) -
 def _shorten(config: Path) -> None:
     text = config.read_text(encoding="utf-8")
     config.write_text(text.replace("epochs: 12", "epochs: 1").replace("kind: copy", FEW_LINES))
+
+
+# The captions and the programs' messages, on a small scale.
+SMALL = {
+    "kind: multi30k,": "kind: toy,",
+    "split: {val: 500, test: 1000}": "split: {val: 5, test: 5}",
+    "test_2016_flickr": "test",
+}
+SMALL_MODEL = """
+tokenizer: {vocab_size: 400}
+model: {d_model: 16, num_heads: 2, d_ff: 32}
+"""
+
+
+def test_the_adapting_tutorial_leads_to_a_comparison(tmp_path: Path) -> None:
+    process.start_server()
+    _write_messages(tmp_path)
+    files = iter(("base.yaml", "photo.yaml", "replay.yaml"))
+    compared = ""
+    for block in _blocks("adapting.md"):
+        text = "\n".join(block.lines)
+        for old, new in SMALL.items():
+            text = text.replace(old, new)
+        if block.language == "yaml":
+            name = next(files)
+            more = SMALL_MODEL if name == "base.yaml" else ""
+            (tmp_path / name).write_text(f"{text}\n{more}", encoding="utf-8")
+        if block.language != "sh" or "benchmarks" in text:
+            continue
+        for line in text.splitlines():
+            arguments = shlex.split(line)[1:]
+            few = ["--set", "training.max_steps=2"] if arguments[0] == "train" else []
+            finished = process.run(*arguments, *few, cwd=tmp_path)
+            assert finished.code == 0, finished.err
+            compared = finished.out
+    assert not list(files)
+    assert "runs/photo:test: 5 sentences" in compared
+    assert "runs/base:test: 200 sentences" in compared
+
+
+def _write_messages(directory: Path) -> None:
+    """Write what the tutorial fetches: PO files, and the captions as plain text."""
+    for name in ("strings/po", "text"):
+        (directory / name).mkdir(parents=True)
+    sides = [
+        (ROOT / "data" / "toy" / f"val.{side}").read_text(encoding="utf-8").splitlines()
+        for side in ("en", "de")
+    ]
+    entries = [f'msgid "{en}"\nmsgstr "{de}"\n' for en, de in list(zip(*sides, strict=True))[:60]]
+    for number, name in enumerate(("digikam-data.digikam", "darktable.darktable")):
+        text = "\n".join(entries[number::2])
+        (directory / "strings" / "po" / f"{name}.po").write_text(text, encoding="utf-8")
+    for side, lines in zip(("en", "de"), sides, strict=True):
+        text = "".join(f"{line}\n" for line in lines[60:])
+        (directory / "text" / f"train.{side}").write_text(text, encoding="utf-8")

@@ -83,7 +83,7 @@ def read_form(files: SourceFiles) -> ModelForm:
 def _check_kind(files: SourceFiles) -> None:
     """Check that this may be a model of transformers."""
     if files.has(MARK):
-        raise ImportedModelError(f"{files.directory}: is a run of transformer-cli already")
+        raise ImportedModelError(f"{files.directory}: is a run of transformer-cli already; use it")
     if not files.has(CONFIG):
         raise ImportedModelError(
             f"{files.directory}: has no {CONFIG}, so it is no model of transformers"

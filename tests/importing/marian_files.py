@@ -11,6 +11,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from transformer_cli.config.schema import ModelConfig
+from transformer_cli.importing.model_form import read_form
 from transformer_cli.importing.run_writer import Source, read_model, read_settings, write_run
 from transformer_cli.importing.source_files import SourceFiles
 from transformer_cli.interop.weights import to_transformers
@@ -124,6 +125,7 @@ def write_model(directory: Path) -> None:
 def import_directory(directory: Path, run: Path) -> RunDirectory:
     """Import ``directory`` as the command does."""
     files = SourceFiles(directory)
-    model = read_model(files, read_settings(files), ("de", "en"), lambda message: None)
+    form, settings = read_form(files), read_settings(files)
+    model = read_model(files, form, settings, ("de", "en"), lambda message: None)
     write_run(model, Source(directory.as_posix(), files), run)
     return RunDirectory(run)

@@ -1,10 +1,15 @@
 """Directories of models that are not what they should be: one line, and nothing is written."""
 
+import io
 import json
 import os
+import pickle
+import shutil
 import struct
+import tracemalloc
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from copy import copy
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +69,12 @@ def vocabulary(**changes: Any) -> Change:
     return lambda path: write_json(path / "vocab.json", {**JOINT, **changes})
 
 
+def vocabulary_piece(piece: str) -> Change:
+    """Another spelling of the language's code, an ordinary piece."""
+    ids = {piece if token == ">>fra<<" else token: number for token, number in JOINT.items()}
+    return lambda path: write_json(path / "vocab.json", ids)
+
+
 def write(name: str, text: str) -> Change:
     return lambda path: (path / name).write_text(text)
 
@@ -89,6 +100,7 @@ def resize_sparsely(name: str, size: int) -> Change:
     return lambda path: os.truncate(path / name, size)
 
 
+LFS_POINTER = "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n"
 SHORT = {"dtype": "F32", "shape": [1, len(JOINT)], "data_offsets": [0, 9]}
 HUGE = {"dtype": "F32", "shape": [2**40], "data_offsets": [0, 2**42]}
 FORM = [
@@ -103,6 +115,7 @@ FORM = [
     (config(activation_function="gelu_new"), "activation_function: found the text 'gelu_new'"),
     (config(encoder_attention_heads=3, decoder_attention_heads=3), "3 heads do not divide"),
     (config(num_beams=0), "num_beams: found 0"),
+    (config(num_beams=10**9), "num_beams: found 1000000000; at most 1000"),
     (config(d_model=2**30), "d_model: found 1073741824"),
     (config(encoder_layers=10**9), "encoder_layers: found 1000000000"),
     (config(encoder_layers="6"), "encoder_layers: expected a whole number, found the text '6'"),
@@ -129,7 +142,15 @@ TOKENIZER = [
     (write("vocab.json", json.dumps({f"{n}": n for n in JOINT.values()})), "has no '<unk>'"),
     (write("vocab.json", '{"a": ' * 50_000), "is not JSON"),
     (write("tokenizer_config.json", '{"unk_token": 3}'), "unk_token: expected a token"),
-    (write("source.spm", "no model"), "src.model: not a SentencePiece model"),
+    (write("source.spm", "no model"), "opus-mt-de-en/source.spm: not a SentencePiece model"),
+    (write("target.spm", ""), "; fetch it again"),
+    (vocabulary_piece("a\nb"), "has a line break"),
+    (vocabulary_piece("\ud800"), "is not Unicode text"),
+    (vocabulary_piece(""), "the piece '' is empty"),
+    (
+        write("tokenizer_config.json", '{"separate_vocabs": "false"}'),
+        "separate_vocabs: expected true or false, found the text 'false'",
+    ),
     (lambda path: (path / "target.spm").unlink(), "target.spm: missing"),
     (resize_sparsely("vocab.json", 10**12), "has 1,000,000,000,000 bytes, more than"),
     (resize_sparsely("source.spm", 10**12), "has 1,000,000,000,000 bytes, more than"),
@@ -147,7 +168,11 @@ WEIGHTS = [
     (header({"model.shared.weight": {"shape": ["x"]}}), "has no shape"),
     (resize_sparsely("model.safetensors", 10**12), "has 1,000,000,000,000 bytes"),
     (resize_sparsely("model.safetensors", 500), "cut off"),
-    (write("model.safetensors", "version https://git-lfs.github.com/spec/v1"), "is not a safe"),
+    (write("model.safetensors", LFS_POINTER), "a pointer of Git LFS; get the file with: git lfs"),
+    (write("model.safetensors", ""), "cut off"),
+    (write("model.safetensors", "\x02"), "cut off"),
+    (tensor("final_logits_bias", torch.full((1, len(JOINT)), torch.nan)), "infinite or no number"),
+    (tensor("model.encoder.embed_positions.weight", torch.zeros(0, 8)), "has the shape (0, 8)"),
     (lambda path: (path / "model.safetensors").unlink(), "model.safetensors: missing"),
 ]  # fmt: skip
 
@@ -197,6 +222,13 @@ def test_links_do_not_lead_out(model: Path) -> None:
     (model / "config.json").unlink()
     (model / "config.json").symlink_to("/etc/hostname")
     assert "is a link to a file elsewhere" in refuse(model)
+
+
+@pytest.mark.posix
+def test_links_in_a_loop_are_refused(model: Path) -> None:
+    (model / "vocab.json").unlink()
+    (model / "vocab.json").symlink_to("vocab.json")
+    assert "vocab.json: cannot be read" in refuse(model)
 
 
 @pytest.mark.posix
@@ -267,7 +299,10 @@ def test_a_pytorch_file_gives_the_same_run(model: Path, zipped: bool) -> None:
         ([1], "is not a table of tensors"),
         ({"model.shared.weight": torch.zeros(1).expand(len(JOINT), 8)}, "element by element"),
         ({"model.shared.weight": torch.zeros(3, 3)}, "has the shape (3, 3)"),
-        ({"model.shared.weight": torch.zeros(len(JOINT), 8).int()}, "torch.int32"),
+        (
+            {"model.shared.weight": torch.zeros(len(JOINT), 8).int()},
+            "'torch IntStorage', not of float32",
+        ),
     ],
 )
 def test_what_a_pytorch_file_cannot_hold(model: Path, content: object, message: str) -> None:
@@ -282,7 +317,58 @@ def test_a_pytorch_file_that_expands_is_refused(model: Path) -> None:
         archive.writestr("archive/data.pkl", bytes(10**6))
     assert "is compressed" in refuse(model)
     path.write_bytes(b"PK\x03\x04 no zip")
-    assert "torch cannot read it" in refuse(model)
+    assert "is damaged, or no file of weights" in refuse(model)
+
+
+class Takes:
+    """Takes 1.5 GB when it is unpickled."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (bytearray, (1_500_000_000,))
+
+
+@pytest.fixture
+def largest(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], int]]:
+    """The most memory that Python has taken since the start of the test."""
+    # torch's own readers are not seen by tracemalloc.
+    monkeypatch.setattr(torch, "load", None)
+    tracemalloc.start()
+    yield lambda: tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+
+
+@pytest.mark.parametrize("zipped", [True, False])
+def test_a_pickle_cannot_take_memory(model: Path, largest: Callable[[], int], zipped: bool) -> None:
+    save_torch(model, {"model.shared.weight": Takes()}, _use_new_zipfile_serialization=zipped)
+    assert "is not only weights" in refuse(model)
+    assert largest() < 10**7
+
+
+def test_entries_of_a_zip_cannot_be_the_same_bytes(model: Path, largest: Callable[[], int]) -> None:
+    (model / "model.safetensors").unlink()
+    with zipfile.ZipFile(model / "pytorch_model.bin", "w") as archive:
+        archive.writestr("archive/data.pkl", pickle.dumps({}, protocol=2))
+        archive.writestr("archive/data/0", bytes(10**6))
+        for number in range(1, 100):
+            twin = copy(archive.getinfo("archive/data/0"))
+            twin.filename = f"archive/data/{number}"
+            archive.filelist.append(twin)
+    assert "has entries of more bytes than the file" in refuse(model)
+    assert largest() < 10**7
+
+
+def storage_of(numel: int) -> bytes:
+    """A pickle of one tensor, and its storage of 4 bytes, as an older torch wrote them."""
+    content = io.BytesIO()
+    tensors = {"final_logits_bias": torch.zeros(1, numel)}
+    torch.save(tensors, content, _use_new_zipfile_serialization=False)
+    return content.getvalue()[: -4 * numel + 4]
+
+
+def test_elements_that_a_pytorch_file_does_not_have(model: Path) -> None:
+    (model / "model.safetensors").unlink()
+    (model / "pytorch_model.bin").write_bytes(storage_of(len(JOINT)))
+    assert "was cut off: final_logits_bias is not whole" in refuse(model)
 
 
 def call(*arguments: object) -> None:
@@ -323,7 +409,9 @@ def test_training_goes_on_from_it(model: Path) -> None:
 def test_languages_are_asked_for(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (model / "tokenizer_config.json").unlink()
     other = model.rename(model.parent / "model")
-    with pytest.raises(UsageError, match="does not tell its languages; give them: --src-lang CODE"):
+    with pytest.raises(
+        UsageError, match="does not tell its languages; give them: --src-lang CODE --tgt-lang CODE"
+    ):
         call(other, other.parent / "run")
     with pytest.raises(UsageError, match="--src-lang German: is no language's code"):
         call(other, other.parent / "run", "--src-lang", "German")
@@ -336,17 +424,29 @@ def test_a_name_of_the_hub(
 ) -> None:
     import huggingface_hub
 
-    snapshot = model.rename(model.parent / "c0ffee")
+    snapshot = model.parent / "c0ffee"
+    snapshot.mkdir()
 
     def snapshot_download(name: str, revision: str | None, allow_patterns: list[str]) -> str:
         if revision == "lost":
             raise ConnectionError("no network\nhere")
+        if revision == "unknown":
+            raise ValueError("404")
         assert name == "some/opus-mt-de-en"
-        assert "*" not in allow_patterns
+        assert revision in (None, "c0ffee")
+        for path in model.iterdir():
+            if any(path.match(pattern) for pattern in allow_patterns):
+                shutil.copy(path, snapshot)
         return str(snapshot)
 
     monkeypatch.setattr(huggingface_hub, "snapshot_download", snapshot_download)
     path = model.parent / "run"
+    config(model_type="t5")(model)
+    with pytest.raises(ImportedModelError, match="model_type: found the text 't5'"):
+        call("some/opus-mt-de-en", path)
+    # Nothing else was fetched.
+    assert {each.name for each in snapshot.iterdir()} == {"config.json", "tokenizer_config.json"}
+    config()(model)
     call("some/opus-mt-de-en", path)
     out, err = capsys.readouterr()
     assert out == f"{path}: some/opus-mt-de-en, de to en\n"
@@ -354,9 +454,38 @@ def test_a_name_of_the_hub(
     record = json.loads((path / "import.json").read_text())
     assert (record["source"], record["revision"]) == ("some/opus-mt-de-en", "c0ffee")
     other = model.parent / "other"
-    with pytest.raises(ImportedModelError, match="does not give it \\(no network here\\)"):
+    with pytest.raises(ImportedModelError, match="Hub cannot be reached \\(no network here\\)"):
         call("some/opus-mt-de-en", other, "--revision", "lost")
+    with pytest.raises(ImportedModelError, match="does not give it \\(404\\)"):
+        call("some/opus-mt-de-en", other, "--revision", "unknown")
     with pytest.raises(UsageError, match="there is no such directory"):
         call("nothing", other)
     with pytest.raises(UsageError, match=r"--revision x: .* is a directory"):
         call(snapshot, other, "--revision", "x")
+
+
+def test_what_is_no_model_is_named(model: Path) -> None:
+    other = model.parent / "runs" / "other"
+    config(model_type="transformer-cli")(model)
+    with pytest.raises(ImportedModelError, match="layout of export --format hub; use it as it is"):
+        call(model, other)
+    (model / "config.json").unlink()
+    (model / "tokenizer_config.json").unlink()
+    with pytest.raises(
+        ImportedModelError, match=r"has no config\.json, so it is no model of trans"
+    ):
+        call(model, other)
+    write_json(model / "run.json", {})
+    with pytest.raises(ImportedModelError, match="is a run of transformer-cli already"):
+        call(model, other)
+    with pytest.raises(UsageError, match="is a file; name its directory"):
+        call(model / "vocab.json", other)
+    assert not other.parent.exists()
+
+
+def test_where_a_run_cannot_be(model: Path) -> None:
+    with pytest.raises(UsageError, match=r"vocab\.json is no directory; give another name"):
+        call(model, model / "vocab.json" / "runs" / "a")
+    with pytest.raises(UsageError, match="the model's directory; give a place elsewhere"):
+        call(model, model / "runs" / "a")
+    assert not (model / "runs").exists()

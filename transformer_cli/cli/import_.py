@@ -1,5 +1,6 @@
 """``transformer-cli import``."""
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -28,10 +29,16 @@ def import_(
         typer.Option(metavar="REV", help="Branch, tag or commit on the Hub.  [default: main]"),
     ] = None,
     src_lang: Annotated[
-        str | None, typer.Option(metavar="CODE", help="Source language.  [default: as it says]")
+        str | None,
+        typer.Option(
+            metavar="CODE", help="Source language.  [default: from the model's files or name]"
+        ),
     ] = None,
     tgt_lang: Annotated[
-        str | None, typer.Option(metavar="CODE", help="Target language.  [default: as it says]")
+        str | None,
+        typer.Option(
+            metavar="CODE", help="Target language.  [default: from the model's files or name]"
+        ),
     ] = None,
     version: options.Version = False,
 ) -> None:
@@ -49,30 +56,52 @@ def import_(
     directory = Path(source)
     if revision is not None and directory.is_dir():
         raise UsageError(f"--revision {revision}: {source} is a directory; leave the option out")
-    run.absolute().parent.mkdir(parents=True, exist_ok=True)
-    options.check_new_directory(run, "RUN")
+    _check_run(run, directory)
 
-    from transformer_cli.importing.hub import fetch_model, is_hub_name
+    from transformer_cli.importing.hub import fetch_settings, fetch_weights, is_hub_name
 
     commit = None
     if not directory.is_dir():
+        if directory.exists():
+            raise UsageError(f"{source}: is a file; name its directory")
         if not is_hub_name(source):
             raise UsageError(
                 f"{source}: there is no such directory; name one, or a model of the Hugging Face "
                 "Hub, as in Helsinki-NLP/opus-mt-de-en"
             )
-        directory, commit = fetch_model(source, revision)
+        directory, commit = fetch_settings(source, revision)
         log(f"{source}: commit {commit}; --revision {commit} gets the same again")
 
     from transformer_cli.importing.languages import find_languages
+    from transformer_cli.importing.model_form import read_form
     from transformer_cli.importing.run_writer import Source, read_model, read_settings, write_run
     from transformer_cli.importing.source_files import SourceFiles
 
     files = SourceFiles(directory)
-    settings = read_settings(files)
+    form, settings = read_form(files), read_settings(files)
     name = directory.resolve().name if commit is None else source
     languages = find_languages(src_lang, tgt_lang, settings, name)
-    model = read_model(files, settings, languages, log)
+    if commit is not None:
+        fetch_weights(source, commit)
+    model = read_model(files, form, settings, languages, log)
     recorded = directory.resolve().as_posix() if commit is None else source
+    run.absolute().parent.mkdir(parents=True, exist_ok=True)
     write_run(model, Source(recorded, files, commit), run.resolve())
     typer.echo(f"{run}: {source}, {languages[0]} to {languages[1]}")
+
+
+def _check_run(run: Path, source: Path) -> None:
+    """Make sure that a run can be made, whose parents need not be there yet.
+
+    Raises:
+        UsageError: it cannot.
+    """
+    parent = next(each for each in run.absolute().parents if os.path.lexists(each))
+    if not parent.is_dir():
+        raise UsageError(f"{run}: {parent} is no directory; give another name")
+    if parent == run.absolute().parent:
+        options.check_new_directory(run, "RUN")
+    else:
+        options.check_name(run, "RUN")
+    if source.is_dir() and run.resolve().is_relative_to(source.resolve()):
+        raise UsageError(f"{run}: lies in {source}, the model's directory; give a place elsewhere")

@@ -33,8 +33,9 @@ def find_languages(
         if given is not None and found != given:
             raise UsageError(f"{option} {given}: is no language's code; give one as in 'de'")
     if src_lang is None or tgt_lang is None:
-        missing = "--src-lang" if src_lang is None else "--tgt-lang"
-        raise UsageError(f"{name}: does not tell its languages; give them: {missing} CODE")
+        languages = {"--src-lang CODE": src_lang, "--tgt-lang CODE": tgt_lang}
+        missing = " ".join(option for option, found in languages.items() if found is None)
+        raise UsageError(f"{name}: does not tell its languages; give them: {missing}")
     return src_lang, tgt_lang
 
 

@@ -7,8 +7,11 @@ from pydantic import ValidationError
 
 from transformer_cli.config.schema import DecodingConfig, ModelConfig
 from transformer_cli.config.setting_tree import describe_value
+from transformer_cli.errors import ImportedModelError
 from transformer_cli.importing.source_files import SourceFiles
 from transformer_cli.interop.length_penalty import from_transformers_penalty
+from transformer_cli.runs import hub_model
+from transformer_cli.runs.contents import MARK
 
 CONFIG, GENERATION = "config.json", "generation_config.json"
 _NORM = {"marian": "post", "pegasus": "pre"}
@@ -28,6 +31,8 @@ _FORM = {
     "normalize_embedding": False,
     "static_position_embeddings": True,
 }
+# The memory of a search grows with it.
+_MAX_BEAM_SIZE = 1000
 _IF_PRE_NORM = ("normalize_before", "add_final_layer_norm")
 S = TypeVar("S", ModelConfig, DecodingConfig)
 
@@ -61,13 +66,28 @@ def read_form(files: SourceFiles) -> ModelForm:
     Raises:
         ImportedModelError: our model cannot have it; the key and what was found are named.
     """
+    _check_kind(files)
     config = files.read_json(CONFIG)
+    if config.get("model_type") == hub_model.MODEL_TYPE:
+        raise ImportedModelError(
+            f"{files.directory}: is in the layout of export --format hub; use it as it is"
+        )
     generation = files.read_json(GENERATION) if files.has(GENERATION) else {}
     try:
         return _form(config, {**config, **generation})
     except _FormError as error:
         name = GENERATION if error.key in generation else CONFIG
         raise files.error(name, f"{error.key}: {error.problem}") from None
+
+
+def _check_kind(files: SourceFiles) -> None:
+    """Check that this may be a model of transformers."""
+    if files.has(MARK):
+        raise ImportedModelError(f"{files.directory}: is a run of transformer-cli already; use it")
+    if not files.has(CONFIG):
+        raise ImportedModelError(
+            f"{files.directory}: has no {CONFIG}, so it is no model of transformers"
+        )
 
 
 class _FormError(Exception):
@@ -136,6 +156,8 @@ def _decoding_config(generation: dict[str, Any]) -> DecodingConfig:
         for key in ("num_beams", "length_penalty")
     )
     found = _validate(DecodingConfig, {"beam_size": beam_size, "length_penalty": penalty})
+    if found.beam_size > _MAX_BEAM_SIZE:
+        raise _FormError("num_beams", f"found {found.beam_size}; at most {_MAX_BEAM_SIZE} will do")
     # A greedy model's penalty is only transformers' default.
     alpha = (
         from_transformers_penalty(found.length_penalty)

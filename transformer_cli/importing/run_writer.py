@@ -14,7 +14,7 @@ from transformer_cli.config.schema import Config, ModelConfig
 from transformer_cli.config.tokenizer_schema import MarianConfig
 from transformer_cli.config.yaml import dump_config
 from transformer_cli.files import whole_directory, write_text
-from transformer_cli.importing.model_form import read_form
+from transformer_cli.importing.model_form import ModelForm
 from transformer_cli.importing.source_files import SourceFiles
 from transformer_cli.importing.tables import (
     SETTINGS,
@@ -30,7 +30,7 @@ from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.mark import write_mark
 from transformer_cli.text.kinds.marian import write_tokenizers
 from transformer_cli.text.manifest import MANIFEST_NAME
-from transformer_cli.text.tokenizer import fingerprint, load_tokenizers
+from transformer_cli.text.tokenizer import fingerprint
 from transformer_cli.text.vocabulary import BOS_ID
 from transformer_cli.version import __version__
 
@@ -82,6 +82,7 @@ def read_settings(files: SourceFiles) -> dict[str, Any]:
 
 def read_model(
     files: SourceFiles,
+    form: ModelForm,
     settings: Mapping[str, Any],
     languages: tuple[str, str],
     log: Callable[[str], object],
@@ -90,14 +91,15 @@ def read_model(
 
     Args:
         files: its directory.
+        form: what ``read_form`` returns for it.
         settings: what is in tokenizer_config.json.
         languages: of its source and its target.
         log: told what a user should know.
 
     Raises:
         ImportedModelError: it is damaged, or has a form that ours cannot have.
+        TokenizerError: SentencePiece cannot use one of its models.
     """
-    form = read_form(files)
     tokenizers = read_tokenizers(files, settings, form)
     tensors = read_tensors(files, form, log)
     tying = find_tying(tensors)
@@ -128,7 +130,6 @@ def write_run(model: ImportedModel, source: Source, run: Path) -> None:
     """Write a run, which appears whole or not at all.
 
     Raises:
-        TokenizerError: SentencePiece cannot use one of the models.
         OSError, CheckpointError: it cannot be written.
     """
     with whole_directory(run) as temporary:
@@ -159,4 +160,3 @@ def _write_tokenizer(tokenizers: ImportedTokenizers, files: SourceFiles, directo
         tokenizers.models, vocabularies, hashlib.sha256(sums).hexdigest(), directory
     )
     write_text(directory / MANIFEST_NAME, manifest.model_dump_json(indent=2) + "\n")
-    load_tokenizers(directory)  # SentencePiece checks its models

@@ -68,7 +68,8 @@ class SourceFiles:
             raise ImportedModelError(
                 f"{self.directory}: names the file {name!r}, which cannot be one of this directory"
             )
-        if not any(path.resolve().is_relative_to(root) for root in self._roots):
+        target = Path(os.path.realpath(path))  # resolve() raises other errors at links in a loop
+        if not any(target.is_relative_to(root) for root in self._roots):
             raise ImportedModelError(
                 f"{path}: is a link to a file elsewhere; copy that file into the directory"
             )
@@ -85,25 +86,29 @@ class SourceFiles:
                 raise self.error(name, "is not a regular file")
             if status.st_size > max_size:
                 raise self.error(name, f"has {status.st_size:,} bytes, more than {max_size:,}")
+            if self._read(name, file, len(_LFS_POINTER)) == _LFS_POINTER:
+                raise self.error(name, "is a pointer of Git LFS; get the file with: git lfs pull")
+            file.seek(0)
             yield file, status.st_size
 
     def finish(self, name: str, file: BinaryIO, size: int) -> bytes:
         """Return the bytes of an open file, from its start, and record their SHA-256.
 
         Raises:
-            ImportedModelError: its size has changed, or it is a pointer of Git LFS.
+            ImportedModelError: its size has changed.
         """
-        try:
-            file.seek(0)
-            data = file.read(size + 1)
-        except OSError as error:
-            raise self.error(name, f"cannot be read ({error.strerror})") from error
+        file.seek(0)
+        data = self._read(name, file, size + 1)
         if len(data) != size:
             raise self.error(name, "changes while it is read; import again")
-        if data.startswith(_LFS_POINTER):
-            raise self.error(name, "is a pointer of Git LFS; get the file with: git lfs pull")
         self.sha256[name] = hashlib.sha256(data).hexdigest()
         return data
+
+    def _read(self, name: str, file: BinaryIO, size: int) -> bytes:
+        try:
+            return file.read(size)
+        except OSError as error:
+            raise self.error(name, f"cannot be read ({error.strerror})") from error
 
     def parse(self, name: str, data: bytes) -> dict[str, Any]:
         """Return the JSON object in a file's bytes.

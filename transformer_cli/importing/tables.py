@@ -4,9 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from transformer_cli.config.setting_tree import describe_value
 from transformer_cli.importing.model_form import ModelForm
 from transformer_cli.importing.source_files import SourceFiles
 from transformer_cli.text.id_map import IdMap, SpecialIds
+from transformer_cli.text.kinds.sentencepiece_file import open_model
 from transformer_cli.text.manifest import Side
 from transformer_cli.text.vocabulary import BOS_ID, SPECIALS, Vocabulary
 
@@ -64,6 +66,7 @@ def read_tokenizers(
 
     Raises:
         ImportedModelError: a file is missing or damaged, or does not fit the model.
+        TokenizerError: SentencePiece cannot use one of its models.
     """
     for name in (*_MODELS.values(), _TABLE):
         if not files.has(name):
@@ -72,9 +75,15 @@ def read_tokenizers(
                 "missing; only models with Marian's tokenizer can be imported, which has "
                 f"{', '.join(_MODELS.values())} and {_TABLE}",
             )
-    models = {side: files.read(name, _MAX_MODEL_SIZE) for side, name in _MODELS.items()}
+    models = {side: _read_model(files, name) for side, name in _MODELS.items()}
     tokens = _special_tokens(files, settings)
-    if settings.get("separate_vocabs"):
+    are_separate = settings.get("separate_vocabs") or False
+    if not isinstance(are_separate, bool):
+        raise files.error(
+            SETTINGS,
+            f"separate_vocabs: expected true or false, found {describe_value(are_separate)}",
+        )
+    if are_separate:
         src = _read_table(files, _TABLE, tokens, form.src_size, None)
         tgt = _read_table(files, _TGT_TABLE, tokens, form.tgt_size, form)
         return ImportedTokenizers(models, {"src": src, "tgt": tgt})
@@ -88,6 +97,13 @@ def read_tokenizers(
     if models["src"] == models["tgt"]:
         models = {"joint": models["src"]}
     return ImportedTokenizers(models, {"joint": table})
+
+
+def _read_model(files: SourceFiles, name: str) -> bytes:
+    """Read a SentencePiece model, and check that SentencePiece can use it."""
+    data = files.read(name, _MAX_MODEL_SIZE)
+    open_model(data, files.directory / name, "fetch it again")
+    return data
 
 
 def _special_tokens(files: SourceFiles, settings: Mapping[str, Any]) -> dict[str, str]:
@@ -168,8 +184,16 @@ def _by_id(files: SourceFiles, name: str, ids: Mapping[str, Any], size: int) -> 
 def _check_pieces(files: SourceFiles, name: str, pieces: list[str]) -> None:
     """Check that a vocabulary file can have these pieces."""
     for piece in pieces:
-        is_utf8 = not any("\ud800" <= sign <= "\udfff" for sign in piece)
-        if not piece or "\n" in piece or piece in SPECIALS or not is_utf8:
-            raise files.error(
-                name, f"the piece {piece[:60]!r} is empty, no line of text, or one of ours"
-            )
+        problem = (
+            "is empty"
+            if not piece
+            else "has a line break"
+            if "\n" in piece
+            else "is a special token's name in our runs"
+            if piece in SPECIALS
+            else "is not Unicode text"
+            if any("\ud800" <= sign <= "\udfff" for sign in piece)
+            else None
+        )
+        if problem:
+            raise files.error(name, f"the piece {piece[:60]!r} {problem}, which cannot be imported")

@@ -1,9 +1,7 @@
 """The weights of a transformers model, checked against its form before memory is taken."""
 
-import io
-import pickle
-import zipfile
 from collections.abc import Callable, Mapping
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -14,6 +12,8 @@ from torch import Tensor
 
 from transformer_cli.importing.model_form import CONFIG, ModelForm
 from transformer_cli.importing.source_files import SourceFiles
+from transformer_cli.importing.torch_file import read_torch_tensors
+from transformer_cli.importing.torch_pickle import TorchPickleError
 from transformer_cli.interop.weights import EMBEDDINGS, SHARED, to_transformers
 from transformer_cli.model.embeddings import sinusoids
 from transformer_cli.model.transformer import Transformer
@@ -54,7 +54,7 @@ def read_tensors(
         tensors = reader.read_shards()
     elif files.has(TORCH):
         tensors = reader.read_torch(TORCH)
-        log(f"{TORCH}: read without running code (torch.load with weights_only)")
+        log(f"{TORCH}: read without running code, as tensors only")
     else:
         raise files.error(SAFETENSORS, f"missing; a model has it, {INDEX} or {TORCH}")
     for name in reader.needed:
@@ -95,7 +95,7 @@ class _Reader:
         files = self._files
         with files.open(name, self._max_size) as (file, size):
             length = int.from_bytes(file.read(8), "little")
-            if length > min(_MAX_HEADER, size):
+            if not 0 < length <= min(_MAX_HEADER, size - 8):
                 raise files.error(name, "is not a safetensors file, or was cut off")
             header = files.parse(name, file.read(length))
             header.pop("__metadata__", None)
@@ -132,52 +132,25 @@ class _Reader:
         return tensors
 
     def read_torch(self, name: str) -> dict[str, Tensor]:
-        files = self._files
-        data = files.read(name, self._max_size)
-        self._check_zip(name, data)
+        data = self._files.read(name, self._max_size)
         try:
-            found = torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
-        except pickle.UnpicklingError:
-            raise files.error(
-                name,
-                "is not only weights: to read it, code in it would have to be run; ask for a "
-                "model.safetensors",
-            ) from None
-        except Exception as error:  # torch raises anything for damaged files
-            reason = str(error).partition("\n")[0][:200]
-            raise files.error(name, f"torch cannot read it ({reason})") from None
-        if not isinstance(found, dict) or not all(
-            isinstance(key, str) and isinstance(tensor, Tensor) for key, tensor in found.items()
-        ):
-            raise files.error(name, "is not a table of tensors by name")
-        for tensor in found.values():
-            # One that is expanded would take any amount when it is copied.
-            if tensor.layout != torch.strided or not tensor.is_contiguous():
-                raise files.error(name, "has a tensor that is not stored element by element")
-        return self._checked(name, dict(found))
-
-    def _check_zip(self, name: str, data: bytes) -> None:
-        """Check that nothing is compressed: a small file could be any size in memory."""
-        if not zipfile.is_zipfile(io.BytesIO(data)):
-            return  # older than torch 1.6, or damaged
-        try:
-            with zipfile.ZipFile(io.BytesIO(data)) as archive:
-                entries = archive.infolist()
-        except (zipfile.BadZipFile, ValueError, NotImplementedError) as error:
-            raise self._files.error(name, f"torch cannot read it ({error})") from None
-        if any(each.compress_type != zipfile.ZIP_STORED for each in entries):
-            raise self._files.error(name, "is compressed, as torch does not write files")
+            tensors = read_torch_tensors(data, partial(self._check_shape, name))
+        except TorchPickleError as error:
+            raise self._files.error(name, f"{error}") from None
+        return self._checked(name, tensors)
 
     def _checked(self, name: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
         for key, tensor in tensors.items():
             self._check_shape(name, key, tuple(tensor.shape))
             if not tensor.is_floating_point():
                 raise self._files.error(name, f"{key} has the type {tensor.dtype}, not float32")
+            if not tensor.isfinite().all():
+                raise self._files.error(name, f"{key} has values that are infinite or no number")
         return {key: tensor.float() for key, tensor in tensors.items()}
 
     def _check_shape(self, name: str, tensor: str, shape: tuple[int, ...]) -> None:
         if tensor in _POSITIONS:
-            if len(shape) == 2 and shape[1] == self._d_model and prod(shape) < _MAX_REST // 16:
+            if len(shape) == 2 and shape[1] == self._d_model and 0 < prod(shape) < _MAX_REST // 16:
                 return
         elif tensor not in self._shapes:
             raise self._files.error(

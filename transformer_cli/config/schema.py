@@ -238,8 +238,8 @@ class Config(Section):
             )
         if len(self.training.freeze) == 3:
             raise ValueError(
-                "training.freeze: all three parts are frozen, but one has to be trained; leave it "
-                "out"
+                "training.freeze: all three parts are frozen, but one has to be trained; leave "
+                "one out"
             )
         return self
 

@@ -68,6 +68,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert "sources[0] a.de: 210 pairs; kept: " in finished.err
     assert "left out: 10 duplicates\n" in finished.err
     assert "left out: 1 blank\n" in finished.err
+    assert re.search(r"^replay +\d+ of \d+ pairs an epoch, drawn from 90$", finished.err, re.M)
     return directory
 
 

@@ -9,12 +9,11 @@ import pytest
 from transformer_cli.config.schema import Config
 from transformer_cli.data.corpus import ParallelText
 from transformer_cli.errors import CorpusError, RunError, TransformerCliError, UsageError
+from transformer_cli.evaluation.compared_texts import load_common_text, load_texts, split_runs
 from transformer_cli.evaluation.comparison import (
     ComparedRun,
     compare,
     distinct_names,
-    load_common_text,
-    load_texts,
     open_runs,
 )
 from transformer_cli.evaluation.scoring import score
@@ -87,8 +86,9 @@ def test_a_run_by_two_paths_is_one_run(tmp_path: Path) -> None:
 
 def test_the_same_text_in_other_files_compares(tmp_path: Path) -> None:
     runs = [on_files(tmp_path, name) for name in ("a", "b", "c")]
-    assert load_common_text(runs) == ("news", ParallelText(SRC, TGT))
-    assert load_common_text(runs, "val") == ("val", ParallelText(SRC, TGT))
+    text = ParallelText(SRC, TGT)
+    assert load_texts(runs, []) == [("news", text)]
+    assert load_texts(runs, ["val", "news", "val"]) == [("val", text), ("news", text)]
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ def test_another_text_is_refused_in_one_line_with_both_names(
     runs = [on_files(tmp_path, "a"), on_files(tmp_path, "b"), on_files(tmp_path, "c")]
     runs[2] = on_files(tmp_path, "c", **changes)
     with pytest.raises(UsageError) as refused:
-        load_common_text(runs)
+        load_common_text(runs, "news")
     message = str(refused.value)
     assert message.startswith("runs/a and runs/c: split 'news' is not the same in both (")
     assert found in message
@@ -115,8 +115,13 @@ def test_another_text_is_refused_in_one_line_with_both_names(
 
 
 def test_a_split_that_one_run_lacks_is_told_with_the_run(tmp_path: Path) -> None:
-    with pytest.raises(CorpusError, match=r"^runs/b: data\.kind copy has no split 'news'"):
-        load_common_text([on_files(tmp_path, "a"), compared_run("b")])
+    runs = [on_files(tmp_path, "a"), compared_run("b")]
+    said = r"^runs/b: data\.kind copy has no split 'news'; --split runs/a:news compares"
+    for order in (runs, runs[::-1]):
+        with pytest.raises(CorpusError, match=said):
+            load_common_text(order, "news")
+    with pytest.raises(CorpusError, match=r"^runs/a: data\.kind files has no split 'new'; did you"):
+        load_common_text(runs, "new")
 
 
 def save(run: ComparedRun, directory: Path) -> Path:
@@ -135,13 +140,51 @@ def test_one_runs_split_is_a_text_for_all(tmp_path: Path) -> None:
     assert loaded == [(named, ParallelText(["sechs"], ["six"])), (first, ParallelText(SRC, TGT))]
 
 
+def with_test(run: ComparedRun, name: str) -> ComparedRun:
+    """The same with its validation pairs as another test split."""
+    data = run.config.data
+    assert data.kind == "files"
+    return compared_run(run.name, data=data.model_copy(update={"test": {name: data.val}}))
+
+
+@pytest.mark.posix
+def test_names_of_splits_may_have_colons_too(tmp_path: Path) -> None:
+    other = with_test(on_files(tmp_path, "b", src=["sechs"], tgt=["six"]), "c:d")
+    runs = [with_test(on_files(tmp_path, "a"), "b:val"), compared_run("copy")]
+    named = f"{save(other, tmp_path / 'x:y')}:c:d"
+    (loaded,) = load_texts(runs[:1], [named])
+    assert loaded.text == ParallelText(["sechs"], ["six"])
+    assert tmp_path / "x:y" / "b" in split_runs([named])
+    # A split goes before a run.
+    assert load_texts(runs[:1], ["b:val"]) == [("b:val", ParallelText(SRC, TGT))]
+    with pytest.raises(CorpusError, match="--split runs/a:b:val compares all runs on it"):
+        load_texts(runs, ["b:val"])
+
+
+def test_an_imported_run_takes_the_text_of_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    imported = compared_run("m", data={"kind": "imported", "src_lang": "de", "tgt_lang": "en"})
+    adapted = on_files(tmp_path, "a")
+    save(adapted, Path("runs"))
+    text = ParallelText(SRC, TGT)
+    assert load_texts([imported, adapted], []) == [("runs/a:news", text)]
+    said = "^runs/m: data.kind imported has no split 'val'; --split runs/a:val compares all"
+    with pytest.raises(CorpusError, match=said):
+        load_texts([imported, adapted], ["val"])
+    with pytest.raises(CorpusError, match=r"^runs/m: an imported model has no text of its"):
+        load_texts([imported], [])
+
+
 @pytest.mark.parametrize(
     ("split", "error", "said"),
     [
         ("{}/a:tests", CorpusError, r"^{}/a: data\.kind files has no split 'tests'"),
         ("{}/none:news", RunError, "^{}/none: "),
         ("{}/fr:news", UsageError, "^--split {}/fr:news: its languages are fr-en, but runs/a tr"),
-        (":news", RunError, "not a run directory"),
+        (":news", UsageError, "^--split :news: expected RUN:NAME"),
+        ("{}/a:", UsageError, "^--split {}/a:: expected RUN:NAME"),
     ],
 )
 def test_a_split_that_no_run_has_is_refused_in_one_line(

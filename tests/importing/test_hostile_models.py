@@ -28,7 +28,7 @@ from importing.marian_files import (
 )
 from transformer_cli.cli import app
 from transformer_cli.config.yaml import load_config
-from transformer_cli.data.sources import check_has_text, default_split, load_split
+from transformer_cli.data.sources import check_has_text
 from transformer_cli.errors import (
     ConfigError,
     CorpusError,
@@ -385,10 +385,17 @@ def test_the_command(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(UsageError, match="is there already"):
         call(model, runs / "opus")
     data = load_config(runs / "opus" / "config.yaml").data
-    with pytest.raises(ConfigError, match=r"base: RUN/config.yaml, init: RUN"):
-        check_has_text(data)
-    with pytest.raises(CorpusError, match="--src FILE --ref FILE"):
-        load_split(data, default_split(data))
+    config = runs / "opus" / "config.yaml"
+    said = f"^{config}: data.kind imported has no .* base: {config}, init: {config.parent} and data"
+    with pytest.raises(ConfigError, match=said):
+        check_has_text(data, config)
+    with pytest.raises(ConfigError, match=r"base: RUN/config.yaml, init: RUN and data"):
+        check_has_text(data, model.parent / "a.yaml")
+    own = f"^{runs / 'opus'}: an imported model has no text of its own; "
+    with pytest.raises(CorpusError, match=f"{own}name text with --src and --ref"):
+        app(["evaluate", str(runs / "opus")], standalone_mode=False)
+    with pytest.raises(CorpusError, match=f"{own}score it .* evaluate {runs / 'opus'} --src FILE"):
+        app(["report", str(runs / "opus")], standalone_mode=False)
 
 
 def test_training_goes_on_from_it(model: Path) -> None:
@@ -402,7 +409,9 @@ def test_training_goes_on_from_it(model: Path) -> None:
     one, other = (model.parent / name / "tokenizer" for name in ("opus", "a"))
     assert (one / "src.model").read_bytes() == (other / "src.model").read_bytes()
     refused = run("train", "opus/config.yaml", "--run-dir", "b", cwd=model.parent)
-    assert_refused(refused, 2, "data.kind: imported: is no text to train on")
+    assert_refused(
+        refused, 2, "data.kind imported has no text", "base: opus/config.yaml, init: opus and"
+    )
     assert not (model.parent / "b").exists()
 
 

@@ -143,7 +143,7 @@ def test_a_resumed_run_is_the_uninterrupted_one(tmp_path: Path, levers: dict[str
     ("init", "parts", "said"),
     [
         (None, ["encoder"], "training.freeze: random weights would stay random; needs init"),
-        ("run", ["encoder", "embeddings", "decoder"], "training.freeze: the whole model is frozen"),
+        ("run", ["encoder", "embeddings", "decoder"], "training.freeze: all three parts are fro"),
     ],
 )
 def test_what_would_train_nothing_is_refused(init: str | None, parts: list[str], said: str) -> None:
@@ -151,3 +151,8 @@ def test_what_would_train_nothing_is_refused(init: str | None, parts: list[str],
     sections["training"]["freeze"] = parts
     with pytest.raises(ValueError, match=said):
         Config.model_validate(sections)
+
+
+def test_the_order_of_frozen_parts_is_no_difference() -> None:
+    one = settings("all", ["encoder", "embeddings", "encoder"])
+    assert one == settings("all", ["embeddings", "encoder"])

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from transformer_cli.audit.checks import check_corpus
+from transformer_cli.config.data_schema import find_replay
 from transformer_cli.config.schema import Config
 from transformer_cli.data.epochs import EpochBatches
 from transformer_cli.data.sources import open_training_text
@@ -15,8 +16,12 @@ from transformer_cli.errors import CorpusError
 from transformer_cli.runs.corpus_location import corpus_directory
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.initialize import initialize_run
-from transformer_cli.training.preparation import prepare_data, select_training_pairs
-from transformer_cli.training.sources import prepare_sources
+from transformer_cli.training.preparation import (
+    PreparedData,
+    prepare_data,
+    select_training_pairs,
+)
+from transformer_cli.training.sources import describe_replay, prepare_sources
 from transformer_cli.training.texts import read_val
 
 OWN, NEAR, FAR, TOO_LONG, BLANK = "own", "near", "far", "long", "blank"
@@ -55,14 +60,18 @@ def config(directory: Path, kind: str, share: float | None, **settings: Any) -> 
     )
 
 
-def draw(directory: Path, config: Config, epochs: int) -> list[Counter[str]]:
-    """Return how often each epoch has each word that begins a pair."""
+def prepare(directory: Path, config: Config) -> PreparedData:
     run = RunDirectory(directory / "run")
     initialize_run(run, config)
     prepare_sources(config.data, run, lambda pairs, _: pairs, print)
     train = StreamedText.of(open_training_text(config.data, corpus_directory(run)))
     texts = read_val(config.data, train, corpus_directory(run))
-    data = prepare_data(config, texts, run, lambda lines, _: lines)
+    return prepare_data(config, texts, run, lambda lines, _: lines)
+
+
+def draw(directory: Path, config: Config, epochs: int) -> list[Counter[str]]:
+    """Return how often each epoch has each word that begins a pair."""
+    data = prepare(directory, config)
     batches = EpochBatches(select_training_pairs(config, data.train, data.mix), 24, seed=1)
     vocabulary = data.tokenizers.tgt
     return [
@@ -120,6 +129,27 @@ def test_there_have_to_be_pairs_to_replay(tmp_path: Path) -> None:
         write(tmp_path, name, ["", " ".join("x" * 9)])
     with pytest.raises(CorpusError, match=r"^data\.replay: every pair has a blank side or is long"):
         draw(tmp_path, settings, 1)
+
+
+def test_a_pair_is_drawn_at_most_a_thousand_times(tmp_path: Path) -> None:
+    settings = config(tmp_path, "files", 0.99)
+    for name in (NEAR, FAR):
+        write(tmp_path, name, ["x"])
+    # 60 * 99 draws of one pair, and of another that has twice its weight.
+    with pytest.raises(CorpusError, match=r"^data\.replay: at share 0\.99, .* 3,960 times"):
+        draw(tmp_path, settings, 1)
+    with pytest.raises(ValueError, match=r"share"):
+        config(tmp_path, "files", 0.999)
+
+
+def test_the_summary_says_what_is_replayed(tmp_path: Path) -> None:
+    settings = config(tmp_path, "files", 0.25)
+    data = prepare(tmp_path, settings)
+    replay = find_replay(settings.data)
+    assert replay is not None
+    assert data.mix is not None
+    said = describe_replay(replay, data.mix, data.train, LIMIT)
+    assert said == "20 of 80 pairs an epoch, drawn from 60"
 
 
 def test_validation_pairs_that_are_replayed_are_found(tmp_path: Path) -> None:

@@ -62,7 +62,7 @@ def check(
     ignored = ignore or []
     _check_finding_names(ignored)
     settings = load_config(config, set_ or [])
-    check_has_text(settings.data)
+    check_has_text(settings.data, config)
     directory = _tokenizer(settings, run, run_dir is not None)
     tokenizers = None if directory is None else load_tokenizers(directory)
     report = check_corpus(settings, tokenizers, pair_bar, ignored)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from transformer_cli.cli import options
-from transformer_cli.cli.completion import complete_checkpoint, complete_run, complete_split
+from transformer_cli.cli.completion import complete_checkpoint, complete_run, complete_run_split
 from transformer_cli.cli.display import bar, warn
 from transformer_cli.errors import UsageError
 
@@ -36,9 +36,9 @@ Splits = Annotated[
         "--split",
         metavar="[RUN:]NAME",
         help="Split of all runs' corpus, or of one run's: RUN:NAME; once for each text.  "
-        "[default: the first run's first test]",
+        "[default: the first test of the first run with text]",
         show_default=False,
-        autocompletion=complete_split,
+        autocompletion=complete_run_split,
     ),
 ]
 Checkpoint = Annotated[
@@ -83,7 +83,7 @@ def compare(
       transformer-cli compare runs/old runs/new --split runs/old:test --split runs/new:test
     """
     from transformer_cli.cli.compare_tables import format_groups, format_runs
-    from transformer_cli.evaluation import comparison, group_comparison
+    from transformer_cli.evaluation import compared_texts, comparison, group_comparison
     from transformer_cli.inference.loading import Computing
     from transformer_cli.model.device import choose_precision, use_threads
     from transformer_cli.runs.environment import describe_environment
@@ -94,7 +94,7 @@ def compare(
             "name best, last or average"
         )
     splits = splits or []
-    options.put_back(*runs, *comparison.split_runs(splits))
+    options.put_back(*runs, *compared_texts.split_runs(splits))
     with options.name_option("compare: "):
         groups = group_comparison.find_groups(runs)
         paths = [run.path for group in groups for run in group.runs]
@@ -107,7 +107,7 @@ def compare(
         options.put_back(*paths)
         compared_runs = comparison.open_runs(paths, checkpoint, beam_size)
         compared_groups = group_comparison.group_runs(groups, compared_runs)
-    texts = comparison.load_texts(compared_runs, splits)
+    texts = compared_texts.load_texts(compared_runs, splits)
     use_threads(threads)
     torch_device = options.open_device(device)
     torch_precision = choose_precision(precision, torch_device)

@@ -25,23 +25,24 @@ _MOST_ENTRIES = 2000
 
 @contextmanager
 def joined_bash_words() -> Iterator[None]:
-    """Complete ``key=value`` in bash, for which the ``=`` is a word, and what follows another."""
+    """Complete ``key=value`` and ``RUN:NAME`` in bash, for which ``=`` and ``:`` are words."""
     words = os.environ.get("COMP_WORDS", "").split("\n")
     place = os.environ.get("COMP_CWORD", "")
-    if "=" not in words or not place.isdecimal():
+    breaks = "".join({"=", ":"}.intersection(words))
+    if not breaks or not place.isdecimal():
         yield
         return
-    joined = re.sub("\n=(\n|$)", "=", "\n".join(words[: int(place) + 1]))
+    joined = re.sub(f"\n([{breaks}])(\n|$)", r"\1", "\n".join(words[: int(place) + 1]))
     os.environ |= {"COMP_WORDS": joined, "COMP_CWORD": str(joined.count("\n"))}
     value = re.sub("^--[^=]*=", "", joined.rpartition("\n")[2])  # of an option
-    before, equals, _ = value.rpartition("=")
+    before = re.sub(f"[^{breaks}]*$", "", value)
     terminal = sys.stdout
     with redirect_stdout(io.StringIO()) as out:
         try:
             yield
         finally:
             lines = out.getvalue().splitlines()
-            print(*(line.removeprefix(before + equals) for line in lines), sep="\n", file=terminal)
+            print(*(line.removeprefix(before) for line in lines), sep="\n", file=terminal)
 
 
 def _quiet(complete: Callable[[typer.Context, str], Values]) -> Callable[..., list[Any]]:
@@ -146,27 +147,37 @@ def _is_run(path: str) -> bool:
 
 @_quiet
 def complete_split(context: typer.Context, incomplete: str) -> Values:
-    """Complete a split of the run that the command line names; the first of several."""
+    """Complete a split of the run that the command line names."""
+    return dict.fromkeys(_split_names(_run(context)), "")
+
+
+@_quiet
+def complete_run_split(context: typer.Context, incomplete: str) -> Values:
+    """Complete a split of the first run that the command line names, or RUN:NAME."""
+    path, colon, _ = incomplete.rpartition(":")
+    names = _split_names(Path(path) if colon else _run(context))
+    return dict.fromkeys((path + colon + name for name in names), "")
+
+
+def _split_names(run: Path) -> list[str]:
     from transformer_cli.config.setting_tree import Place, values
     from transformer_cli.config.yaml_parser import parse
     from transformer_cli.data.multi30k import SPLITS
 
-    text = (_run(context) / "config.yaml").read_text(encoding="utf-8")
+    text = (run / "config.yaml").read_text(encoding="utf-8")
     config: Any = values(parse(text, lambda line: Place("", line)))
     # As ``split_names`` has them, which needs the whole schema.
     match config["data"]:
         case {"kind": "multi30k"}:
-            return dict.fromkeys(SPLITS, "")
+            return list(SPLITS)
         case {"kind": "files", "test": tests}:
-            return dict.fromkeys(["train", "val", *tests], "")
+            return ["train", "val", *tests]
         case {"kind": "corpus"}:
             # A run has the files of its splits.
-            return dict.fromkeys(
-                sorted({p.stem for p in (_run(context) / "corpus").glob("*.src")}), ""
-            )
+            return sorted({path.stem for path in (run / "corpus").glob("*.src")})
         case {"kind": "toy" | "copy"}:
-            return dict.fromkeys(["train", "val", "test"], "")
-    return {}
+            return ["train", "val", "test"]
+    return []
 
 
 @_quiet

@@ -235,7 +235,12 @@ def _read_text(
     """Return the name and text to evaluate on; warn if the run was trained on it."""
     from transformer_cli.audit.text_audit import trained_on
     from transformer_cli.data.corpus import ParallelFiles, ParallelText
-    from transformer_cli.data.sources import default_split, load_split, open_split
+    from transformer_cli.data.sources import (
+        check_has_splits,
+        default_split,
+        load_split,
+        open_split,
+    )
     from transformer_cli.data.tables import read_parallel_tables
     from transformer_cli.runs.corpus_location import corpus_directory
     from transformer_cli.text.tokenizer import load_text_sha256
@@ -251,6 +256,7 @@ def _read_text(
     elif src.path is not None or ref.path is not None:
         raise UsageError("evaluate: give --split, or --src and --ref together")
     else:
+        check_has_splits(data, run.path, "name text with --src and --ref")
         name = split or default_split(data)
         source = open_split(data, name, earlier)
     if isinstance(source, ParallelText):

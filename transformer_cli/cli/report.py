@@ -64,7 +64,7 @@ def report(
 
     plotly = plotly_script()  # before long work
 
-    from transformer_cli.data.sources import default_split, load_split
+    from transformer_cli.data.sources import check_has_splits, default_split, load_split
     from transformer_cli.files import write_text
     from transformer_cli.inference.loading import Computing, choose_engine
     from transformer_cli.report.build import Subject, build, pack_sentence
@@ -73,6 +73,11 @@ def report(
     from transformer_cli.runs.corpus_location import corpus_directory
     from transformer_cli.text.tokenizer import fingerprint
 
+    check_has_splits(
+        settings.data,
+        run,
+        f"score it on yours with: transformer-cli evaluate {run} --src FILE --ref FILE",
+    )
     name = split or default_split(settings.data)
     text = load_split(settings.data, name, corpus_directory(directory))
     # One checkpoint throughout, whatever training makes the best one meanwhile.

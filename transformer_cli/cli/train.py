@@ -64,7 +64,7 @@ def train(
     if ranks.is_main and not ranks.restarts and not dry_run:
         options.put_back(run.path, config.parent)
     settings, origins = load_settings(config, set_ or [])
-    check_has_text(settings.data)
+    check_has_text(settings.data, config)
     if overwrite and ranks.machines > 1:
         # torchrun does not tell how often it has started a training there.
         raise UsageError(

@@ -47,7 +47,7 @@ def vocab(
     run = RunDirectory(options.run_directory(config, run_dir))
     options.put_back(run.path, config.parent)
     settings, origins = load_settings(config, set_ or [])
-    check_has_text(settings.data)
+    check_has_text(settings.data, config)
     check_unlocked(run)  # before torch is imported, so that a second writer fails at once
     check_config_files(run.path, list_base_files(config))
     if overwrite:

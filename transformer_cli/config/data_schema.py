@@ -45,6 +45,8 @@ FilterName = Literal[
 """In the order in which they are applied."""
 Column = Annotated[int | str, WithJsonSchema({"type": ["integer", "string"]})]
 SPLIT_NAME = r"[A-Za-z0-9_-]{1,64}"
+MAX_WEIGHT = 1000.0
+"""How often a pair may be drawn in an epoch."""
 TAG_PATTERN = r"^[A-Za-z0-9_-]{1,32}$"
 TagName = Annotated[str, Field(pattern=TAG_PATTERN)]
 
@@ -94,7 +96,7 @@ class SourceConfig(Section):
         None, description="jsonl, parquet: field of the source, as in 'translation.de'"
     )
     tgt_field: str | None = Field(None, description="jsonl, parquet: the same for the target")
-    weight: Annotated[float, Field(gt=0.0, le=1000.0)] = Field(
+    weight: Annotated[float, Field(gt=0.0, le=MAX_WEIGHT)] = Field(
         1.0, description="how often each pair is trained on in an epoch: 0.5 is half of them"
     )
     tag: TagName | None = Field(
@@ -162,7 +164,7 @@ class SourceConfig(Section):
 class Replay(Section):
     """General text that is trained on beside the corpus, against forgetting it."""
 
-    share: Annotated[float, Field(gt=0.0, lt=1.0)] = Field(
+    share: Annotated[float, Field(gt=0.0, le=0.99)] = Field(
         description="share of an epoch's pairs that are drawn from it"
     )
     sources: Annotated[list[SourceConfig], Field(min_length=1)] = Field(
@@ -249,7 +251,7 @@ class FilesData(Diversified):
     val: FilePair = Field(description="validation pairs")
     test: dict[str, FilePair] = Field({}, description="test splits, by name")
     replay: Replay | None = Field(
-        None, description="text of the model that init names, trained on again; null: none"
+        None, description="general text that is trained on beside the corpus; null: none"
     )
 
     @model_validator(mode="after")
@@ -280,7 +282,7 @@ class CorpusData(Section):
         description="where the pairs come from"
     )
     replay: Replay | None = Field(
-        None, description="text of the model that init names, trained on again; null: none"
+        None, description="general text that is trained on beside the corpus; null: none"
     )
     split: SplitConfig | None = Field(
         None, description="draws val and test from the sources; null: val is given"

@@ -6,7 +6,7 @@ Where a default is a number from the literature, its source is "Attention Is All
 
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, PositiveFloat, model_validator
+from pydantic import AfterValidator, Field, PositiveFloat, model_validator
 
 from transformer_cli.config.data_schema import DataConfig
 from transformer_cli.config.sections import (
@@ -135,11 +135,15 @@ class TrainingConfig(Section):
     max_length: Count = Field(
         256, description="maximum tokens per side; longer training pairs are left out"
     )
-    freeze: list[Literal["embeddings", "encoder", "decoder"]] = Field(
+    freeze: Annotated[
+        list[Literal["embeddings", "encoder", "decoder"]],
+        AfterValidator(lambda parts: sorted(set(parts))),
+    ] = Field(
         [],
-        description="parts of the model whose weights stay as they are; needs init. embeddings: "
-        "those of tokens on both sides, and learned positions. An output layer's matrix that is "
-        "tied to them is frozen too; its bias, and an untied output layer, never are",
+        description="one or two parts of the model whose weights stay as they are; needs init. "
+        "embeddings: those of tokens on both sides, and learned positions. An output layer's "
+        "matrix that is tied to them is frozen too; its bias, and an untied output layer, never "
+        "are",
     )
     label_smoothing: Probability = Field(
         0.1, description="probability spread over the wrong target tokens"
@@ -232,8 +236,11 @@ class Config(Section):
                 "training.freeze: random weights would stay random; needs init, the run that they "
                 "are taken from"
             )
-        if len(set(self.training.freeze)) == 3:
-            raise ValueError("training.freeze: the whole model is frozen; leave a part out")
+        if len(self.training.freeze) == 3:
+            raise ValueError(
+                "training.freeze: all three parts are frozen, but one has to be trained; leave "
+                "one out"
+            )
         return self
 
     @model_validator(mode="after")

@@ -141,18 +141,37 @@ def is_on_disk(data: DataConfig, split: str, earlier: Path | None = None) -> boo
     return multi30k.find(split, data.src_lang, data.tgt_lang, earlier) is not None
 
 
-def check_has_text(data: DataConfig) -> None:
+def check_has_text(data: DataConfig, config: Path) -> None:
     """Check that there is text to train on.
+
+    Args:
+        data: the configuration's ``data`` section.
+        config: the file that it is from, for messages.
 
     Raises:
         ConfigError: these are the settings of an imported model.
     """
     if isinstance(data, ImportedData):
+        run = config.parent.as_posix() if config.name == "config.yaml" else "RUN"
         raise ConfigError(
-            "data.kind: imported: is no text to train on; write a configuration with base: "
-            "RUN/config.yaml, init: RUN and a data section of another kind, RUN being the imported "
-            "run"
+            f"{config}: data.kind imported has no text to train on; write a file with base: "
+            f"{run}/config.yaml, init: {run} and data of another kind"
         )
+
+
+def check_has_splits(data: DataConfig, run: Path, advice: str) -> None:
+    """Check that a run has splits.
+
+    Args:
+        data: the run's ``data`` section.
+        run: its directory, for messages.
+        advice: what to do if it has none; messages end with it.
+
+    Raises:
+        CorpusError: it is of an imported model.
+    """
+    if isinstance(data, ImportedData):
+        raise CorpusError(f"{run}: an imported model has no text of its own; {advice}")
 
 
 def check_split(data: DataConfig, split: str) -> None:
@@ -164,8 +183,7 @@ def check_split(data: DataConfig, split: str) -> None:
     names = split_names(data)
     if isinstance(data, ImportedData):
         raise CorpusError(
-            f"data.kind imported: the model came without text, so there is no split '{split}'; to "
-            "score it, name text: transformer-cli evaluate RUN --src FILE --ref FILE"
+            f"data.kind imported has no split '{split}', as the model came without text"
         )
     if split not in names:
         close = difflib.get_close_matches(split, names, n=1)

@@ -1,17 +1,14 @@
 """Trained runs side by side: the same sentences, their scores, their costs, their settings."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from transformer_cli.config.data_schema import DataConfig
 from transformer_cli.config.differences import differing_settings
 from transformer_cli.config.schema import Config, TrainingConfig
 from transformer_cli.data.corpus import ParallelText
-from transformer_cli.data.sources import default_split, load_split, split_names
-from transformer_cli.errors import CorpusError, UsageError
+from transformer_cli.errors import UsageError
 from transformer_cli.evaluation.scoring import Scores, score
 from transformer_cli.evaluation.significance import PairedBootstrap, paired_bootstrap
 from transformer_cli.inference.engine import ignore
@@ -19,7 +16,6 @@ from transformer_cli.inference.lines import LongLine
 from transformer_cli.inference.loading import Computing, load_translator
 from transformer_cli.runs.checkpoint import Checkpoint
 from transformer_cli.runs.checkpoint_directory import find_checkpoint
-from transformer_cli.runs.corpus_location import corpus_directory
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.environment import environment_of_training
 from transformer_cli.runs.records import read_records
@@ -78,91 +74,6 @@ def open_runs(
         _open(name, RunDirectory(path), checkpoint, beam_size)
         for name, path in zip(distinct_names(paths), paths, strict=True)
     ]
-
-
-class ComparedText(NamedTuple):
-    """A text to compare runs on."""
-
-    split: str
-    """As it was named: a split of all runs, or RUN:NAME."""
-    text: ParallelText
-
-
-def load_texts(runs: Sequence[ComparedRun], splits: Sequence[str]) -> list[ComparedText]:
-    """Return the texts to compare on.
-
-    Args:
-        runs: at least one.
-        splits: each a split of all runs, or RUN:NAME, a split of one run; that may be any run of
-            the same languages. None of them: the first run's first test split.
-
-    Raises:
-        RunError, ConfigError: a RUN of RUN:NAME is no run directory.
-        CorpusError, UsageError: as ``load_common_text``.
-    """
-    if not splits:
-        return [ComparedText(*load_common_text(runs))]
-    return [
-        _load_text_of_run(runs, split)
-        if ":" in split
-        else ComparedText(*load_common_text(runs, split))
-        for split in splits
-    ]
-
-
-def split_runs(splits: Sequence[str]) -> list[Path]:
-    """Return the runs that splits of the form RUN:NAME name."""
-    return [Path(split.rpartition(":")[0]) for split in splits if ":" in split]
-
-
-def _load_text_of_run(runs: Sequence[ComparedRun], split: str) -> ComparedText:
-    # At the last colon, since a path of Windows has one.
-    path, _, name = split.rpartition(":")
-    owner = RunDirectory(Path(path))
-    data = owner.load_config().data
-    for run in runs:
-        languages = [f"{each.src_lang}-{each.tgt_lang}" for each in (data, run.config.data)]
-        if languages[0] != languages[1]:
-            raise UsageError(
-                f"--split {split}: its languages are {languages[0]}, but "
-                f"{run.directory.path} translates {languages[1]}"
-            )
-    return ComparedText(split, _load_text(owner, data, name))
-
-
-def load_common_text(
-    runs: Sequence[ComparedRun], split: str | None = None
-) -> tuple[str, ParallelText]:
-    """Return the split to compare on, which is the same text in all runs.
-
-    Args:
-        runs: at least one.
-        split: its name; None: the first run's first test split.
-
-    Returns:
-        The split's name and its text.
-
-    Raises:
-        CorpusError: a run has no such split, or its text is missing or damaged.
-        UsageError: the split is not the same text, or not of the same languages, in two runs.
-    """
-    first, *others = runs
-    name = split or default_split(first.config.data)
-    text = _load_text(first.directory, first.config.data, name)
-    for other in others:
-        if name not in split_names(other.config.data):
-            raise CorpusError(
-                f"{other.directory.path}: data.kind {other.config.data.kind} has no split "
-                f"'{name}'; --split {first.directory.path}:{name} compares all runs on it"
-            )
-        other_text = _load_text(other.directory, other.config.data, name)
-        if difference := _difference(first, text, other, other_text):
-            raise UsageError(
-                f"{first.directory.path} and {other.directory.path}: split '{name}' is not the "
-                f"same in both ({difference}); scores compare on the same text only: --split "
-                "RUN:NAME takes one run's for all"
-            )
-    return name, text
 
 
 def translate(
@@ -268,36 +179,3 @@ def _is_finished(config: TrainingConfig, state: Mapping[str, Any]) -> bool:
         or (config.patience is not None and state["bad_validations"] >= config.patience)
     )
     return is_trained and not state.get("unvalidated")
-
-
-def _load_text(run: RunDirectory, data: DataConfig, split: str) -> ParallelText:
-    with _name_run(run):
-        return load_split(data, split, corpus_directory(run))
-
-
-def _difference(
-    first: ComparedRun, text: ParallelText, other: ComparedRun, other_text: ParallelText
-) -> str | None:
-    """Return what differs between two runs' texts, if anything does."""
-    languages = [
-        f"{data.src_lang}-{data.tgt_lang}" for data in (first.config.data, other.config.data)
-    ]
-    if languages[0] != languages[1]:
-        return f"languages {languages[0]} and {languages[1]}"
-    if len(text) != len(other_text):
-        return f"{len(text):,} and {len(other_text):,} sentences"
-    for line, (pair, other_pair) in enumerate(
-        zip(text.pairs(), other_text.pairs(), strict=True), start=1
-    ):
-        if pair != other_pair:
-            return f"line {line} is another"
-    return None
-
-
-@contextmanager
-def _name_run(run: RunDirectory) -> Iterator[None]:
-    """Put the run before errors that name a split or a line, which the other runs have too."""
-    try:
-        yield
-    except CorpusError as error:
-        raise CorpusError(f"{run.path}: {error}") from error

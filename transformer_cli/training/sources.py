@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from transformer_cli.config.data_schema import (
+    MAX_WEIGHT,
     CorpusData,
     DataConfig,
     Replay,
@@ -134,7 +135,7 @@ def find_mix(
         store: the training text, encoded.
 
     Raises:
-        CorpusError: the corpus is not prepared, or no pair is left to replay.
+        CorpusError: the corpus is not prepared, or too few pairs are left to replay.
     """
     data = config.data
     added = [(source.weight, source.tag) for source in added_sources(data).values()]
@@ -169,4 +170,22 @@ def _weigh_replay(
                 f"{max_length} tokens; raise it, or give other text"
             )
     factor = replay.share / (1 - replay.share) * own.sum() / replayed.sum()
-    return mix.scale_last(len(replayed), float(factor))
+    scaled = mix.scale_last(len(replayed), float(factor))
+    most = max(scaled.weights[-len(replayed) :])
+    if most > MAX_WEIGHT:
+        raise CorpusError(
+            f"data.replay: at share {replay.share:g}, a pair would be drawn {most:,.0f} times an "
+            f"epoch, and at most {MAX_WEIGHT:,.0f} are possible; lower share, or give more text"
+        )
+    return scaled
+
+
+def describe_replay(replay: Replay, mix: TrainingMix, store: EncodedStore, max_length: int) -> str:
+    """Return how many pairs of an epoch are replayed, and from how many they are drawn."""
+    pairs = count_short_pairs(store, max_length, mix)
+    drawn = np.array(mix.weights) * pairs
+    first = len(pairs) - len(replay.sources)
+    return (
+        f"{drawn[first:].sum():,.0f} of {drawn.sum():,.0f} pairs an epoch, drawn from "
+        f"{pairs[first:].sum():,}"
+    )

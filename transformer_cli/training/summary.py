@@ -6,6 +6,7 @@ from pathlib import Path
 
 import torch
 
+from transformer_cli.config.data_schema import find_replay
 from transformer_cli.config.differences import Difference, differences
 from transformer_cli.config.schema import Config
 from transformer_cli.data.epochs import EpochSample
@@ -17,6 +18,7 @@ from transformer_cli.training.forecast import PROBED, WORTHWHILE, Forecast, fore
 from transformer_cli.training.memory import trial_fits
 from transformer_cli.training.preparation import PreparedData, select_training_pairs
 from transformer_cli.training.schedule import rate_jump
+from transformer_cli.training.sources import describe_replay
 from transformer_cli.training.trainer import Trainer
 from transformer_cli.training.units import duration, size
 
@@ -77,6 +79,9 @@ def _summarize_data(
         f"{len(data.val):,} to validate on (left out: {texts.blank_in_val:,} with a blank side)"
         + too_long,
     )
+    replay = find_replay(config.data)
+    if replay is not None and data.mix is not None:
+        yield "replay", describe_replay(replay, data.mix, data.train, max_length)
     about = "" if sample.is_exact else "about "
     src, tgt = sample.tokens
     padding = (

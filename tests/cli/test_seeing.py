@@ -57,12 +57,22 @@ def test_events_say_what_the_metrics_say(training: Training) -> None:
 @pytest.mark.parametrize(
     "end",
     [
-        partial(signal_at, "transformer_cli.training.trainer:Trainer", "_update", 55),
-        partial(signal_at, "transformer_cli.training.trainer:Trainer", "_update", 55, 2),
-        partial(signal_at, "transformer_cli.training.events:EventLog", "append", 3),
-        partial(half_a_line, 3),
+        pytest.param(
+            partial(signal_at, "transformer_cli.training.trainer:Trainer", "_update", 55),
+            id="killed",
+            marks=pytest.mark.long,
+        ),
+        pytest.param(
+            partial(signal_at, "transformer_cli.training.trainer:Trainer", "_update", 55, 2),
+            id="stopped",
+            marks=pytest.mark.long,
+        ),
+        pytest.param(
+            partial(signal_at, "transformer_cli.training.events:EventLog", "append", 3),
+            id="killed before an event",
+        ),
+        pytest.param(partial(half_a_line, 3), id="killed in a record"),
     ],
-    ids=["killed", "stopped", "killed before an event", "killed in a record"],
 )
 def test_events_have_no_point_twice_and_lack_none(
     training: Training, tmp_path: Path, end: Any
@@ -233,7 +243,14 @@ def test_a_dry_run_is_refused_as_the_training_would_be(training: Training, own_r
     assert_refused(refused, 2, "model.d_ff was 32, now 64")
 
 
-@pytest.mark.parametrize("more", ["accumulate=2", "average_decay=0.9", "consistency=2"])
+@pytest.mark.parametrize(
+    "more",
+    [
+        pytest.param("accumulate=2", marks=pytest.mark.long),
+        "average_decay=0.9",
+        pytest.param("consistency=2", marks=pytest.mark.long),
+    ],
+)
 def test_trying_steps_changes_no_weight(config: Path, more: str) -> None:
     settings = (*LONG, "--set", f"training.{more}", "--set", "model.dropout=0.3")
     for name in ("tried", "untried"):

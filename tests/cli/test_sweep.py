@@ -166,7 +166,8 @@ def test_report_of_a_sweep_without_a_plan_says_what_to_do(tmp_path: Path) -> Non
     assert "plan.json: missing or damaged; run the sweep's command again" in refused.err
 
 
-@pytest.mark.parametrize("kills", [2, pytest.param(10, marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("kills", [2, 10])
 def test_killed_at_random_moments_it_ends_in_the_same_bits(
     swept: Swept, tmp_path: Path, kills: int
 ) -> None:

@@ -26,6 +26,7 @@ MOMENTS = {
 }
 SIGNALS = [(signal.SIGINT, 130), (signal.SIGTERM, 143)]
 EACH = [(moment, *SIGNALS[index % 2]) for index, moment in enumerate(MOMENTS)]
+LONG = pytest.mark.long
 
 
 @pytest.mark.parametrize(("moment", "number", "code"), EACH)
@@ -45,7 +46,10 @@ def test_once(training: Training, tmp_path: Path, moment: str, number: int, code
     assert_goes_on(command, training)
 
 
-@pytest.mark.parametrize(("moment", "number", "code"), EACH)
+@pytest.mark.parametrize(
+    ("moment", "number", "code"),
+    [*EACH[:1], *EACH[3:4], *(pytest.param(*EACH[n], marks=LONG) for n in (1, 2, 4))],
+)
 def test_twice(training: Training, tmp_path: Path, moment: str, number: int, code: int) -> None:
     directory = tmp_path / "run"
     command = ("train", training.config, "--run-dir", directory)
@@ -58,7 +62,7 @@ def test_twice(training: Training, tmp_path: Path, moment: str, number: int, cod
     assert_goes_on(command, training)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [pytest.param(signal.SIGINT, marks=LONG), signal.SIGTERM])
 def test_in_the_last_checkpoint(training: Training, tmp_path: Path, number: int) -> None:
     directory = tmp_path / "run"
     command = ("train", training.config, "--run-dir", directory)
@@ -90,7 +94,7 @@ def test_the_second_signal_says_how_it_ended(training: Training, tmp_path: Path)
         pytest.param([n / 10 for n in range(60)], id="60", marks=pytest.mark.long),
     ],
 )
-@pytest.mark.parametrize(("number", "code"), SIGNALS)
+@pytest.mark.parametrize(("number", "code"), [SIGNALS[0], pytest.param(*SIGNALS[1], marks=LONG)])
 def test_while_the_program_starts(
     training: Training, tmp_path: Path, delays: list[float], number: int, code: int
 ) -> None:

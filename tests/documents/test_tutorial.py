@@ -95,6 +95,7 @@ model: {d_model: 16, num_heads: 2, d_ff: 32}
 """
 
 
+@pytest.mark.long
 def test_the_adapting_tutorial_leads_to_a_comparison(tmp_path: Path) -> None:
     process.start_server()
     _write_messages(tmp_path)

@@ -143,7 +143,7 @@ def test_no_number_of_seeds_makes_up_for_too_few_sentences() -> None:
 
 @pytest.mark.parametrize(
     "seeds",
-    [(3, 5), *(pytest.param(each, marks=pytest.mark.long) for each in ((3, 3), (5, 5)))],
+    [pytest.param(each, marks=pytest.mark.long) for each in ((3, 5), (3, 3), (5, 5))],
 )
 @pytest.mark.parametrize(
     "name",

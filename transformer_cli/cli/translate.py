@@ -97,7 +97,7 @@ def translate(
 
     Reads standard input and writes standard output unless told otherwise (- means these too).
     Files of any length are translated in constant memory. Translations are in FILE.partial until
-    the output file is complete. docs/translating.md shows all of this.
+    the output file is complete.
 
     \b
     Example:

@@ -17,16 +17,13 @@ def vocab(
     run_dir: options.RunDir = None,
     set_: options.Set = None,
     overwrite: options.Overwrite = False,
-    device: options.Device = "auto",
-    precision: options.Precision = "auto",
-    threads: options.Threads = None,
     version: options.Version = False,
 ) -> None:
     """Build the vocabularies or subword models of an experiment.
 
     Finds or fetches the corpus, learns from its training side, writes the tokenizer and the encoded
     training text into the run directory and prints a summary. `train` does this by itself where it
-    is missing. --device, --precision and --threads have no effect.
+    is missing.
 
     \b
     Example:

@@ -35,6 +35,19 @@ def test_no_home_directory_and_no_locale(
     assert (finished.code, finished.err) == (0, "")
 
 
+def test_a_script_without_a_font_is_named(training: Training, tmp_path: Path) -> None:
+    def without_thai() -> None:
+        from transformer_cli.inference import attention_picture
+
+        attention_picture._find_fonts = lambda text: (["DejaVu Sans"], ["CJK", "THAI"])
+
+    finished = run("attention", training.run, "1 2", "-o", tmp_path / "x.svg", before=without_thai)
+    assert finished.code == 0
+    assert finished.err.startswith(f"warning: {tmp_path}/x.svg: no font has CJK, THAI, drawn as")
+    assert "fonts-noto-cjk" in finished.err
+    assert finished.err.count("\n") == 1
+
+
 def test_a_given_translation_is_looked_at(training: Training, tmp_path: Path) -> None:
     options = ["--kind", "decoder", "--layer", "1", "--head", "2", "--translation", "4 4 1"]
     finished = run("attention", training.run, "1 2", "-o", tmp_path / "x.svg", *options)

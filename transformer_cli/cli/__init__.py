@@ -157,7 +157,7 @@ def _name_setting(error: typer.TyperException) -> str | None:
     key = own or our_key(name)
     here = {each for parameter in context.command.params for each in parameter.opts}
     same = "--" + (key or "").rpartition(".")[2].replace("_", "-")
-    if key is None or same not in here and "--set" not in here:
+    if key is None or not here & {same, "--set"}:
         return None
     return f"No such option: {option}; use {same if same in here else f'--set {key}='}"
 

@@ -67,7 +67,7 @@ def load_sweep(path: Path) -> Sweep:
         raise setting_error(
             root.place,
             (),
-            f"is a configuration; write a file with base: {path.name}, and grid: values of settings",
+            f"is a configuration; write a file with base: {path.name}, and grid: settings' values",
         )
     settings = validate_as(SweepSettings, root)
     base = find_beside(path, root, (BASE,), "the sweep file's")

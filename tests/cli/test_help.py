@@ -127,6 +127,7 @@ OPTIONS = {
         "--beam-size",
         "--batch-tokens",
         "--max-length",
+        "--length-penalty",
         "--errors",
         "--resume",
         "--n-best",

@@ -39,6 +39,7 @@ def vocab(
         check_set_aside_is_ours,
         discard_previous,
         finish_on_exit,
+        undo_beginning,
     )
 
     run = RunDirectory(options.run_directory(config, run_dir))
@@ -64,13 +65,15 @@ def vocab(
     texts = None
     if not reads_sources(settings.data):
         texts = audit_texts(settings.data, run, overwrite, True, warn)
+    existed = run.path.is_dir()
     with lock_run(run), finish_on_exit(run.path, options.say_put_back):
-        initialize_run(run, settings, overwrite, origins)
-        record_corpus_directory(run, settings.data)
-        if texts is None:
-            prepare_sources(settings.data, run, pair_bar, log)
-            texts = audit_texts(settings.data, run, overwrite, True, warn)
-        data = prepare_data(settings, texts, run, line_bar)
+        with undo_beginning(run.path, existed):
+            initialize_run(run, settings, overwrite, origins)
+            record_corpus_directory(run, settings.data)
+            if texts is None:
+                prepare_sources(settings.data, run, pair_bar, log)
+                texts = audit_texts(settings.data, run, overwrite, True, warn)
+            data = prepare_data(settings, texts, run, line_bar)
         check_set_aside_is_ours(run.path)
         discard_previous(run.path)
     _print_summary(settings, *summarize_sides(data))

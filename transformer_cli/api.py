@@ -14,7 +14,12 @@ from pathlib import Path
 from typing import Any, get_args
 from weakref import WeakSet
 
-from transformer_cli.config.choices import HIGHEST_PENALTY, MOST_THREADS, DeviceName, SearchPrecisionName
+from transformer_cli.config.choices import (
+    HIGHEST_PENALTY,
+    MOST_THREADS,
+    DeviceName,
+    SearchPrecisionName,
+)
 from transformer_cli.errors import InputError, UsageError
 from transformer_cli.inference.ctranslate2_engine import CTranslate2Engine
 from transformer_cli.inference.engine import SearchEngine

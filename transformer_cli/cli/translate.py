@@ -34,7 +34,7 @@ LengthPenalty = Annotated[
         metavar="A",
         min=0.0,
         max=HIGHEST_PENALTY,
-        help="Prefer longer translations the higher it is; beam search.  [default: the run's]",
+        help="A higher one prefers longer texts.  [default: the run's]",
     ),
 ]
 Errors = Annotated[
@@ -106,8 +106,8 @@ def translate(
     """Translate text, one sentence a line; line N in is line N out.
 
     Reads standard input and writes standard output unless told otherwise (- means these too).
-    Files of any length are translated in constant memory. Translations are in FILE.partial until
-    the output file is complete.
+    Files of any length take constant memory; FILE.partial has the translations until FILE is
+    complete.
 
     \b
     Example:

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from numbers import Integral, Real
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 from weakref import WeakSet
 
 from transformer_cli.config.choices import (
@@ -210,7 +210,7 @@ class Translator:
                 translator.check_prefix(text, start, number)
             return translator.translate_lines(texts, starts, n_best or 1, alignments)
 
-    def _get(self, engine: str) -> TextTranslator[SearchEngine]:
+    def _get(self, engine: Literal["torch", "ctranslate2"]) -> TextTranslator[SearchEngine]:
         """Return what searches with an engine, loaded when it is first asked for."""
         if engine not in self._loaded:
             asked = replace(self._asked, engine=engine)

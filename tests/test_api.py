@@ -139,7 +139,8 @@ def test_arguments_of_other_types_are_refused_by_load(wrong: dict[str, Any], fra
 def test_arguments_of_other_types_are_refused(
     translator: Translator, wrong: dict[str, Any], fragment: str
 ) -> None:
-    for method in (translator.translate, translator.translate_n_best):
+    methods: list[Any] = [translator.translate, translator.translate_n_best]
+    for method in methods:
         asked: dict[str, Any] = {"lines": LINES, **wrong}
         with pytest.raises((InputError, UsageError), match=fragment) as refused:
             method(**asked)
@@ -207,7 +208,8 @@ def test_where_ctranslate2_searches_torch_scores(tmp_path: Path) -> None:
     assert list(translator._loaded) == ["ctranslate2", "torch"]
     alone = Translator.load(run_directory.path, device="cpu", precision="int8")
     assert len(alone.translate_n_best(TEXT, n_best=2)) == len(TEXT)
-    for wrong in ({"prefixes": TEXT}, {"alignments": True}):
+    refused: list[dict[str, Any]] = [{"prefixes": TEXT}, {"alignments": True}]
+    for wrong in refused:
         with pytest.raises(UsageError, match=f"{next(iter(wrong))}: need torch"):
             alone.translate_n_best(TEXT, **wrong)
     with pytest.raises(UsageError, match="translate: prefixes: need torch"):

@@ -1,5 +1,6 @@
 """What Python programs use: small, typed, light to import, and without side effects."""
 
+import json
 import subprocess
 import sys
 import threading
@@ -9,11 +10,11 @@ from typing import Any
 import pytest
 import torch
 from cli.conftest import Training, _server, own_run, training
-from cli.process import run
+from cli.process import assert_refused, run
 from export.test_ctranslate2 import TEXT, subword_run
 
 import transformer_cli
-from transformer_cli import TransformerCliError, Translator
+from transformer_cli import TransformerCliError, Translation, Translator
 from transformer_cli.errors import CheckpointError, InputError, RunError, UsageError
 
 __all__ = ["_server", "own_run", "training"]
@@ -102,6 +103,126 @@ def test_wrong_choices_are_refused(
         Translator.load(training.run, **wrong)
 
 
+@pytest.mark.parametrize(
+    ("wrong", "fragment"),
+    [
+        ({"path": None}, "load: path: expected a path, found None"),
+        ({"checkpoint": 3}, "load: checkpoint: expected text, found 3"),
+        ({"device": None}, "load: device: expected one of"),
+        ({"precision": ["int8"]}, "load: precision: expected one of"),
+        ({"threads": "2"}, "load: threads: expected a whole number, found '2'"),
+    ],
+)
+def test_arguments_of_other_types_are_refused_by_load(wrong: dict[str, Any], fragment: str) -> None:
+    with pytest.raises(UsageError, match=fragment):
+        Translator.load(**{"path": "no/such/run", **wrong})
+
+
+@pytest.mark.parametrize(
+    ("wrong", "fragment"),
+    [
+        ({"lines": None}, "takes a list of lines, found NoneType"),
+        ({"lines": 5}, "takes a list of lines, found int"),
+        ({"lines": b"x1"}, "line 1 is int, not text"),
+        ({"prefixes": "x1"}, "takes a list of prefixes, found str"),
+        ({"prefixes": [None] * 4}, "prefix 1 is NoneType, not text"),
+        ({"prefixes": ["x1"]}, "1 prefixes for 4 lines"),
+        ({"beam_size": "4"}, "beam_size: expected a whole number, found '4'"),
+        ({"beam_size": 2.0}, "beam_size: expected a whole number, found 2.0"),
+        ({"batch_tokens": True}, "batch_tokens: expected a whole number, found True"),
+        ({"length_penalty": "1"}, "length_penalty: expected a number, found '1'"),
+        ({"length_penalty": -0.1}, "length_penalty: expected 0 to 100.0, found -0.1"),
+        ({"length_penalty": float("nan")}, "length_penalty: expected 0 to 100.0, found nan"),
+        ({"tag": 3}, "tag: expected text, found 3"),
+    ],
+)
+def test_arguments_of_other_types_are_refused(
+    translator: Translator, wrong: dict[str, Any], fragment: str
+) -> None:
+    methods: list[Any] = [translator.translate, translator.translate_n_best]
+    for method in methods:
+        asked: dict[str, Any] = {"lines": LINES, **wrong}
+        with pytest.raises((InputError, UsageError), match=fragment) as refused:
+            method(**asked)
+        assert str(refused.value).startswith(f"{method.__name__}: ")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "fragment"),
+    [
+        ({"n_best": None}, "n_best: expected a whole number, found None"),
+        ({"n_best": 0}, "n_best: expected at least 1"),
+        ({"n_best": 3, "beam_size": 2}, "a beam of 2 does not hold the 3 best"),
+        ({"alignments": "links.txt"}, "alignments: expected True or False"),
+    ],
+)
+def test_n_best_lists_that_cannot_be_are_refused(
+    translator: Translator, wrong: dict[str, Any], fragment: str
+) -> None:
+    with pytest.raises(UsageError, match=f"translate_n_best: {fragment}"):
+        translator.translate_n_best(LINES, **wrong)
+
+
+def test_it_finds_what_the_command_writes(
+    training: Training, translator: Translator, tmp_path: Path
+) -> None:
+    """Scores, n-best lists, prefixes, alignments and length penalties."""
+    prefixes = ["x2 x2", "", "", "x4"]
+    (tmp_path / "starts").write_text("".join(f"{each}\n" for each in prefixes))
+    options = ("--n-best", "3", "--prefix-file", "starts", "--alignments", "links")
+    text = "".join(f"{line}\n" for line in LINES).encode()
+    written = run(
+        "translate",
+        training.run,
+        *options,
+        *("--length-penalty", "2.5", "--device", "cpu"),
+        stdin=text,
+        cwd=tmp_path,
+    )
+    found = translator.translate_n_best(
+        LINES, 3, alignments=True, length_penalty=2.5, prefixes=iter(prefixes)
+    )
+    expected = [json.loads(line)["translations"] for line in written.out.splitlines()]
+    assert [[each.text for each in of_line] for of_line in found] == [
+        [each["text"] for each in of_line] for of_line in expected
+    ]
+    for name in ("score", "log_probability"):
+        values = [getattr(each, name) for of_line in found for each in of_line]
+        wanted = [each[name] for of_line in expected for each in of_line]
+        assert values == pytest.approx(wanted, abs=1e-3)
+    links = [" ".join(f"{src}-{tgt}" for src, tgt in best.alignment) for best, *_ in found]
+    assert links == (tmp_path / "links").read_text().splitlines()
+    assert links[0] != ""
+    assert found[1] == [Translation("")]
+    best = translator.translate(LINES, beam_size=3, length_penalty=2.5, prefixes=prefixes)
+    assert best == [each.text for each, *_ in found]
+    assert best[0].startswith("x2 x2")
+
+
+def test_where_ctranslate2_searches_torch_scores(tmp_path: Path) -> None:
+    run_directory = subword_run(tmp_path / "run", joint=True)
+    translator = Translator.load(run_directory.path, device="cpu")
+    texts = translator.translate(TEXT)
+    assert list(translator._loaded) == ["ctranslate2"]
+    assert [best.text for best, *_ in translator.translate_n_best(TEXT)] == texts
+    assert list(translator._loaded) == ["ctranslate2", "torch"]
+    alone = Translator.load(run_directory.path, device="cpu", precision="int8")
+    assert len(alone.translate_n_best(TEXT, n_best=2)) == len(TEXT)
+    refused: list[dict[str, Any]] = [{"prefixes": TEXT}, {"alignments": True}]
+    for wrong in refused:
+        with pytest.raises(UsageError, match=f"{next(iter(wrong))}: need torch"):
+            alone.translate_n_best(TEXT, **wrong)
+    with pytest.raises(UsageError, match="translate: prefixes: need torch"):
+        alone.translate(TEXT, prefixes=TEXT)
+
+
+def test_a_model_of_transformers_is_led_to_import(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text('{"model_type": "marian", "d_model": 8}')
+    with pytest.raises(RunError, match=f"of transformers.*transformer-cli import {tmp_path} RUN"):
+        Translator.load(tmp_path)
+    assert_refused(run("translate", tmp_path, stdin=b"x\n"), 1, f"import {tmp_path} RUN")
+
+
 def test_numbers_less_than_one_are_refused(translator: Translator) -> None:
     with pytest.raises(UsageError, match="beam_size: expected at least 1, found 0"):
         translator.translate(LINES, beam_size=0)
@@ -139,7 +260,7 @@ import os, sys, threading
 from transformer_cli import Translator
 from transformer_cli.inference.ctranslate2_engine import CTranslate2Engine
 translator = Translator.load({str(subword_run(tmp_path / "run", joint=True).path)!r}, device="cpu")
-assert isinstance(translator._translator.engine, CTranslate2Engine)
+assert isinstance(translator._loaded["ctranslate2"].engine, CTranslate2Engine)
 expected = translator.translate({TEXT})
 with translator._turn:  # by another thread
     child = os.fork()
@@ -168,4 +289,6 @@ assert issubclass(TransformerCliError, Exception)
 def test_names_that_are_not_there_are_told() -> None:
     with pytest.raises(AttributeError, match="has no attribute 'Transformer'"):
         transformer_cli.Transformer  # type: ignore[attr-defined]  # noqa: B018
-    assert set(transformer_cli.__all__) == {"Translator", "TransformerCliError", "__version__"}
+    assert set(transformer_cli.__all__) == {
+        *("Translation", "Translator", "TransformerCliError", "__version__")
+    }

@@ -4,9 +4,10 @@ from typing import TYPE_CHECKING
 
 from transformer_cli.version import __version__
 
-__all__ = ["TransformerCliError", "Translator", "__version__"]
+__all__ = ["TransformerCliError", "Translation", "Translator", "__version__"]
 
 if TYPE_CHECKING:
+    from transformer_cli.api import Translation as Translation
     from transformer_cli.api import Translator as Translator
     from transformer_cli.errors import TransformerCliError as TransformerCliError
 else:
@@ -16,6 +17,7 @@ else:
         from importlib import import_module
 
         modules = {
+            "Translation": "transformer_cli.api",
             "Translator": "transformer_cli.api",
             "TransformerCliError": "transformer_cli.errors",
         }

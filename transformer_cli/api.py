@@ -7,17 +7,24 @@ import ctypes
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterable
-from functools import partial
+from collections.abc import Iterable
+from dataclasses import replace
+from numbers import Integral, Real
 from pathlib import Path
-from typing import get_args
+from typing import Any, Literal, get_args
 from weakref import WeakSet
 
-from transformer_cli.config.choices import MOST_THREADS, DeviceName, SearchPrecisionName
+from transformer_cli.config.choices import (
+    HIGHEST_PENALTY,
+    MOST_THREADS,
+    DeviceName,
+    SearchPrecisionName,
+)
 from transformer_cli.errors import InputError, UsageError
 from transformer_cli.inference.ctranslate2_engine import CTranslate2Engine
 from transformer_cli.inference.engine import SearchEngine
-from transformer_cli.inference.loading import Computing, load_translator
+from transformer_cli.inference.lines import Translation
+from transformer_cli.inference.loading import Computing, choose_engine, load_translator
 from transformer_cli.inference.translator import TextTranslator
 from transformer_cli.runs.directory import RunDirectory
 
@@ -29,11 +36,13 @@ class Translator:
     searches, each reads the model anew before its first translation.
     """
 
-    def __init__(self, load: Callable[[], TextTranslator[SearchEngine]]) -> None:
-        self._load = load
-        self._translator = load()
-        self._is_parents = False
+    def __init__(self, run: RunDirectory, checkpoint: str, asked: Computing) -> None:
+        self._run, self._checkpoint, self._asked = run, checkpoint, asked
+        self._engine = choose_engine(run, asked)
+        self._scoring_engine = choose_engine(run, asked, prefers_torch=True)
+        self._loaded: dict[str, TextTranslator[SearchEngine]] = {}
         self._turn = threading.Lock()
+        self._config = self._get(self._engine).config
         _LOADED.add(self)
 
     @classmethod
@@ -65,23 +74,25 @@ class Translator:
         ):
             if value not in choices:
                 raise UsageError(f"load: {name}: expected one of {choices}, found {value!r}")
-        _check_at_least_one("load: threads", threads)
-        if threads is not None and threads > MOST_THREADS:
-            raise UsageError(f"load: threads: expected at most {MOST_THREADS}, found {threads}")
-        run = RunDirectory(Path(path).absolute())
+        _check_type("load: path", path, (str, Path), "a path")
+        _check_type("load: checkpoint", checkpoint, str, "text")
+        if threads is not None:
+            _check_count("load: threads", threads)
+            if threads > MOST_THREADS:
+                raise UsageError(f"load: threads: expected at most {MOST_THREADS}, found {threads}")
         # Any call may ask for a beam.
         asked = Computing("auto", device, precision, threads, beam_size=2)
-        return cls(partial(load_translator, run, checkpoint, asked))
+        return cls(RunDirectory(Path(path).absolute()), checkpoint, asked)
 
     @property
     def src_lang(self) -> str:
         """Source language, as in 'de'."""
-        return self._translator.config.data.src_lang
+        return self._config.data.src_lang
 
     @property
     def tgt_lang(self) -> str:
         """Target language."""
-        return self._translator.config.data.tgt_lang
+        return self._config.data.tgt_lang
 
     def translate(
         self,
@@ -89,6 +100,8 @@ class Translator:
         beam_size: int | None = None,
         batch_tokens: int | None = None,
         tag: str | None = None,
+        length_penalty: float | None = None,
+        prefixes: Iterable[str] | None = None,
     ) -> list[str]:
         """Translate text, one sentence a line.
 
@@ -98,42 +111,118 @@ class Translator:
             beam_size: hypotheses kept; 1 is greedy search. None: the run's setting.
             batch_tokens: source tokens in a batch, times the beam. None: the run's setting.
             tag: put before each line, as in the training data; None: no tag.
+            length_penalty: 0 to 100; a higher one prefers longer translations. None: the run's.
+            prefixes: what each line's translation begins with, verbatim; an empty one forces
+                nothing.
 
         Returns:
             As many translations, in the same order; a blank line's is empty.
 
         Raises:
-            InputError: ``lines`` is one text instead of several, or has what is no text.
-            UsageError: a number is less than 1, or the run has no such tag.
+            InputError: ``lines`` is one text instead of several, or has what is no text; or there
+                are not as many prefixes.
+            UsageError: a number is out of range, the run has no such tag, or CTranslate2 alone can
+                read the model, which forces no prefixes.
         """
-        if isinstance(lines, str):
-            raise InputError("translate: takes a list of lines; for one, translate([text])")
-        lines = list(lines)
-        for number, line in enumerate(lines, start=1):
-            if not isinstance(line, str):
-                raise InputError(f"translate: line {number} is {type(line).__name__}, not text")
-            try:
-                line.encode()
-            except UnicodeEncodeError as error:
-                raise InputError(
-                    f"translate: line {number} cannot be written as UTF-8 ({error.reason}); "
-                    "read it with another encoding"
-                ) from error
-        _check_at_least_one("translate: beam_size", beam_size)
-        _check_at_least_one("translate: batch_tokens", batch_tokens)
+        found = self._translate(
+            "translate", lines, prefixes, (beam_size, batch_tokens, length_penalty), tag
+        )
+        return [best.text for best, *_ in found]
+
+    def translate_n_best(
+        self,
+        lines: Iterable[str],
+        n_best: int = 1,
+        alignments: bool = False,
+        beam_size: int | None = None,
+        batch_tokens: int | None = None,
+        tag: str | None = None,
+        length_penalty: float | None = None,
+        prefixes: Iterable[str] | None = None,
+    ) -> list[list[Translation]]:
+        """Return each line's best translations, with their scores.
+
+        Args:
+            lines: as ``translate`` reads them; so are the arguments that are not listed here.
+            n_best: translations of a line, if as many are found; widens the beam to hold them.
+            alignments: whether the best of each line is aligned to it, word by word.
+            beam_size: at least ``n_best``; None: the run's setting.
+            batch_tokens: see ``translate``.
+            tag: see ``translate``.
+            length_penalty: see ``translate``.
+            prefixes: see ``translate``.
+
+        Returns:
+            As many lists, in the same order, each with the best first; of a blank line, one empty
+            translation.
+
+        Raises:
+            InputError, UsageError: as ``translate``.
+        """
+        _check_count("translate_n_best: n_best", n_best)
+        _check_type("translate_n_best: alignments", alignments, bool, "True or False")
+        search = beam_size, batch_tokens, length_penalty
+        return self._translate("translate_n_best", lines, prefixes, search, tag, n_best, alignments)
+
+    def _translate(
+        self,
+        method: str,
+        lines: Iterable[str],
+        prefixes: Iterable[str] | None,
+        search: tuple[int | None, int | None, float | None],
+        tag: str | None,
+        n_best: int | None = None,
+        alignments: bool = False,
+    ) -> list[list[Translation]]:
+        """Check what a method was given, and translate; ``n_best`` None needs no scores."""
+        beam_size, batch_tokens, length_penalty = search
+        for name, count in (("beam_size", beam_size), ("batch_tokens", batch_tokens)):
+            if count is not None:
+                _check_count(f"{method}: {name}", count)
+        if length_penalty is not None:
+            _check_penalty(f"{method}: length_penalty", length_penalty)
+        if tag is not None:
+            _check_type(f"{method}: tag", tag, str, "text")
+        if n_best is not None and beam_size is not None and n_best > beam_size:
+            raise UsageError(f"{method}: a beam of {beam_size} does not hold the {n_best} best")
+        texts = _read_texts(method, "line", lines)
+        starts = None if prefixes is None else _read_texts(method, "prefix", prefixes)
+        if starts is not None and len(starts) != len(texts):
+            raise InputError(
+                f"{method}: {len(starts)} prefixes for {len(texts)} lines; give one for each, "
+                "empty or not"
+            )
+        given = {"prefixes": starts is not None, "alignments": alignments}
+        needing_torch = [name for name, is_given in given.items() if is_given]
+        scores = n_best is not None or bool(needing_torch)
         with self._turn:
-            if self._is_parents:
-                self._translator, self._is_parents = self._load(), False
-            translator = self._translator.with_search(beam_size, batch_tokens)
-            return translator.with_tag(tag).translate(lines)
+            found = self._get(self._scoring_engine if scores else self._engine)
+            if needing_torch and isinstance(found.engine, CTranslate2Engine):
+                raise UsageError(
+                    f"{method}: {' and '.join(needing_torch)}: need torch, which has no int8 and "
+                    "reads no model exported for CTranslate2; load the run, in float32"
+                )
+            translator = found.with_search(
+                beam_size, batch_tokens, length_penalty=length_penalty
+            ).with_tag(tag)
+            translator = translator.with_search(max(n_best or 1, translator.decoding.beam_size))
+            for number, (text, start) in enumerate(zip(texts, starts or (), strict=False), start=1):
+                translator.check_prefix(text, start, number)
+            return translator.translate_lines(texts, starts, n_best or 1, alignments)
+
+    def _get(self, engine: Literal["torch", "ctranslate2"]) -> TextTranslator[SearchEngine]:
+        """Return what searches with an engine, loaded when it is first asked for."""
+        if engine not in self._loaded:
+            asked = replace(self._asked, engine=engine)
+            self._loaded[engine] = load_translator(self._run, self._checkpoint, asked)
+        return self._loaded[engine]
 
     def _leave_to_parent(self) -> None:
         self._turn = threading.Lock()  # a thread of the parent may have held it
-        engine = self._translator.engine
-        if isinstance(engine, CTranslate2Engine):
-            self._is_parents = True
+        left = self._loaded.pop("ctranslate2", None)
+        if left is not None and isinstance(left.engine, CTranslate2Engine):
             # Never freed: its destructor would wait for its threads, which a child has not.
-            ctypes.pythonapi.Py_IncRef(ctypes.py_object(engine.translator))
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(left.engine.translator))
 
 
 _LOADED: WeakSet[Translator] = WeakSet()
@@ -149,6 +238,39 @@ if sys.platform != "win32":
     os.register_at_fork(after_in_child=_leave_all_to_parent)
 
 
-def _check_at_least_one(name: str, value: int | None) -> None:
-    if value is not None and value < 1:
+def _read_texts(method: str, kind: str, lines: Iterable[str]) -> list[str]:
+    if isinstance(lines, str) or not isinstance(lines, Iterable):
+        raise InputError(
+            f"{method}: takes a list of {'lines' if kind == 'line' else 'prefixes'}, found "
+            f"{type(lines).__name__}; for one, {method}([text])"
+        )
+    texts = list(lines)
+    for number, line in enumerate(texts, start=1):
+        if not isinstance(line, str):
+            raise InputError(f"{method}: {kind} {number} is {type(line).__name__}, not text")
+        try:
+            line.encode()
+        except UnicodeEncodeError as error:
+            raise InputError(
+                f"{method}: {kind} {number} cannot be written as UTF-8 ({error.reason}); "
+                "read it with another encoding"
+            ) from error
+    return texts
+
+
+def _check_type(name: str, value: object, kinds: Any, expected: str) -> None:
+    # To Python, True is a number.
+    if not isinstance(value, kinds) or (isinstance(value, bool) and kinds is not bool):
+        raise UsageError(f"{name}: expected {expected}, found {value!r}")
+
+
+def _check_count(name: str, value: int) -> None:
+    _check_type(name, value, Integral, "a whole number")
+    if value < 1:
         raise UsageError(f"{name}: expected at least 1, found {value}")
+
+
+def _check_penalty(name: str, value: float) -> None:
+    _check_type(name, value, Real, "a number")
+    if not 0 <= value <= HIGHEST_PENALTY:  # NaN is neither
+        raise UsageError(f"{name}: expected 0 to {HIGHEST_PENALTY}, found {value}")

@@ -4,6 +4,7 @@ import pytest
 
 from cli.conftest import Training
 from cli.process import assert_refused, run, run_anew
+from transformer_cli.inference import attention_picture
 
 STARTS = {".png": b"\x89PNG", ".svg": b"<?xml", ".pdf": b"%PDF"}
 
@@ -33,6 +34,18 @@ def test_no_home_directory_and_no_locale(
         "attention", training.run, "1 2", "--translation", "ä 4", "-o", "x.svg", cwd=tmp_path
     )
     assert (finished.code, finished.err) == (0, "")
+
+
+def test_a_script_without_a_font_is_named(training: Training, tmp_path: Path) -> None:
+    finished = run("attention", training.run, "1 2", "-o", tmp_path / "x.svg", before=_without_thai)
+    assert finished.code == 0
+    assert finished.err.startswith(f"warning: {tmp_path}/x.svg: no font has CJK, THAI, drawn as")
+    assert "fonts-noto-cjk" in finished.err
+    assert finished.err.count("\n") == 1
+
+
+def _without_thai() -> None:
+    attention_picture._find_fonts = lambda text: (["DejaVu Sans"], ["CJK", "THAI"])
 
 
 def test_a_given_translation_is_looked_at(training: Training, tmp_path: Path) -> None:

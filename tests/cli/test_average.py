@@ -1,4 +1,5 @@
 import json
+import shutil
 from pathlib import Path
 
 from cli.process import assert_refused, run
@@ -23,6 +24,20 @@ def test_all_checkpoints_are_averaged_unless_a_number_is_given(own_run: Path) ->
     assert (finished.code, finished.err) == (0, "")
     there = sorted(path.name for path in (own_run / "checkpoints").glob("step-*"))
     assert finished.out.endswith(f": the average of {', '.join(there)}\n")
+
+
+def test_the_checkpoint_of_a_stop_is_left_out_and_named(own_run: Path) -> None:
+    config = own_run / "config.yaml"
+    config.write_text(config.read_text().replace("save_every: 10", "save_every: null"))
+    stop, path = (own_run / "checkpoints" / each for each in ("step-00000050", "average"))
+    finished = run("average", own_run)
+    assert finished.out == f"{path}: the average of step-00000060\n"
+    assert finished.err.splitlines() == [
+        f"{stop}: left out, as training was stopped there and had not been validated"
+    ]
+    assert_refused(run("average", own_run, "--last", "2"), 2, "has 1 checkpoints, not 2")
+    shutil.rmtree(own_run / "checkpoints" / "step-00000060")
+    assert_refused(run("average", own_run), 1, "no checkpoint of a validation", "resume")
 
 
 def test_training_goes_on_beside_an_average(own_run: Path) -> None:

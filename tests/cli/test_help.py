@@ -1,7 +1,9 @@
+import ast
 import os
 import subprocess
 import sys
 from functools import partial
+from pathlib import Path
 
 import pytest
 import typer
@@ -50,7 +52,7 @@ OPTIONS = {
     ],
     "check": ["CONFIG", "--run-dir", "--set", "--ignore", "--json", "--version"],
     "clean": ["CONFIG", "--output -o", "--set", "--report", "--version"],
-    "vocab": ["CONFIG", "--run-dir", "--set", "--overwrite", *SHARED],
+    "vocab": ["CONFIG", "--run-dir", "--set", "--overwrite", "--version"],
     "train": [
         "CONFIG",
         "--run-dir",
@@ -125,6 +127,7 @@ OPTIONS = {
         "--beam-size",
         "--batch-tokens",
         "--max-length",
+        "--length-penalty",
         "--errors",
         "--resume",
         "--n-best",
@@ -258,6 +261,56 @@ def test_version(command: tuple[str, ...]) -> None:
 def test_completion_can_be_had() -> None:
     for option in ("--install-completion", "--show-completion"):
         assert f"  {option} " in help_of()
+
+
+@pytest.mark.parametrize("words", [["--show-completion", "zsh"], ["--show-completion=zsh"]])
+def test_completion_is_for_the_shell_that_is_named(words: list[str]) -> None:
+    finished = process.run(*words)
+    assert (finished.code, finished.err) == (0, "")
+    assert finished.out.startswith("#compdef transformer-cli\n")
+
+
+def test_completion_for_a_shell_that_it_does_not_know() -> None:
+    process.assert_refused(process.run("--show-completion", "tcsh"), 2, "'tcsh'", "'zsh'")
+
+
+@pytest.mark.parametrize(
+    ("command", "option", "instead"),
+    [
+        ("train", "--lr", "--set training.schedule.peak="),
+        ("train", "--batch-size=32", "--set training.batch_tokens="),
+        ("train", "--epochs", "--set training.epochs="),
+        ("train", "--seed", "--set seed="),
+        ("vocab", "--vocab-size", "--set tokenizer.vocab_size="),
+        ("translate", "--num-beams", "--beam-size"),
+    ],
+)
+def test_an_option_of_other_programs_is_answered_by_ours(
+    command: str, option: str, instead: str
+) -> None:
+    said = f"No such option: {option.partition('=')[0]}; use {instead} (see: "
+    process.assert_refused(process.run(command, "x", option, "1"), 2, said)
+
+
+def test_an_option_that_is_no_setting_is_unknown() -> None:
+    for command, option in (("train", "--gpus"), ("train", "--kind"), ("translate", "--lr")):
+        finished = process.run(command, "x", option, "1")
+        process.assert_refused(finished, 2, f"No such option: {option} (")
+        assert "use" not in finished.err
+
+
+def test_what_a_wheel_prints_names_no_page_that_it_lacks() -> None:
+    package = Path(__file__).parents[2] / "transformer_cli"
+    for command in ALL:
+        assert "docs/" not in help_of(*command)
+    for path in package.rglob("*.py"):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        documentation = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Constant) and id(node) not in documentation:
+                assert "docs/" not in str(node.value), f"{path}:{node.lineno}"
+    shipped = (package.parent / "configs").rglob("*.*")
+    assert [path for path in shipped if "docs/" in path.read_text(encoding="utf-8")] == []
 
 
 def test_completion_knows_the_commands() -> None:

@@ -261,3 +261,32 @@ def _assert_shaded(tokens: Any, weights: list[float]) -> None:
     )
     alphas = [float((re.findall(r"[\d.]+", colour)[3:] or ["1"])[0]) for colour in painted]
     assert alphas == pytest.approx(shades, abs=0.02)
+
+
+@pytest.mark.browser
+def test_text_from_right_to_left_is_laid_out_so(hostile: Path, tmp_path: Path) -> None:
+    html = hostile.read_text(encoding="utf-8").replace(f">{HOSTILE[-1]}<", ">مرحبا بالعالم<")
+    data = Page(html).data
+    for kind in data["attention"][0]["kinds"].values():
+        kind["keys"] = [each if each in data["marks"] else "كلمة" for each in kind["keys"]]
+        kind["keys"].insert(0, kind["keys"].pop())  # a mark is no word of the text
+    encoded = json.dumps(data).replace("<", "\\u003c")
+    (tmp_path / "arabic.html").write_text(html.replace(Page(html).scripts[0], encoded), "utf-8")
+    with open_page(tmp_path / "arabic.html", tmp_path / "profile") as page:
+        cell = page.get_by_role("cell", name="مرحبا بالعالم").first
+        box, text = cell.evaluate(
+            """(cell) => {
+              const range = document.createRange();
+              range.selectNodeContents(cell);
+              return [cell, range].map((each) => each.getBoundingClientRect().toJSON());
+            }"""
+        )
+        assert box["right"] - text["right"] < 30 < text["left"] - box["left"]
+        keys, queries = page.locator("#keys .token"), page.locator("#queries .token")
+        assert keys.nth(0).bounding_box()["x"] > keys.nth(1).bounding_box()["x"]
+        assert queries.nth(0).bounding_box()["x"] < queries.nth(1).bounding_box()["x"]
+        for tokens, forward in ((keys, "ArrowLeft"), (queries, "ArrowRight")):
+            tokens.nth(0).focus()
+            page.keyboard.press(forward)
+            assert tokens.nth(1).evaluate("each => each === document.activeElement")
+        assert re.search("\u2068كلمة\u2069 \\d+\xa0%, ", page.locator("#looks").text_content())

@@ -55,6 +55,25 @@ def test_n_best_is_an_object_a_line(training: Training, here: Path) -> None:
     assert len(json.loads(alone)["translations"]) == 1
 
 
+def test_a_length_penalty_divides_the_scores(training: Training, here: Path) -> None:
+    for penalty in (0.0, 3.0):
+        options = ("--n-best", "3", "--length-penalty", str(penalty))
+        for line in translate(training, here, *options).splitlines():
+            found = json.loads(line)["translations"]
+            for each in found:
+                tokens = len(each["text"].split())
+                wanted = each["log_probability"] / ((6 + tokens) / 6) ** penalty
+                # Texts that reached the length limit have no end, which counts as a token.
+                assert each["score"] == pytest.approx(wanted, abs=2e-3)
+            assert found == sorted(found, key=lambda each: -each["score"])
+
+
+@pytest.mark.parametrize("penalty", ["-1", "101", "nan", "x"])
+def test_a_length_penalty_out_of_range_is_refused(training: Training, penalty: str) -> None:
+    refused = run("translate", training.run, "--length-penalty", penalty)
+    assert_refused(refused, 2, "--length-penalty")
+
+
 def test_a_narrow_beam_is_refused(training: Training, here: Path) -> None:
     command: list[str | Path] = [
         "translate",

@@ -1,5 +1,7 @@
 from pathlib import Path
 
+import pytest
+
 from cli.process import run
 
 
@@ -63,6 +65,44 @@ def test_before_training_a_changed_tokenizer_is_made_anew(config: Path) -> None:
     assert first.code == second.code == 0
     sizes = [line.split()[1] for line in second.out.splitlines() if line.startswith("vocabulary")]
     assert sizes == ["7"]
+
+
+@pytest.mark.parametrize("command", ["train", "vocab"])
+@pytest.mark.parametrize("before", ["nothing", "empty", "vocab"])
+def test_a_tokenizer_that_cannot_be_learned_leaves_what_was_there(
+    config: Path, command: str, before: str
+) -> None:
+    directory = config.parent / "run"
+    arguments = (config, "--run-dir", directory)
+    if before == "empty":
+        directory.mkdir()
+    elif before == "vocab":
+        assert run("vocab", *arguments).code == 0
+    there = _contents(directory)
+    impossible = "tokenizer={kind: sentencepiece, vocab_size: 60000}"
+    failed = run(command, *arguments, "--set", impossible)
+    assert failed.code == 1
+    assert "vocab_size" in failed.err.splitlines()[-1]
+    assert _contents(directory) == there
+    assert directory.exists() == (before != "nothing")
+
+
+def _contents(directory: Path) -> dict[str, bytes]:
+    files = (path for path in directory.rglob("*") if path.is_file() and path.name != ".lock")
+    return {path.relative_to(directory).as_posix(): path.read_bytes() for path in files}
+
+
+def test_text_that_fails_while_it_is_read_leaves_nothing(config: Path) -> None:
+    (config.parent / "a.en").write_text("one\ntwo\n")
+    (config.parent / "a.de").write_text("eins\n")
+    config.write_text(
+        "data: {kind: corpus, src_lang: en, tgt_lang: de, sources: [{src: a.en, tgt: a.de}], "
+        "split: {val: 1}}\n"
+        "tokenizer: {kind: words}\n"
+    )
+    failed = run("train", config, "--run-dir", "run", cwd=config.parent)
+    assert failed.code == 1
+    assert not (config.parent / "run").exists()
 
 
 def test_vocab_of_subwords(config: Path) -> None:

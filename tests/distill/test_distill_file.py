@@ -224,7 +224,7 @@ MISTAKES = {
     "teachers: [../de_en.yaml]\nforward: {corpus: false}\nstudent: ../de_en.yaml\n": (
         ":2: forward.corpus: false, and no monolingual text: nothing to translate"
     ),
-    CONFIG.format(src="de", tgt="en"): ": is a configuration; a distillation names one with",
+    CONFIG.format(src="de", tgt="en"): ": is a configuration; write a file with student: ",
 }
 
 

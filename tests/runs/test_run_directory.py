@@ -10,6 +10,7 @@ from transformer_cli.config.yaml import load_config
 from transformer_cli.errors import ConfigError, RunError
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.initialize import initialize_run
+from transformer_cli.runs.lock import lock_run
 from transformer_cli.runs.resuming import check_resumable
 
 
@@ -171,10 +172,14 @@ def test_a_trained_run_may_change_its_end(trained: RunDirectory, changes: dict[s
 def test_before_training_the_tokenizer_follows_its_settings(
     run: RunDirectory, changes: dict[str, Any]
 ) -> None:
-    initialize_run(run, settings(**changes))
-    assert not run.tokenizer.exists()
-    assert not run.encoded.exists()
-    assert run.load_config() == settings(**changes)
+    with lock_run(run):
+        initialize_run(run, settings(**changes))
+        assert not run.tokenizer.exists()
+        assert not run.encoded.exists()
+        assert load_config(run.config) == settings(**changes)
+    # What was there is back, as of any run that is overwritten and has no checkpoint yet.
+    assert run.load_config() == settings()
+    assert run.tokenizer.exists()
 
 
 @pytest.mark.parametrize(

@@ -138,7 +138,7 @@ def test_a_point_changes_the_base(tmp_path: Path) -> None:
         ),
         (
             "base: base.yaml\nmodel: {dropout: 0.1}\n",
-            "sweep.yaml: is a configuration; a sweep file names one with base",
+            "sweep.yaml: is a configuration; write a file with base: sweep.yaml, and grid",
         ),
         ("", "sweep.yaml: the file is empty; it needs at least base"),
     ],

@@ -14,7 +14,7 @@ from transformer_cli.cli.average import average
 from transformer_cli.cli.check import check
 from transformer_cli.cli.clean import clean
 from transformer_cli.cli.compare import compare
-from transformer_cli.cli.completion import joined_bash_words
+from transformer_cli.cli.completion import joined_bash_words, list_settings, name_shell
 from transformer_cli.cli.config import config_app
 from transformer_cli.cli.display import complain
 from transformer_cli.cli.distill import distill
@@ -116,6 +116,7 @@ def _use_utf8() -> None:
 def _run() -> int:
     try:
         _check_ranks(sys.argv[1:])
+        name_shell(sys.argv[1:])
         with joined_bash_words():
             code = app(sys.argv[1:] or ["--help"], standalone_mode=False)
     except TransformerCliError as error:
@@ -127,7 +128,8 @@ def _run() -> int:
     except typer.TyperException as error:
         context = getattr(error, "ctx", None)
         name = context.command_path if context else "transformer-cli"
-        return _complain(f"{error.format_message()} (see: {name} --help)", error.exit_code)
+        message = _name_setting(error) or error.format_message()
+        return _complain(f"{message} (see: {name} --help)", error.exit_code)
     except OSError as error:
         named = error.filename is not None and error.strerror is not None
         return _complain(f"{error.filename}: {error.strerror}" if named else str(error), 1)
@@ -139,6 +141,25 @@ def _run() -> int:
             raise
         return _complain(str(RanksError.of(error)), RanksError.exit_code)
     return code if isinstance(code, int) else 0
+
+
+def _name_setting(error: typer.TyperException) -> str | None:
+    """Return what to write instead of an unknown option that is a setting, here or elsewhere."""
+    option, context = getattr(error, "option_name", ""), getattr(error, "ctx", None)
+    if context is None or not hasattr(error, "possibilities"):
+        return None
+    from transformer_cli.config.foreign import our_key
+
+    name = option.lstrip("-").replace("-", "_")
+    settings = list_settings()
+    keys = [key for key in settings if key.endswith(f".{name}")]
+    own = name if name in settings else keys[0] if len(keys) == 1 else None
+    key = own or our_key(name)
+    here = {each for parameter in context.command.params for each in parameter.opts}
+    same = "--" + (key or "").rpartition(".")[2].replace("_", "-")
+    if key is None or not here & {same, "--set"}:
+        return None
+    return f"No such option: {option}; use {same if same in here else f'--set {key}='}"
 
 
 def _check_ranks(arguments: list[str]) -> None:

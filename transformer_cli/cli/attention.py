@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 import typer
 
 from transformer_cli.cli import options
+from transformer_cli.cli.display import warn
 
 Sentence = Annotated[
     str, typer.Argument(metavar="SENTENCE", help="Source sentence.", show_default=False)
@@ -80,5 +81,10 @@ def attention(
     maps = compute_attention_maps(translator, sentence.strip(), ids)
     with options.name_option("--"):
         panels = select_panels(maps, kind, layer, head)
-    draw(panels, output)
+    if scripts := draw(panels, output):
+        warn(
+            str(output),
+            f"no font has {', '.join(scripts)}, drawn as boxes; install Noto's: on Debian "
+            "fonts-noto-cjk for Chinese, Japanese and Korean, fonts-noto-core for others",
+        )
     typer.echo(maps.translation)

@@ -7,6 +7,7 @@ import typer
 
 from transformer_cli.cli import options
 from transformer_cli.cli.completion import complete_run
+from transformer_cli.cli.display import log
 from transformer_cli.errors import UsageError
 
 
@@ -32,14 +33,15 @@ def average(
 
     The average is a checkpoint of the run like any other: evaluate and translate read it with
     --checkpoint average, until another is made. A run keeps as many checkpoints as training.keep
-    says. Of several runs, which should share their initial weights, the first gets the average.
+    says; those of a Ctrl-C, which no validation has judged, are left out. Of several runs, which
+    should share their initial weights, the first gets the average.
 
     \b
     Example:
       transformer-cli average runs/multi30k_de_en
       transformer-cli evaluate runs/multi30k_de_en --checkpoint average
     """
-    from transformer_cli.runs.averaging import average_runs
+    from transformer_cli.runs.averaging import average_runs, list_stops
     from transformer_cli.runs.directory import RunDirectory
     from transformer_cli.runs.lock import lock_run
 
@@ -51,4 +53,6 @@ def average(
     directories[0].check_not_hub_model()
     with lock_run(directories[0]):
         path, averaged = average_runs(directories, last)
+    for stop in (each for run in directories for each in list_stops(run)):
+        log(f"{stop}: left out, as training was stopped there and had not been validated")
     typer.echo(f"{path}: the average of {', '.join(each.name for each in averaged)}")

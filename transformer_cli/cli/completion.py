@@ -45,6 +45,16 @@ def joined_bash_words() -> Iterator[None]:
             print(*(line.removeprefix(before) for line in lines), sep="\n", file=terminal)
 
 
+def name_shell(arguments: list[str]) -> None:
+    """Have ``--show-completion`` and ``--install-completion`` read the shell behind them.
+
+    Typer's flags guess it, and leave a name unread; where it does not guess, they read one.
+    """
+    words = "=".join(arguments[:2]).split("=")
+    if len(words) > 1 and words[0] in ("--show-completion", "--install-completion"):
+        os.environ["_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION"] = "1"
+
+
 def _quiet(complete: Callable[[typer.Context, str], Values]) -> Callable[..., list[Any]]:
     @wraps(complete)
     def quiet(context: typer.Context, incomplete: str) -> list[Any]:
@@ -59,7 +69,7 @@ def _quiet(complete: Callable[[typer.Context, str], Values]) -> Callable[..., li
 @_quiet
 def complete_setting(context: typer.Context, incomplete: str) -> Values:
     """Complete KEY=VALUE: the keys first, and the values of a single key."""
-    settings = _settings()
+    settings = list_settings()
     key, equals, _ = incomplete.partition("=")
     keys = [key] if equals else [name for name in settings if name.startswith(key)]
     found = {f"{name}=": settings[name][0] for name in keys if not equals}
@@ -69,7 +79,7 @@ def complete_setting(context: typer.Context, incomplete: str) -> Values:
     return found
 
 
-def _settings() -> dict[str, tuple[str, Values]]:
+def list_settings() -> dict[str, tuple[str, Values]]:
     """Return the help of each setting, and values it may have, by its dotted key."""
     from transformer_cli.config.shipped import SCHEMA, shipped_directory
 

@@ -13,7 +13,7 @@ File = Annotated[
     Path,
     typer.Argument(
         metavar="FILE",
-        help="Distillation file (YAML); see docs/distillation.md.",
+        help="YAML file: student, a configuration; teachers, runs or configurations.",
         show_default=False,
     ),
 ]

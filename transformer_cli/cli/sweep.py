@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 File = Annotated[
     Path,
     typer.Argument(
-        metavar="FILE", help="Sweep file (YAML); see docs/sweeps.md.", show_default=False
+        metavar="FILE",
+        help="YAML file: base, a configuration; seeds, a number; grid, values of settings.",
+        show_default=False,
     ),
 ]
 SweepDir = Annotated[

@@ -44,7 +44,7 @@ def _explain(results: SweepResults) -> Sequence[str]:
         holm = ", and after Holm's correction" if len(results.groups) > 2 else ""
         lines += [
             f"difference: from {reference}, with p by a test over seeds and sentences{holm};",
-            "needed: seeds that show such a difference 4 times in 5 (docs/statistics.md)",
+            "needed: seeds that show such a difference 4 times in 5",
         ]
     return lines
 

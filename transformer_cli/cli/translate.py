@@ -7,7 +7,7 @@ import typer
 
 from transformer_cli.cli import options
 from transformer_cli.cli.translate_options import TranslateOptions
-from transformer_cli.config.choices import DecodingErrors, EngineName
+from transformer_cli.config.choices import HIGHEST_PENALTY, DecodingErrors, EngineName
 
 Input = Annotated[
     Path,
@@ -26,6 +26,15 @@ MaxLength = Annotated[
     int | None,
     typer.Option(
         metavar="N", min=1, help="Most tokens in a translation.  [default: by its source]"
+    ),
+]
+LengthPenalty = Annotated[
+    float | None,
+    typer.Option(
+        metavar="A",
+        min=0.0,
+        max=HIGHEST_PENALTY,
+        help="A higher one prefers longer texts.  [default: the run's]",
     ),
 ]
 Errors = Annotated[
@@ -78,6 +87,7 @@ def translate(
     beam_size: options.BeamSize = None,
     batch_tokens: BatchTokens = None,
     max_length: MaxLength = None,
+    length_penalty: LengthPenalty = None,
     errors: Errors = "strict",
     resume: Resume = False,
     n_best: NBest = None,
@@ -96,8 +106,8 @@ def translate(
     """Translate text, one sentence a line; line N in is line N out.
 
     Reads standard input and writes standard output unless told otherwise (- means these too).
-    Files of any length are translated in constant memory. Translations are in FILE.partial until
-    the output file is complete. docs/translating.md shows all of this.
+    Files of any length take constant memory; FILE.partial has the translations until FILE is
+    complete.
 
     \b
     Example:
@@ -117,6 +127,7 @@ def translate(
             beam_size=beam_size,
             batch_tokens=batch_tokens,
             max_length=max_length,
+            length_penalty=length_penalty,
             errors=errors,
             resume=resume,
             n_best=n_best,

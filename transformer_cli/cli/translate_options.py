@@ -31,6 +31,7 @@ class TranslateOptions:
     beam_size: int | None
     batch_tokens: int | None
     max_length: int | None
+    length_penalty: float | None
     errors: DecodingErrors
     resume: bool
     n_best: int | None

@@ -97,7 +97,9 @@ def _load_translator(asked: TranslateOptions, ranks: Ranks) -> TextTranslator[Se
         translator = loading.load_translator(
             run, asked.checkpoint, computing, ranks=ranks, others=others
         )
-    translator = translator.with_search(asked.beam_size, asked.batch_tokens, asked.max_length)
+    translator = translator.with_search(
+        asked.beam_size, asked.batch_tokens, asked.max_length, asked.length_penalty
+    )
     translator = translator.with_search(max(asked.n_best or 1, translator.decoding.beam_size))
     if asked.sample is not None:
         translator = translator.with_sampling(asked.sample)

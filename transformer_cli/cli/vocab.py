@@ -17,16 +17,13 @@ def vocab(
     run_dir: options.RunDir = None,
     set_: options.Set = None,
     overwrite: options.Overwrite = False,
-    device: options.Device = "auto",
-    precision: options.Precision = "auto",
-    threads: options.Threads = None,
     version: options.Version = False,
 ) -> None:
     """Build the vocabularies or subword models of an experiment.
 
     Finds or fetches the corpus, learns from its training side, writes the tokenizer and the encoded
     training text into the run directory and prints a summary. `train` does this by itself where it
-    is missing. --device, --precision and --threads have no effect.
+    is missing.
 
     \b
     Example:
@@ -42,6 +39,7 @@ def vocab(
         check_set_aside_is_ours,
         discard_previous,
         finish_on_exit,
+        undo_beginning,
     )
 
     run = RunDirectory(options.run_directory(config, run_dir))
@@ -67,13 +65,15 @@ def vocab(
     texts = None
     if not reads_sources(settings.data):
         texts = audit_texts(settings.data, run, overwrite, True, warn)
+    existed = run.path.is_dir()
     with lock_run(run), finish_on_exit(run.path, options.say_put_back):
-        initialize_run(run, settings, overwrite, origins)
-        record_corpus_directory(run, settings.data)
-        if texts is None:
-            prepare_sources(settings.data, run, pair_bar, log)
-            texts = audit_texts(settings.data, run, overwrite, True, warn)
-        data = prepare_data(settings, texts, run, line_bar)
+        with undo_beginning(run.path, existed):
+            initialize_run(run, settings, overwrite, origins)
+            record_corpus_directory(run, settings.data)
+            if texts is None:
+                prepare_sources(settings.data, run, pair_bar, log)
+                texts = audit_texts(settings.data, run, overwrite, True, warn)
+            data = prepare_data(settings, texts, run, line_bar)
         check_set_aside_is_ours(run.path)
         discard_previous(run.path)
     _print_summary(settings, *summarize_sides(data))

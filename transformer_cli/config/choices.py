@@ -15,5 +15,7 @@ Quantization = Literal[
 
 LONGEST_SOURCE = 1024
 """Most tokens of a line that is translated as one: attention's cost grows with their square."""
+HIGHEST_PENALTY = 100.0
+"""Highest length penalty, far above any use: 1 compares means over tokens, nearly."""
 MOST_THREADS = 4096
 """CPU threads that may be asked for. Of a billion, what makes them ends the whole process."""

@@ -273,7 +273,7 @@ class SplitConfig(Section):
 
 
 class CorpusData(Section):
-    """Parallel text from sources of several formats, filtered and split; docs/corpora.md."""
+    """Parallel text from sources of several formats, filtered and split."""
 
     kind: Literal["corpus"]
     src_lang: Language = Field(description="source language, as in 'de'")

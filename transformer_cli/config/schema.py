@@ -8,6 +8,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, PositiveFloat, model_validator
 
+from transformer_cli.config.choices import HIGHEST_PENALTY
 from transformer_cli.config.data_schema import DataConfig
 from transformer_cli.config.sections import (
     Count,
@@ -196,7 +197,7 @@ class DecodingConfig(Section):
     """Search, unless the command line overrides it."""
 
     beam_size: Count = Field(1, description="beam size; 1 is greedy search")
-    length_penalty: Annotated[float, Field(ge=0.0, le=100.0)] = Field(
+    length_penalty: Annotated[float, Field(ge=0.0, le=HIGHEST_PENALTY)] = Field(
         0.6,
         description="alpha of Wu et al. 2016 (GNMT), equation 14: a higher value prefers longer "
         "translations, 0 uses log-probabilities alone; beam search only",

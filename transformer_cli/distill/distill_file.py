@@ -88,7 +88,7 @@ def load_distillation(path: Path) -> Distillation:
         raise setting_error(
             root.place,
             (),
-            "is a configuration; a distillation names one with student: docs/distillation.md",
+            f"is a configuration; write a file with student: {path.name}, and teachers: a list",
         )
     settings = validate_as(DistillSettings, root)
     student_file = find_beside(path, root, ("student",), "this file's")

@@ -1,9 +1,12 @@
 """Attention as heat maps in a picture, by matplotlib."""
 
 import math
+import unicodedata
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
@@ -11,7 +14,13 @@ import numpy as np
 from matplotlib import rc_context
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from matplotlib.font_manager import FontProperties, fontManager, get_font
+from matplotlib.font_manager import (
+    FontEntry,
+    FontProperties,
+    findSystemFonts,
+    fontManager,
+    get_font,
+)
 
 from transformer_cli.errors import UsageError
 from transformer_cli.files import whole_file
@@ -89,26 +98,30 @@ def _shown(tokens: Sequence[str]) -> list[str]:
     return [*(token.removeprefix("▁") or token for token in tokens[:-1]), "(end)"]
 
 
-def draw(panels: Panels, path: Path) -> None:
+def draw(panels: Panels, path: Path) -> list[str]:
     """Write the picture, whole or not at all, in the format that its name says.
+
+    Returns:
+        The scripts that no installed font has; boxes stand for their letters.
 
     Raises:
         UsageError: the name says none.
         OSError: it cannot be written.
     """
     name = picture_format(path)
+    families, missing = _find_fonts("".join((*panels.rows, *panels.columns)))
     figure = Figure(dpi=_DPI)
     FigureCanvasAgg(figure)
     with warnings.catch_warnings(), rc_context({"svg.hashsalt": "transformer-cli"}):
-        # What no font has is drawn as a box, and that says it all.
-        warnings.simplefilter("ignore")
-        _fill(figure, panels)
+        warnings.simplefilter("ignore")  # of each letter that no font has
+        _fill(figure, panels, families)
         with whole_file(path) as temporary:
             dates = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(name)
             figure.savefig(temporary, format=name, bbox_inches="tight", metadata=dates)
+    return missing
 
 
-def _fill(figure: Figure, panels: Panels) -> None:
+def _fill(figure: Figure, panels: Panels, families: list[str]) -> None:
     """Lay the panels out, cells being squares that words fit beside."""
     height, width = len(panels.rows), len(panels.columns)
     cell = min(_CELL, _WIDEST / max(height, width))
@@ -121,7 +134,7 @@ def _fill(figure: Figure, panels: Panels) -> None:
     most = max(float(each.max()) for each in panels.weights.values())
     words = {
         "fontsize": max(_SMALLEST_FONT, min(9.0, 0.6 * cell * _POINTS)),
-        "fontfamily": _families("".join((*panels.rows, *panels.columns))),
+        "fontfamily": families,
         "parse_math": False,  # a dollar is a dollar
     }
     for number, (caption, weights) in enumerate(panels.weights.items()):
@@ -148,21 +161,43 @@ def _label(axis: Any, names: list[str], step: int, words: dict[str, Any], **more
     axis.set_ticks(range(0, len(names), step), names[::step], **words, **more)
 
 
-def _families(text: str) -> list[str]:
-    """Fonts that have the text's characters, as far as there are any, the usual one first."""
+def _find_fonts(text: str) -> tuple[list[str], list[str]]:
+    """Return fonts that have the text's characters, the usual one first, and scripts without one.
+
+    A script is called by the first word of its letters' names in Unicode.
+    """
     families = ["DejaVu Sans"]
-    path = fontManager.findfont(FontProperties(family=families))
-    missing = {ord(letter) for letter in text if not letter.isspace()} - _characters(path)
-    for font in fontManager.ttflist:
+    # What is drawn: neither spaces nor characters that only direct others.
+    missing = {letter for letter in text if unicodedata.category(letter)[0] in "LMNPS"}
+    missing -= _characters(fontManager.findfont(FontProperties(family=families)))
+    names = " ".join(unicodedata.name(letter, "") for letter in missing)
+    # Fonts for Chinese, Japanese and Korean have all three, and Han characters as one writes them.
+    region = "KR" if "HANGUL" in names else "JP" if "GANA" in names or "KANA" in names else "SC"
+
+    def is_last_choice(font: FontEntry) -> tuple[bool, bool, str]:
+        return "Sans" not in font.name, not font.name.endswith(f"CJK {region}"), font.name
+
+    known = sorted(fontManager.ttflist, key=is_last_choice)
+    for font in chain(known, _iter_new_fonts({font.fname for font in known})):
         if not missing:
             break
-        if font.style == "normal" and font.name not in families:
+        # Last Resort has a box for every character there is.
+        if font.style == "normal" and not font.name.startswith("Last Resort"):
             found = missing & _characters(font.fname)
-            if found:
-                families.append(font.name)
-                missing -= found
-    return families
+            families += [font.name] if found else []
+            missing -= found
+    scripts = {unicodedata.name(each).split()[0] for each in missing if each.isalnum()}
+    return families, sorted(scripts)
 
 
-def _characters(path: str) -> set[int]:
-    return set(get_font(path).get_charmap())
+def _iter_new_fonts(known: set[str]) -> Iterator[FontEntry]:
+    """Add fonts that were installed after matplotlib has listed them, and yield them."""
+    for path in sorted(set(findSystemFonts()) - known):
+        before = len(fontManager.ttflist)
+        with suppress(OSError, RuntimeError):  # a font that FreeType cannot read
+            fontManager.addfont(path)
+        yield from fontManager.ttflist[before:]
+
+
+def _characters(path: str) -> set[str]:
+    return set(map(chr, get_font(path).get_charmap()))

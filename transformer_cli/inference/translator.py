@@ -59,9 +59,14 @@ class TextTranslator(Generic[EngineT]):
         beam_size: int | None = None,
         batch_tokens: int | None = None,
         max_length: int | None = None,
+        length_penalty: float | None = None,
     ) -> Self:
         """Return a copy with other search settings; None keeps the present value."""
-        asked = {"beam_size": beam_size, "batch_tokens": batch_tokens}
+        asked = {
+            "beam_size": beam_size,
+            "batch_tokens": batch_tokens,
+            "length_penalty": length_penalty,
+        }
         changes = {key: value for key, value in asked.items() if value is not None}
         return replace(
             self,

@@ -7,11 +7,12 @@ import torch
 from torch import Tensor
 
 from transformer_cli.errors import CheckpointError, RunError, UsageError
-from transformer_cli.runs.checkpoint import Checkpoint
+from transformer_cli.runs.checkpoint import Checkpoint, parse_step
 from transformer_cli.runs.checkpoint_directory import find_checkpoint, list_checkpoints
 from transformer_cli.runs.checkpoint_writer import save_average
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.initial_weights import model_differences
+from transformer_cli.runs.records import read_records, validations
 from transformer_cli.text.tokenizer import fingerprint, have_same_tokenizers
 
 
@@ -31,7 +32,7 @@ def average_runs(runs: Sequence[RunDirectory], last: int | None) -> tuple[Path, 
         The paths of the average and of the averaged checkpoints.
 
     Raises:
-        UsageError: a run has fewer checkpoints.
+        UsageError: a run has fewer checkpoints, without those of ``list_stops``.
         CheckpointError: a run has none.
         RunError: a run has another model or another tokenizer than the first.
         CheckpointError: a checkpoint is damaged, or does not fit the others; or the average cannot
@@ -81,12 +82,37 @@ def mean(checkpoints: Iterable[Checkpoint]) -> dict[str, Tensor]:
     return {name: (total / count).to(kinds[name][1]) for name, total in sums.items()}
 
 
+def list_stops(run: RunDirectory) -> list[Path]:
+    """Return the checkpoints of moments at which training was merely stopped, by Ctrl-C say.
+
+    They are neither validated nor due by ``training.save_every``: mid-epoch, or in the warm-up.
+
+    Raises:
+        RunError: it is no run.
+    """
+    every = run.load_config().training.save_every
+    records = read_records(run.metrics)
+    if not records:  # a model of another program
+        return []
+    validated = {each["step"] for each in validations(records)}
+
+    def is_stop(path: Path) -> bool:
+        step = parse_step(path) or 0
+        return step not in validated and (every is None or step % every > 0)
+
+    return list(filter(is_stop, list_checkpoints(run.checkpoints)))
+
+
 def _newest(run: RunDirectory, last: int | None) -> list[Path]:
-    run.load_config()  # raises if it is no run
+    stops = list_stops(run)
     run.check_not_hub_model()
-    paths = list_checkpoints(run.checkpoints)
-    if not paths:
+    if not list_checkpoints(run.checkpoints):
         find_checkpoint(run.checkpoints, "last")  # raises
+    paths = [path for path in list_checkpoints(run.checkpoints) if path not in stops]
+    if not paths:
+        raise CheckpointError(
+            f"{run.checkpoints}: no checkpoint of a validation yet; resume the training"
+        )
     wanted = last or len(paths)
     if len(paths) < wanted:
         raise UsageError(

@@ -63,6 +63,11 @@ def read_hub_config(directory: Path) -> tuple[HubConfig, Config]:
     # JSON is YAML, and our YAML parser knows the lines.
     root = parse(text, lambda line: Place(str(path), line))
     entries = root.value if isinstance(root.value, dict) else {}
+    if "model_type" in entries and entries["model_type"].value == "marian":
+        raise RunError(
+            f"{directory}: is a model of transformers, not a run; make a run of it with: "
+            f"transformer-cli import {directory} RUN"
+        )
     if "settings" not in entries or not isinstance(entries["settings"].value, dict):
         raise RunError(f"{path}: has no settings: not a model that transformer-cli has exported")
     try:

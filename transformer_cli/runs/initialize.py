@@ -53,8 +53,8 @@ def _initialize(run: RunDirectory, config: Config, overwrite: bool, origins: Ori
     origins = trace_origins(origins, run.config, load_origins(run.origins))
     if run.config.is_file() and not overwrite:
         check_resumable(run, config)
-        if is_data_outdated(run, config):
-            run.remove_data()
+        # As if overwritten: tokenizers of these settings may turn out to be impossible.
+        overwrite = is_data_outdated(run, config)
     # The mark is written first, so that the directory is known as a run whenever the process dies.
     run.path.mkdir(parents=True, exist_ok=True)
     write_mark(run.path)

@@ -13,11 +13,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from transformer_cli.errors import RunError
+from transformer_cli.errors import ConfigError, CorpusError, RunError, TokenizerError
 from transformer_cli.files import remove_directory, sync
 from transformer_cli.runs.contents import (
+    ALL,
     ASIDE_MARK,
     FILES,
+    LOCK,
     MOVING,
     OWN,
     PREVIOUS,
@@ -106,6 +108,26 @@ def finish_on_exit(run: Path, report_restored: Callable[[Path], None]) -> Iterat
     finally:
         if finish_overwriting(run):
             report_restored(run)
+
+
+@contextmanager
+def undo_beginning(run: Path, existed: bool) -> Iterator[None]:
+    """Remove a run that the block begins if its settings or its text turn out to be impossible.
+
+    Args:
+        run: the run directory, locked.
+        existed: whether there was a directory before it was locked.
+    """
+    is_new = {path.name for path in run.iterdir()} == {LOCK}
+    try:
+        yield
+    except (ConfigError, CorpusError, TokenizerError):
+        with suppress(OSError):  # Windows does not delete the lock, which is open
+            for name in ALL if is_new else ():
+                _remove(run / name)
+            if not existed:
+                run.rmdir()
+        raise
 
 
 def discard_previous(run: Path) -> None:

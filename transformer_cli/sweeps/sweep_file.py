@@ -65,7 +65,9 @@ def load_sweep(path: Path) -> Sweep:
     root = read_mapping(path, "base")
     if isinstance(root.value, dict) and root.value.keys() & Config.model_fields.keys():
         raise setting_error(
-            root.place, (), "is a configuration; a sweep file names one with base: docs/sweeps.md"
+            root.place,
+            (),
+            f"is a configuration; write a file with base: {path.name}, and grid: settings' values",
         )
     settings = validate_as(SweepSettings, root)
     base = find_beside(path, root, (BASE,), "the sweep file's")

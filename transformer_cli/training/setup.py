@@ -20,7 +20,7 @@ from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.initial_weights import check_init, load_init_weights
 from transformer_cli.runs.initialize import initialize_run
 from transformer_cli.runs.lock import lock_run
-from transformer_cli.runs.overwrite import finish_on_exit
+from transformer_cli.runs.overwrite import finish_on_exit, undo_beginning
 from transformer_cli.runs.resuming import check_resumable, is_data_outdated
 from transformer_cli.text.lines import ProgressBar
 from transformer_cli.text.vocabulary import PAD_ID
@@ -76,13 +76,15 @@ def open_data(request: TrainRequest, ranks: Ranks, report: Reporters) -> Iterato
     texts = None if reads_sources(config.data) else _audit_texts(request, run, report)
     # With several ranks, others may still be reading, and torchrun may restart them.
     finishing = finish_on_exit(run.path, report.restored) if ranks.size == 1 else nullcontext()
+    existed = run.path.is_dir()
     with lock_run(run), finishing:
-        initialize_run(run, config, overwrite, request.origins)
-        record_corpus_directory(run, config.data)
-        if texts is None:
-            prepare_sources(config.data, run, report.pairs, report.log)
-            texts = _audit_texts(request, run, report)
-        data = prepare_data(config, texts, run, report.progress)
+        with undo_beginning(run.path, existed):
+            initialize_run(run, config, overwrite, request.origins)
+            record_corpus_directory(run, config.data)
+            if texts is None:
+                prepare_sources(config.data, run, report.pairs, report.log)
+                texts = _audit_texts(request, run, report)
+            data = prepare_data(config, texts, run, report.progress)
         ranks.barrier()
         yield data
 

@@ -62,10 +62,12 @@ function attention() {
       const token = document.createElement("button");
       token.type = "button";
       token.className = isMark(text) ? "token special" : "token";
+      if (isMark(text)) token.dir = "ltr"; // and so not what tells the row's direction
       token.dataset.number = n;
       token.tabIndex = n === 0 ? 0 : -1;
       const share = document.createElement("small");
       share.setAttribute("aria-hidden", "true");
+      share.dir = "ltr";
       token.append(shown(text), share);
       return token;
     });
@@ -90,6 +92,9 @@ function attention() {
     return text === "▁" ? "␣" : text.replace(/^▁/, "");
   }
 
+  // What is written from right to left would reverse the order of all that follows.
+  const isolated = (text) => `\u2068${shown(text)}\u2069`;
+
   /* Shade what a word of one row looks at, or is looked at by, in the other row. */
   function look(at) {
     for (const side of ["queries", "keys"]) {
@@ -112,8 +117,8 @@ function attention() {
     const other = at.side === "queries" ? "keys" : "queries";
     const found = current[other].map((text, n) => [text, at.side === "queries" ? weight(at.number, n) : weight(n, at.number)]);
     found.sort((one, another) => another[1] - one[1]);
-    const most = found.slice(0, 4).filter(([, own]) => own >= 0.01).map(([text, own]) => `${shown(text)} ${percent(own)}`);
-    const word = `“${shown(current[at.side][at.number])}”`;
+    const most = found.slice(0, 4).filter(([, own]) => own >= 0.01).map(([text, own]) => `${isolated(text)} ${percent(own)}`);
+    const word = `“${isolated(current[at.side][at.number])}”`;
     if (!most.length) return at.side === "queries" ? `${word} looks at nothing in particular.` : `Nothing looks at ${word}.`;
     return at.side === "queries" ? `${word} looks at: ${most.join(", ")}` : `Who looks at ${word}: ${most.join(", ")}`;
   }
@@ -135,7 +140,8 @@ function attention() {
       look(at);
     });
     row.addEventListener("keydown", (event) => {
-      const by = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+      const forward = getComputedStyle(row).direction === "rtl" ? "ArrowLeft" : "ArrowRight";
+      const by = { ArrowRight: -1, ArrowLeft: -1, [forward]: 1 }[event.key];
       const token = event.target.closest(".token");
       const next = by && token && tokens[side][Number(token.dataset.number) + by];
       if (!next) return;

@@ -23,6 +23,7 @@ from transformer_cli.data.preparing import (
 from transformer_cli.data.streamed import StreamedText
 from transformer_cli.errors import CorpusError
 from transformer_cli.files import whole_directory
+from transformer_cli.training.sources import describe_record
 
 Pairs = list[tuple[str, str]]
 
@@ -84,6 +85,19 @@ def test_the_record_says_what_became_of_each_source(tmp_path: Path) -> None:
     assert [source.pairs for source in record.sources] == [40, 30]
     for source in record.sources:
         assert sum(source.kept.values()) + sum(source.taken.values()) == source.pairs
+
+
+def test_the_first_unit_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    lines = [f"a {number}\tb {number}" for number in range(300)]
+    lines[7] = "a"
+    path = tmp_path / "x.tsv"
+    path.write_text("\n".join(lines))
+    table = {"tsv": str(path), "src_column": 1, "tgt_column": 2}
+    record = prepare_corpus(
+        corpus([table], test={"t": table}), tmp_path / "c", lambda each, _: each
+    )
+    why = f"1 that cannot be read ({path}:8: 1 column; there is no column 2)"
+    assert [line.partition("left out: ")[2] for line in describe_record(record)] == [why, why]
 
 
 def test_a_source_has_filters_of_its_own(tmp_path: Path) -> None:

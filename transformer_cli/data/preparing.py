@@ -296,6 +296,7 @@ def _write_splits(
             name=source.name,
             pairs=size,
             bad=source.reader.bad.count,
+            first_bad=source.reader.bad.why,
             taken=_count(found.reasons[end - size : end], dict(enumerate(found.names))),
             kept=_count(found.splits[end - size : end], _SPLIT_NAMES),
         )

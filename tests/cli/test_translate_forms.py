@@ -139,7 +139,7 @@ def test_what_does_not_go_together_is_refused(
 def test_the_markup_of_translators_files_is_no_text(
     training: Training, here: Path, name: str
 ) -> None:
-    entry = 'msgid ""\nmsgstr ""\n\nmsgid "1 2"\nmsgstr ""\n'.encode()
+    entry = b'msgid ""\nmsgstr ""\n\nmsgid "1 2"\nmsgstr ""\n'
     (here / name).write_bytes(compressor(Path(name))(entry))
     refused = run("translate", training.run, "-i", name, "-o", "out", cwd=here)
     assert_refused(refused, 2, f"{name}: a translators' file", "save its sentences one a line")

@@ -58,8 +58,8 @@ def find_text(
     if _ending(path).lower() in _TRANSLATORS_FILES:
         raise UsageError(
             f"{path}: a translators' file, whose markup would be taken for text; save its "
-            "sentences one a line, or as TSV or JSONL (pairs to train on are read from TMX, PO and MO "
-            "by data.sources)"
+            "sentences one a line, or as TSV or JSONL (to train on TMX, PO or MO, name it in "
+            "data.sources)"
         )
     found = format_of(path)
     column_option, field_option = f"--{side}-column", f"--{side}-field"

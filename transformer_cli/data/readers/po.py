@@ -32,8 +32,8 @@ _NAMES = (
     "nynorsk nn persian fa polish pl portuguese pt punjabi pa romanian ro russian ru serbian sr "
     "slovak sk slovenian sl spanish es swedish sv tamil ta telugu te thai th turkish tr ukrainian "
     "uk urdu ur vietnamese vi welsh cy"
-).split()
-_CODES = dict(zip(_NAMES[::2], _NAMES[1::2], strict=True))
+)
+_CODES = dict(re.findall(r"(\w+) (\w+)", _NAMES))
 
 
 class _PluralForms(NamedTuple):

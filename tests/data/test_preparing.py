@@ -2,8 +2,10 @@
 
 import json
 import os
+import re
 import tempfile
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -176,6 +178,35 @@ def test_nothing_is_left_of_a_failure(tmp_path: Path) -> None:
             tmp_path / "corpus",
         )
     assert not [path for path in tmp_path.iterdir() if "corpus" in path.name]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        ("sources", "no field 'eng'; did you mean 'en'?"),
+        ("val", "no field 'eng'; did you mean 'en'?"),
+        ("test", "nowhere: there is no such file"),
+    ],
+)
+def test_a_wrong_name_is_found_before_the_text_is_read(
+    tmp_path: Path, wrong: str, told: str
+) -> None:
+    path = tmp_path / "x.jsonl"
+    path.write_text('{"de": "a", "en": "b"}\n' * 200)
+    good = {"jsonl": str(path), "src_field": "de", "tgt_field": "en"}
+    bad = {**good, "tgt_field": "eng"}
+    lost = {**good, "jsonl": str(tmp_path / "nowhere")}
+    data = corpus(
+        [good, bad if wrong == "sources" else good],
+        val=bad if wrong == "val" else good,
+        test={"t": lost if wrong == "test" else good},
+    )
+
+    def progress(pairs: Iterable[tuple[str, str]], name: str) -> Iterable[tuple[str, str]]:
+        raise AssertionError(name)
+
+    with pytest.raises(CorpusError, match=re.escape(told)):
+        prepare_corpus(data, tmp_path / "corpus", progress)
 
 
 def test_the_same_sources_give_the_same_bytes(tmp_path: Path) -> None:

@@ -171,6 +171,14 @@ def test_wildcards_are_read_in_sorted_order(tmp_path: Path) -> None:
         opened(tsv=tmp_path / "x*", src_column=1, tgt_column=2)
 
 
+def test_a_directory_is_answered_with_its_files(tmp_path: Path) -> None:
+    for form, names in (("po", "{0}/*.mo or {0}/*.po"), ("tmx", "{0}/*.tmx")):
+        with pytest.raises(CorpusError) as raised:
+            opened(**{form: tmp_path})
+        told = f"this is a directory; name its files, as in {names.format(tmp_path)}"
+        assert str(raised.value) == f"{tmp_path}: {told}"
+
+
 def test_text_files_are_paired_up(tmp_path: Path) -> None:
     for name in ("b.de", "a.de", "a.en", "b.en"):
         saved(tmp_path / name, f"{name}\n")

@@ -132,9 +132,9 @@ def test_the_printed_commands_train_on_own_text(here: Path) -> None:
     assert [len(splits["val"]), len(splits["test"])] == [26, 26]
     held_out = [*splits["val"], *splits["test"]]
     assert set(held_out) <= set(pairs(here, "a"))
-    for side in (0, 1):
-        trained = {pair[side] for pair in splits["train"]}
-        assert trained.isdisjoint(pair[side] for pair in held_out)
+    for number in (0, 1):
+        trained = {pair[number] for pair in splits["train"]}
+        assert trained.isdisjoint(pair[number] for pair in held_out)
 
 
 def test_no_side_of_what_is_held_out_is_trained_on(tmp_path: Path) -> None:
@@ -153,8 +153,8 @@ def test_no_side_of_what_is_held_out_is_trained_on(tmp_path: Path) -> None:
         for split in ("train", "val", "test")
     )
     assert len(val[0]) == len(test[0]) == 10
-    for side in (0, 1):
-        assert train[side].isdisjoint(val[side] | test[side])
+    for number in (0, 1):
+        assert train[number].isdisjoint(val[number] | test[number])
 
 
 def test_named_splits_stay_where_they_are(here: Path) -> None:

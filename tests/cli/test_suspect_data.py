@@ -122,8 +122,9 @@ def _is_never_measured() -> None:
 def test_what_is_wrong_is_found_before_precision_is_measured(
     small: Path, dry: list[str], setting: str, code: int, told: str
 ) -> None:
-    command = ("train", small, *dry, "--set", setting)
-    refused = run(*command, cwd=small.parent, before=_is_never_measured)
+    refused = run(
+        "train", small, *dry, "--set", setting, cwd=small.parent, before=_is_never_measured
+    )
     assert refused.code == code
     assert told in refused.err
     assert "measured" not in refused.err

@@ -212,8 +212,9 @@ def _find_mistakes(
 
 def _text(splits: Iterable[SplitCheck]) -> np.ndarray:
     """Return the digests of all pairs with text on both sides."""
-    digests = np.concatenate([split.pair_digests.numbers for split in splits])
-    return digests[digests != NO_DIGEST]
+    digests: np.ndarray = np.concatenate([split.pair_digests.numbers for split in splits])
+    known: np.ndarray = digests[digests != NO_DIGEST]
+    return known
 
 
 def _sources(

@@ -174,7 +174,7 @@ def test_wildcards_are_read_in_sorted_order(tmp_path: Path) -> None:
 def test_a_directory_is_answered_with_its_files(tmp_path: Path) -> None:
     for form, names in (("po", "{0}/*.mo or {0}/*.po"), ("tmx", "{0}/*.tmx")):
         with pytest.raises(CorpusError) as raised:
-            opened(**{form: tmp_path})
+            open_source(SourceConfig.model_validate({form: tmp_path}), "de", "en")
         told = f"this is a directory; name its files, as in {names.format(tmp_path)}"
         assert str(raised.value) == f"{tmp_path}: {told}"
 

@@ -39,7 +39,7 @@ _CODES = dict(re.findall(r"(\w+) (\w+)", _NAMES))
 class _PluralForms(NamedTuple):
     """What a header says of the forms of a plural."""
 
-    count: int
+    number: int
     one: int
     """The form of one thing."""
     many: int
@@ -119,9 +119,9 @@ def _match_forms(entry: Entry, plural: _PluralForms | None) -> list[tuple[str, s
     """
     if entry.plural is None:
         return [(entry.message, entry.forms[0])]
-    count, one, many = plural or _PluralForms(2, 0, 1)  # gettext's own default
-    if len(entry.forms) != count:
-        says = f"for {count}" if plural else "that can be used"
+    number, one, many = plural or _PluralForms(2, 0, 1)  # gettext's own default
+    if len(entry.forms) != number:
+        says = f"for {number}" if plural else "that can be used"
         raise BadSideError(
             f"a plural of {len(entry.forms)} forms, where the header has "
             f"{'' if plural else 'no '}Plural-Forms {says}"

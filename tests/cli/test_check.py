@@ -1,6 +1,7 @@
 import json
 import os
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -65,15 +66,16 @@ def test_what_is_wrong_with_multi30k_is_noted_and_no_warning(tmp_path: Path) -> 
     assert "\nno warnings, " in finished.out
 
 
-def test_warnings_name_the_lines_and_are_the_exit_code(files: Path) -> None:
+def test_warnings_name_the_lines_and_are_the_exit_code_if_strict(files: Path) -> None:
     src = files.parent / "val.de"
     lines = src.read_text().splitlines()
     lines[6] = lines[6].replace("e", "е")  # a Cyrillic one
     lines[9] = "Чёрная собака бежит по улице."
     src.write_text("\n".join(lines) + "\n")
-    finished = run("check", files, cwd=files.parent)
+    finished = run("check", files, "--strict", cwd=files.parent)
     assert finished.code == 1
     assert finished.err == ""
+    assert run("check", files, cwd=files.parent) == replace(finished, code=0)
     warnings = [line for line in finished.out.splitlines() if line.startswith("warning: ")]
     assert warnings == [
         "warning: val: source lines mostly in no script of 'de' [source_script]: "
@@ -89,7 +91,7 @@ def test_json_is_one_object(files: Path) -> None:
         src.write("\n")
         tgt.write("nothing\n")
     finished = run("check", files, "--json", "--set", "training.max_length=17", cwd=files.parent)
-    assert finished.code == 1
+    assert finished.code == 0
     assert finished.out.count("\n") == 1
     report = json.loads(finished.out)
     assert (report["tokenizer"], report["unit"], report["warnings"]) == (None, "words", 1)
@@ -133,7 +135,7 @@ def test_a_shifted_corpus_is_a_warning_with_the_line(files: Path) -> None:
     src = files.parent / "train.de"
     lines = src.read_text().splitlines()
     src.write_text("\n".join([*lines[:1999], *lines[2000:], "ein Hund"]) + "\n")
-    finished = run("check", files, "--json", cwd=files.parent)
+    finished = run("check", files, "--json", "--strict", cwd=files.parent)
     assert finished.code == 1
     (found,) = (each for each in json.loads(finished.out)["findings"] if each["what"] == "shifted")
     assert (found["split"], found["warning"]) == ("train", True)
@@ -143,21 +145,73 @@ def test_a_shifted_corpus_is_a_warning_with_the_line(files: Path) -> None:
 
 
 def test_what_is_accepted_is_no_warning(files: Path) -> None:
-    config = files.read_text().replace("val.", "train.")
-    files.write_text(config)
-    told = run("check", files, cwd=files.parent)
+    for side in ("de", "en"):
+        text = (files.parent / f"train.{side}").read_text()
+        (files.parent / f"val.{side}").write_text("".join(text.splitlines(keepends=True)[1:]))
+    told = run("check", files, "--strict", cwd=files.parent)
     assert told.code == 1
     assert (
-        "warning: val: pairs that are trained on too [in_training]: 4,000 (100.00%): " in told.out
+        "warning: val: pairs that are trained on too [in_training]: 3,999 (100.00%): " in told.out
     )
     names = ("in_training", "source_in_training")
-    finished = run(
-        "check", files, "--json", *(f"--ignore={name}" for name in names), cwd=files.parent
-    )
+    ignored = [f"--ignore={name}" for name in names]
+    finished = run("check", files, "--strict", "--json", *ignored, cwd=files.parent)
     assert finished.code == 0
     report = json.loads(finished.out)
     assert (report["warnings"], report["ignored"]) == (0, sorted(names))
     assert [each["what"] for each in report["findings"]] == list(names)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ("val.", "train.", "val: {here}/train.de is trained on, as part of train"),
+        ("val.", "copy.", "val: its text is the training text"),
+        ("tgt: val.en", "tgt: val.de", "val: {here}/val.de is its source and its target"),
+        ("tgt: val.en", "tgt: same.de", "val: each target is its source, so one file is both"),
+        ("tgt_lang: en", "tgt_lang: ru", None),
+        (
+            "src_lang: de\n  tgt_lang: en",
+            "src_lang: ru\n  tgt_lang: de",
+            "val: its source is in the script of 'de' and its target in that of 'ru', so they are "
+            "swapped",
+        ),
+    ],
+)
+def test_only_what_can_only_be_a_mistake_is_the_exit_code(
+    files: Path, old: str, new: str, told: str | None
+) -> None:
+    here = files.parent
+    for side in ("de", "en"):
+        shutil.copy(here / f"train.{side}", here / f"copy.{side}")
+    shutil.copy(here / "val.de", here / "same.de")
+    if "ru" in new and told is not None:
+        (here / "val.en").write_text("Собака бежит\n" * 200)
+    files.write_text(files.read_text().replace(old, new))
+    finished = run("check", files, "--ignore", "in_training", cwd=here)
+    mistakes = [line for line in finished.out.splitlines() if line.startswith("mistake: ")]
+    if told is None:
+        assert (finished.code, mistakes) == (0, [])
+        return
+    assert finished.code == 1
+    assert f"mistake: {told.format(here=here)}" in mistakes
+    assert f"\n{len(mistakes)} mistake" in finished.out
+    as_json = json.loads(run("check", files, "--json", cwd=here).out)
+    assert [f"mistake: {each}" for each in as_json["mistakes"]] == mistakes
+
+
+@pytest.mark.parametrize("language", ["ja", "zh-TW"])
+def test_where_there_are_no_spaces_characters_are_counted(files: Path, language: str) -> None:
+    (files.parent / "val.en").write_text("吾輩は猫である。 名前は まだ無い。\n" * 200)
+    files.write_text(files.read_text().replace("tgt_lang: en", f"tgt_lang: {language}"))
+    short = ("--set", "training.max_length=5")
+    finished = run("check", files, "--json", *short, cwd=files.parent)
+    report = json.loads(finished.out)
+    assert report["unit"] == "characters"
+    assert report["splits"][1]["tgt_lengths"] == [18] * 4
+    assert "long" not in {each["what"] for each in report["findings"]}
+    shown = run("check", files, cwd=files.parent)
+    assert shown.out.startswith(f"{files}: lengths in characters: no tokenizer yet (see vocab)\n")
 
 
 def test_what_nothing_is_called_cannot_be_accepted(files: Path) -> None:

@@ -50,7 +50,7 @@ OPTIONS = {
         "--tgt-lang",
         "--version",
     ],
-    "check": ["CONFIG", "--run-dir", "--set", "--ignore", "--json", "--version"],
+    "check": ["CONFIG", "--run-dir", "--set", "--ignore", "--strict", "--json", "--version"],
     "clean": ["CONFIG", "--output -o", "--set", "--report", "--version"],
     "vocab": ["CONFIG", "--run-dir", "--set", "--overwrite", "--version"],
     "train": [

@@ -8,8 +8,11 @@ import pytest
 
 from cli.process import PATIENCE, assert_refused, run, start
 from transformer_cli.config.base_files import list_base_files
+from transformer_cli.config.data_schema import CorpusData
 from transformer_cli.config.shipped import shipped_configs
 from transformer_cli.config.yaml import load_config
+from transformer_cli.data.prepared import split_path
+from transformer_cli.data.preparing import prepare_corpus
 
 ROOT = Path(__file__).parents[2]
 TOY = ROOT / "data" / "toy"
@@ -109,36 +112,49 @@ def test_a_file_where_a_directory_has_to_be_is_refused_before_all_else(tmp_path:
 # --- own text -------------------------------------------------------------------------------------
 
 
-def test_own_text_is_held_out_evenly_and_the_configuration_is_accepted(here: Path) -> None:
+def test_the_printed_commands_train_on_own_text(here: Path) -> None:
+    for side in ("de", "en"):
+        with (here / f"a.{side}").open("a", encoding="utf-8") as file:
+            file.writelines(f"Zeile {number}\n" for number in range(30))  # a warning of `check`
     finished = run("init", *OWN, cwd=here)
     assert finished.code == 0, finished.err
-    splits = {split: pairs(here / "data" / "own", split) for split in ("train", "val", "test")}
-    assert {split: len(found) for split, found in splits.items()} == {
-        "train": 450,
-        "val": 25,
-        "test": 25,
+    assert finished.out.splitlines() == ["configs/own.yaml", "configs/schema.json"]
+    commands = finished.err.removeprefix("next: ").rstrip("\n").split(" && ")
+    for command in commands:
+        short = ("--set", "training.max_steps=1")
+        done = run(*command.split()[1:], *short, cwd=here)
+        assert done.code == 0, done.err
+        assert ("warning: " in done.out) == ("check" in command)
+    splits = {
+        split: list(split_path(here / "runs" / "own" / "corpus", split).pairs())
+        for split in ("train", "val", "test")
     }
-    all_pairs = pairs(here, "a")
-    assert sorted(pair for found in splits.values() for pair in found) == sorted(all_pairs)
-    assert splits["val"] == all_pairs[::20]
-    assert splits["test"] == all_pairs[10::20]
-    assert splits["train"] == [pair for n, pair in enumerate(all_pairs) if n % 10]
-    assert run("config", "validate", "configs/own.yaml", cwd=here).code == 0
-    checked = run("check", "configs/own.yaml", "--json", cwd=here)
-    assert checked.code in (0, 1)
-    assert '"train"' in checked.out
-    trained = run("train", "configs/own.yaml", "--set", "training.max_steps=1", cwd=here)
-    assert trained.code == 0, trained.err
+    assert [len(splits["val"]), len(splits["test"])] == [26, 26]
+    held_out = [*splits["val"], *splits["test"]]
+    assert set(held_out) <= set(pairs(here, "a"))
+    for number in (0, 1):
+        trained = {pair[number] for pair in splits["train"]}
+        assert trained.isdisjoint(pair[number] for pair in held_out)
 
 
-def test_what_is_held_out_is_nowhere_in_the_training_text(tmp_path: Path) -> None:
-    for side in ("de", "en"):
-        (tmp_path / f"a.{side}").write_text("".join(f"{side} {n % 30}\n" for n in range(100)))
+def test_no_side_of_what_is_held_out_is_trained_on(tmp_path: Path) -> None:
+    for side, different in (("de", 60), ("en", 40)):
+        (tmp_path / f"a.{side}").write_text(
+            "".join(f"{side} {n % different}\n" for n in range(200))
+        )
     assert run("init", *OWN, cwd=tmp_path).code == 0
+    data = load_config(tmp_path / "configs" / "own.yaml").data
+    assert isinstance(data, CorpusData)
+    source = data.sources[0].model_copy(update={"src": tmp_path / "a.de", "tgt": tmp_path / "a.en"})
+    corpus = tmp_path / "corpus"
+    prepare_corpus(data.model_copy(update={"sources": [source]}), corpus, lambda each, _: each)
     train, val, test = (
-        set(pairs(tmp_path / "data" / "own", split)) for split in ("train", "val", "test")
+        [set(side) for side in zip(*split_path(corpus, split).pairs(), strict=True)]
+        for split in ("train", "val", "test")
     )
-    assert len(train | val | test) == len(train) + len(val) + len(test) == 30
+    assert len(val[0]) == len(test[0]) == 10
+    for number in (0, 1):
+        assert train[number].isdisjoint(val[number] | test[number])
 
 
 def test_named_splits_stay_where_they_are(here: Path) -> None:
@@ -155,14 +171,23 @@ def test_named_splits_stay_where_they_are(here: Path) -> None:
     shown = run("config", "show", "configs/own.yaml", cwd=here / "below")
     assert shown.code == 0, shown.err
     assert f'"../{odd}"' in text
-    assert run("check", "configs/own.yaml", cwd=here / "below").code in (0, 1)
+    for side in (here / "a.de", here / odd):  # a filter leaves the repetition out
+        side.write_text(side.read_text() + side.read_text().splitlines(keepends=True)[0])
+    checked = run("check", "configs/own.yaml", cwd=here / "below")
+    assert checked.code == 1
+    assert "\nmistake: val: " in checked.out
+    assert "a.de is trained on, as part of data.sources[0]\n" in checked.out
+    trained = run("train", "configs/own.yaml", cwd=here / "below")
+    assert trained.code == 2
+    assert "a.de is trained on, as part of data.sources[0]; that can only be" in trained.err
 
 
 def test_test_text_alone_leaves_validation_to_be_held_out(here: Path) -> None:
     finished = run("init", *OWN, "--test-src", "a.de", "--test-tgt", "a.en", cwd=here)
     assert finished.code == 0, finished.err
-    assert {path.stem for path in (here / "data" / "own").iterdir()} == {"train", "val"}
-    assert 'test: {src: "a.de", tgt: "a.en"}' in (here / "configs" / "own.yaml").read_text()
+    text = (here / "configs" / "own.yaml").read_text()
+    assert "split: {val: 25, test: 0}" in text
+    assert 'test: {src: "a.de", tgt: "a.en"}' in text
 
 
 @pytest.mark.parametrize(
@@ -211,9 +236,7 @@ def test_on_a_terminal_it_asks(here: Path) -> None:
     assert b"such as de [de]: " in err
     text = (here / "configs" / "own.yaml").read_text(encoding="utf-8")
     assert "src_lang: de\n  tgt_lang: nl\n" in text
-    assert {path.name for path in (here / "data" / "own").iterdir()} == {
-        f"{split}.{side}" for split in ("train", "val") for side in ("de", "nl")
-    }
+    assert "split: {val: 25, test: 0}" in text
 
 
 @pytest.mark.posix
@@ -234,21 +257,9 @@ def test_a_pipe_is_refused_before_it_is_read(here: Path) -> None:
     assert sorted(each.name for each in here.iterdir()) == ["a.de", "a.en", "pipe.de"]
 
 
-def test_no_blank_pair_is_held_out(here: Path) -> None:
-    for side in ("de", "en"):
-        lines = (here / f"a.{side}").read_text(encoding="utf-8").splitlines()
-        lines[::10] = [""] * len(lines[::10])
-        (here / f"a.{side}").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    assert run("init", *OWN, cwd=here).code == 0
-    for split in ("val", "test"):
-        found = pairs(here / "data" / "own", split)
-        assert len(found) == 25
-        assert all(all(pair) for pair in found)
-
-
 def test_equal_pairs_cannot_be_held_out(here: Path) -> None:
     for side in ("de", "en"):
         (here / f"a.{side}").write_text("Hallo\n" * 30, encoding="utf-8")
-    refused = run("init", *OWN, cwd=here)
-    assert_refused(refused, 1, "too few different pairs to hold some out for test; name validation")
-    assert sorted(each.name for each in here.iterdir()) == ["a.de", "a.en"]
+    assert run("init", *OWN, cwd=here).code == 0
+    checked = run("check", "configs/own.yaml", cwd=here)
+    assert_refused(checked, 1, "data.split: 1 pairs for val and 1 for test are asked for, but of 1")

@@ -102,6 +102,34 @@ def test_test_text_is_looked_at_before_training(
     assert not (small.parent / "runs").exists()
 
 
+def _is_never_measured() -> None:
+    from transformer_cli.training import precision
+
+    precision._measure_gain = lambda: pytest.fail("measured")
+
+
+@pytest.mark.parametrize("dry", [["--dry-run"], []])
+@pytest.mark.parametrize(
+    ("setting", "code", "told"),
+    [
+        ("data.train.src=none", 1, "none: there is no such file"),
+        ("data.val.tgt=none", 1, "none: there is no such file"),
+        ("tokenizer={kind: sentencepiece, vocab_size: 30000}", 1, "vocab_size"),
+        ("data.more=[{tsv: train.de, src_column: 1, tgt_column: 2}]", 1, "there is no column 2"),
+        ("init=runs/none", 1, "not a run directory"),
+    ],
+)
+def test_what_is_wrong_is_found_before_precision_is_measured(
+    small: Path, dry: list[str], setting: str, code: int, told: str
+) -> None:
+    refused = run(
+        "train", small, *dry, "--set", setting, cwd=small.parent, before=_is_never_measured
+    )
+    assert refused.code == code
+    assert told in refused.err
+    assert "measured" not in refused.err
+
+
 def test_a_run_goes_on_without_its_test_text_and_says_so(small: Path) -> None:
     assert train(small).code == 0
     _remove(small.parent)

@@ -10,6 +10,7 @@ import pytest
 
 from cli.conftest import Training
 from cli.process import assert_refused, run, run_ranks, signal_at
+from transformer_cli.compression import compressor
 
 TEXT = "1 2 3 4\n\n4 3 2 1\n5 5\n"
 LINES = TEXT.splitlines()
@@ -149,6 +150,21 @@ def test_what_does_not_go_together_is_refused(
     training: Training, here: Path, options: list[str], message: str
 ) -> None:
     assert_refused(run("translate", training.run, "-i", "in", *options, cwd=here), 2, message)
+
+
+@pytest.mark.parametrize(
+    "name", ["x.po", "x.pot", "x.mo", "x.tmx", "x.xlf", "x.xliff", "x.po.gz", "x.TMX"]
+)
+def test_the_markup_of_translators_files_is_no_text(
+    training: Training, here: Path, name: str
+) -> None:
+    entry = b'msgid ""\nmsgstr ""\n\nmsgid "1 2"\nmsgstr ""\n'
+    (here / name).write_bytes(compressor(Path(name))(entry))
+    refused = run("translate", training.run, "-i", name, "-o", "out", cwd=here)
+    assert_refused(refused, 2, f"{name}: a translators' file", "save its sentences one a line")
+    scored = run("evaluate", training.run, "--src", "in", "--ref", name, cwd=here)
+    assert_refused(scored, 2, f"{name}: a translators' file")
+    assert sorted(each.name for each in here.iterdir()) == sorted(["in", name, "starts"])
 
 
 def test_starts_from_nowhere_are_refused(training: Training, here: Path) -> None:

@@ -458,3 +458,35 @@ def test_a_hint_is_of_what_may_stand_there(setting: str, hint: str | None) -> No
     refusal = _refusal(_REQUIRED + setting)
     assert ("did you mean" in refusal) == (hint is not None)
     assert hint is None or f"did you mean '{hint}'" in refusal
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("{mo: a.mo}", "data.sources[0].mo: unknown key; did you mean 'po'?"),
+        *(
+            (
+                name,
+                f"data.sources[0]: expected keys and values, found the text '{name}'; write {as_}",
+            )
+            for name, as_ in (
+                ("dir/a.mo", "{po: dir/a.mo}"),
+                ("*.po.gz", "{po: *.po.gz}"),
+                ("a.TMX", "{tmx: a.TMX}"),
+                ("a.tsv", "{tsv: a.tsv, src_column: 1, tgt_column: 2}"),
+                ("a.jsonl.zst", "{jsonl: a.jsonl.zst, src_field: NAME, tgt_field: NAME}"),
+                ("a.de", "{src: a.de, tgt: FILE}"),
+                ("a b.de", "{src: FILE, tgt: FILE}"),
+            )
+        ),
+    ],
+)
+def test_a_source_that_is_a_bare_path_is_answered_with_an_example(
+    source: str, message: str
+) -> None:
+    shown = source if source.startswith("{") else f"'{source}'"
+    refusal = _refusal(
+        f"data:\n  kind: corpus\n  src_lang: de\n  tgt_lang: en\n  sources: [{shown}]\n"
+        "  split: {val: 1}\ntokenizer: {kind: words}\n"
+    )
+    assert refusal == f"x.yaml:5: {message}"

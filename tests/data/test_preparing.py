@@ -2,8 +2,10 @@
 
 import json
 import os
+import re
 import tempfile
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,7 @@ from transformer_cli.data.preparing import (
 from transformer_cli.data.streamed import StreamedText
 from transformer_cli.errors import CorpusError
 from transformer_cli.files import whole_directory
+from transformer_cli.training.sources import describe_record
 
 Pairs = list[tuple[str, str]]
 
@@ -84,6 +87,19 @@ def test_the_record_says_what_became_of_each_source(tmp_path: Path) -> None:
     assert [source.pairs for source in record.sources] == [40, 30]
     for source in record.sources:
         assert sum(source.kept.values()) + sum(source.taken.values()) == source.pairs
+
+
+def test_the_first_unit_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    lines = [f"a {number}\tb {number}" for number in range(300)]
+    lines[7] = "a"
+    path = tmp_path / "x.tsv"
+    path.write_text("\n".join(lines))
+    table = {"tsv": str(path), "src_column": 1, "tgt_column": 2}
+    record = prepare_corpus(
+        corpus([table], test={"t": table}), tmp_path / "c", lambda each, _: each
+    )
+    why = f"1 that cannot be read ({path}:8: 1 column; there is no column 2)"
+    assert [line.partition("left out: ")[2] for line in describe_record(record)] == [why, why]
 
 
 def test_a_source_has_filters_of_its_own(tmp_path: Path) -> None:
@@ -162,6 +178,35 @@ def test_nothing_is_left_of_a_failure(tmp_path: Path) -> None:
             tmp_path / "corpus",
         )
     assert not [path for path in tmp_path.iterdir() if "corpus" in path.name]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        ("sources", "no field 'eng'; did you mean 'en'?"),
+        ("val", "no field 'eng'; did you mean 'en'?"),
+        ("test", "nowhere: there is no such file"),
+    ],
+)
+def test_a_wrong_name_is_found_before_the_text_is_read(
+    tmp_path: Path, wrong: str, told: str
+) -> None:
+    path = tmp_path / "x.jsonl"
+    path.write_text('{"de": "a", "en": "b"}\n' * 200)
+    good = {"jsonl": str(path), "src_field": "de", "tgt_field": "en"}
+    bad = {**good, "tgt_field": "eng"}
+    lost = {**good, "jsonl": str(tmp_path / "nowhere")}
+    data = corpus(
+        [good, bad if wrong == "sources" else good],
+        val=bad if wrong == "val" else good,
+        test={"t": lost if wrong == "test" else good},
+    )
+
+    def progress(pairs: Iterable[tuple[str, str]], name: str) -> Iterable[tuple[str, str]]:
+        raise AssertionError(name)
+
+    with pytest.raises(CorpusError, match=re.escape(told)):
+        prepare_corpus(data, tmp_path / "corpus", progress)
 
 
 def test_the_same_sources_give_the_same_bytes(tmp_path: Path) -> None:

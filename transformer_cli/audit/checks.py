@@ -1,26 +1,36 @@
 """Checks of a whole corpus: what is repeated, misaligned, too long or badly encoded."""
 
 import os
+import sys
 import tempfile
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+import numpy as np
+
 from transformer_cli.audit.line_checks import Occurrences
+from transformer_cli.audit.mistakes import (
+    all_copied,
+    configured_files,
+    same_files,
+    swapped_sides,
+    trained_text,
+)
 from transformer_cli.audit.repetition import find_in, find_repeated
 from transformer_cli.audit.split_check import SplitCheck
 from transformer_cli.config.choices import LONGEST_SOURCE
 from transformer_cli.config.data_schema import CopyData, CorpusData
 from transformer_cli.config.schema import Config
 from transformer_cli.data.corpus import ParallelFiles
-from transformer_cli.data.digests import Digests
+from transformer_cli.data.digests import NO_DIGEST, Digests
 from transformer_cli.data.lengths import PERCENTILES, percentiles
 from transformer_cli.data.preparing import prepare_corpus
 from transformer_cli.data.sources import open_added, open_split, split_names
 from transformer_cli.data.streamed import ConcatenatedSources, PairProgress, PairSource
 from transformer_cli.errors import CorpusError
-from transformer_cli.text.scripts import scripts_of
+from transformer_cli.text.scripts import has_spaces, scripts_of
 from transformer_cli.text.tokenizer import Tokenizers
 
 ANY_SHARE, STRICT_SHARE, TOLERANT_SHARE = 0.0, 0.001, 0.01
@@ -43,6 +53,9 @@ FINDINGS = (
     ),
 )
 """Names of all findings, as --ignore takes them."""
+
+Unit = Literal["tokens", "words", "characters"]
+"""Of lengths; without tokenizers, words between spaces, where both languages have spaces."""
 
 
 @dataclass(frozen=True)
@@ -83,13 +96,15 @@ class SplitSummary:
 class CorpusReport:
     """Statistics and findings of a corpus."""
 
-    unit: Literal["tokens", "words"]
-    """Unit of the lengths; words are separated by white space."""
+    unit: Unit
+    """Unit of the lengths."""
     unknown_scripts: list[str]
     """Languages whose script is unknown, so that wrong scripts cannot be detected."""
     unavailable: list[str]
     """A message for each test split that could not be opened, and so was not checked."""
     splits: list[SplitSummary]
+    mistakes: list[str]
+    """What can only be a mistake: a file named twice, say."""
     findings: list[Finding]
     ignored: list[str]
     """Names of findings that never count as warnings (--ignore)."""
@@ -112,7 +127,8 @@ def check_corpus(
 
     Args:
         config: the experiment's settings.
-        tokenizers: the run's; None before they are learned, when lengths are in words.
+        tokenizers: the run's; None before they are learned, when lengths are in words or
+            characters.
         progress: wraps the iteration over a split's pairs, as tqdm does.
         ignored: names of findings that never count as warnings.
 
@@ -134,32 +150,71 @@ def _check_splits(
     ignored: Collection[str],
     prepared: Path,
 ) -> CorpusReport:
+    unit = _unit(config, tokenizers)
     unavailable: list[str] = []
     training: list[SplitCheck] = []
+    scored: list[SplitCheck] = []
     findings: list[Finding] = []
     summaries: list[SplitSummary] = []
     for name, source, trained in _sources(config, unavailable, prepared):
-        limit = _limit(config, trained)
+        # How many tokens so many characters are, only a tokenizer tells.
+        limit = _limit(config, trained) if unit != "characters" else sys.maxsize
         if isinstance(config.data, CorpusData):
             # Findings name a line of the split, as the files are gone afterwards.
             source = ConcatenatedSources((source,))
-        split = SplitCheck(name, source, config, tokenizers, limit, None if trained else training)
+        known = None if trained else training
+        cut = list if unit == "characters" else str.split
+        split = SplitCheck(name, source, config, tokenizers, limit, known, cut)
         split.read(progress)
         findings += _SplitFindings(split, config, limit, tokenizers is not None, ignored).findings()
         lengths = [percentiles(side.length_counts(), PERCENTILES) for side in split.sides]
         summaries.append(SplitSummary(name, split.pairs, *lengths))
-        if trained:
-            training.append(split)
+        (training if trained else scored).append(split)
     data = config.data
     languages = [] if isinstance(data, CopyData) else [data.src_lang, data.tgt_lang]
     return CorpusReport(
-        "words" if tokenizers is None else "tokens",
+        unit,
         [language for language in languages if scripts_of(language) is None],
         unavailable,
         summaries,
+        list(_find_mistakes(config, training, scored)),
         findings,
         sorted(set(ignored)),
     )
+
+
+def _unit(config: Config, tokenizers: Tokenizers | None) -> Unit:
+    if tokenizers is not None:
+        return "tokens"
+    languages = (config.data.src_lang, config.data.tgt_lang)
+    return "words" if all(map(has_spaces, languages)) else "characters"
+
+
+def _find_mistakes(
+    config: Config, training: Sequence[SplitCheck], scored: Sequence[SplitCheck]
+) -> Iterator[str]:
+    """Yield a message for each thing that ``train`` refuses as it can only be a mistake."""
+    data = config.data
+    if isinstance(data, CopyData):  # made as it has to be
+        return
+    trained_on = {split.name: split.source for split in training}
+    others = {split.name: split.source for split in scored}
+    sources, given = configured_files(data)
+    one_language = data.src_lang == data.tgt_lang
+    yield from same_files({**trained_on, **sources}, {**others, **given}, one_language)
+    yield from swapped_sides({**trained_on, **others}, data.src_lang, data.tgt_lang)
+    yield from (all_copied(split.name) for split in (*training, *scored) if split.is_all_copied)
+    text = _text(training)
+    yield from (
+        trained_text(split.name) for split in scored if np.array_equal(_text([split]), text)
+    )
+
+
+def _text(splits: Iterable[SplitCheck]) -> np.ndarray:
+    """Return the digests of all pairs with text on both sides."""
+    digests: np.ndarray = np.concatenate([split.pair_digests.numbers for split in splits])
+    known: np.ndarray = digests[digests != NO_DIGEST]
+    return known
 
 
 def _sources(

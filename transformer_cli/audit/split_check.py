@@ -59,10 +59,11 @@ class SplitCheck:
         name: what it is called.
         source: its text.
         config: the experiment's settings.
-        tokenizers: those that it is to be trained with; None: not known yet, and lines are cut into
-            words at white space.
+        tokenizers: those that it is to be trained with; None: not known yet, and lines are cut as
+            ``cut`` says.
         longest: most tokens of a side.
         training: what is trained on, checked before; None for that itself.
+        cut: cuts a line into what its length is counted in, where there are no tokenizers.
     """
 
     def __init__(
@@ -73,6 +74,7 @@ class SplitCheck:
         tokenizers: Tokenizers | None,
         longest: int,
         training: "Sequence[SplitCheck] | None" = None,
+        cut: Callable[[str], Sized] = str.split,
     ) -> None:
         self.name = name
         self.source = source
@@ -89,7 +91,7 @@ class SplitCheck:
         self.sides = tuple(
             SideCheck(
                 LineChecks(scripts_of(language), self._lacks(number, tokenizer)),
-                tokenizer.encode if tokenizer is not None else str.split,
+                tokenizer.encode if tokenizer is not None else cut,
             )
             for number, (language, tokenizer) in enumerate(zip(languages, both, strict=True))
         )
@@ -135,6 +137,11 @@ class SplitCheck:
         )
         if tokens > self._longest:
             self.long.add(index, f"{tokens:,}")
+
+    @property
+    def is_all_copied(self) -> bool:
+        """Whether each target is its source."""
+        return self.copied.count > 0 and self.copied.count + self.blank.count == self.pairs
 
     def find_shifted(self) -> Occurrences:
         """Return the pairs whose source goes with another line's target, by stretch."""

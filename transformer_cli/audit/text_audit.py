@@ -9,7 +9,13 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-from transformer_cli.audit.mistakes import are_swapped, same_files
+from transformer_cli.audit.mistakes import (
+    all_copied,
+    configured_files,
+    same_files,
+    swapped_sides,
+    trained_text,
+)
 from transformer_cli.audit.shift import ShiftCheck
 from transformer_cli.config.data_schema import CopyData, DataConfig
 from transformer_cli.data.corpus import ParallelFiles, ParallelText
@@ -70,14 +76,14 @@ class TextAudit:
         if isinstance(self._data, CopyData):  # made as it has to be
             return
         scored = dict(self._open_scored())
-        for mistake in same_files(self._training, scored, self._one_language):
+        sources, given = configured_files(self._data)
+        for mistake in same_files(
+            {**self._training, **sources}, {**scored, **given}, self._one_language
+        ):
             self._refuse(mistake)
-        for name, source in {**self._training, **scored}.items():
-            if are_swapped(source, self._data.src_lang, self._data.tgt_lang):
-                self._refuse(
-                    f"{name}: its source is in the script of '{self._data.tgt_lang}' and its "
-                    f"target in that of '{self._data.src_lang}', so they are swapped"
-                )
+        texts = {**self._training, **scored}
+        for mistake in swapped_sides(texts, self._data.src_lang, self._data.tgt_lang):
+            self._refuse(mistake)
         for name, source in scored.items():
             watched = _Watched(name, source)
             try:
@@ -129,7 +135,7 @@ class TextAudit:
         """
         for name, other in self._text_sha256s.items():
             if other == text_sha256:
-                self._refuse(f"{name}: its text is the training text")
+                self._refuse(trained_text(name))
         for part in self._watched:
             self._check_no_copies(part)
             self._note_shifts(part)
@@ -142,7 +148,7 @@ class TextAudit:
 
     def _check_no_copies(self, watched: "_Watched") -> None:
         if watched.count and watched.copies == watched.count and not self._one_language:
-            self._refuse(f"{watched.name}: each target is its source, so one file is both")
+            self._refuse(all_copied(watched.name))
 
     def _note_shifts(self, watched: "_Watched") -> None:
         for shift in watched.shift.find_shifts():

@@ -37,6 +37,9 @@ def check(
             help="Finding, by its name in brackets, to accept without a warning; repeatable.",
         ),
     ] = None,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Exit with 1 if there is a warning.")
+    ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     version: options.Version = False,
 ) -> None:
@@ -44,9 +47,11 @@ def check(
 
     Finds blank, repeated and copied pairs, sides that are shifted by some lines, test pairs that
     are trained on, unusual length ratios, lines of another script, odd characters and those that
-    the vocabulary lacks. A few of them make a note; more make a warning and exit code 1, unless
-    --ignore accepts them. Lengths are in tokens if `vocab` has run before, in words otherwise. Of
-    data.kind corpus, it also says what each filter would take of the sources, on or off.
+    the vocabulary lacks. A few of them make a note; more make a warning, unless --ignore accepts
+    them. What can only be a mistake, such as training text to test on, makes the exit code 1; with
+    --strict, a warning does too. Lengths are in tokens if `vocab` has run before, otherwise in
+    words, or in characters where there are no spaces between words. Of data.kind corpus, it also
+    says what each filter would take of the sources, on or off.
 
     \b
     Example:
@@ -73,10 +78,13 @@ def check(
         content = {**found, "warnings": report.warnings, **asdict(report), **filters}
         typer.echo(json_format.dumps(content))
     else:
-        cut = f"tokens of {directory}" if directory else "words: no tokenizer yet (see vocab)"
-        lines = [*_lines(report, f"{config}: lengths in {cut}"), *_filter_lines(effects or [])]
+        of = f" of {directory}" if directory else ": no tokenizer yet (see vocab)"
+        lines = [
+            *_lines(report, f"{config}: lengths in {report.unit}{of}"),
+            *_filter_lines(effects or []),
+        ]
         typer.echo("\n".join(lines))
-    if report.warnings:
+    if report.mistakes or (strict and report.warnings):
         raise typer.Exit(1)
 
 
@@ -143,6 +151,7 @@ def _lines(report: "CorpusReport", heading: str) -> Iterable[str]:
         padded = (cell.rjust(width) for cell, width in zip(cells, widths[1:], strict=True))
         yield "  ".join([name.ljust(widths[0]), *padded])
     yield ""
+    yield from (f"mistake: {mistake}" for mistake in report.mistakes)
     yield from (f"warning: {finding}" for finding in report.findings if finding.warning)
     notes = [
         *(str(finding) for finding in report.findings if not finding.warning),
@@ -153,7 +162,10 @@ def _lines(report: "CorpusReport", heading: str) -> Iterable[str]:
         *report.unavailable,
     ]
     yield from (f"note: {note}" for note in notes)
-    yield ", ".join(_count(*each) for each in ((report.warnings, "warning"), (len(notes), "note")))
+    counts = [(report.warnings, "warning"), (len(notes), "note")]
+    if report.mistakes:
+        counts.insert(0, (len(report.mistakes), "mistake"))
+    yield ", ".join(_count(*each) for each in counts)
 
 
 def _filter_effects(settings: "Config") -> "list[FilterEffect] | None":

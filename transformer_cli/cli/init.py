@@ -55,9 +55,8 @@ def init(
 
     Without --from, lists the configurations and, on a terminal, asks for one. Writes
     configs/NAME.yaml with its bases, configs/schema.json for editors and, for toy, the text. own is
-    for your own text: it writes a configuration that fits its size; if there is no validation text,
-    some pairs are held out for validation and test, and the text is copied to data/own without
-    them. No file is written over.
+    for your own text: it writes a configuration that fits its size, and that holds out some pairs
+    for validation and test if there is no validation text. No file is written over.
 
     \b
     Example:

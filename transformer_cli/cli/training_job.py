@@ -16,6 +16,7 @@ from transformer_cli.config.schema import Config
 from transformer_cli.evaluation.validation import build_validator
 from transformer_cli.model.device import (
     bound_kernel_caches,
+    choose_precision,
     use_threads,
 )
 from transformer_cli.ranks import Ranks
@@ -46,8 +47,13 @@ class TrainingJob(NamedTuple):
 
     request: TrainRequest
     device: torch.device
-    precision: torch.dtype
+    precision: PrecisionName
     ranks: Ranks
+
+    def choose_precision(self) -> torch.dtype:
+        """Return the compute dtype; to measure 'auto' takes a second, so ask once data is ready."""
+        records = () if self.request.overwrite else read_records(self.request.run.metrics)
+        return choose_training_precision(self.precision, self.device, self.ranks, records, log)
 
     def load_previous_config(self) -> Config | None:
         """Return the settings of the run that is resumed; None for a new run."""
@@ -76,19 +82,18 @@ def open_job(
     ranks = Ranks.from_env()
     torch_device = open_device(device, ranks)
     check_memory(request.config, SMALLEST, torch_device, ranks)  # before any text is read
+    choose_precision(precision, torch_device)  # refuses what the device cannot
     with ranks.init(torch_device) as ranks:
-        records = () if request.overwrite else read_records(request.run.metrics)
-        torch_precision = choose_training_precision(precision, torch_device, ranks, records, log)
-        yield TrainingJob(request, torch_device, torch_precision, ranks)
+        yield TrainingJob(request, torch_device, precision, ranks)
 
 
 def preview_training(job: TrainingJob) -> Outcome:
     """Return the summary and a forecast, without training."""
-    request, device, precision, ranks = job
+    request, device, _, ranks = job
     config, run = request.config, request.run
     previous = job.load_previous_config()
     with open_data_dry(request, ranks, REPORTERS) as data:
-        trainer = build_trainer(config, data, run, device, precision, ranks)
+        trainer = build_trainer(config, data, run, device, job.choose_precision(), ranks)
         unscored = build_validator(config, data, trainer).num_unscored
         trainer.step = 0 if request.overwrite else newest_step(run.checkpoints)
         rows = summarize_training(config, data, trainer, unscored, run, previous, True)
@@ -97,11 +102,11 @@ def preview_training(job: TrainingJob) -> Outcome:
 
 def run_training(job: TrainingJob) -> Outcome:
     """Train from the last checkpoint to the end, or until a signal."""
-    request, device, precision, ranks = job
+    request, device, _, ranks = job
     config, run = request.config, request.run
     previous = job.load_previous_config()
     with open_data(request, ranks, REPORTERS) as data:
-        trainer = build_trainer(config, data, run, device, precision, ranks)
+        trainer = build_trainer(config, data, run, device, job.choose_precision(), ranks)
         validator = build_validator(config, data, trainer)
         session = Session.open(config, run, trainer, fingerprint(run.tokenizer), validator)
         unscored = validator.num_unscored

@@ -161,6 +161,20 @@ class SourceConfig(Section):
         return f"{self.path.name} and {self.tgt.name}" if self.tgt is not None else self.path.name
 
 
+def describe_source(path: str) -> str:
+    """Return how a source names a file of such a name, as an example for messages."""
+    ending = PurePath(re.sub(r"\.(gz|xz|zst)$", "", path)).suffix.removeprefix(".").lower()
+    shown = path if re.fullmatch(r"[\w./*?-]{1,80}", path) else "FILE"
+    match "po" if ending == "mo" else ending:
+        case "tsv":
+            return f"{{tsv: {shown}, src_column: 1, tgt_column: 2}}"
+        case "jsonl" | "parquet":
+            return f"{{{ending}: {shown}, src_field: NAME, tgt_field: NAME}}"
+        case "tmx" | "po" as form:
+            return f"{{{form}: {shown}}}"
+    return f"{{src: {shown}, tgt: FILE}}"
+
+
 class Replay(Section):
     """General text that is trained on beside the corpus, against forgetting it."""
 

@@ -6,13 +6,19 @@ from pathlib import Path
 
 _HEAD = """\
 # yaml-language-server: $schema=schema.json
-# Your own text, {src_lang} to {tgt_lang}: {pairs:,} training pairs.
+# Your own text, {src_lang} to {tgt_lang}: {pairs:,} pairs.
 # Paths start from the directory that a command is run in. Editors complete keys by schema.json;
 # `transformer-cli config show` prints every setting with its default.
 data:
-  kind: files
+  kind: corpus           # of one source or several, of many formats
   src_lang: {src_lang}
   tgt_lang: {tgt_lang}
+  sources:
+    - {train}
+"""
+_SPLIT = """\
+  # Drawn by pair: no sentence of them is trained on, on either side.
+  split: {{val: {val}, test: {test}}}
 """
 # For text of fewer than 20,000 pairs, 500,000 pairs, and more.
 _SMALL = """
@@ -82,30 +88,38 @@ _NO_TEST = """\
 
 
 def fill_template(
-    src_lang: str, tgt_lang: str, pairs: int, splits: Mapping[str, tuple[Path, Path]]
+    src_lang: str,
+    tgt_lang: str,
+    pairs: int,
+    files: Mapping[str, tuple[Path, Path]],
+    held_out: Mapping[str, int],
 ) -> str:
     """Return the YAML text of an experiment.
 
     Args:
         src_lang: source language.
         tgt_lang: target language.
-        pairs: number of training pairs.
-        splits: the files of ``train``, ``val`` and maybe ``test``, as the file is to name them.
+        pairs: number of pairs in the file to train on.
+        files: those of ``train``, and of ``val`` and ``test`` if there are any, as the text is to
+            name them.
+        held_out: how many pairs are to be drawn from ``train`` for ``val`` and ``test``.
     """
-    size = _SMALL if pairs < 20_000 else _MEDIUM if pairs < 500_000 else _LARGE
-    test = f"  test:\n  {_pair('test', splits)}" if "test" in splits else _NO_TEST
-    return (
-        _HEAD.format(src_lang=src_lang, tgt_lang=tgt_lang, pairs=pairs)
-        + _pair("train", splits)
-        + _pair("val", splits)
-        + test
-        + size.format(vocab_size=max(500, pairs // 500 * 100))
+    trained = pairs - sum(held_out.values())
+    size = _SMALL if trained < 20_000 else _MEDIUM if trained < 500_000 else _LARGE
+    head = _HEAD.format(
+        src_lang=src_lang, tgt_lang=tgt_lang, pairs=pairs, train=_pair(files["train"])
     )
+    val = f"  val: {_pair(files['val'])}\n" if "val" in files else ""
+    split = _SPLIT.format(**{"test": 0, **held_out}) if held_out else ""
+    test = f"  test:\n    test: {_pair(files['test'])}\n" if "test" in files else ""
+    if not test and "test" not in held_out:
+        test = _NO_TEST
+    return f"{head}{val}{split}{test}{size.format(vocab_size=max(500, trained // 500 * 100))}"
 
 
-def _pair(split: str, splits: Mapping[str, tuple[Path, Path]]) -> str:
-    src, tgt = (_quote(path.as_posix()) for path in splits[split])
-    return f"  {split}: {{src: {src}, tgt: {tgt}}}\n"
+def _pair(files: tuple[Path, Path]) -> str:
+    src, tgt = (_quote(path.as_posix()) for path in files)
+    return f"{{src: {src}, tgt: {tgt}}}"
 
 
 def _quote(name: str) -> str:

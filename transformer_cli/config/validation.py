@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from transformer_cli.config.base_files import BASE
-from transformer_cli.config.data_schema import TAG_PATTERN
+from transformer_cli.config.data_schema import TAG_PATTERN, SourceConfig, describe_source
 from transformer_cli.config.foreign import our_key, our_kind
 from transformer_cli.config.schema import Config
 from transformer_cli.config.sections import Section
@@ -123,9 +123,10 @@ def _problem(schema: type[Section], error: ErrorDetails) -> _Problem:
             text = "at most 32 letters, digits, - and _"
             return _Problem(keys, f"expected {text}, found {describe_value(found)}")
         case name if name in _EXPECTED:
-            return _Problem(
-                keys, f"expected {_EXPECTED[name].format(**context)}, found {describe_value(found)}"
-            )
+            text = f"expected {_EXPECTED[name].format(**context)}, found {describe_value(found)}"
+            if wanted is SourceConfig and isinstance(found, str):
+                text += f"; write {describe_source(found)}"
+            return _Problem(keys, text)
         case _:
             return _Problem(keys, f"{error['msg']}, found {describe_value(found)}")
 
@@ -151,8 +152,9 @@ _TYPO_SIMILARITY = 0.8
 
 def _key_in_other_tools(schema: type[Section], loc: Keys, allowed: Collection[str]) -> str | None:
     """Return our key if ``loc`` ends in another tool's name: bare in its section, else in full."""
-    if loc[-1] == "type" and "kind" in allowed:
-        return "kind"
+    for name, ours in (("type", "kind"), ("mo", "po")):
+        if loc[-1] == name and ours in allowed:
+            return ours
     key = our_key(str(loc[-1])) if schema is Config else None
     section, _ = _resolve_location(schema, loc[:-1])
     above, _, name = (key or "").rpartition(".")

@@ -120,6 +120,7 @@ def _write_given_split(
         source_sha256=sha256,
         pairs=count,
         bad=reader.bad.count,
+        first_bad=reader.bad.why,
     )
 
 

@@ -1,13 +1,10 @@
-"""A first experiment on a user's own parallel text: its configuration, and the held-out splits."""
+"""A first experiment on a user's own parallel text: its configuration."""
 
 import os.path
 import re
 import shutil
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TextIO
 
 from transformer_cli.compression import is_compressed
 from transformer_cli.config.sections import LANGUAGE_PATTERN
@@ -17,7 +14,6 @@ from transformer_cli.data.corpus import ParallelFiles
 from transformer_cli.errors import CorpusError, UsageError
 
 CONFIG = Path("configs/own.yaml")
-HELD_OUT = Path("data/own")
 _MOST_HELD_OUT = 1000
 _SHARE_HELD_OUT = 20
 """One pair in so many, of each split, as long as these are fewer than the most."""
@@ -85,9 +81,7 @@ def count_pairs(text: OwnText) -> int:
 
 
 def write_own(text: OwnText, pairs: int, made: Path, directory: Path) -> None:
-    """Write the configuration, and the text if some of it is held out.
-
-    Evenly spaced pairs are held out, so the splits are even samples, whatever the text's order.
+    """Write the configuration, which has splits drawn where the user has none.
 
     Args:
         text: the user's.
@@ -95,21 +89,16 @@ def write_own(text: OwnText, pairs: int, made: Path, directory: Path) -> None:
         made: the directory to write to.
         directory: the one that commands will be run in, from which relative paths start.
     """
-    splits = {
-        split: (_seen_from(directory, files.src), _seen_from(directory, files.tgt))
-        for split, files in (("train", text.train), ("val", text.val), ("test", text.test))
-        if files is not None
+    files = {
+        split: (_seen_from(directory, pair.src), _seen_from(directory, pair.tgt))
+        for split, pair in (("train", text.train), ("val", text.val), ("test", text.test))
+        if pair is not None
     }
-    if text.held_out:
-        held = {
-            name: (HELD_OUT / f"{name}.{text.src_lang}", HELD_OUT / f"{name}.{text.tgt_lang}")
-            for name in ("train", *text.held_out)
-        }
-        splits |= held
-        (made / HELD_OUT).mkdir(parents=True)
-        pairs = _split(text.train, pairs, made, held)
+    size = min(_MOST_HELD_OUT, pairs // _SHARE_HELD_OUT)
+    filled = fill_template(
+        text.src_lang, text.tgt_lang, pairs, files, dict.fromkeys(text.held_out, size)
+    )
     (made / CONFIG).parent.mkdir(parents=True, exist_ok=True)
-    filled = fill_template(text.src_lang, text.tgt_lang, pairs, splits)
     (made / CONFIG).write_text(filled, encoding="utf-8", newline="\n")
     shutil.copyfile(shipped_directory() / SCHEMA, made / SCHEMA)
 
@@ -131,57 +120,3 @@ def _seen_from(directory: Path, path: Path) -> Path:
         return parent / path.name
     except ValueError:  # they are on two drives of Windows
         return path.absolute()
-
-
-def _split(
-    text: ParallelFiles, pairs: int, made: Path, files: Mapping[str, tuple[Path, Path]]
-) -> int:
-    """Write evenly spaced pairs to each split but the first, and all others to that.
-
-    A pair that is in the text several times goes to one split only, and if that is not the first,
-    once.
-
-    Returns:
-        the number of pairs in the first split.
-    """
-    train, *others = files
-    size = min(_MOST_HELD_OUT, pairs // _SHARE_HELD_OUT)
-    stride = pairs // size
-    places = {stride * n // len(others): split for n, split in enumerate(others)}
-    held_out: set[tuple[str, str]] = set()
-    counts = dict.fromkeys(others, 0)
-    due: list[str] = []  # splits that wait for the next pair that will do
-    with ExitStack() as stack:
-        outputs = {
-            split: [
-                stack.enter_context((made / path).open("w", encoding="utf-8", newline="\n"))
-                for path in pair
-            ]
-            for split, pair in files.items()
-        }
-        for number, pair in enumerate(text.pairs()):
-            block, place = divmod(number, stride)
-            if block < size and place in places:
-                due.append(places[place])
-            is_blank = not all(side.strip() for side in pair)
-            if due and not is_blank and pair not in held_out:
-                split = due.pop(0)
-                held_out.add(pair)
-                _write(pair, outputs[split])
-                counts[split] += 1
-        if empty := [split for split in others if not counts[split]]:
-            raise CorpusError(
-                f"{text.src}: has too few different pairs to hold some out for {empty[0]}; name "
-                "validation text with --val-src and --val-tgt"
-            )
-        written = 0
-        for pair in text.pairs():
-            if pair not in held_out:
-                _write(pair, outputs[train])
-                written += 1
-    return written
-
-
-def _write(pair: tuple[str, str], outputs: Sequence[TextIO]) -> None:
-    for line, output in zip(pair, outputs, strict=True):
-        output.write(f"{line}\n")

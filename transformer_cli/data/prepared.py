@@ -30,6 +30,8 @@ class SourceRecord(_Record):
     pairs: int
     bad: int
     """Units that could not be read."""
+    first_bad: str | None = None
+    """Why the first of them could not."""
     taken: dict[str, int]
     """Pairs left out, by filter or ``HELD_OUT``."""
     kept: dict[str, int]
@@ -46,6 +48,7 @@ class GivenRecord(_Record):
     source_sha256: str
     pairs: int
     bad: int
+    first_bad: str | None = None
 
 
 class FileRecord(_Record):

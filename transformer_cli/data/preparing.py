@@ -102,6 +102,7 @@ def write_corpus(
     sources = _open_sources(data)
     readers = ConcatenatedSources(tuple(source.reader for source in sources))
     stamp, source_sha256 = readers.stamp(), readers.source_sha256()
+    _check_readable(data, sources)
     found = _read(data, sources, directory, progress)
     _check_unchanged(readers, stamp, source_sha256)
     records = _write_splits(found, sources, directory, on_dropped)
@@ -204,6 +205,16 @@ def _open_sources(data: CorpusData) -> list[_Source]:
     ]
 
 
+def _check_readable(data: CorpusData, sources: Sequence[_Source]) -> None:
+    """Read the first pair of each source, so that a wrong name is not found hours later."""
+    given = given_sources(data).values()
+    for reader in (
+        *(source.reader for source in sources),
+        *(open_source(each, data.src_lang, data.tgt_lang, data.max_bad_units) for each in given),
+    ):
+        next(reader.pairs(), None)
+
+
 def _read(
     data: CorpusData, sources: Sequence[_Source], directory: Path, progress: PairProgress
 ) -> _Found:
@@ -296,6 +307,7 @@ def _write_splits(
             name=source.name,
             pairs=size,
             bad=source.reader.bad.count,
+            first_bad=source.reader.bad.why,
             taken=_count(found.reasons[end - size : end], dict(enumerate(found.names))),
             kept=_count(found.splits[end - size : end], _SPLIT_NAMES),
         )

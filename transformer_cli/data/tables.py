@@ -20,6 +20,7 @@ from transformer_cli.errors import CorpusError, UsageError
 
 TableFormat = Literal["tsv", "jsonl", "parquet"]
 _FORMATS: dict[str, TableFormat] = {".tsv": "tsv", ".jsonl": "jsonl", ".parquet": "parquet"}
+_TRANSLATORS_FILES = frozenset((".po", ".pot", ".mo", ".gmo", ".tmx", ".xlf", ".xliff"))
 
 
 class TableRecord(NamedTuple):
@@ -52,8 +53,14 @@ def find_text(
         side: beginning of the options' names.
 
     Raises:
-        UsageError: the options do not fit the name, or one is missing.
+        UsageError: the options do not fit the name, or one is missing; or the text is among markup.
     """
+    if _ending(path).lower() in _TRANSLATORS_FILES:
+        raise UsageError(
+            f"{path}: a translators' file, whose markup would be taken for text; save its "
+            "sentences one a line, or as TSV or JSONL (to train on TMX, PO or MO, name it in "
+            "data.sources)"
+        )
     found = format_of(path)
     column_option, field_option = f"--{side}-column", f"--{side}-field"
     if column is not None and field is not None:
@@ -78,7 +85,11 @@ def find_text(
 
 def format_of(path: Path) -> TableFormat | None:
     """Return the format that a name's ending says, compressed or not; None: no table."""
-    return _FORMATS.get((path.with_suffix("") if is_compressed(path) else path).suffix)
+    return _FORMATS.get(_ending(path))
+
+
+def _ending(path: Path) -> str:
+    return (path.with_suffix("") if is_compressed(path) else path).suffix
 
 
 def read_parallel_tables(

@@ -33,6 +33,7 @@ _BY_SCRIPTS = {
     ("CJK", "HIRAGANA", "KATAKANA"): "ja",
     ("HANGUL", "CJK"): "ko",
 }
+_NO_SPACES = frozenset({"CJK", "THAI", "LAO", "KHMER", "MYANMAR", "TIBETAN"})
 _SCRIPTS = {
     language: frozenset(scripts)
     for scripts, languages in _BY_SCRIPTS.items()
@@ -53,6 +54,12 @@ def scripts_of(language: str) -> frozenset[str] | None:
         None for an unknown language.
     """
     return _SCRIPTS.get(language.replace("_", "-").partition("-")[0].lower())
+
+
+def has_spaces(language: str) -> bool:
+    """Return whether words have spaces between them; true of an unknown language."""
+    scripts = scripts_of(language) or frozenset()
+    return "HANGUL" in scripts or not scripts & _NO_SPACES
 
 
 def script_of(character: str) -> str | None:

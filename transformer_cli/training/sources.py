@@ -19,6 +19,7 @@ from transformer_cli.data.mixing import TrainingMix
 from transformer_cli.data.prepared import (
     CorpusRecord,
     GivenRecord,
+    SourceRecord,
     find_damage,
     lost_text_error,
     read_record,
@@ -107,15 +108,20 @@ def describe_record(record: CorpusRecord) -> Iterable[str]:
     for source in record.sources:
         kept = ", ".join(f"{count:,} {split}" for split, count in source.kept.items()) or "none"
         taken = "".join(f", {count:,} {name}" for name, count in source.taken.items())
-        bad = f", {source.bad:,} that cannot be read" if source.bad else ""
+        bad = f", {_describe_bad(source)}" if source.bad else ""
         left_out = (taken + bad).removeprefix(", ") or "none"
         yield f"{source.name}: {source.pairs:,} pairs; kept: {kept}; left out: {left_out}"
     yield from map(_describe_given, record.given.values())
 
 
 def _describe_given(given: GivenRecord) -> str:
-    left_out = f"{given.bad:,} that cannot be read" if given.bad else "none"
+    left_out = _describe_bad(given) if given.bad else "none"
     return f"{given.name}: {given.pairs:,} pairs; left out: {left_out}"
+
+
+def _describe_bad(source: SourceRecord | GivenRecord) -> str:
+    why = f" ({source.first_bad})" if source.first_bad else ""
+    return f"{source.bad:,} that cannot be read{why}"
 
 
 def find_mix(

@@ -65,6 +65,8 @@ HOSTILE: dict[str, list[bytes]] = {
         b'msgid ""\nmsgstr "Content-Type: text/plain; charset=idna\\n"\n\nmsgid "a"\nmsgstr "b"',
         b'msgid ""\nmsgstr "Language: ' + b"x" * 1_000_000 + b'\\n"\n',
         b'msgid "a"\nmsgid_plural "b"\n' + b"".join(b'msgstr[%d] "c"\n' % n for n in range(999)),
+        b'msgid ""\nmsgstr "Plural-Forms: nplurals=2; plural=' + b"(" * 100_000 + b'n;\\n"\n',
+        b'msgid ""\nmsgstr "Plural-Forms: nplurals=2; plural=' + b"9*" * 480 + b'n;\\n"\n',
         b'msgid "a"\nmsgstr "b"\n' + (b'"' + b"c" * 1000 + b'"\n') * 9000,
         b'msgid ""\nmsgstr "Content-Type: text/plain; charset=raw_unicode_escape\\n"\n\n'
         b'msgid "a"\nmsgstr "\\ud800"\n',

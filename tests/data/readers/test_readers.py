@@ -1,6 +1,7 @@
 import gzip
 import json
 import lzma
+from gettext import GNUTranslations
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -170,6 +171,14 @@ def test_wildcards_are_read_in_sorted_order(tmp_path: Path) -> None:
         opened(tsv=tmp_path / "x*", src_column=1, tgt_column=2)
 
 
+def test_a_directory_is_answered_with_its_files(tmp_path: Path) -> None:
+    for form, names in (("po", "{0}/*.mo or {0}/*.po"), ("tmx", "{0}/*.tmx")):
+        with pytest.raises(CorpusError) as raised:
+            open_source(SourceConfig.model_validate({form: tmp_path}), "de", "en")
+        told = f"this is a directory; name its files, as in {names.format(tmp_path)}"
+        assert str(raised.value) == f"{tmp_path}: {told}"
+
+
 def test_text_files_are_paired_up(tmp_path: Path) -> None:
     for name in ("b.de", "a.de", "a.en", "b.en"):
         saved(tmp_path / name, f"{name}\n")
@@ -291,6 +300,111 @@ def test_entries_of_po(tmp_path: Path, encoding: str, language: str) -> None:
     assert list(opened(po=path).pairs()) == PO_PAIRS
     swapped = open_source(SourceConfig(po=path), "en", "de")
     assert list(swapped.pairs()) == [(tgt, src) for src, tgt in PO_PAIRS]
+
+
+# The rules of gettext's manual, but for the second of Slovenian, which has another order.
+PLURAL_FORMS = {
+    "ja": ["nplurals=1; plural=0;"],
+    "de": ["nplurals=2; plural=n != 1;", "nplurals=2 ; plural=(n!=1)"],
+    "fr": ["nplurals=2; plural=n>1;"],
+    "ru": [
+        "nplurals=3; plural=n%10==1 && n%100!=11 ? 0 : n%10>=2 && n%10<=4 && (n%100<10 || "
+        "n%100>=20) ? 1 : 2;",
+        "nplurals=4; plural=n==1 ? 3 : n%10==1 && n%100!=11 ? 0 : n%10>=2 && n%10<=4 && "
+        "(n%100<10 || n%100>=20) ? 1 : 2;",
+    ],
+    "sl": [
+        "nplurals=4; plural=n%100==1 ? 0 : n%100==2 ? 1 : n%100==3 || n%100==4 ? 2 : 3;",
+        "nplurals=4; plural=n%100==1 ? 1 : n%100==2 ? 2 : n%100==3 || n%100==4 ? 3 : 0;",
+    ],
+    "ar": [
+        "nplurals=6; plural=n==0 ? 0 : n==1 ? 1 : n==2 ? 2 : n%100>=3 && n%100<=10 ? 3 : "
+        "n%100>=11 ? 4 : 5;"
+    ],
+}
+
+
+def plural_entry(header: str, count: int) -> str:
+    forms = "".join(f'msgstr[{number}] "{number}"\n' for number in range(count))
+    return f'msgid ""\nmsgstr "{header}\\n"\n\nmsgid "one"\nmsgid_plural "many"\n{forms}'
+
+
+@pytest.mark.parametrize(
+    ("language", "rule"), [(key, rule) for key, rules in PLURAL_FORMS.items() for rule in rules]
+)
+def test_plurals_are_paired_as_gettext_chooses_them(
+    tmp_path: Path, language: str, rule: str
+) -> None:
+    polib = pytest.importorskip("polib")
+    count = int(rule.split(";")[0].split("=")[1])
+    po = saved(tmp_path / "x.po", plural_entry(f"Plural-Forms: {rule}", count))
+    polib.pofile(str(po)).save_as_mofile(str(tmp_path / "x.mo"))
+    with (tmp_path / "x.mo").open("rb") as file:
+        choose = GNUTranslations(file).ngettext
+    one = [] if count == 1 else [("one", choose("one", "many", 1))]
+    for name in ("x.po", "x.mo"):
+        source = open_source(SourceConfig(po=tmp_path / name), "en", language)
+        assert list(source.pairs()) == [*one, ("many", choose("one", "many", 15))]
+
+
+def test_forms_stay_at_their_numbers(tmp_path: Path) -> None:
+    rule = f"Plural-Forms: {PLURAL_FORMS['ru'][0]}"
+    text = plural_entry(rule, 3).replace('msgstr[1] "1"\n', "").replace("[2]", "[02]")
+    source = open_source(SourceConfig(po=saved(tmp_path / "x.po", text)), "en", "ru")
+    assert list(source.pairs()) == [("one", "0"), ("many", "2")]
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        *("", "nplurals=INTEGER; plural=EXPRESSION;", "nplurals=2; plural=n/0;", "nplurals=2"),
+        *("nplurals=2; plural=n;", "nplurals=2; plural=0-n;", "nplurals=2; plural=n==!n;"),
+        *(f"nplurals=2; plural={'(' * 50}n{')' * 50};", f"nplurals=2; plural={'!' * 100_000}n;"),
+        *(f"nplurals=2; plural={'n*' * 490}n;", "nplurals=2; plural=__import__('os');"),
+    ],
+)
+def test_of_an_unusable_rule_two_forms_are_one_and_many(tmp_path: Path, rule: str) -> None:
+    two = saved(tmp_path / "2.po", plural_entry(f"Plural-Forms: {rule}", 2))
+    assert list(opened("fr", po=two).pairs()) == [("0", "one"), ("1", "many")]
+    three = saved(tmp_path / "3.po", plural_entry(f"Plural-Forms: {rule}", 3))
+    assert error_of(opened("fr", po=three)) == (
+        f"{three}:4: a plural of 3 forms, where the header has no Plural-Forms that can be used"
+    )
+
+
+def test_a_plural_of_too_few_forms_is_damaged(tmp_path: Path) -> None:
+    path = saved(tmp_path / "x.po", plural_entry(f"Plural-Forms: {PLURAL_FORMS['ru'][0]}", 2))
+    assert error_of(opened("ru", po=path)) == (
+        f"{path}:4: a plural of 2 forms, where the header has Plural-Forms for 3"
+    )
+
+
+@pytest.mark.parametrize(
+    "language", ["German", "Swiss German", "German (Austria)", "DE_at", "Deutsch", "Elvish"]
+)
+def test_a_language_written_out_is_understood_or_tells_nothing(
+    tmp_path: Path, language: str
+) -> None:
+    path = saved(tmp_path / "x.po", PO.format(encoding="UTF-8", language=language))
+    assert list(opened(po=path).pairs()) == PO_PAIRS
+    if language.startswith(("Deutsch", "Elvish")):
+        return
+    assert "which is neither the source language 'fr'" in error_of(opened("fr", po=path))
+
+
+def test_one_odd_file_of_many_is_counted_and_left_out(tmp_path: Path) -> None:
+    for number in range(40):
+        language = "French" if number == 7 else "de"
+        text = PO.format(encoding="UTF-8", language=language)
+        saved(tmp_path / f"{number:02}.po", text.replace("file", f"file {number}"))
+    source = opened(po=tmp_path / "*.po")
+    assert len(list(source.pairs())) == 39 * len(PO_PAIRS)
+    odd = f"{tmp_path / '07.po'}: the header says 'Language: French', which is neither"
+    assert (source.bad.count, source.bad.units) == (1, 39 * len(PO_PAIRS) + 1)
+    assert str(source.bad.why).startswith(odd)
+    strict = open_source(SourceConfig(po=tmp_path / "*.po"), "de", "en", 0.001)
+    assert error_of(strict).startswith(odd)
+    assert error_of(opened("it", po=tmp_path / "*.po")).startswith(f"{tmp_path / '00.po'}: the ")
 
 
 def test_po_and_mo_are_read_as_polib_reads_them(tmp_path: Path) -> None:

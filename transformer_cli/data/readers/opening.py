@@ -12,6 +12,7 @@ from transformer_cli.data.readers.tmx import TmxReader
 from transformer_cli.data.readers.tsv import TsvReader
 from transformer_cli.data.readers.units import BadUnits
 from transformer_cli.data.streamed import PairSource
+from transformer_cli.errors import CorpusError
 
 __all__ = ["MAX_BAD_UNITS", "BadUnits", "SourceReader", "TextReader", "open_source"]
 
@@ -47,10 +48,14 @@ def open_source(
         max_bad_units: share of units that may be damaged; they are counted and left out.
 
     Raises:
-        CorpusError: no file matches a path with wildcards.
+        CorpusError: no file matches a path with wildcards, or it is a directory's.
     """
     if source.src is not None and source.tgt is not None:
         return open_text_files(source.src, source.tgt)
+    if source.path.is_dir():
+        endings = ["mo", "po"] if source.format == "po" else [source.format]
+        names = " or ".join(str(source.path / f"*.{ending}") for ending in endings)
+        raise CorpusError(f"{source.path}: this is a directory; name its files, as in {names}")
     files = (source.path, matching_files(source.path), max_bad_units)
     match source:
         case SourceConfig(src_column=src, tgt_column=tgt) if src is not None and tgt is not None:

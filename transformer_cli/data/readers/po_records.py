@@ -119,7 +119,7 @@ class _Draft:
             self.is_fuzzy |= b"fuzzy" in line
         elif match := _KEYWORD.fullmatch(line):
             keyword, number, text = match.groups()
-            self._last = keyword + (number or b"0") if keyword == b"msgstr" else keyword
+            self._last = b"msgstr%d" % int(number or 0) if keyword == b"msgstr" else keyword
             if self._last in self.texts or len(self.texts) > _MAX_FORMS:
                 self.wrong = self.wrong or f"a second {keyword.decode()} in an entry"
             self.texts[self._last] = []
@@ -158,7 +158,8 @@ class _Draft:
 
     def _decoded(self, place: str, encoding: str) -> Iterator[Entry]:
         texts = {key: _decode(b"".join(parts), encoding) for key, parts in self.texts.items()}
-        forms = [text for key, text in texts.items() if key.startswith(b"msgstr")]
+        last = max(int(key[6:]) for key in texts if key.startswith(b"msgstr"))
+        forms = [texts.get(b"msgstr%d" % number, "") for number in range(last + 1)]
         entry = Entry(place, texts[b"msgid"], texts.get(b"msgid_plural"), forms)
         if entry.is_header or (any(forms) and not self.is_fuzzy):
             yield entry

@@ -32,6 +32,11 @@ class BadUnits:
     first: list[str] = field(default_factory=list)
     """Messages of the first ones, each with file, line or unit, and field."""
 
+    @property
+    def why(self) -> str | None:
+        """The message of the first one; None: there is none."""
+        return self.first[0] if self.first else None
+
     def clear(self) -> None:
         """Begin another pass."""
         self.units = self.count = 0
@@ -70,7 +75,11 @@ class UnitReader(ABC):
 
     @abstractmethod
     def units(self, file: Path) -> Iterable[Unit]:
-        """Yield the units of a file; raise for a file that cannot be read on."""
+        """Yield the units of a file.
+
+        Raises:
+            CorpusError: the file cannot be read on. One of several counts as a damaged unit.
+        """
 
     def nothing_found(self) -> str:
         """Return why there may be no pairs."""
@@ -87,7 +96,7 @@ class UnitReader(ABC):
         bad = self.bad
         bad.clear()
         for file in self.files:
-            for unit in self.units(file):
+            for unit in self._units_and_end(file):
                 bad.units += 1
                 if not isinstance(unit, CorpusError):
                     yield unit
@@ -98,6 +107,15 @@ class UnitReader(ABC):
         bad.check(self.max_bad_units)
         if not bad.units:
             raise CorpusError(f"{self.path}: {self.nothing_found()}")
+
+    def _units_and_end(self, file: Path) -> Iterator[Unit]:
+        """Yield the units of a file, and why it cannot be read on if there are others."""
+        try:
+            yield from self.units(file)
+        except CorpusError as error:
+            if len(self.files) == 1:
+                raise
+            yield error
 
     def source_sha256(self) -> str:
         """Return a SHA-256 of the files' decompressed bytes, in hexadecimal.

@@ -17,7 +17,14 @@ from cli.process import assert_refused, run, run_ranks, signal_at
 from cli.test_kill import half_a_line
 
 CURVES = {
-    "train": ("loss", "perplexity", "learning_rate"),
+    "train": (
+        "loss",
+        "perplexity",
+        "learning_rate",
+        "grad_norm",
+        "tokens_per_second",
+        "eta_seconds",
+    ),
     "validation": ("loss", "perplexity", "bleu", "bleu_lc"),
 }
 LONG = ("--set", "training.epochs=24")

@@ -284,8 +284,7 @@ def test_what_cannot_be_told_is_not_called_none(small: Path) -> None:
     (directory / "train.de").write_text("anders\n" * 400)
     finished = run("evaluate", "runs/small", cwd=directory)
     told = (
-        "cannot tell if the model has seen any of them: the training text of runs/small is not "
-        "here"
+        "cannot tell if the model has seen any of them: the training text of runs/small is not here"
     )
     assert (finished.err, finished.out.splitlines()[-1]) == ("", told)
 

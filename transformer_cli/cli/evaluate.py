@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from transformer_cli.cli import options
-from transformer_cli.cli.display import bar, pair_bar, warn
+from transformer_cli.cli.display import pair_bar, scoring_bar, warn
 from transformer_cli.errors import UsageError
 
 if TYPE_CHECKING:
@@ -150,11 +150,11 @@ def _evaluate(
     """Evaluate on a text behind a progress bar, and warn about lines that are too long."""
     from transformer_cli.evaluation import scoring
 
-    with bar(len(text), name, " sentences") as sentences:
+    with scoring_bar(len(text), name) as count_sentences:
         result = scoring.evaluate(
             translator,
             text,
-            sentences.update,
+            count_sentences,
             on_long_line=partial(warn, name),
             thorough=True,
             searcher=searcher,

@@ -172,7 +172,7 @@ class StageForecaster:
             disk = checkpoint_bytes(config, trainer.model)
             fits = trainer.total_steps > 0 and trial_fits(trainer, config)
             expected = forecast(trainer, trainer.sample(_PROBED)) if fits else None
-            seconds = expected and expected.idle_seconds / trainer.total_steps
+            seconds = None if expected is None else expected.idle_seconds / trainer.total_steps
             self._paces[key] = _Pace(seconds, disk, trainer.steps_per_epoch)
         return self._paces[key]
 

@@ -101,7 +101,8 @@ def find_seen(
                             mask |= _are_in(digests, column)
         except (TransformerCliError, OSError):
             unknown.append(run.path)
-    return SeenPairs(*masks, unknown)
+    by_src, by_tgt = masks
+    return SeenPairs(by_src, by_tgt, unknown)
 
 
 def _languages(run: RunDirectory) -> tuple[str, str]:

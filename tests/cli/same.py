@@ -71,5 +71,6 @@ def timeless(text: str) -> dict[str, Any]:
     """A JSON object without how long things took."""
     values = json.loads(text)
     assert isinstance(values, dict)
-    values.pop("seconds")
+    for key in ("seconds", "tokens_per_second", "eta_seconds"):
+        values.pop(key, None)
     return values

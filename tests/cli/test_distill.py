@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import children
 import pytest
@@ -230,6 +231,36 @@ def test_a_failed_stage_is_told(tmp_path: Path) -> None:
     first, second = failed.err.splitlines()[-2:]
     assert first.startswith("transformer-cli: error: split 'train': every pair is longer")
     assert second.startswith("train runs/teacher: failed; once that is mended, the same command")
+
+
+def _tell_of_long_work() -> None:
+    from transformer_cli.distill import forecast
+
+    for name in ("open_data_dry", "forecast"):
+        work = getattr(forecast, name)
+
+        def told(*arguments: Any, name: str = name, work: Any = work) -> Any:
+            print(f"did {name}", file=sys.stderr)
+            return work(*arguments)
+
+        setattr(forecast, name, told)
+
+
+def test_a_dry_run_prepares_and_times_equal_settings_once(tmp_path: Path) -> None:
+    _write(tmp_path, FILE.replace("[teacher.yaml]", "[teacher.yaml, other.yaml]"))
+    teacher = (tmp_path / "teacher.yaml").read_text()
+    (tmp_path / "other.yaml").write_text(f"{teacher}seed: 2\n")
+    dry = _distill(tmp_path, "--dry-run", before=_tell_of_long_work)
+    assert dry.code == 0, dry.err
+    assert len(re.findall(r"^train .* to do +\d+ s ", dry.out, flags=re.M)) == 3
+    did = [line for line in dry.err.splitlines() if line.startswith("did ")]
+    assert did == ["did open_data_dry", "did forecast"]
+
+    smaller = teacher.replace("d_model: 16", "d_model: 8")
+    (tmp_path / "student.yaml").write_text(smaller)
+    dry = _distill(tmp_path, "--dry-run", before=_tell_of_long_work)
+    did = [line for line in dry.err.splitlines() if line.startswith("did ")]
+    assert did == ["did open_data_dry", "did forecast", "did forecast"]
 
 
 def test_a_dry_run_tells_the_stages_and_writes_nothing(tmp_path: Path) -> None:

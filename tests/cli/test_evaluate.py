@@ -32,6 +32,7 @@ KEYS = {
     "ter",
     "ter_half_width",
     "perplexity",
+    "seen",
     "signature",
     "signature_lc",
     "signature_chrf",

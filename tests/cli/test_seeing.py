@@ -1,9 +1,12 @@
 """What people see of a training: event files, curves, a summary, and a dry run's."""
 
+import io
 import json
 import os
 import shutil
 import signal
+import sys
+import time
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,12 +15,21 @@ import numpy as np
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
+from cli import process
 from cli.conftest import Training
 from cli.process import assert_refused, run, run_ranks, signal_at
 from cli.test_kill import half_a_line
+from transformer_cli.cli import display
 
 CURVES = {
-    "train": ("loss", "perplexity", "learning_rate"),
+    "train": (
+        "loss",
+        "perplexity",
+        "learning_rate",
+        "grad_norm",
+        "tokens_per_second",
+        "eta_seconds",
+    ),
     "validation": ("loss", "perplexity", "bleu", "bleu_lc"),
 }
 LONG = ("--set", "training.epochs=24")
@@ -331,3 +343,28 @@ def test_a_trial_that_does_not_fit_is_left_out_and_that_is_said(training: Traini
     dry = run(*command, cwd=training.config.parent / "..", before=no_room_for_a_trial)
     assert (dry.code, dry.err) == (0, "")
     assert rows(dry.out)["forecast"].startswith("none: ")
+
+
+class Terminal(io.StringIO):
+    """What is written to a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_clock_goes_on_while_translations_are_scored(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    with display.scoring_bar(2, "test") as count:
+        count(1)
+        assert "scoring" not in terminal.getvalue()
+        count(1)
+        deadline = time.monotonic() + process.PATIENCE
+        while terminal.getvalue().count("test: scoring [") < 2:  # the second without a count
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+
+    monkeypatch.setattr(sys, "stderr", log := io.StringIO())
+    with display.scoring_bar(2, "test") as count:
+        count(2)
+    assert log.getvalue() == ""

@@ -1,5 +1,6 @@
 """What train and evaluate say of text before they compute."""
 
+import json
 import os
 import random
 import shutil
@@ -209,10 +210,8 @@ def test_shifted_and_leaked_text_is_told_once(small: Path) -> None:
     again = train(small, "--set", "training.max_steps=3")
     assert (again.code, warnings(again)) == (0, [])
     evaluated = run("evaluate", "runs/small", cwd=directory)
-    assert warnings(evaluated) == [
-        "warning: news: the run was trained on 10 of its 40 different pairs; scores on it say "
-        "nothing of other text"
-    ]
+    assert evaluated.err == ""
+    assert "seen 10 of 40 pairs in training (10 by source, 10 by target)" in evaluated.out
 
 
 def test_vocab_tells_what_train_will_not_read_again(small: Path) -> None:
@@ -228,9 +227,94 @@ def test_evaluate_says_that_a_split_was_trained_on(small: Path) -> None:
     finished = run("evaluate", "runs/small", "--split", "train", "--json", cwd=small.parent)
     assert finished.code == 0
     assert warnings(finished) == [
-        "warning: train: it is the text that the run was trained on; scores on it say nothing of "
-        "other text"
+        "warning: train: all its pairs were seen in training; scores on it say nothing of other "
+        "text"
     ]
+    seen = json.loads(finished.out)["seen"]
+    assert seen == {"pairs": 400, "by_source": 400, "by_target": 400, "unknown": [], "rest": None}
+
+
+def _leak(directory: Path) -> None:
+    """Put 3 sources and 5 targets of the training text into the test text, with other partners."""
+    for language, count, end in (("de", 3, "\u200b \n"), ("en", 5, "\n")):
+        trained = (directory / f"train.{language}").read_text().splitlines()
+        path = directory / f"news.{language}"
+        lines = path.read_text().splitlines(keepends=True)
+        path.write_text("".join([*lines[:-count], *(line + end for line in trained[-count:])]))
+
+
+def test_pairs_seen_by_a_side_are_counted_and_the_rest_is_scored_too(small: Path) -> None:
+    assert train(small).code == 0
+    _leak(small.parent)
+    finished = run("evaluate", "runs/small", "--json", "-o", "out", cwd=small.parent)
+    assert (finished.code, finished.err) == (0, "")
+    values = json.loads(finished.out)
+    rest = values["seen"].pop("rest")
+    assert values["seen"] == {"pairs": 5, "by_source": 3, "by_target": 5, "unknown": []}
+
+    for name, kept in (("src", "news.de"), ("ref", "news.en"), ("hyp", "out")):
+        lines = (small.parent / kept).read_text().splitlines(keepends=True)
+        (small.parent / name).write_text("".join(lines[:-5]))
+    files = ("--src", "src", "--ref", "ref")
+    alone = json.loads(run("evaluate", "runs/small", *files, "--json", cwd=small.parent).out)
+    assert alone["seen"]["pairs"] == 0
+    assert rest == {key: alone[key] for key in rest}
+    assert {"sentences", "bleu", "bleu_half_width", "chrf"} <= rest.keys()
+
+    table = run("evaluate", "runs/small", cwd=small.parent).out.splitlines()
+    assert table[-2:] == [
+        "the model has seen 5 of 30 pairs in training (3 by source, 5 by target)",
+        f"of the other 25: BLEU {rest['bleu']:.2f} ± {rest['bleu_half_width']:.2f}, "
+        f"lowercased {rest['bleu_lc']:.2f} ± {rest['bleu_lc_half_width']:.2f}, "
+        f"chrF {rest['chrf']:.2f} ± {rest['chrf_half_width']:.2f}",
+    ]
+
+
+def test_compare_scores_what_none_of_the_runs_has_seen(small: Path) -> None:
+    directory = small.parent
+    assert train(small).code == 0
+    _write(directory, "other", 400)
+    news = {language: directory / f"news.{language}" for language in ("de", "en")}
+    for language, path in news.items():
+        with (directory / f"other.{language}").open("a") as file:
+            file.write("".join(path.read_text().splitlines(keepends=True)[:12]))
+    exchange(small, "train: {src: train.de, tgt: train.en}", "init: x")
+    text = small.read_text().replace("  init: x", "  train: {src: other.de, tgt: other.en}")
+    (directory / "next.yaml").write_text(f"init: runs/small\n{text}")
+    assert run("train", "next.yaml", cwd=directory).code == 0
+
+    told = run("compare", "runs/small", "runs/next", "--split", "runs/small:news", cwd=directory)
+    assert (told.code, told.err) == (0, "")
+    lines = told.out.splitlines()
+    assert "next has seen 12 of 30 pairs in training (12 by source, 12 by target)" in lines
+    assert not any(line.startswith("small has seen") for line in lines)
+    tables = [number for number, line in enumerate(lines) if line.startswith("run  ")]
+    assert len(tables) == 2
+    assert lines[tables[1] - 2] == "the other 18:"
+
+    split = ("--split", "runs/next:train", "--json")
+    values = json.loads(run("compare", "runs/small", "runs/next", *split, cwd=directory).out)
+    assert [each["seen"]["pairs"] for each in values["runs"]] == [0, 412]
+    assert values["rest"] is None  # as nothing is left
+    # What an adapted run started from was trained on counts as well.
+    split = ("--split", "runs/small:train", "--json")
+    values = json.loads(run("compare", "runs/small", "runs/next", *split, cwd=directory).out)
+    assert [each["seen"]["pairs"] for each in values["runs"]] == [400, 400]
+
+
+def test_what_cannot_be_told_is_not_called_none(small: Path) -> None:
+    directory = small.parent
+    assert train(small).code == 0
+    shutil.rmtree(directory / "runs" / "small" / "encoded")  # as after a move
+    found = json.loads(run("evaluate", "runs/small", "--json", cwd=directory).out)
+    assert found["seen"]["unknown"] == []  # the text itself is read
+
+    (directory / "train.de").write_text("anders\n" * 400)
+    finished = run("evaluate", "runs/small", cwd=directory)
+    told = (
+        "cannot tell if the model has seen any of them: the training text of runs/small is not here"
+    )
+    assert (finished.err, finished.out.splitlines()[-1]) == ("", told)
 
 
 def _look_in(directory: str) -> None:

@@ -72,8 +72,24 @@ def test_metrics_are_the_records_shown(training: Training) -> None:
     assert [line.partition(":")[0] for line in lines] == [
         f"step {each['step']}/60, epoch {each['epoch']}" for each in records
     ]
+    for each, line in zip(records, lines, strict=True):
+        if each["kind"] == "train":
+            assert f"gradient norm {each['grad_norm']:.2f}, " in line
+            assert f"{each['tokens_per_second']:,} tok/s, " in line
+            assert (" left" in line) == (each["eta_seconds"] > 0)
     best = [bool(each.get("best")) for each in records]
     assert ["(best)" in line for line in lines] == best
+
+
+def test_validations_have_the_same_three_samples(training: Training) -> None:
+    found = [each["samples"] for each in records_of(training.run) if "samples" in each]
+    assert len(found) == 3  # one for each validation
+    for samples in found:
+        assert len(samples) == 3
+        # Of the copy task, a reference is its source.
+        assert all(each["source"] == each["reference"] != "" for each in samples)
+        assert [each["source"] for each in samples] == [each["source"] for each in found[0]]
+    assert found[-1] != found[0]
 
 
 def test_result_is_the_only_line_on_stdout(training: Training) -> None:

@@ -34,7 +34,7 @@ TOKENIZERS = Tokenizers(src=LettersFrom("a"), tgt=LettersFrom("A"))
 ENCODE = partial(encode_serially, tokenizers=TOKENIZERS)
 TEXT = ParallelText([*"abcdefg", "ab" * 9], ["AAA", "B", "CB", "D", "E" * 30, "F", "GG", "H"])
 TEXT_SUM = StreamedText.of(TEXT).survey.text_sha256
-NAMES = {"pages", "index", "store.json"}
+NAMES = {"pages", "index", "lines", "store.json"}
 
 
 def quiet(lines: Iterable[str], label: str) -> Iterable[str]:
@@ -163,7 +163,7 @@ def test_another_text_or_tokenizer_does_not_fit(tmp_path: Path) -> None:
     assert open_store(tmp_path / "encoded", TEXT_SUM, "another") is None
 
 
-@pytest.mark.parametrize("name", sorted(NAMES))
+@pytest.mark.parametrize("name", sorted(NAMES - {"lines"}))  # nothing is trained on by these
 @pytest.mark.parametrize(
     "damage",
     [

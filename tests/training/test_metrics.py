@@ -24,7 +24,7 @@ def records(path: Path) -> list[dict[str, Any]]:
 
 def progress(loss: float, nll_loss: float, tgt_tokens: int) -> StepResult:
     losses = Losses(torch.tensor(loss), torch.tensor(nll_loss))
-    return StepResult(1, 0, 0.1, losses, tgt_tokens, False, torch.tensor(True))
+    return StepResult(1, 0, 0.1, losses, tgt_tokens, False, torch.tensor(True), torch.tensor(1.0))
 
 
 @pytest.fixture

@@ -25,7 +25,7 @@ from transformer_cli.runs.overwrite import finish_overwriting, set_aside
 from transformer_cli.text.vocabulary import PAD_ID
 from transformer_cli.training import session as session_module
 from transformer_cli.training.session import LOG_EVERY, Event, Record, Session
-from transformer_cli.training.train_state import Validation
+from transformer_cli.training.train_state import Sample, Validation
 from transformer_cli.training.trainer import StepResult, Trainer
 
 TOKENIZER = "fingerprint"
@@ -100,7 +100,11 @@ def metrics(run: RunDirectory) -> list[dict[str, Any]]:
     """The records, apart from their seconds and the sessions' own."""
     found = [json.loads(line) for line in run.metrics.read_text().splitlines()]
     found = [record for record in found if record["kind"] != "session"]
-    assert all(record.pop("seconds") >= 0.0 for record in found)
+    for record in found:
+        assert record.pop("seconds") >= 0.0
+        if record["kind"] == "train":
+            assert record.pop("tokens_per_second") > 0
+            assert record.pop("eta_seconds") >= 0
     return found
 
 
@@ -139,6 +143,7 @@ def test_a_training_record_every_fifty_steps_and_at_the_end(run: RunDirectory) -
         assert record["loss"] == pytest.approx(smoothed / tokens, rel=1e-6)
         assert record["perplexity"] == pytest.approx(math.exp(unsmoothed / tokens), rel=1e-6)
         assert record["learning_rate"] == steps[-1].learning_rate
+        assert record["grad_norm"] == steps[-1].gradient_norm.item() > 0.0
         assert record["epoch"] == record["step"] // STEPS_PER_EPOCH
 
 
@@ -213,7 +218,7 @@ def test_a_session_after_the_checkpoint_that_training_goes_on_from_is_forgotten(
 
 
 def test_a_validation_is_recorded_with_all_its_numbers(run: RunDirectory) -> None:
-    result = Validation(loss=2.0, bleu=10.0, bleu_lc=12.0)
+    result = Validation(loss=2.0, bleu=10.0, bleu_lc=12.0, samples=[Sample("a", "b", "c")])
     list(open_session(run, config(epochs=1), [result]).events(never))
     assert metrics(run)[-1] == {
         "kind": "validation",
@@ -224,6 +229,7 @@ def test_a_validation_is_recorded_with_all_its_numbers(run: RunDirectory) -> Non
         "bleu": 10.0,
         "bleu_lc": 12.0,
         "best": True,
+        "samples": [{"source": "a", "reference": "b", "translation": "c"}],
     }
 
 

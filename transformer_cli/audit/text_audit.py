@@ -36,8 +36,6 @@ _LOOKED_FOR = 20_000
 _SHIFT_PAIRS = 1_000_000
 """First pairs of a text that are compared with their neighbours, at 20 µs each; ``check`` compares
 all of them."""
-_READ_AGAIN = 64 << 20
-"""Bytes of files, packed or not, that are read again to see whether what is scored is in them."""
 
 
 class TextAudit:
@@ -212,49 +210,3 @@ class _Watched:
     def stamp(self) -> str | None:
         """Return the source's."""
         return self.source.stamp()
-
-
-def trained_on(
-    data: DataConfig,
-    learned_from: str | None,
-    text: ParallelText,
-    files: ParallelFiles | None,
-    earlier: Path | None = None,
-) -> str | None:
-    """Return a message if the run was trained on a text to evaluate on, or on much of it.
-
-    Args:
-        data: where the run's text comes from.
-        learned_from: the sum of its training text, as its tokenizer tells it.
-        text: what is evaluated on.
-        files: where that was read, if it was.
-        earlier: where the run found Multi30k when it was trained.
-    """
-    if isinstance(data, CopyData):
-        return None
-    try:
-        parts: dict[str, PairSource] = {}
-        if is_on_disk(data, "train", earlier):  # or it would be downloaded
-            parts = open_training_parts(data, earlier)
-        if files is not None and any(same_files(parts, {"": files}, one_language=True)):
-            return "it is the text that the run was trained on"
-        if learned_from == StreamedText.of(text).survey.text_sha256:
-            return "it is the text that the run was trained on"
-        paths = [
-            path
-            for each in parts.values()
-            if isinstance(each, ParallelFiles)
-            for path in (each.src, each.tgt)
-        ]
-        if sum(path.stat().st_size for path in paths) > _READ_AGAIN:
-            return None
-        wanted = set(text.pairs())
-        looked_for = len(wanted)
-        for part in parts.values():
-            wanted.difference_update(part.pairs())
-    except (CorpusError, OSError):
-        return None  # the run was moved here without its text
-    found = looked_for - len(wanted)
-    if not found or found < LARGE_OVERLAP * looked_for:
-        return None
-    return f"the run was trained on {found:,} of its {looked_for:,} different pairs"

@@ -11,7 +11,7 @@ import typer
 
 from transformer_cli.cli import options
 from transformer_cli.cli.completion import complete_checkpoint, complete_run, complete_run_split
-from transformer_cli.cli.display import bar, warn
+from transformer_cli.cli.display import bar, pair_bar, warn
 from transformer_cli.errors import UsageError
 
 if TYPE_CHECKING:
@@ -134,18 +134,43 @@ def _compare_on(
     groups: Sequence["ComparedGroup"],
     computing: "Computing",
 ) -> dict[str, Any]:
-    """Translate a text with each run, and report the scores of the groups, or of the runs."""
-    from transformer_cli.evaluation import comparison, group_comparison
+    """Translate a text with each run, and report the scores of the groups, or of the runs.
 
+    Pairs that none of them has seen in training are scored by themselves too.
+    """
+    from transformer_cli.evaluation import comparison, group_comparison
+    from transformer_cli.evaluation.seen_pairs import find_seen
+
+    contestants = {group.name: group.runs for group in groups} or {run.name: [run] for run in runs}
+    seen = {
+        name: find_seen([run.directory for run in each], text, pair_bar)
+        for name, each in contestants.items()
+    }
     translations = []
     for run in runs:
         with bar(len(text), run.name, " sentences") as sentences:
             progress = (sentences.update, partial(warn, run.name))
             translations.append(comparison.translate(run, text, computing, *progress))
-    if groups:
-        by_path = {run.directory.path: each for run, each in zip(runs, translations, strict=True)}
-        return _report_groups(groups, group_comparison.compare(groups, by_path, text.tgt))
-    return _report(runs, comparison.compare(runs, translations, text.tgt))
+
+    def score(numbers: Sequence[int]) -> dict[str, Any]:
+        """Report the scores of some pairs."""
+        references = [text.tgt[number] for number in numbers]
+        chosen = [[lines[number] for number in numbers] for lines in translations]
+        if not groups:
+            return _report(runs, comparison.compare(runs, chosen, references))
+        by_path = {run.directory.path: each for run, each in zip(runs, chosen, strict=True)}
+        return _report_groups(groups, group_comparison.compare(groups, by_path, references))
+
+    report, rest = (
+        score(range(len(text))),
+        sorted(set(range(len(text))).intersection(*(each.rest for each in seen.values()))),
+    )
+    kind = "groups" if groups else "runs"
+    for entry in report[kind]:
+        entry["seen"] = seen[entry["name"]].report()
+    is_part = 0 < len(rest) < len(text)
+    report["rest"] = {"sentences": len(rest), kind: score(rest)[kind]} if is_part else None
+    return report
 
 
 def _report(runs: Sequence["ComparedRun"], result: "Comparison") -> dict[str, Any]:

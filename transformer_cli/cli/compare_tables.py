@@ -1,13 +1,14 @@
 """Tables of ``compare``: of runs, and of groups of runs."""
 
 import json as json_format
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Any
 
 from transformer_cli.cli.display import align_columns
 from transformer_cli.evaluation.group_scores import METRIC_NAMES, MetricComparison
 from transformer_cli.evaluation.seed_statistics import MOST_SEEDS
+from transformer_cli.evaluation.seen_pairs import describe_seen
 
 WIDTH = 100
 """Columns that tables keep within, unless names alone are wider."""
@@ -18,7 +19,13 @@ def format_runs(reports: Sequence[dict[str, Any]]) -> str:
     """Format the reports of runs, one for each text."""
     first = reports[0]
     names = [run["name"] for run in first["runs"]]
-    tables = [[_title(report), "", *_scores(report["runs"]), ""] for report in reports]
+    tables = [
+        [
+            *(_title(report), "", *_scores(report["runs"]), ""),
+            *_seen(report, report["runs"], lambda rest: [*_scores(rest["runs"]), ""]),
+        ]
+        for report in reports
+    ]
     return "\n".join(
         [
             *chain.from_iterable(tables),
@@ -38,11 +45,14 @@ def format_groups(reports: Sequence[dict[str, Any]]) -> str:
     counts = [len(group["runs"]) for group in groups]
     several = len(groups) > 2
     lines: list[str] = []
-    for report in reports:
-        lines += [_title(report), ""]
+
+    def tables(report: dict[str, Any]) -> Iterator[str]:
         for key, head in METRIC_NAMES.items():
             found = [group[key] for group in report["groups"]]
-            lines += [*_group_scores(head, names, counts, found), ""]
+            yield from (*_group_scores(head, names, counts, found), "")
+
+    for report in reports:
+        lines += [_title(report), "", *tables(report), *_seen(report, report["groups"], tables)]
     lines += [
         "mean: over seeds, ± their standard deviation. interval: of the mean, by Student's t."
     ]
@@ -71,6 +81,25 @@ def _merge_trainings(runs: Sequence[dict[str, Any]]) -> dict[str, str]:
 
 def _title(report: dict[str, Any]) -> str:
     return f"{report['split']}: {report['sentences']:,} sentences, {report['checkpoint']} weights"
+
+
+def _seen(
+    report: dict[str, Any],
+    compared: Sequence[dict[str, Any]],
+    tables: Callable[[dict[str, Any]], Iterable[str]],
+) -> list[str]:
+    """Say which pairs were seen in training, and format the scores of the rest."""
+    lines = [
+        line
+        for each in compared
+        for line in describe_seen(each["seen"], report["sentences"], each["name"])
+    ]
+    rest = report["rest"]
+    if rest is not None:
+        lines += [f"the other {rest['sentences']:,}:", "", *tables(rest)]
+    elif lines:
+        lines.append("")
+    return lines
 
 
 def _end_of_report(

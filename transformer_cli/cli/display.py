@@ -2,8 +2,9 @@
 
 import os
 import sys
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from threading import Event, Thread
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from transformer_cli.ranks import Ranks
@@ -57,6 +58,30 @@ def bar(
         disable=hidden or _silent(),
         file=sys.stderr,
     )
+
+
+@contextmanager
+def scoring_bar(total: int, label: str) -> Iterator[Callable[[int], object]]:
+    """Yield what counts translated sentences; once all are, a clock shows that they are scored."""
+    stopping = Event()
+    with bar(total, label, " sentences") as shown:
+
+        def count(sentences: int) -> None:
+            shown.update(sentences)
+            if shown.n >= total:
+                shown.bar_format = "{desc}: scoring [{elapsed}]"
+                shown.refresh()
+
+        def tick() -> None:
+            while not stopping.wait(1.0):
+                shown.refresh()
+
+        if not shown.disable:
+            Thread(target=tick, daemon=True).start()
+        try:
+            yield count
+        finally:
+            stopping.set()
 
 
 def line_bar(lines: Iterable[str], label: str) -> Iterable[str]:

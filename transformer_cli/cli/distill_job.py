@@ -143,7 +143,7 @@ def preview_distillation(job: DistillJob) -> Iterator[str]:
     plan = job.plan()
     plan.check()
     reporters = Reporters(line_bar, warn, pair_bar, log, say_put_back)
-    forecasts = list(StageForecaster(plan, device, precision, reporters).forecast())
+    forecasts = StageForecaster(plan, device, precision, reporters).forecast()
     rows = [["stage", "", "lines", "time", "disk"]]
     for each in forecasts:
         lines = "" if each.lines is None else f"{each.lines:,}"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from transformer_cli.cli import options
-from transformer_cli.cli.display import bar, warn
+from transformer_cli.cli.display import pair_bar, scoring_bar, warn
 from transformer_cli.errors import UsageError
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from transformer_cli.data.tables import TextColumn
     from transformer_cli.evaluation.comet import CometScore
     from transformer_cli.evaluation.scoring import Evaluation
+    from transformer_cli.evaluation.seen_pairs import SeenPairs
     from transformer_cli.inference.ctranslate2_engine import CTranslate2Engine
     from transformer_cli.inference.torch_engine import TorchTranslator
     from transformer_cli.inference.translator import TextTranslator
@@ -75,6 +76,7 @@ def evaluate(
       transformer-cli evaluate runs/multi30k_de_en --split test_2017_flickr --beam-size 5
     """
     from transformer_cli.data.tables import format_of
+    from transformer_cli.evaluation.seen_pairs import find_seen
     from transformer_cli.files import write_text
     from transformer_cli.inference.loading import Computing, choose_engine
     from transformer_cli.model.device import choose_device, use_threads
@@ -108,6 +110,7 @@ def evaluate(
             translator.tokenizers.tag_id(tag)
         text = replace(text, tags=[tag] * len(text))
     searcher = options.load_searcher(directory, weights, asked)
+    seen = find_seen([directory, *others], text, pair_bar)
     result = _evaluate(translator, searcher, name, text)
     report = {
         "split": name,
@@ -117,6 +120,7 @@ def evaluate(
         **({"ensemble": [other.as_posix() for other in ensemble]} if ensemble else {}),
         "beam_size": translator.decoding.beam_size,
         **_scores(result),
+        "seen": _report_seen(seen, name, result, text),
         **_describe_environments(directory, opened.step, translator, searcher),
     }
     if comet_score is not None:
@@ -146,11 +150,11 @@ def _evaluate(
     """Evaluate on a text behind a progress bar, and warn about lines that are too long."""
     from transformer_cli.evaluation import scoring
 
-    with bar(len(text), name, " sentences") as sentences:
+    with scoring_bar(len(text), name) as count_sentences:
         result = scoring.evaluate(
             translator,
             text,
-            sentences.update,
+            count_sentences,
             on_long_line=partial(warn, name),
             thorough=True,
             searcher=searcher,
@@ -206,6 +210,26 @@ def _scores(result: "Evaluation") -> dict[str, Any]:
     }
 
 
+def _report_seen(
+    seen: "SeenPairs", name: str, result: "Evaluation", text: "ParallelText"
+) -> dict[str, Any]:
+    """Return how many pairs are trained on, and the scores of the rest if both kinds are there.
+
+    Warn where nothing is left.
+    """
+    from transformer_cli.evaluation.scoring import score
+
+    rest = seen.rest
+    if not len(rest):
+        warn(name, "all its pairs were seen in training; scores on it say nothing of other text")
+    if not 0 < len(rest) < len(text):
+        return {**seen.report(), "rest": None}
+    hypotheses, references = ([side[n] for n in rest] for side in (result.hypotheses, text.tgt))
+    scores = _scores(replace(result, scores=score(hypotheses, references, thorough=True)))
+    kept = {key: value for key, value in scores.items() if key.startswith(("bleu", "chrf"))}
+    return {**seen.report(), "rest": {"sentences": len(rest), **kept}}
+
+
 class _Side(NamedTuple):
     """The options that name one side of a text."""
 
@@ -232,42 +256,28 @@ class _Side(NamedTuple):
 def _read_text(
     run: "RunDirectory", split: str | None, src: _Side, ref: _Side
 ) -> tuple[str, "ParallelText"]:
-    """Return the name and text to evaluate on; warn if the run was trained on it."""
-    from transformer_cli.audit.text_audit import trained_on
-    from transformer_cli.data.corpus import ParallelFiles, ParallelText
+    """Return the name and text to evaluate on."""
+    from transformer_cli.data.corpus import read_parallel
     from transformer_cli.data.sources import (
         check_has_splits,
         default_split,
         load_split,
-        open_split,
     )
     from transformer_cli.data.tables import read_parallel_tables
     from transformer_cli.runs.corpus_location import corpus_directory
-    from transformer_cli.text.tokenizer import load_text_sha256
 
     data = run.load_config().data
-    earlier = corpus_directory(run)
     tables = src.where, ref.where
     if src.path is not None and ref.path is not None and split is None:
-        name = str(src.path)
-        source: ParallelFiles | ParallelText = ParallelFiles(src.path, ref.path)
         if any(tables):
-            source = read_parallel_tables((src.path, tables[0]), (ref.path, tables[1]))
-    elif src.path is not None or ref.path is not None:
+            pair = read_parallel_tables((src.path, tables[0]), (ref.path, tables[1]))
+            return str(src.path), pair
+        return str(src.path), read_parallel(src.path, ref.path)
+    if src.path is not None or ref.path is not None:
         raise UsageError("evaluate: give --split, or --src and --ref together")
-    else:
-        check_has_splits(data, run.path, "name text with --src and --ref")
-        name = split or default_split(data)
-        source = open_split(data, name, earlier)
-    if isinstance(source, ParallelText):
-        text = source
-    else:
-        text = source.read() if src.path is not None else load_split(data, name, earlier)
-    files = source if isinstance(source, ParallelFiles) else None
-    learned = load_text_sha256(run.tokenizer) if run.tokenizer.is_dir() else None
-    if told := trained_on(data, learned, text, files, earlier):
-        warn(name, f"{told}; scores on it say nothing of other text")
-    return name, text
+    check_has_splits(data, run.path, "name text with --src and --ref")
+    name = split or default_split(data)
+    return name, load_split(data, name, corpus_directory(run))
 
 
 def _table(report: dict[str, Any]) -> str:
@@ -295,7 +305,22 @@ def _table(report: dict[str, Any]) -> str:
         lines.append(_row("placeholders", differing, "lines whose translation has other ones"))
     if "comet" in report:
         lines.append(_row("COMET", f"{report['comet']:8.4f}", report["comet_model"]))
-    return "\n".join(lines)
+    return "\n".join([*lines, *_seen_lines(report)])
+
+
+def _seen_lines(report: dict[str, Any]) -> list[str]:
+    from transformer_cli.evaluation.seen_pairs import describe_seen
+
+    seen = report["seen"]
+    lines, rest = describe_seen(seen, report["sentences"], "the model"), seen["rest"]
+    if rest is not None:
+        scores = (
+            f"{name} {rest[key]:.2f}"
+            + ("" if rest[f"{key}_half_width"] is None else f" ± {rest[f'{key}_half_width']:.2f}")
+            for name, key in (("BLEU", "bleu"), ("lowercased", "bleu_lc"), ("chrF", "chrf"))
+        )
+        lines.append(f"of the other {rest['sentences']:,}: {', '.join(scores)}")
+    return lines
 
 
 def _row(name: str, score: str, how: str) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from transformer_cli.cli import options
-from transformer_cli.cli.display import bar, line_bar, warn
+from transformer_cli.cli.display import line_bar, scoring_bar, warn
 
 if TYPE_CHECKING:
     from transformer_cli.sweeps.directory import SweepDirectory
@@ -92,8 +92,8 @@ def report(
     )
     with options.name_option("--sentence: "):
         sentences = [pack_sentence(translator, each) for each in sentence or []]
-    with bar(len(text), name, " sentences") as translated:
-        built = build(subject, sentences, line_bar, translated.update, partial(warn, name))
+    with scoring_bar(len(text), name) as count_translated:
+        built = build(subject, sentences, line_bar, count_translated, partial(warn, name))
     write_text(page, render(built, plotly))
     typer.echo(str(page))
 

@@ -1,10 +1,13 @@
 """Show a training on stderr: a progress bar on a terminal, lines in a log file."""
 
 import time
+from collections.abc import Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from transformer_cli.cli.display import bar, log
+from transformer_cli.training.events import printable
+from transformer_cli.training.units import duration
 
 if TYPE_CHECKING:
     from transformer_cli.training.session import Record
@@ -45,8 +48,6 @@ class TrainingDisplay:
 
     def show_step(self, step: "StepResult") -> None:
         """Advance the bar; read the loss now and then only, since that waits for the GPU."""
-        from transformer_cli.model.perplexity import perplexity
-
         for skipped in step.skipped:
             log(f"step {skipped}: not a finite number in its loss or gradient; left out")
         if step.chunks != self._chunks:
@@ -62,7 +63,7 @@ class TrainingDisplay:
             return
         self._bar.set_postfix_str(
             f"loss {step.losses.loss.item() / step.tgt_tokens:.2f}, "
-            f"ppl {perplexity(step.losses.nll_loss.item() / step.tgt_tokens):.1f}, "
+            f"norm {step.gradient_norm.item():.2f}, "
             f"lr {step.learning_rate:.1e}, {self._tgt_tokens / elapsed:.0f} tok/s",
             refresh=False,
         )
@@ -83,8 +84,21 @@ class TrainingDisplay:
                 f"perplexity {values['perplexity']:.3f}, BLEU {values['bleu']:.2f}, "
                 f"lowercased {values['bleu_lc']:.2f}{mark}, {values['seconds']:.0f} s"
             )
+            if not self._bar.disable:
+                for sample in values["samples"]:
+                    for label, line in sample.items():
+                        log(f"  {label:<11}  {printable(line)}")
         elif self._bar.disable:
             log(
                 f"{where}: loss {values['loss']:.4f}, perplexity {values['perplexity']:.3f}, "
-                f"rate {values['learning_rate']:.3e}, {values['seconds']:.0f} s"
+                f"rate {values['learning_rate']:.3e}, {_describe_pace(values)}"
             )
+
+
+def _describe_pace(values: Mapping[str, Any]) -> str:
+    norm = "not finite" if values["grad_norm"] is None else f"{values['grad_norm']:.2f}"
+    left = f", {duration(values['eta_seconds'])} left" if values["eta_seconds"] else ""
+    return (
+        f"gradient norm {norm}, {values['tokens_per_second']:,} tok/s, {values['seconds']:.0f} s"
+        f"{left}"
+    )

@@ -1,6 +1,7 @@
 """A digest of eight bytes a line, by which equal lines are found."""
 
 from array import array
+from collections.abc import Iterable
 from hashlib import blake2b
 
 import numpy as np
@@ -8,6 +9,12 @@ import numpy as np
 _BYTES = 8
 NO_DIGEST = 0
 _CHUNK = 1 << 16
+
+
+def digest_lines(lines: Iterable[str]) -> np.ndarray:
+    """Return the numbers that ``Digests`` has of these lines, as little-endian uint64."""
+    digests = (blake2b(line.encode("utf-8", "surrogatepass"), digest_size=_BYTES) for line in lines)
+    return np.frombuffer(b"".join(each.digest() for each in digests), dtype="<u8")
 
 
 class Digests:

@@ -23,9 +23,9 @@ class Sides:
 
 def fold_side(side: str) -> str:
     """Return what sides are compared by: no format characters, and spaces for white space."""
-    if not side.isascii():
-        side = side.translate(_FORMAT_CHARACTERS)
-    return " ".join(side.split())
+    if side.isprintable():  # so there is neither a format character nor white space but spaces
+        return " ".join(side.split()) if "  " in side else side.strip()
+    return " ".join(side.translate(_FORMAT_CHARACTERS).split())
 
 
 class _FormatCharacters(dict[int, str | None]):

@@ -1,8 +1,9 @@
 """The training text as token ids on disk, read page by page.
 
-A store is a directory of three files: ``pages`` has the pages with their checksums (data/pages.py),
-``index`` where each page starts (int64, little-endian), and ``store.json`` what they were made of.
-data/store_writer.py writes it; it appears by one rename, complete.
+A store is a directory of four files: ``pages`` has the pages with their checksums (data/pages.py),
+``index`` where each page starts (int64, little-endian), ``lines`` the digests of each pair's lines,
+and ``store.json`` what they were made of. data/store_writer.py writes it; it appears by one rename,
+complete. Earlier versions wrote no ``lines``.
 
 Opening a store reads store.json alone, provided that the files have the sizes and times in it. A
 page's checksum is verified when it is read, so that damage is found before damaged ids are used.
@@ -24,9 +25,12 @@ from transformer_cli.data.streamed import Survey
 from transformer_cli.data.token_arrays import EncodedText, Lengths, SrcTgt
 from transformer_cli.errors import RunError
 
-METADATA, PAGES, INDEX = "store.json", "pages", "index"
+METADATA, PAGES, INDEX, LINES = "store.json", "pages", "index", "lines"
 INDEX_BYTES = 8
 """Bytes of an entry of the index."""
+LINES_BYTES = 16
+"""Bytes of a pair in ``lines``: its source's digest and its target's."""
+_CHUNK_PAIRS = 1 << 17
 
 T = TypeVar("T")
 
@@ -191,6 +195,30 @@ def read_survey(directory: Path) -> Survey | None:
     return None if metadata is None else metadata.survey
 
 
+def read_lines(directory: Path, text_sha256: str) -> Iterator[np.ndarray] | None:
+    """Return the digests of the store's lines, both of each pair; None: they are not there.
+
+    Args:
+        directory: need not exist.
+        text_sha256: SHA-256 of the text, as in its survey.
+    """
+    metadata = _read_metadata(directory)
+    path = directory / LINES
+    try:
+        size = path.stat().st_size
+    except OSError:
+        return None
+    if metadata is None or metadata.survey.text_sha256 != text_sha256:
+        return None
+    return _read_digests(path) if size == metadata.survey.pairs * LINES_BYTES else None
+
+
+def _read_digests(path: Path) -> Iterator[np.ndarray]:
+    with path.open("rb") as file:
+        while chunk := file.read(_CHUNK_PAIRS * LINES_BYTES):
+            yield np.frombuffer(chunk, "<u8").reshape(-1, 2)
+
+
 def _read_metadata(directory: Path) -> StoreMetadata | None:
     return read_checksummed(directory / METADATA, StoreMetadata)
 
@@ -199,9 +227,10 @@ def stat_files(directory: Path) -> dict[str, tuple[int, int]]:
     """Return the size and the time of change of each file of a store.
 
     Raises:
-        OSError: a file is missing.
+        OSError: a file is missing without which there is no training.
     """
-    stats = {name: (directory / name).stat() for name in (PAGES, INDEX)}
+    lines = (LINES,) if (directory / LINES).exists() else ()
+    stats = {name: (directory / name).stat() for name in (PAGES, INDEX, *lines)}
     return {name: (stat.st_size, stat.st_mtime_ns) for name, stat in stats.items()}
 
 

@@ -6,13 +6,17 @@ from contextlib import closing
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
+from typing import BinaryIO
 
 from transformer_cli.data.checksummed_json import write_checksummed
+from transformer_cli.data.digests import digest_lines
 from transformer_cli.data.encode_workers import PageEncoder, Pairs
 from transformer_cli.data.pages import unpack_lengths
+from transformer_cli.data.splitting import fold_side
 from transformer_cli.data.store import (
     INDEX,
     INDEX_BYTES,
+    LINES,
     METADATA,
     PAGES,
     EncodedStore,
@@ -53,7 +57,10 @@ def write_store(
     """
     with whole_directory(directory) as temporary:
         pages = _paginate(_read_with_progress(text, progress), page_pairs)
-        with closing(encode(pages)) as encoded:
+        with (
+            (temporary / LINES).open("wb") as lines,
+            closing(encode(_write_lines(lines, pages))) as encoded,
+        ):
             tokens = _write_pages(temporary, encoded)
         stamp = text.source.stamp()
         text.check_unchanged()
@@ -84,6 +91,13 @@ def _read_with_progress(text: StreamedText, progress: ProgressBar) -> Iterator[t
 
 def _paginate(pairs: Iterator[tuple[str, str]], size: int) -> Iterator[Pairs]:
     while page := list(islice(pairs, size)):
+        yield page
+
+
+def _write_lines(file: BinaryIO, pages: Iterable[Pairs]) -> Iterator[Pairs]:
+    """Write the digests of each page's lines before the page is encoded."""
+    for page in pages:
+        file.write(digest_lines(fold_side(side) for pair in page for side in pair).tobytes())
         yield page
 
 

@@ -3,9 +3,11 @@
 import statistics
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
+from contextlib import ExitStack
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
 
@@ -18,9 +20,14 @@ from transformer_cli.distill.stages import Stage, Text
 from transformer_cli.ranks import ALONE
 from transformer_cli.runs.checkpoint_directory import list_checkpoints, newest_step
 from transformer_cli.runs.directory import RunDirectory
-from transformer_cli.training.forecast import PROBED, forecast
+from transformer_cli.training.forecast import forecast
 from transformer_cli.training.memory import checkpoint_bytes, trial_fits
+from transformer_cli.training.preparation import PreparedData
+from transformer_cli.training.schedule import last_step
 from transformer_cli.training.setup import Reporters, TrainRequest, build_trainer, open_data_dry
+
+_PROBED = 3
+"""Trial batches of a training: of many stages, each may be forecast less exactly than alone."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +54,15 @@ class _Size:
     tgt: int
 
 
+class _Pace(NamedTuple):
+    """What a training's time and disk follow from."""
+
+    step_seconds: float | None
+    """None: a step does not fit into memory."""
+    disk: int
+    steps_per_epoch: int
+
+
 @dataclass(frozen=True)
 class StageForecaster:
     """Forecasts the stages of a plan, and writes nothing that stays."""
@@ -55,9 +71,18 @@ class StageForecaster:
     device: torch.device
     precision: torch.dtype
     reporters: Reporters
+    _opened: ExitStack = field(default_factory=ExitStack)
+    _data: dict[str, PreparedData] = field(default_factory=dict)
+    """By settings: models of one distillation mostly share text and tokenizer."""
+    _paces: dict[str, _Pace] = field(default_factory=dict)
+    """By settings, but for the seed and the length of the training."""
 
-    def forecast(self) -> Iterator[StageForecast]:
-        """Yield the forecast of each stage."""
+    def forecast(self) -> list[StageForecast]:
+        """Return the forecast of each stage."""
+        with self._opened:
+            return list(self._forecast_stages())
+
+    def _forecast_stages(self) -> Iterator[StageForecast]:
         is_behind = False
         for stage in self.plan.stages():
             is_teacher = stage.kind == "train" and stage.run != self.plan.directory.student
@@ -125,18 +150,45 @@ class StageForecaster:
         """Return the seconds that a training takes, None if that is not known, and its disk."""
         if config.init is not None and not list_checkpoints(config.init / "checkpoints"):
             config = config.model_copy(update={"init": None})
-        request = TrainRequest(config, {}, run, False, False)
-        with open_data_dry(request, ALONE, self.reporters) as data:
+        pace = self._find_pace(config, run)
+        total_steps = last_step(config.training, pace.steps_per_epoch)
+        left = total_steps - newest_step(run.checkpoints)
+        if left <= 0:
+            return 0.0, pace.disk
+        if pace.step_seconds is None:
+            return None, pace.disk
+        if config.training.max_steps is not None:
+            growth = min(growth, config.training.max_steps / total_steps)
+        return pace.step_seconds * left * growth, pace.disk
+
+    def _find_pace(self, config: Config, run: RunDirectory) -> _Pace:
+        """Time a few steps, unless a training of the same settings has been timed."""
+        key = config.model_dump_json(
+            exclude={"seed": True, "training": {"epochs", "max_steps", "patience"}}
+        )
+        if key not in self._paces:
+            data = self._open_data(config, run)
             trainer = build_trainer(config, data, run, self.device, self.precision, ALONE)
             disk = checkpoint_bytes(config, trainer.model)
-            trainer.step = newest_step(run.checkpoints)
-            if trainer.step >= trainer.total_steps:
-                return 0.0, disk
-            if not trial_fits(trainer, config):
-                return None, disk
-            expected = forecast(trainer, trainer.sample(PROBED))
-            if expected is None:
-                return None, disk
-            if config.training.max_steps is not None:
-                growth = min(growth, config.training.max_steps / trainer.total_steps)
-            return expected.idle_seconds * growth, disk
+            fits = trainer.total_steps > 0 and trial_fits(trainer, config)
+            expected = forecast(trainer, trainer.sample(_PROBED)) if fits else None
+            seconds = None if expected is None else expected.idle_seconds / trainer.total_steps
+            self._paces[key] = _Pace(seconds, disk, trainer.steps_per_epoch)
+        return self._paces[key]
+
+    def _open_data(self, config: Config, run: RunDirectory) -> PreparedData:
+        """Open a run's data, or prepare it unless that was done for the same settings."""
+        settings = config.model_dump_json(
+            include={
+                "data": True,
+                "tokenizer": True,
+                "init": True,
+                "training": {"max_length", "batch_tokens", "src_bpe_dropout", "tgt_bpe_dropout"},
+            }
+        )
+        key = f"{run.path if run.config.is_file() else ''} {settings}"
+        if key not in self._data:
+            request = TrainRequest(config, {}, run, False, False)
+            opening = open_data_dry(request, ALONE, self.reporters)
+            self._data[key] = self._opened.enter_context(opening)
+        return self._data[key]

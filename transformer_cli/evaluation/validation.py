@@ -1,6 +1,6 @@
 """Validate a model while it is trained, by greedy translation of the validation split."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from transformer_cli.config.schema import Config
@@ -9,8 +9,12 @@ from transformer_cli.evaluation import scoring
 from transformer_cli.inference.torch_engine import TorchEngine
 from transformer_cli.inference.translator import TextTranslator
 from transformer_cli.training.preparation import PreparedData
-from transformer_cli.training.train_state import Validation
+from transformer_cli.training.train_state import Sample, Validation
 from transformer_cli.training.trainer import Trainer
+
+_SAMPLES = 3
+_SAMPLE_LENGTH = 300
+"""Most characters of a line in metrics.jsonl, where a line of text may have millions."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +37,21 @@ class Validator:
         except scoring.EvaluationStoppedError:
             return None
         scores = measured.scores
-        return Validation(measured.loss, scores.bleu, scores.bleu_lc)
+        samples = choose_samples(self.pairs, measured.hypotheses)
+        return Validation(measured.loss, scores.bleu, scores.bleu_lc, samples)
+
+
+def choose_samples(pairs: ParallelText, hypotheses: Sequence[str]) -> list[Sample]:
+    """Return the translations of a few evenly spaced pairs."""
+    places = {(2 * number + 1) * len(pairs) // (2 * _SAMPLES) for number in range(_SAMPLES)}
+    return [
+        Sample(*(_shorten(side[place]) for side in (pairs.src, pairs.tgt, hypotheses)))
+        for place in sorted(places)
+    ]
+
+
+def _shorten(line: str) -> str:
+    return line if len(line) <= _SAMPLE_LENGTH else f"{line[:_SAMPLE_LENGTH]}…"
 
 
 def build_validator(config: Config, data: PreparedData, trainer: Trainer) -> Validator:

@@ -34,7 +34,7 @@ _TOKENIZER = r"tokenizer\.json|(src|tgt|joint)\.(vocab\.txt|model|tokenizer\.jso
 _NAMES = {
     "tokenizer": _TOKENIZER,
     # Versions before 0.1.0 had ids and offsets of each side.
-    "encoded": r"pages|index|store\.json|batches\.json|(src|tgt)\.(ids|offsets)",
+    "encoded": r"pages|index|lines|store\.json|batches\.json|(src|tgt)\.(ids|offsets)",
     "checkpoints": _CHECKPOINTS,
     "tensorboard": EVENT_FILE_NAME.pattern,
     "converted": r"[a-z0-9_]+-[0-9a-f]{16}",

@@ -14,10 +14,11 @@ from transformer_cli.runs.records import read_records
 
 if TYPE_CHECKING:
     from tensorboard.compat.proto.event_pb2 import Event
+    from tensorboard.compat.proto.summary_pb2 import Summary
 
 _PREFIX = "events.out.tfevents."
 # Keys that are stored elsewhere in an event, or are not plotted.
-_NO_CURVES = frozenset({"kind", "step", "seconds", "epoch", "best", "tgt_tokens"})
+_NO_CURVES = frozenset({"kind", "step", "seconds", "epoch", "best", "tgt_tokens", "samples"})
 
 
 @dataclass(frozen=True)
@@ -92,8 +93,10 @@ class EventLog:
             values = [
                 Summary.Value(tag=f"{record['kind']}/{key}", simple_value=value)
                 for key, value in record.items()
-                if key not in _NO_CURVES
+                if key not in _NO_CURVES and value is not None
             ]
+            if record.get("samples"):
+                values.append(_to_text("validation/samples", format_samples(record["samples"])))
             return Event(
                 wall_time=self.start_time + record["seconds"],
                 step=record["step"],
@@ -101,6 +104,36 @@ class EventLog:
             )
         except (KeyError, TypeError, ValueError, OverflowError):
             return None
+
+
+def format_samples(samples: Iterable[Mapping[str, str]]) -> str:
+    """Return samples as TensorBoard, which renders Markdown, shows them as they are.
+
+    Each line is part of an indented block of code, which nothing in a line can end.
+    """
+    return "\n    \n".join(
+        "\n".join(
+            f"    {label}  {printable(sample[label])}"
+            for label in ("source", "reference", "translation")
+        )
+        for sample in samples
+    )
+
+
+def printable(text: str) -> str:
+    """Return a text in which spaces stand for line ends, escapes and other control characters."""
+    return "".join(each if each.isprintable() else " " for each in text)
+
+
+def _to_text(tag: str, text: str) -> "Summary.Value":
+    """Return a value of TensorBoard's text tab."""
+    from tensorboard.compat.proto.summary_pb2 import Summary, SummaryMetadata
+    from tensorboard.compat.proto.tensor_pb2 import TensorProto
+    from tensorboard.compat.proto.types_pb2 import DT_STRING
+
+    plugin = SummaryMetadata.PluginData(plugin_name="text")
+    tensor = TensorProto(dtype=DT_STRING, string_val=[text.encode("utf-8", "replace")])
+    return Summary.Value(tag=tag, metadata=SummaryMetadata(plugin_data=plugin), tensor=tensor)
 
 
 def _version_event(start_time: float) -> "Event":

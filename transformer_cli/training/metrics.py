@@ -2,8 +2,10 @@
 
 import json
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -107,3 +109,43 @@ class Window:
         """Return the sums, for a checkpoint."""
         losses = (loss.item() for loss in self.losses)
         return {**dict(zip(_KEYS, losses, strict=True)), "tgt_tokens": self.tgt_tokens.item()}
+
+
+@dataclass
+class Pace:
+    """How fast a session trains.
+
+    Attributes:
+        first_step: the step that the session starts from.
+    """
+
+    first_step: int
+    _began: float = field(default_factory=time.monotonic)
+    _tokens: int = 0
+    _since: float = field(default_factory=time.monotonic)
+
+    def add(self, tokens: int) -> None:
+        """Count the target tokens of a step."""
+        self._tokens += tokens
+
+    @contextmanager
+    def pause(self) -> Iterator[None]:
+        """Leave the time that the block takes, which is no step, out of the tokens a second."""
+        started = time.monotonic()
+        yield
+        self._since += time.monotonic() - started
+
+    def read_tokens_per_second(self) -> int:
+        """Return the target tokens a second since this was last asked."""
+        now = time.monotonic()
+        rate = self._tokens / max(now - self._since, 1e-9)
+        self._tokens, self._since = 0, now
+        return round(rate)
+
+    def estimate_seconds(self, step: int, total_steps: int) -> int:
+        """Return the seconds to the last step, if the session goes on as before.
+
+        Its validations are part of what the estimate is made from.
+        """
+        elapsed = time.monotonic() - self._began
+        return round(elapsed / (step - self.first_step) * (total_steps - step))

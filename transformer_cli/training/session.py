@@ -18,7 +18,7 @@ from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.environment import SESSION_KIND, describe_environment
 from transformer_cli.runs.overwrite import discard_previous
 from transformer_cli.training.events import EventLog
-from transformer_cli.training.metrics import MetricsLog, Window
+from transformer_cli.training.metrics import MetricsLog, Pace, Window
 from transformer_cli.training.train_state import TrainState, Validation
 from transformer_cli.training.trainer import StepResult, Trainer
 
@@ -96,6 +96,7 @@ class Session:
         return session
 
     def __post_init__(self) -> None:
+        self._pace = Pace(self.trainer.step)
         self._ranks = self.trainer.ranks
         self._window = Window.empty(self.trainer.device)
 
@@ -118,6 +119,7 @@ class Session:
             CheckpointError: a checkpoint cannot be written.
         """
         # Not in ``open``: the forecast in between is not training time.
+        self._pace = Pace(self.trainer.step)
         self._started = time.monotonic() - self.train_state.seconds
         if self.is_finished:
             return
@@ -130,6 +132,7 @@ class Session:
                 return
         for result in self.trainer.steps(should_stop):
             self._window.add(result)
+            self._pace.add(result.tgt_tokens * self._ranks.size)
             yield result
             is_last = result.step == self.trainer.total_steps
             recording = is_last or self._is_due(LOG_EVERY)
@@ -140,10 +143,11 @@ class Session:
             if recording:
                 yield self._record_training(result)
             self._unvalidated = validating
-            if saving:
-                self._save()
-            if validating:
-                yield from self._validate_step(should_stop)
+            with self._pace.pause():
+                if saving:
+                    self._save()
+                if validating:
+                    yield from self._validate_step(should_stop)
             self.stopped = result.stop or self._unvalidated
             if self.stopped:
                 # When the first process ends, torchrun ends the others; one may still be saving.
@@ -185,7 +189,10 @@ class Session:
             loss=loss,
             perplexity=perplexity(nll_loss),
             learning_rate=result.learning_rate,
+            grad_norm=_finite(result.gradient_norm.item()),
             tgt_tokens=tgt_tokens,
+            tokens_per_second=self._pace.read_tokens_per_second(),
+            eta_seconds=self._pace.estimate_seconds(result.step, self.trainer.total_steps),
         )
 
     def _record_validation(self, validation: Validation) -> Record:
@@ -203,6 +210,7 @@ class Session:
             bleu=validation.bleu,
             bleu_lc=validation.bleu_lc,
             best=best,
+            samples=[asdict(sample) for sample in validation.samples],
         )
 
     def _divergence_error(self, what: str) -> TrainingError:
@@ -293,3 +301,8 @@ class Session:
         best = self.train_state.best_step
         if best is not None and not checkpoint_path(self.run.checkpoints, best).is_dir():
             self.train_state.best_step, self.train_state.best_bleu = None, -1.0
+
+
+def _finite(value: float) -> float | None:
+    """Return a number that JSON can have; None for a skipped step's."""
+    return value if math.isfinite(value) else None

@@ -1,7 +1,17 @@
 """The part of the training state that validations and early stopping need."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A validation pair and its translation, for people to look at; shortened if it is long."""
+
+    source: str
+    reference: str
+    translation: str
 
 
 class Validation(NamedTuple):
@@ -13,6 +23,8 @@ class Validation(NamedTuple):
     """Greedy translation's BLEU, 0 to 100."""
     bleu_lc: float
     """The same on lowercased text."""
+    samples: Sequence[Sample] = ()
+    """Of the same pairs each time."""
 
 
 @dataclass

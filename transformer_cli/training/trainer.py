@@ -7,7 +7,7 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 import torch
-from jaxtyping import Bool
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from transformer_cli.config.schema import Config
@@ -42,6 +42,8 @@ class StepResult:
     ends_epoch: bool
     is_finite: Bool[Tensor, ""]
     """Whether its loss and gradient were; otherwise the losses are zero and nothing was updated."""
+    gradient_norm: Float[Tensor, ""]
+    """Before clipping, on the device."""
     skipped: Sequence[int] = ()
     """Steps that are known by now to have been skipped, as they were not finite."""
     chunks: int = 1
@@ -264,6 +266,7 @@ class Trainer:
             is_finite=outcome.is_finite,
             skipped=skipped,
             chunks=self._gradients.chunks,
+            gradient_norm=outcome.report[-1],
             stop=bool(stop),
         )
 

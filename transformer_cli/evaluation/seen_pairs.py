@@ -1,0 +1,177 @@
+"""Test pairs of which a model has seen a side in training, and scores of the others."""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from transformer_cli.data.corpus import ParallelText
+from transformer_cli.data.digests import NO_DIGEST, digest_lines, is_among
+from transformer_cli.data.sources import is_on_disk, open_training_text
+from transformer_cli.data.splitting import fold_side
+from transformer_cli.data.store import read_lines, read_survey
+from transformer_cli.data.streamed import PairProgress, StreamedText
+from transformer_cli.errors import CorpusError, TransformerCliError
+from transformer_cli.runs.corpus_location import corpus_directory
+from transformer_cli.runs.directory import RunDirectory
+from transformer_cli.text.tokenizer import load_text_sha256
+
+_PAGE_PAIRS = 1 << 14
+
+
+@dataclass(frozen=True)
+class SeenPairs:
+    """Which pairs of a text are trained on: masks over its pairs."""
+
+    by_src: np.ndarray
+    """Those whose source is a line of the training text."""
+    by_tgt: np.ndarray
+    unknown: list[Path]
+    """Runs that took part in the training, and whose training text is not known."""
+
+    @property
+    def rest(self) -> list[int]:
+        """Numbers of the pairs of which no side is trained on."""
+        found: list[int] = np.flatnonzero(~(self.by_src | self.by_tgt)).tolist()
+        return found
+
+    def report(self) -> dict[str, Any]:
+        """Return counts for a JSON object."""
+        return {
+            "pairs": len(self.by_src) - len(self.rest),
+            "by_source": int(self.by_src.sum()),
+            "by_target": int(self.by_tgt.sum()),
+            "unknown": [path.as_posix() for path in self.unknown],
+        }
+
+
+def describe_seen(report: Mapping[str, Any], sentences: int, who: str) -> list[str]:
+    """Return lines about pairs that were seen, or may have been; none if there are none.
+
+    Args:
+        report: as ``SeenPairs.report`` makes it.
+        sentences: pairs of the text.
+        who: name of the model.
+    """
+    lines = []
+    if report["pairs"]:
+        lines.append(
+            f"{who} has seen {report['pairs']:,} of {sentences:,} pairs in training "
+            f"({report['by_source']:,} by source, {report['by_target']:,} by target)"
+        )
+    if report["unknown"]:
+        runs = ", ".join(report["unknown"])
+        more = "more of them" if report["pairs"] else "any of them"
+        lines.append(
+            f"cannot tell if {who} has seen {more}: the training text of {runs} is not here"
+        )
+    return lines
+
+
+def find_seen(
+    runs: Sequence[RunDirectory], text: ParallelText, progress: PairProgress
+) -> SeenPairs:
+    """Find the pairs of which a side is a line of the text that models were trained on.
+
+    Lines are compared as splits are drawn: without format characters and extra white space. What a
+    run was trained on is its own text, replayed text included; that of the run that it starts from;
+    and if it was distilled, that of its teachers.
+
+    Args:
+        runs: trained on the same languages.
+        text: in these languages.
+        progress: wraps a pass over the training text of runs that have no record of its lines.
+    """
+    languages = _languages(runs[0])
+    wanted = [_digest(side) for side in (text.src, text.tgt)]
+    masks = [np.zeros(len(text), bool) for _ in wanted]
+    unknown = []
+    for run in _find_origins(runs):
+        try:
+            sides = _languages(run)
+            for chunk in _read_trained_lines(run, progress):
+                # The run that one starts from may have been trained the other way round.
+                for language, digests, mask in zip(languages, wanted, masks, strict=True):
+                    for side, column in zip(sides, chunk.T, strict=True):
+                        if side == language:
+                            mask |= _are_in(digests, column)
+        except (TransformerCliError, OSError):
+            unknown.append(run.path)
+    by_src, by_tgt = masks
+    return SeenPairs(by_src, by_tgt, unknown)
+
+
+def _languages(run: RunDirectory) -> tuple[str, str]:
+    data = run.load_config().data
+    return data.src_lang, data.tgt_lang
+
+
+def _digest(lines: Iterable[str]) -> np.ndarray:
+    """Return the digest of each line; ``NO_DIGEST`` for blank ones."""
+    folded = [fold_side(line) for line in lines]
+    return np.where([line != "" for line in folded], digest_lines(folded), NO_DIGEST)
+
+
+def _are_in(digests: np.ndarray, trained: np.ndarray) -> np.ndarray:
+    """Return a mask of the digests that are among others, which may be many."""
+    known = np.unique(digests[digests != NO_DIGEST])
+    return is_among(digests, np.unique(trained[is_among(trained, known)]))
+
+
+def _find_origins(runs: Sequence[RunDirectory]) -> Iterator[RunDirectory]:
+    """Yield each run, those that they start from, and the teachers of distilled ones."""
+    pending, known = list(runs), set[Path]()
+    while pending:
+        run = pending.pop(0)
+        if (path := run.path.resolve()) in known:
+            continue
+        known.add(path)
+        yield run
+        pending += _find_teachers(run)
+        try:
+            init = run.load_config().init
+        except TransformerCliError:  # it is not there any more
+            continue
+        if init is not None:
+            pending.append(RunDirectory(init))
+
+
+def _find_teachers(run: RunDirectory) -> list[RunDirectory]:
+    """Return the runs whose translations a distilled student was trained on, by distill.json."""
+    try:
+        record = json.loads((run.path.parent / "distill.json").read_bytes())
+        names = {
+            name
+            for stage, made in record["stages"].items()
+            if stage.startswith("translate ") and run.path.name == "student"
+            for name in made["inputs"]
+        }
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return []
+    return [RunDirectory(Path(name)) for name in sorted(names - {"text", "search"})]
+
+
+def _read_trained_lines(run: RunDirectory, progress: PairProgress) -> Iterator[np.ndarray]:
+    """Yield digests of the lines that a run was trained on, two a pair.
+
+    Raises:
+        TransformerCliError, OSError: its training text is not known.
+    """
+    learned_from = load_text_sha256(run.tokenizer)
+    recorded = read_lines(run.encoded, learned_from)
+    if recorded is not None:
+        yield from recorded
+        return
+    data, earlier = run.load_config().data, corpus_directory(run)
+    if not is_on_disk(data, "train", earlier):
+        raise CorpusError(f"{run.path}: its training text is not on disk")
+    text = StreamedText.of(open_training_text(data, earlier), read_survey(run.encoded))
+    if text.survey.text_sha256 != learned_from:
+        raise CorpusError(f"{run.path}: its training text has changed")
+    pairs = iter(progress(text.pairs(), f"{run.path.name}'s training text"))
+    while page := list(islice(pairs, _PAGE_PAIRS)):
+        yield digest_lines(map(fold_side, chain.from_iterable(page))).reshape(-1, 2)

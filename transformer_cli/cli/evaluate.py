@@ -126,7 +126,7 @@ def evaluate(
         report["comet_model"] = MODEL
     typer.echo(json_format.dumps(report) if json else _table(report))
     if output is not None:
-        write_text(output, "".join(f"{line}\n" for line in result.hypotheses))
+        write_text(output, "".join(f"{line}\n" for line in result.hypotheses), is_named=True)
 
 
 def _open_comet(device: "torch.device") -> "CometScore":
@@ -250,7 +250,7 @@ def _read_text(
     tables = src.where, ref.where
     if src.path is not None and ref.path is not None and split is None:
         name = str(src.path)
-        source: ParallelFiles | ParallelText = ParallelFiles(src.path, ref.path)
+        source: ParallelFiles | ParallelText = ParallelFiles(src.path, ref.path, once=True)
         if any(tables):
             source = read_parallel_tables((src.path, tables[0]), (ref.path, tables[1]))
     elif src.path is not None or ref.path is not None:

@@ -23,6 +23,7 @@ from transformer_cli.data.pages import read_lengths, read_page
 from transformer_cli.data.streamed import Survey
 from transformer_cli.data.token_arrays import EncodedText, Lengths, SrcTgt
 from transformer_cli.errors import RunError
+from transformer_cli.foreign_files import open_regular
 
 METADATA, PAGES, INDEX = "store.json", "pages", "index"
 INDEX_BYTES = 8
@@ -233,7 +234,7 @@ def _add_counts(counts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
 @contextmanager
 def _open(path: Path) -> Iterator[BinaryIO]:
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             yield file
     except OSError as error:
         raise RunError(

@@ -103,7 +103,7 @@ def draw(panels: Panels, path: Path) -> None:
         # What no font has is drawn as a box, and that says it all.
         warnings.simplefilter("ignore")
         _fill(figure, panels)
-        with whole_file(path) as temporary:
+        with whole_file(path, is_named=True) as temporary:
             dates = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(name)
             figure.savefig(temporary, format=name, bbox_inches="tight", metadata=dates)
 

@@ -165,6 +165,7 @@ class Worker:
             log_start = stderr.tell()
             stdout: BinaryIO = stderr
             if task.stdout is not None:
+                (attempt / task.stdout).unlink(missing_ok=True)  # it might have another name
                 stdout = stack.enter_context((attempt / task.stdout).open("wb"))
             process = subprocess.Popen(
                 [*self.child, *task.command(attempt)],

@@ -233,17 +233,18 @@ def newest_files(run_: Path) -> Iterator[Path]:
 def test_translating_waits_for_no_pipe_and_reads_no_device(
     training: Training, own_run: Path, form: str
 ) -> None:
-    model = own_run
+    model, options = own_run, ["--checkpoint", "last"]
     if form != "run":
+        options = []
         model = own_run.parent / form
         made = run("export", training.run, model, "--format", form)
         assert made.code == 0, made.err
-    expected = run("translate", model, stdin=b"1 2\n", before=limit)
+    expected = run("translate", model, *options, stdin=b"1 2\n", before=limit)
     assert expected.code == 0, expected.err
     refused = 0
     for number, path in enumerate(newest_files(model)):
         with Replaced(path, ("pipe", "zero")[number % 2]):
-            found = run("translate", model, stdin=b"1 2\n", before=limit)
+            found = run("translate", model, *options, stdin=b"1 2\n", before=limit)
         assert_in_good_order(found, path.parent if path.parent != model else model)
         refused += found.code != 0
         assert found.code != 0 or found.out == expected.out

@@ -24,7 +24,7 @@ BASE_MEANS = (
     "YAML file whose settings this one changes or adds to; its path starts from this file's "
     "directory. Sections are merged key by key, one of another kind and lists are replaced"
 )
-_MAX_BYTES = 1 << 20
+MAX_YAML_BYTES = 1 << 20
 """A hundred times our longest files; YAML of this size takes seconds to parse."""
 
 
@@ -131,7 +131,7 @@ def read_mapping(path: Path, keys: str) -> Node:
 
 def _read_text(path: Path) -> str:
     try:
-        content = read_small(path, _MAX_BYTES)
+        content = read_small(path, MAX_YAML_BYTES)
     except FileNotFoundError:
         raise ConfigError(f"{path}: no such file; give the path of a YAML file") from None
     except IsADirectoryError:

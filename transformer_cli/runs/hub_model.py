@@ -16,6 +16,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from transformer_cli.config.base_files import MAX_YAML_BYTES
 from transformer_cli.config.schema import Config
 from transformer_cli.config.setting_tree import Place, values
 from transformer_cli.config.validation import validate
@@ -58,7 +59,7 @@ def read_hub_config(directory: Path) -> tuple[HubConfig, Config]:
     _check_no_lfs_pointers(directory)
     path = directory / CONFIG
     try:
-        text = read_small(path).decode()
+        text = read_small(path, MAX_YAML_BYTES).decode()
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or error
         raise RunError(f"{path}: cannot be read: {reason}; get the model again") from error

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from transformer_cli import files
-from transformer_cli.errors import UsageError
+from transformer_cli.errors import RunError, UsageError
 from transformer_cli.files import (
+    TEMPORARY_MARK,
     add_files,
     remove_directory,
     remove_leftovers,
@@ -95,11 +96,14 @@ def test_a_file_in_no_directory_is_an_os_error(tmp_path: Path) -> None:
 
 
 @pytest.mark.posix
-def test_a_link_stays_and_what_it_points_to_is_replaced(tmp_path: Path) -> None:
+def test_a_link_that_is_named_stays_and_what_it_points_to_is_replaced(tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "elsewhere" / "target").write_text("old")
     (tmp_path / "final").symlink_to(tmp_path / "elsewhere" / "target")
-    write_text(tmp_path / "final", "new")
+    with pytest.raises(RunError, match=r"/final: is a link, [^\n]*"):
+        write_text(tmp_path / "final", "new")
+    assert (tmp_path / "elsewhere" / "target").read_text() == "old"
+    write_text(tmp_path / "final", "new", is_named=True)
     assert (tmp_path / "final").is_symlink()
     assert (tmp_path / "elsewhere" / "target").read_text() == "new"
     assert names(tmp_path) == ["elsewhere", "final"]
@@ -108,8 +112,19 @@ def test_a_link_stays_and_what_it_points_to_is_replaced(tmp_path: Path) -> None:
 
 @pytest.mark.posix
 def test_a_device_stays_a_device() -> None:
-    write_text(Path("/dev/null"), "text")
+    with pytest.raises(RunError, match="/dev/null: is a pipe or a device"):
+        write_text(Path("/dev/null"), "text")
+    write_text(Path("/dev/null"), "text", is_named=True)
     assert Path("/dev/null").is_char_device()
+
+
+@pytest.mark.posix
+def test_a_link_in_the_temporary_files_place_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "precious").write_text("precious")
+    (tmp_path / f"final{TEMPORARY_MARK}{os.getpid()}").symlink_to("precious")
+    write_text(tmp_path / "final", "new")
+    assert (tmp_path / "precious").read_text() == "precious"
+    assert names(tmp_path) == ["final", "precious"]
 
 
 def test_a_file_is_on_disk_before_its_name_is(

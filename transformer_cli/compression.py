@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, TextIO
 
 from transformer_cli.errors import CorpusError, MissingExtraError
+from transformer_cli.foreign_files import SpecialFileError, open_checked
 
 _FORMATS = {".gz": "gzip", ".xz": "xz", ".zst": "zstd"}
 _MAGIC = {".gz": b"\x1f\x8b", ".xz": b"\xfd7zXZ\0", ".zst": b"\x28\xb5\x2f\xfd"}
@@ -22,8 +23,12 @@ _CHUNK_BYTES = 1 << 17
 _MEMBER_BYTES = 1 << 20
 
 
-def open_text(path: Path) -> BinaryIO:
+def open_text(path: Path, once: bool = False) -> BinaryIO:
     """Open a text file to read its bytes, decompressed as its name's ending says.
+
+    Args:
+        path: the file.
+        once: whether a user has named it to be read once: then a pipe or a device will do.
 
     Raises:
         CorpusError: it cannot be opened. Reading from what is returned raises it too, if the file
@@ -32,7 +37,12 @@ def open_text(path: Path) -> BinaryIO:
     """
     new_member = _decompressor(path)
     try:
-        file = path.open("rb", buffering=0)
+        file = io.FileIO(path, opener=None if once else open_checked)
+    except SpecialFileError:
+        raise CorpusError(
+            f"{path}: a pipe or a device can be read only once, but training reads its text "
+            "several times; save it in a file"
+        ) from None
     except FileNotFoundError:
         raise CorpusError(
             f"{path}: there is no such file; relative paths start from the directory that the "

@@ -14,6 +14,7 @@ from pathlib import Path, PurePath
 
 from transformer_cli.compression import compressor
 from transformer_cli.errors import UsageError
+from transformer_cli.foreign_files import check_replaceable, open_regular
 
 # Temporary names carry this mark and the writer's process id, so that leftovers of a killed process
 # can be recognised.
@@ -76,27 +77,31 @@ def name_path_in_error(path: Path) -> Iterator[None]:
 
 
 @contextmanager
-def whole_file(path: Path) -> Iterator[Path]:
+def whole_file(path: Path, is_named: bool = False) -> Iterator[Path]:
     """Give a temporary path to write to; it becomes ``path`` when the block ends well.
 
-    If the block raises, nothing is left behind and an older ``path`` is as it was. What a link
-    points to is replaced, not the link; a device or a pipe, such as /dev/null, is written to as it
-    is.
+    If the block raises, nothing is left behind and an older ``path`` is as it was.
 
     Args:
         path: the final name; its directory must exist.
+        is_named: whether a user has named this file for output. Then what a link points to is
+            replaced, and a device or a pipe, such as /dev/null, is written to as it is.
 
     Raises:
+        RunError: a link, a device or a pipe is there, and nobody has named it.
         OSError: it cannot be written; it is named, not the temporary path.
     """
-    if is_stream(path):
+    if is_named and is_stream(path):
         with name_path_in_error(path):
             yield path
         return
-    path = path.resolve()
+    if is_named:
+        path = path.resolve()
+    check_replaceable(path)
     temporary = _temporary(path)
     try:
         with name_path_in_error(path):
+            temporary.unlink(missing_ok=True)  # it might be a link
             yield temporary
             sync(temporary)
             temporary.replace(path)
@@ -133,10 +138,13 @@ def whole_directory(path: Path) -> Iterator[Path]:
         shutil.rmtree(temporary, ignore_errors=True)
 
 
-def write_text(path: Path, text: str) -> None:
-    """Write UTF-8 text whole, with line ends as they are, compressed if the name ends so."""
+def write_text(path: Path, text: str, is_named: bool = False) -> None:
+    """Write UTF-8 text whole, with line ends as they are, compressed if the name ends so.
+
+    ``is_named`` as for ``whole_file``.
+    """
     compress = compressor(path)
-    with whole_file(path) as temporary:
+    with whole_file(path, is_named) as temporary:
         temporary.write_bytes(compress(text.encode()))
 
 
@@ -201,7 +209,7 @@ def remove_leftovers(
             for patterns in (ours, others)
         )
         if is_ours or (is_anybodys and not _is_writing(int(temporary[2]))):
-            if entry.is_dir():
+            if entry.is_dir() and not entry.is_symlink():
                 shutil.rmtree(entry, ignore_errors=True)
             else:
                 entry.unlink(missing_ok=True)
@@ -221,5 +229,6 @@ def _is_writing(process_id: int) -> bool:
 
 def sha256(path: Path) -> str:
     """Return the SHA-256 of a file's bytes, in hexadecimal."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    with open_regular(path) as file:
+        digest = hashlib.file_digest(file, "sha256")  # type: ignore[arg-type]  # it is buffered
+    return digest.hexdigest()

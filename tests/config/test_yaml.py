@@ -51,7 +51,9 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     assert _refusal(missing) == f"{missing}: no such file; give the path of a YAML file"
     assert _refusal(tmp_path) == f"{tmp_path}: is a directory; give the path of a YAML file"
     below = _file(tmp_path, _REQUIRED) / "below"
-    assert _refusal(below) == f"{below}: cannot be read: Not a directory"
+    assert (
+        _refusal(below) == f"{below}: cannot be read: Not a directory; give the path of a YAML file"
+    )
 
 
 def test_bytes_that_are_not_utf8(tmp_path: Path) -> None:

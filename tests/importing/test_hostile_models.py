@@ -247,7 +247,7 @@ def test_links_of_the_hub_cache_are_followed(model: Path, tmp_path: Path) -> Non
 def test_pipes_do_not_block(model: Path, name: str) -> None:
     (model / name).unlink()
     os.mkfifo(model / name)
-    assert "is not a regular file" in refuse(model)
+    assert "is a pipe or a device, not a file" in refuse(model)
 
 
 def test_a_file_that_grows_is_refused(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:

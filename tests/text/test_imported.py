@@ -501,8 +501,8 @@ def test_other_files_are_one_line(made: Path, tmp_path: Path) -> None:
 def test_a_file_far_too_large_is_not_read(
     made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("transformer_cli.text.side_files._MAX_FILE_SIZE", 1000)
-    with pytest.raises(TokenizerError, match="1,000 at most"):
+    monkeypatch.setattr("transformer_cli.text.side_files.MAX_TOKENIZER_BYTES", 1000)
+    with pytest.raises(TokenizerError, match="more than the 1,000"):
         learn(config_of(made / "bert.json"), tmp_path)
 
 

@@ -58,9 +58,13 @@ def test_points_stand_where_they_would_without_pauses(metrics: Path, tmp_path: P
 
 
 @pytest.mark.posix
-def test_a_full_disk_is_one_line(metrics: Path, tmp_path: Path) -> None:
+def test_a_full_disk_is_one_line(
+    metrics: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     log = EventLog.open(tmp_path / "tensorboard", metrics, start_time=1000.0)
     log = replace(log, path=Path("/dev/full"))
+    # Which would be refused, as every device is.
+    monkeypatch.setattr("transformer_cli.training.events.open_regular", Path.open)
     with pytest.raises(RunError, match=r"^/dev/full: cannot be written: No space left on device; "):
         log.append(RECORD)
 

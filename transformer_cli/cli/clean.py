@@ -65,7 +65,7 @@ def clean(
     if report is not None:
         from transformer_cli.report.cleaning_page import render
 
-        write_text(report, render(cleaning, data, config.stem))
+        write_text(report, render(cleaning, data, config.stem), is_named=True)
 
 
 def _check_report(report: Path, directory: Path) -> None:

@@ -173,8 +173,9 @@ def _split_names(run: Path) -> list[str]:
     from transformer_cli.config.setting_tree import Place, values
     from transformer_cli.config.yaml_parser import parse
     from transformer_cli.data.multi30k import SPLITS
+    from transformer_cli.foreign_files import read_small
 
-    text = (run / "config.yaml").read_text(encoding="utf-8")
+    text = read_small(run / "config.yaml").decode()
     config: Any = values(parse(text, lambda line: Place("", line)))
     # As ``split_names`` has them, which needs the whole schema.
     match config["data"]:

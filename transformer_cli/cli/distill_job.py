@@ -15,6 +15,7 @@ from transformer_cli.distill.directory import DistillDirectory
 from transformer_cli.distill.distill_file import Distillation
 from transformer_cli.distill.plan import DistillPlan
 from transformer_cli.distill.runner import Failure, run_stages
+from transformer_cli.foreign_files import read_small
 from transformer_cli.model.device import use_threads
 from transformer_cli.ranks import ALONE
 from transformer_cli.runs.lock import lock_directory
@@ -118,7 +119,7 @@ def format_scores(plan: DistillPlan) -> list[str]:
     rows = [["model", "search", "BLEU", "BLEU lowercased", "chrF", "TER"]]
     sentences = 0
     for name, runs in plan.models().items():
-        scores = json.loads(plan.directory.scores(name).read_text(encoding="utf-8"))
+        scores = json.loads(read_small(plan.directory.scores(name)))
         sentences = scores["sentences"]
         search = "greedy" if scores["beam_size"] == 1 else f"beam {scores['beam_size']}"
         model = "ensemble" if len(runs) > 1 else runs[0].path.as_posix()

@@ -130,7 +130,7 @@ def evaluate(
         report["comet_model"] = MODEL
     typer.echo(json_format.dumps(report) if json else _table(report))
     if output is not None:
-        write_text(output, "".join(f"{line}\n" for line in result.hypotheses))
+        write_text(output, "".join(f"{line}\n" for line in result.hypotheses), is_named=True)
 
 
 def _open_comet(device: "torch.device") -> "CometScore":
@@ -257,7 +257,7 @@ def _read_text(
     run: "RunDirectory", split: str | None, src: _Side, ref: _Side
 ) -> tuple[str, "ParallelText"]:
     """Return the name and text to evaluate on."""
-    from transformer_cli.data.corpus import read_parallel
+    from transformer_cli.data.corpus import ParallelFiles
     from transformer_cli.data.sources import (
         check_has_splits,
         default_split,
@@ -272,7 +272,7 @@ def _read_text(
         if any(tables):
             pair = read_parallel_tables((src.path, tables[0]), (ref.path, tables[1]))
             return str(src.path), pair
-        return str(src.path), read_parallel(src.path, ref.path)
+        return str(src.path), ParallelFiles(src.path, ref.path, once=True).read()
     if src.path is not None or ref.path is not None:
         raise UsageError("evaluate: give --split, or --src and --ref together")
     check_has_splits(data, run.path, "name text with --src and --ref")

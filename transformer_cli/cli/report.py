@@ -45,6 +45,7 @@ def report(
     Example:
       transformer-cli report runs/toy --sentence 'Ein Hund schläft.'
     """
+    from transformer_cli.foreign_files import check_replaceable
     from transformer_cli.runs.directory import RunDirectory
     from transformer_cli.sweeps.directory import SweepDirectory
 
@@ -56,6 +57,8 @@ def report(
     settings = directory.load_config()
     page = output or directory.report
     options.check_output(page)
+    if output is None:
+        check_replaceable(page)
     for each in sentence or []:
         options.check_sentence(each, "--sentence")
 
@@ -94,7 +97,7 @@ def report(
         sentences = [pack_sentence(translator, each) for each in sentence or []]
     with scoring_bar(len(text), name) as count_translated:
         built = build(subject, sentences, line_bar, count_translated, partial(warn, name))
-    write_text(page, render(built, plotly))
+    write_text(page, render(built, plotly), is_named=output is not None)
     typer.echo(str(page))
 
 
@@ -107,5 +110,5 @@ def _report_sweep(directory: "SweepDirectory", output: Path | None) -> Path:
     from transformer_cli.files import write_text
     from transformer_cli.sweeps.results import read_results
 
-    write_text(page, render_sweep(directory, read_results(directory)))
+    write_text(page, render_sweep(directory, read_results(directory)), output is not None)
     return page

@@ -27,7 +27,7 @@ def open_input(path: Path, option: str = "-i") -> Iterator[BinaryIO]:
         yield sys.stdin.buffer
         return
     try:
-        opened = open_text(path)
+        opened = open_text(path, once=True)
     except CorpusError as error:
         raise InputError(f"{error}; check {option}") from error
     with opened as file:

@@ -229,7 +229,10 @@ def _open_alignments(path: Path | None) -> Iterator[TextIO | None]:
     if path is None:
         yield None
         return
-    with whole_file(path) as temporary, text_writer(FileIO(temporary, "w"), path) as file:
+    with (
+        whole_file(path, is_named=True) as temporary,
+        text_writer(FileIO(temporary, "w"), path) as file,
+    ):
         yield file
 
 

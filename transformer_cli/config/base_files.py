@@ -16,6 +16,7 @@ from transformer_cli.config.setting_tree import (
 )
 from transformer_cli.config.yaml_parser import parse
 from transformer_cli.errors import ConfigError
+from transformer_cli.foreign_files import read_small
 
 BASE = "base"
 """The key that names the file whose settings a file changes; it is no setting itself."""
@@ -23,6 +24,8 @@ BASE_MEANS = (
     "YAML file whose settings this one changes or adds to; its path starts from this file's "
     "directory. Sections are merged key by key, one of another kind and lists are replaced"
 )
+MAX_YAML_BYTES = 1 << 20
+"""A hundred times our longest files; YAML of this size takes seconds to parse."""
 
 
 def read_settings(path: Path) -> Node:
@@ -128,13 +131,15 @@ def read_mapping(path: Path, keys: str) -> Node:
 
 def _read_text(path: Path) -> str:
     try:
-        content = path.read_bytes()
+        content = read_small(path, MAX_YAML_BYTES)
     except FileNotFoundError:
         raise ConfigError(f"{path}: no such file; give the path of a YAML file") from None
     except IsADirectoryError:
         raise ConfigError(f"{path}: is a directory; give the path of a YAML file") from None
     except OSError as error:
-        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
+        raise ConfigError(
+            f"{path}: cannot be read: {error.strerror}; give the path of a YAML file"
+        ) from error
     try:
         return content.decode("utf-8")
     except UnicodeDecodeError as error:

@@ -9,6 +9,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from transformer_cli.config.schema import Config
 from transformer_cli.config.setting_tree import Node, find_node, iter_leaves, join_keys, values
+from transformer_cli.foreign_files import read_small
 
 SET = "--set"
 """The source of what the command line changes."""
@@ -104,11 +105,9 @@ def load_origins(path: Path) -> Origins:
         empty where it is missing, damaged, or of other settings than the config.yaml beside it: a
         run is as good without.
     """
-    if not path.is_file():
-        return {}
     try:
-        kept = _KEPT.validate_json(path.read_bytes(), strict=True)
-        config_text = path.with_name("config.yaml").read_bytes()
+        kept = _KEPT.validate_json(read_small(path), strict=True)
+        config_text = read_small(path.with_name("config.yaml"))
     except (OSError, ValidationError):
         return {}
     return kept.origins if kept.config_sha256 == sha256(config_text).hexdigest() else {}

@@ -17,6 +17,7 @@ from transformer_cli.config.setting_tree import Keys, Node, Place, describe_valu
 from transformer_cli.config.validation import validate
 from transformer_cli.config.yaml_parser import parse, parse_scalar
 from transformer_cli.errors import ConfigError
+from transformer_cli.foreign_files import read_small
 
 
 def load_config(path: Path, overrides: Sequence[str] = ()) -> Config:
@@ -110,7 +111,7 @@ def dump_config(config: Config) -> str:
 def is_resolved(path: Path) -> bool:
     """Return whether a file is what ``dump_config`` writes, or wrote when there were fewer keys."""
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = read_small(path).decode().splitlines()
         written = dump_config(load_config(path)).splitlines()
     except (OSError, UnicodeDecodeError, ConfigError):
         return False

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from transformer_cli.files import write_text
+from transformer_cli.foreign_files import read_small
 
 Content = TypeVar("Content", bound=BaseModel)
 
@@ -26,7 +27,7 @@ def write_checksummed(path: Path, content: BaseModel) -> None:
 def read_checksummed(path: Path, kind: type[Content]) -> Content | None:
     """Return what ``write_checksummed`` wrote; None if it is missing, damaged or no ``kind``."""
     try:
-        read = json.loads(path.read_bytes())
+        read = json.loads(read_small(path))
         if set(read) != {"content", "sha256"} or read["sha256"] != _sha256(read["content"]):
             return None
         return kind.model_validate_json(json.dumps(read["content"]))

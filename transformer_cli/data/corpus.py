@@ -4,7 +4,7 @@ import codecs
 import hashlib
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from stat import S_ISREG
@@ -60,6 +60,8 @@ class ParallelFiles:
 
     src: Path
     tgt: Path
+    once: bool = field(default=False, compare=False, kw_only=True)
+    """Whether a user has named them to be read once; see ``open_text``."""
 
     def pairs(self) -> Iterator[tuple[str, str]]:
         """Yield each pair of lines, in order; at most one line per side is held.
@@ -68,7 +70,7 @@ class ParallelFiles:
             CorpusError: a side cannot be read, or at the end: the line counts differ, or there are
                 no lines at all.
         """
-        src_lines, tgt_lines = stream_lines(self.src), stream_lines(self.tgt)
+        src_lines, tgt_lines = (stream_lines(path, self.once) for path in (self.src, self.tgt))
         count = 0
         for src in src_lines:
             tgt = next(tgt_lines, None)
@@ -120,13 +122,15 @@ def read_parallel(src: Path, tgt: Path) -> ParallelText:
     return ParallelFiles(src, tgt).read()
 
 
-def stream_lines(path: Path) -> Iterator[str]:
+def stream_lines(path: Path, once: bool = False) -> Iterator[str]:
     """Yield the lines of a UTF-8 file, as ``decode_lines`` cuts them; it may be compressed.
+
+    ``once`` as for ``open_text``.
 
     Raises:
         CorpusError: the file is missing, a directory, damaged or not UTF-8.
     """
-    with open_text(path) as file:
+    with open_text(path, once) as file:
         yield from decode_lines(bounded_lines(file, str(path)), str(path))
 
 
@@ -187,11 +191,6 @@ def _hash_sides(*sides: Iterable[bytes]) -> str:
 
 def _chunks(path: Path) -> Iterator[bytes]:
     with open_text(path) as file:
-        if path.exists() and not path.is_file():
-            raise CorpusError(
-                f"{path}: a pipe or a device can be read only once, but training reads its text "
-                "several times; save it in a file"
-            )
         while chunk := file.read(_CHUNK_BYTES):
             yield chunk
 

@@ -24,6 +24,7 @@ from transformer_cli.data.pages import read_lengths, read_page
 from transformer_cli.data.streamed import Survey
 from transformer_cli.data.token_arrays import EncodedText, Lengths, SrcTgt
 from transformer_cli.errors import RunError
+from transformer_cli.foreign_files import open_regular
 
 METADATA, PAGES, INDEX, LINES = "store.json", "pages", "index", "lines"
 INDEX_BYTES = 8
@@ -214,7 +215,7 @@ def read_lines(directory: Path, text_sha256: str) -> Iterator[np.ndarray] | None
 
 
 def _read_digests(path: Path) -> Iterator[np.ndarray]:
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         while chunk := file.read(_CHUNK_PAIRS * LINES_BYTES):
             yield np.frombuffer(chunk, "<u8").reshape(-1, 2)
 
@@ -262,7 +263,7 @@ def _add_counts(counts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
 @contextmanager
 def _open(path: Path) -> Iterator[BinaryIO]:
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             yield file
     except OSError as error:
         raise RunError(

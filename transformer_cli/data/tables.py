@@ -114,8 +114,8 @@ def read_parallel_tables(
 
 def _read_texts(path: Path, where: TextColumn | None) -> list[str]:
     if where is None:
-        return list(stream_lines(path))
-    with open_text(path) as file:
+        return list(stream_lines(path, once=True))
+    with open_text(path, once=True) as file:
         return [record.text for record in read_table(where, file, str(path), "strict")[1]]
 
 

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from transformer_cli.config.choices import PrecisionName
 from transformer_cli.errors import RunError, UsageError
 from transformer_cli.files import TEMPORARY_MARK, remove_leftovers, sha256, write_text
+from transformer_cli.foreign_files import check_no_links, read_small
 from transformer_cli.runs.contents import LOCK
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.version import __version__
@@ -87,12 +88,13 @@ class DistillDirectory:
 
         Raises:
             UsageError: the directory holds something else, or a later version has written it.
-            RunError: the record is damaged.
+            RunError: the record is damaged, or the directory holds links, pipes or devices.
         """
         try:
-            text = self.record_path.read_text(encoding="utf-8")
+            text = read_small(self.record_path)
         except FileNotFoundError:
             self._check_empty()
+            check_no_links(self.path)
             return
         except OSError as error:
             raise UsageError(
@@ -106,6 +108,7 @@ class DistillDirectory:
                 f"{self.record_path}: damaged, or of another version of transformer-cli; delete "
                 f"{self.path}, or choose another directory with --dir"
             ) from error
+        check_no_links(self.path)
         self._record = record
 
     def _check_empty(self) -> None:

@@ -26,7 +26,7 @@ from transformer_cli.distill.distill_file import Direction, Distillation, Teache
 from transformer_cli.distill.selection import select_nearest
 from transformer_cli.distill.settings import Back
 from transformer_cli.distill.stages import Stage, Text
-from transformer_cli.errors import RunError, UsageError
+from transformer_cli.errors import UsageError
 from transformer_cli.files import sha256, write_text
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.text.tokenizer import fingerprint
@@ -73,14 +73,7 @@ class DistillPlan:
 
         Raises:
             UsageError: they have different ones.
-            RunError: the student's directory is a link.
         """
-        student = self.directory.student.path
-        if student.is_symlink():
-            raise RunError(
-                f"{student}: is a link, and the student may have to be set aside; put the "
-                "directory itself there, or choose another one with --dir"
-            )
         for direction in self.distillation.directions:
             runs = [each.run for each in direction.teachers if each.run.tokenizer.is_dir()]
             for other in runs[1:]:

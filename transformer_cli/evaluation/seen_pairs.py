@@ -16,6 +16,7 @@ from transformer_cli.data.splitting import fold_side
 from transformer_cli.data.store import read_lines, read_survey
 from transformer_cli.data.streamed import PairProgress, StreamedText
 from transformer_cli.errors import CorpusError, TransformerCliError
+from transformer_cli.foreign_files import read_small
 from transformer_cli.runs.corpus_location import corpus_directory
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.text.tokenizer import load_text_sha256
@@ -143,7 +144,7 @@ def _find_origins(runs: Sequence[RunDirectory]) -> Iterator[RunDirectory]:
 def _find_teachers(run: RunDirectory) -> list[RunDirectory]:
     """Return the runs whose translations a distilled student was trained on, by distill.json."""
     try:
-        record = json.loads((run.path.parent / "distill.json").read_bytes())
+        record = json.loads(read_small(run.path.parent / "distill.json"))
         names = {
             name
             for stage, made in record["stages"].items()

@@ -4,13 +4,13 @@ import hashlib
 import json
 import os
 import re
-import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from transformer_cli.errors import ImportedModelError
+from transformer_cli.foreign_files import open_regular
 
 # In bytes, ten times the largest of OPUS-MT.
 _MAX_JSON_SIZE = 1 << 26
@@ -74,22 +74,17 @@ class SourceFiles:
                 f"{path}: is a link to a file elsewhere; copy that file into the directory"
             )
         try:
-            # A pipe would block.
-            file = os.fdopen(
-                os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | _BINARY), "rb"
-            )
+            file = open_regular(path)
         except OSError as error:
             raise self.error(name, f"cannot be read ({error.strerror})") from error
         with file:
-            status = os.fstat(file.fileno())
-            if not stat.S_ISREG(status.st_mode):
-                raise self.error(name, "is not a regular file")
-            if status.st_size > max_size:
-                raise self.error(name, f"has {status.st_size:,} bytes, more than {max_size:,}")
+            size = os.fstat(file.fileno()).st_size
+            if size > max_size:
+                raise self.error(name, f"has {size:,} bytes, more than {max_size:,}")
             if self._read(name, file, len(_LFS_POINTER)) == _LFS_POINTER:
                 raise self.error(name, "is a pointer of Git LFS; get the file with: git lfs pull")
             file.seek(0)
-            yield file, status.st_size
+            yield file, size
 
     def finish(self, name: str, file: BinaryIO, size: int) -> bytes:
         """Return the bytes of an open file, from its start, and record their SHA-256.
@@ -127,6 +122,3 @@ class SourceFiles:
     def error(self, name: str, problem: str) -> ImportedModelError:
         """Return an error that names a file."""
         return ImportedModelError(f"{self.directory / name}: {problem}")
-
-
-_BINARY = getattr(os, "O_BINARY", 0)

@@ -115,7 +115,7 @@ def draw(panels: Panels, path: Path) -> list[str]:
     with warnings.catch_warnings(), rc_context({"svg.hashsalt": "transformer-cli"}):
         warnings.simplefilter("ignore")  # of each letter that no font has
         _fill(figure, panels, families)
-        with whole_file(path) as temporary:
+        with whole_file(path, is_named=True) as temporary:
             dates = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(name)
             figure.savefig(temporary, format=name, bbox_inches="tight", metadata=dates)
     return missing

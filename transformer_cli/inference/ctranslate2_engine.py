@@ -15,7 +15,9 @@ from transformer_cli.config.schema import ModelConfig
 from transformer_cli.data.token_budget import cut_by_tokens
 from transformer_cli.errors import CheckpointError, UsageError
 from transformer_cli.extras import import_extra
+from transformer_cli.foreign_files import read_small
 from transformer_cli.inference.hypotheses import Hypothesis, SearchOptions
+from transformer_cli.text.manifest import MAX_TOKENIZER_BYTES
 from transformer_cli.text.tokenizer import Tokenizers
 from transformer_cli.text.vocabulary import EOS_ID, SPECIALS, UNK_ID
 
@@ -204,7 +206,7 @@ def _load_names(directory: Path, side: str, size: int) -> list[str]:
     own, shared = directory / f"{side}_vocabulary.json", directory / "shared_vocabulary.json"
     path = own if own.is_file() else shared
     try:
-        names = json.loads(path.read_bytes())
+        names = json.loads(read_small(path, MAX_TOKENIZER_BYTES))
     except (OSError, ValueError, RecursionError) as error:
         raise CheckpointError(f"{path}: cannot be read; export the model again") from error
     if not isinstance(names, list):

@@ -21,6 +21,7 @@ from transformer_cli.config.yaml import load_config
 from transformer_cli.cores import count_cores
 from transformer_cli.errors import RunError, UsageError
 from transformer_cli.files import sha256
+from transformer_cli.foreign_files import open_regular
 from transformer_cli.inference.converted import open_converted
 from transformer_cli.inference.ctranslate2_engine import SETTINGS, CTranslate2Engine
 from transformer_cli.inference.engine import SearchEngine
@@ -235,6 +236,9 @@ def _load_exported(
             f"{directory}: has a model of CTranslate2's, but no {SETTINGS}; make it by: "
             "transformer-cli export RUN DIR --format ctranslate2"
         )
+    for path in directory.iterdir():
+        if not path.is_dir():
+            open_regular(path).close()  # CTranslate2 would wait for a pipe
     config = load_config(directory / SETTINGS)
     tokenizers = load_tokenizers(exported.tokenizer)
     engine = _open_engine(directory, config, tokenizers, asked, ranks)

@@ -23,6 +23,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from transformer_cli.compression import compressor
 from transformer_cli.errors import OutputError, UsageError
 from transformer_cli.files import sync
+from transformer_cli.foreign_files import open_checked, read_small
 
 _READ_BYTES = 1 << 20
 _Count = Annotated[int, Field(ge=0, lt=1 << 63)]
@@ -155,6 +156,7 @@ class Output:
         # There is one writer only, so that a name which needs no tidying up will do.
         path, new = _journal(self._partial), _new_journal(self._partial)
         try:
+            new.unlink(missing_ok=True)  # it might be a link
             new.write_bytes(journal.model_dump_json(indent=1).encode() + b"\n")
             sync(new)
             new.replace(path)
@@ -165,7 +167,7 @@ class Output:
     def _read_journal(self) -> _Journal:
         path = _journal(self._partial)
         try:
-            journal = _Journal.model_validate_json(path.read_bytes())
+            journal = _Journal.model_validate_json(read_small(path))
         except (OSError, ValidationError) as error:
             raise self._unfit(f"{path} cannot be read") from error
         if journal.format != 1:
@@ -226,7 +228,7 @@ def _open_locked(partial: Path) -> Iterator[FileIO]:
     """Open the file of unfinished translations, and keep other processes from doing so."""
     while True:
         try:
-            file = FileIO(partial, "r+", opener=_create_without_following)
+            file = FileIO(partial, "r+", opener=_create)
         except OSError as error:
             raise _cannot_write(partial, error) from error
         with file:
@@ -242,9 +244,8 @@ def _open_locked(partial: Path) -> Iterator[FileIO]:
                 return
 
 
-def _create_without_following(path: str, flags: int) -> int:
-    # Windows has no such flag; there, only administrators make links by default.
-    return os.open(path, flags | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o666)
+def _create(path: str, flags: int) -> int:
+    return open_checked(path, flags | os.O_CREAT)
 
 
 def _close_to_move(file: FileIO) -> None:

@@ -40,6 +40,7 @@ from safetensors import SafetensorError
 
 from transformer_cli.errors import CheckpointError, DamagedCheckpointError
 from transformer_cli.files import sha256
+from transformer_cli.foreign_files import read_small
 from transformer_cli.runs.contents import CHECKPOINT_FILES, CHECKPOINT_NAME
 
 if TYPE_CHECKING:
@@ -218,7 +219,7 @@ def read_json(path: Path) -> dict[str, Any]:
         DamagedCheckpointError: it is missing or damaged.
     """
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(read_small(path))
     except FileNotFoundError:
         raise DamagedCheckpointError(
             f"{path}: missing; is this a checkpoint's directory?"

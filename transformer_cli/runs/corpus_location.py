@@ -10,6 +10,7 @@ from transformer_cli.config.data_schema import DataConfig, Multi30kData
 from transformer_cli.data import multi30k
 from transformer_cli.data.prepared import RECORD
 from transformer_cli.files import write_text
+from transformer_cli.foreign_files import read_small
 from transformer_cli.runs.contents import CORPUS
 from transformer_cli.runs.directory import RunDirectory
 
@@ -33,7 +34,7 @@ def corpus_directory(run: RunDirectory) -> Path | None:
     if (run.corpus / RECORD).is_file():
         return run.corpus
     try:
-        found = json.loads((run.path / CORPUS).read_text(encoding="utf-8"))
+        found = json.loads(read_small(run.path / CORPUS))
         directory = found[_KEY]
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None

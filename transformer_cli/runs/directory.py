@@ -7,6 +7,7 @@ from transformer_cli.config.schema import Config
 from transformer_cli.config.yaml import load_config
 from transformer_cli.errors import RunError
 from transformer_cli.files import remove_directory
+from transformer_cli.foreign_files import check_no_links
 from transformer_cli.runs import contents, hub_model
 from transformer_cli.runs.mark import is_run
 
@@ -135,19 +136,13 @@ class RunDirectory:
     def check_is_run_or_empty(self) -> None:
         """Check that the directory holds a run or nothing.
 
-        Symbolic links are refused where a run is written: a foreign run could make us change any
-        file.
+        Links are refused where a run is written: a stranger's could make us change any file.
 
         Raises:
-            RunError: it holds other files, or links.
+            RunError: it holds other files, or links, pipes or devices.
         """
         self.check_not_hub_model()
-        for path in self.locked_paths:
-            if path.is_symlink():
-                raise RunError(
-                    f"{path}: is a link, and what is written there would be written elsewhere; "
-                    f"move what it leads to into {self.path}, or link that directory as a whole"
-                )
+        check_no_links(self.path, {path.name for path in self.locked_paths})
         if not self.path.is_dir() or is_run(self.path):
             return
         for path in sorted(self.path.iterdir()):

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from transformer_cli.errors import RunError
+from transformer_cli.foreign_files import read_small
 from transformer_cli.runs.contents import SWEEP_PLAN
 from transformer_cli.runs.directory import RunDirectory
 
@@ -29,7 +30,7 @@ def read_sweep_plan(sweep: Path) -> dict[str, Any]:
     """
     path = sweep / SWEEP_PLAN
     try:
-        plan = json.loads(path.read_bytes())
+        plan = json.loads(read_small(path))
         return {key: plan[key] for key in _PLAN_KEYS}
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise RunError(f"{path}: missing or damaged; run the sweep's command again") from error

@@ -16,11 +16,13 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from transformer_cli.config.base_files import MAX_YAML_BYTES
 from transformer_cli.config.schema import Config
 from transformer_cli.config.setting_tree import Place, values
 from transformer_cli.config.validation import validate
 from transformer_cli.config.yaml_parser import parse
 from transformer_cli.errors import RunError
+from transformer_cli.foreign_files import open_regular, read_small
 
 CONFIG, CARD, TOKENIZER = "config.json", "README.md", "tokenizer"
 MODEL_TYPE: Literal["transformer-cli"] = "transformer-cli"
@@ -57,9 +59,10 @@ def read_hub_config(directory: Path) -> tuple[HubConfig, Config]:
     _check_no_lfs_pointers(directory)
     path = directory / CONFIG
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_small(path, MAX_YAML_BYTES).decode()
     except (OSError, UnicodeDecodeError) as error:
-        raise RunError(f"{path}: cannot be read: {error}") from error
+        reason = getattr(error, "strerror", None) or error
+        raise RunError(f"{path}: cannot be read: {reason}; get the model again") from error
     # JSON is YAML, and our YAML parser knows the lines.
     root = parse(text, lambda line: Place(str(path), line))
     entries = root.value if isinstance(root.value, dict) else {}
@@ -89,13 +92,11 @@ def _check_no_lfs_pointers(directory: Path) -> None:
         RunError: one is.
     """
     for path in (directory / WEIGHTS, *sorted((directory / TOKENIZER).glob("*"))):
-        if not path.is_file():
-            continue  # reported when it is read; opening a pipe would block
         try:
-            with path.open("rb") as file:
+            with open_regular(path) as file:
                 is_pointer = file.read(len(_POINTER)) == _POINTER
         except OSError:
-            continue
+            continue  # reported when it is read
         if is_pointer:
             raise RunError(
                 f"{path}: Git LFS has left only a pointer to this file; get it with: git lfs pull"

@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+from transformer_cli.foreign_files import read_small
 from transformer_cli.runs.contents import IMPORT
 from transformer_cli.runs.directory import RunDirectory
 
@@ -13,7 +14,7 @@ def find_import_source(run: RunDirectory) -> str | None:
     It is the Hub's name with the commit, or a directory's name without its path, which is private.
     """
     try:
-        record = json.loads((run.path / IMPORT).read_bytes())
+        record = json.loads(read_small(run.path / IMPORT))
         source, revision = str(record["source"]), record["revision"]
     except (OSError, ValueError, RecursionError, KeyError, TypeError):
         return None

@@ -8,6 +8,7 @@ from transformer_cli.config.schema import Config
 from transformer_cli.config.yaml import dump_config
 from transformer_cli.errors import RunError
 from transformer_cli.files import TEMPORARY_MARK, remove_leftovers, write_text
+from transformer_cli.foreign_files import read_small
 from transformer_cli.runs import contents
 from transformer_cli.runs.checkpoint_writer import finish_replacing
 from transformer_cli.runs.directory import RunDirectory
@@ -61,7 +62,7 @@ def _initialize(run: RunDirectory, config: Config, overwrite: bool, origins: Ori
     if overwrite:
         set_aside(run.path)
     text = dump_config(config)
-    if not run.config.is_file() or run.config.read_bytes() != text.encode():
+    if not run.config.is_file() or read_small(run.config) != text.encode():
         write_text(run.config, text)
     # The first session's origins are kept.
     if origins and not load_origins(run.origins):

@@ -7,12 +7,13 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TextIO
+from typing import BinaryIO
 
 from filelock import lock_descriptor
 
 from transformer_cli.errors import RunError, RunInUseError
 from transformer_cli.files import name_path_in_error
+from transformer_cli.foreign_files import open_regular
 from transformer_cli.runs.contents import LOCK, PREVIOUS
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.overwrite import finish_overwriting, is_overwriting
@@ -32,7 +33,7 @@ def check_unlocked(run: RunDirectory) -> None:
     """
     run.check_is_run_or_empty()
     try:
-        file = run.lock.open("r+", encoding="utf-8")
+        file = open_regular(run.lock, "r+b")
     except OSError:
         return  # there is no lock yet; ``lock_run`` reports if there cannot be one
     with file:
@@ -61,7 +62,7 @@ def lock_directory(path: Path) -> Iterator[None]:
     lock = path / LOCK
     try:
         path.mkdir(parents=True, exist_ok=True)
-        file = lock.open("a+", encoding="utf-8")
+        file = open_regular(lock, "a+b")
     except OSError as error:
         raise RunError(f"{path}: cannot be written: {error.strerror}") from error
     with file:
@@ -96,7 +97,7 @@ def restore_previous(run: RunDirectory) -> bool:
         ) from error
 
 
-def _lock(path: Path, file: TextIO) -> None:
+def _lock(path: Path, file: BinaryIO) -> None:
     try:
         if lock_descriptor(file.fileno(), blocking=False):
             return
@@ -109,5 +110,5 @@ def _lock(path: Path, file: TextIO) -> None:
         ) from error
     # Windows lets nobody else read the first byte, which is locked; earlier versions wrote it.
     file.seek(1 if sys.platform == "win32" else 0)
-    holder = file.read().strip() or "another process"
+    holder = file.read(1000).decode(errors="replace").strip() or "another process"
     raise RunInUseError(f"{path}: in use by {holder}; wait for it, or use another directory")

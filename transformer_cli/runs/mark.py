@@ -8,6 +8,7 @@ from transformer_cli.config.origins import load_origins
 from transformer_cli.config.yaml import is_resolved
 from transformer_cli.errors import RunError
 from transformer_cli.files import write_text
+from transformer_cli.foreign_files import read_small
 from transformer_cli.runs.contents import CONFIG, MARK
 from transformer_cli.version import __version__
 
@@ -81,7 +82,7 @@ def _is_unmarked_run(run: Path) -> bool:
 def _read_json(path: Path) -> dict[str, Any]:
     """Return a file's JSON object; an empty one if it has none."""
     try:
-        content = json.loads(path.read_bytes())
+        content = json.loads(read_small(path))
     except (OSError, ValueError, RecursionError):
         return {}
     return content if isinstance(content, dict) else {}

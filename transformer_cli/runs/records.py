@@ -2,25 +2,51 @@
 
 import json
 import math
-from collections.abc import Iterable
+import os
+from collections.abc import Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from transformer_cli.errors import RunError
+from transformer_cli.foreign_files import open_regular
+
 Record = dict[str, Any]
+_MAX_BYTES = 1 << 26
+"""Records of ten million steps; each takes several times its size of memory."""
+_MAX_LINE_BYTES = 1 << 20
 _MEASURED = ("loss", "perplexity", "bleu", "bleu_lc")
+
+
+def read_lines(path: Path) -> Iterator[bytes]:
+    """Yield the lines of a metrics.jsonl with their line ends; none if there is no such file.
+
+    Raises:
+        RunError: it cannot be read, is no regular file, or is far too large.
+    """
+    try:
+        with open_regular(path) as file:
+            if os.fstat(file.fileno()).st_size > _MAX_BYTES:
+                raise RunError(f"{path}: has more than {_MAX_BYTES >> 20} MiB; move it elsewhere")
+            yield from iter(partial(file.readline, _MAX_LINE_BYTES), b"")
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    except OSError as error:
+        raise RunError(
+            f"{path}: cannot be read ({error.strerror}); restore it, or delete it"
+        ) from error
 
 
 def read_records(path: Path) -> list[Record]:
     """Return the records of a metrics.jsonl; none if there is no such file.
 
     Invalid lines are skipped: the last one may be incomplete.
+
+    Raises:
+        RunError: as ``read_lines``.
     """
-    try:
-        text = path.read_text(encoding="utf-8", errors="replace")
-    except (FileNotFoundError, NotADirectoryError):
-        return []
     found = []
-    for line in text.splitlines():
+    for line in read_lines(path):
         try:
             record = json.loads(line)
         except (ValueError, RecursionError):

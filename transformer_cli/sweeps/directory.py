@@ -6,6 +6,7 @@ from pathlib import Path
 
 from transformer_cli.errors import UsageError
 from transformer_cli.files import TEMPORARY_MARK, write_text
+from transformer_cli.foreign_files import check_no_links, read_small
 from transformer_cli.runs.contents import SWEEP_MARK, SWEEP_PLAN, SWEEP_RUNS
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.version import __version__
@@ -76,8 +77,10 @@ class SweepDirectory:
 
         Raises:
             UsageError: it holds something else.
+            RunError: it holds links, pipes or devices.
         """
         if self.is_marked():
+            check_no_links(self.path)
             return
         beginning = f"{self.mark.name}{TEMPORARY_MARK}"  # of another worker, or of a killed one
         if self.path.is_dir() and not all(
@@ -106,8 +109,8 @@ class SweepDirectory:
             UsageError: a later version has marked it.
         """
         try:
-            mark = json.loads(self.mark.read_bytes())
-        except (OSError, ValueError):
+            mark = json.loads(read_small(self.mark))
+        except (OSError, ValueError, RecursionError):
             return False
         if not isinstance(mark, dict) or mark.get("program") != _PROGRAM:
             return False

@@ -16,6 +16,7 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from transformer_cli.errors import RunError
+from transformer_cli.foreign_files import open_regular
 
 JOURNAL = "study.journal"
 _LOCK = "study.lock"
@@ -33,6 +34,7 @@ class JournalLock:
     def acquire(self) -> bool:
         """Wait for the lock, and make the journal fit to be written to."""
         try:
+            open_regular(Path(self._lock.lock_file), "ab").close()  # which FileLock cuts to nothing
             self._lock.acquire(timeout=_PATIENCE)
         except Timeout as error:
             raise RunError(
@@ -74,7 +76,7 @@ def _drop_torn_line(journal: Path) -> None:
     """
     if not journal.exists():
         return
-    with journal.open("r+b") as file:
+    with open_regular(journal, "r+b") as file:
         size = file.seek(0, os.SEEK_END)
         file.seek(max(size - 1, 0))
         if file.read() in (b"", b"\n"):

@@ -22,6 +22,8 @@ from pathlib import Path
 
 import psutil
 
+from transformer_cli.foreign_files import read_small
+
 try:
     LEASE_SECONDS = float(os.environ.get("TRANSFORMER_CLI_LEASE_SECONDS", "120"))
 except ValueError:
@@ -174,7 +176,7 @@ def this_machine() -> str:
 def _is_dead(path: Path) -> bool:
     """Return whether a lease's holder was a process of this machine that is gone."""
     try:
-        holder = json.loads(path.read_bytes())
+        holder = json.loads(read_small(path))
         process, is_here = int(holder["process"]), holder["machine"] == this_machine()
     except (OSError, ValueError, KeyError, TypeError):
         return False

@@ -9,6 +9,7 @@ from transformer_cli.config.differences import differences
 from transformer_cli.config.schema import Config
 from transformer_cli.errors import ConfigError, RunError
 from transformer_cli.files import write_text
+from transformer_cli.foreign_files import read_small
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.sweeps.attempts import newest_attempt
 from transformer_cli.sweeps.directory import SweepDirectory
@@ -140,7 +141,7 @@ class Plan:
     def failure(self, task: Task) -> str | None:
         """Return the message of a task that has failed."""
         try:
-            return self.directory.failure(task.name).read_text(encoding="utf-8").strip()
+            return read_small(self.directory.failure(task.name)).decode(errors="replace").strip()
         except FileNotFoundError:
             return None
 

@@ -11,6 +11,7 @@ from transformer_cli.data.corpus import ParallelText
 from transformer_cli.data.sources import load_split
 from transformer_cli.errors import RunError
 from transformer_cli.files import write_text
+from transformer_cli.foreign_files import read_small
 from transformer_cli.runs.corpus_location import corpus_directory
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.groups import RunGroup, read_sweep_plan
@@ -18,6 +19,9 @@ from transformer_cli.sweeps.attempts import newest_attempt
 from transformer_cli.sweeps.directory import SweepDirectory, run_name, scores_name
 from transformer_cli.sweeps.plan import Plan
 from transformer_cli.sweeps.tasks import TRANSLATIONS
+
+_MAX_BYTES = 1 << 28
+"""Of the translations of a split: of a million lines."""
 
 
 @dataclass(frozen=True)
@@ -128,4 +132,5 @@ def _read_translations(
     for seed in plan["seeds"]:
         path = directory.path / scores_name(split, point, seed) / TRANSLATIONS
         if path.is_file() and directory.run(point, seed).config.is_file():
-            yield path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
+            text = read_small(path, _MAX_BYTES).decode(errors="replace")
+            yield text.removesuffix("\n").split("\n")

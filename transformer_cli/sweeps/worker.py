@@ -11,6 +11,7 @@ from typing import BinaryIO, Literal
 
 from transformer_cli.child import APART, CHILD, STOP
 from transformer_cli.errors import RunError, RunInUseError
+from transformer_cli.foreign_files import open_regular
 from transformer_cli.sweeps.attempts import finish, open_attempt
 from transformer_cli.sweeps.lease import Heartbeat, Lease, LeaseBoard
 from transformer_cli.sweeps.plan import Plan
@@ -160,10 +161,11 @@ class Worker:
         log = self.plan.directory.logs / f"{task.name}.log"
         log.parent.mkdir(parents=True, exist_ok=True)
         with ExitStack() as stack:
-            stderr = stack.enter_context(log.open("ab"))
+            stderr = stack.enter_context(open_regular(log, "ab"))
             log_start = stderr.tell()
             stdout: BinaryIO = stderr
             if task.stdout is not None:
+                (attempt / task.stdout).unlink(missing_ok=True)  # it might have another name
                 stdout = stack.enter_context((attempt / task.stdout).open("wb"))
             process = subprocess.Popen(
                 [*self.child, *task.command(attempt)],
@@ -235,7 +237,7 @@ class Worker:
 
 def _explain(job: _Job) -> str:
     """Return why a process has failed: its error, or else its last line and how it ended."""
-    with job.log.open("rb") as file:
+    with open_regular(job.log) as file:
         file.seek(job.log_start)
         lines = file.read().decode(errors="replace").splitlines()
     for line in reversed(lines):

@@ -17,11 +17,14 @@ from pydantic import (
 from transformer_cli.config.data_schema import TagName
 from transformer_cli.config.tokenizer_schema import Protected
 from transformer_cli.errors import TokenizerError
+from transformer_cli.foreign_files import read_small
 from transformer_cli.text.lines import BothSides, Lines, ProgressBar
 from transformer_cli.text.protocol import Tokenizers
 
 _OPTIONAL = ("protect", "tags")
 MANIFEST_NAME = "tokenizer.json"
+MAX_TOKENIZER_BYTES = 1 << 28
+"""Of a vocabulary or a model, many times the largest ones in use."""
 Side = Literal["src", "tgt", "joint"]
 # No other file is read or copied, whatever a manifest from elsewhere names.
 FileName = Annotated[str, Field(pattern=r"^(src|tgt|joint)(\.[a-z]+)+$")]
@@ -108,7 +111,7 @@ def read_tokenizer_file(path: Path) -> bytes:
         TokenizerError: it cannot be read.
     """
     try:
-        return path.read_bytes()
+        return read_small(path, MAX_TOKENIZER_BYTES)
     except OSError as error:
         raise TokenizerError(
             f"{path}: cannot be read ({error.strerror}); restore it, as a model translates "

@@ -10,12 +10,15 @@ from pydantic import Field, model_validator
 
 from transformer_cli.errors import TokenizerError
 from transformer_cli.files import whole_file
+from transformer_cli.foreign_files import read_small
 from transformer_cli.text.id_map import SpecialIds
-from transformer_cli.text.manifest import Side, TokenizerManifest, TrainingText
+from transformer_cli.text.manifest import (
+    MAX_TOKENIZER_BYTES,
+    Side,
+    TokenizerManifest,
+    TrainingText,
+)
 from transformer_cli.text.protocol import Tokenizer, Tokenizers
-
-# In bytes, many times the largest ones in use.
-_MAX_FILE_SIZE = 1 << 28
 
 
 class SideFilesManifest(TokenizerManifest):
@@ -102,13 +105,7 @@ def read_configured_file(path: Path) -> bytes:
         TokenizerError: it is missing, cannot be read, or is far too large.
     """
     try:
-        if path.exists() and not path.is_file():
-            raise TokenizerError(f"{path}: not a file; give the path of the tokenizer's file")
-        if (size := path.stat().st_size) > _MAX_FILE_SIZE:
-            raise TokenizerError(
-                f"{path}: {size:,} bytes; a tokenizer's file has {_MAX_FILE_SIZE:,} at most"
-            )
-        return path.read_bytes()
+        return read_small(path, MAX_TOKENIZER_BYTES)
     except OSError as error:
         raise TokenizerError(
             f"{path}: cannot be read ({error.strerror}); the configuration names it as its "

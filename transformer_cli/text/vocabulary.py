@@ -6,9 +6,12 @@ from typing import Literal, Self
 
 from transformer_cli.errors import TokenizerError
 from transformer_cli.files import write_text
+from transformer_cli.foreign_files import read_small
 
 UNK_ID, BOS_ID, EOS_ID, PAD_ID = 0, 1, 2, 3
 SPECIALS = ("<unk>", "<BOS>", "<EOS>", "<PAD>")
+_MAX_BYTES = 1 << 26
+"""Several million words; a token takes 200 bytes of memory."""
 
 
 class Vocabulary:
@@ -90,7 +93,7 @@ class Vocabulary:
 
 def _read_lines(path: Path) -> list[str]:
     try:
-        data = path.read_bytes()
+        data = read_small(path, _MAX_BYTES)
     except OSError as error:
         raise TokenizerError(f"{path}: cannot be read ({error.strerror})") from error
     try:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from transformer_cli.errors import RunError
+from transformer_cli.foreign_files import open_regular
 from transformer_cli.runs.contents import EVENT_FILE_NAME
 from transformer_cli.runs.environment import SESSION_KIND
 from transformer_cli.runs.records import read_records
@@ -74,7 +75,7 @@ class EventLog:
             if event is not None:
                 framed.write(event.SerializeToString())
         try:
-            with self.path.open("ab") as file:
+            with open_regular(self.path, "ab") as file:
                 file.write(data.getvalue())
         except OSError as error:
             raise RunError(

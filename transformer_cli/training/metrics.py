@@ -15,8 +15,10 @@ from torch import Tensor
 
 from transformer_cli.errors import RunError
 from transformer_cli.files import write_text
+from transformer_cli.foreign_files import open_regular
 from transformer_cli.model.device import sum_dtype
 from transformer_cli.ranks import Ranks
+from transformer_cli.runs.records import read_lines
 from transformer_cli.training.loss import Losses
 from transformer_cli.training.trainer import StepResult
 
@@ -39,10 +41,9 @@ class MetricsLog:
             last_step: the checkpoint's step.
             is_validated: whether that step's validation is done; else its record is dropped, too.
         """
-        text = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
         last = (last_step, "validation" if is_validated else "train")
-        kept = [line for line in text.splitlines(keepends=True) if _parse_place(line) <= last]
-        write_text(path, "".join(kept))
+        kept = [line for line in read_lines(path) if _parse_place(line) <= last]
+        write_text(path, b"".join(kept).decode())
         return cls(path)
 
     def append(self, record: Mapping[str, Any]) -> None:
@@ -52,8 +53,8 @@ class MetricsLog:
             RunError: it cannot be written completely.
         """
         try:
-            with self.path.open("a", encoding="utf-8", newline="\n") as file:
-                file.write(json.dumps(record) + "\n")
+            with open_regular(self.path, "ab") as file:
+                file.write(f"{json.dumps(record)}\n".encode())
         except OSError as error:
             raise RunError(
                 f"{self.path}: cannot be written: {error.strerror}; mend that, and the same "
@@ -61,11 +62,11 @@ class MetricsLog:
             ) from error
 
 
-def _parse_place(line: str) -> tuple[float, str]:
+def _parse_place(line: bytes) -> tuple[float, str]:
     """Return a record's step and kind, its sort key: 'train' comes before 'validation'."""
     try:
         record = json.loads(line)
-        if line.endswith("\n"):
+        if line.endswith(b"\n"):
             return float(record["step"]), str(record["kind"])
     except (ValueError, KeyError, TypeError, RecursionError):
         pass

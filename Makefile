@@ -16,6 +16,8 @@ DEMO := runs/demo
 SIDE_BY_SIDE := -n auto --dist loadfile
 # Of the order of tests; all workers have the same, and make shows the command with it.
 SEED ?= $(shell date +%s)
+# The numbers that tests draw stay as they are.
+SHUFFLED = -p randomly --randomly-dont-reset-seed --randomly-seed=$(SEED)
 # Another interpreter, or other requirements, make the environment anew.
 INSTALLED := $(VENV)/.installed-$(shell $(PYTHON) -c 'import sys; print(sys.implementation.cache_tag)')
 
@@ -48,7 +50,7 @@ test: setup
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(SIDE_BY_SIDE)
 
 test-shuffled: setup
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(SIDE_BY_SIDE) -p randomly --randomly-seed=$(SEED)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(SIDE_BY_SIDE) $(SHUFFLED)
 
 test-all: setup
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(SIDE_BY_SIDE) -m ''

@@ -9,6 +9,7 @@ from typing import NoReturn
 
 import typer
 
+from transformer_cli.child import leave_out_working_directory
 from transformer_cli.cli.attention import attention
 from transformer_cli.cli.average import average
 from transformer_cli.cli.check import check
@@ -90,6 +91,7 @@ def main() -> NoReturn:
     if "OMP_WAIT_POLICY" not in os.environ:
         # libgomp reads it once, when torch is loaded.
         os.environ.setdefault("GOMP_SPINCOUNT", SPIN_COUNT)
+    leave_out_working_directory()
     _use_utf8()
     for number in stop_signals():
         signal.signal(number, _exit_on_signal)

@@ -127,7 +127,7 @@ def _be_the_program(
         with file.open(mode) as opened:
             os.dup2(opened.fileno(), descriptor)
     sys.stdin = os.fdopen(0, encoding="utf-8")
-    sys.stdout = os.fdopen(1, "w", encoding="utf-8")
+    sys.stdout = sys.__stdout__ = os.fdopen(1, "w", encoding="utf-8")  # type: ignore[misc]
     sys.stderr = os.fdopen(2, "w", buffering=1, encoding="utf-8")
     # The server leaves out in silence what it cannot import.
     missing = [name for name in _PRELOADED if name not in sys.modules]

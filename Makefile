@@ -1,5 +1,6 @@
 # make demo: set-up and the main job on the toy corpus.   make test: set-up and all tests but the
 # long ones.   make test-all: these too; 20 minutes.   make lint: every linter.
+# make test-shuffled: as test, files and tests in a random order; SEED=… repeats one.
 # make bench: how fast we are beside other programs, into .bench.
 # make best: our best models of Multi30k, both ways; about 2½ hours on 2 CPU cores that
 # multiply in bfloat16. It goes on where it was stopped.
@@ -13,6 +14,10 @@ CLI := $(BIN)/transformer-cli
 DEMO := runs/demo
 # One process a core, and one thread each.
 SIDE_BY_SIDE := -n auto --dist loadfile
+# Of the order of tests; all workers have the same, and make shows the command with it.
+SEED ?= $(shell date +%s)
+# The numbers that tests draw stay as they are.
+SHUFFLED = -p randomly --randomly-dont-reset-seed --randomly-seed=$(SEED)
 # Another interpreter, or other requirements, make the environment anew.
 INSTALLED := $(VENV)/.installed-$(shell $(PYTHON) -c 'import sys; print(sys.implementation.cache_tag)')
 
@@ -22,7 +27,7 @@ OLD_PYTHON ?= python3.11
 # argostranslate pins a stanza, which needs torch.
 ARGOS := .argos-venv
 
-.PHONY: setup demo test test-all test-torchtext test-argos lint bench best clean
+.PHONY: setup demo test test-shuffled test-all test-torchtext test-argos lint bench best clean
 
 setup: $(INSTALLED)
 
@@ -43,6 +48,9 @@ demo: setup
 
 test: setup
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(SIDE_BY_SIDE)
+
+test-shuffled: setup
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(SIDE_BY_SIDE) $(SHUFFLED)
 
 test-all: setup
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(SIDE_BY_SIDE) -m ''

@@ -17,6 +17,7 @@ import json
 import os
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -55,6 +56,8 @@ def become_windows() -> None:
     for name in HIDDEN_IN_SIGNAL:
         delattr(signal, name)
     signal.SIGBREAK = SIGBREAK  # type: ignore[attr-defined]
+    signal.CTRL_BREAK_EVENT = SIGBREAK  # type: ignore[attr-defined]
+    subprocess.CREATE_NEW_PROCESS_GROUP = 0  # type: ignore[attr-defined]
     _guard_open_files()
     _open_as_windows()
     import psutil

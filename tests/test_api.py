@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from cli.conftest import Training, _server, own_run, training
+from cli.conftest import Training, own_run, training
 from cli.process import assert_refused, run
 from export.test_ctranslate2 import TEXT, subword_run
 
@@ -17,7 +17,7 @@ import transformer_cli
 from transformer_cli import TransformerCliError, Translation, Translator
 from transformer_cli.errors import CheckpointError, InputError, RunError, UsageError
 
-__all__ = ["_server", "own_run", "training"]
+__all__ = ["own_run", "training"]
 
 LINES = ["x1 x2 x3 x4", "", "x5 x1", "x3 x3 x3"]
 

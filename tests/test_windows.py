@@ -18,7 +18,7 @@ import children
 import pytest
 import stand_in_windows
 from cli import process
-from cli.conftest import TINY, _server, config
+from cli.conftest import TINY, config
 
 from transformer_cli.cli import options, streams
 from transformer_cli.config.data_schema import FilePair
@@ -29,7 +29,7 @@ from transformer_cli.runs.overwrite import set_aside
 from transformer_cli.text import model_check, model_check_script
 from transformer_cli.training.events import EventLog
 
-__all__ = ["_server", "config"]
+__all__ = ["config"]
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the stand-in is made of Linux")
 

@@ -1,20 +1,36 @@
-"""Run a command of transformer-cli, and end with the process that started it.
+"""Interpreters that this program starts, and a command of it that ends with its starter.
 
-``python -m transformer_cli.child ARGUMENTS``: the starter holds the other end of stdin. When it
-dies, however that happens, the pipe is closed, and this process ends at once; what it was writing
-is whole or not there.
+None of them imports modules from the working directory, which may be anybody's.
+
+The module itself is what ``CHILD`` runs: the starter holds the other end of stdin. When it dies,
+however that happens, the pipe is closed, and this process ends at once; what it was writing is
+whole or not there.
 """
 
 import os
-import runpy
 import signal
 import subprocess
 import sys
 import threading
+from pathlib import Path
 from typing import Any
 
-CHILD = (sys.executable, "-m", "transformer_cli.child")
-"""Starts such a process, given the arguments of transformer-cli and a pipe as stdin."""
+PYTHON = (sys.executable, "-P")
+"""Starts an interpreter, best in ``environment()``."""
+
+_HERE = Path(__file__).parent
+# A child is of the package that started it, which may lie where nothing is searched any more.
+_RUN = f"""\
+import importlib.util, runpy, sys
+spec = importlib.util.spec_from_file_location({_HERE.name!r}, {str(_HERE / "__init__.py")!r})
+package = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(package)
+runpy.run_module(sys.argv.pop(1), run_name="__main__", alter_sys=True)
+"""
+PROGRAM = (*PYTHON, "-c", _RUN, "transformer_cli")
+"""Starts transformer-cli, given its arguments."""
+CHILD = (*PYTHON, "-c", _RUN, "transformer_cli.child")
+"""Starts it as a process that ends with this one, given its arguments and a pipe as stdin."""
 
 APART: dict[str, Any]
 """Options of Popen by which a process is no part of its starter's Ctrl-C."""
@@ -26,8 +42,42 @@ else:
     APART, STOP = {"start_new_session": True}, signal.SIGTERM
 
 
+def environment() -> dict[str, str]:
+    """Return an environment in which no interpreter searches the working directory.
+
+    That is ours without the entries of PYTHONPATH that stand for the directory: the empty ones.
+    """
+    named = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    searched = os.pathsep.join(each for each in named if os.path.normpath(each) != os.curdir)
+    return {**os.environ, "PYTHONPATH": searched, "PYTHONSAFEPATH": "1"}
+
+
+def leave_out_working_directory() -> None:
+    """Import nothing more from the working directory, in this process and all that it starts.
+
+    ``python -m`` has put it first, and an empty entry of PYTHONPATH where that was. What
+    multiprocessing starts searches what this process does.
+    """
+    count = 1 + len(os.environ.get("PYTHONPATH", "").split(os.pathsep))
+    os.environ.update(environment())
+    try:
+        here = str(Path.cwd())
+    except FileNotFoundError:  # it has been removed
+        return
+    if here in os.environ["PYTHONPATH"].split(os.pathsep):
+        return  # it is asked for by its name
+    sys.path[:count] = [each for each in sys.path[:count] if each not in ("", here)]
+    root = str(_HERE.parent)
+    if here == root and root not in sys.path:
+        # The program lies there, not installed. It still goes before another one that is.
+        installed = (at for at, each in enumerate(sys.path) if each.endswith("-packages"))
+        sys.path.insert(next(installed, len(sys.path)), root)
+
+
 def main() -> None:
     """Run the command line given in ``sys.argv``."""
+    import runpy
+
     threading.Thread(target=_end_with_starter, daemon=True).start()
     runpy.run_module("transformer_cli", run_name="__main__", alter_sys=True)
 

@@ -112,7 +112,9 @@ _OUT_OF_MEMORY = re.compile(
     # which has other causes too.
     r"|_STATUS_ALLOC_FAILED|_STATUS_INTERNAL_ERROR_(HOST|DEVICE)_ALLOCATION_FAILED"
     # torch, oneDNN and the C library on a CPU.
-    r"|can't allocate memory|cannot allocate memory|bad_alloc",
+    r"|can't allocate memory|cannot allocate memory|bad_alloc"
+    # The loader of libraries.
+    r"|failed to map segment|cannot apply additional memory protection",
     re.IGNORECASE,
 )
 

@@ -33,11 +33,6 @@ class Training:
     finished: process.Finished
 
 
-@pytest.fixture(scope="session", autouse=True)
-def _server() -> None:
-    process.start_server()
-
-
 @pytest.fixture(scope="session")
 def training(tmp_path_factory: pytest.TempPathFactory) -> Training:
     """Look at it, and change nothing."""

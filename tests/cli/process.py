@@ -5,6 +5,7 @@ imported all modules and computed nothing; those where the start of the interpre
 terminal matters start a new interpreter, as a user's shell does.
 """
 
+import contextlib
 import multiprocessing
 import multiprocessing.forkserver
 import os
@@ -14,6 +15,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -21,9 +23,9 @@ from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import children
-import pytest
 
 PATIENCE = 600.0
 """Seconds after which a process is taken to hang."""
@@ -43,6 +45,11 @@ _PRELOADED = [
     "transformer_cli.evaluation.comparison",
     "transformer_cli.training.curves",
 ]
+# The server is started by the first test that runs the program, in any file: it gets the
+# environment and the directory of before all tests, not those that this test has set.
+_AT_FIRST = {**os.environ, **_ENVIRONMENT}
+_ROOT = Path(__file__).parents[2]
+_starting = threading.Lock()
 _can_fork = sys.platform != "win32"
 _forks: Any = multiprocessing.get_context("forkserver" if _can_fork else "spawn")
 
@@ -56,14 +63,12 @@ class Finished:
     err: str
 
 
-def start_server() -> None:
-    """Start what runs are forked from; it keeps the environment that it is started in."""
+def _ensure_server() -> None:
+    """Start what runs are forked from, unless it is there; it keeps what it is started with."""
     if not _can_fork:
         return
     _forks.set_forkserver_preload(_PRELOADED)
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in _ENVIRONMENT.items():
-            patch.setenv(name, value)
+    with _starting, patch.dict(os.environ, _AT_FIRST, clear=True), contextlib.chdir(_ROOT):
         multiprocessing.forkserver.ensure_running()
 
 
@@ -89,6 +94,7 @@ def run(
         stdin: what it reads.
         before: called in the new process first.
     """
+    _ensure_server()
     with tempfile.TemporaryDirectory() as directory:
         files = [Path(directory) / name for name in ("stdin", "stdout", "stderr")]
         for file in files:
@@ -121,8 +127,11 @@ def _be_the_program(
         with file.open(mode) as opened:
             os.dup2(opened.fileno(), descriptor)
     sys.stdin = os.fdopen(0, encoding="utf-8")
-    sys.stdout = os.fdopen(1, "w", encoding="utf-8")
+    sys.stdout = sys.__stdout__ = os.fdopen(1, "w", encoding="utf-8")  # type: ignore[misc]
     sys.stderr = os.fdopen(2, "w", buffering=1, encoding="utf-8")
+    # The server leaves out in silence what it cannot import.
+    missing = [name for name in _PRELOADED if name not in sys.modules]
+    assert not (missing and _can_fork), missing
     sys.argv = ["transformer-cli", *arguments]
     if cwd is not None:
         os.chdir(cwd)

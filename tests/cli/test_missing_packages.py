@@ -2,6 +2,7 @@
 
 import sys
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -29,7 +30,13 @@ CTRANSLATE2 = "pip install 'ctranslate2'"
 HUGGING_FACE = ("--set", "tokenizer={{kind: wordpiece, vocab_size: 20}}")
 
 
+# What cannot be imported without an optional package, which it brings itself: spaCy needs Jinja.
+OTHERS = ("spacy.lang.xx",)
+
+
 def hide(names: tuple[str, ...]) -> None:
+    for other in OTHERS:
+        import_module(other)
     for name in names:
         sys.modules[name] = None  # type: ignore[assignment]
         for module in [each for each in sys.modules if each.startswith(f"{name}.")]:

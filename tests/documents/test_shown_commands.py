@@ -68,7 +68,6 @@ INPUTS = ("-i", "--input", "--src", "--tgt", "--ref", "--prefix-file")
 @pytest.fixture(scope="session")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A directory with two small runs in it, and what they were trained on."""
-    process.start_server()
     directory = tmp_path_factory.mktemp("shown")
     _furnish(directory)
     for name, tokenizer in TOKENIZERS.items():

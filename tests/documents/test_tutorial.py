@@ -19,7 +19,6 @@ def _blocks(name: str) -> list[Block]:
 
 
 def test_the_tutorial_leads_to_a_translated_file(tmp_path: Path) -> None:
-    process.start_server()
     here = tmp_path
     for block in _blocks("tutorial.md"):
         if block.language == "yaml":
@@ -55,7 +54,6 @@ def _follow(lines: tuple[str, ...], here: Path) -> Path:
     "is_whole", [False, pytest.param(True, marks=pytest.mark.long)], ids=["forecast", "whole"]
 )
 def test_the_sweep_tutorial_leads_to_a_p_value(is_whole: bool, tmp_path: Path) -> None:
-    process.start_server()
     followed, out = 0, ""
     for block in _blocks("sweep-tutorial.md"):
         if block.language == "yaml":
@@ -97,7 +95,6 @@ model: {d_model: 16, num_heads: 2, d_ff: 32}
 
 @pytest.mark.long
 def test_the_adapting_tutorial_leads_to_a_comparison(tmp_path: Path) -> None:
-    process.start_server()
     _write_messages(tmp_path)
     files = iter(("base.yaml", "photo.yaml", "replay.yaml"))
     compared = ""

@@ -1,5 +1,5 @@
 """Faults of all kinds happen to the tiny experiment of the command line's tests."""
 
-from cli.conftest import _server, config, own_run, training
+from cli.conftest import config, own_run, training
 
-__all__ = ["_server", "config", "own_run", "training"]
+__all__ = ["config", "own_run", "training"]

@@ -6,18 +6,13 @@ import shutil
 from pathlib import Path
 
 import pytest
-from cli.process import run, run_ranks, start_server
+from cli.process import run, run_ranks
 
 from transformer_cli.runs.checkpoint import FORMAT, MANIFEST
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 FORMATS = range(1, FORMAT + 1)
 LINES = ["1 2 3 4", "4 3 1 2", "2 2 1 1"]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _server() -> None:
-    start_server()
 
 
 def best_loss(run_dir: Path) -> float:

@@ -82,6 +82,13 @@ def test_one_worker_is_a_job_and_fails_with_its_command(cluster: Path) -> None:
     assert start_job(cluster, 4711, None) != 0
 
 
+def test_a_job_runs_no_file_of_the_working_directory(cluster: Path, tmp_path: Path) -> None:
+    for name in ("random", "submitit", "cloudpickle"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit(9)")
+    assert submit_workers(["true"], Path("sweep"), 1, {}) == ["4711"]
+    assert start_job(cluster, 4711, None) == 0
+
+
 def test_the_words_of_sbatch_are_passed_on(cluster: Path) -> None:
     write_program(cluster / "sbatch", "#!/bin/sh\necho 'sbatch: error: no such gpu' >&2\nexit 1\n")
     with pytest.raises(RunError, match=r"slurm: .*sbatch: error: no such gpu"):

@@ -3,12 +3,12 @@
 import os
 import signal
 import sys
-from io import TextIOWrapper
 from types import FrameType
 from typing import NoReturn
 
 import typer
 
+from transformer_cli.child import leave_out_working_directory
 from transformer_cli.cli.attention import attention
 from transformer_cli.cli.average import average
 from transformer_cli.cli.check import check
@@ -24,7 +24,9 @@ from transformer_cli.cli.import_ import import_
 from transformer_cli.cli.init import init
 from transformer_cli.cli.options import Version
 from transformer_cli.cli.report import report
+from transformer_cli.cli.shortage import find_shortage, is_address_space_short, keep_torch_out
 from transformer_cli.cli.signals import exit_code, stop_signals
+from transformer_cli.cli.streams import open_closed_streams, settle_output, use_utf8
 from transformer_cli.cli.sweep import sweep
 from transformer_cli.cli.train import train
 from transformer_cli.cli.translate import translate
@@ -36,7 +38,6 @@ from transformer_cli.errors import (
     TransformerCliError,
     UsageError,
     is_lost_process,
-    is_out_of_memory,
 )
 from transformer_cli.ranks import Ranks
 
@@ -87,13 +88,18 @@ def _transformer_cli(version: Version = False) -> None:
 
 def main() -> NoReturn:
     """Run the command line and exit."""
+    open_closed_streams()
     if "OMP_WAIT_POLICY" not in os.environ:
         # libgomp reads it once, when torch is loaded.
         os.environ.setdefault("GOMP_SPINCOUNT", SPIN_COUNT)
-    _use_utf8()
+    leave_out_working_directory()
+    keep_torch_out()
+    use_utf8()
     for number in stop_signals():
         signal.signal(number, _exit_on_signal)
     code = _run()
+    if (failed := settle_output()) is not None:
+        code = _complain_of(failed)
     try:
         print(end="", file=sys.stderr, flush=True)
     except OSError:
@@ -103,14 +109,9 @@ def main() -> NoReturn:
     for number in stop_signals():
         if number != signal.SIGINT:
             signal.signal(number, signal.SIG_DFL)
+    if code and is_address_space_short():
+        os._exit(code)  # what libraries do when Python ends would fail as well
     sys.exit(code)
-
-
-def _use_utf8() -> None:
-    """Read and write UTF-8 whatever the locale; Windows' pipes would have its code page."""
-    for stream in (sys.stdin, sys.stdout, sys.stderr):
-        if isinstance(stream, TextIOWrapper):  # None where it is closed
-            stream.reconfigure(encoding="utf-8", errors=stream.errors)
 
 
 def _run() -> int:
@@ -130,16 +131,15 @@ def _run() -> int:
         name = context.command_path if context else "transformer-cli"
         message = _name_setting(error) or error.format_message()
         return _complain(f"{message} (see: {name} --help)", error.exit_code)
-    except OSError as error:
-        named = error.filename is not None and error.strerror is not None
-        return _complain(f"{error.filename}: {error.strerror}" if named else str(error), 1)
-    except (MemoryError, RuntimeError) as error:
-        # NCCL's errors may be either.
-        if is_out_of_memory(error):
-            return _complain("out of memory; lower training.batch_tokens or --batch-tokens", 1)
-        if not is_lost_process(error):
+    except Exception as error:
+        # NCCL's errors may be both.
+        if (shortage := find_shortage(error)) is not None:
+            return _complain(shortage, 1)
+        if is_lost_process(error):
+            return _complain(str(RanksError.of(error)), RanksError.exit_code)
+        if not isinstance(error, OSError):
             raise
-        return _complain(str(RanksError.of(error)), RanksError.exit_code)
+        return _complain_of(error)
     return code if isinstance(code, int) else 0
 
 
@@ -167,6 +167,11 @@ def _check_ranks(arguments: list[str]) -> None:
     alone = [name for name in arguments[:1] if name not in ("train", "translate")]
     if Ranks.from_env().size > 1 and alone and not alone[0].startswith("-"):
         raise UsageError(f"{alone[0]}: works in one process; start it without torchrun")
+
+
+def _complain_of(error: OSError) -> int:
+    named = error.filename is not None and error.strerror is not None
+    return _complain(f"{error.filename}: {error.strerror}" if named else str(error), 1)
 
 
 def _complain(message: str, code: int) -> int:

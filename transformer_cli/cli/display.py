@@ -26,8 +26,9 @@ def log(message: str) -> None:
 
 def complain(message: str, others: Sequence[str] = ()) -> None:
     """Write an error to stderr: this line, and one for each of ``others``."""
-    for line in (message, *others):
-        print(f"transformer-cli: error: {' '.join(line.split())}", file=sys.stderr)
+    with suppress(OSError):  # nobody reads it: the exit code tells
+        for line in (message, *others):
+            print(f"transformer-cli: error: {' '.join(line.split())}", file=sys.stderr)
 
 
 def warn(where: str, what: object) -> None:

@@ -5,13 +5,75 @@ import os
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from io import FileIO
+from io import BufferedWriter, FileIO, TextIOWrapper
 from pathlib import Path
-from typing import BinaryIO, TextIO
+from typing import TYPE_CHECKING, BinaryIO, TextIO
 
 from transformer_cli.cli.display import log
 from transformer_cli.compression import open_text, text_writer
 from transformer_cli.errors import CorpusError, InputError
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer as Buffer
+
+
+def open_closed_streams() -> None:
+    """Put the null device in the place of each standard stream that is closed, as by ``2>&-``.
+
+    Any file could get its descriptor otherwise, and Python prints to stdout where there is no
+    stderr. ``sys.stdin`` and ``sys.stdout`` still tell that they were closed.
+    """
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
+        os.set_inheritable(descriptor, True)
+    os.close(descriptor)
+    if sys.stderr is None:
+        sys.stderr = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115
+
+
+class _Output(FileIO):
+    """Standard output, which is named in its errors."""
+
+    def write(self, data: "Buffer", /) -> int:
+        try:
+            return super().write(data)
+        except OSError as error:
+            error.filename = "standard output"
+            raise
+
+
+def use_utf8() -> None:
+    """Read and write UTF-8 whatever the locale; Windows' pipes would have its code page."""
+    for stream in (sys.stdin, sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):  # None where it is closed
+            stream.reconfigure(encoding="utf-8", errors=stream.errors)
+    given = sys.stdout
+    if not isinstance(given, TextIOWrapper):
+        return
+    raw = getattr(given.buffer, "raw", given.buffer)  # the latter with PYTHONUNBUFFERED
+    if type(raw) is FileIO:
+        named = _Output(given.fileno(), "w", closefd=False)
+        sys.stdout = TextIOWrapper(
+            named if raw is given.buffer else BufferedWriter(named),
+            encoding="utf-8",
+            errors=given.errors,
+            line_buffering=given.line_buffering,
+            write_through=given.write_through,
+        )
+
+
+def settle_output() -> OSError | None:
+    """Write what standard output still buffers.
+
+    Returns:
+        why that failed, unless whoever reads it has had enough.
+    """
+    try:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return None if _is_closed_pipe(error) else error
+    return None
 
 
 @contextmanager

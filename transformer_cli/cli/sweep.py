@@ -1,11 +1,11 @@
 """``transformer-cli sweep``."""
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from transformer_cli.child import PROGRAM
 from transformer_cli.cli import options
 from transformer_cli.cli.signals import exit_code
 from transformer_cli.errors import UsageError
@@ -102,7 +102,7 @@ def _worker_command(
     file: Path, sweep_dir: Path, jobs: int, device: str, precision: str, threads: int | None
 ) -> list[str]:
     """Return the command line of a worker on another machine."""
-    command = [sys.executable, "-m", "transformer_cli", "sweep", str(file)]
+    command = [*PROGRAM, "sweep", str(file)]
     command += ["--sweep-dir", str(sweep_dir), "--jobs", str(jobs)]
     command += ["--device", device, "--precision", precision]
     return command if threads is None else [*command, "--threads", str(threads)]

@@ -2,11 +2,11 @@
 
 import os
 import subprocess
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from transformer_cli.child import PYTHON, environment
 from transformer_cli.cli.display import bar, line_bar, log, warn
 from transformer_cli.cli.options import open_device
 from transformer_cli.cli.signals import stop_requests
@@ -128,7 +128,9 @@ def _list_gpus() -> list[str]:
     """Return the names that CUDA_VISIBLE_DEVICES has for this process' GPUs."""
     # In a process of its own, so that this one holds no GPU's memory for hours.
     count = "import torch; print(torch.cuda.device_count())"
-    found = subprocess.run([sys.executable, "-c", count], stdout=subprocess.PIPE, check=False)
+    found = subprocess.run(
+        [*PYTHON, "-c", count], env=environment(), stdout=subprocess.PIPE, check=False
+    )
     gpus = int(found.stdout or 0)
     names = os.environ.get("CUDA_VISIBLE_DEVICES") or ",".join(map(str, range(gpus)))
     return names.split(",")[:gpus]

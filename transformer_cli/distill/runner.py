@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from transformer_cli.child import APART, CHILD, STOP
+from transformer_cli.child import APART, CHILD, STOP, environment
 from transformer_cli.data.corpus import stream_lines
 from transformer_cli.distill.directory import DistillDirectory, StageRecord
 from transformer_cli.distill.plan import DistillPlan
@@ -149,6 +149,7 @@ class _FailedError(Exception):
 def _run(arguments: Sequence[str], stdout: int, should_stop: Callable[[], bool]) -> int:
     process = subprocess.Popen(
         [*CHILD, *arguments],
+        env=environment(),
         stdin=subprocess.PIPE,
         stdout=stdout,
         # Ctrl-C is for this process, which stops the other itself.

@@ -1,8 +1,10 @@
 """Workers of a sweep as jobs of Slurm."""
 
+import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from transformer_cli.child import PYTHON
 from transformer_cli.errors import RunError, UsageError
 from transformer_cli.extras import import_extra
 
@@ -45,7 +47,7 @@ def submit_workers(
     submitit = import_extra("submitit", "slurm", "slurm")
     folder = (directory / FOLDER).absolute()
     try:
-        executor = submitit.SlurmExecutor(folder)
+        executor = submitit.SlurmExecutor(folder, python=shlex.join(PYTHON))
     except RuntimeError as error:
         raise UsageError(
             "slurm: there is no srun here; submit on a machine of the cluster"

@@ -1,6 +1,5 @@
 """A worker: takes tasks that no other worker holds, and runs each as a process of its own."""
 
-import os
 import subprocess
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
@@ -9,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Literal
 
-from transformer_cli.child import APART, CHILD, STOP
+from transformer_cli.child import APART, CHILD, STOP, environment
 from transformer_cli.errors import RunError, RunInUseError
 from transformer_cli.foreign_files import open_regular
 from transformer_cli.sweeps.attempts import finish, open_attempt
@@ -172,7 +171,7 @@ class Worker:
                 stdin=subprocess.PIPE,
                 stdout=stdout,
                 stderr=stderr,
-                env={**os.environ, **self.slots[slot]},
+                env={**environment(), **self.slots[slot]},
                 # Ctrl-C is for this process, which stops its tasks itself.
                 **APART,
             )

@@ -2,10 +2,10 @@
 
 import hashlib
 import subprocess
-import sys
 from pathlib import Path
 from typing import Literal
 
+from transformer_cli.child import PYTHON, environment
 from transformer_cli.errors import TokenizerError
 from transformer_cli.text import model_check_script
 
@@ -44,9 +44,9 @@ def check_model(
         return
     name = _NAMES[library]
     try:
-        # -P: no module of the current or the script's directory shadows another.
         child = subprocess.run(
-            [sys.executable, "-P", model_check_script.__file__, library],
+            [*PYTHON, model_check_script.__file__, library],
+            env=environment(),
             input=model,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,

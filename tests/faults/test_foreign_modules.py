@@ -1,0 +1,146 @@
+"""Python files of a foreign working directory are imported by nothing that the program starts.
+
+Their directory is searched by `python -m`, and where PYTHONPATH has an empty entry.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import pytest
+from cli.conftest import Training
+from cli.process import Finished, run
+
+import transformer_cli
+from transformer_cli.child import leave_out_working_directory
+
+pytestmark = pytest.mark.posix
+
+HOSTILE = """\
+import os
+open(os.path.join(os.path.dirname(os.path.abspath(__file__)), f"ran-{__name__}"), "w").close()
+raise SystemExit(99)
+"""
+# What starting interpreters import, multiprocessing, the libraries, and the program.
+NAMES = (
+    *(
+        "sitecustomize",
+        "usercustomize",
+        "random",
+        "tempfile",
+        "socket",
+        "pickle",
+        "runpy",
+        "typing",
+    ),
+    *("subprocess", "threading", "signal", "importlib", "json", "contextlib", "pathlib"),
+    *("torch", "numpy", "tqdm", "sentencepiece", "typer", "yaml", "pydantic", "submitit"),
+    *("transformer_cli",),
+)
+SECONDS, MEMORY = 100, 8 << 30
+
+
+@pytest.fixture
+def foreign(tmp_path: Path) -> Path:
+    directory = tmp_path / "foreign"
+    directory.mkdir()
+    for name in NAMES:
+        (directory / f"{name}.py").write_text(HOSTILE)
+    return directory
+
+
+def attacked(start: Callable[[], None] | None = None) -> None:
+    """Be as ``python -m transformer_cli`` after its start in such a directory.
+
+    Args:
+        start: called in place of a command.
+    """
+    import resource
+
+    resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    os.environ["PYTHONPATH"] = os.pathsep.join(("", str(Path("/nowhere")), "."))
+    sys.path.insert(0, str(Path.cwd()))
+    if start is not None:
+        leave_out_working_directory()
+        start()
+        sys.exit(0)
+
+
+def assert_unharmed(finished: Finished, directory: Path) -> None:
+    assert finished.code == 0, finished.err
+    assert not [*directory.glob("ran-*")]
+
+
+def test_a_sweep(training: Training, foreign: Path) -> None:
+    shutil.copy(training.config, foreign / "tiny.yaml")
+    settings = "training.max_steps: [1]"
+    (foreign / "grid.yaml").write_text(f"base: tiny.yaml\ngrid: {{{settings}}}\nseeds: 1\n")
+    swept = run("sweep", "grid.yaml", "--threads", "1", cwd=foreign, before=attacked)
+    assert_unharmed(swept, foreign)
+
+
+def test_the_encoding_of_training_text(training: Training, foreign: Path) -> None:
+    command = ("vocab", training.config, "--run-dir", foreign / "run")
+    assert_unharmed(run(*command, cwd=foreign, before=attacked_workers), foreign)
+    assert [*foreign.glob("run/encoded/*")]
+
+
+def attacked_workers() -> None:
+    from transformer_cli.data import encode_workers
+
+    encode_workers.MIN_PAIRS_FOR_WORKERS = 1
+    encode_workers.count_cores = lambda: 2
+    attacked()
+
+
+def run_a_stage() -> None:
+    from transformer_cli.distill.runner import run_command
+
+    assert run_command(["config", "schema"], Path("schema.json"), lambda: False) == 0
+    assert Path("schema.json").stat().st_size
+
+
+def list_gpus() -> None:
+    from transformer_cli.cli.sweep_job import _list_gpus
+
+    assert _list_gpus() == []
+
+
+def check_a_model() -> None:
+    from transformer_cli.errors import TokenizerError
+    from transformer_cli.text.model_check import check_model
+
+    with pytest.raises(TokenizerError, match="not a SentencePiece model"):
+        check_model("sentencepiece", b"no model", Path("joint.model"), "")
+
+
+@pytest.mark.parametrize("start", [run_a_stage, list_gpus, check_a_model])
+def test_what_else_is_started(foreign: Path, start: Callable[[], None]) -> None:
+    assert_unharmed(run(cwd=foreign, before=partial(attacked, start)), foreign)
+
+
+OTHER = """\
+import multiprocessing, subprocess
+from transformer_cli.child import PROGRAM, environment, leave_out_working_directory
+from transformer_cli.version import __version__
+leave_out_working_directory()
+subprocess.run([*PROGRAM, "--version"], env=environment(), check=True)
+with multiprocessing.get_context("spawn").Pool(1) as pool:
+    print(pool.apply(__import__("pkgutil").resolve_name, ["transformer_cli.version:__version__"]))
+"""
+
+
+def test_a_child_is_of_the_package_that_started_it(tmp_path: Path) -> None:
+    package = Path(transformer_cli.__file__).parent
+    ignored = shutil.ignore_patterns("__pycache__")
+    copied = shutil.copytree(package, tmp_path / package.name, ignore=ignored)
+    (copied / "version.py").write_text('__version__ = "9.8.7"\n')
+    done = subprocess.run(
+        [sys.executable, "-c", OTHER], cwd=tmp_path, capture_output=True, timeout=SECONDS
+    )
+    assert done.stdout.decode() == "transformer-cli 9.8.7\n9.8.7\n", done.stderr.decode()

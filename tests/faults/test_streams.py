@@ -1,0 +1,117 @@
+"""Closed and full streams, and too little memory: one line where it can be said, and results."""
+
+import errno
+import os
+import subprocess
+import sys
+from functools import partial
+from pathlib import Path
+
+import pytest
+from cli.conftest import Training
+from cli.process import PATIENCE, Finished, assert_refused, run, start
+
+from transformer_cli.cli.shortage import find_shortage
+
+pytestmark = pytest.mark.posix
+NAMES = ("stdin", "stdout", "stderr")
+
+
+def close(*descriptors: int) -> None:
+    """Be as a program that a shell has started with ``2>&-``."""
+    for descriptor in descriptors:
+        os.close(descriptor)
+        setattr(sys, NAMES[descriptor], None)
+
+
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [(["train", "nothing.yaml"], 2), (["translate", "nothing"], 1), (["nothing"], 2)],
+)
+def test_errors_without_a_stderr_are_on_no_other_stream(command: list[str], code: int) -> None:
+    assert run(*command, before=partial(close, 2)) == Finished(code, "", "")
+
+
+def test_results_are_written_without_a_stderr(training: Training) -> None:
+    given = ("translate", training.run)
+    expected = run(*given, stdin=b"1 2 3 4\n").out
+    assert expected.count("\n") == 1
+    assert run(*given, stdin=b"1 2 3 4\n", before=partial(close, 2)) == Finished(0, expected, "")
+
+
+def test_a_training_without_any_stream(training: Training, tmp_path: Path) -> None:
+    short = ("--set", "training.max_steps=1")
+    command = ("train", training.config, *short, "--run-dir", tmp_path / "run")
+    assert run(*command, before=partial(close, 0, 1, 2)) == Finished(0, "", "")
+    assert (tmp_path / "run/checkpoints/step-00000001").is_dir()
+
+
+def test_a_shell_closes_stderr(training: Training) -> None:
+    script = 'exec "$@" 2>&-'
+    command = [sys.executable, "-m", "transformer_cli", "config", "show", training.config]
+    shown = subprocess.run(["sh", "-c", script, "sh", *command], stdout=subprocess.PIPE)
+    assert (shown.returncode, shown.stdout[:6]) == (0, b"seed: ")
+    refused = subprocess.run(["sh", "-c", script, "sh", *command[:3], "x"], stdout=subprocess.PIPE)
+    assert (refused.returncode, refused.stdout) == (2, b"")
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_full_standard_output_is_named(unbuffered: str) -> None:
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "transformer_cli", "config", "schema"],
+            env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
+            stdout=full,
+            stderr=subprocess.PIPE,
+        )
+    message = os.strerror(errno.ENOSPC)
+    assert done.stderr.decode() == f"transformer-cli: error: standard output: {message}\n"
+    assert done.returncode == 1
+
+
+def test_a_full_stderr_changes_no_code() -> None:
+    with Path("/dev/full").open("wb") as full:
+        process = start("nothing", stderr=full, stdout=subprocess.PIPE)
+        assert process.communicate(timeout=PATIENCE) == (b"", None)
+    assert process.returncode == 2
+
+
+def limit_address_space(megabytes: int) -> None:
+    import resource
+
+    resource.setrlimit(resource.RLIMIT_AS, (megabytes << 20, megabytes << 20))
+
+
+# Below, Python itself does not start, or OpenBLAS ends the process with a line of its own.
+@pytest.mark.parametrize("megabytes", [40, 300, 600])
+def test_too_little_address_space(training: Training, tmp_path: Path, megabytes: int) -> None:
+    process = start(
+        "translate",
+        training.run,
+        *("--engine", "torch"),
+        cwd=tmp_path,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        preexec_fn=partial(limit_address_space, megabytes),
+    )
+    out, err = process.communicate(timeout=PATIENCE)
+    ended = Finished(process.returncode, out.decode(), err.decode())
+    assert_refused(ended, 1, "out of memory", "raise the limit of the address space (ulimit -v)")
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (RuntimeError("can't start new thread"), "no thread can be started"),
+        (ImportError("libtorch.so: failed to map segment from shared object"), "out of memory"),
+        (MemoryError(), "out of memory"),
+    ],
+)
+def test_a_shortage_is_found_behind_other_errors(error: Exception, said: str) -> None:
+    behind = ValueError("no backend")
+    behind.__cause__ = error
+    for each in (error, behind):
+        assert str(find_shortage(each)).startswith(said)
+    assert find_shortage(ValueError("no backend")) is None
+    assert find_shortage(ImportError("cannot import name 'a' from 'b'")) is None

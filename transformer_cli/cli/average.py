@@ -7,6 +7,7 @@ import typer
 
 from transformer_cli.cli import options
 from transformer_cli.cli.completion import complete_run
+from transformer_cli.cli.display import say
 from transformer_cli.errors import UsageError
 
 
@@ -51,4 +52,4 @@ def average(
     directories[0].check_not_hub_model()
     with lock_run(directories[0]):
         path, averaged = average_runs(directories, last)
-    typer.echo(f"{path}: the average of {', '.join(each.name for each in averaged)}")
+    say(f"{path}: the average of {', '.join(each.name for each in averaged)}")

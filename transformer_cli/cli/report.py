@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from transformer_cli.cli import options
-from transformer_cli.cli.display import bar, line_bar, warn
+from transformer_cli.cli.display import bar, line_bar, say, warn
 
 if TYPE_CHECKING:
     from transformer_cli.sweeps.directory import SweepDirectory
@@ -49,7 +49,7 @@ def report(
     from transformer_cli.sweeps.directory import SweepDirectory
 
     if SweepDirectory(run).is_marked():
-        typer.echo(str(_report_sweep(SweepDirectory(run), output)))
+        say(str(_report_sweep(SweepDirectory(run), output)))
         return
     directory = RunDirectory(run)
     directory.check_not_hub_model()
@@ -95,7 +95,7 @@ def report(
     with bar(len(text), name, " sentences") as translated:
         built = build(subject, sentences, line_bar, translated.update, partial(warn, name))
     write_text(page, render(built, plotly))
-    typer.echo(str(page))
+    say(str(page))
 
 
 def _report_sweep(directory: "SweepDirectory", output: Path | None) -> Path:

@@ -2,6 +2,7 @@
 
 import ctypes
 import os
+import re
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -269,4 +270,5 @@ def _count_threads(asked: int | None) -> int:
     if torch := sys.modules.get("torch"):
         return int(torch.get_num_threads())
     wanted = os.environ.get("OMP_NUM_THREADS", "")
-    return min(int(wanted), MOST_THREADS) if wanted.isdigit() and int(wanted) else count_cores()
+    given = int(wanted) if re.fullmatch("[0-9]{1,9}", wanted) else 0
+    return min(given, MOST_THREADS) or count_cores()

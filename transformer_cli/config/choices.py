@@ -15,5 +15,9 @@ Quantization = Literal[
 
 LONGEST_SOURCE = 1024
 """Most tokens of a line that is translated as one: attention's cost grows with their square."""
+LARGEST_BEAM = 1000
+"""Memory grows with the beam. A line of 1,024 tokens with this one takes gigabytes already."""
+MOST_BATCH_TOKENS = 2**20
+"""Source tokens that are searched at once: what they need has to fit into memory."""
 MOST_THREADS = 4096
 """CPU threads that may be asked for. Of a billion, what makes them ends the whole process."""

@@ -107,7 +107,7 @@ class SweepDirectory:
         """
         try:
             mark = json.loads(self.mark.read_bytes())
-        except (OSError, ValueError):
+        except (OSError, ValueError, RecursionError):
             return False
         if not isinstance(mark, dict) or mark.get("program") != _PROGRAM:
             return False

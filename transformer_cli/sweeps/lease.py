@@ -176,7 +176,7 @@ def _is_dead(path: Path) -> bool:
     try:
         holder = json.loads(path.read_bytes())
         process, is_here = int(holder["process"]), holder["machine"] == this_machine()
-    except (OSError, ValueError, KeyError, TypeError):
+        # We do not hold it, so a process that had our number before us did.
+        return is_here and (process == os.getpid() or not psutil.pid_exists(process))
+    except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return False
-    # We do not hold it, so a process that had our number before us did.
-    return is_here and (process == os.getpid() or not psutil.pid_exists(process))

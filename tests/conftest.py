@@ -5,6 +5,7 @@ import os
 import shutil
 import signal
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,6 +19,10 @@ from jaxtyping import install_import_hook
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # As in a shell script's background job; whatever the tests start would ignore it as well.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# Not the user's, and inherited by all processes that tests start; it goes with this process.
+_CACHE = tempfile.TemporaryDirectory(prefix="transformer-cli-tests-", ignore_cleanup_errors=True)
+os.environ["TRANSFORMER_CLI_CACHE"] = str(Path(_CACHE.name) / "transformer-cli")
 
 # Before any test imports these modules: their shape annotations are checked from here on. A machine
 # that is lent for its GPU may have no beartype; the checks are then left out.

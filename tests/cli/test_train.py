@@ -32,9 +32,7 @@ def contents(directory: Path) -> dict[str, bytes]:
 
 
 def test_run_directory_holds_all_that_a_model_needs(training: Training) -> None:
-    # A conversion is there if another test has translated with the run.
-    names = {path.name for path in training.run.iterdir()} - {"converted"}
-    assert names == {
+    assert {path.name for path in training.run.iterdir()} == {
         "run.json",
         "config.yaml",
         "origins.json",

@@ -1,11 +1,15 @@
-"""What is kept of a run for CTranslate2: made once, verified, replaced, never needed."""
+"""What is kept of models for CTranslate2: made once, by us alone, verified, bounded."""
 
+import os
+import shutil
+import stat
 import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -15,12 +19,11 @@ from transformer_cli.data.checksummed_json import write_checksummed
 from transformer_cli.errors import CheckpointError
 from transformer_cli.export.hub import write_hub
 from transformer_cli.files import sha256
-from transformer_cli.inference import converted, ctranslate2_spec
-from transformer_cli.inference.converted import is_intact
+from transformer_cli.inference import converted, ctranslate2_spec, loading
+from transformer_cli.inference.converted import cache_directory, is_intact
 from transformer_cli.inference.loading import Computing, load_translator
 from transformer_cli.runs.checkpoint import Checkpoint
 from transformer_cli.runs.checkpoint_writer import save_checkpoint
-from transformer_cli.runs.contents import check_no_foreign_files
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.trained_model import load_trained_model
 from transformer_cli.text.tokenizer import fingerprint
@@ -39,8 +42,20 @@ def no_conversion(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         yield
 
 
-def kept(run: RunDirectory) -> list[Path]:
-    return sorted(run.converted.iterdir())
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRANSFORMER_CLI_CACHE", str(tmp_path / "cache" / "transformer-cli"))
+
+
+def kept() -> list[Path]:
+    return sorted(cache_directory().iterdir())
+
+
+def other_weights(run: RunDirectory, factor: float = 0.9) -> None:
+    """Add a checkpoint of other weights, the second step's."""
+    weights = Checkpoint.open(run.checkpoints / "step-00000001").load_weights()
+    changed = {name: weight * factor for name, weight in weights.items()}
+    save_checkpoint(run.checkpoints, changed, {}, {"step": 2}, fingerprint(run.tokenizer))
 
 
 def test_it_is_made_once_a_type_of_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -48,12 +63,16 @@ def test_it_is_made_once_a_type_of_weights(tmp_path: Path, monkeypatch: pytest.M
     int8 = Computing(device="cpu", precision="int8", threads=1)
     expected = texts(run, Computing("torch", "cpu")), texts(run, int8)
     assert texts(run) == expected[0]
-    assert [path.name.partition("-")[0] for path in kept(run)] == ["float32", "int8"]
+    assert [path.name.partition("-")[0] for path in kept()] == ["float32", "int8"]
     with no_conversion(monkeypatch):
         assert (texts(run), texts(run, int8)) == expected
         # A validation changes the state of a checkpoint, but no weight.
         assert texts(run, checkpoint="last") == expected[0]
-    check_no_foreign_files(run.path)
+        # Nor does where the run lies.
+        copied = RunDirectory(shutil.copytree(run.path, tmp_path / "copy"))
+        assert texts(copied) == expected[0]
+    assert not (run.path / "converted").exists()
+    assert {stat.S_IMODE(path.stat().st_mode) for path in (kept()[0].parents[:2])} == {0o700}
 
 
 def test_one_of_an_earlier_format_is_made_again(
@@ -61,18 +80,16 @@ def test_one_of_an_earlier_format_is_made_again(
 ) -> None:
     run = subword_run(tmp_path / "run", joint=True)
     expected = texts(run)
-    (directory,) = kept(run)
     monkeypatch.setattr(converted, "FORMAT", converted.FORMAT + 1)
     assert texts(run) == expected
-    assert len(kept(run)) == 1
-    assert kept(run) != [directory]
+    assert len(kept()) == 2
 
 
 @pytest.mark.parametrize("missing", ["model.bin", "shared_vocabulary.json"])
 def test_one_without_a_sum_is_not_intact(missing: str, tmp_path: Path) -> None:
     run = subword_run(tmp_path / "run", joint=True)
     texts(run)
-    (directory,) = kept(run)
+    (directory,) = kept()
     sums = {each.name: sha256(each) for each in directory.iterdir()}
     del sums["sums.json"]
     write_checksummed(directory / "sums.json", converted._Sums(files=sums))
@@ -87,7 +104,7 @@ def test_one_without_a_sum_is_not_intact(missing: str, tmp_path: Path) -> None:
 def test_a_damaged_one_is_made_again(name: str, damage: str, tmp_path: Path) -> None:
     run = subword_run(tmp_path / "run", joint=True)
     expected = texts(run)
-    (directory,) = kept(run)
+    (directory,) = kept()
     content = (directory / name).read_bytes()
     (directory / name).unlink()
     if damage != "gone":
@@ -96,25 +113,64 @@ def test_a_damaged_one_is_made_again(name: str, damage: str, tmp_path: Path) -> 
         (directory / name).write_bytes(content[:half] + rest)
     assert not is_intact(directory)
     assert texts(run) == expected
-    assert kept(run) == [directory]
+    assert kept() == [directory]
     assert is_intact(directory)
 
 
-def test_that_of_another_checkpoint_is_replaced(tmp_path: Path) -> None:
+def test_the_longest_unused_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = subword_run(tmp_path / "run", joint=True)
-    first = texts(run)
-    (directory,) = kept(run)
-    weights = Checkpoint.open(run.checkpoints / "step-00000001").load_weights()
-    changed = {name: weight * 0.9 for name, weight in weights.items()}
-    save_checkpoint(run.checkpoints, changed, {}, {"step": 2}, fingerprint(run.tokenizer))
-    (run.converted / f"{directory.name}.partial-4000000").mkdir()  # of a process that was killed
-    own = run.converted / "float32-of-mine"
-    own.mkdir()
+    other_weights(run)
+    first = texts(run, checkpoint="step-00000001")
+    (old,) = kept()
     second = texts(run, checkpoint="step-00000002")
     assert second == texts(run, Computing("torch", "cpu"), "step-00000002") != first
-    own.rmdir()
-    assert len(kept(run)) == 1
-    assert kept(run) != [directory]
+    (new,) = set(kept()) - {old}
+    for path, time in ((old, 2_000), (new, 1_000)):
+        os.utime(path, (time, time))
+    assert texts(run, checkpoint="step-00000001") == first  # it is used again
+    assert old.stat().st_mtime > 2_000
+    (cache_directory() / f"{old.name}.partial-4000000").mkdir()  # of a process that was killed
+    being_made = cache_directory() / f"{old.name}.partial-{os.getppid()}"
+    being_made.mkdir()
+    most = 2.5 * sum(path.stat().st_size for path in old.iterdir())
+    monkeypatch.setattr(converted, "MOST_BYTES", most)
+    int8 = Computing(device="cpu", precision="int8", threads=1)
+    expected = texts(run, int8)
+    *others, newest = kept()
+    assert (others, newest.name[:5]) == ([old, being_made], "int8-")
+    # The newest one is kept, however large.
+    monkeypatch.setattr(converted, "MOST_BYTES", 1)
+    assert texts(run, checkpoint="step-00000002") == second
+    assert [path for path in kept() if path != being_made] == [new]
+    assert texts(run, int8) == expected
+
+
+def test_one_that_is_removed_while_it_is_read_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without its config.json, CTranslate2 would begin with another token."""
+    run = subword_run(tmp_path / "run", joint=True)
+    expected = texts(run)
+    (directory,) = kept()
+    opened: list[Path] = []
+    open_engine = loading._open_engine
+
+    def remove_and_open(path: Path, *rest: Any) -> Any:
+        opened.append(path)
+        if path == directory:
+            shutil.copytree(path, tmp_path / "whole")
+            (path / "config.json").unlink()
+            engine = open_engine(path, *rest)
+            shutil.rmtree(path)
+            # Another process has made it again.
+            shutil.copytree(tmp_path / "whole", path)
+            return engine
+        return open_engine(path, *rest)
+
+    monkeypatch.setattr(loading, "_open_engine", remove_and_open)
+    assert texts(run) == expected
+    assert len(opened) == 2
+    assert opened[1] != directory
 
 
 def test_several_may_convert_at_once(tmp_path: Path) -> None:
@@ -122,26 +178,64 @@ def test_several_may_convert_at_once(tmp_path: Path) -> None:
     with ThreadPoolExecutor(4) as threads:
         found = list(threads.map(texts, [run] * 4))
     assert found == [texts(run, Computing("torch", "cpu"))] * 4
-    assert len(kept(run)) == 1
+    assert len(kept()) == 1
 
 
 @pytest.mark.posix
-def test_where_it_cannot_be_kept_it_is_temporary(tmp_path: Path) -> None:
+@pytest.mark.parametrize("level", [0, 1])
+@pytest.mark.parametrize("wrong", ["file", "link", "writable by all", "of another user"])
+def test_where_it_cannot_be_kept_it_is_temporary(
+    wrong: str, level: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     run = subword_run(tmp_path / "run", joint=True)
     expected = texts(run, Computing("torch", "cpu"))
-    run.converted.touch()  # as good as a disk that is read-only
-    assert texts(run) == expected
-    run.converted.unlink()
-    elsewhere = tmp_path / "float32-0123456789abcdef"
+    cache = cache_directory()
+    place = (cache.parent, cache)[level]
+    place.parent.mkdir(parents=True)
+    elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
-    run.converted.symlink_to(tmp_path)
+    if wrong == "file":
+        place.touch()  # as good as a disk that is read-only
+    elif wrong == "link":
+        place.symlink_to(elsewhere)
+    else:
+        place.mkdir(mode=0o700)
+        if wrong == "writable by all":
+            place.chmod(0o777)
+        else:
+            monkeypatch.setattr(os, "geteuid", lambda: place.stat().st_uid + 1)
     assert texts(run) == expected
-    assert elsewhere.is_dir()
+    assert list(elsewhere.iterdir()) == []
+    assert not list(tmp_path.rglob("model.bin"))
+
+
+@pytest.mark.posix
+def test_without_a_home_it_is_temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = subword_run(tmp_path / "run", joint=True)
+    expected = texts(run, Computing("torch", "cpu"))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TRANSFORMER_CLI_CACHE", "relative")
+    assert texts(run) == expected
+    assert not list(tmp_path.rglob("model.bin"))
+
+
+@pytest.mark.posix
+def test_it_lies_in_the_users_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TRANSFORMER_CLI_CACHE")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert cache_directory() == tmp_path / "transformer-cli" / "converted"
+
+
+def test_a_shared_model_has_one_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = subword_run(tmp_path / "run", joint=True)
+    expected = texts(run)
     shared = tmp_path / "shared"
     shared.mkdir()
     write_hub(run, load_trained_model(run, "best"), shared)
     before = sorted(shared.rglob("*"))
     assert texts(RunDirectory(shared)) == expected
+    with no_conversion(monkeypatch):
+        assert texts(RunDirectory(shared)) == expected
     assert sorted(shared.rglob("*")) == before
 
 
@@ -151,7 +245,7 @@ def test_damaged_weights_are_not_converted(tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-1] + b"?")
     with pytest.raises(CheckpointError, match="damaged"):
         texts(run)
-    assert kept(run) == []
+    assert not list(tmp_path.rglob("model.bin"))
 
 
 def test_with_a_kept_one_translate_needs_no_torch(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from transformer_cli.config.yaml import dump_config
 from transformer_cli.data.batches import pad_rows
 from transformer_cli.errors import CheckpointError, TransformerCliError, UsageError
 from transformer_cli.export.ctranslate2 import write_ctranslate2
+from transformer_cli.inference.converted import write_sums
 from transformer_cli.inference.ctranslate2_engine import SINUSOIDS, CTranslate2Engine
 from transformer_cli.inference.ctranslate2_spec import build_spec
 from transformer_cli.inference.hypotheses import SearchOptions
@@ -281,7 +282,7 @@ def test_the_longest_source_and_output_have_positions(tmp_path: Path) -> None:
     assert ours.longest_source == theirs.longest_source == LONGEST_SOURCE
     first = ours.with_search(max_length=4).translate([line])
     assert theirs.with_search(max_length=4).translate([line]) == first
-    endless = replace(theirs, decoding=DecodingConfig(max_length_ratio=1000.0))
+    endless = replace(theirs, decoding=DecodingConfig(max_length_ratio=100.0))
     assert len(endless.translate(["5 6 7"])[0].split()) <= SINUSOIDS
 
 
@@ -359,6 +360,7 @@ def test_what_is_exported_has_files_that_others_read(tmp_path: Path) -> None:
     assert files == {
         "config.json",
         "settings.yaml",
+        "sums.json",
         "model.bin",
         "shared_vocabulary.json",
         "tokenizer/joint.model",
@@ -380,7 +382,7 @@ def test_the_documented_snippet_translates(
     names: dict[str, Any] = {}
     exec(snippet, names)
     ours = load_torch_translator(run, "best", torch.device("cpu"), torch.float32)
-    endless = replace(ours, decoding=DecodingConfig(max_length_ratio=1000.0), max_length=256)
+    endless = replace(ours, decoding=DecodingConfig(max_length_ratio=100.0), max_length=256)
     assert capsys.readouterr().out == f"{endless.translate(names['lines'])}\n"
 
 
@@ -388,6 +390,9 @@ def test_the_documented_snippet_translates(
     ("name", "content", "said"),
     [
         ("model.bin", b"\x06\x00\x00\x00garbage", "cannot read it"),
+        ("config.json", b"{}", "unk_token is None, not <unk>"),
+        ("config.json", b"[]", "is no settings"),
+        ("config.json", None, "cannot be read"),
         ("shared_vocabulary.json", b'["a", "b"]', "2 tokens, but the tokenizer has 300"),
         ("shared_vocabulary.json", b"[", "cannot be read"),
         ("shared_vocabulary.json", b"[" * 100_000, "cannot be read"),
@@ -401,6 +406,16 @@ def test_damage_is_named(name: str, content: bytes | None, said: str, tmp_path: 
         (directory / name).unlink()
     else:
         (directory / name).write_bytes(content)
+    with pytest.raises(CheckpointError, match=r"not those whose SHA-256 sums\.json records"):
+        opened(directory)
+    (directory / "sums.json").unlink()
+    (directory / "tokenizer").rename(tmp_path / "tokenizer")
+    (directory / "settings.yaml").rename(tmp_path / "settings.yaml")
+    if name == "shared_vocabulary.json" and content is None:
+        (directory / "target_vocabulary.json").write_bytes(b"[]")
+    write_sums(directory)  # as whoever has changed it would
+    for path in ("tokenizer", "settings.yaml"):
+        (tmp_path / path).rename(directory / path)
     with pytest.raises(TransformerCliError, match=said) as error:
         opened(directory)
     assert isinstance(error.value, CheckpointError)

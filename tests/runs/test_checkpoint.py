@@ -41,7 +41,8 @@ MODEL, OPTIMIZER, STATE, MANIFEST = (
 )
 
 WEIGHTS = {
-    "b.weight": torch.tensor([[0.1, -0.0, float("inf")], [1e-45, -3.4e38, float("nan")]]),
+    # Finite, though their sum is not.
+    "b.weight": torch.tensor([[0.1, -0.0, 3.4e38], [1e-45, 3.3e38, -1.0]]),
     "a.bias": torch.tensor([1.0, 2.0], dtype=torch.bfloat16),
     "scalar": torch.tensor(1 / 3),
 }

@@ -7,7 +7,7 @@ import typer
 
 from transformer_cli.cli import options
 from transformer_cli.cli.completion import complete_run
-from transformer_cli.cli.display import log
+from transformer_cli.cli.display import log, say
 from transformer_cli.errors import UsageError
 
 
@@ -55,4 +55,4 @@ def average(
         path, averaged = average_runs(directories, last)
     for stop in (each for run in directories for each in list_stops(run)):
         log(f"{stop}: left out, as training was stopped there and had not been validated")
-    typer.echo(f"{path}: the average of {', '.join(each.name for each in averaged)}")
+    say(f"{path}: the average of {', '.join(each.name for each in averaged)}")

@@ -10,7 +10,7 @@ import typer
 
 from transformer_cli.cli import options
 from transformer_cli.cli.completion import complete_run
-from transformer_cli.cli.display import align_columns, pair_bar
+from transformer_cli.cli.display import align_columns, pair_bar, say
 from transformer_cli.errors import UsageError
 
 if TYPE_CHECKING:
@@ -76,14 +76,14 @@ def check(
         found = {"config": str(config), "tokenizer": directory and str(directory)}
         filters = {} if effects is None else {"filters": [asdict(each) for each in effects]}
         content = {**found, "warnings": report.warnings, **asdict(report), **filters}
-        typer.echo(json_format.dumps(content))
+        say(json_format.dumps(content))
     else:
         of = f" of {directory}" if directory else ": no tokenizer yet (see vocab)"
         lines = [
             *_lines(report, f"{config}: lengths in {report.unit}{of}"),
             *_filter_lines(effects or []),
         ]
-        typer.echo("\n".join(lines))
+        say("\n".join(lines))
     if report.mistakes or (strict and report.warnings):
         raise typer.Exit(1)
 

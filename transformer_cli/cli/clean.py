@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from transformer_cli.cli import options
-from transformer_cli.cli.display import align_columns, pair_bar
+from transformer_cli.cli.display import align_columns, pair_bar, say
 from transformer_cli.errors import ConfigError, UsageError
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def clean(
     from transformer_cli.data.cleaning import clean_corpus
 
     cleaning = clean_corpus(data, directory, pair_bar)
-    typer.echo("\n".join(_lines(cleaning)))
+    say("\n".join(_lines(cleaning)))
     if report is not None:
         from transformer_cli.report.cleaning_page import render
 

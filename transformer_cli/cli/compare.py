@@ -11,7 +11,7 @@ import typer
 
 from transformer_cli.cli import options
 from transformer_cli.cli.completion import complete_checkpoint, complete_run, complete_run_split
-from transformer_cli.cli.display import bar, pair_bar, warn
+from transformer_cli.cli.display import bar, pair_bar, say, warn
 from transformer_cli.errors import UsageError
 
 if TYPE_CHECKING:
@@ -123,9 +123,9 @@ def compare(
         for name, text in texts
     ]
     if json:
-        typer.echo(json_format.dumps({"splits": reports} if len(reports) > 1 else reports[0]))
+        say(json_format.dumps({"splits": reports} if len(reports) > 1 else reports[0]))
     else:
-        typer.echo((format_groups if compared_groups else format_runs)(reports))
+        say((format_groups if compared_groups else format_runs)(reports))
 
 
 def _compare_on(

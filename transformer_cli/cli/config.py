@@ -7,7 +7,7 @@ import typer
 
 from transformer_cli.cli import options
 from transformer_cli.cli.completion import complete_config, complete_config_or_run
-from transformer_cli.cli.display import complain, log
+from transformer_cli.cli.display import complain, log, say
 from transformer_cli.errors import ConfigError
 
 config_app = typer.Typer(name="config", rich_markup_mode=None)
@@ -64,7 +64,7 @@ def show(
         if not earlier:
             log(f"{run.path}: where its settings come from is not known (no {run.origins.name})")
     settings, origins = load_settings(file, set_ or [])
-    typer.echo(annotate(settings, trace_origins(origins, file, earlier)), nl=False)
+    say(annotate(settings, trace_origins(origins, file, earlier)).removesuffix("\n"))
 
 
 @config_app.command()
@@ -99,7 +99,7 @@ def validate(
             good = False
             complain(str(error), error.others)
         else:
-            typer.echo(f"{config}: ok")
+            say(f"{config}: ok")
     if not good:
         raise typer.Exit(ConfigError.exit_code)
 

@@ -8,11 +8,22 @@ from threading import Event, Thread
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from transformer_cli.ranks import Ranks
+from transformer_cli.visible import make_visible, shorten_middle
 
 if TYPE_CHECKING:
     from tqdm import tqdm
 
 _Item = TypeVar("_Item")
+
+_LONGEST_LINE = 1000
+"""Characters of a line on stderr: a message may quote what it was given, of any length."""
+
+
+def say(text: str) -> None:
+    """Write lines about files and runs to stdout; names in them may hold anything."""
+    import typer
+
+    typer.echo(make_visible(text))
 
 
 def log(message: str) -> None:
@@ -28,19 +39,23 @@ def complain(message: str, others: Sequence[str] = ()) -> None:
     """Write an error to stderr: this line, and one for each of ``others``."""
     with suppress(OSError):  # nobody reads it: the exit code tells
         for line in (message, *others):
-            print(f"transformer-cli: error: {' '.join(line.split())}", file=sys.stderr)
+            print(f"transformer-cli: error: {_printable(' '.join(line.split()))}", file=sys.stderr)
 
 
 def warn(where: str, what: object) -> None:
     """Write a warning about a file or a run to stderr, on any rank."""
-    _write(f"warning: {where}: {what}")
+    _write(f"warning: {' '.join(f'{where}: {what}'.split())}")
 
 
 def _write(message: str) -> None:
     from tqdm import tqdm
 
     with suppress(OSError):  # nobody reads it any more, or the disk of the log is full
-        tqdm.write(message, file=sys.stderr)
+        tqdm.write("\n".join(map(_printable, message.split("\n"))), file=sys.stderr)
+
+
+def _printable(line: str) -> str:
+    return shorten_middle(make_visible(line), _LONGEST_LINE)
 
 
 def bar(
@@ -52,7 +67,7 @@ def bar(
     return tqdm(
         total=total,
         initial=initial,
-        desc=label,
+        desc=make_visible(label),
         unit=unit,
         leave=False,
         dynamic_ncols=True,
@@ -100,7 +115,7 @@ def _wrap_in_bar(items: Iterable[_Item], label: str, unit: str) -> Iterable[_Ite
 
     return tqdm(
         items,
-        label,
+        make_visible(label),
         unit=unit,
         leave=False,
         dynamic_ncols=True,

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from transformer_cli.cli import options
+from transformer_cli.cli.display import say
 from transformer_cli.cli.signals import exit_code
 from transformer_cli.cli.train import AllowSuspectData
 
@@ -60,11 +61,11 @@ def distill(
 
     job = DistillJob(distillation, directory, device, precision, threads, allow_suspect_data)
     if dry_run:
-        typer.echo("\n".join(preview_distillation(job)))
+        say("\n".join(preview_distillation(job)))
         return
     outcome = run_distillation(job)
     if outcome.signal is not None:
         raise typer.Exit(exit_code(outcome.signal))
     if outcome.code:
         raise typer.Exit(outcome.code)
-    typer.echo("\n".join(outcome.lines))
+    say("\n".join(outcome.lines))

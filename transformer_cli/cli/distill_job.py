@@ -1,11 +1,11 @@
 """What ``distill`` does."""
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from pathlib import Path
 
 import torch
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from transformer_cli.cli.display import align_columns, complain, line_bar, log, pair_bar, warn
 from transformer_cli.cli.options import open_device, say_put_back
@@ -15,6 +15,7 @@ from transformer_cli.distill.directory import DistillDirectory
 from transformer_cli.distill.distill_file import Distillation
 from transformer_cli.distill.plan import DistillPlan
 from transformer_cli.distill.runner import Failure, run_stages
+from transformer_cli.errors import RunError
 from transformer_cli.foreign_files import read_small
 from transformer_cli.model.device import use_threads
 from transformer_cli.ranks import ALONE
@@ -119,18 +120,42 @@ def format_scores(plan: DistillPlan) -> list[str]:
     rows = [["model", "search", "BLEU", "BLEU lowercased", "chrF", "TER"]]
     sentences = 0
     for name, runs in plan.models().items():
-        scores = json.loads(read_small(plan.directory.scores(name)))
-        sentences = scores["sentences"]
-        search = "greedy" if scores["beam_size"] == 1 else f"beam {scores['beam_size']}"
+        scores = _read_scores(plan.directory.scores(name))
+        sentences = scores.sentences
+        search = "greedy" if scores.beam_size == 1 else f"beam {scores.beam_size}"
         model = "ensemble" if len(runs) > 1 else runs[0].path.as_posix()
         metrics = (_score(scores, key) for key in ("bleu", "bleu_lc", "chrf", "ter"))
         rows.append([model, search, *metrics])
     return [f"val: {sentences:,} sentences", "", *align_columns(rows)]
 
 
-def _score(scores: dict[str, Any], key: str) -> str:
-    half = scores[f"{key}_half_width"]
-    return f"{scores[key]:.2f}" + ("" if half is None else f" ± {half:.2f}")
+class _Scores(BaseModel):
+    """What the table shows of a file that ``evaluate --json`` has written."""
+
+    model_config = ConfigDict(strict=True)
+
+    sentences: int
+    beam_size: int
+    bleu: float
+    bleu_half_width: float | None
+    bleu_lc: float
+    bleu_lc_half_width: float | None
+    chrf: float
+    chrf_half_width: float | None
+    ter: float
+    ter_half_width: float | None
+
+
+def _read_scores(path: Path) -> _Scores:
+    try:
+        return _Scores.model_validate_json(read_small(path))
+    except (OSError, ValidationError) as error:
+        raise RunError(f"{path}: missing or damaged; delete it, and run it again") from error
+
+
+def _score(scores: _Scores, key: str) -> str:
+    half = getattr(scores, f"{key}_half_width")
+    return f"{getattr(scores, key):.2f}" + ("" if half is None else f" ± {half:.2f}")
 
 
 def preview_distillation(job: DistillJob) -> Iterator[str]:

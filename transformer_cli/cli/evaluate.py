@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from transformer_cli.cli import options
-from transformer_cli.cli.display import pair_bar, scoring_bar, warn
+from transformer_cli.cli.display import pair_bar, say, scoring_bar, warn
 from transformer_cli.errors import UsageError
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ def evaluate(
 
         report["comet"] = comet_score(text.src, result.hypotheses, text.tgt)
         report["comet_model"] = MODEL
-    typer.echo(json_format.dumps(report) if json else _table(report))
+    say(json_format.dumps(report) if json else _table(report))
     if output is not None:
         write_text(output, "".join(f"{line}\n" for line in result.hypotheses), is_named=True)
 

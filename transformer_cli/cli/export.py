@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from transformer_cli.cli import options
+from transformer_cli.cli.display import say
 from transformer_cli.config.choices import ExportFormat, Quantization
 from transformer_cli.errors import UsageError
 
@@ -75,7 +76,7 @@ def export(
     trained = load_weights_of(opened)
     if format_ == "argos":
         write_argos(run_directory, trained, quantization or "int8", directory)
-        typer.echo(f"{directory}: {trained.checkpoint.name} of {run}, for {format_}")
+        say(f"{directory}: {trained.checkpoint.name} of {run}, for {format_}")
         return
     with whole_directory(directory.resolve()) as temporary:
         if format_ == "ctranslate2":
@@ -94,4 +95,4 @@ def export(
             from transformer_cli.export.hub import write_hub
 
             write_hub(run_directory, trained, temporary)
-    typer.echo(f"{directory}: {trained.checkpoint.name} of {run}, for {format_}")
+    say(f"{directory}: {trained.checkpoint.name} of {run}, for {format_}")

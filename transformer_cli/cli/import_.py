@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from transformer_cli.cli import options
-from transformer_cli.cli.display import log
+from transformer_cli.cli.display import log, say
 from transformer_cli.errors import UsageError
 
 
@@ -87,7 +87,7 @@ def import_(
     recorded = directory.resolve().as_posix() if commit is None else source
     run.absolute().parent.mkdir(parents=True, exist_ok=True)
     write_run(model, Source(recorded, files, commit), run.resolve())
-    typer.echo(f"{run}: {source}, {languages[0]} to {languages[1]}")
+    say(f"{run}: {source}, {languages[0]} to {languages[1]}")
 
 
 def _check_run(run: Path, source: Path) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from transformer_cli.cli import options
-from transformer_cli.cli.display import log
+from transformer_cli.cli.display import log, say
 from transformer_cli.errors import UsageError
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def _choose(configs: Mapping[str, str], given: Mapping[str, object]) -> str | No
     _check_only_own("", given)
     width = max(map(len, configs))
     for name, about in configs.items():
-        typer.echo(f"{name:<{width}}  {about}")
+        say(f"{name:<{width}}  {about}")
     if _is_terminal():
         return _ask("start from", "toy")
     log("choose one with transformer-cli init --from NAME")
@@ -125,7 +125,7 @@ def _add(directory: Path, fill: Callable[[Path], None]) -> None:
         fill(Path(made))
         new = add_files(Path(made), directory)
     for path in new:
-        typer.echo((directory / path).as_posix())
+        say((directory / path).as_posix())
     if not new:
         log("nothing to write: all files are there already")
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from transformer_cli.cli import options
-from transformer_cli.cli.display import line_bar, scoring_bar, warn
+from transformer_cli.cli.display import line_bar, say, scoring_bar, warn
 
 if TYPE_CHECKING:
     from transformer_cli.sweeps.directory import SweepDirectory
@@ -50,7 +50,7 @@ def report(
     from transformer_cli.sweeps.directory import SweepDirectory
 
     if SweepDirectory(run).is_marked():
-        typer.echo(str(_report_sweep(SweepDirectory(run), output)))
+        say(str(_report_sweep(SweepDirectory(run), output)))
         return
     directory = RunDirectory(run)
     directory.check_not_hub_model()
@@ -98,7 +98,7 @@ def report(
     with scoring_bar(len(text), name) as count_translated:
         built = build(subject, sentences, line_bar, count_translated, partial(warn, name))
     write_text(page, render(built, plotly), is_named=output is not None)
-    typer.echo(str(page))
+    say(str(page))
 
 
 def _report_sweep(directory: "SweepDirectory", output: Path | None) -> Path:

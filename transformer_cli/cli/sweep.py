@@ -7,6 +7,7 @@ import typer
 
 from transformer_cli.child import PROGRAM
 from transformer_cli.cli import options
+from transformer_cli.cli.display import say
 from transformer_cli.cli.signals import exit_code
 from transformer_cli.errors import UsageError
 
@@ -82,16 +83,16 @@ def sweep(
         raise UsageError("--slurm-option: is for --slurm N, which is missing; add it")
     if slurm is not None and not dry_run:
         command = _worker_command(file, path, jobs, device, precision, threads)
-        typer.echo("\n".join(_submit(command, directory, slurm, slurm_option or [])))
+        say("\n".join(_submit(command, directory, slurm, slurm_option or [])))
         return
 
     from transformer_cli.cli.sweep_job import SweepJob, preview_sweep, run_sweep
 
     job = SweepJob(loaded, directory, jobs, device, precision, threads)
     if dry_run:
-        typer.echo(preview_sweep(job))
+        say(preview_sweep(job))
         return
-    outcome = run_sweep(job, typer.echo)
+    outcome = run_sweep(job, say)
     if outcome.signal is not None:
         raise typer.Exit(exit_code(outcome.signal))
     if outcome.failed:

@@ -17,6 +17,7 @@ from transformer_cli.sweeps.status import PointStatus, best_point, read_status, 
 from transformer_cli.sweeps.tasks import Task
 from transformer_cli.sweeps.worker import Event
 from transformer_cli.training.units import duration, size
+from transformer_cli.visible import make_visible
 
 if TYPE_CHECKING:
     from transformer_cli.sweeps.forecast import RunForecast
@@ -61,7 +62,7 @@ class SweepDisplay:
             line += f"; {self._left(read_status(self.plan))}"
         if self._console.is_terminal:
             if event.kind in ("failed", "lost", "waiting"):
-                self._console.print(line, markup=False, highlight=False)
+                self._console.print(make_visible(line), markup=False, highlight=False)
         else:
             log(line)
 
@@ -80,10 +81,11 @@ class SweepDisplay:
         table = Table("point", "seeds", METRIC_NAMES[self.plan.metric])
         for point in points:
             style = "bold" if point is best else None
-            table.add_row(self.plan.describe(point.name), _count(point), _score(point), style=style)
+            name = make_visible(self.plan.describe(point.name))
+            table.add_row(name, _count(point), _score(point), style=style)
         names = ", ".join(task.name for task in running)
         head = f"{self.plan.directory.path}: {self._left(points)}\nrunning: {names or 'nothing'}"
-        return Group(Text(head), table)
+        return Group(Text(make_visible(head)), table)
 
 
 def format_forecast(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from transformer_cli.cli import options
-from transformer_cli.cli.display import log
+from transformer_cli.cli.display import log, say
 from transformer_cli.cli.signals import exit_code
 from transformer_cli.errors import UsageError
 from transformer_cli.ranks import Ranks
@@ -88,7 +88,7 @@ def train(
         log(f"stopped at step {outcome.step}; {same} resumes from there")
         raise typer.Exit(exit_code(outcome.signal))
     if ranks.is_main:
-        typer.echo(outcome.text)
+        say(outcome.text)
 
 
 def _check_run(

@@ -2,10 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-import typer
-
 from transformer_cli.cli import options
-from transformer_cli.cli.display import line_bar, log, pair_bar, warn
+from transformer_cli.cli.display import line_bar, log, pair_bar, say, warn
 
 if TYPE_CHECKING:
     from transformer_cli.config.schema import Config
@@ -78,8 +76,8 @@ def vocab(
         discard_previous(run.path)
     _print_summary(settings, *summarize_sides(data))
     left_out = f"{texts.blank_in_train} of train, {texts.blank_in_val} of val"
-    typer.echo(f"pairs with a blank side, left out: {left_out}")
-    typer.echo(f"written to {run.tokenizer}")
+    say(f"pairs with a blank side, left out: {left_out}")
+    say(f"written to {run.tokenizer}")
 
 
 def _print_summary(settings: "Config", src: "SideSummary", tgt: "SideSummary") -> None:
@@ -100,4 +98,4 @@ def _print_summary(settings: "Config", src: "SideSummary", tgt: "SideSummary") -
         ),
     ]
     for label, *cells in rows:
-        typer.echo(f"{label:<40}" + "".join(f"{cell:<26}" for cell in cells).rstrip())
+        say(f"{label:<40}" + "".join(f"{cell:<26}" for cell in cells).rstrip())

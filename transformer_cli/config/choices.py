@@ -17,5 +17,9 @@ LONGEST_SOURCE = 1024
 """Most tokens of a line that is translated as one: attention's cost grows with their square."""
 HIGHEST_PENALTY = 100.0
 """Highest length penalty, far above any use: 1 compares means over tokens, nearly."""
+LARGEST_BEAM = 1000
+"""Memory grows with the beam. A line of 1,024 tokens with this one takes gigabytes already."""
+MOST_BATCH_TOKENS = 2**20
+"""Source tokens that are searched at once: what they need has to fit into memory."""
 MOST_THREADS = 4096
 """CPU threads that may be asked for. Of a billion, what makes them ends the whole process."""

@@ -241,6 +241,9 @@ class ToyData(GermanEnglish, Diversified):
     kind: Literal["toy"]
 
 
+_MOST_SYMBOLS = 10**8
+
+
 class CopyData(Section):
     """The copy task: lines of random symbols that are their own translation."""
 
@@ -249,10 +252,25 @@ class CopyData(Section):
         10, description="number of different symbols"
     )
     length: Annotated[int, Field(gt=0, le=10**4)] = Field(10, description="symbols in a line")
-    train_lines: Count = Field(4000, description="lines in the training split")
-    test_lines: Count = Field(200, description="lines in val and in test")
+    train_lines: Annotated[int, Field(gt=0, le=10**7)] = Field(
+        4000, description="lines in the training split"
+    )
+    test_lines: Annotated[int, Field(gt=0, le=10**7)] = Field(
+        200, description="lines in val and in test"
+    )
     src_lang: Literal["xx"] = Field("xx", description="no language")
     tgt_lang: Literal["xx"] = Field("xx", description="no language")
+
+    @model_validator(mode="after")
+    def _fits_into_memory(self) -> Self:
+        for key in ("train_lines", "test_lines"):
+            symbols = getattr(self, key) * self.length
+            if symbols > _MOST_SYMBOLS:
+                raise ValueError(
+                    f"{key}: {symbols:,} symbols in all; at most {_MOST_SYMBOLS:,}, which are made "
+                    "in memory"
+                )
+        return self
 
 
 class FilesData(Diversified):

@@ -8,7 +8,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, PositiveFloat, model_validator
 
-from transformer_cli.config.choices import HIGHEST_PENALTY
+from transformer_cli.config.choices import HIGHEST_PENALTY, LARGEST_BEAM, MOST_BATCH_TOKENS
 from transformer_cli.config.data_schema import DataConfig
 from transformer_cli.config.sections import (
     Count,
@@ -196,17 +196,19 @@ class TrainingConfig(Section):
 class DecodingConfig(Section):
     """Search, unless the command line overrides it."""
 
-    beam_size: Count = Field(1, description="beam size; 1 is greedy search")
+    beam_size: Annotated[int, Field(gt=0, le=LARGEST_BEAM)] = Field(
+        1, description="beam size; 1 is greedy search"
+    )
     length_penalty: Annotated[float, Field(ge=0.0, le=HIGHEST_PENALTY)] = Field(
         0.6,
         description="alpha of Wu et al. 2016 (GNMT), equation 14: a higher value prefers longer "
         "translations, 0 uses log-probabilities alone; beam search only",
     )
-    batch_tokens: Count = Field(
+    batch_tokens: Annotated[int, Field(gt=0, le=MOST_BATCH_TOKENS)] = Field(
         8192,
         description="maximum source tokens in a batch, padding included, times the beam size",
     )
-    max_length_ratio: Annotated[float, Field(gt=0.0, le=1000.0)] = Field(
+    max_length_ratio: Annotated[float, Field(gt=0.0, le=100.0)] = Field(
         2.0, description="maximum output length as a multiple of the source's tokens, plus 10"
     )
 

@@ -41,6 +41,8 @@ _NO_SPACE_CONFUSES = ("mapping values are not allowed here", "could not find exp
 # Control characters, halves of surrogate pairs, and what ends a line in Unicode.
 _NOT_TEXT = {"Cc", "Cs", "Zl", "Zp"}
 _DEEPEST = 20
+_MOST_VALUES = 20_000
+"""Keys and values of a document; PyYAML takes a tenth of a millisecond for each, or more."""
 
 
 def parse_scalar(text: str) -> Scalar:
@@ -73,6 +75,7 @@ class _Parser:
         self.place_of_line = place_of_line
         self.lines = text.splitlines()
         self.events = self._events(text)
+        self.count = 0
 
     def _events(self, text: str) -> Iterator[yaml.Event]:
         """Yield PyYAML's events; raise its errors as ours."""
@@ -119,6 +122,10 @@ class _Parser:
         return root
 
     def _value(self, event: yaml.Event, keys: Keys) -> Value:
+        self.count += 1
+        if self.count > _MOST_VALUES:
+            problem = f"more than {_MOST_VALUES:,} keys and values, which no configuration has"
+            raise self._error_at(event, (), problem)
         if isinstance(event, yaml.AliasEvent):
             alias = f"the alias *{event.anchor}"
             raise self._error_at(event, keys, f"{alias} is not allowed; write the value out")

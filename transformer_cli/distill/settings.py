@@ -4,7 +4,8 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from transformer_cli.config.sections import Count, FilePath, Section
+from transformer_cli.config.choices import LARGEST_BEAM
+from transformer_cli.config.sections import FilePath, Section
 
 Teachers = Annotated[list[str], Field(min_length=1)]
 
@@ -16,7 +17,9 @@ class Translated(Section):
     monolingual: list[FilePath] = Field(
         default=[], description="further text, a sentence a line; may be compressed"
     )
-    beam_size: Count | None = Field(None, description="beam size; null: the first teacher's")
+    beam_size: Annotated[int, Field(gt=0, le=LARGEST_BEAM)] | None = Field(
+        None, description="beam size; null: the first teacher's"
+    )
 
     @model_validator(mode="after")
     def _there_is_text(self) -> Self:
@@ -28,7 +31,7 @@ class Translated(Section):
 class Forward(Translated):
     """What the teachers translate: the student's targets."""
 
-    n_best: Annotated[int, Field(ge=2, lt=2**31)] | None = Field(
+    n_best: Annotated[int, Field(ge=2, le=LARGEST_BEAM)] | None = Field(
         None, description="candidates for each line of the corpus, with keep: nearest"
     )
     keep: Literal["best", "nearest"] = Field(

@@ -5,6 +5,7 @@ from pathlib import Path
 from transformer_cli.config.choices import Quantization
 from transformer_cli.config.yaml import dump_config
 from transformer_cli.files import write_text
+from transformer_cli.inference.converted import write_sums
 from transformer_cli.inference.ctranslate2_engine import SETTINGS
 from transformer_cli.inference.ctranslate2_spec import write_model
 from transformer_cli.runs.directory import RunDirectory
@@ -27,6 +28,7 @@ def write_ctranslate2(
         MissingExtraError: CTranslate2 is not installed.
     """
     write_model(trained, quantization, directory)
+    write_sums(directory)
     write_text(directory / SETTINGS, dump_config(trained.config))
     tokenizer = RunDirectory(directory).tokenizer
     tokenizer.mkdir()

@@ -6,12 +6,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
 from transformer_cli.config.choices import SearchPrecisionName
 from transformer_cli.config.schema import ModelConfig
+from transformer_cli.config.setting_tree import shorten
 from transformer_cli.data.token_budget import cut_by_tokens
 from transformer_cli.errors import CheckpointError, UsageError
 from transformer_cli.extras import import_extra
@@ -19,13 +20,22 @@ from transformer_cli.foreign_files import read_small
 from transformer_cli.inference.hypotheses import Hypothesis, SearchOptions
 from transformer_cli.text.manifest import MAX_TOKENIZER_BYTES
 from transformer_cli.text.tokenizer import Tokenizers
-from transformer_cli.text.vocabulary import EOS_ID, SPECIALS, UNK_ID
+from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, SPECIALS, UNK_ID
 
 SINUSOIDS = 2_100
 """Positions of an exported model that has learned none: the longest source of a line, 1,024 tokens,
 and its longest output, twice that plus ten, have room."""
 SETTINGS = "settings.yaml"
 """The run's settings in an exported model's directory, which is no run's: it has no config.yaml."""
+_SETTINGS = {
+    "unk_token": SPECIALS[UNK_ID],
+    "bos_token": SPECIALS[BOS_ID],
+    "eos_token": SPECIALS[EOS_ID],
+    "decoder_start_token": SPECIALS[BOS_ID],
+    "add_source_bos": False,
+    "add_source_eos": True,
+}
+_Content = TypeVar("_Content", dict[str, Any], list[Any])
 # Source tokens in a batch. More of them are no faster, and cores get less even shares.
 _BATCH_TOKENS = 2048
 # Batches given to CTranslate2 and not yet taken back, for each of its workers.
@@ -82,6 +92,7 @@ class CTranslate2Engine:
             MissingExtraError: CTranslate2 is not installed.
         """
         ctranslate2 = import_extra("ctranslate2", None, "CTranslate2's search")
+        _check_settings(directory / "config.json")
         src_names = _load_names(directory, "source", tokenizers.src.size)
         tgt_names = _load_names(directory, "target", tokenizers.tgt.size)
         try:
@@ -197,6 +208,31 @@ def _cut_batches(
             yield limit, batch.tolist()
 
 
+def _check_settings(path: Path) -> None:
+    """Check that CTranslate2 begins, ends and reads as our search does.
+
+    Raises:
+        CheckpointError: the file that says so is missing or damaged, or says otherwise.
+    """
+    for key, expected in _SETTINGS.items():
+        found = _read_json(path, dict).get(key)
+        if found != expected:
+            raise CheckpointError(
+                f"{path}: {key} is {shorten(str(found))}, not {expected}; export the model again"
+            )
+
+
+def _read_json(path: Path, kind: type[_Content]) -> _Content:
+    try:
+        content = json.loads(read_small(path, MAX_TOKENIZER_BYTES))
+    except (OSError, ValueError, RecursionError) as error:
+        raise CheckpointError(f"{path}: cannot be read; export the model again") from error
+    if not isinstance(content, kind):
+        what = "settings" if kind is dict else "list of tokens"
+        raise CheckpointError(f"{path}: is no {what}; export the model again")
+    return content
+
+
 def _load_names(directory: Path, side: str, size: int) -> list[str]:
     """Return the tokens of a side by id.
 
@@ -205,12 +241,7 @@ def _load_names(directory: Path, side: str, size: int) -> list[str]:
     """
     own, shared = directory / f"{side}_vocabulary.json", directory / "shared_vocabulary.json"
     path = own if own.is_file() else shared
-    try:
-        names = json.loads(read_small(path, MAX_TOKENIZER_BYTES))
-    except (OSError, ValueError, RecursionError) as error:
-        raise CheckpointError(f"{path}: cannot be read; export the model again") from error
-    if not isinstance(names, list):
-        raise CheckpointError(f"{path}: is no list of tokens; export the model again")
+    names = _read_json(path, list)
     if len(names) != size:
         raise CheckpointError(
             f"{path}: {len(names)} tokens, but the tokenizer has {size}; export the model again"

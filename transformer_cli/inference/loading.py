@@ -2,6 +2,7 @@
 
 import ctypes
 import os
+import re
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -19,10 +20,9 @@ from transformer_cli.config.schema import Config
 from transformer_cli.config.tokenizer_schema import SentencePieceConfig
 from transformer_cli.config.yaml import load_config
 from transformer_cli.cores import count_cores
-from transformer_cli.errors import RunError, UsageError
-from transformer_cli.files import sha256
+from transformer_cli.errors import CheckpointError, RunError, UsageError
 from transformer_cli.foreign_files import open_regular
-from transformer_cli.inference.converted import open_converted
+from transformer_cli.inference.converted import SUMS, open_converted, verified_sums
 from transformer_cli.inference.ctranslate2_engine import SETTINGS, CTranslate2Engine
 from transformer_cli.inference.engine import SearchEngine
 from transformer_cli.inference.translator import TextTranslator
@@ -193,7 +193,7 @@ def _may_have_gpu() -> bool:
 def load_ctranslate2_translator(
     run: RunDirectory, checkpoint: str, asked: Computing, ranks: Ranks = ALONE
 ) -> TextTranslator[CTranslate2Engine]:
-    """Load an exported model, or convert a run's and keep it there; see ``open_converted``.
+    """Load an exported model, or convert a run's and keep that; see ``open_converted``.
 
     Raises:
         UsageError: the device cannot compute like that.
@@ -210,7 +210,7 @@ def load_ctranslate2_translator(
     def open_directory(directory: Path) -> CTranslate2Engine:
         return _open_engine(directory, config, tokenizers, computing, ranks)
 
-    engine = open_converted(run, opened, quantization, open_directory)
+    engine = open_converted(opened, quantization, open_directory)
     return TextTranslator(engine, tokenizers, config, config.decoding, checkpoint=opened.sum)
 
 
@@ -241,9 +241,13 @@ def _load_exported(
             open_regular(path).close()  # CTranslate2 would wait for a pipe
     config = load_config(directory / SETTINGS)
     tokenizers = load_tokenizers(exported.tokenizer)
+    sums = verified_sums(directory)
+    if sums is None:
+        raise CheckpointError(
+            f"{directory}: its files are not those whose SHA-256 {SUMS} records; export it again"
+        )
     engine = _open_engine(directory, config, tokenizers, asked, ranks)
-    checkpoint = sha256(directory / "model.bin")
-    return TextTranslator(engine, tokenizers, config, config.decoding, checkpoint=checkpoint)
+    return TextTranslator(engine, tokenizers, config, config.decoding, checkpoint=sums["model.bin"])
 
 
 def _open_engine(
@@ -273,4 +277,5 @@ def _count_threads(asked: int | None) -> int:
     if torch := sys.modules.get("torch"):
         return int(torch.get_num_threads())
     wanted = os.environ.get("OMP_NUM_THREADS", "")
-    return min(int(wanted), MOST_THREADS) if wanted.isdigit() and int(wanted) else count_cores()
+    given = int(wanted) if re.fullmatch("[0-9]{1,9}", wanted) else 0
+    return min(given, MOST_THREADS) or count_cores()

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Generic, Self, TypeVar
 
-from transformer_cli.config.choices import LONGEST_SOURCE
+from transformer_cli.config.choices import LARGEST_BEAM, LONGEST_SOURCE, MOST_BATCH_TOKENS
 from transformer_cli.config.schema import Config, DecodingConfig
 from transformer_cli.errors import InputError, UsageError
 from transformer_cli.inference.engine import SearchEngine, ignore, never
@@ -61,7 +61,15 @@ class TextTranslator(Generic[EngineT]):
         max_length: int | None = None,
         length_penalty: float | None = None,
     ) -> Self:
-        """Return a copy with other search settings; None keeps the present value."""
+        """Return a copy with other search settings; None keeps the present value.
+
+        Raises:
+            UsageError: one is larger than a configuration's may be.
+        """
+        if beam_size is not None and beam_size > LARGEST_BEAM:
+            raise UsageError(f"a beam of {beam_size:,}: at most {LARGEST_BEAM:,}")
+        if batch_tokens is not None and batch_tokens > MOST_BATCH_TOKENS:
+            raise UsageError(f"{batch_tokens:,} tokens a batch: at most {MOST_BATCH_TOKENS:,}")
         asked = {
             "beam_size": beam_size,
             "batch_tokens": batch_tokens,

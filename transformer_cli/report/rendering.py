@@ -8,6 +8,7 @@ from typing import Any
 from transformer_cli.config.differences import as_yaml
 from transformer_cli.extras import import_extra
 from transformer_cli.version import __version__
+from transformer_cli.visible import make_visible
 
 _TEMPLATES = files("transformer_cli.report") / "template"
 
@@ -25,8 +26,8 @@ def plotly_script() -> str:
 def render_page(name: str, plotly: str | None, page_data: dict[str, Any], **values: object) -> str:
     """Render a page.
 
-    Jinja escapes all input. Besides, the page's Content-Security-Policy allows its own two scripts
-    only, by their SHA-256, and no requests.
+    Jinja escapes all input, and its control characters are made visible. Besides, the page's
+    Content-Security-Policy allows its own two scripts only, by their SHA-256, and no requests.
 
     Args:
         name: of the template and its script, NAME.html and NAME.js.
@@ -42,13 +43,14 @@ def render_page(name: str, plotly: str | None, page_data: dict[str, Any], **valu
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
+        finalize=_make_all_visible,
     )
-    environment.filters.update(yaml=as_yaml, short=_shorten)
+    environment.filters.update(yaml=as_yaml, short=_shorten, sentence=_sentence)
     scripts = []
     if plotly is not None:
         scripts = [plotly, _template("common.js") + _template(f"{name}.js")]
     return environment.get_template(f"{name}.html").render(
-        page_data=page_data,
+        page_data=_make_all_visible(page_data),
         css=_template("page.css"),
         scripts=scripts,
         sums=[_policy_sum(each) for each in scripts],
@@ -59,6 +61,26 @@ def render_page(name: str, plotly: str | None, page_data: dict[str, Any], **valu
 
 def _template(name: str) -> str:
     return (_TEMPLATES / name).read_text(encoding="utf-8")
+
+
+def _make_all_visible(value: Any) -> Any:
+    """Return what a page shows, with the control characters of all strings in it as escapes."""
+    match value:
+        case dict():
+            return {_make_all_visible(key): _make_all_visible(each) for key, each in value.items()}
+        case list() | tuple():
+            return [_make_all_visible(each) for each in value]
+        case str() if not hasattr(value, "__html__"):
+            return make_visible(value)
+        case _:
+            return value
+
+
+def _sentence(text: str) -> Any:
+    """Return a sentence for a cell of its own, where bidi controls that it has do no harm."""
+    from markupsafe import escape
+
+    return escape(make_visible(text, is_sentence=True))
 
 
 def _shorten(value: object) -> str:

@@ -15,16 +15,6 @@ SWEEP_MARK, SWEEP_PLAN, SWEEP_RUNS = "sweep.json", "plan.json", "runs"
 """In the directory of a sweep."""
 FILES = (CONFIG, CORPUS, "origins.json", IMPORT, "metrics.jsonl", "curves.png", "report.html")
 CHECKPOINT_FILES = ("model.safetensors", "optimizer.safetensors", "state.json", "manifest.json")
-CONVERTED_SUMS = "sums.json"
-"""In the directory of a conversion; see inference/converted.py."""
-CONVERTED_FILES = (
-    "model.bin",
-    "config.json",
-    "shared_vocabulary.json",
-    "source_vocabulary.json",
-    "target_vocabulary.json",
-    CONVERTED_SUMS,
-)
 CHECKPOINT_NAME = re.compile(r"step-(\d{8,})")
 REPLACEMENT_NAME = re.compile(rf"({CHECKPOINT_NAME.pattern}|average)-new")
 EVENT_FILE_NAME = re.compile(r"events\.out\.tfevents\.\d{10,}")
@@ -37,7 +27,6 @@ _NAMES = {
     "encoded": r"pages|index|lines|store\.json|batches\.json|(src|tgt)\.(ids|offsets)",
     "checkpoints": _CHECKPOINTS,
     "tensorboard": EVENT_FILE_NAME.pattern,
-    "converted": r"[a-z0-9_]+-[0-9a-f]{16}",
     "corpus": rf"{SPLIT_NAME}\.(src|tgt)|sources\.json",
 }
 DIRECTORIES = tuple(_NAMES)
@@ -125,5 +114,4 @@ def _others(directory: Path, names: str) -> Iterator[Path]:
         if not ours.fullmatch(path.name):
             yield path
         elif path.is_dir() and not path.is_symlink():
-            files = (*CHECKPOINT_FILES, *CONVERTED_FILES)
-            yield from _others(path, "|".join(map(re.escape, files)))
+            yield from _others(path, "|".join(map(re.escape, CHECKPOINT_FILES)))

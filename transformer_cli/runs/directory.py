@@ -49,11 +49,6 @@ class RunDirectory:
         return self.path / "checkpoints"
 
     @property
-    def converted(self) -> Path:
-        """Directory of models as CTranslate2 reads them; see inference/converted.py."""
-        return self.path / "converted"
-
-    @property
     def lock(self) -> Path:
         """Path of the file that a writing process locks; see ``lock_run``."""
         return self.path / ".lock"

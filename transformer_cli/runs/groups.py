@@ -1,16 +1,30 @@
 """Groups of runs that differ in their seeds only, and what a sweep has recorded of them."""
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, ValidationError
 
 from transformer_cli.errors import RunError
 from transformer_cli.foreign_files import read_small
 from transformer_cli.runs.contents import SWEEP_PLAN
 from transformer_cli.runs.directory import RunDirectory
 
-_PLAN_KEYS = ("points", "seeds", "reference", "metric", "evaluate")
+# They are names of directories below the sweep's.
+_Name = Annotated[str, Field(pattern=r"^[^/\\\x00]+$")]
+
+
+class _Plan(BaseModel):
+    """Schema of plan.json."""
+
+    model_config = ConfigDict(strict=True)
+
+    points: list[_Name]
+    seeds: list[NonNegativeInt]
+    reference: str
+    metric: Literal["bleu", "bleu_lc"]
+    evaluate: list[_Name]
 
 
 @dataclass(frozen=True)
@@ -30,7 +44,11 @@ def read_sweep_plan(sweep: Path) -> dict[str, Any]:
     """
     path = sweep / SWEEP_PLAN
     try:
-        plan = json.loads(read_small(path))
-        return {key: plan[key] for key in _PLAN_KEYS}
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise RunError(f"{path}: missing or damaged; run the sweep's command again") from error
+        return _Plan.model_validate_json(read_small(path)).model_dump()
+    except OSError as error:
+        raise RunError(f"{path}: missing; run the sweep's command again") from error
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(map(str, first["loc"]))
+        said = f"{key}: {first['msg']}" if key else first["msg"]
+        raise RunError(f"{path}: damaged, {said}; run the sweep's command again") from error

@@ -51,9 +51,14 @@ def read_records(path: Path) -> list[Record]:
             record = json.loads(line)
         except (ValueError, RecursionError):
             continue
-        if isinstance(record, dict) and isinstance(record.get("step"), int) and "kind" in record:
+        if isinstance(record, dict) and isinstance(record.get("kind"), str) and _has_step(record):
             found.append(record)
     return found
+
+
+def _has_step(record: Record) -> bool:
+    step = record.get("step")
+    return isinstance(step, int) and 0 <= step < 2**63  # numpy and TensorBoard have no larger ones
 
 
 def validations(records: Iterable[Record]) -> list[Record]:

@@ -77,7 +77,7 @@ def newest_attempt(sweep: SweepDirectory, task: str) -> Path | None:
     """Return the attempt directory of a task that was made last, if there is one."""
     path = sweep.attempts / task
     found = path.parent.glob(f"{glob.escape(path.name)}.*")
-    made = [(int(each.suffix[1:]), each) for each in found if each.suffix[1:].isdigit()]
+    made = [(int(each.suffix[1:]), each) for each in found if each.suffix[1:].isdecimal()]
     return max(made)[1] if made else None
 
 

@@ -92,7 +92,7 @@ class LeaseBoard:
         """Return the newest lease of a task, of generation 0 if there was none."""
         names = (path.name for path in task.parent.glob(f"{glob.escape(task.name)}.*"))
         generations = (name[len(task.name) + 1 :].removesuffix(_RELEASED) for name in names)
-        return Lease(task, max((int(each) for each in generations if each.isdigit()), default=0))
+        return Lease(task, max((int(each) for each in generations if each.isdecimal()), default=0))
 
     def _is_silent(self, path: Path) -> bool:
         """Return whether this process has seen no beat for a whole lease."""
@@ -112,7 +112,7 @@ class LeaseBoard:
         leases: dict[Path, Lease] = {}
         for path in self.directory.rglob("*"):
             name, _, generation = path.name.rpartition(".")
-            if generation.isdigit() and path.is_file():
+            if generation.isdecimal() and path.is_file():
                 lease = Lease(path.with_name(name), int(generation))
                 leases[lease.task] = max(leases.get(lease.task, lease), lease, key=_generation)
         return any(self._may_be_held(lease) for lease in leases.values())
@@ -178,7 +178,7 @@ def _is_dead(path: Path) -> bool:
     try:
         holder = json.loads(read_small(path))
         process, is_here = int(holder["process"]), holder["machine"] == this_machine()
-    except (OSError, ValueError, KeyError, TypeError):
+        # We do not hold it, so a process that had our number before us did.
+        return is_here and (process == os.getpid() or not psutil.pid_exists(process))
+    except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return False
-    # We do not hold it, so a process that had our number before us did.
-    return is_here and (process == os.getpid() or not psutil.pid_exists(process))

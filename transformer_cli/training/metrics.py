@@ -68,7 +68,7 @@ def _parse_place(line: bytes) -> tuple[float, str]:
         record = json.loads(line)
         if line.endswith(b"\n"):
             return float(record["step"]), str(record["kind"])
-    except (ValueError, KeyError, TypeError, RecursionError):
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
         pass
     return math.inf, ""  # cut short when a process was killed
 

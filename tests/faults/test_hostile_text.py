@@ -1,0 +1,96 @@
+"""Names and texts that would steer a terminal or turn a page round: they are shown, and no more."""
+
+import json
+from pathlib import Path
+
+import pytest
+from cli.conftest import Training
+from cli.process import assert_refused, run
+from report.test_groups_page import compare, make_groups
+
+from transformer_cli.cli.display import complain, log, say, warn
+from transformer_cli.report.groups_build import EvaluatedSplit, build_groups_page
+from transformer_cli.report.groups_page import render
+from transformer_cli.visible import make_visible, shorten_middle
+
+STEERING = "a\x1b]0;owned\x07\x9b2J\u202etxt.exe\u2066\u200f\u061cb"
+SHOWN = r"a\x1b]0;owned\x07\x9b2J\u202etxt.exe\u2066\u200f\u061cb"
+HIDDEN = set("\x00\x07\x08\x1b\x7f\x9b\u2028\u202a\u202e\u2066\u2069\u200e\u200f\u061c\udcff")
+
+
+def test_what_steers_is_shown_and_text_stays_as_it_is() -> None:
+    assert make_visible(STEERING) == SHOWN
+    assert not HIDDEN & set(make_visible("".join(HIDDEN)))
+    text = "Wörter, 日本語, می‌خواهم, עברית\tund\nmehr 👩‍🚀"
+    assert make_visible(text) == text
+    # A sentence may set its own direction, in a paragraph of its own.
+    assert make_visible("\u200fשלום\u202c \x1b", is_sentence=True) == "\u200fשלום\u202c \\x1b"
+
+
+@pytest.mark.parametrize("length", [0, 99, 100, 101, 5000])
+def test_a_long_line_loses_its_middle(length: int) -> None:
+    text = "".join(chr(0x4E00 + place) for place in range(length))
+    shown = shorten_middle(text, 100)
+    assert shown == text if length <= 100 else len(shown) == 100
+    head, _, tail = shown.partition("…")
+    assert text.startswith(head)
+    assert text.endswith(tail)
+
+
+def test_lines_on_the_terminal_do_not_steer_it(capsys: pytest.CaptureFixture[str]) -> None:
+    complain(f"{STEERING}: no\nsuch run; {'9' * 5000}; give another", [STEERING])
+    warn(f"{STEERING}\r\n", STEERING)
+    log(f"{STEERING}\nsecond line")
+    say(f"{STEERING}\n{STEERING}")
+    out, err = capsys.readouterr()
+    assert out == f"{SHOWN}\n{SHOWN}\n"
+    first, *others = err.splitlines()
+    assert first.startswith(f"transformer-cli: error: {SHOWN}: no such run; 999")
+    assert first.endswith("99; give another")
+    assert len(first) < 1100
+    assert others == [
+        f"transformer-cli: error: {SHOWN}",
+        f"warning: {SHOWN} : {SHOWN}",
+        SHOWN,
+        "second line",
+    ]
+
+
+def test_digits_without_end_are_not_echoed(training: Training, tmp_path: Path) -> None:
+    (tmp_path / "in.tsv").write_text("a\tb\n")
+    for option, rest in (("--src-column", ["--ref-column", "b"]), ("--beam-size", [])):
+        given = ["--src", "in.tsv", "--ref", "in.tsv", option, "9" * 5000, *rest]
+        refused = run("evaluate", training.run, *given, cwd=tmp_path)
+        assert_refused(refused, refused.code)
+        assert len(refused.err) < 1100
+
+
+def test_a_runs_name_does_not_steer_the_terminal(tmp_path: Path) -> None:
+    refused = run("translate", tmp_path / f"run{STEERING}")
+    assert SHOWN in refused.err
+    assert not HIDDEN & set(refused.err)
+
+
+def test_a_page_shows_what_would_steer_it(tmp_path: Path) -> None:
+    groups = make_groups(tmp_path, {"reference": [[1.0]], STEERING: [[2.0]]})
+    sentence = "\u202eشرطة\u202c \x1b[2J"
+    split = EvaluatedSplit(
+        STEERING,
+        src=[sentence],
+        references=["one \u202etwo"],
+        groups=["reference", STEERING],
+        translations=[[["one two"]], [[f"one {STEERING}"]]],
+        comparisons=[compare("bleu", [[30.0], [33.0]])],
+    )
+    page = render(build_groups_page(STEERING, groups, {}, [split], {}), None)
+    assert SHOWN in page
+    assert "\x1b" not in page
+    assert "\x07" not in page
+    # In paragraphs of their own only, which end what bidi controls begin.
+    bidi = [line for line in page.splitlines() if HIDDEN & set(line)]
+    assert bidi
+    assert all(line.strip().startswith("<td") and 'dir="auto"' in line for line in bidi)
+    assert "\\u202eشرطة" not in page
+    (data,) = (line for line in page.splitlines() if 'id="data"' in line)
+    shown = json.loads(data.partition(">")[2].rpartition("</script>")[0])
+    assert not HIDDEN & set(json.dumps(shown, ensure_ascii=False))

@@ -94,7 +94,7 @@ def attacked_workers() -> None:
     from transformer_cli.data import encode_workers
 
     encode_workers.MIN_PAIRS_FOR_WORKERS = 1
-    encode_workers.count_cores = lambda: 2
+    vars(encode_workers)["count_cores"] = lambda: 2
     attacked()
 
 

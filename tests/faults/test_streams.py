@@ -48,10 +48,12 @@ def test_a_training_without_any_stream(training: Training, tmp_path: Path) -> No
 
 def test_a_shell_closes_stderr(training: Training) -> None:
     script = 'exec "$@" 2>&-'
-    command = [sys.executable, "-m", "transformer_cli", "config", "show", training.config]
-    shown = subprocess.run(["sh", "-c", script, "sh", *command], stdout=subprocess.PIPE)
+    command = [sys.executable, "-m", "transformer_cli", "config", "show"]
+    shown = subprocess.run(
+        ["sh", "-c", script, "sh", *command, training.config], stdout=subprocess.PIPE
+    )
     assert (shown.returncode, shown.stdout[:6]) == (0, b"seed: ")
-    refused = subprocess.run(["sh", "-c", script, "sh", *command[:3], "x"], stdout=subprocess.PIPE)
+    refused = subprocess.run(["sh", "-c", script, "sh", *command, "x"], stdout=subprocess.PIPE)
     assert (refused.returncode, refused.stdout) == (2, b"")
 
 
@@ -72,7 +74,7 @@ def test_a_full_standard_output_is_named(unbuffered: str) -> None:
 def test_a_full_stderr_changes_no_code() -> None:
     with Path("/dev/full").open("wb") as full:
         process = start("nothing", stderr=full, stdout=subprocess.PIPE)
-        assert process.communicate(timeout=PATIENCE) == (b"", None)
+        assert process.communicate(timeout=PATIENCE)[0] == b""
     assert process.returncode == 2
 
 

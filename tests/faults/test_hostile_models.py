@@ -117,7 +117,7 @@ def test_weights_that_are_no_numbers_are_refused(
     value: float, own_run: Path, config: Path, tmp_path: Path
 ) -> None:
     change_weights(own_run, value)
-    for command in [
+    commands: list[list[str | Path]] = [
         ["translate", own_run],
         ["translate", own_run, "--engine", "ctranslate2"],
         ["evaluate", own_run],
@@ -126,7 +126,8 @@ def test_weights_that_are_no_numbers_are_refused(
         ["attention", own_run, "1 2 3", "-o", tmp_path / "picture.png"],
         ["train", config, "--run-dir", own_run, "--set", "training.epochs=13"],
         ["train", config, "--run-dir", tmp_path / "heir", "--set", f"init={own_run}"],
-    ][: None if value != value else 2]:
+    ]
+    for command in commands[: None if value != value else 2]:
         refused = limited(*command)
         said = [line for line in refused.err.splitlines() if "error" in line]
         assert refused.code == 1
@@ -197,9 +198,10 @@ def test_options_have_the_same_bounds(option: str, said: str, training: Training
 
 def test_programs_have_the_same_bounds(training: Training) -> None:
     translator = Translator.load(training.run, device="cpu")
-    for asked in ({"beam_size": 5000}, {"batch_tokens": 2**31}):
-        with pytest.raises(UsageError, match="at most 1,0"):
-            translator.translate(["1 2 3"], **asked)
+    with pytest.raises(UsageError, match="at most 1,000"):
+        translator.translate(["1 2 3"], beam_size=5000)
+    with pytest.raises(UsageError, match="at most 1,048,576"):
+        translator.translate(["1 2 3"], batch_tokens=2**31)
 
 
 @pytest.mark.parametrize("form", ["keys", "list"])
@@ -255,17 +257,18 @@ def test_a_plan_that_is_no_plan(text: str, tmp_path: Path) -> None:
 def test_records_of_other_types_are_left_out(tmp_path: Path) -> None:
     path = tmp_path / "metrics.jsonl"
     good = {"kind": "validation", "step": 5, "loss": 1.0}
-    strange: list[Any] = [{**good, "step": each} for each in (10**400, -1, "5", [], None)]
-    strange += [{**good, "kind": each} for each in (1, [], {}, None)]
+    steps: list[Any] = [10**400, -1, "5", [], None]
+    kinds: list[Any] = [1, [], {}, None]
+    strange = [{**good, "step": each} for each in steps]
+    strange += [{**good, "kind": each} for each in kinds]
     path.write_text("".join(f"{json.dumps(each)}\n" for each in [*strange, good, *strange]))
     assert read_records(path) == [good]
 
 
 def test_a_state_has_a_step(own_run: Path) -> None:
     with_state(own_run, lambda state: {key: state[key] for key in state if key != "step"})
-    for command in (["average", own_run], ["report", own_run]):
-        refused = limited(*command)
-        assert_refused(refused, 1, "state.json: step: Field required")
+    for command in ("average", "report"):
+        assert_refused(limited(command, own_run), 1, "state.json: step: Field required")
 
 
 def with_state(run_directory: Path, change: Callable[[Any], Any]) -> None:

@@ -82,7 +82,7 @@ def test_a_page_shows_what_would_steer_it(tmp_path: Path) -> None:
         translations=[[["one two"]], [[f"one {STEERING}"]]],
         comparisons=[compare("bleu", [[30.0], [33.0]])],
     )
-    page = render(build_groups_page(STEERING, groups, {}, [split], {}), None)
+    page = render(build_groups_page(STEERING, groups, {}, [split], {}), "")
     assert SHOWN in page
     assert "\x1b" not in page
     assert "\x07" not in page

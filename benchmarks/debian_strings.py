@@ -1,7 +1,7 @@
 """Real software strings, English and German: the message catalogs of Debian packages.
 
-``python -m benchmarks.debian_strings --out DIR [--language ja]`` downloads the packages with apt, on Debian or
-Ubuntu, and writes each message with its translation to
+``python -m benchmarks.debian_strings --out DIR [--language ja]`` downloads the packages with apt,
+on Debian or Ubuntu, and writes each message with its translation to
 
 - DIR/strings.tmx, a translation memory,
 - DIR/strings.tsv, with the columns package, domain, en and de (or the other language),

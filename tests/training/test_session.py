@@ -213,7 +213,7 @@ def test_a_session_after_the_checkpoint_that_training_goes_on_from_is_forgotten(
 
 
 def test_a_validation_is_recorded_with_all_its_numbers(run: RunDirectory) -> None:
-    result = Validation(loss=2.0, bleu=10.0, bleu_lc=12.0)
+    result = Validation(2.0, 10.0, 12.0, chrf=20.0, tokenize="intl", select="chrf")
     list(open_session(run, config(epochs=1), [result]).events(never))
     assert metrics(run)[-1] == {
         "kind": "validation",
@@ -223,6 +223,9 @@ def test_a_validation_is_recorded_with_all_its_numbers(run: RunDirectory) -> Non
         "perplexity": pytest.approx(7.3890561),  # e^2
         "bleu": 10.0,
         "bleu_lc": 12.0,
+        "chrf": 20.0,
+        "tokenize": "intl",
+        "select": "chrf",
         "best": True,
     }
 
@@ -258,7 +261,7 @@ def test_a_lowercase_tokenizer_is_judged_without_case(run: RunDirectory, kind: s
     settings = config({"kind": kind, "lowercase": True}, epochs=2)
     session = open_session(run, settings, results)
     list(session.events(never))
-    assert (session.train_state.best_step, session.train_state.best_bleu) == (12, 9.0)
+    assert (session.train_state.best_step, session.train_state.best_rank) == (12, 9.0)
 
 
 @pytest.mark.parametrize(
@@ -468,7 +471,7 @@ def test_a_best_checkpoint_that_went_for_a_damaged_one_is_forgotten(run: RunDire
     state.write_text("{}")
     session = open_session(run, config(epochs=4, keep=2), [validation(0.5), validation(0.25)])
     assert session.train_state.best_step is None
-    assert session.train_state.best_bleu == -1.0
+    assert session.train_state.best_rank == -1.0
 
 
 @pytest.mark.parametrize("at", [1, 4])

@@ -129,6 +129,8 @@ def format_scores(plan: DistillPlan) -> list[str]:
 
 def _score(scores: dict[str, Any], key: str) -> str:
     half = scores[f"{key}_half_width"]
+    if scores[key] is None:
+        return "-"
     return f"{scores[key]:.2f}" + ("" if half is None else f" ± {half:.2f}")
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from transformer_cli.cli import options
-from transformer_cli.cli.display import bar, warn
+from transformer_cli.cli.display import bar, log, warn
 from transformer_cli.errors import UsageError
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from transformer_cli.data.corpus import ParallelText
     from transformer_cli.data.tables import TextColumn
     from transformer_cli.evaluation.comet import CometScore
+    from transformer_cli.evaluation.metrics import Metrics
     from transformer_cli.evaluation.scoring import Evaluation
     from transformer_cli.inference.ctranslate2_engine import CTranslate2Engine
     from transformer_cli.inference.torch_engine import TorchTranslator
@@ -66,15 +67,16 @@ def evaluate(
 ) -> None:
     """Score a trained model: BLEU, chrF, TER and perplexity.
 
-    BLEU is cased and lowercased, of detokenised translations against raw references, by sacreBLEU;
-    the signatures printed with the scores say exactly how. ± is half of the 95 % interval, by
-    bootstrap resampling. Of TER, edits to a hundred words, less is better.
+    BLEU is cased and, where letters have case, lowercased, of detokenised translations against raw
+    references, by sacreBLEU; the signatures printed with the scores say exactly how. ± is half of
+    the 95 % interval, by bootstrap resampling. Of TER, edits to a hundred words, less is better.
 
     \b
     Example:
       transformer-cli evaluate runs/multi30k_de_en --split test_2017_flickr --beam-size 5
     """
     from transformer_cli.data.tables import format_of
+    from transformer_cli.evaluation.metrics import metrics_of_runs
     from transformer_cli.files import write_text
     from transformer_cli.inference.loading import Computing, choose_engine
     from transformer_cli.model.device import choose_device, use_threads
@@ -96,6 +98,7 @@ def evaluate(
     asked = Computing("auto", device, precision, threads, beam_size)
     engine = choose_engine(directory, asked, ["--ensemble"] if ensemble else [])
     asked = replace(asked, engine=engine)
+    metrics = metrics_of_runs(directory.load_config(), [directory], log)
     use_threads(threads)  # before COMET
     comet_score = _open_comet(choose_device(device)) if comet else None
     opened = open_checkpoint(directory, checkpoint)
@@ -108,7 +111,7 @@ def evaluate(
             translator.tokenizers.tag_id(tag)
         text = replace(text, tags=[tag] * len(text))
     searcher = options.load_searcher(directory, weights, asked)
-    result = _evaluate(translator, searcher, name, text)
+    result = _evaluate(translator, searcher, name, text, metrics)
     report = {
         "split": name,
         "sentences": len(text),
@@ -142,6 +145,7 @@ def _evaluate(
     searcher: "TextTranslator[CTranslate2Engine] | None",
     name: str,
     text: "ParallelText",
+    metrics: "Metrics",
 ) -> "Evaluation":
     """Evaluate on a text behind a progress bar, and warn about lines that are too long."""
     from transformer_cli.evaluation import scoring
@@ -154,6 +158,7 @@ def _evaluate(
             on_long_line=partial(warn, name),
             thorough=True,
             searcher=searcher,
+            metrics=metrics,
         )
     if result.unmeasured:
         warn(
@@ -284,6 +289,8 @@ def _table(report: dict[str, Any]) -> str:
         ("chrF", "chrf", "signature_chrf"),
         ("TER", "ter", "signature_ter"),
     ):
+        if report[key] is None:
+            continue
         half = report[f"{key}_half_width"]
         interval = "" if half is None else f"±{half:5.2f}"
         lines.append(_row(name, f"{report[key]:6.2f} {interval}", report[signature]))

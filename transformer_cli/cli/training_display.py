@@ -2,7 +2,7 @@
 
 import time
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from transformer_cli.cli.display import bar, log
 
@@ -80,11 +80,19 @@ class TrainingDisplay:
             )  # validation time does not count
             log(
                 f"{where}: validation loss {values['loss']:.4f}, "
-                f"perplexity {values['perplexity']:.3f}, BLEU {values['bleu']:.2f}, "
-                f"lowercased {values['bleu_lc']:.2f}{mark}, {values['seconds']:.0f} s"
+                f"perplexity {values['perplexity']:.3f}, {_describe_scores(values)}{mark}, "
+                f"{values['seconds']:.0f} s"
             )
         elif self._bar.disable:
             log(
                 f"{where}: loss {values['loss']:.4f}, perplexity {values['perplexity']:.3f}, "
                 f"rate {values['learning_rate']:.3e}, {values['seconds']:.0f} s"
             )
+
+
+def _describe_scores(values: dict[str, Any]) -> str:
+    """Return a validation's scores; chrF before BLEU where it is what counts."""
+    scores = [("BLEU", values["bleu"]), ("lowercased", values["bleu_lc"])]
+    if values["select"] == "chrf":
+        scores.insert(0, ("chrF", values["chrf"]))
+    return ", ".join(f"{name} {score:.2f}" for name, score in scores if score is not None)

@@ -13,7 +13,8 @@ from transformer_cli.cli.signals import stop_requests
 from transformer_cli.cli.training_display import TrainingDisplay
 from transformer_cli.config.choices import DeviceName, PrecisionName
 from transformer_cli.config.schema import Config
-from transformer_cli.evaluation.validation import build_validator
+from transformer_cli.evaluation.metrics import metrics_of_training
+from transformer_cli.evaluation.validation import Validator, build_validator
 from transformer_cli.model.device import (
     bound_kernel_caches,
     use_threads,
@@ -22,7 +23,7 @@ from transformer_cli.ranks import Ranks
 from transformer_cli.runs.checkpoint_directory import newest_step
 from transformer_cli.runs.contents import PREVIOUS
 from transformer_cli.runs.directory import RunDirectory
-from transformer_cli.runs.records import read_records
+from transformer_cli.runs.records import METRIC_NAMES, read_records
 from transformer_cli.text.tokenizer import fingerprint
 from transformer_cli.training.curves import draw_curves
 from transformer_cli.training.memory import SMALLEST, check_memory
@@ -89,7 +90,8 @@ def preview_training(job: TrainingJob) -> Outcome:
     previous = job.load_previous_config()
     with open_data_dry(request, ranks, REPORTERS) as data:
         trainer = build_trainer(config, data, run, device, precision, ranks)
-        unscored = build_validator(config, data, trainer).num_unscored
+        judged_by = metrics_of_training(config, run, log)
+        unscored = build_validator(config, data, trainer, *judged_by).num_unscored
         trainer.step = 0 if request.overwrite else newest_step(run.checkpoints)
         rows = summarize_training(config, data, trainer, unscored, run, previous, True)
         return Outcome("\n".join(table(rows)), trainer.step)
@@ -102,7 +104,8 @@ def run_training(job: TrainingJob) -> Outcome:
     previous = job.load_previous_config()
     with open_data(request, ranks, REPORTERS) as data:
         trainer = build_trainer(config, data, run, device, precision, ranks)
-        validator = build_validator(config, data, trainer)
+        judged_by = metrics_of_training(config, run, log)
+        validator = build_validator(config, data, trainer, *judged_by)
         session = Session.open(config, run, trainer, fingerprint(run.tokenizer), validator)
         unscored = validator.num_unscored
         for line in table(summarize_training(config, data, trainer, unscored, run, previous)):
@@ -112,11 +115,11 @@ def run_training(job: TrainingJob) -> Outcome:
             _run_session(session, should_stop)
             if ranks.is_main:
                 _warn_of_previous(run)
-                _draw(run, config.tokenizer.lowercase)
+                _draw(run, validator.select)
             ranks.barrier()  # when the first process ends, torchrun may end the others
     if session.stopped and not session.is_finished:
         return Outcome("", trainer.step, should_stop.signal or signal.SIGTERM)
-    return Outcome(_describe_end(session), trainer.step)
+    return Outcome(_describe_end(session, validator), trainer.step)
 
 
 def _log_start(session: Session, is_changed: bool) -> None:
@@ -148,16 +151,17 @@ def _warn_of_previous(run: RunDirectory) -> None:
         warn(str(previous), "not deleted, as files in it are not transformer-cli's; do it yourself")
 
 
-def _draw(run: RunDirectory, lowercased: bool) -> None:
+def _draw(run: RunDirectory, select: str) -> None:
     try:
-        draw_curves(run.metrics, run.curves, str(run.path), lowercased)
+        draw_curves(run.metrics, run.curves, str(run.path), select)
     except Exception as error:  # a training is no worse for lacking them
         warn(str(run.curves), f"not drawn: {' '.join(str(error).split()) or type(error).__name__}")
 
 
-def _describe_end(session: Session) -> str:
+def _describe_end(session: Session, validator: Validator) -> str:
     state = session.train_state
     text = f"{session.run.path}: trained {session.trainer.step} steps in {state.seconds:.0f} s"
     if state.best_step is not None:
-        text += f"; best validation BLEU {state.best_bleu:.2f} at step {state.best_step}"
+        name, score = METRIC_NAMES[validator.select], abs(state.best_rank)
+        text += f"; best validation {name} {score:.2f} at step {state.best_step}"
     return text

@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Any
 
 Record = dict[str, Any]
-_MEASURED = ("loss", "perplexity", "bleu", "bleu_lc")
+METRIC_NAMES = {"bleu": "BLEU", "bleu_lc": "BLEU lowercased", "chrf": "chrF", "loss": "loss"}
+"""What a best checkpoint may be chosen by, as a validation's record and as a person calls it."""
+_MEASURED = (*METRIC_NAMES, "perplexity")
 
 
 def read_records(path: Path) -> list[Record]:
@@ -37,6 +39,11 @@ def validations(records: Iterable[Record]) -> list[Record]:
         for each in records
         if each["kind"] == "validation"
     ]
+
+
+def best_score(scores: Iterable[float], metric: str) -> float | None:
+    """Return the best of a metric's scores: the highest, but of the loss the lowest."""
+    return (min if metric == "loss" else max)(scores, default=None)
 
 
 def number(record: Record, key: str) -> float | None:

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
 _PREFIX = "events.out.tfevents."
 # Keys that are stored elsewhere in an event, or are not plotted.
-_NO_CURVES = frozenset({"kind", "step", "seconds", "epoch", "best", "tgt_tokens"})
+_NO_CURVES = frozenset(
+    {"kind", "step", "seconds", "epoch", "best", "tgt_tokens", "tokenize", "select"}
+)
 
 
 @dataclass(frozen=True)
@@ -92,7 +94,7 @@ class EventLog:
             values = [
                 Summary.Value(tag=f"{record['kind']}/{key}", simple_value=value)
                 for key, value in record.items()
-                if key not in _NO_CURVES
+                if key not in _NO_CURVES and value is not None
             ]
             return Event(
                 wall_time=self.start_time + record["seconds"],

@@ -19,6 +19,7 @@ from transformer_cli.model.transformer import build_model
 from transformer_cli.model.weights import weights_of
 from transformer_cli.runs.checkpoint import Checkpoint
 from transformer_cli.runs.checkpoint_directory import find_checkpoint, list_checkpoints
+from transformer_cli.runs.checkpoint_writer import replace_state
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.initialize import initialize_run
 from transformer_cli.runs.overwrite import finish_overwriting, set_aside
@@ -255,13 +256,35 @@ def test_the_best_has_the_highest_bleu_then_the_lowest_loss(
     assert state_of(run, "best")["step"] == best_step
 
 
-@pytest.mark.parametrize("kind", ["words", "sentencepiece"])
-def test_a_lowercase_tokenizer_is_judged_without_case(run: RunDirectory, kind: str) -> None:
-    results = [validation(2.0, bleu_lc=3.0), validation(1.0, bleu_lc=9.0)]
-    settings = config({"kind": kind, "lowercase": True}, epochs=2)
-    session = open_session(run, settings, results)
+@pytest.mark.parametrize(
+    ("select", "best_step", "best_rank"),
+    [("bleu_lc", 12, 9.0), ("chrf", 6, 30.0), ("loss", 12, -1.0)],
+)
+def test_the_best_is_chosen_by_what_the_validation_says(
+    run: RunDirectory, select: str, best_step: int, best_rank: float
+) -> None:
+    results = [
+        Validation(1.5, 2.0, 3.0, chrf=30.0, select=select),
+        Validation(1.0, 1.0, 9.0, chrf=20.0, select=select),
+    ]
+    session = open_session(run, config(epochs=2), results)
     list(session.events(never))
-    assert (session.train_state.best_step, session.train_state.best_rank) == (12, 9.0)
+    assert (session.train_state.best_step, session.train_state.best_rank) == (best_step, best_rank)
+    assert [each["best"] for each in metrics(run) if each["kind"] == "validation"] == [
+        True,
+        best_step == 12,
+    ]
+
+
+def test_the_best_of_an_earlier_version_is_still_the_best(run: RunDirectory) -> None:
+    list(open_session(run, config(epochs=1), [validation(50.0)]).events(never))
+    checkpoint = run.checkpoints / "step-00000006"
+    state = json.loads((checkpoint / "state.json").read_text())
+    state["best_bleu"] = state.pop("best_rank")
+    replace_state(run.checkpoints, state, TOKENIZER)
+    session = open_session(run, config(epochs=2), [validation(40.0)])
+    list(session.events(never))
+    assert (session.train_state.best_step, session.train_state.best_rank) == (6, 50.0)
 
 
 @pytest.mark.parametrize(

@@ -73,14 +73,13 @@ class TrainingDisplay:
         values = record.values
         where = f"step {values['step']}/{self._total_steps}, epoch {values['epoch']}"
         if record.kind == "validation":
-            mark = " (best)" if values["best"] else ""
             self._tgt_tokens, self._refreshed = (
                 0,
                 time.monotonic(),
             )  # validation time does not count
             log(
                 f"{where}: validation loss {values['loss']:.4f}, "
-                f"perplexity {values['perplexity']:.3f}, {_describe_scores(values)}{mark}, "
+                f"perplexity {values['perplexity']:.3f}, {_describe_scores(values)}, "
                 f"{values['seconds']:.0f} s"
             )
         elif self._bar.disable:
@@ -91,8 +90,11 @@ class TrainingDisplay:
 
 
 def _describe_scores(values: dict[str, Any]) -> str:
-    """Return a validation's scores; chrF before BLEU where it is what counts."""
+    """Return a validation's scores, and whether it is the best so far."""
     scores = [("BLEU", values["bleu"]), ("lowercased", values["bleu_lc"])]
     if values["select"] == "chrf":
-        scores.insert(0, ("chrF", values["chrf"]))
-    return ", ".join(f"{name} {score:.2f}" for name, score in scores if score is not None)
+        scores.append(("chrF", values["chrf"]))
+    text = ", ".join(f"{name} {score:.2f}" for name, score in scores if score is not None)
+    if not values["best"]:
+        return text
+    return f"{text} (best by loss)" if values["select"] == "loss" else f"{text} (best)"

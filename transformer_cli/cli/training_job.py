@@ -13,8 +13,8 @@ from transformer_cli.cli.signals import stop_requests
 from transformer_cli.cli.training_display import TrainingDisplay
 from transformer_cli.config.choices import DeviceName, PrecisionName
 from transformer_cli.config.schema import Config
-from transformer_cli.evaluation.metrics import metrics_of_training
-from transformer_cli.evaluation.validation import Validator, build_validator
+from transformer_cli.evaluation.metrics import Metrics, metrics_of_training
+from transformer_cli.evaluation.validation import build_validator
 from transformer_cli.model.device import (
     bound_kernel_caches,
     use_threads,
@@ -49,6 +49,9 @@ class TrainingJob(NamedTuple):
     device: torch.device
     precision: torch.dtype
     ranks: Ranks
+    metrics: Metrics
+    select: str
+    """What the best checkpoint is chosen by."""
 
     def load_previous_config(self) -> Config | None:
         """Return the settings of the run that is resumed; None for a new run."""
@@ -77,21 +80,22 @@ def open_job(
     ranks = Ranks.from_env()
     torch_device = open_device(device, ranks)
     check_memory(request.config, SMALLEST, torch_device, ranks)  # before any text is read
+    begun = None if request.overwrite else request.run
+    judged_by = metrics_of_training(request.config, begun, log)
     with ranks.init(torch_device) as ranks:
         records = () if request.overwrite else read_records(request.run.metrics)
         torch_precision = choose_training_precision(precision, torch_device, ranks, records, log)
-        yield TrainingJob(request, torch_device, torch_precision, ranks)
+        yield TrainingJob(request, torch_device, torch_precision, ranks, *judged_by)
 
 
 def preview_training(job: TrainingJob) -> Outcome:
     """Return the summary and a forecast, without training."""
-    request, device, precision, ranks = job
+    request, device, precision, ranks = job[:4]
     config, run = request.config, request.run
     previous = job.load_previous_config()
     with open_data_dry(request, ranks, REPORTERS) as data:
         trainer = build_trainer(config, data, run, device, precision, ranks)
-        judged_by = metrics_of_training(config, run, log)
-        unscored = build_validator(config, data, trainer, *judged_by).num_unscored
+        unscored = build_validator(config, data, trainer, job.metrics, job.select).num_unscored
         trainer.step = 0 if request.overwrite else newest_step(run.checkpoints)
         rows = summarize_training(config, data, trainer, unscored, run, previous, True)
         return Outcome("\n".join(table(rows)), trainer.step)
@@ -99,13 +103,12 @@ def preview_training(job: TrainingJob) -> Outcome:
 
 def run_training(job: TrainingJob) -> Outcome:
     """Train from the last checkpoint to the end, or until a signal."""
-    request, device, precision, ranks = job
+    request, device, precision, ranks = job[:4]
     config, run = request.config, request.run
     previous = job.load_previous_config()
     with open_data(request, ranks, REPORTERS) as data:
         trainer = build_trainer(config, data, run, device, precision, ranks)
-        judged_by = metrics_of_training(config, run, log)
-        validator = build_validator(config, data, trainer, *judged_by)
+        validator = build_validator(config, data, trainer, job.metrics, job.select)
         session = Session.open(config, run, trainer, fingerprint(run.tokenizer), validator)
         unscored = validator.num_unscored
         for line in table(summarize_training(config, data, trainer, unscored, run, previous)):
@@ -115,11 +118,11 @@ def run_training(job: TrainingJob) -> Outcome:
             _run_session(session, should_stop)
             if ranks.is_main:
                 _warn_of_previous(run)
-                _draw(run, validator.select)
+                _draw(run, job.select)
             ranks.barrier()  # when the first process ends, torchrun may end the others
     if session.stopped and not session.is_finished:
         return Outcome("", trainer.step, should_stop.signal or signal.SIGTERM)
-    return Outcome(_describe_end(session, validator), trainer.step)
+    return Outcome(_describe_end(session, job.select), trainer.step)
 
 
 def _log_start(session: Session, is_changed: bool) -> None:
@@ -158,10 +161,10 @@ def _draw(run: RunDirectory, select: str) -> None:
         warn(str(run.curves), f"not drawn: {' '.join(str(error).split()) or type(error).__name__}")
 
 
-def _describe_end(session: Session, validator: Validator) -> str:
+def _describe_end(session: Session, select: str) -> str:
     state = session.train_state
     text = f"{session.run.path}: trained {session.trainer.step} steps in {state.seconds:.0f} s"
     if state.best_step is not None:
-        name, score = METRIC_NAMES[validator.select], abs(state.best_rank)
+        name, score = METRIC_NAMES[select], abs(state.best_rank)
         text += f"; best validation {name} {score:.2f} at step {state.best_step}"
     return text

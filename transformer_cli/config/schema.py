@@ -204,8 +204,9 @@ class EvaluationConfig(Section):
 
     tokenize: Literal["none", "13a", "intl", "char", "zh", "ja-mecab", "ko-mecab"] | None = Field(
         None,
-        description="sacreBLEU's tokenizer for BLEU. null: by the target language, as "
-        "docs/languages.md says; 13a for most",
+        description="sacreBLEU's tokenizer for BLEU. null: by the target language: zh for Chinese, "
+        "ja-mecab for Japanese and ko-mecab for Korean, if they are installed, char where words "
+        "have no spaces between them, else 13a",
     )
 
 

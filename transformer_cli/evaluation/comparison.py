@@ -122,7 +122,7 @@ def compare(
     return Comparison(
         scores=[score(hypotheses, references, metrics=metrics) for hypotheses in translations],
         bleu=paired_bootstrap(translations, references, metrics.bleu()),
-        bleu_lc=lowercased and paired_bootstrap(translations, references, lowercased),
+        bleu_lc=paired_bootstrap(translations, references, lowercased) if lowercased else None,
         settings=differing_settings([run.config for run in runs]),
     )
 

@@ -168,7 +168,7 @@ def metrics_of_training(
         MissingExtraError: as ``choose_metrics``.
     """
     selection = choose_selection(config)
-    begun = run and read_validated_by(run)
+    begun = None if run is None else read_validated_by(run)
     if run is None or begun is None:
         return choose_metrics(config, say), selection
     select = begun.select or ("bleu_lc" if config.tokenizer.lowercase else "bleu")

@@ -9,14 +9,8 @@ import pytest
 
 from cli.process import Finished, run
 
-WORDS = {
-    "open": "打開",
-    "save": "儲存",
-    "close": "關閉",
-    "file": "檔案",
-    "image": "圖片",
-    "page": "頁",
-}
+VERBS = {"open": "打開", "save": "儲存", "close": "關閉"}
+NOUNS = {"file": "檔案", "image": "圖片", "page": "頁"}
 CHINESE = """\
 data:
   kind: files

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from sacrebleu.metrics.bleu import BLEU
 
+from transformer_cli.cli.compare_tables import format_groups, report_score
 from transformer_cli.config.schema import Config
 from transformer_cli.errors import ConfigError, MissingExtraError
 from transformer_cli.evaluation.metrics import (
@@ -246,3 +247,24 @@ def test_a_search_may_ask_for_another_metric(tmp_path: Path) -> None:
     pytest.importorskip("optuna")
     plan = Plan(load_sweep(tmp_path / "sweep.yaml"), SweepDirectory(tmp_path / "out"), [])
     assert plan.metric == "chrf"
+
+
+def test_a_table_of_groups_has_no_row_without_case() -> None:
+    pytest.importorskip("scipy")
+    groups = [[HYPOTHESES, REFERENCES], [REFERENCES, HYPOTHESES]]
+    compared = {each.metric: each for each in compare_groups(groups, REFERENCES, metrics=JAPANESE)}
+    found = [
+        {
+            "name": name,
+            "runs": [{"trained_with": None}] * 2,
+            "bleu": report_score(compared["bleu"], number),
+            "bleu_lc": None,
+            "chrf": report_score(compared["chrf"], number),
+        }
+        for number, name in enumerate("ab")
+    ]
+    signatures = {"signature": "tok:char", "signature_lc": None, "signature_chrf": "nc:6"}
+    about = {"split": "test", "sentences": 3, "checkpoint": "best", "settings": {}}
+    table = format_groups([{**about, "groups": found, **signatures}])
+    assert "lowercased" not in table
+    assert " to 100.00" in table

@@ -1,10 +1,10 @@
 """Real software strings, English and German: the message catalogs of Debian packages.
 
-``python -m benchmarks.debian_strings --out DIR`` downloads the packages with apt, on Debian or
-Ubuntu, and writes each message with its translation to
+``python -m benchmarks.debian_strings --out DIR [--language ja]`` downloads the packages with apt,
+on Debian or Ubuntu, and writes each message with its translation to
 
 - DIR/strings.tmx, a translation memory,
-- DIR/strings.tsv, with the columns package, domain, en and de,
+- DIR/strings.tsv, with the columns package, domain, en and de (or the other language),
 - DIR/po/PACKAGE.DOMAIN.po, one file a catalog, with its header.
 
 It prints a table of the packages. The strings are the packages' authors' and translators', under
@@ -68,7 +68,7 @@ PACKAGES = [
     "util-linux-locales",
     "vlc-l10n",
 ]
-_CATALOG = re.compile(r"\./usr/share/locale/de/LC_MESSAGES/([^/]+)\.mo")
+_CATALOG = r"\./usr/share/locale/{}/LC_MESSAGES/([^/]+)\.mo"
 _NOT_IN_XML = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
 _TMX_HEAD = """\
 <?xml version="1.0" encoding="UTF-8"?>
@@ -77,7 +77,7 @@ _TMX_HEAD = """\
  adminlang="en" srclang="en" datatype="plaintext"/>
 <body>
 """
-_UNIT = '<tu><tuv xml:lang="en"><seg>{}</seg></tuv><tuv xml:lang="de-DE"><seg>{}</seg></tuv></tu>\n'
+_UNIT = '<tu><tuv xml:lang="en"><seg>{}</seg></tuv><tuv xml:lang="{}"><seg>{}</seg></tuv></tu>\n'
 
 
 class Catalog(NamedTuple):
@@ -89,13 +89,18 @@ class Catalog(NamedTuple):
     """A ``polib.MOFile``; polib has no types."""
 
     def pairs(self) -> Iterator[tuple[str, str]]:
-        """Yield each message with its translation; of one with a plural, both forms."""
+        """Yield each message with its translation; of one with a plural, each form.
+
+        A language's only form, as Japanese has, translates the plural.
+        """
         for entry in self.messages:
             if not entry.msgid_plural:
                 yield entry.msgid, entry.msgstr
                 continue
-            for number, message in enumerate((entry.msgid, entry.msgid_plural)):
-                yield message, entry.msgstr_plural[number]
+            forms = entry.msgstr_plural
+            messages = [entry.msgid, entry.msgid_plural] if len(forms) > 1 else [entry.msgid_plural]
+            for number, message in enumerate(messages):
+                yield message, forms[number]
 
 
 def download(packages: list[str], directory: Path) -> list[Path]:
@@ -105,9 +110,10 @@ def download(packages: list[str], directory: Path) -> list[Path]:
     return sorted(directory.glob("*.deb"))
 
 
-def unpack_catalogs(package: Path, directory: Path) -> list[Path]:
-    """Unpack the German catalogs of a package file, and return their paths."""
+def unpack_catalogs(package: Path, directory: Path, language: str = "de") -> list[Path]:
+    """Unpack a language's catalogs of a package file, and return their paths."""
     directory.mkdir(parents=True, exist_ok=True)
+    catalog = re.compile(_CATALOG.format(re.escape(language)))
     paths = []
     with (
         subprocess.Popen(
@@ -117,7 +123,7 @@ def unpack_catalogs(package: Path, directory: Path) -> list[Path]:
     ):
         for member in files:
             file = files.extractfile(member) if member.isfile() else None
-            if file is not None and (found := _CATALOG.fullmatch(member.name)):
+            if file is not None and (found := catalog.fullmatch(member.name)):
                 paths.append(directory / f"{found[1]}.mo")
                 paths[-1].write_bytes(file.read())
     if unpacking.returncode:
@@ -125,11 +131,11 @@ def unpack_catalogs(package: Path, directory: Path) -> list[Path]:
     return paths
 
 
-def read_catalog(package: str, path: Path) -> Catalog:
+def read_catalog(package: str, path: Path, language: str = "de") -> Catalog:
     """Read an MO file, without messages that no XML file can hold."""
     polib = import_extra("polib", None, "debian_strings")
     messages = polib.mofile(str(path))
-    messages.metadata.setdefault("Language", "de")
+    messages.metadata.setdefault("Language", language)
     texts = [
         (entry.msgid, entry.msgstr, entry.msgid_plural, *entry.msgstr_plural.values())
         for entry in messages
@@ -142,26 +148,26 @@ def read_catalog(package: str, path: Path) -> Catalog:
     return Catalog(package, path.stem, messages)
 
 
-def write_tsv(catalogs: list[Catalog], path: Path) -> None:
+def write_tsv(catalogs: list[Catalog], path: Path, language: str = "de") -> None:
     """Write pairs as lines of four columns, tabs and line breaks in messages as spaces."""
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, "excel-tab", quoting=csv.QUOTE_NONE, quotechar=None)
-        writer.writerow(("package", "domain", "en", "de"))
+        writer.writerow(("package", "domain", "en", language))
         for catalog in catalogs:
             for pair in catalog.pairs():
                 texts = (
-                    one_line(text, name) for text, name in zip(pair, ("en", "de"), strict=True)
+                    one_line(text, name) for text, name in zip(pair, ("en", language), strict=True)
                 )
                 writer.writerow((catalog.package, catalog.domain, *texts))
 
 
-def write_tmx(catalogs: list[Catalog], path: Path) -> None:
+def write_tmx(catalogs: list[Catalog], path: Path, language: str = "de-DE") -> None:
     """Write pairs as units of a translation memory."""
     with path.open("w", encoding="utf-8") as file:
         file.write(_TMX_HEAD)
         for catalog in catalogs:
-            for pair in catalog.pairs():
-                file.write(_UNIT.format(*map(escape, pair)))
+            for message, translation in catalog.pairs():
+                file.write(_UNIT.format(escape(message), language, escape(translation)))
         file.write("</body>\n</tmx>\n")
 
 
@@ -169,15 +175,18 @@ def main() -> None:
     """Download, unpack and write; print the number of messages of each package."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, required=True, metavar="DIR")
+    parser.add_argument("--language", default="de", metavar="CODE")
     parser.add_argument("packages", nargs="*", metavar="PACKAGE", default=PACKAGES)
     asked = parser.parse_args()
     catalogs = []
     for file in download(asked.packages, asked.out / "debs"):
         package = file.name.split("_")[0]
-        paths = unpack_catalogs(file, asked.out / "mo" / package)
-        catalogs += [read_catalog(package, path) for path in sorted(paths)]
-    write_tsv(catalogs, asked.out / "strings.tsv")
-    write_tmx(catalogs, asked.out / "strings.tmx")
+        paths = unpack_catalogs(file, asked.out / "mo" / package, asked.language)
+        catalogs += [read_catalog(package, path, asked.language) for path in sorted(paths)]
+    write_tsv(catalogs, asked.out / "strings.tsv", asked.language)
+    write_tmx(
+        catalogs, asked.out / "strings.tmx", "de-DE" if asked.language == "de" else asked.language
+    )
     shutil.rmtree(asked.out / "po", ignore_errors=True)
     (asked.out / "po").mkdir()
     counts: dict[str, int] = {}

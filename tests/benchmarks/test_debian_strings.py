@@ -47,6 +47,17 @@ def test_all_formats_hold_the_same_strings(catalog: Path, tmp_path: Path) -> Non
     assert sorted((src.strip(), tgt.strip()) for src, tgt in found.pairs()) == sorted(one_line)
 
 
+def test_a_languages_only_form_translates_the_plural(tmp_path: Path) -> None:
+    from benchmarks.debian_strings import read_catalog
+
+    file = polib.POFile()
+    forms = {0: "%d 個のファイル"}
+    file.append(polib.POEntry(msgid="%d file", msgid_plural="%d files", msgstr_plural=forms))
+    file.save_as_mofile(str(tmp_path / "editor.mo"))
+    read = read_catalog("package", tmp_path / "editor.mo", "ja")
+    assert list(read.pairs()) == [("%d files", "%d 個のファイル")]
+
+
 def test_a_line_keeps_its_placeholders_or_not() -> None:
     from benchmarks.kept_placeholders import GROUPS, count_lines
 

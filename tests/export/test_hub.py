@@ -311,7 +311,8 @@ def test_the_card_tells_what_it_is_and_how_good(training: Training, exported: Pa
     assert "language" not in front  # the copy task has none
     (result,) = front["model-index"][0]["results"]
     assert result["metrics"][0]["value"] == round(last["bleu"], 2)
-    assert f"BLEU {last['bleu']:.2f} (`nrefs:1|case:mixed|" in card
+    assert f"BLEU {last['bleu']:.2f} (`nrefs:1|case:mixed|eff:no|tok:13a|" in card
+    assert f"chrF {last['chrf']:.2f} (`nrefs:1|case:mixed|" in card
     assert "| `training.epochs` | `12` |" in card
     assert "`training.eps`" not in card  # left as it is by default
 

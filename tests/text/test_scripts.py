@@ -1,6 +1,6 @@
 import pytest
 
-from transformer_cli.text.scripts import script_of, scripts_of
+from transformer_cli.text.scripts import has_case, has_spaces, script_of, scripts_of
 
 
 @pytest.mark.parametrize(
@@ -49,3 +49,12 @@ def test_what_is_no_letter_or_of_no_script_has_none() -> None:
 def test_a_language_that_is_not_known_has_no_scripts() -> None:
     assert scripts_of("tlh") is None
     assert scripts_of("pt_BR") == scripts_of("pt") == frozenset({"LATIN"})
+
+
+def test_which_languages_have_spaces_and_case() -> None:
+    assert {
+        each for each in ("zh-TW", "zh_Hans", "cmn", "jpn", "th", "my", "bo") if has_spaces(each)
+    } == set()
+    assert all(map(has_spaces, ("ko", "kor", "de", "ar", "hi", "vi", "xx")))
+    assert not any(map(has_case, ("zh", "ja-JP", "ko", "ar", "arb", "he", "hi", "th", "ka")))
+    assert all(map(has_case, ("de", "ru", "el", "hy", "sr-Latn", "xx")))

@@ -41,10 +41,10 @@ def drawn(monkeypatch: pytest.MonkeyPatch) -> list[Figure]:
     return figures
 
 
-def draw(directory: Path, *records: dict[str, Any], lowercased: bool = False) -> Path:
+def draw(directory: Path, *records: dict[str, Any], select: str = "bleu") -> Path:
     (directory / "metrics.jsonl").write_text("".join(f"{json.dumps(each)}\n" for each in records))
     picture = directory / "curves.png"
-    draw_curves(directory / "metrics.jsonl", picture, "runs/größe$_{", lowercased)
+    draw_curves(directory / "metrics.jsonl", picture, "runs/größe$_{", select)
     return picture
 
 
@@ -69,11 +69,18 @@ def test_a_panel_each_with_the_best_step_marked(tmp_path: Path, drawn: list[Figu
     assert figure.get_suptitle() == "runs/größe$_{"
 
 
-def test_a_model_judged_without_case_shows_that_score(tmp_path: Path, drawn: list[Figure]) -> None:
-    draw(tmp_path, *TRAIN, *VALIDATION, lowercased=True)
+@pytest.mark.parametrize(
+    ("select", "title", "best"),
+    [("bleu_lc", "BLEU lowercased", "31.50"), ("chrf", "chrF", "52.00"), ("loss", "BLEU", "30.00")],
+)
+def test_the_score_that_counts_is_shown(
+    tmp_path: Path, drawn: list[Figure], select: str, title: str, best: str
+) -> None:
+    validated = [{**each, "chrf": 52.0} for each in VALIDATION]
+    draw(tmp_path, *TRAIN, *validated, select=select)
     axes = drawn[0].axes[2]
-    assert axes.get_title("left") == "BLEU, lowercased"
-    assert axes.get_legend_handles_labels()[1] == ["validation (best, step 20: 31.50)"]
+    assert axes.get_title("left") == title
+    assert axes.get_legend_handles_labels()[1] == [f"validation (best, step 20: {best})"]
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from transformer_cli.model.transformer import build_model
 from transformer_cli.model.weights import weights_of
 from transformer_cli.runs.checkpoint import Checkpoint
 from transformer_cli.runs.checkpoint_directory import find_checkpoint, list_checkpoints
+from transformer_cli.runs.checkpoint_writer import replace_state
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.initialize import initialize_run
 from transformer_cli.runs.overwrite import finish_overwriting, set_aside
@@ -218,7 +219,7 @@ def test_a_session_after_the_checkpoint_that_training_goes_on_from_is_forgotten(
 
 
 def test_a_validation_is_recorded_with_all_its_numbers(run: RunDirectory) -> None:
-    result = Validation(loss=2.0, bleu=10.0, bleu_lc=12.0, samples=[Sample("a", "b", "c")])
+    result = Validation(2.0, 10.0, 12.0, 20.0, "intl", "chrf", samples=[Sample("a", "b", "c")])
     list(open_session(run, config(epochs=1), [result]).events(never))
     assert metrics(run)[-1] == {
         "kind": "validation",
@@ -228,6 +229,9 @@ def test_a_validation_is_recorded_with_all_its_numbers(run: RunDirectory) -> Non
         "perplexity": pytest.approx(7.3890561),  # e^2
         "bleu": 10.0,
         "bleu_lc": 12.0,
+        "chrf": 20.0,
+        "tokenize": "intl",
+        "select": "chrf",
         "best": True,
         "samples": [{"source": "a", "reference": "b", "translation": "c"}],
     }
@@ -258,13 +262,35 @@ def test_the_best_has_the_highest_bleu_then_the_lowest_loss(
     assert state_of(run, "best")["step"] == best_step
 
 
-@pytest.mark.parametrize("kind", ["words", "sentencepiece"])
-def test_a_lowercase_tokenizer_is_judged_without_case(run: RunDirectory, kind: str) -> None:
-    results = [validation(2.0, bleu_lc=3.0), validation(1.0, bleu_lc=9.0)]
-    settings = config({"kind": kind, "lowercase": True}, epochs=2)
-    session = open_session(run, settings, results)
+@pytest.mark.parametrize(
+    ("select", "best_step", "best_rank"),
+    [("bleu_lc", 12, 9.0), ("chrf", 6, 30.0), ("loss", 12, -1.0)],
+)
+def test_the_best_is_chosen_by_what_the_validation_says(
+    run: RunDirectory, select: str, best_step: int, best_rank: float
+) -> None:
+    results = [
+        Validation(1.5, 2.0, 3.0, chrf=30.0, select=select),
+        Validation(1.0, 1.0, 9.0, chrf=20.0, select=select),
+    ]
+    session = open_session(run, config(epochs=2), results)
     list(session.events(never))
-    assert (session.train_state.best_step, session.train_state.best_bleu) == (12, 9.0)
+    assert (session.train_state.best_step, session.train_state.best_rank) == (best_step, best_rank)
+    assert [each["best"] for each in metrics(run) if each["kind"] == "validation"] == [
+        True,
+        best_step == 12,
+    ]
+
+
+def test_the_best_of_an_earlier_version_is_still_the_best(run: RunDirectory) -> None:
+    list(open_session(run, config(epochs=1), [validation(50.0)]).events(never))
+    checkpoint = run.checkpoints / "step-00000006"
+    state = json.loads((checkpoint / "state.json").read_text())
+    state["best_bleu"] = state.pop("best_rank")
+    replace_state(run.checkpoints, state, TOKENIZER)
+    session = open_session(run, config(epochs=2), [validation(40.0)])
+    list(session.events(never))
+    assert (session.train_state.best_step, session.train_state.best_rank) == (6, 50.0)
 
 
 @pytest.mark.parametrize(
@@ -474,7 +500,7 @@ def test_a_best_checkpoint_that_went_for_a_damaged_one_is_forgotten(run: RunDire
     state.write_text("{}")
     session = open_session(run, config(epochs=4, keep=2), [validation(0.5), validation(0.25)])
     assert session.train_state.best_step is None
-    assert session.train_state.best_bleu == -1.0
+    assert session.train_state.best_rank == -1.0
 
 
 @pytest.mark.parametrize("at", [1, 4])

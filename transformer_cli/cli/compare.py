@@ -11,13 +11,14 @@ import typer
 
 from transformer_cli.cli import options
 from transformer_cli.cli.completion import complete_checkpoint, complete_run, complete_run_split
-from transformer_cli.cli.display import bar, pair_bar, say, warn
+from transformer_cli.cli.display import bar, log, pair_bar, say, warn
 from transformer_cli.errors import UsageError
 
 if TYPE_CHECKING:
     from transformer_cli.data.corpus import ParallelText
     from transformer_cli.evaluation.comparison import ComparedRun, Comparison
     from transformer_cli.evaluation.group_comparison import ComparedGroup, GroupComparison
+    from transformer_cli.evaluation.metrics import Metrics
     from transformer_cli.inference.loading import Computing
 
 Runs = Annotated[
@@ -84,6 +85,7 @@ def compare(
     """
     from transformer_cli.cli.compare_tables import format_groups, format_runs
     from transformer_cli.evaluation import compared_texts, comparison, group_comparison
+    from transformer_cli.evaluation.metrics import metrics_of_runs
     from transformer_cli.inference.loading import Computing
     from transformer_cli.model.device import choose_precision, use_threads
     from transformer_cli.runs.environment import describe_environment
@@ -108,6 +110,9 @@ def compare(
         compared_runs = comparison.open_runs(paths, checkpoint, beam_size)
         compared_groups = group_comparison.group_runs(groups, compared_runs)
     texts = compared_texts.load_texts(compared_runs, splits)
+    metrics = metrics_of_runs(
+        compared_runs[0].config, [run.directory for run in compared_runs], log
+    )
     use_threads(threads)
     torch_device = options.open_device(device)
     torch_precision = choose_precision(precision, torch_device)
@@ -117,7 +122,7 @@ def compare(
             "split": name,
             "sentences": len(text),
             "checkpoint": checkpoint,
-            **_compare_on(text, compared_runs, compared_groups, computing),
+            **_compare_on(text, compared_runs, compared_groups, computing, metrics),
             "environment": asdict(describe_environment(torch_device, torch_precision)),
         }
         for name, text in texts
@@ -133,6 +138,7 @@ def _compare_on(
     runs: Sequence["ComparedRun"],
     groups: Sequence["ComparedGroup"],
     computing: "Computing",
+    metrics: "Metrics",
 ) -> dict[str, Any]:
     """Translate a text with each run, and report the scores of the groups, or of the runs.
 
@@ -157,9 +163,11 @@ def _compare_on(
         references = [text.tgt[number] for number in numbers]
         chosen = [[lines[number] for number in numbers] for lines in translations]
         if not groups:
-            return _report(runs, comparison.compare(runs, chosen, references))
+            return _report(runs, comparison.compare(runs, chosen, references, metrics))
         by_path = {run.directory.path: each for run, each in zip(runs, chosen, strict=True)}
-        return _report_groups(groups, group_comparison.compare(groups, by_path, references))
+        return _report_groups(
+            groups, group_comparison.compare(groups, by_path, references, metrics)
+        )
 
     report, rest = (
         score(range(len(text))),
@@ -176,6 +184,7 @@ def _compare_on(
 def _report(runs: Sequence["ComparedRun"], result: "Comparison") -> dict[str, Any]:
     from transformer_cli.evaluation.significance import SAMPLES, SEED
 
+    lowercased_systems = result.bleu_lc.systems if result.bleu_lc else [None] * len(runs)
     return {
         "samples": SAMPLES,
         "seed": SEED,
@@ -188,8 +197,8 @@ def _report(runs: Sequence["ComparedRun"], result: "Comparison") -> dict[str, An
                 "bleu_half_width": cased.half_width,
                 "bleu_p": cased.p_value,
                 "bleu_lc": scores.bleu_lc,
-                "bleu_lc_half_width": lowercased.half_width,
-                "bleu_lc_p": lowercased.p_value,
+                "bleu_lc_half_width": lowercased and lowercased.half_width,
+                "bleu_lc_p": lowercased and lowercased.p_value,
                 "chrf": scores.chrf,
                 "step": run.step,
                 "steps": run.steps,
@@ -197,12 +206,12 @@ def _report(runs: Sequence["ComparedRun"], result: "Comparison") -> dict[str, An
                 "trained_with": run.trained_with,
             }
             for run, scores, cased, lowercased in zip(
-                runs, result.scores, result.bleu.systems, result.bleu_lc.systems, strict=True
+                runs, result.scores, result.bleu.systems, lowercased_systems, strict=True
             )
         ],
         "settings": result.settings,
         "signature": result.bleu.signature,
-        "signature_lc": result.bleu_lc.signature,
+        "signature_lc": result.bleu_lc and result.bleu_lc.signature,
         "signature_chrf": result.scores[0].signature_chrf,
     }
 
@@ -210,19 +219,22 @@ def _report(runs: Sequence["ComparedRun"], result: "Comparison") -> dict[str, An
 def _report_groups(groups: Sequence["ComparedGroup"], result: "GroupComparison") -> dict[str, Any]:
     from transformer_cli.cli.compare_tables import report_score
 
-    metrics = (result.bleu, result.bleu_lc, result.chrf)
     return {
         "groups": [
             {
                 "name": group.name,
                 "beam_size": group.runs[0].config.decoding.beam_size,
-                **{metric.metric: report_score(metric, number) for metric in metrics},
+                "bleu": report_score(result.bleu, number),
+                "bleu_lc": result.bleu_lc and report_score(result.bleu_lc, number),
+                "chrf": report_score(result.chrf, number),
                 "runs": [
                     {
                         "name": run.name,
                         "path": run.directory.path.as_posix(),
                         "seed": run.config.seed,
-                        **{each.metric: each.groups[number].scores[place] for each in metrics},
+                        "bleu": result.bleu.groups[number].scores[place],
+                        "bleu_lc": result.bleu_lc and result.bleu_lc.groups[number].scores[place],
+                        "chrf": result.chrf.groups[number].scores[place],
                         "step": run.step,
                         "steps": run.steps,
                         "seconds": run.seconds,
@@ -235,6 +247,6 @@ def _report_groups(groups: Sequence["ComparedGroup"], result: "GroupComparison")
         ],
         "settings": result.settings,
         "signature": result.bleu.signature,
-        "signature_lc": result.bleu_lc.signature,
+        "signature_lc": result.bleu_lc and result.bleu_lc.signature,
         "signature_chrf": result.chrf.signature,
     }

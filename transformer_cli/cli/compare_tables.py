@@ -6,9 +6,10 @@ from itertools import chain
 from typing import Any
 
 from transformer_cli.cli.display import align_columns
-from transformer_cli.evaluation.group_scores import METRIC_NAMES, MetricComparison
+from transformer_cli.evaluation.group_scores import MetricComparison
 from transformer_cli.evaluation.seed_statistics import MOST_SEEDS
 from transformer_cli.evaluation.seen_pairs import describe_seen
+from transformer_cli.runs.records import METRIC_NAMES
 
 WIDTH = 100
 """Columns that tables keep within, unless names alone are wider."""
@@ -48,6 +49,8 @@ def format_groups(reports: Sequence[dict[str, Any]]) -> str:
 
     def tables(report: dict[str, Any]) -> Iterator[str]:
         for key, head in METRIC_NAMES.items():
+            if not report["groups"][0].get(key):
+                continue
             found = [group[key] for group in report["groups"]]
             yield from (*_group_scores(head, names, counts, found), "")
 
@@ -111,7 +114,7 @@ def _end_of_report(
         *_trained_with(trained),
         "",
         f"BLEU             {report['signature']}",
-        f"BLEU lowercased  {report['signature_lc']}",
+        *([f"BLEU lowercased  {report['signature_lc']}"] if report["signature_lc"] else []),
         f"chrF             {report['signature_chrf']}",
     ]
 
@@ -130,6 +133,7 @@ def report_score(metric: MetricComparison, number: int) -> dict[str, Any]:
         "mean": score.mean,
         "deviation": score.deviation,
         "half_width": score.half_width,
+        "interval": score.interval,
         "difference": difference.difference if difference else None,
         "difference_half_width": difference.half_width if difference else None,
         "p": difference.p_value if difference else None,
@@ -153,12 +157,12 @@ def _group_scores(
 
 
 def _group_cells(found: dict[str, Any]) -> list[str]:
-    mean, half_width = found["mean"], found["half_width"]
+    mean, interval = found["mean"], found["interval"]
     difference, needed = found["difference"], found["needed_seeds"]
     is_tested = found["p"] is not None and difference != 0
     return [
         f"{mean:.2f}{_plus_minus(found['deviation'])}",
-        "-" if half_width is None else f"{mean - half_width:.2f} to {mean + half_width:.2f}",
+        "-" if interval is None else f"{interval[0]:.2f} to {interval[1]:.2f}",
         "-"
         if difference is None
         else f"{difference:+.2f}{_plus_minus(found['difference_half_width'])}",
@@ -173,14 +177,13 @@ def _plus_minus(value: float | None) -> str:
 
 
 def _scores(runs: Sequence[dict[str, Any]]) -> list[str]:
-    heads = ["run", "BLEU", "p", "BLEU lowercased", "p", "chrF", "step", "steps", "seconds"]
+    metrics = [key for key in ("bleu", "bleu_lc") if runs[0][key] is not None]
+    heads = [head for key in metrics for head in (METRIC_NAMES[key], "p")]
+    heads = ["run", *heads, "chrF", "step", "steps", "seconds"]
     rows = [
         [
             run["name"],
-            f"{run['bleu']:.2f} ±{run['bleu_half_width']:5.2f}",
-            _p(run["bleu_p"]),
-            f"{run['bleu_lc']:.2f} ±{run['bleu_lc_half_width']:5.2f}",
-            _p(run["bleu_lc_p"]),
+            *chain.from_iterable(_tested_score(run, key) for key in metrics),
             f"{run['chrf']:.2f}",
             f"{run['step']:,}",
             f"{run['steps']:,}",
@@ -189,6 +192,10 @@ def _scores(runs: Sequence[dict[str, Any]]) -> list[str]:
         for run in runs
     ]
     return align_columns([heads, *rows])
+
+
+def _tested_score(run: dict[str, Any], key: str) -> tuple[str, str]:
+    return f"{run[key]:.2f} ±{run[f'{key}_half_width']:5.2f}", _p(run[f"{key}_p"])
 
 
 def _p(value: float | None) -> str:

@@ -194,7 +194,7 @@ def _split_names(run: Path) -> list[str]:
 @_quiet
 def complete_checkpoint(context: typer.Context, incomplete: str) -> Values:
     """Complete a checkpoint of the run that the command line names."""
-    found = {"best": "highest validation BLEU", "last": "newest"}
+    found = {"best": "best validation", "last": "newest"}
     names = [path.name for path in (_run(context) / "checkpoints").iterdir()]
     if "average" in names:
         found["average"] = "made by transformer-cli average"

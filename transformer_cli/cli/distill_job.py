@@ -138,7 +138,7 @@ class _Scores(BaseModel):
     beam_size: int
     bleu: float
     bleu_half_width: float | None
-    bleu_lc: float
+    bleu_lc: float | None
     bleu_lc_half_width: float | None
     chrf: float
     chrf_half_width: float | None
@@ -154,8 +154,10 @@ def _read_scores(path: Path) -> _Scores:
 
 
 def _score(scores: _Scores, key: str) -> str:
-    half = getattr(scores, f"{key}_half_width")
-    return f"{getattr(scores, key):.2f}" + ("" if half is None else f" ± {half:.2f}")
+    score, half = getattr(scores, key), getattr(scores, f"{key}_half_width")
+    if score is None:
+        return "-"
+    return f"{score:.2f}" + ("" if half is None else f" ± {half:.2f}")
 
 
 def preview_distillation(job: DistillJob) -> Iterator[str]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from transformer_cli.cli import options
-from transformer_cli.cli.display import pair_bar, say, scoring_bar, warn
+from transformer_cli.cli.display import log, pair_bar, say, scoring_bar, warn
 from transformer_cli.errors import UsageError
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from transformer_cli.data.corpus import ParallelText
     from transformer_cli.data.tables import TextColumn
     from transformer_cli.evaluation.comet import CometScore
+    from transformer_cli.evaluation.metrics import Metrics
     from transformer_cli.evaluation.scoring import Evaluation
     from transformer_cli.evaluation.seen_pairs import SeenPairs
     from transformer_cli.inference.ctranslate2_engine import CTranslate2Engine
@@ -67,15 +68,16 @@ def evaluate(
 ) -> None:
     """Score a trained model: BLEU, chrF, TER and perplexity.
 
-    BLEU is cased and lowercased, of detokenised translations against raw references, by sacreBLEU;
-    the signatures printed with the scores say exactly how. ± is half of the 95 % interval, by
-    bootstrap resampling. Of TER, edits to a hundred words, less is better.
+    BLEU is cased and, where letters have case, lowercased, of detokenised translations against raw
+    references, by sacreBLEU; the signatures printed with the scores say exactly how. ± is half of
+    the 95 % interval, by bootstrap resampling. Of TER, edits to a hundred words, less is better.
 
     \b
     Example:
       transformer-cli evaluate runs/multi30k_de_en --split test_2017_flickr --beam-size 5
     """
     from transformer_cli.data.tables import format_of
+    from transformer_cli.evaluation.metrics import metrics_of_runs
     from transformer_cli.evaluation.seen_pairs import find_seen
     from transformer_cli.files import write_text
     from transformer_cli.inference.loading import Computing, choose_engine
@@ -98,6 +100,7 @@ def evaluate(
     asked = Computing("auto", device, precision, threads, beam_size)
     engine = choose_engine(directory, asked, ["--ensemble"] if ensemble else [])
     asked = replace(asked, engine=engine)
+    metrics = metrics_of_runs(directory.load_config(), [directory], log)
     use_threads(threads)  # before COMET
     comet_score = _open_comet(choose_device(device)) if comet else None
     opened = open_checkpoint(directory, checkpoint)
@@ -111,7 +114,7 @@ def evaluate(
         text = replace(text, tags=[tag] * len(text))
     searcher = options.load_searcher(directory, weights, asked)
     seen = find_seen([directory, *others], text, pair_bar)
-    result = _evaluate(translator, searcher, name, text)
+    result = _evaluate(translator, searcher, name, text, metrics)
     report = {
         "split": name,
         "sentences": len(text),
@@ -120,7 +123,7 @@ def evaluate(
         **({"ensemble": [other.as_posix() for other in ensemble]} if ensemble else {}),
         "beam_size": translator.decoding.beam_size,
         **_scores(result),
-        "seen": _report_seen(seen, name, result, text),
+        "seen": _report_seen(seen, name, result, text, metrics),
         **_describe_environments(directory, opened.step, translator, searcher),
     }
     if comet_score is not None:
@@ -146,6 +149,7 @@ def _evaluate(
     searcher: "TextTranslator[CTranslate2Engine] | None",
     name: str,
     text: "ParallelText",
+    metrics: "Metrics",
 ) -> "Evaluation":
     """Evaluate on a text behind a progress bar, and warn about lines that are too long."""
     from transformer_cli.evaluation import scoring
@@ -158,6 +162,7 @@ def _evaluate(
             on_long_line=partial(warn, name),
             thorough=True,
             searcher=searcher,
+            metrics=metrics,
         )
     if result.unmeasured:
         warn(
@@ -211,7 +216,11 @@ def _scores(result: "Evaluation") -> dict[str, Any]:
 
 
 def _report_seen(
-    seen: "SeenPairs", name: str, result: "Evaluation", text: "ParallelText"
+    seen: "SeenPairs",
+    name: str,
+    result: "Evaluation",
+    text: "ParallelText",
+    metrics: "Metrics",
 ) -> dict[str, Any]:
     """Return how many pairs are trained on, and the scores of the rest if both kinds are there.
 
@@ -225,7 +234,8 @@ def _report_seen(
     if not 0 < len(rest) < len(text):
         return {**seen.report(), "rest": None}
     hypotheses, references = ([side[n] for n in rest] for side in (result.hypotheses, text.tgt))
-    scores = _scores(replace(result, scores=score(hypotheses, references, thorough=True)))
+    of_rest = score(hypotheses, references, thorough=True, metrics=metrics)
+    scores = _scores(replace(result, scores=of_rest))
     kept = {key: value for key, value in scores.items() if key.startswith(("bleu", "chrf"))}
     return {**seen.report(), "rest": {"sentences": len(rest), **kept}}
 
@@ -294,6 +304,8 @@ def _table(report: dict[str, Any]) -> str:
         ("chrF", "chrf", "signature_chrf"),
         ("TER", "ter", "signature_ter"),
     ):
+        if report[key] is None:
+            continue
         half = report[f"{key}_half_width"]
         interval = "" if half is None else f"±{half:5.2f}"
         lines.append(_row(name, f"{report[key]:6.2f} {interval}", report[signature]))

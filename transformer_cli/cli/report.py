@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from transformer_cli.cli import options
-from transformer_cli.cli.display import line_bar, say, scoring_bar, warn
+from transformer_cli.cli.display import line_bar, log, say, scoring_bar, warn
 
 if TYPE_CHECKING:
     from transformer_cli.sweeps.directory import SweepDirectory
@@ -68,6 +68,7 @@ def report(
     plotly = plotly_script()  # before long work
 
     from transformer_cli.data.sources import check_has_splits, default_split, load_split
+    from transformer_cli.evaluation.metrics import metrics_of_runs
     from transformer_cli.files import write_text
     from transformer_cli.inference.loading import Computing, choose_engine
     from transformer_cli.report.build import Subject, build, pack_sentence
@@ -91,7 +92,15 @@ def report(
     searcher = options.load_searcher(directory, str(weights), asked)
     step = Checkpoint.open(weights, fingerprint(directory.tokenizer)).load_state()["step"]
     subject = Subject(
-        run.absolute().name, directory, translator, checkpoint, step, name, text, searcher
+        run.absolute().name,
+        directory,
+        translator,
+        checkpoint,
+        step,
+        name,
+        text,
+        searcher,
+        metrics_of_runs(settings, [directory], log),
     )
     with options.name_option("--sentence: "):
         sentences = [pack_sentence(translator, each) for each in sentence or []]

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from transformer_cli.cli.display import align_columns, log
-from transformer_cli.evaluation.group_scores import METRIC_NAMES
+from transformer_cli.runs.records import METRIC_NAMES
 from transformer_cli.sweeps.plan import Plan
 from transformer_cli.sweeps.status import PointStatus, best_point, read_status, seconds_left
 from transformer_cli.sweeps.tasks import Task
@@ -70,14 +70,14 @@ class SweepDisplay:
         runs = self.plan.num_runs
         done = sum(len(point.runs) for point in points)
         text = f"{done} of {runs} runs"
-        if (best := best_point(points)) is not None:
+        if (best := best_point(points, self.plan.metric)) is not None:
             text += f", best so far {self.plan.describe(best.name)} {best.mean:.2f}"
         left = seconds_left(points, runs, self.jobs)
         return f"{text}, {duration(left)} left" if left else text
 
     def _table(self, running: Sequence[Task]) -> Group:
         points = read_status(self.plan)
-        best = best_point(points)
+        best = best_point(points, self.plan.metric)
         table = Table("point", "seeds", METRIC_NAMES[self.plan.metric])
         for point in points:
             style = "bold" if point is best else None

@@ -14,9 +14,9 @@ from transformer_cli.cli.sweep_display import SweepDisplay, format_forecast, for
 from transformer_cli.config.choices import DeviceName, PrecisionName
 from transformer_cli.cores import count_cores
 from transformer_cli.errors import MissingExtraError
-from transformer_cli.evaluation.group_scores import METRIC_NAMES
 from transformer_cli.files import write_text
 from transformer_cli.runs.contents import SWEEP_RUNS
+from transformer_cli.runs.records import METRIC_NAMES
 from transformer_cli.sweeps.directory import SweepDirectory
 from transformer_cli.sweeps.lease import LeaseBoard
 from transformer_cli.sweeps.plan import Plan

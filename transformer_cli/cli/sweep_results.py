@@ -4,20 +4,26 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from transformer_cli.cli.compare_tables import format_group_scores
+from transformer_cli.cli.display import log
 from transformer_cli.errors import MissingExtraError
-from transformer_cli.evaluation.group_scores import METRIC_NAMES, MetricComparison
+from transformer_cli.evaluation.group_scores import MetricComparison
+from transformer_cli.evaluation.metrics import metrics_of_runs
 from transformer_cli.evaluation.seed_statistics import compare_groups
+from transformer_cli.runs.records import METRIC_NAMES
 from transformer_cli.sweeps.directory import SweepDirectory
 from transformer_cli.sweeps.results import SweepResults, TranslatedSplit
 
 
 def compare_split(results: SweepResults, split: TranslatedSplit) -> list[MetricComparison]:
     """Compare the points of a split with the reference, if it has translations of it."""
-    name = results.groups[results.reference].name
-    if name in split.groups:
-        reference = split.groups.index(name)
-        return compare_groups(split.translations, split.text.tgt, reference)
-    compared = compare_groups(split.translations, split.text.tgt)
+    reference = results.groups[results.reference]
+    config = reference.runs[0].load_config()
+    runs = [run for group in results.groups for run in group.runs]
+    metrics = metrics_of_runs(config, runs, log)
+    if reference.name in split.groups:
+        number = split.groups.index(reference.name)
+        return compare_groups(split.translations, split.text.tgt, number, metrics)
+    compared = compare_groups(split.translations, split.text.tgt, metrics=metrics)
     return [replace(metric, differences=[None] * len(split.groups)) for metric in compared]
 
 

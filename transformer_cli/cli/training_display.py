@@ -74,15 +74,14 @@ class TrainingDisplay:
         values = record.values
         where = f"step {values['step']}/{self._total_steps}, epoch {values['epoch']}"
         if record.kind == "validation":
-            mark = " (best)" if values["best"] else ""
             self._tgt_tokens, self._refreshed = (
                 0,
                 time.monotonic(),
             )  # validation time does not count
             log(
                 f"{where}: validation loss {values['loss']:.4f}, "
-                f"perplexity {values['perplexity']:.3f}, BLEU {values['bleu']:.2f}, "
-                f"lowercased {values['bleu_lc']:.2f}{mark}, {values['seconds']:.0f} s"
+                f"perplexity {values['perplexity']:.3f}, {_describe_scores(values)}, "
+                f"{values['seconds']:.0f} s"
             )
             if not self._bar.disable:
                 for sample in values["samples"]:
@@ -102,3 +101,14 @@ def _describe_pace(values: Mapping[str, Any]) -> str:
         f"gradient norm {norm}, {values['tokens_per_second']:,} tok/s, {values['seconds']:.0f} s"
         f"{left}"
     )
+
+
+def _describe_scores(values: dict[str, Any]) -> str:
+    """Return a validation's scores, and whether it is the best so far."""
+    scores = [("BLEU", values["bleu"]), ("lowercased", values["bleu_lc"])]
+    if values["select"] == "chrf":
+        scores.append(("chrF", values["chrf"]))
+    text = ", ".join(f"{name} {score:.2f}" for name, score in scores if score is not None)
+    if not values["best"]:
+        return text
+    return f"{text} (best by loss)" if values["select"] == "loss" else f"{text} (best)"

@@ -13,6 +13,7 @@ from transformer_cli.cli.signals import stop_requests
 from transformer_cli.cli.training_display import TrainingDisplay
 from transformer_cli.config.choices import DeviceName, PrecisionName
 from transformer_cli.config.schema import Config
+from transformer_cli.evaluation.metrics import Metrics, metrics_of_training
 from transformer_cli.evaluation.validation import build_validator
 from transformer_cli.model.device import (
     bound_kernel_caches,
@@ -20,10 +21,9 @@ from transformer_cli.model.device import (
     use_threads,
 )
 from transformer_cli.ranks import Ranks
-from transformer_cli.runs.checkpoint_directory import newest_step
 from transformer_cli.runs.contents import PREVIOUS
 from transformer_cli.runs.directory import RunDirectory
-from transformer_cli.runs.records import read_records
+from transformer_cli.runs.records import METRIC_NAMES, read_records
 from transformer_cli.text.tokenizer import fingerprint
 from transformer_cli.training.curves import draw_curves
 from transformer_cli.training.memory import SMALLEST, check_memory
@@ -49,6 +49,9 @@ class TrainingJob(NamedTuple):
     device: torch.device
     precision: PrecisionName
     ranks: Ranks
+    metrics: Metrics
+    select: str
+    """What the best checkpoint is chosen by."""
 
     def choose_precision(self) -> torch.dtype:
         """Return the compute dtype; to measure 'auto' takes a second, so ask once data is ready."""
@@ -83,31 +86,32 @@ def open_job(
     torch_device = open_device(device, ranks)
     check_memory(request.config, SMALLEST, torch_device, ranks)  # before any text is read
     choose_precision(precision, torch_device)  # refuses what the device cannot
+    begun = None if request.overwrite else request.run
+    judged_by = metrics_of_training(request.config, begun, log)
     with ranks.init(torch_device) as ranks:
-        yield TrainingJob(request, torch_device, precision, ranks)
+        yield TrainingJob(request, torch_device, precision, ranks, *judged_by)
 
 
 def preview_training(job: TrainingJob) -> Outcome:
     """Return the summary and a forecast, without training."""
-    request, device, _, ranks = job
+    request, device, _, ranks = job[:4]
     config, run = request.config, request.run
     previous = job.load_previous_config()
     with open_data_dry(request, ranks, REPORTERS) as data:
         trainer = build_trainer(config, data, run, device, job.choose_precision(), ranks)
-        unscored = build_validator(config, data, trainer).num_unscored
-        trainer.step = 0 if request.overwrite else newest_step(run.checkpoints)
+        unscored = build_validator(config, data, trainer, job.metrics, job.select).num_unscored
         rows = summarize_training(config, data, trainer, unscored, run, previous, True)
         return Outcome("\n".join(table(rows)), trainer.step)
 
 
 def run_training(job: TrainingJob) -> Outcome:
     """Train from the last checkpoint to the end, or until a signal."""
-    request, device, _, ranks = job
+    request, device, _, ranks = job[:4]
     config, run = request.config, request.run
     previous = job.load_previous_config()
     with open_data(request, ranks, REPORTERS) as data:
         trainer = build_trainer(config, data, run, device, job.choose_precision(), ranks)
-        validator = build_validator(config, data, trainer)
+        validator = build_validator(config, data, trainer, job.metrics, job.select)
         session = Session.open(config, run, trainer, fingerprint(run.tokenizer), validator)
         unscored = validator.num_unscored
         for line in table(summarize_training(config, data, trainer, unscored, run, previous)):
@@ -117,11 +121,11 @@ def run_training(job: TrainingJob) -> Outcome:
             _run_session(session, should_stop)
             if ranks.is_main:
                 _warn_of_previous(run)
-                _draw(run, config.tokenizer.lowercase)
+                _draw(run, job.select)
             ranks.barrier()  # when the first process ends, torchrun may end the others
     if session.stopped and not session.is_finished:
         return Outcome("", trainer.step, should_stop.signal or signal.SIGTERM)
-    return Outcome(_describe_end(session), trainer.step)
+    return Outcome(_describe_end(session, job.select), trainer.step)
 
 
 def _log_start(session: Session, is_changed: bool) -> None:
@@ -153,16 +157,17 @@ def _warn_of_previous(run: RunDirectory) -> None:
         warn(str(previous), "not deleted, as files in it are not transformer-cli's; do it yourself")
 
 
-def _draw(run: RunDirectory, lowercased: bool) -> None:
+def _draw(run: RunDirectory, select: str) -> None:
     try:
-        draw_curves(run.metrics, run.curves, str(run.path), lowercased)
+        draw_curves(run.metrics, run.curves, str(run.path), select)
     except Exception as error:  # a training is no worse for lacking them
         warn(str(run.curves), f"not drawn: {' '.join(str(error).split()) or type(error).__name__}")
 
 
-def _describe_end(session: Session) -> str:
+def _describe_end(session: Session, select: str) -> str:
     state = session.train_state
     text = f"{session.run.path}: trained {session.trainer.step} steps in {state.seconds:.0f} s"
     if state.best_step is not None:
-        text += f"; best validation BLEU {state.best_bleu:.2f} at step {state.best_step}"
+        name, score = METRIC_NAMES[select], abs(state.best_rank)
+        text += f"; best validation {name} {score:.2f} at step {state.best_step}"
     return text

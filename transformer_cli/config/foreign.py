@@ -57,6 +57,8 @@ _NAMES = {
     "training.save_every": "save_freq save_interval save_interval_updates save_steps",
     "training.keep": "keep_best_ckpts keep_last_ckpts keep_last_epochs keep_last_params "
     "save_total_limit",
+    "training.select": "best_checkpoint_metric early_stopping_metric metric_for_best_model "
+    "optimized_metric",
     "training.patience": "early_stopping early_stopping_patience max_num_checkpoint_not_improved",
     "decoding.beam_size": "beam beam_width num_beams",
     "decoding.length_penalty": "alpha beam_alpha length_penalty_alpha lenpen normalize",

@@ -188,8 +188,26 @@ class TrainingConfig(Section):
         None, description="optimizer steps between checkpoints; null: at validations only"
     )
     keep: Count = Field(2, description="newest checkpoints to keep, beside the best one")
+    select: Literal["bleu", "chrf", "loss"] | None = Field(
+        None,
+        description="what the best checkpoint is chosen by, and patience counts: validation BLEU "
+        "(lowercased, if translations are), chrF or loss. null: chrf if the target language sets "
+        "no spaces between words, else bleu",
+    )
     patience: Count | None = Field(
-        None, description="stop after this many validations without a better BLEU; null: never"
+        None,
+        description="stop after this many validations without a better score (select); null: never",
+    )
+
+
+class EvaluationConfig(Section):
+    """How translations are scored, in training and afterwards."""
+
+    tokenize: Literal["none", "13a", "intl", "char", "zh", "ja-mecab", "ko-mecab"] | None = Field(
+        None,
+        description="sacreBLEU's tokenizer for BLEU. null: by the target language: zh for Chinese, "
+        "ja-mecab for Japanese and ko-mecab for Korean, if they are installed, char where words "
+        "have no spaces between them, else 13a",
     )
 
 
@@ -229,6 +247,7 @@ class Config(Section):
     model: ModelConfig = ModelConfig()
     training: TrainingConfig = TrainingConfig()
     decoding: DecodingConfig = DecodingConfig()
+    evaluation: EvaluationConfig = EvaluationConfig()
 
     @model_validator(mode="after")
     def _freezes_part_of_init(self) -> Self:

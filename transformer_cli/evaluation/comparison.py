@@ -9,6 +9,7 @@ from transformer_cli.config.differences import differing_settings
 from transformer_cli.config.schema import Config, TrainingConfig
 from transformer_cli.data.corpus import ParallelText
 from transformer_cli.errors import UsageError
+from transformer_cli.evaluation.metrics import USUAL, Metrics
 from transformer_cli.evaluation.scoring import Scores, score
 from transformer_cli.evaluation.significance import PairedBootstrap, paired_bootstrap
 from transformer_cli.inference.engine import ignore
@@ -50,7 +51,8 @@ class Comparison:
 
     scores: list[Scores]
     bleu: PairedBootstrap
-    bleu_lc: PairedBootstrap
+    bleu_lc: PairedBootstrap | None
+    """None: the target language's script has no case."""
     settings: dict[str, list[object]]
     """Those that differ, by dotted key, one value a run; see ``differing_settings``."""
 
@@ -106,6 +108,7 @@ def compare(
     runs: Sequence[ComparedRun],
     translations: Sequence[Sequence[str]],
     references: Sequence[str],
+    metrics: Metrics = USUAL,
 ) -> Comparison:
     """Score each run, and test its difference from the first one.
 
@@ -113,11 +116,13 @@ def compare(
         runs: at least one.
         translations: each run's, one a sentence.
         references: as many raw reference lines.
+        metrics: those of the target language.
     """
+    lowercased = metrics.bleu(lowercase=True) if metrics.has_case else None
     return Comparison(
-        scores=[score(hypotheses, references) for hypotheses in translations],
-        bleu=paired_bootstrap(translations, references, lowercase=False),
-        bleu_lc=paired_bootstrap(translations, references, lowercase=True),
+        scores=[score(hypotheses, references, metrics=metrics) for hypotheses in translations],
+        bleu=paired_bootstrap(translations, references, metrics.bleu()),
+        bleu_lc=paired_bootstrap(translations, references, lowercased) if lowercased else None,
         settings=differing_settings([run.config for run in runs]),
     )
 

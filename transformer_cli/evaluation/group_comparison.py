@@ -9,6 +9,7 @@ from transformer_cli.config.differences import as_yaml, differing_settings
 from transformer_cli.errors import RunError, UsageError
 from transformer_cli.evaluation.comparison import ComparedRun, distinct_names
 from transformer_cli.evaluation.group_scores import MetricComparison
+from transformer_cli.evaluation.metrics import USUAL, Metrics
 from transformer_cli.evaluation.seed_statistics import compare_groups
 from transformer_cli.extras import import_extra
 from transformer_cli.runs.contents import SWEEP_MARK, SWEEP_RUNS
@@ -35,7 +36,8 @@ class GroupComparison:
     """What there is to say about groups, in their order."""
 
     bleu: MetricComparison
-    bleu_lc: MetricComparison
+    bleu_lc: MetricComparison | None
+    """None: the target language's script has no case."""
     chrf: MetricComparison
     settings: dict[str, list[object]]
     """Those that differ, by dotted key, one value a group; see ``differing_settings``."""
@@ -160,6 +162,7 @@ def compare(
     groups: Sequence[ComparedGroup],
     translations: Mapping[Path, Sequence[str]],
     references: Sequence[str],
+    metrics: Metrics = USUAL,
 ) -> GroupComparison:
     """Score groups, and test each one's difference from the first one.
 
@@ -167,12 +170,13 @@ def compare(
         groups: at least one.
         translations: by the run's path: one a sentence.
         references: as many raw reference lines.
+        metrics: those of the target language.
     """
     by_group = [[translations[run.directory.path] for run in group.runs] for group in groups]
-    bleu, bleu_lc, chrf = compare_groups(by_group, references)
+    found = {each.metric: each for each in compare_groups(by_group, references, metrics=metrics)}
     return GroupComparison(
-        bleu,
-        bleu_lc,
-        chrf,
+        found["bleu"],
+        found.get("bleu_lc"),
+        found["chrf"],
         settings=dict(_differing_settings([group.runs[0] for group in groups], (_SEED,))),
     )

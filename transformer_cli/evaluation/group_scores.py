@@ -2,8 +2,6 @@
 
 from dataclasses import dataclass
 
-METRIC_NAMES = {"bleu": "BLEU", "bleu_lc": "BLEU lowercased", "chrf": "chrF"}
-
 
 @dataclass(frozen=True)
 class GroupScore:
@@ -16,6 +14,13 @@ class GroupScore:
     """Sample standard deviation over the runs; None for a single run."""
     half_width: float | None
     """Half of the 95 % interval of the mean, over seeds; None for a single run."""
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """Ends of that interval, as far as BLEU and chrF go; None for a single run."""
+        if self.half_width is None:
+            return None
+        return max(0.0, self.mean - self.half_width), min(100.0, self.mean + self.half_width)
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from transformer_cli.data.corpus import ParallelText
 from transformer_cli.data.token_arrays import EncodedText, encode_text
 from transformer_cli.data.token_budget import cut_by_tokens
 from transformer_cli.errors import CorpusError
+from transformer_cli.evaluation.metrics import USUAL, Metrics
 from transformer_cli.inference.engine import SearchEngine, ignore, never
 from transformer_cli.inference.lines import LongLine
 from transformer_cli.inference.torch_engine import TorchTranslator
@@ -34,10 +35,11 @@ class Scores:
     """Scores from 0 to 100 of detokenised text against raw references, with their signatures."""
 
     bleu: float
-    bleu_lc: float
+    bleu_lc: float | None
+    """None: the target language's script has no case."""
     chrf: float
     signature: str
-    signature_lc: str
+    signature_lc: str | None
     signature_chrf: str
     ter: float | None = None
     """Edits to a hundred reference words, so the fewer the better; None: not asked for."""
@@ -51,7 +53,12 @@ class Scores:
     ter_ci: float | None = None
 
 
-def score(hypotheses: Sequence[str], references: Sequence[str], thorough: bool = False) -> Scores:
+def score(
+    hypotheses: Sequence[str],
+    references: Sequence[str],
+    thorough: bool = False,
+    metrics: Metrics = USUAL,
+) -> Scores:
     """Return BLEU (Post 2018), cased and lowercased, and chrF (Popović 2015).
 
     Args:
@@ -59,32 +66,31 @@ def score(hypotheses: Sequence[str], references: Sequence[str], thorough: bool =
         references: as many raw reference lines.
         thorough: whether to compute TER (Snover et al. 2006) and 95 % intervals too: 3 s for 1,000
             lines. The signatures say how often was resampled, and by which seed.
+        metrics: those of the target language.
 
     Raises:
         CorpusError: there are more of the ones than of the others.
     """
     _check_equal_lengths(hypotheses, references)
-    from sacrebleu.metrics.bleu import BLEU
-    from sacrebleu.metrics.chrf import CHRF
-    from sacrebleu.metrics.ter import TER
-
     from transformer_cli.evaluation.significance import measure
 
-    metrics = (BLEU(), BLEU(lowercase=True), CHRF(), *([TER()] if thorough else []))
-    measured = [measure(metric, hypotheses, references, thorough) for metric in metrics]
-    bleu, bleu_lc, chrf = measured[:3]
-    ter = measured[3] if thorough else None
+    asked = {**metrics.by_name(), **({"ter": metrics.ter()} if thorough else {})}
+    measured = {
+        name: measure(metric, hypotheses, references, thorough) for name, metric in asked.items()
+    }
+    bleu, chrf = measured["bleu"], measured["chrf"]
+    bleu_lc, ter = measured.get("bleu_lc"), measured.get("ter")
     return Scores(
         bleu=bleu.score,
-        bleu_lc=bleu_lc.score,
+        bleu_lc=bleu_lc and bleu_lc.score,
         chrf=chrf.score,
         signature=bleu.signature,
-        signature_lc=bleu_lc.signature,
+        signature_lc=bleu_lc and bleu_lc.signature,
         signature_chrf=chrf.signature,
         ter=ter and ter.score,
         signature_ter=ter and ter.signature,
         bleu_ci=bleu.half_width,
-        bleu_lc_ci=bleu_lc.half_width,
+        bleu_lc_ci=bleu_lc and bleu_lc.half_width,
         chrf_ci=chrf.half_width,
         ter_ci=ter and ter.half_width,
     )
@@ -125,6 +131,7 @@ def evaluate(
     should_stop: Callable[[], bool] = never,
     thorough: bool = False,
     searcher: TextTranslator[SearchEngine] | None = None,
+    metrics: Metrics = USUAL,
 ) -> Evaluation:
     """Translate the source side and compare with the target side.
 
@@ -139,6 +146,7 @@ def evaluate(
         should_stop: called before each batch that is translated.
         thorough: see ``score``; it takes longer than training would wait.
         searcher: translates instead, with an engine that gives no loss.
+        metrics: those of the target language.
 
     Raises:
         CorpusError: all pairs are too long for the loss.
@@ -168,7 +176,7 @@ def evaluate(
         translator.engine.precision,
         ranks,
     )
-    scores = score(hypotheses, text.tgt, thorough)
+    scores = score(hypotheses, text.tgt, thorough, metrics)
     protect = translator.tokenizers.protect
     differing = (
         sum(

@@ -13,10 +13,9 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 from sacrebleu.metrics.base import Metric
-from sacrebleu.metrics.bleu import BLEU
-from sacrebleu.metrics.chrf import CHRF
 
 from transformer_cli.evaluation.group_scores import GroupDifference, GroupScore, MetricComparison
+from transformer_cli.evaluation.metrics import USUAL, Metrics
 from transformer_cli.extras import import_extra
 
 LEVEL = 0.05
@@ -46,6 +45,7 @@ def compare_groups(
     translations: Sequence[Sequence[Sequence[str]]],
     references: Sequence[str],
     reference_group: int = 0,
+    metrics: Metrics = USUAL,
 ) -> list[MetricComparison]:
     """Score groups of runs, and test each one's difference from the reference group.
 
@@ -53,21 +53,18 @@ def compare_groups(
         translations: by group, by run of another seed, by sentence; at least one of each.
         references: as many raw reference lines as sentences.
         reference_group: number of the group that the others are compared with.
+        metrics: those of the target language.
 
     Returns:
-        BLEU, lowercased BLEU and chrF, with the scores of ``evaluation.scoring.score``.
+        BLEU, lowercased BLEU where there is case, and chrF, with the scores of
+        ``evaluation.scoring.score``.
 
     Raises:
         MissingExtraError: a group has several runs, and scipy is not installed.
     """
-    cached = [list(references)]
-    metrics = {
-        "bleu": BLEU(references=cached),
-        "bleu_lc": BLEU(lowercase=True, references=cached),
-        "chrf": CHRF(references=cached),
-    }
     return [
-        _compare_by(name, metric, translations, reference_group) for name, metric in metrics.items()
+        _compare_by(name, metric, translations, reference_group)
+        for name, metric in metrics.by_name(references=[list(references)]).items()
     ]
 
 

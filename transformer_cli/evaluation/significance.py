@@ -72,7 +72,7 @@ def measure(
 
 
 def paired_bootstrap(
-    systems: Sequence[Sequence[str]], references: Sequence[str], lowercase: bool
+    systems: Sequence[Sequence[str]], references: Sequence[str], bleu: BLEU
 ) -> PairedBootstrap:
     """Compare systems' BLEU with the first one's by paired bootstrap resampling (Koehn 2004).
 
@@ -81,13 +81,13 @@ def paired_bootstrap(
     Args:
         systems: at least one; each its translations, one a sentence.
         references: as many raw reference lines.
-        lowercase: whether case is ignored.
+        bleu: of whatever case and tokenizer.
     """
     # sacreBLEU keeps results by the metric's name, which BLEU has in either case: one test each.
     with _fixed_seed():
         signatures, results = PairedTest(
             [(str(number), hypotheses) for number, hypotheses in enumerate(systems)],
-            {"BLEU": BLEU(lowercase=lowercase)},
+            {"BLEU": bleu},
             [list(references)],
             test_type="bs",
             n_samples=SAMPLES,

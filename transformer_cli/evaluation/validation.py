@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from transformer_cli.config.schema import Config
 from transformer_cli.data.corpus import ParallelText
 from transformer_cli.evaluation import scoring
+from transformer_cli.evaluation.metrics import Metrics
 from transformer_cli.inference.torch_engine import TorchEngine
 from transformer_cli.inference.translator import TextTranslator
 from transformer_cli.training.preparation import PreparedData
@@ -26,19 +27,34 @@ class Validator:
     pairs: ParallelText
     num_unscored: int
     """Pairs that are too long to be in the validation loss."""
+    metrics: Metrics
+    select: str
+    """What the best checkpoint is chosen by."""
 
     def __call__(self, should_stop: Callable[[], bool]) -> Validation | None:
         """Evaluate the model; return None if asked to stop."""
         self.trainer.eval_model.eval()
         try:
             measured = scoring.evaluate(
-                self.translator, self.pairs, ranks=self.trainer.ranks, should_stop=should_stop
+                self.translator,
+                self.pairs,
+                ranks=self.trainer.ranks,
+                should_stop=should_stop,
+                metrics=self.metrics,
             )
         except scoring.EvaluationStoppedError:
             return None
         scores = measured.scores
         samples = choose_samples(self.pairs, measured.hypotheses)
-        return Validation(measured.loss, scores.bleu, scores.bleu_lc, samples)
+        return Validation(
+            measured.loss,
+            scores.bleu,
+            scores.bleu_lc,
+            scores.chrf,
+            self.metrics.tokenize,
+            self.select,
+            samples,
+        )
 
 
 def choose_samples(pairs: ParallelText, hypotheses: Sequence[str]) -> list[Sample]:
@@ -54,8 +70,21 @@ def _shorten(line: str) -> str:
     return line if len(line) <= _SAMPLE_LENGTH else f"{line[:_SAMPLE_LENGTH]}…"
 
 
-def build_validator(config: Config, data: PreparedData, trainer: Trainer) -> Validator:
+def build_validator(
+    config: Config,
+    data: PreparedData,
+    trainer: Trainer,
+    metrics: Metrics,
+    select: str,
+) -> Validator:
     """Build the validator of a training.
+
+    Args:
+        config: the experiment's settings.
+        data: the run's prepared data.
+        trainer: its ``eval_model`` is validated.
+        metrics: what it is scored by.
+        select: what the best checkpoint is chosen by.
 
     Raises:
         InputError: a validation sentence is too long for the model.
@@ -66,4 +95,4 @@ def build_validator(config: Config, data: PreparedData, trainer: Trainer) -> Val
     translator = translator.with_search(beam_size=1)
     translator.check_lengths(data.val.src.lengths, "validation source sentence")
     translator.check_lengths(data.val.tgt.lengths, "validation target sentence")
-    return Validator(trainer, translator, data.texts.val, num_unscored)
+    return Validator(trainer, translator, data.texts.val, num_unscored, metrics, select)

@@ -18,6 +18,7 @@ from transformer_cli.config.data_schema import (
 )
 from transformer_cli.config.differences import differences
 from transformer_cli.config.schema import Config
+from transformer_cli.evaluation.metrics import USUAL, Metrics, read_validated_by
 from transformer_cli.files import write_text
 from transformer_cli.model.transformer import count_parameters
 from transformer_cli.runs.directory import RunDirectory
@@ -72,11 +73,15 @@ Library = Literal["transformer-cli", "transformers", "argostranslate"]
 
 @dataclass(frozen=True)
 class ValidationScore:
-    """BLEU of a validation."""
+    """BLEU and chrF of a validation."""
 
     step: int
     bleu: float
-    bleu_lc: float
+    bleu_lc: float | None
+    """None: the target language's script has no case."""
+    chrf: float | None = None
+    """None: an earlier version has not recorded it."""
+    metrics: Metrics = USUAL
 
 
 def write_card(
@@ -102,10 +107,12 @@ def write_card(
 
 def _score(run: RunDirectory, trained: TrainedModel) -> ValidationScore | None:
     """Return the validation scores of these weights, if there are any."""
+    begun = read_validated_by(run)
     for each in reversed(validations(read_records(run.metrics))):
         is_of_these = trained.checkpoint.name == f"step-{each['step']:08d}"
-        if is_of_these and each["bleu"] is not None and each["bleu_lc"] is not None:
-            return ValidationScore(each["step"], each["bleu"], each["bleu_lc"])
+        if begun and is_of_these and each["bleu"] is not None:
+            scores = (each["bleu"], each["bleu_lc"], each["chrf"])
+            return ValidationScore(each["step"], *scores, Metrics(begun.tokenize))
     return None
 
 
@@ -133,7 +140,6 @@ def model_card(
     """
     src, tgt = config.data.src_lang, config.data.tgt_lang
     corpus, licence = _corpus(config, imported_from)
-    signatures = (_signature(lowercase=False), _signature(lowercase=True))
     front = yaml.safe_dump(
         _front_matter(name, config, score, library), sort_keys=False, allow_unicode=True
     ).rstrip()
@@ -146,7 +152,7 @@ def model_card(
         made="imported by" if isinstance(config.data, ImportedData) else "trained with",
         version=__version__,
         use=use,
-        scores=_scores(score, signatures, config.tokenizer.lowercase),
+        scores=_scores(score, config.tokenizer.lowercase),
         corpus=corpus,
         entries=_entries(sizes, src, tgt),
         tokenizer=config.tokenizer.kind,
@@ -168,11 +174,17 @@ def _front_matter(
     if isinstance(config.data, Multi30kData):
         front["datasets"] = ["multi30k"]
     if score is not None:
-        front["metrics"] = ["bleu"]
+        measured = {"bleu": ("BLEU", score.bleu), "chrf": ("chrF", score.chrf)}
+        metrics = [
+            {"type": kind, "name": name, "value": round(value, 2)}
+            for kind, (name, value) in measured.items()
+            if value is not None
+        ]
+        front["metrics"] = [each["type"] for each in metrics]
         result = {
             "task": {"type": "translation", "name": "Translation"},
             "dataset": {"name": _name(config), "type": config.data.kind, "split": "validation"},
-            "metrics": [{"type": "bleu", "name": "BLEU", "value": round(score.bleu, 2)}],
+            "metrics": metrics,
         }
         front["model-index"] = [{"name": name, "results": [result]}]
     return front
@@ -223,24 +235,21 @@ def _corpus(config: Config, imported_from: str | None) -> tuple[str, str]:
     return text + "\n", licence
 
 
-def _scores(score: ValidationScore | None, signatures: tuple[str, str], lowercase: bool) -> str:
+def _scores(score: ValidationScore | None, lowercase: bool) -> str:
     if score is None:
         return "Not measured yet: see `transformer-cli evaluate`.\n"
     note = "\nIt writes lower case, so that cased BLEU is low.\n" if lowercase else ""
+    names = {"bleu": "BLEU", "bleu_lc": "BLEU, lowercased,", "chrf": "chrF"}
     # A list: the signatures' bars would end a table's cells.
+    listed = "".join(
+        f"- {names[key]} {value:.2f} (`{signature}`)\n"
+        for key, signature in score.metrics.signatures().items()
+        if (value := getattr(score, key)) is not None
+    )
     return (
         f"On the validation split, at step {score.step:,}, as it was measured in training, by\n"
-        f"sacreBLEU:\n\n- BLEU {score.bleu:.2f} (`{signatures[0]}`)\n"
-        f"- BLEU, lowercased, {score.bleu_lc:.2f} (`{signatures[1]}`)\n{note}"
+        f"sacreBLEU:\n\n{listed}{note}"
     )
-
-
-def _signature(lowercase: bool) -> str:
-    from sacrebleu.metrics.bleu import BLEU
-
-    metric = BLEU(lowercase=lowercase)
-    metric.corpus_score(["."], [["."]])  # it has no signature before
-    return str(metric.get_signature())
 
 
 def _entries(sizes: Sequence[int], src: str, tgt: str) -> str:

@@ -44,7 +44,7 @@ _STATE = {
     "skipped": 0,
     "batches_a_step": 1,
     "best_step": None,
-    "best_bleu": 0.0,
+    "best_rank": 0.0,
     "best_loss": 0.0,
     "bad_validations": 0,
     "seconds": 0.0,

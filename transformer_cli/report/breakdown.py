@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from transformer_cli.evaluation.metrics import USUAL, Metrics
 from transformer_cli.report.word_split import split_words
 
 LENGTHS = (1, 6, 11, 16, 21, 31, 41, 61)
@@ -40,7 +41,10 @@ class RarityBucket:
 
 
 def score_by_length(
-    lengths: Sequence[int], hypotheses: Sequence[str], references: Sequence[str]
+    lengths: Sequence[int],
+    hypotheses: Sequence[str],
+    references: Sequence[str],
+    metrics: Metrics = USUAL,
 ) -> list[LengthBucket]:
     """Return the scores of the sentences of each bucket of ``LENGTHS`` that has any.
 
@@ -48,11 +52,10 @@ def score_by_length(
         lengths: each source's tokens, without its EOS; empty ones count as of one token.
         hypotheses: the translations.
         references: as many.
+        metrics: those of the target language.
     """
-    from sacrebleu.metrics.bleu import BLEU
-    from sacrebleu.metrics.chrf import CHRF
-
-    bleu, chrf = BLEU(), CHRF()
+    by_name = metrics.by_name()
+    bleu, chrf = by_name["bleu"], by_name["chrf"]
     found = []
     for label, least, below in _buckets(LENGTHS):
         inside = [

@@ -11,6 +11,7 @@ from transformer_cli.data.corpus import ParallelText
 from transformer_cli.data.sources import open_training_text
 from transformer_cli.data.token_arrays import encode_text
 from transformer_cli.errors import CorpusError, InputError
+from transformer_cli.evaluation.metrics import USUAL, Metrics
 from transformer_cli.evaluation.scoring import evaluate
 from transformer_cli.inference.attention_maps import compute_attention_maps
 from transformer_cli.inference.ctranslate2_engine import CTranslate2Engine
@@ -68,6 +69,7 @@ class Subject:
     text: ParallelText
     searcher: TextTranslator[CTranslate2Engine] | None = None
     """Translates the split instead, where CTranslate2 is faster."""
+    metrics: Metrics = USUAL
 
 
 @dataclass(frozen=True)
@@ -120,7 +122,12 @@ def build(
     statistics = compute_statistics(subject.run, translator.tokenizers, encoded)
     lengths = encoded.src.lengths.tolist()
     result = evaluate(
-        translator, text, translated, on_long_line=on_long_line, searcher=subject.searcher
+        translator,
+        text,
+        translated,
+        on_long_line=on_long_line,
+        searcher=subject.searcher,
+        metrics=subject.metrics,
     )
     hypotheses = result.hypotheses
     attention = []
@@ -130,7 +137,7 @@ def build(
         attention.append(pack_attention(line, compute_attention_maps(tagged, line)))
     scores = sentence_scores(hypotheses, text.tgt)
     chart = make_length_chart(statistics, languages)
-    found_lengths = score_by_length(lengths, hypotheses, text.tgt)
+    found_lengths = score_by_length(lengths, hypotheses, text.tgt, subject.metrics)
     rarity = _rarity(subject, text, hypotheses, progress)
     return Report(
         subject,
@@ -145,7 +152,7 @@ def build(
         dump_config(translator.config),
         environment_of_training(records, subject.step),
         statistics,
-        make_score_rows(hypotheses, text.tgt),
+        make_score_rows(hypotheses, text.tgt, subject.metrics),
         perplexity(result.loss),
         found_lengths,
         rarity,

@@ -52,7 +52,7 @@ class Chart(NamedTuple):
 
 
 def make_training_charts(records: Sequence[Record], step: int) -> list[Chart]:
-    """Return charts of loss, perplexity, BLEU and learning rate by step, where there is data.
+    """Return charts of loss, perplexity, scores and learning rate by step, where there is data.
 
     Args:
         records: of metrics.jsonl.
@@ -64,6 +64,9 @@ def make_training_charts(records: Sequence[Record], step: int) -> list[Chart]:
     def series(name: str, role: str, of: Sequence[Record], key: str) -> Series:
         return Series(name, role, [each["step"] for each in of], [number(each, key) for each in of])
 
+    has_case = any(each["bleu_lc"] is not None for each in validated)
+    scores = "BLEU" if has_case else "BLEU and chrF"
+    other, key = ("lowercased", "bleu_lc") if has_case else ("chrF", "chrf")
     wanted = [
         ("loss", "Loss", "nats a token", False, _both(series, trained, validated, "loss")),
         (
@@ -75,12 +78,12 @@ def make_training_charts(records: Sequence[Record], step: int) -> list[Chart]:
         ),
         (
             "bleu",
-            "BLEU of the validation split",
-            "BLEU, greedy",
+            f"{scores} of the validation split",
+            f"{scores}, greedy",
             False,
             [
                 series("BLEU", "val", validated, "bleu"),
-                series("lowercased", "train", validated, "bleu_lc"),
+                series(other, "train", validated, key),
             ],
         ),
         (

@@ -7,10 +7,10 @@ from statistics import fmean
 from typing import Any
 
 from transformer_cli.config.differences import as_yaml
-from transformer_cli.evaluation.group_scores import METRIC_NAMES
 from transformer_cli.report.charts import Chart, Series
 from transformer_cli.report.group_results import GroupResult, RunResult
 from transformer_cli.report.importance import are_numbers
+from transformer_cli.runs.records import METRIC_NAMES
 
 DRAWN = 12
 """Groups whose curves are drawn at first; there are as many colours."""
@@ -29,17 +29,18 @@ def make_group_curves(
     Args:
         groups: each one a line, the mean over its runs, in a band from the lowest to the highest.
         order: their indices, as in the legend.
-        metric: the score, 'bleu' or 'bleu_lc'.
+        metric: the score, a key of ``METRIC_NAMES``.
     """
     charts = []
-    for key, y in ((metric, f"{METRIC_NAMES[metric]}, greedy"), ("loss", "nats a token")):
+    for key in dict.fromkeys((metric, "loss")):
+        y = "nats a token" if key == "loss" else f"{METRIC_NAMES[key]}, greedy"
         series = [
             each
             for place, index in enumerate(order)
             for each in _curve(groups[index], str(place), key)
         ]
         if series:
-            title = f"{METRIC_NAMES.get(key, 'Loss')} of the validation split"
+            title = f"{'Loss' if key == 'loss' else METRIC_NAMES[key]} of the validation split"
             says = f"{title} by optimizer step, one line for each group; the table has the scores."
             charts.append(
                 Chart(
@@ -68,7 +69,7 @@ def make_setting_charts(
         groups: those without any score are left out.
         order: their indices, as in the legend.
         settings: by dotted key, one value a group.
-        metric: the score, 'bleu' or 'bleu_lc'.
+        metric: the score, a key of ``METRIC_NAMES``.
     """
     charts = []
     # Where colours would repeat they say nothing.

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.groups import RunGroup
-from transformer_cli.runs.records import Record, number, read_records, validations
+from transformer_cli.runs.records import Record, best_score, number, read_records, validations
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ def read_group(group: RunGroup, metric: str, unfinished: Mapping[Path, str]) -> 
 
     Args:
         group: its runs; one that has not begun has no records.
-        metric: the score of a validation, 'bleu' or 'bleu_lc'.
+        metric: the score of a validation, a key of ``METRIC_NAMES``.
         unfinished: the state of each run that has not finished, by its directory.
     """
     return GroupResult(
@@ -84,15 +84,16 @@ def read_group(group: RunGroup, metric: str, unfinished: Mapping[Path, str]) -> 
     )
 
 
-def rank_groups(groups: Sequence[GroupResult]) -> list[int]:
+def rank_groups(groups: Sequence[GroupResult], metric: str) -> list[int]:
     """Return the indices of the groups, the best mean first and those without a score last.
 
     Groups with a finished run come before those without.
     """
+    sign = 1.0 if metric == "loss" else -1.0
 
     def key(index: int) -> tuple[bool, bool, float, int]:
         mean = groups[index].mean
-        return mean is None, not groups[index].finished, -(mean or 0.0), index
+        return mean is None, not groups[index].finished, sign * (mean or 0.0), index
 
     return sorted(range(len(groups)), key=key)
 
@@ -103,5 +104,5 @@ def _read_run(run: RunDirectory, metric: str, state: str | None) -> RunResult:
     scores = [each[metric] for each in validated if each[metric] is not None]
     seconds = [spent for each in records if (spent := number(each, "seconds")) is not None]
     return RunResult(
-        run.path.name, validated, max(scores, default=None), max(seconds, default=None), state
+        run.path.name, validated, best_score(scores, metric), max(seconds, default=None), state
     )

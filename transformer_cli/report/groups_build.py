@@ -6,11 +6,11 @@ from pathlib import Path
 
 from transformer_cli.config.yaml import dump_config
 from transformer_cli.evaluation.group_scores import (
-    METRIC_NAMES,
     GroupDifference,
     GroupScore,
     MetricComparison,
 )
+from transformer_cli.evaluation.metrics import choose_selection
 from transformer_cli.report.charts import Chart
 from transformer_cli.report.group_charts import (
     DRAWN,
@@ -22,6 +22,7 @@ from transformer_cli.report.group_results import GroupResult, rank_groups, read_
 from transformer_cli.report.importance import Importance, explain
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.groups import RunGroup
+from transformer_cli.runs.records import METRIC_NAMES
 
 
 @dataclass(frozen=True)
@@ -130,18 +131,20 @@ def build_groups_page(
         unfinished: by a run's directory, why it has not finished: 'running', 'failed', 'pruned',
             'waiting'. Others have finished.
         reference: index of the group that the others are compared with.
-        metric: 'bleu' or 'bleu_lc' of validations, which groups are ranked by; None: lowercased if
-            translations are.
+        metric: what groups are ranked by, a key of ``METRIC_NAMES``; None: what the reference
+            group's best checkpoints are chosen by, but lowercased BLEU if any translations are.
 
     Raises:
         ConfigError: a run's settings are damaged.
     """
     run = _first_begun(groups, reference)
     config = run.load_config() if run else None
-    lowercases = [config and config.tokenizer.lowercase, *settings.get("tokenizer.lowercase", ())]
-    metric = metric or ("bleu_lc" if any(lowercases) else "bleu")
+    chosen = choose_selection(config) if config else "bleu"
+    if chosen == "bleu" and any(settings.get("tokenizer.lowercase", ())):
+        chosen = "bleu_lc"
+    metric = metric or chosen
     results = [read_group(group, metric, unfinished or {}) for group in groups]
-    order = rank_groups(results)
+    order = rank_groups(results, metric)
     legend = _order_legend(order, reference)
     differing = {key: list(values) for key, values in settings.items()}
     translations = [_find_differing(split, results, order, reference) for split in evaluated]

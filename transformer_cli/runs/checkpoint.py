@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pydantic import (
+    AliasChoices,
     BaseModel,
     ConfigDict,
     Field,
@@ -72,7 +73,7 @@ class _State(BaseModel):
     skipped: NonNegativeInt = 0
     batches_per_step: PositiveInt = Field(1, alias="batches_a_step")
     best_step: NonNegativeInt | None = None
-    best_bleu: float = 0.0
+    best_rank: float = Field(0.0, validation_alias=AliasChoices("best_rank", "best_bleu"))
     best_loss: float = 0.0
     bad_validations: NonNegativeInt = 0
     seconds: FiniteFloat = 0.0

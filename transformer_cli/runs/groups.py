@@ -23,7 +23,7 @@ class _Plan(BaseModel):
     points: list[_Name]
     seeds: list[NonNegativeInt]
     reference: str
-    metric: Literal["bleu", "bleu_lc"]
+    metric: Literal["bleu", "bleu_lc", "chrf", "loss"]
     evaluate: list[_Name]
 
 

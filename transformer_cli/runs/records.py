@@ -15,7 +15,9 @@ Record = dict[str, Any]
 _MAX_BYTES = 1 << 26
 """Records of ten million steps; each takes several times its size of memory."""
 _MAX_LINE_BYTES = 1 << 20
-_MEASURED = ("loss", "perplexity", "bleu", "bleu_lc")
+METRIC_NAMES = {"bleu": "BLEU", "bleu_lc": "BLEU lowercased", "chrf": "chrF", "loss": "loss"}
+"""What a best checkpoint may be chosen by, as a validation's record and as a person calls it."""
+_MEASURED = (*METRIC_NAMES, "perplexity")
 
 
 def read_lines(path: Path) -> Iterator[bytes]:
@@ -68,6 +70,11 @@ def validations(records: Iterable[Record]) -> list[Record]:
         for each in records
         if each["kind"] == "validation"
     ]
+
+
+def best_score(scores: Iterable[float], metric: str) -> float | None:
+    """Return the best of a metric's scores: the highest, but of the loss the lowest."""
+    return (min if metric == "loss" else max)(scores, default=None)
 
 
 def number(record: Record, key: str) -> float | None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from transformer_cli.config.differences import differences
 from transformer_cli.config.schema import Config
 from transformer_cli.errors import ConfigError, RunError
+from transformer_cli.evaluation.metrics import choose_selection
 from transformer_cli.files import write_text
 from transformer_cli.foreign_files import read_small
 from transformer_cli.runs.directory import RunDirectory
@@ -76,11 +77,13 @@ class Plan:
     def metric(self) -> str:
         """The metric of validations that points are judged by.
 
-        Only the lowercased BLEU counts where a point's translations are lowercased.
+        Of BLEU, only the lowercased one counts where a point's translations are lowercased.
         """
-        configs = map(self.sweep.config_of, self.sweep.samples)
-        is_lowercased = any(config.tokenizer.lowercase for config in configs)
-        return "bleu_lc" if is_lowercased else self.sweep.settings.metric
+        chosen = {choose_selection(self.sweep.config_of(each)) for each in self.sweep.samples}
+        asked = self.sweep.settings.metric
+        if "bleu_lc" in chosen and asked in (None, "bleu"):
+            return "bleu_lc"
+        return asked or choose_selection(self.sweep.config_of(Point(BASE_POINT)))
 
     # --- tasks ------------------------------------------------------------------------------------
 

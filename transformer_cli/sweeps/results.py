@@ -48,7 +48,7 @@ class SweepResults:
     reference: int
     """Index of the point that the others are compared with."""
     metric: str
-    """'bleu' or 'bleu_lc' of validations, which points are judged by."""
+    """What points are judged by, a key of ``METRIC_NAMES``."""
     splits: list[TranslatedSplit]
 
 

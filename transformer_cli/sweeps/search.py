@@ -35,6 +35,8 @@ class Search:
         settings = sweep.settings
         seed = sweep.config_of(sweep.samples[0]).seed
         judged_by = {"metric": metric, "seeds": settings.num_seeds}
+        # The study makes its values large.
+        self._sign = -1.0 if metric == "loss" else 1.0
         self._sweep = sweep
         self._space = space
         self._study = Study.open(
@@ -102,7 +104,7 @@ class Search:
         self._report(point, validations)
         if scores:
             self._failures = 0
-            self._study.tell(number, statistics.fmean(scores))
+            self._study.tell(number, self._sign * statistics.fmean(scores))
         else:
             self._failures += 1
             self._study.tell_failed(number, "it was not validated")
@@ -129,7 +131,7 @@ class Search:
         """Tell the study of validations that it does not know; return whether there are any."""
         known = self._reported.get(point, 0)
         for step, score in enumerate(validations[known:], known + 1):
-            self._study.report(self._trial(point).number, step, score)
+            self._study.report(self._trial(point).number, step, self._sign * score)
         self._reported[point] = len(validations)
         return len(validations) > known
 

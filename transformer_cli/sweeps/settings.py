@@ -41,8 +41,10 @@ class SweepSettings(Section):
     prune: Literal["none", "median", "halving"] = Field(
         "none", description="which trainings of a search are stopped early, by their validations"
     )
-    metric: Literal["bleu", "bleu_lc"] = Field(
-        "bleu", description="what a search makes large: BLEU of the best validation"
+    metric: Literal["bleu", "bleu_lc", "chrf", "loss"] | None = Field(
+        None,
+        description="what a search makes large (the loss: small), at the best validation; null: "
+        "what the base's training.select says",
     )
     evaluate: list[str] = Field(
         default=[], description="splits that all runs are scored on at the end, all alike"

@@ -47,10 +47,11 @@ def read_status(plan: Plan) -> list[PointStatus]:
     ]
 
 
-def best_point(points: list[PointStatus]) -> PointStatus | None:
-    """Return the point with the highest mean; None if no run was validated yet."""
+def best_point(points: list[PointStatus], metric: str) -> PointStatus | None:
+    """Return the point with the best mean of a metric; None if no run was validated yet."""
     scored = [(point.mean, point) for point in points if point.mean is not None]
-    return max(scored, key=lambda each: each[0])[1] if scored else None
+    best = min if metric == "loss" else max
+    return best(scored, key=lambda each: each[0])[1] if scored else None
 
 
 def seconds_left(points: list[PointStatus], num_runs: int, jobs: int) -> float | None:

@@ -1,4 +1,4 @@
-"""The scripts of languages and letters, to find lines in a wrong language."""
+"""The scripts of languages and letters: whether words have spaces between them, letters a case."""
 
 import unicodedata
 
@@ -28,12 +28,22 @@ _BY_SCRIPTS = {
     ("LAO",): "lo",
     ("KHMER",): "km",
     ("MYANMAR",): "my",
-    ("TIBETAN",): "bo",
+    ("TIBETAN",): "bo dz",
     ("CJK", "BOPOMOFO"): "yue zh",
     ("CJK", "HIRAGANA", "KATAKANA"): "ja",
     ("HANGUL", "CJK"): "ko",
 }
+# ISO 639-2 and 639-3 of languages whose translations are scored in a way of their own.
+_SHORT_CODES = {
+    **dict.fromkeys(("zho", "chi", "cmn"), "zh"),
+    **dict.fromkeys(("bod", "tib"), "bo"),
+    **dict.fromkeys(("mya", "bur"), "my"),
+    **{"jpn": "ja", "kor": "ko", "khm": "km", "lao": "lo", "tha": "th", "dzo": "dz"},
+    **{"ara": "ar", "arb": "ar", "fas": "fa", "per": "fa", "heb": "he", "hin": "hi", "urd": "ur"},
+}
 _NO_SPACES = frozenset({"CJK", "THAI", "LAO", "KHMER", "MYANMAR", "TIBETAN"})
+# Unicode has capital letters of the Georgian script, which no text begins a sentence with.
+_HAVE_CASE = frozenset({"LATIN", "CYRILLIC", "GREEK", "ARMENIAN"})
 _SCRIPTS = {
     language: frozenset(scripts)
     for scripts, languages in _BY_SCRIPTS.items()
@@ -53,7 +63,25 @@ def scripts_of(language: str) -> frozenset[str] | None:
     Returns:
         None for an unknown language.
     """
-    return _SCRIPTS.get(language.replace("_", "-").partition("-")[0].lower())
+    return _SCRIPTS.get(base_language(language))
+
+
+def base_language(language: str) -> str:
+    """Return a language's code without region and script: 'zh' of 'zh-TW', 'zh_Hans' and 'cmn'."""
+    code = language.replace("_", "-").partition("-")[0].lower()
+    return _SHORT_CODES.get(code, code)
+
+
+def has_spaces(language: str) -> bool:
+    """Return whether words have spaces between them; true of an unknown language."""
+    scripts = scripts_of(language) or frozenset()
+    return "HANGUL" in scripts or not scripts & _NO_SPACES
+
+
+def has_case(language: str) -> bool:
+    """Return whether letters are large and small; true of an unknown language."""
+    scripts = scripts_of(language)
+    return scripts is None or bool(scripts & _HAVE_CASE)
 
 
 def has_spaces(language: str) -> bool:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from transformer_cli.files import whole_file
 from transformer_cli.runs.environment import SESSION_KIND
-from transformer_cli.runs.records import read_records
+from transformer_cli.runs.records import METRIC_NAMES, read_records
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -20,8 +20,8 @@ _BLUE, _ORANGE, _GREEN = "#0072B2", "#D55E00", "#009E73"
 Records = Sequence[Mapping[str, Any]]
 
 
-def draw_curves(metrics: Path, picture: Path, title: str, lowercased: bool = False) -> None:
-    """Draw loss, perplexity, BLEU and learning rate over the steps, and mark the best step.
+def draw_curves(metrics: Path, picture: Path, title: str, select: str = "bleu") -> None:
+    """Draw loss, perplexity, BLEU or chrF, and learning rate, and mark the best step.
 
     The picture depends on the records and arguments only; without records none is drawn.
 
@@ -29,7 +29,7 @@ def draw_curves(metrics: Path, picture: Path, title: str, lowercased: bool = Fal
         metrics: metrics.jsonl.
         picture: the PNG file to write.
         title: the picture's title.
-        lowercased: whether the model is judged by lowercased BLEU.
+        select: what the best step is chosen by, a key of ``METRIC_NAMES``.
 
     Raises:
         OSError: it cannot be written.
@@ -51,32 +51,33 @@ def draw_curves(metrics: Path, picture: Path, title: str, lowercased: bool = Fal
             figure = Figure(figsize=(10, 6.4), dpi=110)
             figure.subplots_adjust(0.065, 0.085, 0.985, 0.88, wspace=0.18, hspace=0.3)
             figure.suptitle(title, x=0.065, y=0.975, ha="left", size=13, parse_math=False)
-            _plot_panels(list(figure.subplots(2, 2, sharex=True).flat), records, lowercased)
+            _plot_panels(list(figure.subplots(2, 2, sharex=True).flat), records, select)
             with whole_file(picture) as temporary, temporary.open("wb") as file:
                 figure.savefig(file, format="png", metadata={"Software": None})
 
 
-def _plot_panels(panels: Sequence["Axes"], records: Records, lowercased: bool) -> None:
+def _plot_panels(panels: Sequence["Axes"], records: Records, select: str) -> None:
     train, validation = (
         [each for each in records if each["kind"] == kind] for kind in ("train", "validation")
     )
     best = max((each["step"] for each in validation if each.get("best")), default=None)
-    loss, perplexity, bleu, rate = panels
+    score = "bleu" if select == "loss" else select
+    loss, perplexity, scores, rate = panels
     _plot_curve(loss, train, "loss", "training: what is minimised", _BLUE)
     _plot_curve(loss, validation, "loss", "validation", _ORANGE, best)
     _plot_curve(perplexity, train, "perplexity", "training", _BLUE)
     _plot_curve(perplexity, validation, "perplexity", "validation", _ORANGE, best)
-    _plot_curve(bleu, validation, "bleu_lc" if lowercased else "bleu", "validation", _ORANGE, best)
+    _plot_curve(scores, validation, score, "validation", _ORANGE, best)
     _plot_curve(rate, train, "learning_rate", "", _GREEN)
     if any(math.isfinite(each["perplexity"]) for each in records):
         perplexity.set_yscale("log")
-    names = ("loss", "perplexity", "BLEU, lowercased" if lowercased else "BLEU", "learning rate")
+    names = ("loss", "perplexity", METRIC_NAMES[score], "learning rate")
     for axes, name in zip(panels, names, strict=True):
         if best is not None:
             axes.axvline(best, color="#888888", linewidth=0.8, linestyle=":")
         _format_axes(axes, name, records[-1]["step"])
     perplexity.yaxis.set_major_formatter("{x:,g}")
-    for axes in (bleu, rate):
+    for axes in (scores, rate):
         axes.set_ylim(bottom=0)
         axes.set_xlabel("step")
 
@@ -90,7 +91,7 @@ def _plot_curve(
     best: int | None = None,
 ) -> None:
     """Plot one curve, with a ring at the best step and its value in the legend."""
-    values = {each["step"]: each[key] for each in records if math.isfinite(each[key])}
+    values = {each["step"]: each[key] for each in records if math.isfinite(each.get(key, math.nan))}
     if best is not None and best in values:
         label = f"{label} (best, step {best:,}: {values[best]:.2f})"
         axes.plot(best, values[best], "o", color=colour, fillstyle="none", markersize=9)

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 
 _PREFIX = "events.out.tfevents."
 # Keys that are stored elsewhere in an event, or are not plotted.
-_NO_CURVES = frozenset({"kind", "step", "seconds", "epoch", "best", "tgt_tokens", "samples"})
+_NO_CURVES = frozenset(
+    {"kind", "step", "seconds", "epoch", "best", "tgt_tokens", "tokenize", "select", "samples"}
+)
 
 
 @dataclass(frozen=True)

@@ -200,15 +200,16 @@ class Session:
             if self._ranks.is_main:  # the run keeps the last usable weights
                 remove_directory(checkpoint_path(self.run.checkpoints, self.trainer.step))
             raise self._divergence_error(f"the validation loss is {validation.loss}")
-        # A model with lowercased output is judged by lowercased BLEU.
-        bleu = validation.bleu_lc if self.config.tokenizer.lowercase else validation.bleu
-        best = self.train_state.update(self.trainer.step, bleu, validation.loss)
+        best = self.train_state.update(self.trainer.step, validation.rank, validation.loss)
         return self._record(
             "validation",
             loss=validation.loss,
             perplexity=perplexity(validation.loss),
             bleu=validation.bleu,
             bleu_lc=validation.bleu_lc,
+            chrf=validation.chrf,
+            tokenize=validation.tokenize,
+            select=validation.select,
             best=best,
             samples=[asdict(sample) for sample in validation.samples],
         )
@@ -268,6 +269,8 @@ class Session:
         if checkpoint is None:
             return
         state = checkpoint.load_state()
+        if "best_bleu" in state:  # of an earlier version
+            state["best_rank"] = state["best_bleu"]
         lacking = {"step", "epoch", "batch", "window", *asdict(self.train_state)} - state.keys()
         if lacking:
             raise CheckpointError(f"{checkpoint.path}: its state lacks '{min(lacking)}'")
@@ -300,7 +303,7 @@ class Session:
         # The best checkpoint may have been pruned for a better one that is now damaged.
         best = self.train_state.best_step
         if best is not None and not checkpoint_path(self.run.checkpoints, best).is_dir():
-            self.train_state.best_step, self.train_state.best_bleu = None, -1.0
+            self.train_state.best_step, self.train_state.best_rank = None, -1.0
 
 
 def _finite(value: float) -> float | None:

@@ -21,10 +21,23 @@ class Validation(NamedTuple):
     """Mean negative log-likelihood of a target token."""
     bleu: float
     """Greedy translation's BLEU, 0 to 100."""
-    bleu_lc: float
-    """The same on lowercased text."""
+    bleu_lc: float | None
+    """The same on lowercased text; None: the script has no case."""
+    chrf: float | None = None
+    tokenize: str = "13a"
+    """sacreBLEU's name of BLEU's tokenizer."""
+    select: str = "bleu"
+    """What the best checkpoint is chosen by."""
     samples: Sequence[Sample] = ()
     """Of the same pairs each time."""
+
+    @property
+    def rank(self) -> float:
+        """What is highest at the best checkpoint."""
+        if self.select == "loss":
+            return -self.loss
+        score: float = getattr(self, self.select)
+        return score
 
 
 @dataclass
@@ -32,18 +45,19 @@ class TrainState:
     """The best validation, the number of validations since, and the time spent training."""
 
     best_step: int | None = None
-    best_bleu: float = -1.0
+    best_rank: float = -1.0
+    """Its ``Validation.rank``: a score, or the negative loss."""
     best_loss: float = 0.0
     bad_validations: int = 0
     """Validations since the best one."""
     seconds: float = 0.0
     """Time spent training, in all sessions."""
 
-    def update(self, step: int, bleu: float, loss: float) -> bool:
+    def update(self, step: int, rank: float, loss: float) -> bool:
         """Add a validation's result; return whether it is the best so far."""
-        is_best = (bleu, -loss) > (self.best_bleu, -self.best_loss)
+        is_best = self.best_step is None or (rank, -loss) > (self.best_rank, -self.best_loss)
         if is_best:
-            self.best_step, self.best_bleu, self.best_loss = step, bleu, loss
+            self.best_step, self.best_rank, self.best_loss = step, rank, loss
             self.bad_validations = 0
         else:
             self.bad_validations += 1

@@ -1,0 +1,103 @@
+"""A language without spaces between words, as the commands show it."""
+
+import json
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from cli.process import Finished, run
+
+VERBS = {"open": "打開", "save": "儲存", "close": "關閉"}
+NOUNS = {"file": "檔案", "image": "圖片", "page": "頁"}
+CHINESE = """\
+data:
+  kind: files
+  src_lang: en
+  tgt_lang: zh-TW
+  train: {src: train.en, tgt: train.zh}
+  val: {src: val.en, tgt: val.zh}
+  test: {test: {src: val.en, tgt: val.zh}}
+tokenizer: {kind: sentencepiece, vocab_size: 300, joint: true}
+model: {d_model: 16, num_heads: 2, d_ff: 32, num_encoder_layers: 1, num_decoder_layers: 1}
+training:
+  max_steps: 20
+  batch_tokens: 200
+  validate_every: 10
+  schedule: {kind: constant, peak: 1e-2, warmup: 5}
+"""
+
+
+@dataclass(frozen=True)
+class Chinese:
+    """A training on Chinese text."""
+
+    path: Path
+    finished: Finished
+
+
+@pytest.fixture(scope="module")
+def chinese(tmp_path_factory: pytest.TempPathFactory) -> Chinese:
+    directory = tmp_path_factory.mktemp("chinese")
+    pairs = [(verb, noun, n) for n in range(1, 20) for verb in VERBS for noun in NOUNS]
+    for split, chosen in (("train", pairs[9:]), ("val", pairs[:9])):
+        src = "".join(f"{verb} {noun} {n}\n" for verb, noun, n in chosen)
+        tgt = "".join(f"{VERBS[verb]}第{n}個{NOUNS[noun]}\n" for verb, noun, n in chosen)
+        (directory / f"{split}.en").write_text(src)
+        (directory / f"{split}.zh").write_text(tgt)
+    (directory / "new.yaml").write_text(CHINESE)
+    finished = run("train", "new.yaml", "--allow-suspect-data", cwd=directory)
+    assert finished.code == 0, finished.err
+    return Chinese(directory, finished)
+
+
+def test_training_chooses_by_chrf(chinese: Chinese) -> None:
+    lines = (chinese.path / "runs/new/metrics.jsonl").read_text().splitlines()
+    found = [each for each in map(json.loads, lines) if each["kind"] == "validation"]
+    assert [(each["tokenize"], each["select"]) for each in found] == [("zh", "chrf")] * 2
+    assert [each["bleu_lc"] for each in found] == [None, None]
+    best = max(found, key=lambda each: (each["chrf"], -each["loss"]))
+    assert f"chrF {best['chrf']:.2f} (best)" in chinese.finished.err
+    assert f"best validation chrF {best['chrf']:.2f} at step" in chinese.finished.out
+    assert "lowercased" not in chinese.finished.err
+
+
+def test_evaluate_and_compare_have_one_signature(chinese: Chinese, tmp_path: Path) -> None:
+    trained = chinese.path / "runs/new"
+    evaluated = run("evaluate", trained, "--json", cwd=chinese.path)
+    values = json.loads(evaluated.out)
+    assert evaluated.err == ""
+    assert "|tok:zh|" in values["signature"]
+    assert "|asian:yes|" in values["signature_ter"]
+    assert [values[key] for key in ("bleu_lc", "bleu_lc_half_width", "signature_lc")] == [None] * 3
+    shown = run("evaluate", trained, cwd=chinese.path).out
+    assert f" {values['bleu']:.2f} ±" in shown
+    assert "lowercased" not in shown
+    other = shutil.copytree(trained, tmp_path / "other")
+    metrics = (other / "metrics.jsonl").read_text()
+    (other / "metrics.jsonl").write_text(metrics.replace('"tokenize": "zh"', '"tokenize": "char"'))
+    compared = run("compare", trained, other, "--json", cwd=chinese.path)
+    report = json.loads(compared.out)
+    assert "|tok:zh|" in report["signature"]
+    assert [each["bleu"] for each in report["runs"]] == [values["bleu"]] * 2
+    assert report["runs"][1]["bleu_lc_p"] is None
+    assert f"{other}: BLEU is tok:zh here, and was tok:char in its training" in compared.err
+    assert "lowercased" not in run("compare", trained, other, cwd=chinese.path).out
+
+
+def test_the_card_and_the_page_say_the_same(chinese: Chinese, tmp_path: Path) -> None:
+    pytest.importorskip("plotly")
+    trained = chinese.path / "runs/new"
+    assert run("export", trained, tmp_path / "card", "--format", "hub").code == 0
+    card = (tmp_path / "card/README.md").read_text()
+    assert "|tok:zh|" in card
+    assert "- chrF " in card
+    assert "lowercased" not in card
+    finished = run("report", trained, "-o", tmp_path / "page.html", cwd=chinese.path)
+    assert finished.code == 0, finished.err
+    page = (tmp_path / "page.html").read_text()
+    assert "|tok:zh|" in page
+    assert "BLEU and chrF of the validation split" in page
+    assert ">lowercased<" not in page
+    assert ">BLEU lowercased<" not in page

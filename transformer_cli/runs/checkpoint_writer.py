@@ -12,7 +12,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from transformer_cli.errors import CheckpointError
-from transformer_cli.files import remove_directory, sha256, whole_directory
+from transformer_cli.files import remove_directory, remove_leftovers, sha256, whole_directory
 from transformer_cli.runs.checkpoint import (
     AVERAGE,
     FORMAT,
@@ -71,10 +71,13 @@ def save_average(
 ) -> Path:
     """Write averaged weights, replacing older ones; return their path.
 
+    The caller holds the run's lock, so no other process is writing an average.
+
     Raises:
         CheckpointError: it cannot be written; checkpoints are as they were.
     """
     path = directory / AVERAGE
+    remove_leftovers(directory, ours=(f"{AVERAGE}*",), others=())
     _save(path, partial(_write_tensors, {MODEL: weights}), state, tokenizer)
     return path
 

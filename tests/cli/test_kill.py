@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from importing.marian_files import write_model
 
 from cli.conftest import Training
 from cli.process import assert_refused, run, signal_at, start
 from cli.same import assert_same_run
-from importing.marian_files import write_model
 
 pytestmark = pytest.mark.posix
 

@@ -86,6 +86,8 @@ def _write_tensors(tensors: Mapping[str, Mapping[str, Tensor]], into: Path) -> d
     """Write the tensor files; return their SHA-256."""
     for name, content in tensors.items():
         save_file(dict(content), into / name)
+        # The library makes files for their owner alone, whatever the umask: a run may be shared.
+        (into / name).chmod(into.stat().st_mode & 0o666)
     return {name: sha256(into / name) for name in tensors}
 
 
@@ -118,7 +120,8 @@ def _save(
         if target != path:
             _move_into_place(target)
     except (OSError, SafetensorError) as error:
-        reason = getattr(error, "strerror", None) or error
+        # What follows names a temporary file.
+        reason = getattr(error, "strerror", None) or str(error).partition(" at path ")[0]
         raise CheckpointError(
             f"{path}: cannot be written: {reason}; older checkpoints are untouched"
         ) from error

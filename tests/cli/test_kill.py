@@ -108,7 +108,7 @@ def test_a_killed_command_leaves_nothing_that_passes_for_whole(
     own_run: Path, tmp_path: Path, command: str
 ) -> None:
     target = tmp_path / "made"
-    arguments = ["export", own_run, target, "--format", "hub"]
+    arguments: list[str | Path] = ["export", own_run, target, "--format", "hub"]
     if command == "average":
         target, arguments = own_run / "checkpoints" / "average", ["average", own_run]
     elif command == "import":

@@ -18,7 +18,7 @@ from safetensors.torch import load_file, save_file
 from transformer_cli import __version__
 from transformer_cli.config.data_schema import FilePair, FilesData, Multi30kData
 from transformer_cli.config.schema import Config
-from transformer_cli.config.tokenizer_schema import WordsConfig
+from transformer_cli.config.tokenizer_schema import HuggingFaceConfig, WordsConfig
 from transformer_cli.config.yaml import load_config
 from transformer_cli.errors import TransformerCliError
 from transformer_cli.export.card import ValidationScore, model_card
@@ -369,6 +369,21 @@ def test_where_files_lay_is_nobodys_business(tmp_path: Path, training: Training)
         assert str(tmp_path) not in content
     assert run("translate", exported, stdin=b"x1 x2\n").code == 0
     assert_refused(run("evaluate", exported, cwd=tmp_path / "runs"), 1, "b.de")
+
+
+def test_names_of_others_choosing_are_text_on_a_card() -> None:
+    name = "x|`<b>\n---\nlicense: mit\n# [a](b)\x1b\u202e"
+    pair = FilePair(src=Path(name), tgt=Path("www.a.b/c.en"))
+    data = FilesData(kind="files", src_lang="de", tgt_lang="en", train=pair, val=pair)
+    tokenizer = HuggingFaceConfig(kind="huggingface", file=Path("/x/a`|b.json"))
+    config = Config(data=data, tokenizer=tokenizer, init=Path(name))
+    card = model_card(name, config, 7, (8, 9), None, "transformer-cli", "", f"{name} at commit 1")
+    shown = r"`x|'<b>\n---\nlicense: mit\n# [a](b)\x1b\u202e`"
+    assert f"\n# {shown}: translation from de to en\n" in card
+    assert f"The lines of {shown} and c.en: say here" in card
+    assert f"another run, {shown}, imported from {shown[:-1]} at commit 1`." in card
+    assert '\n| `tokenizer.file` | `"a\'\\|b.json"` |\n' in card
+    assert "license" not in front_matter(card)
 
 
 def test_a_card_of_ones_own_files_asks_what_they_are() -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors import SafetensorError
 from torch import Tensor
 
 from transformer_cli.config.schema import ModelConfig
@@ -99,6 +100,29 @@ def test_what_is_saved_comes_back_bit_for_bit(tmp_path: Path) -> None:
     assert bits(moments) == bits(MOMENTS)
     assert state == state_of(12, best_step=7)
     assert names(tmp_path) == [path.name]
+
+
+@pytest.mark.posix
+@pytest.mark.parametrize(("umask", "mode"), [(0o022, 0o644), (0o077, 0o600), (0o002, 0o664)])
+def test_others_may_read_what_the_umask_lets_them(tmp_path: Path, umask: int, mode: int) -> None:
+    before = os.umask(umask)
+    try:
+        path = save_checkpoint(tmp_path, WEIGHTS, MOMENTS, state_of(1), TOKENIZER)
+    finally:
+        os.umask(before)
+    assert {file.stat().st_mode & 0o777 for file in path.iterdir()} == {mode}
+
+
+def test_an_error_of_the_library_names_no_temporary_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(tensors: object, path: Path) -> None:  # as it does where no inode is left
+        raise SafetensorError(f'I/O error: No space left (os error 28) at path "{path}.tmp"')
+
+    monkeypatch.setattr(checkpoint_writer, "save_file", fail)
+    with pytest.raises(CheckpointError, match=r"No space left \(os error 28\); older ") as caught:
+        save_checkpoint(tmp_path, WEIGHTS, MOMENTS, state_of(1), TOKENIZER)
+    assert ".partial-" not in str(caught.value)
 
 
 def test_the_manifest_holds_the_sums_of_the_other_files(tmp_path: Path) -> None:

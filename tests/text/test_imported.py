@@ -1,5 +1,6 @@
 """Tokenizers made elsewhere, and WordPiece: by their own libraries, and by ours."""
 
+import base64
 import io
 import json
 from collections.abc import Iterator, Sequence
@@ -21,6 +22,7 @@ from transformer_cli.config.tokenizer_schema import (
 )
 from transformer_cli.errors import CorpusError, MissingExtraError, TokenizerError
 from transformer_cli.text.id_map import IdMap, SpecialIds
+from transformer_cli.text.kinds import huggingface
 from transformer_cli.text.kinds.sentencepiece_file import SentencePieceTokenizer
 from transformer_cli.text.kinds.wordpiece import learn_wordpiece
 from transformer_cli.text.protocol import Tokenizer, Tokenizers
@@ -460,6 +462,11 @@ def changed(**parts: Any) -> bytes:
 
 def bad_files() -> Sequence[tuple[str, bytes]]:
     blowing = {"type": "Replace", "pattern": {"Regex": "(a+)+$"}, "content": "b"}
+    double = {"type": "Replace", "pattern": {"String": "hund"}, "content": "hundhund"}
+    growing = {"type": "Sequence", "normalizers": [double] * 34}  # to 17 billion, of this word only
+    rewriting = {"type": "Sequence", "decoders": [{"type": "Fuse"}, *[double] * 34]}
+    charsmap = base64.b64encode(bytes(4) + b"long" * 50 + b"\0").decode()
+    table = {"type": "Precompiled", "precompiled_charsmap": charsmap}
     return [
         ("empty", b""),
         ("no_json", b"\xff\xfe"),
@@ -469,6 +476,9 @@ def bad_files() -> Sequence[tuple[str, bytes]]:
         ("cut", changed()[:500]),
         ("no_unknown", changed(model={"type": "WordPiece", "vocab": {"a": 0}})),
         ("regex", changed(normalizer=blowing)),
+        ("growing", changed(normalizer=growing)),
+        ("rewriting", changed(decoder=rewriting)),
+        ("table", changed(normalizer=table)),
     ]
 
 
@@ -480,6 +490,21 @@ def test_a_file_that_is_no_tokenizer_is_one_line(name: str, data: bytes, tmp_pat
         learn(config_of(path), tmp_path / "tokenizer")
     assert "\n" not in str(caught.value)
     assert not (tmp_path / "tokenizer" / "tokenizer.json").exists()
+
+
+def test_an_expression_that_is_slow_on_some_text_only_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(huggingface, "_LONGEST_CALL", 0.05)
+    slow = {"Regex": r"hund(?:.{0,40}){4}(?=[^\s\S])"}  # 2.5 million steps a dog, and no match
+    split = {"type": "Split", "pattern": slow, "behavior": "Isolated", "invert": False}
+    data = changed(pre_tokenizer=split)
+    path = tmp_path / "slow.json"
+    specials = SpecialIds(unk=0, bos=1, eos=2, pad=3)
+    tokenizer = huggingface.HuggingFaceTokenizer(data, False, path, specials)
+    assert tokenizer.encode("ein Hund")
+    with pytest.raises(TokenizerError, match=rf"^{path}: .*\(not done with a line after 0 s\)$"):
+        tokenizer.encode(f"{'hund ' * 4}{'x' * 40}")
 
 
 @pytest.mark.posix

@@ -55,7 +55,7 @@ def export(
         options.check_new_directory(directory, "DIR")
 
     from transformer_cli.extras import import_extra
-    from transformer_cli.files import whole_directory
+    from transformer_cli.files import remove_leftovers, whole_directory
     from transformer_cli.runs.directory import RunDirectory
     from transformer_cli.runs.trained_model import load_weights_of, open_trained_model
 
@@ -74,11 +74,13 @@ def export(
 
         check_argos(opened.config, opened.tokenizers)
     trained = load_weights_of(opened)
+    target = directory.resolve()
+    remove_leftovers(target.parent, others=[target.name])
     if format_ == "argos":
         write_argos(run_directory, trained, quantization or "int8", directory)
         say(f"{directory}: {trained.checkpoint.name} of {run}, for {format_}")
         return
-    with whole_directory(directory.resolve()) as temporary:
+    with whole_directory(target) as temporary:
         if format_ == "ctranslate2":
             from transformer_cli.export.ctranslate2 import write_ctranslate2
 

@@ -58,6 +58,7 @@ def import_(
         raise UsageError(f"--revision {revision}: {source} is a directory; leave the option out")
     _check_run(run, directory)
 
+    from transformer_cli.files import remove_leftovers
     from transformer_cli.importing.hub import fetch_settings, fetch_weights, is_hub_name
 
     commit = None
@@ -85,8 +86,10 @@ def import_(
         fetch_weights(source, commit)
     model = read_model(files, form, settings, languages, log)
     recorded = directory.resolve().as_posix() if commit is None else source
-    run.absolute().parent.mkdir(parents=True, exist_ok=True)
-    write_run(model, Source(recorded, files, commit), run.resolve())
+    target = run.resolve()
+    target.parent.mkdir(parents=True, exist_ok=True)
+    remove_leftovers(target.parent, others=[target.name])
+    write_run(model, Source(recorded, files, commit), target)
     say(f"{run}: {source}, {languages[0]} to {languages[1]}")
 
 

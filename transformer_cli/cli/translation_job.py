@@ -14,7 +14,7 @@ from transformer_cli.cli.display import bar, log, warn
 from transformer_cli.cli.streams import open_input, output_stream, prompt_for_lines
 from transformer_cli.cli.translate_options import TranslateOptions
 from transformer_cli.compression import is_compressed, text_writer
-from transformer_cli.data.corpus import decode_lines
+from transformer_cli.data.corpus import bounded_lines, decode_lines
 from transformer_cli.errors import TransformerCliError, UsageError
 from transformer_cli.files import sha256, whole_file
 from transformer_cli.inference import loading, stream
@@ -59,7 +59,8 @@ def translate_text(asked: TranslateOptions) -> None:
         prefixes = None
         if asked.prefix_file is not None:
             raw = stack.enter_context(open_input(asked.prefix_file, "--prefix-file"))
-            prefixes = decode_lines(raw, str(asked.prefix_file), asked.errors)
+            name = str(asked.prefix_file)
+            prefixes = decode_lines(bounded_lines(raw, name), name, asked.errors)
         if ranks.size > 1 or asked.device == "mps":
             device = options.open_device(asked.device, ranks)
             ranks = stack.enter_context(ranks.init(device))
@@ -74,8 +75,9 @@ def _read_rows(asked: TranslateOptions, source: BinaryIO) -> Iterator[Row]:
         is_json = _n_best(asked) is not None
         output = asked.table_output
         return read_rows(asked.table, source, asked.input_name, output, asked.errors, is_json)
-    raw_lines = prompt_for_lines(source) if source.isatty() else source
-    return map(TextRow, decode_lines(raw_lines, asked.input_name, asked.errors))
+    name = asked.input_name
+    raw_lines = prompt_for_lines(source) if source.isatty() else bounded_lines(source, name)
+    return map(TextRow, decode_lines(raw_lines, name, asked.errors))
 
 
 def _load_translator(asked: TranslateOptions, ranks: Ranks) -> TextTranslator[SearchEngine]:

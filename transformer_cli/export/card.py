@@ -1,6 +1,7 @@
 """The model card of a shared model, for readers and for the Hugging Face Hub."""
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -145,7 +146,7 @@ def model_card(
     ).rstrip()
     return _CARD.format(
         front=front,
-        name=name,
+        name=_quote(name),
         src=src,
         tgt=tgt,
         parameters=parameters,
@@ -198,7 +199,8 @@ def _name(config: Config) -> str:
 
 def _corpus(config: Config, imported_from: str | None) -> tuple[str, str]:
     """Return a description of the training text, and what it means for a licence."""
-    other = imported_from or "a model that was made elsewhere"
+    origin = imported_from and _quote(imported_from)
+    other = origin or "a model that was made elsewhere"
     data = config.data
     if isinstance(data, Multi30kData):
         text = "Multi30k, task 1: 29,000 image captions (Elliott et al. 2016)."
@@ -207,12 +209,11 @@ def _corpus(config: Config, imported_from: str | None) -> tuple[str, str]:
             "says; respect that in what you choose."
         )
     elif isinstance(data, FilesData):
-        text = (
-            f"The lines of {data.train.src.name} and {data.train.tgt.name}: say here what they are."
-        )
+        src, tgt = _quote(data.train.src.name), _quote(data.train.tgt.name)
+        text = f"The lines of {src} and {tgt}: say here what they are."
         licence = "Mind the licence of the text that it was trained on."
     elif isinstance(data, CorpusData):
-        names = "; ".join(source.description for source in data.sources)
+        names = "; ".join(_quote(source.description) for source in data.sources)
         text = f"Pairs of {names}: say here what they are."
         licence = "Mind the licences of the text that it was trained on."
     elif isinstance(data, ImportedData):
@@ -225,12 +226,12 @@ def _corpus(config: Config, imported_from: str | None) -> tuple[str, str]:
         text = "The toy captions of transformer-cli, made by a grammar: for trying things out."
         licence = "The training text is part of transformer-cli, under the MIT licence."
     if added := added_sources(data):
-        names = ", ".join(source.description for source in added.values())
+        names = ", ".join(_quote(source.description) for source in added.values())
         text += f"\nTraining text was added to it: {names}."
     if config.init is not None:
-        text += f"\nTraining began from the weights of another run, {config.init.name}"
-        text += f", imported from {imported_from}." if imported_from else "."
-        if imported_from:
+        text += f"\nTraining began from the weights of another run, {_quote(config.init.name)}"
+        text += f", imported from {origin}." if origin else "."
+        if origin:
             licence += "\nMind the licence of the model that was imported, too."
     return text + "\n", licence
 
@@ -264,12 +265,27 @@ def _settings(config: Config) -> str:
     # Its parts may not go together with defaults of others: it is compared, never used.
     defaults = Config.model_construct(data=config.data, tokenizer=make(kind=config.tokenizer.kind))
     rows = [
-        f"| `{each.key}` | `{json.dumps(_without_path(each.new), ensure_ascii=False)}` |"
+        f"| `{each.key}` | {_cell(_without_path(each.new))} |"
         for each in differences(defaults, config)
         # Null stands for what another kind of schedule has.
         if each.key != "init" and not (each.key.startswith("training.schedule.") and not each.new)
     ]
     return "\n".join(["| setting | value |", "|---|---|", *rows]) + "\n"
+
+
+def _quote(name: str) -> str:
+    """Return a name of others' choosing as Markdown, which might make more of it than text."""
+    return name if re.fullmatch(r"[\w .,+-]+", name) else _code(name)
+
+
+def _code(text: str) -> str:
+    """Return text as code on one line."""
+    text = text.replace("`", "'")
+    return f"`{''.join(each if each.isprintable() else ascii(each)[1:-1] for each in text)}`"
+
+
+def _cell(value: object) -> str:
+    return _code(json.dumps(value, ensure_ascii=False)).replace("|", r"\|")
 
 
 def _without_path(value: object) -> object:

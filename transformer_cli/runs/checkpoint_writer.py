@@ -12,7 +12,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from transformer_cli.errors import CheckpointError
-from transformer_cli.files import remove_directory, sha256, whole_directory
+from transformer_cli.files import remove_directory, remove_leftovers, sha256, whole_directory
 from transformer_cli.runs.checkpoint import (
     AVERAGE,
     FORMAT,
@@ -71,10 +71,13 @@ def save_average(
 ) -> Path:
     """Write averaged weights, replacing older ones; return their path.
 
+    The caller holds the run's lock, so no other process is writing an average.
+
     Raises:
         CheckpointError: it cannot be written; checkpoints are as they were.
     """
     path = directory / AVERAGE
+    remove_leftovers(directory, ours=(f"{AVERAGE}*",), others=())
     _save(path, partial(_write_tensors, {MODEL: weights}), state, tokenizer)
     return path
 
@@ -83,6 +86,8 @@ def _write_tensors(tensors: Mapping[str, Mapping[str, Tensor]], into: Path) -> d
     """Write the tensor files; return their SHA-256."""
     for name, content in tensors.items():
         save_file(dict(content), into / name)
+        # The library makes files for their owner alone, whatever the umask: a run may be shared.
+        (into / name).chmod(into.stat().st_mode & 0o666)
     return {name: sha256(into / name) for name in tensors}
 
 
@@ -115,7 +120,8 @@ def _save(
         if target != path:
             _move_into_place(target)
     except (OSError, SafetensorError) as error:
-        reason = getattr(error, "strerror", None) or error
+        # What follows names a temporary file.
+        reason = getattr(error, "strerror", None) or str(error).partition(" at path ")[0]
         raise CheckpointError(
             f"{path}: cannot be written: {reason}; older checkpoints are untouched"
         ) from error

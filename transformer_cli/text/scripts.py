@@ -84,12 +84,6 @@ def has_case(language: str) -> bool:
     return scripts is None or bool(scripts & _HAVE_CASE)
 
 
-def has_spaces(language: str) -> bool:
-    """Return whether words have spaces between them; true of an unknown language."""
-    scripts = scripts_of(language) or frozenset()
-    return "HANGUL" in scripts or not scripts & _NO_SPACES
-
-
 def script_of(character: str) -> str | None:
     """Return a letter's script; None for one of an unknown script and for other characters."""
     if not character.isalpha():

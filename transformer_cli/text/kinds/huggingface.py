@@ -2,10 +2,13 @@
 
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from threading import Thread
 from types import ModuleType
 from typing import Any, Literal
 
@@ -24,6 +27,13 @@ _UNK = ("<unk>", "[UNK]", "<UNK>")
 _BOS = ("<s>", "[CLS]", "<bos>", "[BOS]", "<BOS>")
 _EOS = ("</s>", "[SEP]", "<eos>", "[EOS]", "<EOS>", "<|endoftext|>")
 _PAD = ("<pad>", "[PAD]", "<PAD>")
+# Seconds that the library may take for a line. Its regular expressions give up after ten million
+# steps, but at each character anew, and only text tells how many it takes.
+_LONGEST_CALL = 60.0
+# Characters, or ids, of a line that is quick to do whatever the file says, but for expressions with
+# more than one choice.
+_QUICK = 10_000
+_CHOICES = "*+?{|"
 
 
 class HuggingFaceTokenizer(Tokenizer):
@@ -54,6 +64,10 @@ class HuggingFaceTokenizer(Tokenizer):
         # Text that spells a special token stays text.
         self._tokenizer.encode_special_tokens = True
         self._spelling = _Spelling.of(self._tokenizer)
+        self._may_backtrack = any(
+            sum(map(expression.count, _CHOICES)) > 1
+            for expression in _expressions(json.loads(self._tokenizer.to_str()))
+        )
         if self._tokenizer.decoder is None:
             self._tokenizer.decoder = self._spelling.make_decoder()
 
@@ -64,19 +78,17 @@ class HuggingFaceTokenizer(Tokenizer):
 
     def encode(self, line: str) -> list[int]:
         """Return a line's ids, without BOS and EOS."""
-        with _naming_source(self._source):
-            text = line.lower() if self._lowercase else line
-            encoding = self._tokenizer.encode(text, add_special_tokens=False)
-        return self._id_map.to_run(encoding.ids)
+        text = line.lower() if self._lowercase else line
+        encode = partial(self._tokenizer.encode_batch, [text], add_special_tokens=False)
+        return self._id_map.to_run(self._call(encode, len(text)).ids)
 
     def decode(self, ids: Sequence[int]) -> str:
         """Return the text of ids on one line, without special tokens.
 
         A file without a decoder gets the usual one of its subwords.
         """
-        with _naming_source(self._source):
-            text = self._tokenizer.decode(self._id_map.to_model(ids))
-        return str(text).replace("\n", " ")
+        decode = partial(self._tokenizer.decode_batch, [self._id_map.to_model(ids)])
+        return str(self._call(decode, len(ids))).replace("\n", " ")
 
     def token(self, number: int) -> str:
         """Return an id's subword; '▁' stands for a space before it, where that is known."""
@@ -93,6 +105,13 @@ class HuggingFaceTokenizer(Tokenizer):
             elif self._spelling.ends_word(self._model_token(ids[place - 1])):
                 starts[place] = True
         return starts
+
+    def _call(self, call: Callable[[], Any], length: int) -> Any:
+        """Return what a call of the library returns of a batch of one."""
+        is_quick = length <= _QUICK and not self._may_backtrack
+        with _naming_source(self._source):
+            (result,) = call() if is_quick else _call_within_time(call)
+        return result
 
     def _model_token(self, number: int) -> str:
         model_id = self._id_map.model_id(number)
@@ -144,6 +163,40 @@ def _open(data: bytes, source: Path, advice: str) -> Any:
     tokenizer.no_padding()
     tokenizer.no_truncation()
     return tokenizer
+
+
+def _call_within_time(call: Callable[[], Any]) -> Any:
+    """Return what ``call`` returns; raise TimeoutError after ``_LONGEST_CALL``.
+
+    The library cannot be interrupted, but runs its batches without the interpreter's lock. A thread
+    that has not come back ends with the process.
+    """
+    future: Future[Any] = Future()
+
+    def run() -> None:
+        try:
+            future.set_result(call())
+        except BaseException as error:  # a panic, too
+            future.set_exception(error)
+
+    Thread(target=run, daemon=True).start()
+    try:
+        return future.result(_LONGEST_CALL)
+    except TimeoutError:
+        raise TimeoutError(f"not done with a line after {_LONGEST_CALL:.0f} s") from None
+
+
+def _expressions(said: Any) -> Iterator[str]:
+    """Yield the regular expressions of a tokenizer.json, or of a part of it."""
+    if isinstance(said, list):
+        for each in said:
+            yield from _expressions(each)
+    elif isinstance(said, dict):
+        for key, each in said.items():
+            if key == "Regex":
+                yield str(each)
+            elif key not in ("model", "added_tokens"):
+                yield from _expressions(each)
 
 
 @contextmanager

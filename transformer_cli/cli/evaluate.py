@@ -330,6 +330,7 @@ def _seen_lines(report: dict[str, Any]) -> list[str]:
             f"{name} {rest[key]:.2f}"
             + ("" if rest[f"{key}_half_width"] is None else f" ± {rest[f'{key}_half_width']:.2f}")
             for name, key in (("BLEU", "bleu"), ("lowercased", "bleu_lc"), ("chrF", "chrf"))
+            if rest[key] is not None
         )
         lines.append(f"of the other {rest['sentences']:,}: {', '.join(scores)}")
     return lines

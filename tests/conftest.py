@@ -47,7 +47,8 @@ settings.load_profile("no deadline")
 if sys.platform == "win32":
     # They import what POSIX alone has.
     collect_ignore = [
-        f"faults/test_{name}.py" for name in ("disk", "kill_anywhere", "resume_translation")
+        f"faults/test_{name}.py"
+        for name in ("disk", "hostile_models", "kill_anywhere", "resume_translation")
     ]
 
 

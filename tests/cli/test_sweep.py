@@ -163,7 +163,7 @@ def test_report_of_a_sweep_without_a_plan_says_what_to_do(tmp_path: Path) -> Non
     (tmp_path / "sweep.json").write_text(json.dumps(mark))
     refused = process.run("report", tmp_path)
     assert refused.code == 1
-    assert "plan.json: missing or damaged; run the sweep's command again" in refused.err
+    assert "plan.json: missing; run the sweep's command again" in refused.err
 
 
 @pytest.mark.long

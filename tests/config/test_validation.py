@@ -80,7 +80,7 @@ def test_norwegian_is_a_language_and_paths_start_here() -> None:
         (
             "'a.b': 3\n",
             "x.yaml:3: 'a.b': unknown key; "
-            "the keys are base, seed, init, data, tokenizer, model, training, decoding",
+            "the keys are base, seed, init, data, tokenizer, model, training, decoding, evaluation",
         ),
     ],
 )

@@ -245,7 +245,7 @@ HARM: dict[str, tuple[Callable[[Path], object], int, str]] = {
     "config of another kind": (
         lambda it: (it / "config.json").write_text('{"model_type": "marian", "d_model": 512}'),
         1,
-        "has no settings",
+        "transformer-cli import",
     ),
     "config of another type": (
         lambda it: change(it / "config.json", "model_type", "marian"),

@@ -86,7 +86,7 @@ MISTAKES = {
     ),
     "outputs without end": (
         TINY + "decoding: {max_length_ratio: 1e300}\n",
-        "10: decoding.max_length_ratio: expected at most 1000.0, found 1",
+        "10: decoding.max_length_ratio: expected at most 100.0, found 1",
     ),
     "more subwords than there are numbers": (
         tiny("{kind: words, min_freq: 1}", "{kind: sentencepiece, vocab_size: 1e20}"),

@@ -28,7 +28,7 @@ from transformer_cli.errors import ConfigError
 
 S = TypeVar("S", bound=Section)
 
-_MAX_KEYS_LISTED = 8
+_MAX_KEYS_LISTED = 9
 _MAX_OTHER_ERRORS = 20
 
 # What the schema expects, by pydantic's error type. Language codes and tags have string limits.

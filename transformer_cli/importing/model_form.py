@@ -31,8 +31,6 @@ _FORM = {
     "normalize_embedding": False,
     "static_position_embeddings": True,
 }
-# The memory of a search grows with it.
-_MAX_BEAM_SIZE = 1000
 _IF_PRE_NORM = ("normalize_before", "add_final_layer_norm")
 S = TypeVar("S", ModelConfig, DecodingConfig)
 
@@ -156,8 +154,6 @@ def _decoding_config(generation: dict[str, Any]) -> DecodingConfig:
         for key in ("num_beams", "length_penalty")
     )
     found = _validate(DecodingConfig, {"beam_size": beam_size, "length_penalty": penalty})
-    if found.beam_size > _MAX_BEAM_SIZE:
-        raise _FormError("num_beams", f"found {found.beam_size}; at most {_MAX_BEAM_SIZE} will do")
     # A greedy model's penalty is only transformers' default.
     alpha = (
         from_transformers_penalty(found.length_penalty)

@@ -66,7 +66,8 @@ def read_hub_config(directory: Path) -> tuple[HubConfig, Config]:
     # JSON is YAML, and our YAML parser knows the lines.
     root = parse(text, lambda line: Place(str(path), line))
     entries = root.value if isinstance(root.value, dict) else {}
-    if "model_type" in entries and entries["model_type"].value == "marian":
+    is_marian = "model_type" in entries and entries["model_type"].value == "marian"
+    if is_marian and "settings" not in entries:
         raise RunError(
             f"{directory}: is a model of transformers, not a run; make a run of it with: "
             f"transformer-cli import {directory} RUN"

@@ -123,7 +123,7 @@ def test_a_lock_whose_file_was_removed_meanwhile_is_taken_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run_directory = RunDirectory(tmp_path / "run")
-    removed = []
+    removed: list[Path] = []
 
     def remove_and_lock(path: Path, file: BinaryIO) -> None:
         if not removed:  # as a training does that fails at its beginning, after we opened the file

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -210,13 +211,15 @@ def test_a_file_called_previous_is_in_the_way(run: RunDirectory) -> None:
     assert contents(run) == before
 
 
-def fail_to_begin(run: RunDirectory, meanwhile: Callable[[], object]) -> None:
+def fail_to_begin(run: RunDirectory, meanwhile: Callable[[], object], seed: int = 1) -> None:
+    existed = run.path.is_dir()
     with (
-        pytest.raises(TokenizerError),
+        suppress(TokenizerError),
         lock_run(run),
-        undo_beginning(run.path, existed=False),
+        finish_on_exit(run.path, lambda _: None),
+        undo_beginning(run.path, existed),
     ):
-        initialize_run(run, settings())
+        initialize_run(run, settings(seed=seed), overwrite=existed)
         write(run, None, "new")
         meanwhile()
         raise TokenizerError("too large a vocab_size")
@@ -261,13 +264,5 @@ def test_a_failed_run_follows_no_link(tmp_path: Path) -> None:
 
 def test_an_earlier_run_stays_when_a_new_one_fails_at_its_beginning(run: RunDirectory) -> None:
     before = contents(run)
-    with (
-        pytest.raises(TokenizerError),
-        lock_run(run),
-        finish_on_exit(run.path, lambda _: None),
-        undo_beginning(run.path, existed=True),
-    ):
-        initialize_run(run, settings(seed=2), overwrite=True)
-        write(run, None, "new")
-        raise TokenizerError("too large a vocab_size")
+    fail_to_begin(run, lambda: None, seed=2)
     assert contents(run) == before

@@ -240,9 +240,12 @@ if sys.platform != "win32":
 
 def _read_texts(method: str, kind: str, lines: Iterable[str]) -> list[str]:
     if isinstance(lines, str) or not isinstance(lines, Iterable):
+        plural, one = {
+            "line": ("lines", f"{method}([text])"),
+            "prefix": ("prefixes", "prefixes=[text]"),
+        }[kind]
         raise InputError(
-            f"{method}: takes a list of {'lines' if kind == 'line' else 'prefixes'}, found "
-            f"{type(lines).__name__}; for one, {method}([text])"
+            f"{method}: takes a list of {plural}, found {type(lines).__name__}; for one, {one}"
         )
     texts = list(lines)
     for number, line in enumerate(texts, start=1):
@@ -273,4 +276,4 @@ def _check_count(name: str, value: int) -> None:
 def _check_penalty(name: str, value: float) -> None:
     _check_type(name, value, Real, "a number")
     if not 0 <= value <= HIGHEST_PENALTY:  # NaN is neither
-        raise UsageError(f"{name}: expected 0 to {HIGHEST_PENALTY}, found {value}")
+        raise UsageError(f"{name}: expected 0 to {HIGHEST_PENALTY:g}, found {value}")

@@ -34,6 +34,10 @@ class ConfigError(TransformerCliError):
         self.others = others
 
 
+class SuspectTextError(ConfigError):
+    """A text can only be a mistake, unless the user insists on it."""
+
+
 class MissingExtraError(TransformerCliError):
     """An optional package that is not installed."""
 

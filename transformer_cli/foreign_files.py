@@ -8,10 +8,11 @@ place. What writes below one calls ``check_no_links`` first; ``whole_file`` foll
 import errno
 import os
 import stat
+import sys
 from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
-from typing import BinaryIO, Literal
+from typing import IO, BinaryIO, Literal
 
 from transformer_cli.errors import RunError
 
@@ -65,6 +66,16 @@ def read_small(path: Path, max_bytes: int = MAX_SMALL_BYTES) -> bytes:
             problem = f"has {size:,} bytes, more than the {max_bytes:,} of any such file"
             raise OSError(errno.EINVAL, problem, str(path))
         return file.read(size)
+
+
+def is_at(file: IO[bytes], path: Path) -> bool:
+    """Return whether an open file is still the one at ``path``; Windows moves none that is open."""
+    if sys.platform == "win32":
+        return True
+    try:
+        return os.path.samestat(os.fstat(file.fileno()), path.lstat())
+    except FileNotFoundError:
+        return False
 
 
 def check_no_links(directory: Path, names: Collection[str] | None = None) -> None:

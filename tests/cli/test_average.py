@@ -33,11 +33,11 @@ def test_the_checkpoint_of_a_stop_is_left_out_and_named(own_run: Path) -> None:
     finished = run("average", own_run)
     assert finished.out == f"{path}: the average of step-00000060\n"
     assert finished.err.splitlines() == [
-        f"{stop}: left out, as training was stopped there and had not been validated"
+        f"{stop}: left out, as training was stopped there before a validation"
     ]
     assert_refused(run("average", own_run, "--last", "2"), 2, "has 1 checkpoints, not 2")
     shutil.rmtree(own_run / "checkpoints" / "step-00000060")
-    assert_refused(run("average", own_run), 1, "no checkpoint of a validation", "resume")
+    assert_refused(run("average", own_run), 1, "no validated checkpoint yet", "resume")
 
 
 def test_training_goes_on_beside_an_average(own_run: Path) -> None:

@@ -172,6 +172,20 @@ def test_a_copy_of_the_source_is_refused_as_the_target(small: Path) -> None:
     assert_refused(train(small), 2, "train: each target is its source", INSIST)
 
 
+def test_insisted_on_refused_text_is_not_prepared_again(small: Path) -> None:
+    lines = small.read_text().splitlines()
+    sources = "data: {kind: corpus, src_lang: de, tgt_lang: en, sources: [{src: train.de, "
+    small.write_text("\n".join([sources + "tgt: copy.de}], split: {val: 30}}", *lines[8:]]))
+    shutil.copy(small.parent / "train.de", small.parent / "copy.de")
+    refused = train(small)
+    assert (refused.code, refused.err.count("sources[0]")) == (2, 1)
+    prepared = small.parent / "runs" / "small" / "corpus" / "train.src"
+    before = prepared.stat().st_mtime_ns
+    insisted = train(small, INSIST)
+    assert (insisted.code, insisted.err.count("sources[0]")) == (0, 0)
+    assert prepared.stat().st_mtime_ns == before
+
+
 def test_one_file_for_both_sides_is_no_mistake_in_one_language(small: Path) -> None:
     exchange(small, "tgt_lang: en", "tgt_lang: de")
     exchange(small, ".en", ".de")

@@ -153,7 +153,7 @@ def test_what_does_not_go_together_is_refused(
 
 
 @pytest.mark.parametrize(
-    "name", ["x.po", "x.pot", "x.mo", "x.tmx", "x.xlf", "x.xliff", "x.po.gz", "x.TMX"]
+    "name", ["x.po", "x.pot", "x.mo", "x.tmx", "x.xlf", "x.xliff", "x.sdlxliff", "x.po.gz", "x.TMX"]
 )
 def test_the_markup_of_translators_files_is_no_text(
     training: Training, here: Path, name: str

@@ -8,6 +8,7 @@ import sys
 import time
 from functools import partial
 from pathlib import Path
+from typing import BinaryIO
 
 import pytest
 from cli.conftest import Training
@@ -15,6 +16,7 @@ from cli.process import assert_refused, run, run_anew, signal_at, start
 from filelock import lock_descriptor, unlock_descriptor
 
 from transformer_cli.errors import RunError
+from transformer_cli.runs import lock
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.lock import check_unlocked, lock_run
 
@@ -114,3 +116,28 @@ def test_what_is_no_run_is_refused_early(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").touch()
     with pytest.raises(RunError, match="holds files but no run"):
         check_unlocked(RunDirectory(tmp_path))
+
+
+@pytest.mark.posix
+def test_a_lock_whose_file_was_removed_meanwhile_is_taken_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_directory = RunDirectory(tmp_path / "run")
+    removed: list[Path] = []
+
+    def remove_and_lock(path: Path, file: BinaryIO) -> None:
+        if not removed:  # as a training does that fails at its beginning, after we opened the file
+            (path / ".lock").unlink()
+            path.rmdir()
+            removed.append(path)
+        take(path, file)
+
+    take = lock._lock
+    monkeypatch.setattr(lock, "_lock", remove_and_lock)
+    with (
+        lock_run(run_directory),
+        pytest.raises(RunError, match="in use"),
+        lock_run(run_directory),
+    ):
+        raise AssertionError("two hold the lock")
+    assert removed

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -9,11 +10,17 @@ from typing import Any
 import pytest
 
 from transformer_cli.config.schema import Config
-from transformer_cli.errors import RunError
+from transformer_cli.errors import RunError, TokenizerError
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.initialize import initialize_run
 from transformer_cli.runs.lock import lock_run, restore_previous
-from transformer_cli.runs.overwrite import discard_previous, finish_overwriting, is_overwriting
+from transformer_cli.runs.overwrite import (
+    discard_previous,
+    finish_on_exit,
+    finish_overwriting,
+    is_overwriting,
+    undo_beginning,
+)
 
 
 class KilledError(BaseException):
@@ -201,4 +208,61 @@ def test_a_file_called_previous_is_in_the_way(run: RunDirectory) -> None:
     before = contents(run)
     with pytest.raises(RunError, match="previous: was not written by transformer-cli"):
         initialize_run(run, settings(seed=2), overwrite=True)
+    assert contents(run) == before
+
+
+def fail_to_begin(run: RunDirectory, meanwhile: Callable[[], object], seed: int = 1) -> None:
+    existed = run.path.is_dir()
+    with (
+        suppress(TokenizerError),
+        lock_run(run),
+        finish_on_exit(run.path, lambda _: None),
+        undo_beginning(run.path, existed),
+    ):
+        initialize_run(run, settings(seed=seed), overwrite=existed)
+        write(run, None, "new")
+        meanwhile()
+        raise TokenizerError("too large a vocab_size")
+
+
+def test_nothing_is_left_of_a_run_that_fails_at_its_beginning(tmp_path: Path) -> None:
+    run = RunDirectory(tmp_path / "run")
+    fail_to_begin(run, lambda: None)
+    assert not run.path.exists()
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["notes.txt", "tokenizer/notes.txt", "checkpoints/notes.txt", "previous/notes.txt", "mine/x"],
+)
+def test_with_a_users_file_in_it_a_failed_run_stays_whole(tmp_path: Path, name: str) -> None:
+    run = RunDirectory(tmp_path / "run")
+
+    def put() -> None:
+        (run.path / name).parent.mkdir(exist_ok=True)
+        (run.path / name).write_text("mine")
+
+    fail_to_begin(run, put)
+    assert contents(run)[name] == "mine"
+    assert {"run.json", "config.yaml", "tokenizer/tokenizer.json"} <= contents(run).keys()
+    with lock_run(run):  # and can be begun again
+        initialize_run(run, settings())
+
+
+def test_a_failed_run_follows_no_link(tmp_path: Path) -> None:
+    run, elsewhere = RunDirectory(tmp_path / "run"), tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "tokenizer.json").write_text("mine")
+
+    def put() -> None:
+        for path in (run.corpus, run.path / "previous"):
+            path.symlink_to(elsewhere)
+
+    fail_to_begin(run, put)
+    assert (elsewhere / "tokenizer.json").read_text() == "mine"
+
+
+def test_an_earlier_run_stays_when_a_new_one_fails_at_its_beginning(run: RunDirectory) -> None:
+    before = contents(run)
+    fail_to_begin(run, lambda: None, seed=2)
     assert contents(run) == before

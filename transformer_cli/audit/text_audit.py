@@ -27,7 +27,7 @@ from transformer_cli.data.sources import (
     split_names,
 )
 from transformer_cli.data.streamed import ConcatenatedSources, PairSource, StreamedText
-from transformer_cli.errors import ConfigError, CorpusError
+from transformer_cli.errors import CorpusError, SuspectTextError
 
 LARGE_OVERLAP = 0.01
 """Share of a split's pairs from which it is worth a line that they are trained on."""
@@ -69,7 +69,7 @@ class TextAudit:
 
         Raises:
             CorpusError: a split is missing, misaligned, damaged or blank.
-            ConfigError: something can only be a mistake.
+            SuspectTextError: something can only be a mistake.
         """
         if isinstance(self._data, CopyData):  # made as it has to be
             return
@@ -129,7 +129,7 @@ class TextAudit:
         """Say what was found in the training text, if it has been gone through, and is its sum.
 
         Raises:
-            ConfigError: something can only be a mistake.
+            SuspectTextError: something can only be a mistake.
         """
         for name, other in self._text_sha256s.items():
             if other == text_sha256:
@@ -154,7 +154,7 @@ class TextAudit:
 
     def _refuse(self, mistake: str) -> None:
         if not self._allow:
-            raise ConfigError(
+            raise SuspectTextError(
                 f"{mistake}; that can only be a mistake: name other files, or insist with "
                 "--allow-suspect-data"
             )

@@ -84,7 +84,7 @@ def attention(
     if scripts := draw(panels, output):
         warn(
             str(output),
-            f"no font has {', '.join(scripts)}, drawn as boxes; install Noto's: on Debian "
-            "fonts-noto-cjk for Chinese, Japanese and Korean, fonts-noto-core for others",
+            f"no font has {', '.join(scripts)}, drawn as boxes; install Noto fonts, on Debian "
+            "fonts-noto-cjk for Chinese, Japanese and Korean, or fonts-noto-core for others",
         )
     typer.echo(maps.translation)

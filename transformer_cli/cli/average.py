@@ -54,5 +54,5 @@ def average(
     with lock_run(directories[0]):
         path, averaged = average_runs(directories, last)
     for stop in (each for run in directories for each in list_stops(run)):
-        log(f"{stop}: left out, as training was stopped there and had not been validated")
+        log(f"{stop}: left out, as training was stopped there before a validation")
     say(f"{path}: the average of {', '.join(each.name for each in averaged)}")

@@ -34,7 +34,7 @@ LengthPenalty = Annotated[
         metavar="A",
         min=0.0,
         max=HIGHEST_PENALTY,
-        help="A higher one prefers longer texts.  [default: the run's]",
+        help="Higher favours longer translations.  [default: the run's]",
     ),
 ]
 Errors = Annotated[

@@ -20,7 +20,9 @@ from transformer_cli.errors import CorpusError, UsageError
 
 TableFormat = Literal["tsv", "jsonl", "parquet"]
 _FORMATS: dict[str, TableFormat] = {".tsv": "tsv", ".jsonl": "jsonl", ".parquet": "parquet"}
-_TRANSLATORS_FILES = frozenset((".po", ".pot", ".mo", ".gmo", ".tmx", ".xlf", ".xliff"))
+_TRANSLATORS_FILES = frozenset(
+    (".po", ".pot", ".mo", ".gmo", ".tmx", ".xlf", ".xliff", ".sdlxliff", ".mqxliff", ".mxliff")
+)
 
 
 class TableRecord(NamedTuple):

@@ -23,7 +23,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from transformer_cli.compression import compressor
 from transformer_cli.errors import OutputError, UsageError
 from transformer_cli.files import sync
-from transformer_cli.foreign_files import open_checked, read_small
+from transformer_cli.foreign_files import is_at, open_checked, read_small
 
 _READ_BYTES = 1 << 20
 _Count = Annotated[int, Field(ge=0, lt=1 << 63)]
@@ -237,9 +237,8 @@ def _open_locked(partial: Path) -> Iterator[FileIO]:
                     raise OutputError(
                         f"{partial}: another process is writing it; wait for it, or write elsewhere"
                     )
-            # Between opening and locking, another process may have finished the file; on Windows it
-            # cannot move what is open.
-            if sys.platform == "win32" or _is_at(file, partial):
+            # Between opening and locking, another process may have finished the file.
+            if is_at(file, partial):
                 yield file
                 return
 
@@ -252,13 +251,6 @@ def _close_to_move(file: FileIO) -> None:
     # Windows neither renames nor deletes open files. Elsewhere the lock is kept until it is done.
     if sys.platform == "win32":
         file.close()
-
-
-def _is_at(file: FileIO, path: Path) -> bool:
-    try:
-        return os.path.samestat(os.fstat(file.fileno()), path.lstat())
-    except FileNotFoundError:
-        return False
 
 
 def _journal(partial: Path) -> Path:

@@ -111,7 +111,7 @@ def _newest(run: RunDirectory, last: int | None) -> list[Path]:
     paths = [path for path in list_checkpoints(run.checkpoints) if path not in stops]
     if not paths:
         raise CheckpointError(
-            f"{run.checkpoints}: no checkpoint of a validation yet; resume the training"
+            f"{run.checkpoints}: no validated checkpoint yet; resume the training"
         )
     wanted = last or len(paths)
     if len(paths) < wanted:

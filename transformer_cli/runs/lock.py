@@ -13,7 +13,7 @@ from filelock import lock_descriptor
 
 from transformer_cli.errors import RunError, RunInUseError
 from transformer_cli.files import name_path_in_error
-from transformer_cli.foreign_files import open_regular
+from transformer_cli.foreign_files import is_at, open_regular
 from transformer_cli.runs.contents import LOCK, PREVIOUS
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.overwrite import finish_overwriting, is_overwriting
@@ -60,18 +60,23 @@ def lock_run(run: RunDirectory) -> Iterator[bool]:
 def lock_directory(path: Path) -> Iterator[None]:
     """Lock a directory, made if it is not there, while the block runs; see ``lock_run``."""
     lock = path / LOCK
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-        file = open_regular(lock, "a+b")
-    except OSError as error:
-        raise RunError(f"{path}: cannot be written: {error.strerror}") from error
-    with file:
-        _lock(path, file)
-        with name_path_in_error(lock):
-            # Unbuffered: a failed write to a full disk is not repeated when the file is closed.
-            os.ftruncate(file.fileno(), 0)
-            os.write(file.fileno(), f"\nprocess {os.getpid()} on {socket.gethostname()}\n".encode())
-        yield
+    while True:
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            file = open_regular(lock, "a+b")
+        except OSError as error:
+            raise RunError(f"{path}: cannot be written: {error.strerror}") from error
+        with file:
+            _lock(path, file)
+            if not is_at(file, lock):
+                continue  # its holder has removed it meanwhile; see ``undo_beginning``
+            with name_path_in_error(lock):
+                # Unbuffered: a failed write to a full disk is not repeated when the file is closed.
+                os.ftruncate(file.fileno(), 0)
+                holder = f"\nprocess {os.getpid()} on {socket.gethostname()}\n"
+                os.write(file.fileno(), holder.encode())
+            yield
+            return
 
 
 def restore_previous(run: RunDirectory) -> bool:

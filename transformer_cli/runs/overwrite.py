@@ -13,13 +13,19 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from transformer_cli.errors import ConfigError, CorpusError, RunError, TokenizerError
+from transformer_cli.errors import (
+    ConfigError,
+    CorpusError,
+    RunError,
+    SuspectTextError,
+    TokenizerError,
+)
 from transformer_cli.files import remove_directory, sync
 from transformer_cli.runs.contents import (
-    ALL,
     ASIDE_MARK,
     FILES,
     LOCK,
+    MARK,
     MOVING,
     OWN,
     PREVIOUS,
@@ -114,19 +120,27 @@ def finish_on_exit(run: Path, report_restored: Callable[[Path], None]) -> Iterat
 def undo_beginning(run: Path, existed: bool) -> Iterator[None]:
     """Remove a run that the block begins if its settings or its text turn out to be impossible.
 
+    All of it stays if somebody has put other files there meanwhile.
+
     Args:
         run: the run directory, locked.
         existed: whether there was a directory before it was locked.
     """
-    is_new = {path.name for path in run.iterdir()} == {LOCK}
+    is_new = [path.name for path in run.iterdir()] == [LOCK]
     try:
         yield
+    except SuspectTextError:  # insisted on, it is not to be prepared again
+        raise
     except (ConfigError, CorpusError, TokenizerError):
-        with suppress(OSError):  # Windows does not delete the lock, which is open
-            for name in ALL if is_new else ():
-                _remove(run / name)
-            if not existed:
-                run.rmdir()
+        # The mark goes late, so that a run is known as one if the process dies meanwhile, and the
+        # lock last: from then on, another process may begin a run.
+        names = (*OWN, MARK, LOCK)
+        if is_new and not _find_others(run, names):
+            with suppress(OSError):  # Windows does not delete the lock, which is open
+                for name in names:
+                    _remove(run / name)
+                if not existed:
+                    run.rmdir()
         raise
 
 
@@ -190,6 +204,9 @@ def _remove(path: Path) -> None:
 def _find_foreign_entries(directory: Path) -> list[Path]:
     if not directory.is_dir():
         return [directory] if _exists(directory) else []
-    ours = (*OWN, ASIDE_MARK) if _is_ours(directory) else ()
+    return _find_others(directory, (*OWN, ASIDE_MARK) if _is_ours(directory) else ())
+
+
+def _find_others(directory: Path, ours: tuple[str, ...]) -> list[Path]:
     others = [path for path in directory.iterdir() if path.name not in ours]
     return others or [*find_foreign_files(directory)]

@@ -40,7 +40,7 @@ def audit_texts(
 
     Raises:
         CorpusError: a text is missing, misaligned, damaged or blank.
-        ConfigError: a text can only be a mistake.
+        SuspectTextError: a text can only be a mistake.
     """
     is_begun = not overwrite and bool(list_checkpoints(run.checkpoints))
     audit = TextAudit(data, allow_suspect, is_begun, corpus_directory(run))

@@ -193,7 +193,7 @@ def test_a_file_that_is_written_in_place_has_no_other_name(tmp_path: Path) -> No
     (tmp_path / "run").mkdir()
     os.link(tmp_path / "precious", tmp_path / "run" / ".lock")
     with (
-        pytest.raises(RunError, match=r"/run: .* has another name"),
+        pytest.raises(RunError, match=r"/run/\.lock: .* has another name"),
         lock_directory(tmp_path / "run"),
     ):
         pass

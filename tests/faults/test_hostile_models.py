@@ -4,6 +4,7 @@ import json
 import resource
 import shutil
 import signal
+import struct
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,9 @@ from faults.test_hostile import make_sums_match
 from transformer_cli.api import Translator
 from transformer_cli.data.checksummed_json import write_checksummed
 from transformer_cli.errors import CheckpointError, ConfigError, RunError, UsageError
+from transformer_cli.evaluation.seen_pairs import _find_origins
 from transformer_cli.files import sha256
+from transformer_cli.inference import converted
 from transformer_cli.inference.converted import _Sums, cache_directory
 from transformer_cli.runs.checkpoint import Checkpoint
 from transformer_cli.runs.directory import RunDirectory
@@ -107,6 +110,37 @@ def test_an_exported_models_sums_name_its_own_files_only(tmp_path: Path) -> None
     for name in ("/dev/zero", "../run/config.yaml", "settings.yaml"):
         write_checksummed(directory / "sums.json", _Sums(files={**sums, name: "0" * 64}))
         assert_refused(limited("translate", directory), 1, f"{directory}: its files are not those")
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"), [(1, "CTranslate2 crashes on this model"), (2, "Shape mismatch")]
+)
+def test_an_exported_model_is_tried_where_it_may_crash(
+    rows: int, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRANSFORMER_CLI_CACHE", str(tmp_path / "cache"))
+    own = subword_run(tmp_path / "run", joint=False)
+    directory = tmp_path / "exported"
+    assert limited("export", own.path, directory, "--format", "ctranslate2").code == 0
+    assert limited("translate", directory, stdin=b"Ein Hund\n").code == 0
+    with monkeypatch.context() as patch:
+        patch.setattr(converted, "find_fault", lambda *_: "tried again")
+        assert limited("translate", directory, stdin=b"Ein Hund\n").code == 0
+    name = b"decoder/embeddings/weight\0" if rows == 2 else b"encoder/embeddings_0/weight\0"
+    model = bytearray((directory / "model.bin").read_bytes())
+    place = model.index(name) + len(name) + 1
+    height, width = struct.unpack_from("<II", model, place)
+    struct.pack_into("<II", model, place, rows, height * width // rows)
+    (directory / "model.bin").write_bytes(model)
+    sums = {name: sha256(directory / name) for name in verified_names(directory)}
+    write_checksummed(directory / "sums.json", _Sums(files=sums))
+    refused = limited("translate", directory, stdin=b"Ein Hund\n")
+    assert_refused(refused, 1, f"{directory}: ")
+    assert said in refused.err
+
+
+def verified_names(directory: Path) -> list[str]:
+    return list(json.loads((directory / "sums.json").read_bytes())["content"]["files"])
 
 
 # --- weights --------------------------------------------------------------------------------------
@@ -263,6 +297,18 @@ def test_records_of_other_types_are_left_out(tmp_path: Path) -> None:
     strange += [{**good, "kind": each} for each in kinds]
     path.write_text("".join(f"{json.dumps(each)}\n" for each in [*strange, good, *strange]))
     assert read_records(path) == [good]
+
+
+@pytest.mark.parametrize("name", ["a\0b", "\ud800", "circle"])
+def test_a_teacher_that_cannot_be_found_is_no_obstacle(name: str, tmp_path: Path) -> None:
+    student = tmp_path / "student"
+    student.mkdir()
+    (tmp_path / "circle").symlink_to("circle")
+    named = {"text": "", str(tmp_path / name): ""}
+    stages = {"translate train": {"inputs": named}}
+    (tmp_path / "distill.json").write_text(json.dumps({"stages": stages}))
+    found = [run.path for run in _find_origins([RunDirectory(student)])]
+    assert found == [student, *([tmp_path / name] if name == "circle" else [])]
 
 
 def test_a_state_has_a_step(own_run: Path) -> None:

@@ -54,6 +54,13 @@ def test_an_earlier_record_is_read_while_training_goes_on(path: Path) -> None:
     assert records(path) == [record(50), record(100)]
 
 
+def test_bytes_that_are_no_text_are_replaced(path: Path) -> None:
+    """As JSON's parser takes halves of surrogate pairs, and UTF-16."""
+    path.write_bytes(b'{"kind": "train", "step": 1, "x": "\xed\xa0\x80"}\n')
+    MetricsLog.open(path, last_step=1)
+    assert records(path)[0]["step"] == 1
+
+
 @pytest.mark.parametrize(("last_step", "left"), [(0, 0), (49, 0), (50, 2), (99, 2), (100, 3)])
 def test_what_was_measured_after_the_checkpoint_is_forgotten(
     path: Path, last_step: int, left: int

@@ -30,6 +30,7 @@ from transformer_cli.files import (
     whole_directory,
 )
 from transformer_cli.runs.trained_model import OpenedModel, load_weights_of
+from transformer_cli.text.model_check import find_fault
 from transformer_cli.version import __version__
 
 FORMAT = 1
@@ -117,7 +118,7 @@ def verified_sums(directory: Path) -> dict[str, str] | None:
         if (
             sums is None
             or not _VOCABULARIES & sums.files.keys()
-            or not sums.files.keys() <= present
+            or sums.files.keys() != present - {SUMS}
         ):
             return None
         found = {name: sha256(directory / name) for name in sums.files}
@@ -126,18 +127,48 @@ def verified_sums(directory: Path) -> dict[str, str] | None:
     return found if found == sums.files and "model.bin" in found else None
 
 
+def check_usable(directory: Path, sums: dict[str, str]) -> None:
+    """Use an exported model, which may be a stranger's, in a child process; remember if it works.
+
+    Args:
+        directory: of the model.
+        sums: of its files, verified.
+
+    Raises:
+        CheckpointError: CTranslate2 cannot use it.
+    """
+    cache = _open_cache()
+    made_of = [_ctranslate2_version(), *(f"{name} {sums[name]}" for name in sorted(sums))]
+    tried = None if cache is None else cache / f"tried-{_digest(made_of)}"
+    if tried is not None and tried.is_file():
+        return
+    if fault := find_fault("ctranslate2", os.fsencode(directory)):
+        raise CheckpointError(f"{directory}: {fault}; export it again")
+    if tried is not None:
+        with suppress(OSError):  # a cache that is read-only now
+            tried.touch()
+
+
+def _ctranslate2_version() -> str:
+    return str(import_extra("ctranslate2", None, "CTranslate2's search").__version__)
+
+
+def _digest(made_of: list[str]) -> str:
+    return hashlib.sha256("\n".join(made_of).encode()).hexdigest()[:32]
+
+
 def _key(opened: OpenedModel) -> str:
     # The manifest also changes where the weights do not, as a step is validated; and what it says
     # of them has to be true, or a run could claim to have the weights of another.
     made_of = [
         str(FORMAT),
         __version__,
-        import_extra("ctranslate2", None, "CTranslate2's search").__version__,
+        _ctranslate2_version(),
         opened.checkpoint.hash_weights(),
         opened.tokenizer_sum,
         opened.config.model.model_dump_json(),
     ]
-    return hashlib.sha256("\n".join(made_of).encode()).hexdigest()[:32]
+    return _digest(made_of)
 
 
 def _open_cache() -> Path | None:
@@ -167,6 +198,8 @@ def _keep(opened: OpenedModel, quantization: Quantization, kept: Path) -> bool:
     """
     try:
         with _CONVERTING:
+            if is_intact(kept):  # another thread or process was faster
+                return True
             remove_leftovers(kept.parent)
             if kept.is_dir():
                 remove_directory(kept)  # it is damaged

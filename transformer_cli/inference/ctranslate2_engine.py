@@ -214,8 +214,9 @@ def _check_settings(path: Path) -> None:
     Raises:
         CheckpointError: the file that says so is missing or damaged, or says otherwise.
     """
+    settings = _read_json(path, dict)
     for key, expected in _SETTINGS.items():
-        found = _read_json(path, dict).get(key)
+        found = settings.get(key)
         if found != expected:
             raise CheckpointError(
                 f"{path}: {key} is {shorten(str(found))}, not {expected}; export the model again"

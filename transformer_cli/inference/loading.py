@@ -22,7 +22,12 @@ from transformer_cli.config.yaml import load_config
 from transformer_cli.cores import count_cores
 from transformer_cli.errors import CheckpointError, RunError, UsageError
 from transformer_cli.foreign_files import open_regular
-from transformer_cli.inference.converted import SUMS, open_converted, verified_sums
+from transformer_cli.inference.converted import (
+    SUMS,
+    check_usable,
+    open_converted,
+    verified_sums,
+)
 from transformer_cli.inference.ctranslate2_engine import SETTINGS, CTranslate2Engine
 from transformer_cli.inference.engine import SearchEngine
 from transformer_cli.inference.translator import TextTranslator
@@ -246,6 +251,7 @@ def _load_exported(
         raise CheckpointError(
             f"{directory}: its files are not those whose SHA-256 {SUMS} records; export it again"
         )
+    check_usable(directory, sums)
     engine = _open_engine(directory, config, tokenizers, asked, ranks)
     return TextTranslator(engine, tokenizers, config, config.decoding, checkpoint=sums["model.bin"])
 

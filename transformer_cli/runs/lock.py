@@ -1,5 +1,6 @@
 """Lock a run directory for one writer."""
 
+import errno
 import os
 import socket
 import sys
@@ -65,7 +66,8 @@ def lock_directory(path: Path) -> Iterator[None]:
             path.mkdir(parents=True, exist_ok=True)
             file = open_regular(lock, "a+b")
         except OSError as error:
-            raise RunError(f"{path}: cannot be written: {error.strerror}") from error
+            where = lock if error.errno == errno.EMLINK else path
+            raise RunError(f"{where}: cannot be written: {error.strerror}") from error
         with file:
             _lock(path, file)
             if not is_at(file, lock):

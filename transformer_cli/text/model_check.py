@@ -1,4 +1,4 @@
-"""Check of tokenizer models in a child process, as a damaged one can crash the process."""
+"""Trials of models in a child process, as a damaged or a stranger's can crash the process."""
 
 import hashlib
 import subprocess
@@ -16,8 +16,16 @@ _WINDOWS_CRASH = 0xC0000000
 # SHA-256 of the models that this process has learned or checked.
 _checked: set[bytes] = set()
 # The libraries and their models in messages.
-_NAMES = {"sentencepiece": "SentencePiece", "tokenizers": "the tokenizers library"}
-_MODELS = {"sentencepiece": "SentencePiece model", "tokenizers": "tokenizer.json of Hugging Face"}
+_NAMES = {
+    "sentencepiece": "SentencePiece",
+    "tokenizers": "the tokenizers library",
+    "ctranslate2": "CTranslate2",
+}
+_MODELS = {
+    "sentencepiece": "SentencePiece model",
+    "tokenizers": "tokenizer.json of Hugging Face",
+    "ctranslate2": "model of CTranslate2",
+}
 
 
 def mark_checked(model: bytes) -> None:
@@ -42,6 +50,20 @@ def check_model(
     digest = hashlib.sha256(model).digest()
     if digest in _checked:
         return
+    if fault := find_fault(library, model):
+        raise TokenizerError(f"{source}: {fault}; {advice}")
+    _checked.add(digest)
+
+
+def find_fault(
+    library: Literal["sentencepiece", "tokenizers", "ctranslate2"], model: bytes
+) -> str | None:
+    """Use a model in a child process; return what is wrong with it.
+
+    Args:
+        library: the library that reads it.
+        model: its bytes; of CTranslate2, the path of its directory.
+    """
     name = _NAMES[library]
     try:
         child = subprocess.run(
@@ -53,14 +75,12 @@ def check_model(
             timeout=_TIMEOUT,
         )
     except subprocess.TimeoutExpired:
-        raise TokenizerError(
-            f"{source}: {name} does not finish with this model; {advice}"
-        ) from None
+        return f"{name} does not finish with this model"
     if child.returncode < 0 or child.returncode >= _WINDOWS_CRASH:
         code = child.returncode
         how = f"signal {-code}" if code < 0 else f"code {code:#x}"
-        raise TokenizerError(f"{source}: {name} crashes on this model ({how}); {advice}")
+        return f"{name} crashes on this model ({how})"
     if child.returncode > 0:
         reason = child.stderr.decode(errors="replace").strip().rpartition("\n")[2]
-        raise TokenizerError(f"{source}: not a {_MODELS[library]} ({reason[:200]}); {advice}")
-    _checked.add(digest)
+        return f"not a {_MODELS[library]} ({reason[:200]})"
+    return None

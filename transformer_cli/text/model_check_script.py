@@ -8,7 +8,9 @@ import base64
 import contextlib
 import json
 import math
+import os
 import sys
+from pathlib import Path
 from typing import Any
 
 # In bytes. The largest models take a tenth of it; normalizers that expand text any amount.
@@ -27,6 +29,8 @@ def main() -> None:
     model = sys.stdin.buffer.read()
     if sys.argv[1] == "tokenizers":
         _use_tokenizers(model)
+    elif sys.argv[1] == "ctranslate2":
+        _use_ctranslate2(os.fsdecode(model))
     else:
         _use_sentencepiece(model)
 
@@ -68,6 +72,23 @@ def _use_tokenizers(model: bytes) -> None:
     for text in (*_texts(), *repeated):
         tokenizer.encode(text, add_special_tokens=False)
     tokenizer.decode(sorted(tokenizer.get_vocab(with_added_tokens=True).values()))
+
+
+def _use_ctranslate2(directory: str) -> None:
+    import ctranslate2
+
+    translator = ctranslate2.Translator(directory, inter_threads=1, intra_threads=1)
+    vocabularies = []
+    for side in ("source", "target"):
+        own, shared = (Path(directory, f"{each}_vocabulary.json") for each in (side, "shared"))
+        vocabularies.append(json.loads((own if own.is_file() else shared).read_bytes()))
+    # The last tokens, of which too small tables have no row.
+    src, tgt = ([names[0], names[-1]] for names in vocabularies)
+    (result,) = translator.translate_batch(
+        [src], [tgt], beam_size=2, max_decoding_length=8, return_scores=True
+    )
+    if not math.isfinite(result.scores[0]):
+        raise ValueError("its scores are no numbers")
 
 
 def _growth(step: dict[str, Any] | None) -> float:

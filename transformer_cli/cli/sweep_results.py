@@ -7,21 +7,27 @@ from transformer_cli.cli.compare_tables import format_group_scores
 from transformer_cli.cli.display import log
 from transformer_cli.errors import MissingExtraError
 from transformer_cli.evaluation.group_scores import MetricComparison
-from transformer_cli.evaluation.metrics import metrics_of_runs
+from transformer_cli.evaluation.metrics import Metrics, metrics_of_runs
 from transformer_cli.evaluation.seed_statistics import compare_groups
 from transformer_cli.runs.records import METRIC_NAMES
 from transformer_cli.sweeps.directory import SweepDirectory
 from transformer_cli.sweeps.results import SweepResults, TranslatedSplit
 
 
-def compare_split(results: SweepResults, split: TranslatedSplit) -> list[MetricComparison]:
-    """Compare the points of a split with the reference, if it has translations of it."""
-    reference = results.groups[results.reference]
-    config = reference.runs[0].load_config()
+def _metrics(results: SweepResults) -> Metrics:
+    """Return what all splits are scored with; log what of it is unlike the trainings."""
+    config = results.groups[results.reference].runs[0].load_config()
     runs = [run for group in results.groups for run in group.runs]
-    metrics = metrics_of_runs(config, runs, log)
-    if reference.name in split.groups:
-        number = split.groups.index(reference.name)
+    return metrics_of_runs(config, runs, log)
+
+
+def compare_split(
+    results: SweepResults, split: TranslatedSplit, metrics: Metrics
+) -> list[MetricComparison]:
+    """Compare the points of a split with the reference, if it has translations of it."""
+    reference = results.groups[results.reference].name
+    if reference in split.groups:
+        number = split.groups.index(reference)
         return compare_groups(split.translations, split.text.tgt, number, metrics)
     compared = compare_groups(split.translations, split.text.tgt, metrics=metrics)
     return [replace(metric, differences=[None] * len(split.groups)) for metric in compared]
@@ -30,9 +36,11 @@ def compare_split(results: SweepResults, split: TranslatedSplit) -> list[MetricC
 def format_splits(results: SweepResults) -> list[str]:
     """Return the lines of a table for each evaluated split."""
     lines: list[str] = []
+    metrics = None
     for split in results.splits:
         try:
-            compared = compare_split(results, split)
+            metrics = metrics or _metrics(results)
+            compared = compare_split(results, split, metrics)
         except MissingExtraError as error:
             return [*lines, "", str(error)]
         lines += ["", f"{split.name}: {len(split.text):,} sentences"]
@@ -66,6 +74,7 @@ def render_sweep(directory: SweepDirectory, results: SweepResults) -> str:
     from transformer_cli.report.rendering import plotly_script
 
     script = plotly_script()
+    metrics = _metrics(results)
     evaluated = [
         EvaluatedSplit(
             split.name,
@@ -73,7 +82,7 @@ def render_sweep(directory: SweepDirectory, results: SweepResults) -> str:
             split.text.tgt,
             split.groups,
             split.translations,
-            compare_split(results, split),
+            compare_split(results, split, metrics),
         )
         for split in results.splits
     ]

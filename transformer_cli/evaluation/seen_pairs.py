@@ -1,6 +1,7 @@
 """Test pairs of which a model has seen a side in training, and scores of the others."""
 
 import json
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
@@ -125,17 +126,21 @@ def _are_in(digests: np.ndarray, trained: np.ndarray) -> np.ndarray:
 
 def _find_origins(runs: Sequence[RunDirectory]) -> Iterator[RunDirectory]:
     """Yield each run, those that they start from, and the teachers of distilled ones."""
-    pending, known = list(runs), set[Path]()
+    pending, known = list(runs), set[str]()
     while pending:
         run = pending.pop(0)
-        if (path := run.path.resolve()) in known:
+        try:
+            path = os.path.realpath(run.path)
+        except ValueError:  # no file has such a name
+            continue
+        if path in known:
             continue
         known.add(path)
         yield run
         pending += _find_teachers(run)
         try:
             init = run.load_config().init
-        except TransformerCliError:  # it is not there any more
+        except (TransformerCliError, OSError):  # it is not there any more
             continue
         if init is not None:
             pending.append(RunDirectory(init))
@@ -150,6 +155,7 @@ def _find_teachers(run: RunDirectory) -> list[RunDirectory]:
             for stage, made in record["stages"].items()
             if stage.startswith("translate ") and run.path.name == "student"
             for name in made["inputs"]
+            if isinstance(name, str)
         }
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return []

@@ -43,7 +43,7 @@ class MetricsLog:
         """
         last = (last_step, "validation" if is_validated else "train")
         kept = [line for line in read_lines(path) if _parse_place(line) <= last]
-        write_text(path, b"".join(kept).decode())
+        write_text(path, b"".join(kept).decode(errors="replace"))
         return cls(path)
 
     def append(self, record: Mapping[str, Any]) -> None:

@@ -30,7 +30,7 @@ CURVES = {
         "tokens_per_second",
         "eta_seconds",
     ),
-    "validation": ("loss", "perplexity", "bleu", "bleu_lc"),
+    "validation": ("loss", "perplexity", "bleu", "bleu_lc", "chrf"),
 }
 LONG = ("--set", "training.epochs=24")
 """120 steps, of which some are tried before."""

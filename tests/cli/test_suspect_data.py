@@ -331,6 +331,37 @@ def test_what_cannot_be_told_is_not_called_none(small: Path) -> None:
     assert (finished.err, finished.out.splitlines()[-1]) == ("", told)
 
 
+def test_records_of_others_are_no_error(small: Path) -> None:
+    directory = small.parent
+    assert train(small, "--run-dir", "runs/student").code == 0
+    (directory / "runs" / "loop").symlink_to("loop")
+    names = ["runs/loop", "runs/none", "x" * 5000, "\0", "\ud800", "\x1b[2J", "text", 7]
+    record = {"stages": {"translate de-en train": {"inputs": names}, "\0": {}}}
+    (directory / "runs" / "distill.json").write_text(json.dumps(record))
+    finished = run("evaluate", "runs/student", cwd=directory)
+    assert (finished.code, finished.err) == (0, "")
+    told = finished.out.splitlines()[-1]
+    assert told.startswith("cannot tell if the model has seen any of them: ")
+    assert "runs/none" in told
+    assert "\\x1b[2J" in told
+
+
+def test_runs_that_start_from_each_other_are_looked_at_once(small: Path) -> None:
+    directory = small.parent
+    assert train(small).code == 0
+    config = directory / "runs" / "small" / "config.yaml"
+    settings = config.read_text()
+    shutil.copytree(directory / "runs" / "small", directory / "runs" / "next")
+    for name, other in (("small", "../next"), ("next", "../loop/next")):
+        path = directory / "runs" / name / "config.yaml"
+        path.write_text(settings.replace("init: null", f"init: {directory}/runs/{name}/{other}"))
+        assert path.read_text() != settings
+    (directory / "runs" / "loop").symlink_to("loop")
+    seen = json.loads(run("evaluate", "runs/small", "--json", cwd=directory).out)["seen"]
+    assert [Path(each).name for each in seen["unknown"]] == ["next"]
+    assert "loop" in seen["unknown"][0]
+
+
 def _look_in(directory: str) -> None:
     os.environ["MULTI30K_DIR"] = directory
 

@@ -136,6 +136,8 @@ def test_a_training_goes_on_as_it_began(tmp_path: Path) -> None:
     assert "goes on as it began" in said[0]
     lowercased = metrics_of_training(config("de", lowercase=True), old, pytest.fail)
     assert lowercased == (Metrics(), "bleu_lc")
+    without_case = metrics_of_training(config("he", lowercase=True), old, pytest.fail)
+    assert without_case == (Metrics(has_case=False), "bleu")  # of bleu_lc there is no score
 
 
 def test_a_training_by_a_package_needs_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -260,11 +262,13 @@ def test_a_table_of_groups_has_no_row_without_case() -> None:
             "bleu": report_score(compared["bleu"], number),
             "bleu_lc": None,
             "chrf": report_score(compared["chrf"], number),
+            "seen": {"pairs": 0, "unknown": []},
         }
         for number, name in enumerate("ab")
     ]
     signatures = {"signature": "tok:char", "signature_lc": None, "signature_chrf": "nc:6"}
     about = {"split": "test", "sentences": 3, "checkpoint": "best", "settings": {}}
+    about["rest"] = None
     table = format_groups([{**about, "groups": found, **signatures}])
     assert "lowercased" not in table
     assert " to 100.00" in table

@@ -73,6 +73,11 @@ def test_equal_outputs_do_not_differ() -> None:
     assert same.half_width == first.half_width
 
 
+def test_one_sentence_proves_nothing() -> None:
+    found = paired_bootstrap([GOOD[:1], BAD[:1]], REFERENCES[:1], BLEU())
+    assert [each.p_value for each in found.systems] == [None, None]
+
+
 def test_outputs_that_differ_in_case_differ_in_cased_bleu_only() -> None:
     systems = [GOOD, [line.lower() for line in GOOD]]
     cased = paired_bootstrap(systems, REFERENCES, BLEU()).systems[1]

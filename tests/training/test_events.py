@@ -25,7 +25,7 @@ def test_samples_are_text_that_nothing_in_them_can_change(metrics: Path, tmp_pat
     from tensorboard.plugin_util import markdown_to_safe_html
 
     hostile = "```\n\n# x <script>y</script> [a](http://b) *c*\x1b[2J\u2028~~~"
-    sample = {"source": hostile, "reference": "| a | b |", "translation": "<b>z</b>"}
+    sample = {"source": hostile, "reference": "| a | b |", "translation": "<b>z\u200c</b>"}
     with metrics.open("a") as file:
         record = {"kind": "validation", "step": 50, "loss": 1.0, "seconds": 5.0}
         file.write(json.dumps({**record, "samples": [sample] * 3}) + "\n")
@@ -40,9 +40,9 @@ def test_samples_are_text_that_nothing_in_them_can_change(metrics: Path, tmp_pat
     assert shown.count("<pre>") == 1
     lines = shown.splitlines()
     assert lines[0].endswith(
-        "source  ```  # x &lt;script&gt;y&lt;/script&gt; [a](http://b) *c* [2J ~~~"
+        r"source  ``` # x &lt;script&gt;y&lt;/script&gt; [a](http://b) *c*\x1b[2J ~~~"
     )
-    assert lines[2] == "translation  &lt;b&gt;z&lt;/b&gt;"
+    assert lines[2] == "translation  &lt;b&gt;z\u200c&lt;/b&gt;"
 
 
 def points(directory: Path) -> list[tuple[int, float, float]]:

@@ -169,10 +169,8 @@ def _compare_on(
             groups, group_comparison.compare(groups, by_path, references, metrics)
         )
 
-    report, rest = (
-        score(range(len(text))),
-        sorted(set(range(len(text))).intersection(*(each.rest for each in seen.values()))),
-    )
+    report = score(range(len(text)))
+    rest = sorted(set(range(len(text))).intersection(*(each.rest for each in seen.values())))
     kind = "groups" if groups else "runs"
     for entry in report[kind]:
         entry["seen"] = seen[entry["name"]].report()

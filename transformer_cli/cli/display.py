@@ -92,12 +92,15 @@ def scoring_bar(total: int, label: str) -> Iterator[Callable[[int], object]]:
             while not stopping.wait(1.0):
                 shown.refresh()
 
+        clock = Thread(target=tick, daemon=True)
         if not shown.disable:
-            Thread(target=tick, daemon=True).start()
+            clock.start()
         try:
             yield count
         finally:
             stopping.set()
+            if clock.is_alive():
+                clock.join()  # else it might draw the bar again once it is closed
 
 
 def line_bar(lines: Iterable[str], label: str) -> Iterable[str]:

@@ -1,6 +1,6 @@
 """What ``sweep`` says at its end, and what ``report`` shows of a sweep."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from transformer_cli.cli.compare_tables import format_group_scores
@@ -14,30 +14,37 @@ from transformer_cli.sweeps.directory import SweepDirectory
 from transformer_cli.sweeps.results import SweepResults, TranslatedSplit
 
 
-def compare_split(results: SweepResults, split: TranslatedSplit) -> list[MetricComparison]:
-    """Compare the points of a split with the reference, if it has translations of it."""
+def _compare_splits(
+    results: SweepResults,
+) -> Iterator[tuple[TranslatedSplit, list[MetricComparison]]]:
+    """Compare the points of each split with the reference, if it has translations of it."""
+    if not results.splits:
+        return
     reference = results.groups[results.reference]
-    config = reference.runs[0].load_config()
     runs = [run for group in results.groups for run in group.runs]
-    metrics = metrics_of_runs(config, runs, log)
-    if reference.name in split.groups:
-        number = split.groups.index(reference.name)
-        return compare_groups(split.translations, split.text.tgt, number, metrics)
-    compared = compare_groups(split.translations, split.text.tgt, metrics=metrics)
-    return [replace(metric, differences=[None] * len(split.groups)) for metric in compared]
+    metrics = metrics_of_runs(reference.runs[0].load_config(), runs, log)
+    for split in results.splits:
+        given = split.translations, split.text.tgt
+        if reference.name in split.groups:
+            number = split.groups.index(reference.name)
+            yield split, compare_groups(*given, number, metrics)
+        else:
+            compared = compare_groups(*given, metrics=metrics)
+            size = len(split.groups)
+            yield split, [replace(metric, differences=[None] * size) for metric in compared]
 
 
 def format_splits(results: SweepResults) -> list[str]:
     """Return the lines of a table for each evaluated split."""
     lines: list[str] = []
-    for split in results.splits:
-        try:
-            compared = compare_split(results, split)
-        except MissingExtraError as error:
-            return [*lines, "", str(error)]
-        lines += ["", f"{split.name}: {len(split.text):,} sentences"]
-        for metric in compared:
-            lines += ["", *format_group_scores(METRIC_NAMES[metric.metric], split.groups, metric)]
+    try:
+        for split, compared in _compare_splits(results):
+            lines += ["", f"{split.name}: {len(split.text):,} sentences"]
+            for metric in compared:
+                name = METRIC_NAMES[metric.metric]
+                lines += ["", *format_group_scores(name, split.groups, metric)]
+    except MissingExtraError as error:
+        return [*lines, "", str(error)]
     if lines:
         lines += ["", *_explain(results)]
     return lines
@@ -73,9 +80,9 @@ def render_sweep(directory: SweepDirectory, results: SweepResults) -> str:
             split.text.tgt,
             split.groups,
             split.translations,
-            compare_split(results, split),
+            compared,
         )
-        for split in results.splits
+        for split, compared in _compare_splits(results)
     ]
     page = build_groups_page(
         directory.path.name,

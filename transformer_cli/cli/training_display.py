@@ -6,7 +6,6 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from transformer_cli.cli.display import bar, log
-from transformer_cli.training.events import printable
 from transformer_cli.training.units import duration
 
 if TYPE_CHECKING:
@@ -86,7 +85,7 @@ class TrainingDisplay:
             if not self._bar.disable:
                 for sample in values["samples"]:
                     for label, line in sample.items():
-                        log(f"  {label:<11}  {printable(line)}")
+                        log(f"  {label:<11}  {line}")
         elif self._bar.disable:
             log(
                 f"{where}: loss {values['loss']:.4f}, perplexity {values['perplexity']:.3f}, "

@@ -21,6 +21,7 @@ from transformer_cli.model.device import (
     use_threads,
 )
 from transformer_cli.ranks import Ranks
+from transformer_cli.runs.checkpoint_directory import newest_step
 from transformer_cli.runs.contents import PREVIOUS
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.records import METRIC_NAMES, read_records
@@ -94,24 +95,25 @@ def open_job(
 
 def preview_training(job: TrainingJob) -> Outcome:
     """Return the summary and a forecast, without training."""
-    request, device, _, ranks = job[:4]
+    request, device, _, ranks, metrics, select = job
     config, run = request.config, request.run
     previous = job.load_previous_config()
     with open_data_dry(request, ranks, REPORTERS) as data:
         trainer = build_trainer(config, data, run, device, job.choose_precision(), ranks)
-        unscored = build_validator(config, data, trainer, job.metrics, job.select).num_unscored
+        unscored = build_validator(config, data, trainer, metrics, select).num_unscored
+        trainer.step = 0 if request.overwrite else newest_step(run.checkpoints)
         rows = summarize_training(config, data, trainer, unscored, run, previous, True)
         return Outcome("\n".join(table(rows)), trainer.step)
 
 
 def run_training(job: TrainingJob) -> Outcome:
     """Train from the last checkpoint to the end, or until a signal."""
-    request, device, _, ranks = job[:4]
+    request, device, _, ranks, metrics, select = job
     config, run = request.config, request.run
     previous = job.load_previous_config()
     with open_data(request, ranks, REPORTERS) as data:
         trainer = build_trainer(config, data, run, device, job.choose_precision(), ranks)
-        validator = build_validator(config, data, trainer, job.metrics, job.select)
+        validator = build_validator(config, data, trainer, metrics, select)
         session = Session.open(config, run, trainer, fingerprint(run.tokenizer), validator)
         unscored = validator.num_unscored
         for line in table(summarize_training(config, data, trainer, unscored, run, previous)):
@@ -121,11 +123,11 @@ def run_training(job: TrainingJob) -> Outcome:
             _run_session(session, should_stop)
             if ranks.is_main:
                 _warn_of_previous(run)
-                _draw(run, job.select)
+                _draw(run, select)
             ranks.barrier()  # when the first process ends, torchrun may end the others
     if session.stopped and not session.is_finished:
         return Outcome("", trainer.step, should_stop.signal or signal.SIGTERM)
-    return Outcome(_describe_end(session, job.select), trainer.step)
+    return Outcome(_describe_end(session, select), trainer.step)
 
 
 def _log_start(session: Session, is_changed: bool) -> None:

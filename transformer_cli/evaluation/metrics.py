@@ -172,6 +172,8 @@ def metrics_of_training(
     if run is None or begun is None:
         return choose_metrics(config, say), selection
     select = begun.select or ("bleu_lc" if config.tokenizer.lowercase else "bleu")
+    if select == "bleu_lc" and not has_case(config.data.tgt_lang):
+        select = "bleu"  # the same score, which earlier versions measured twice
     wanted = config.evaluation.tokenize or _tokenizer_of(config.data.tgt_lang)
     if (begun.tokenize, select) != (wanted, selection):
         say(

@@ -140,7 +140,7 @@ def _find_origins(runs: Sequence[RunDirectory]) -> Iterator[RunDirectory]:
         pending += _find_teachers(run)
         try:
             init = run.load_config().init
-        except TransformerCliError:  # it is not there any more
+        except (TransformerCliError, OSError):  # it is not there any more
             continue
         if init is not None:
             pending.append(RunDirectory(init))
@@ -155,6 +155,7 @@ def _find_teachers(run: RunDirectory) -> list[RunDirectory]:
             for stage, made in record["stages"].items()
             if stage.startswith("translate ") and run.path.name == "student"
             for name in made["inputs"]
+            if isinstance(name, str)
         }
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return []

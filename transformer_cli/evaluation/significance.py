@@ -26,7 +26,9 @@ class Resampled(NamedTuple):
     half_width: float
     """Half of the 95 % interval, in points of BLEU."""
     p_value: float | None
-    """How likely chance alone makes so large a difference from the first system; None: the first.
+    """How likely chance alone makes so large a difference from the first system.
+
+    None: the first, or there is one sentence, of which all samples are the same.
     """
 
 
@@ -93,8 +95,12 @@ def paired_bootstrap(
             n_samples=SAMPLES,
         )()
     found = [result for result in results["BLEU"] if isinstance(result, Result)]
+    tested = len(references) > 1
     return PairedBootstrap(
-        [Resampled(_number(result.ci), _p_value(result, found[0])) for result in found],
+        [
+            Resampled(_number(result.ci), _p_value(result, found[0]) if tested else None)
+            for result in found
+        ],
         str(signatures["BLEU"]),
     )
 

@@ -12,6 +12,7 @@ from transformer_cli.foreign_files import open_regular
 from transformer_cli.runs.contents import EVENT_FILE_NAME
 from transformer_cli.runs.environment import SESSION_KIND
 from transformer_cli.runs.records import read_records
+from transformer_cli.visible import make_visible
 
 if TYPE_CHECKING:
     from tensorboard.compat.proto.event_pb2 import Event
@@ -116,16 +117,11 @@ def format_samples(samples: Iterable[Mapping[str, str]]) -> str:
     """
     return "\n    \n".join(
         "\n".join(
-            f"    {label}  {printable(sample[label])}"
+            f"    {label}  {make_visible(' '.join(sample[label].split()))}"
             for label in ("source", "reference", "translation")
         )
         for sample in samples
     )
-
-
-def printable(text: str) -> str:
-    """Return a text in which spaces stand for line ends, escapes and other control characters."""
-    return "".join(each if each.isprintable() else " " for each in text)
 
 
 def _to_text(tag: str, text: str) -> "Summary.Value":

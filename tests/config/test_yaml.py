@@ -183,7 +183,8 @@ def test_the_dump_has_every_key_in_the_schemas_order(tmp_path: Path) -> None:
     assert text.startswith("seed: 1\ninit: null\ndata:\n  kind: copy\n  symbols: 10\n")
     assert "\n  betas: [0.9, 0.98]\n  eps: 1.0e-09\n  clip_norm: 1.0\n  skip_nonfinite: 0\n" in text
     keys = [line.split(":")[0] for line in text.splitlines() if not line.startswith(" ")]
-    assert keys == ["seed", "init", "data", "tokenizer", "model", "training", "decoding", "evaluation"]
+    assert keys[:4] == ["seed", "init", "data", "tokenizer"]
+    assert keys[4:] == ["model", "training", "decoding", "evaluation"]
 
 
 _POSITIVE = st.floats(min_value=0, exclude_min=True, allow_infinity=False)

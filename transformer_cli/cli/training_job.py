@@ -1,7 +1,7 @@
 """What ``train`` runs after its quick checks; importing this module imports torch."""
 
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
@@ -53,6 +53,8 @@ class TrainingJob(NamedTuple):
     metrics: Metrics
     select: str
     """What the best checkpoint is chosen by."""
+    notes: Sequence[str]
+    """On how it is scored, to be logged once the training is sure to begin."""
 
     def choose_precision(self) -> torch.dtype:
         """Return the compute dtype; to measure 'auto' takes a second, so ask once data is ready."""
@@ -88,14 +90,15 @@ def open_job(
     check_memory(request.config, SMALLEST, torch_device, ranks)  # before any text is read
     choose_precision(precision, torch_device)  # refuses what the device cannot
     begun = None if request.overwrite else request.run
-    judged_by = metrics_of_training(request.config, begun, log)
+    notes: list[str] = []
+    judged_by = metrics_of_training(request.config, begun, notes.append)
     with ranks.init(torch_device) as ranks:
-        yield TrainingJob(request, torch_device, precision, ranks, *judged_by)
+        yield TrainingJob(request, torch_device, precision, ranks, *judged_by, notes)
 
 
 def preview_training(job: TrainingJob) -> Outcome:
     """Return the summary and a forecast, without training."""
-    request, device, _, ranks, metrics, select = job
+    request, device, _, ranks, metrics, select, notes = job
     config, run = request.config, request.run
     previous = job.load_previous_config()
     with open_data_dry(request, ranks, REPORTERS) as data:
@@ -103,12 +106,14 @@ def preview_training(job: TrainingJob) -> Outcome:
         unscored = build_validator(config, data, trainer, metrics, select).num_unscored
         trainer.step = 0 if request.overwrite else newest_step(run.checkpoints)
         rows = summarize_training(config, data, trainer, unscored, run, previous, True)
+        for line in notes:
+            log(line)
         return Outcome("\n".join(table(rows)), trainer.step)
 
 
 def run_training(job: TrainingJob) -> Outcome:
     """Train from the last checkpoint to the end, or until a signal."""
-    request, device, _, ranks, metrics, select = job
+    request, device, _, ranks, metrics, select, notes = job
     config, run = request.config, request.run
     previous = job.load_previous_config()
     with open_data(request, ranks, REPORTERS) as data:
@@ -116,7 +121,8 @@ def run_training(job: TrainingJob) -> Outcome:
         validator = build_validator(config, data, trainer, metrics, select)
         session = Session.open(config, run, trainer, fingerprint(run.tokenizer), validator)
         unscored = validator.num_unscored
-        for line in table(summarize_training(config, data, trainer, unscored, run, previous)):
+        summary = table(summarize_training(config, data, trainer, unscored, run, previous))
+        for line in (*notes, *summary):
             log(line)
         with stop_requests() as should_stop:
             _log_start(session, previous not in (None, config))

@@ -2,7 +2,12 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
+
+from sacrebleu.metrics.base import Metric
+from sacrebleu.metrics.bleu import BLEU
+from sacrebleu.metrics.chrf import CHRF
+from sacrebleu.metrics.ter import TER
 
 from transformer_cli.config.schema import Config
 from transformer_cli.errors import MissingExtraError
@@ -10,11 +15,6 @@ from transformer_cli.extras import import_extra
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.records import METRIC_NAMES, read_records
 from transformer_cli.text.scripts import base_language, has_case, has_spaces
-
-if TYPE_CHECKING:
-    from sacrebleu.metrics.base import Metric
-    from sacrebleu.metrics.bleu import BLEU
-    from sacrebleu.metrics.ter import TER
 
 DEFAULT_TOKENIZER = "13a"
 _TOKENIZERS = {"zh": "zh", "yue": "zh", "ja": "ja-mecab", "ko": "ko-mecab"}
@@ -39,28 +39,22 @@ class Metrics:
 
     def bleu(
         self, lowercase: bool = False, references: Sequence[Sequence[str]] | None = None
-    ) -> "BLEU":
+    ) -> BLEU:
         """Return BLEU (Post 2018)."""
-        from sacrebleu.metrics.bleu import BLEU
-
         return BLEU(lowercase=lowercase, tokenize=self.tokenize, references=references)
 
-    def ter(self) -> "TER":
+    def ter(self) -> TER:
         """Return TER (Snover et al. 2006)."""
-        from sacrebleu.metrics.ter import TER
-
         # It splits Asian characters only where it normalizes.
         asian = not self.has_spaces
         return TER(normalized=asian, asian_support=asian)
 
-    def by_name(self, references: Sequence[Sequence[str]] | None = None) -> "dict[str, Metric]":
+    def by_name(self, references: Sequence[Sequence[str]] | None = None) -> dict[str, Metric]:
         """Return BLEU, lowercased BLEU where there is case, and chrF (Popović 2015).
 
         Args:
             references: those of all that will be scored, if they are the same.
         """
-        from sacrebleu.metrics.chrf import CHRF
-
         lowercased = {"bleu_lc": self.bleu(True, references)} if self.has_case else {}
         return {
             "bleu": self.bleu(references=references),

@@ -148,3 +148,14 @@ def test_a_mistake_is_one_line_with_its_place(tmp_path: Path, text: str, message
         _load(tmp_path, text)
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_a_score_that_the_language_has_not_is_no_metric(tmp_path: Path) -> None:
+    files = "src_lang: en, tgt_lang: ja, train: {src: a, tgt: b}, val: {src: c, tgt: d}"
+    text = "base: base.yaml\nmetric: bleu_lc\nsearch: {model.dropout: [0.1, 0.2]}\ntrials: 2\n"
+    (tmp_path / "base.yaml").write_text(
+        f"data: {{kind: files, {files}}}\ntokenizer: {{kind: words}}\n"
+    )
+    (tmp_path / "sweep.yaml").write_text(text)
+    with pytest.raises(ConfigError, match=r"sweep.yaml:2: metric: bleu_lc is not scored in 'ja'"):
+        load_sweep(tmp_path / "sweep.yaml")

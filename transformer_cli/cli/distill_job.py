@@ -117,14 +117,18 @@ def _tell(failure: Failure) -> int:
 
 def format_scores(plan: DistillPlan) -> list[str]:
     """Return the lines of a table of all models' scores on the validation text."""
-    rows = [["model", "search", "BLEU", "BLEU lowercased", "chrF", "TER"]]
+    found = {name: _read_scores(plan.directory.scores(name)) for name in plan.models()}
+    heads = {"bleu": "BLEU", "bleu_lc": "BLEU lowercased", "chrf": "chrF", "ter": "TER"}
+    if all(scores.bleu_lc is None for scores in found.values()):  # the script has no case
+        del heads["bleu_lc"]
+    rows = [["model", "search", *heads.values()]]
     sentences = 0
     for name, runs in plan.models().items():
-        scores = _read_scores(plan.directory.scores(name))
+        scores = found[name]
         sentences = scores.sentences
         search = "greedy" if scores.beam_size == 1 else f"beam {scores.beam_size}"
         model = "ensemble" if len(runs) > 1 else runs[0].path.as_posix()
-        metrics = (_score(scores, key) for key in ("bleu", "bleu_lc", "chrf", "ter"))
+        metrics = (_score(scores, key) for key in heads)
         rows.append([model, search, *metrics])
     return [f"val: {sentences:,} sentences", "", *align_columns(rows)]
 

@@ -15,6 +15,7 @@ from transformer_cli.errors import CorpusError
 from transformer_cli.sweeps.points import Point, as_name, as_node, grid_points, point_names
 from transformer_cli.sweeps.settings import SweepSettings
 from transformer_cli.sweeps.space import SearchSpace, read_space
+from transformer_cli.text.scripts import has_case
 
 SEED = "seed"
 
@@ -82,6 +83,7 @@ def load_sweep(path: Path) -> Sweep:
     for point in sweep.samples:
         config = sweep.config_of(point)
         _check_splits(root, settings, config)
+        _check_metric(root, settings, config)
     return sweep
 
 
@@ -119,6 +121,15 @@ def _check_keys(section: Node | None) -> None:
             raise setting_error(
                 node.place, (), "base: all points have one base; write another sweep for another"
             )
+
+
+def _check_metric(root: Node, settings: SweepSettings, config: Config) -> None:
+    language = config.data.tgt_lang
+    if settings.metric == "bleu_lc" and not has_case(language):
+        node = find_node(root, ("metric",))
+        assert node is not None
+        problem = f"bleu_lc is not scored in '{language}', whose letters have no case; use bleu"
+        raise setting_error(node.place, ("metric",), problem)
 
 
 def _check_splits(root: Node, settings: SweepSettings, config: Config) -> None:

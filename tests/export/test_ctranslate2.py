@@ -389,7 +389,7 @@ def test_the_documented_snippet_translates(
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [
-        ("model.bin", b"\x06\x00\x00\x00garbage", "cannot read it"),
+        ("model.bin", b"\x06\x00\x00\x00garbage", "not a model of CTranslate2"),
         ("config.json", b"{}", "unk_token is None, not <unk>"),
         ("config.json", b"[]", "is no settings"),
         ("config.json", None, "cannot be read"),

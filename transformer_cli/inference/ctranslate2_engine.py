@@ -74,6 +74,7 @@ class CTranslate2Engine:
         device_index: int,
         precision: SearchPrecisionName,
         threads: int,
+        check_loads: Callable[[], object] = lambda: None,
     ) -> "CTranslate2Engine":
         """Load a model that ``export --format ctranslate2`` wrote.
 
@@ -85,6 +86,7 @@ class CTranslate2Engine:
             device_index: which GPU.
             precision: of matrix products; 'auto' is that of the weights, int8 say.
             threads: batches searched side by side on a CPU.
+            check_loads: called before the model is loaded, once all other files are found right.
 
         Raises:
             CheckpointError: a file is missing or damaged.
@@ -95,6 +97,7 @@ class CTranslate2Engine:
         _check_settings(directory / "config.json")
         src_names = _load_names(directory, "source", tokenizers.src.size)
         tgt_names = _load_names(directory, "target", tokenizers.tgt.size)
+        check_loads()
         try:
             translator = ctranslate2.Translator(
                 str(directory),

@@ -4,8 +4,9 @@ import ctypes
 import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Literal
@@ -251,13 +252,18 @@ def _load_exported(
         raise CheckpointError(
             f"{directory}: its files are not those whose SHA-256 {SUMS} records; export it again"
         )
-    check_usable(directory, sums)
-    engine = _open_engine(directory, config, tokenizers, asked, ranks)
+    check_loads = partial(check_usable, directory, sums)
+    engine = _open_engine(directory, config, tokenizers, asked, ranks, check_loads)
     return TextTranslator(engine, tokenizers, config, config.decoding, checkpoint=sums["model.bin"])
 
 
 def _open_engine(
-    directory: Path, config: Config, tokenizers: Tokenizers, asked: Computing, ranks: Ranks
+    directory: Path,
+    config: Config,
+    tokenizers: Tokenizers,
+    asked: Computing,
+    ranks: Ranks,
+    check_loads: Callable[[], object] = lambda: None,
 ) -> CTranslate2Engine:
     device, index = "cpu", 0
     if not _computes_on_cpu(asked.device):
@@ -273,6 +279,7 @@ def _open_engine(
         index,
         asked.precision,
         _count_threads(asked.threads),
+        check_loads,
     )
 
 

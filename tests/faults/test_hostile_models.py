@@ -221,9 +221,9 @@ def test_many_long_lines_are_too_many_symbols(config: Path) -> None:
 @pytest.mark.parametrize(
     ("option", "said"),
     [
-        ("--beam-size", "a beam of 1,000,000,000: at most 1,000"),
-        ("--n-best", "a beam of 1,000,000,000: at most 1,000"),
-        ("--batch-tokens", "1,000,000,000 tokens a batch: at most 1,048,576"),
+        ("--beam-size", "a beam of 1,000,000,000: at most 1,000; lower --beam-size or --n-best"),
+        ("--n-best", "a beam of 1,000,000,000: at most 1,000; lower --beam-size or --n-best"),
+        ("--batch-tokens", "1,000,000,000 tokens a batch: at most 1,048,576; lower --batch-tokens"),
     ],
 )
 def test_options_have_the_same_bounds(option: str, said: str, training: Training) -> None:
@@ -234,7 +234,7 @@ def test_programs_have_the_same_bounds(training: Training) -> None:
     translator = Translator.load(training.run, device="cpu")
     with pytest.raises(UsageError, match="at most 1,000"):
         translator.translate(["1 2 3"], beam_size=5000)
-    with pytest.raises(UsageError, match="at most 1,048,576"):
+    with pytest.raises(UsageError, match="at most 1,048,576; lower --batch-tokens"):
         translator.translate(["1 2 3"], batch_tokens=2**31)
 
 

@@ -67,9 +67,14 @@ class TextTranslator(Generic[EngineT]):
             UsageError: one is larger than a configuration's may be.
         """
         if beam_size is not None and beam_size > LARGEST_BEAM:
-            raise UsageError(f"a beam of {beam_size:,}: at most {LARGEST_BEAM:,}")
+            raise UsageError(
+                f"a beam of {beam_size:,}: at most {LARGEST_BEAM:,}; lower --beam-size or --n-best"
+            )
         if batch_tokens is not None and batch_tokens > MOST_BATCH_TOKENS:
-            raise UsageError(f"{batch_tokens:,} tokens a batch: at most {MOST_BATCH_TOKENS:,}")
+            raise UsageError(
+                f"{batch_tokens:,} tokens a batch: at most {MOST_BATCH_TOKENS:,}; "
+                "lower --batch-tokens"
+            )
         asked = {
             "beam_size": beam_size,
             "batch_tokens": batch_tokens,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.decoding_job import EOS_ID, Job
-from benchmarks.decoding_report import CTRANSLATE2, JOEYNMT, MARIAN, OURS, Judge, report
+from benchmarks.decoding_report import CTRANSLATE2, JOEYNMT, MARIAN, OURS, FilterPass, report
 from benchmarks.environments import WORKSHOP, environment
 from benchmarks.machine import report_head
 from benchmarks.peers.ctranslate2_names import token
@@ -50,13 +50,13 @@ def main(arguments: Sequence[str] | None = None) -> str:
     return report(run_rounds(_contestants(job_file, shortlist, directory), options.rounds), judge)
 
 
-def prepare(run: RunDirectory) -> tuple[Job, Judge]:
+def prepare(run: RunDirectory) -> tuple[Job, FilterPass]:
     """Return the split to translate with a run's model, and what its outputs are held against."""
     config = run.load_config()
     refuse_other_forms(config.model)
     tokenizers = load_tokenizers(run.tokenizer)
     text = load_split(config.data, SPLIT)
-    return _make_job(run, config, tokenizers.src, text), Judge(tokenizers.tgt, text.tgt)
+    return _make_job(run, config, tokenizers.src, text), FilterPass(tokenizers.tgt, text.tgt)
 
 
 def refuse_other_forms(model: ModelConfig) -> None:

@@ -45,7 +45,7 @@ Outputs = Mapping[int, Ids]
 
 
 @dataclass(frozen=True)
-class Judge:
+class FilterPass:
     """What outputs are held against: the target side's raw lines."""
 
     tokenizer: Tokenizer
@@ -57,7 +57,7 @@ class Judge:
         return score(hypotheses, [self.references[number] for number in outputs]).bleu
 
 
-def report(results: Mapping[str, Sequence[Result]], judge: Judge) -> str:
+def report(results: Mapping[str, Sequence[Result]], judge: FilterPass) -> str:
     """The section as Markdown.
 
     Args:
@@ -86,7 +86,7 @@ def _speeds(results: Mapping[str, Sequence[Result]]) -> str:
     return markdown_table(header, rows)
 
 
-def _comparison(results: Mapping[str, Sequence[Result]], judge: Judge) -> str:
+def _comparison(results: Mapping[str, Sequence[Result]], judge: FilterPass) -> str:
     """Of the last round: programs that search write the same in each."""
     results = {name: rounds for name, rounds in results.items() if name not in MARIAN}
     outputs = {name: _read(Path(rounds[-1]["outputs_file"])) for name, rounds in results.items()}

@@ -8,7 +8,7 @@ import numpy as np
 from benchmarks.rounds import markdown_table
 from transformer_cli.config.data_schema import FilterName
 from transformer_cli.data.filters.registry import FILTER_NAMES, build_filters
-from transformer_cli.data.judging import Judge
+from transformer_cli.data.judging import FilterPass
 
 DEFAULTS: tuple[FilterName, ...] = ("blank", "duplicates")
 MILD: tuple[FilterName, ...] = tuple(name for name in FILTER_NAMES if name != "language_short")
@@ -46,7 +46,7 @@ def score_filters(pairs: Sequence[tuple[str, str]], kinds: Sequence[str | None])
 
 
 def _taken(pairs: Sequence[tuple[str, str]], names: Collection[FilterName]) -> np.ndarray:
-    judge = Judge(build_filters(names, "de", "en"))
+    judge = FilterPass(build_filters(names, "de", "en"))
     judge.begin_source(names)
     for src, tgt in pairs:
         judge.add(src, tgt)

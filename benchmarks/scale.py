@@ -31,7 +31,7 @@ from pydantic import BaseModel
 from benchmarks.growth import CONFIG, VAL_PAIRS
 from benchmarks.rounds import markdown_table
 from benchmarks.synthetic_text import write_pairs
-from transformer_cli.data.checksummed_json import write_checksummed
+from transformer_cli.artifact import write_record
 
 SIZES = (100_000, 1_000_000, 10_000_000)
 _TICK = 0.02
@@ -175,7 +175,7 @@ def multiply_store(store: Path, times: int) -> int:
     description["files"] = {
         path.name: [path.stat().st_size, path.stat().st_mtime_ns] for path in (pages, index)
     }
-    write_checksummed(store / "store.json", _Content.model_validate(description))
+    write_record(store / "store.json", _Content.model_validate(description))
     return int(description["survey"]["pairs"])
 
 

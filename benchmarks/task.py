@@ -15,7 +15,7 @@ from transformer_cli.text.vocabulary import SPECIALS
 from transformer_cli.training.texts import read_texts
 
 DATA = WORKSHOP / "data"
-ONE_READING = ("training.consistency=0", "training.average_decay=null")
+ONE_READING = ("training.rdrop_alpha=0", "training.ema_decay=null")
 """Changes after which an update is what other programs do in one, whatever a config asks for."""
 _SETTINGS = (
     *ONE_READING,

@@ -24,10 +24,10 @@ from transformer_cli.inference import alignment
 from transformer_cli.inference.attention_maps import compute_attention_maps
 from transformer_cli.model import device
 from transformer_cli.model.transformer import Transformer, build_model
-from transformer_cli.ranks import ALONE
+from transformer_cli.ranks import SINGLE_PROCESS
 from transformer_cli.text.vocabulary import PAD_ID
 from transformer_cli.training.execution import Execution
-from transformer_cli.training.gradients import Gradients
+from transformer_cli.training.gradients import GradientAccumulator
 from transformer_cli.training.loss import Losses
 from transformer_cli.training.metrics import Window
 from transformer_cli.training.optimizer import Optimizer
@@ -47,7 +47,7 @@ def config(model: dict[str, Any] | None = None, **training: Any) -> Config:
             "data": {"kind": "copy"},
             "tokenizer": {"kind": "words"},
             "model": {**sizes, **layers, **(model or {})},
-            "training": {"batch_tokens": 24, "average_decay": 0.9, "clip_norm": 1.0, **training},
+            "training": {"batch_tokens": 24, "ema_decay": 0.9, "clip_norm": 1.0, **training},
         }
     )
 
@@ -144,7 +144,9 @@ def test_a_validation_loss_waits_once() -> None:
 
 def forward_and_backward(settings: Config, device: torch.device) -> Callable[[], Transformer]:
     model = model_of(settings).to(device)
-    gradients = Gradients(model, settings.training, torch.float32, 1, ALONE, Execution())
+    gradients = GradientAccumulator(
+        model, settings.training, torch.float32, 1, SINGLE_PROCESS, Execution()
+    )
     on_device = to_gpu(batch())
 
     def run() -> Transformer:
@@ -159,7 +161,7 @@ def forward_and_backward(settings: Config, device: torch.device) -> Callable[[],
     [
         ({}, {}),
         ({"norm": "post", "tying": "none", "positions": "learned", "max_positions": 300}, {}),
-        ({"activation": "swiglu", "activation_dropout": 0.1}, {"consistency": 1.0}),
+        ({"activation": "swiglu", "activation_dropout": 0.1}, {"rdrop_alpha": 1.0}),
     ],
 )
 def test_gradients_are_computed_where_the_model_is(
@@ -210,7 +212,7 @@ def test_without_a_fused_kernel_the_host_skips_a_step() -> None:
     for execution in (Execution(), Execution(fused=False)):
         settings = config(skip_nonfinite=1)
         model = model_of(settings)
-        optimizer = Optimizer(model, model, settings.training, ALONE, execution)
+        optimizer = Optimizer(model, model, settings.training, SINGLE_PROCESS, execution)
         optimizer.prepare()
         losses = Losses(torch.ones(()), torch.ones(()))
         for step, gradient in enumerate((0.5, math.nan, -0.25), start=1):

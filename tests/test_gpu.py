@@ -125,7 +125,7 @@ def test_bfloat16_training_learns(device: torch.device) -> None:
 
 def test_steps_in_graphs_are_those_without(device: torch.device) -> None:
     # The rate, the share of each token, and the decay of the average change from step to step.
-    settings = config(max_steps=40, average_decay=0.9, clip_norm=0.5, accumulate=2)
+    settings = config(max_steps=40, ema_decay=0.9, clip_norm=0.5, accumulate=2)
     in_graphs, eager = (trainer_of(settings, device, use_graphs=each) for each in (True, False))
     assert losses(in_graphs) == pytest.approx(losses(eager), rel=1e-4)
     theirs = weights_of(eager.eval_model)
@@ -178,7 +178,7 @@ def test_a_loss_that_is_not_finite_leaves_the_weights_as_they_were(device: torch
 def test_training_goes_on_from_a_checkpoint_of_another_device(
     device: torch.device, from_device: bool, tmp_path: Path
 ) -> None:
-    settings = config(max_steps=30, average_decay=0.9)
+    settings = config(max_steps=30, ema_decay=0.9)
     begins_on, goes_on_on = (device, CPU) if from_device else (CPU, device)
     first, second = trainer_of(settings, begins_on), trainer_of(settings, goes_on_on)
     losses(first, 15)

@@ -24,7 +24,7 @@ from transformer_cli.errors import InputError, UsageError
 from transformer_cli.inference.ctranslate2_engine import CTranslate2Engine
 from transformer_cli.inference.engine import SearchEngine
 from transformer_cli.inference.lines import Translation
-from transformer_cli.inference.loading import Computing, choose_engine, load_translator
+from transformer_cli.inference.loading import ComputeOptions, choose_engine, load_translator
 from transformer_cli.inference.translator import TextTranslator
 from transformer_cli.runs.directory import RunDirectory
 
@@ -36,7 +36,7 @@ class Translator:
     searches, each reads the model anew before its first translation.
     """
 
-    def __init__(self, run: RunDirectory, checkpoint: str, asked: Computing) -> None:
+    def __init__(self, run: RunDirectory, checkpoint: str, asked: ComputeOptions) -> None:
         self._run, self._checkpoint, self._asked = run, checkpoint, asked
         self._engine = choose_engine(run, asked)
         self._scoring_engine = choose_engine(run, asked, prefers_torch=True)
@@ -81,7 +81,7 @@ class Translator:
             if threads > MOST_THREADS:
                 raise UsageError(f"load: threads: expected at most {MOST_THREADS}, found {threads}")
         # Any call may ask for a beam.
-        asked = Computing("auto", device, precision, threads, beam_size=2)
+        asked = ComputeOptions("auto", device, precision, threads, beam_size=2)
         return cls(RunDirectory(Path(path).absolute()), checkpoint, asked)
 
     @property

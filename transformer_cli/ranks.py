@@ -172,7 +172,7 @@ class Ranks:
         ]
 
 
-ALONE = Ranks()
+SINGLE_PROCESS = Ranks()
 """The only process of its job."""
 
 

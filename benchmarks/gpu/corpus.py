@@ -15,7 +15,7 @@ from transformer_cli.data.batches import count_batches
 from transformer_cli.data.store import read_survey
 from transformer_cli.data.token_arrays import EncodedText, Lengths
 from transformer_cli.model.transformer import build_model
-from transformer_cli.ranks import ALONE, Ranks
+from transformer_cli.ranks import SINGLE_PROCESS, Ranks
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.initialize import initialize_run
 from transformer_cli.text.vocabulary import PAD_ID
@@ -43,7 +43,7 @@ class Corpus:
         text: EncodedText | None = None,
         precision: torch.dtype = torch.bfloat16,
         use_graphs: bool = True,
-        ranks: Ranks = ALONE,
+        ranks: Ranks = SINGLE_PROCESS,
     ) -> Trainer:
         """Return a trainer at step 0 on the device.
 

@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks.decoding import refuse_other_forms
 from benchmarks.decoding_job import BatchSizes, Job, compete
-from benchmarks.decoding_report import CTRANSLATE2, JOEYNMT, OURS, Judge, report
+from benchmarks.decoding_report import CTRANSLATE2, JOEYNMT, OURS, FilterPass, report
 from transformer_cli.config.schema import ModelConfig
 from transformer_cli.text.protocol import Tokenizer
 
@@ -95,7 +95,7 @@ def test_the_report_holds_each_sentence_against_its_own_reference(tmp_path: Path
         CTRANSLATE2[1]: result("two", 40.0, {1: second, 0: second}),
         JOEYNMT: result("joeynmt", 10.0, {1: second}),
     }
-    lines = report(results, Judge(Letters(), ["e f g h", "h g f e"])).splitlines()
+    lines = report(results, FilterPass(Letters(), ["e f g h", "h g f e"])).splitlines()
 
     speeds, comparison = [line for line in lines if line.startswith(f"| {OURS}")]
     assert speeds == f"| {OURS} | 30 | 0.50 | 3.00 | 30 | 0.50 | 3.00 |"

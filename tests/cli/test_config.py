@@ -35,7 +35,7 @@ def test_show_says_where_each_value_comes_from(derived: Path) -> None:
     assert "  epochs: 1                # --set, instead of 2 in derived.yaml:2" in lines
     assert "  batch_tokens: 200        # tiny.yaml:6" in lines
     assert "    peak: 0.01             # tiny.yaml:9" in lines
-    assert "  keep: 2                  # default" in lines
+    assert "  keep_last: 2             # default" in lines
 
 
 def test_what_is_shown_is_a_configuration(derived: Path) -> None:
@@ -50,7 +50,7 @@ def test_show_of_a_run_says_where_its_settings_came_from(training: Training, own
     lines = shown.out.splitlines()
     assert lines[0] == "seed: 2                    # --set"
     assert f"  epochs: 12               # {training.config}:5" in lines
-    assert "  keep: 2                  # default" in lines
+    assert "  keep_last: 2             # default" in lines
     assert "  beam_size: 3             # --set" in lines
 
 

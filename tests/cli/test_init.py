@@ -30,7 +30,7 @@ def test_it_starts_with_the_best_weights_and_the_same_tokens(
 ) -> None:
     new = config.parent / "new"
     # A step that moves no weight.
-    still = ("training.schedule={kind: constant, peak: 1e-30}", "training.average_decay=0.9")
+    still = ("training.schedule={kind: constant, peak: 1e-30}", "training.ema_decay=0.9")
     options = [part for setting in still for part in ("--set", setting)]
     finished = train(config, training.run, new, *options)
     assert finished.code == 0, finished.err

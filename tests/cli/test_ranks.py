@@ -164,17 +164,17 @@ def test_one_process_goes_on_where_two_were_stopped(
 
 def spoil_a_loss(rank: int) -> None:
     """Have rank 1's loss of step 13 be infinite, and its gradients sound."""
-    from transformer_cli.training.gradients import Gradients
+    from transformer_cli.training.gradients import GradientAccumulator
     from transformer_cli.training.loss import Losses
 
-    accumulate = Gradients.accumulate
+    accumulate = GradientAccumulator.accumulate
 
-    def spoilt(gradients: Gradients, step: int, *arguments: Any) -> Losses:
+    def spoilt(gradients: GradientAccumulator, step: int, *arguments: Any) -> Losses:
         losses = accumulate(gradients, step, *arguments)
         return Losses(losses.loss + torch.inf, losses.nll_loss) if step == 13 else losses
 
     if rank == 1:
-        Gradients.accumulate = spoilt  # type: ignore[method-assign, assignment]
+        GradientAccumulator.accumulate = spoilt  # type: ignore[method-assign, assignment]
 
 
 def test_a_loss_that_is_no_number_on_one_rank_stops_all(training: Training, tmp_path: Path) -> None:

@@ -257,8 +257,8 @@ def test_a_dry_run_is_refused_as_the_training_would_be(training: Training, own_r
     "more",
     [
         pytest.param("accumulate=2", marks=pytest.mark.long),
-        "average_decay=0.9",
-        pytest.param("consistency=2", marks=pytest.mark.long),
+        "ema_decay=0.9",
+        pytest.param("rdrop_alpha=2", marks=pytest.mark.long),
     ],
 )
 def test_trying_steps_changes_no_weight(config: Path, more: str) -> None:

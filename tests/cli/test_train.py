@@ -188,7 +188,7 @@ def test_overwrite_starts_anew(training: Training, own_run: Path) -> None:
 def test_an_averaged_model_is_trained_and_read_like_any_other(config: Path) -> None:
     straight, stopped = config.parent / "straight", config.parent / "stopped"
     levers = (
-        *("--set", "training.average_decay=0.9", "--set", "training.consistency=2"),
+        *("--set", "training.ema_decay=0.9", "--set", "training.rdrop_alpha=2"),
         *("--set", "training.validate_every=5"),
     )
 

@@ -49,8 +49,10 @@ def test_a_file_with_nothing_but_a_base_is_its_base(tmp_path: Path) -> None:
 
 
 def test_sections_are_merged_key_by_key(tmp_path: Path) -> None:
-    over = over_base(tmp_path, "training: {epochs: 3, schedule: {warmup: 7}, keep: 4}\nseed: 5\n")
-    expected = BASE.replace("epochs: 10", "epochs: 3\n  keep: 4") + "    warmup: 7\nseed: 5\n"
+    over = over_base(
+        tmp_path, "training: {epochs: 3, schedule: {warmup: 7}, keep_last: 4}\nseed: 5\n"
+    )
+    expected = BASE.replace("epochs: 10", "epochs: 3\n  keep_last: 4") + "    warmup: 7\nseed: 5\n"
     assert same_as(over, expected)
 
 
@@ -164,7 +166,7 @@ def test_a_base_is_no_setting_and_cannot_be_set(tmp_path: Path) -> None:
     ("text", "said"),
     [
         ("seed: 3\n", "base.yaml:4: training.epoch: unknown key; did you mean 'epochs'?"),
-        ("training: {keep: 1}\n", "base.yaml:4: training.epoch: unknown key"),
+        ("training: {keep_last: 1}\n", "base.yaml:4: training.epoch: unknown key"),
         ("training: {epoch: 3}\n", "over.yaml:2: training.epoch: unknown key"),
         ("model:\n  d_mode: 3\n", "over.yaml:3: model.d_mode: unknown key"),
         ("model: {num_heads: 3}\n", "over.yaml:2: model.num_heads: 3 heads do not divide"),

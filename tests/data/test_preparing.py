@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from transformer_cli.config.data_schema import CorpusData
 from transformer_cli.data.given_splits import update_given_splits
-from transformer_cli.data.prepared import find_damage, read_record, read_split, split_path
+from transformer_cli.data.prepared import find_damage, read_corpus_record, read_split, split_path
 from transformer_cli.data.preparing import (
     DroppedPair,
     is_prepared,
@@ -82,7 +82,7 @@ def test_every_pair_is_somewhere(tmp_path: Path) -> None:
 def test_the_record_says_what_became_of_each_source(tmp_path: Path) -> None:
     sources = [write(tmp_path, "a", numbered(0, 40)), write(tmp_path, "b", numbered(30, 60))]
     prepare(corpus(sources), tmp_path / "corpus")
-    record = read_record(tmp_path / "corpus")
+    record = read_corpus_record(tmp_path / "corpus")
     assert record is not None
     assert [source.pairs for source in record.sources] == [40, 30]
     for source in record.sources:
@@ -223,7 +223,7 @@ def test_the_same_sources_give_the_same_bytes(tmp_path: Path) -> None:
 def test_lost_and_changed_files_are_noticed(tmp_path: Path) -> None:
     data = corpus([write(tmp_path, "a", numbered(0, 40))])
     prepare(data, tmp_path / "corpus")
-    record = read_record(tmp_path / "corpus")
+    record = read_corpus_record(tmp_path / "corpus")
     assert record is not None
     assert len(record.files) == 6
     assert find_damage(tmp_path / "corpus", record) is None

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from transformer_cli.data.corpus import ParallelFiles, ParallelText
-from transformer_cli.data.streamed import StreamedText, Survey
+from transformer_cli.data.streamed import StreamedText, TextStats
 from transformer_cli.errors import CorpusError
 
 TEXT = ParallelText(
@@ -38,7 +38,7 @@ class Counted:
 def test_blank_pairs_are_counted_and_passed_over() -> None:
     text = StreamedText.of(TEXT)
     text_sha256 = hashlib.sha256("eins\nfünf\none\nfive\n".encode()).hexdigest()
-    assert text.survey == Survey(TEXT.source_sha256(), text_sha256, pairs=2, blank=4)
+    assert text.survey == TextStats(TEXT.source_sha256(), text_sha256, pairs=2, blank=4)
     assert len(text) == len(text.src) == len(text.tgt) == 2
     for _ in range(2):
         assert list(text.src) == ["eins", "fünf"]

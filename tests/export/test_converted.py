@@ -15,23 +15,23 @@ import pytest
 import torch
 
 from export.test_ctranslate2 import TEXT, subword_run
-from transformer_cli.data.checksummed_json import write_checksummed
+from transformer_cli.artifact import write_record
 from transformer_cli.errors import CheckpointError
 from transformer_cli.export.hub import write_hub
 from transformer_cli.files import sha256
 from transformer_cli.inference import converted, ctranslate2_spec, loading
 from transformer_cli.inference.converted import cache_directory, is_intact
-from transformer_cli.inference.loading import Computing, load_translator
+from transformer_cli.inference.loading import ComputeOptions, load_translator
 from transformer_cli.runs.checkpoint import Checkpoint
 from transformer_cli.runs.checkpoint_writer import save_checkpoint
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.trained_model import load_trained_model
 from transformer_cli.text.tokenizer import fingerprint
 
-CPU = Computing(device="cpu", threads=1)
+CPU = ComputeOptions(device="cpu", threads=1)
 
 
-def texts(run: RunDirectory, asked: Computing = CPU, checkpoint: str = "best") -> list[str]:
+def texts(run: RunDirectory, asked: ComputeOptions = CPU, checkpoint: str = "best") -> list[str]:
     return load_translator(run, checkpoint, asked).translate(TEXT)
 
 
@@ -60,8 +60,8 @@ def other_weights(run: RunDirectory, factor: float = 0.9) -> None:
 
 def test_it_is_made_once_a_type_of_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = subword_run(tmp_path / "run", joint=True)
-    int8 = Computing(device="cpu", precision="int8", threads=1)
-    expected = texts(run, Computing("torch", "cpu")), texts(run, int8)
+    int8 = ComputeOptions(device="cpu", precision="int8", threads=1)
+    expected = texts(run, ComputeOptions("torch", "cpu")), texts(run, int8)
     assert texts(run) == expected[0]
     assert [path.name.partition("-")[0] for path in kept()] == ["float32", "int8"]
     with no_conversion(monkeypatch):
@@ -92,10 +92,10 @@ def test_one_without_a_sum_is_not_intact(missing: str, tmp_path: Path) -> None:
     (directory,) = kept()
     sums = {each.name: sha256(each) for each in directory.iterdir()}
     del sums["sums.json"]
-    write_checksummed(directory / "sums.json", converted._Sums(files=sums))
+    write_record(directory / "sums.json", converted._Sums(files=sums))
     assert is_intact(directory)
     del sums[missing]
-    write_checksummed(directory / "sums.json", converted._Sums(files=sums))
+    write_record(directory / "sums.json", converted._Sums(files=sums))
     assert not is_intact(directory)
 
 
@@ -123,7 +123,7 @@ def test_the_longest_unused_are_removed(tmp_path: Path, monkeypatch: pytest.Monk
     first = texts(run, checkpoint="step-00000001")
     (old,) = kept()
     second = texts(run, checkpoint="step-00000002")
-    assert second == texts(run, Computing("torch", "cpu"), "step-00000002") != first
+    assert second == texts(run, ComputeOptions("torch", "cpu"), "step-00000002") != first
     (new,) = set(kept()) - {old}
     for path, time in ((old, 2_000), (new, 1_000)):
         os.utime(path, (time, time))
@@ -134,7 +134,7 @@ def test_the_longest_unused_are_removed(tmp_path: Path, monkeypatch: pytest.Monk
     being_made.mkdir()
     most = 2.5 * sum(path.stat().st_size for path in old.iterdir())
     monkeypatch.setattr(converted, "MOST_BYTES", most)
-    int8 = Computing(device="cpu", precision="int8", threads=1)
+    int8 = ComputeOptions(device="cpu", precision="int8", threads=1)
     expected = texts(run, int8)
     *others, newest = kept()
     assert (others, newest.name[:5]) == ([old, being_made], "int8-")
@@ -177,7 +177,7 @@ def test_several_may_convert_at_once(tmp_path: Path) -> None:
     run = subword_run(tmp_path / "run", joint=True)
     with ThreadPoolExecutor(4) as threads:
         found = list(threads.map(texts, [run] * 4))
-    assert found == [texts(run, Computing("torch", "cpu"))] * 4
+    assert found == [texts(run, ComputeOptions("torch", "cpu"))] * 4
     assert len(kept()) == 1
 
 
@@ -188,7 +188,7 @@ def test_where_it_cannot_be_kept_it_is_temporary(
     wrong: str, level: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = subword_run(tmp_path / "run", joint=True)
-    expected = texts(run, Computing("torch", "cpu"))
+    expected = texts(run, ComputeOptions("torch", "cpu"))
     cache = cache_directory()
     place = (cache.parent, cache)[level]
     place.parent.mkdir(parents=True)
@@ -212,7 +212,7 @@ def test_where_it_cannot_be_kept_it_is_temporary(
 @pytest.mark.posix
 def test_without_a_home_it_is_temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = subword_run(tmp_path / "run", joint=True)
-    expected = texts(run, Computing("torch", "cpu"))
+    expected = texts(run, ComputeOptions("torch", "cpu"))
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TRANSFORMER_CLI_CACHE", "relative")
     assert texts(run) == expected

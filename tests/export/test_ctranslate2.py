@@ -23,7 +23,7 @@ from transformer_cli.inference.converted import write_sums
 from transformer_cli.inference.ctranslate2_engine import SINUSOIDS, CTranslate2Engine
 from transformer_cli.inference.ctranslate2_spec import build_spec
 from transformer_cli.inference.hypotheses import SearchOptions
-from transformer_cli.inference.loading import Computing, load_ctranslate2_translator
+from transformer_cli.inference.loading import ComputeOptions, load_ctranslate2_translator
 from transformer_cli.inference.search import search
 from transformer_cli.inference.torch_engine import TorchEngine, TorchTranslator
 from transformer_cli.inference.torch_loading import load_torch_translator
@@ -333,7 +333,7 @@ def exported(run: RunDirectory, directory: Path) -> Path:
 
 
 def opened(path: Path, precision: PrecisionName = "auto") -> TextTranslator[CTranslate2Engine]:
-    asked = Computing(device="cpu", precision=precision)
+    asked = ComputeOptions(device="cpu", precision=precision)
     return load_ctranslate2_translator(RunDirectory(path), "best", asked)
 
 

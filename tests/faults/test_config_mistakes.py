@@ -81,8 +81,8 @@ MISTAKES = {
         "10: training.accumulate: expected less than 2147483648, found 1",
     ),
     "differences that weigh too much": (
-        TINY + "  consistency: 1e300\n",
-        "10: training.consistency: expected at most 1000000.0, found 1",
+        TINY + "  rdrop_alpha: 1e300\n",
+        "10: training.rdrop_alpha: expected at most 1000000.0, found 1",
     ),
     "outputs without end": (
         TINY + "decoding: {max_length_ratio: 1e300}\n",

@@ -19,7 +19,7 @@ from safetensors.torch import load_file, save_file
 
 from faults.test_hostile import make_sums_match
 from transformer_cli.api import Translator
-from transformer_cli.data.checksummed_json import write_checksummed
+from transformer_cli.artifact import write_record
 from transformer_cli.errors import CheckpointError, ConfigError, RunError, UsageError
 from transformer_cli.evaluation.seen_pairs import _find_origins
 from transformer_cli.files import sha256
@@ -108,7 +108,7 @@ def test_an_exported_models_sums_name_its_own_files_only(tmp_path: Path) -> None
     }
     assert limited("translate", directory, stdin=b"Ein Hund\n").code == 0
     for name in ("/dev/zero", "../run/config.yaml", "settings.yaml"):
-        write_checksummed(directory / "sums.json", _Sums(files={**sums, name: "0" * 64}))
+        write_record(directory / "sums.json", _Sums(files={**sums, name: "0" * 64}))
         assert_refused(limited("translate", directory), 1, f"{directory}: its files are not those")
 
 
@@ -133,7 +133,7 @@ def test_an_exported_model_is_tried_where_it_may_crash(
     struct.pack_into("<II", model, place, rows, height * width // rows)
     (directory / "model.bin").write_bytes(model)
     sums = {name: sha256(directory / name) for name in verified_names(directory)}
-    write_checksummed(directory / "sums.json", _Sums(files=sums))
+    write_record(directory / "sums.json", _Sums(files=sums))
     refused = limited("translate", directory, stdin=b"Ein Hund\n")
     assert_refused(refused, 1, f"{directory}: ")
     assert said in refused.err

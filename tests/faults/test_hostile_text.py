@@ -8,7 +8,7 @@ from cli.conftest import Training
 from cli.process import assert_refused, run
 from report.test_groups_page import compare, make_groups
 
-from transformer_cli.cli.display import complain, log, say, warn
+from transformer_cli.cli.display import log, print_error, say, warn
 from transformer_cli.report.groups_build import EvaluatedSplit, build_groups_page
 from transformer_cli.report.groups_page import render
 from transformer_cli.visible import make_visible, shorten_middle
@@ -38,7 +38,7 @@ def test_a_long_line_loses_its_middle(length: int) -> None:
 
 
 def test_lines_on_the_terminal_do_not_steer_it(capsys: pytest.CaptureFixture[str]) -> None:
-    complain(f"{STEERING}: no\nsuch run; {'9' * 5000}; give another", [STEERING])
+    print_error(f"{STEERING}: no\nsuch run; {'9' * 5000}; give another", [STEERING])
     warn(f"{STEERING}\r\n", STEERING)
     log(f"{STEERING}\nsecond line")
     say(f"{STEERING}\n{STEERING}")

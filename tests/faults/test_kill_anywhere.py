@@ -30,7 +30,7 @@ training:
   batch_tokens: 300
   validate_every: {VALIDATE_EVERY}
   save_every: {SAVE_EVERY}
-  keep: 1
+  keep_last: 1
   schedule: {{kind: constant, peak: 1e-2, warmup: 10}}
 """
 # No kill waits for more checkpoints than this, so that the run does not end before the last kill.

@@ -22,7 +22,7 @@ from transformer_cli.config.yaml import dump_config
 from transformer_cli.errors import UsageError
 from transformer_cli.inference.ctranslate2_engine import CTranslate2Engine
 from transformer_cli.inference.engine import SearchEngine
-from transformer_cli.inference.loading import Computing, choose_engine, load_translator
+from transformer_cli.inference.loading import ComputeOptions, choose_engine, load_translator
 from transformer_cli.inference.torch_engine import TorchEngine
 from transformer_cli.runs.directory import RunDirectory
 
@@ -51,17 +51,17 @@ LEARNED = ModelConfig(positions="learned")
 @pytest.mark.parametrize(
     ("asked", "changes", "chosen"),
     [
-        (Computing(), {}, "ctranslate2"),
-        (Computing(precision="float32"), {}, "ctranslate2"),
-        (Computing(precision="int8"), {}, "ctranslate2"),
-        (Computing(engine="torch"), {}, "torch"),
-        (Computing(precision="bfloat16"), {}, "torch"),
-        (Computing(device="cuda"), {}, "torch"),
-        (Computing(engine="ctranslate2", precision="bfloat16"), {}, "ctranslate2"),
-        (Computing(beam_size=5), {}, "ctranslate2"),
-        (Computing(), {"tokenizer": WordsConfig(kind="words")}, "torch"),
+        (ComputeOptions(), {}, "ctranslate2"),
+        (ComputeOptions(precision="float32"), {}, "ctranslate2"),
+        (ComputeOptions(precision="int8"), {}, "ctranslate2"),
+        (ComputeOptions(engine="torch"), {}, "torch"),
+        (ComputeOptions(precision="bfloat16"), {}, "torch"),
+        (ComputeOptions(device="cuda"), {}, "torch"),
+        (ComputeOptions(engine="ctranslate2", precision="bfloat16"), {}, "ctranslate2"),
+        (ComputeOptions(beam_size=5), {}, "ctranslate2"),
+        (ComputeOptions(), {"tokenizer": WordsConfig(kind="words")}, "torch"),
         *(
-            (Computing(beam_size=option), {"tokenizer": each, "decoding": setting}, chosen)
+            (ComputeOptions(beam_size=option), {"tokenizer": each, "decoding": setting}, chosen)
             for each in WITH_UNK
             for option, setting, chosen in (
                 (None, DecodingConfig(beam_size=1), "ctranslate2"),
@@ -70,16 +70,16 @@ LEARNED = ModelConfig(positions="learned")
                 (1, DecodingConfig(beam_size=3), "ctranslate2"),
             )
         ),
-        (Computing(), {"decoding": DecodingConfig(max_length_ratio=3.0)}, "torch"),
+        (ComputeOptions(), {"decoding": DecodingConfig(max_length_ratio=3.0)}, "torch"),
         (
-            Computing(),
+            ComputeOptions(),
             {"decoding": DecodingConfig(max_length_ratio=3.0), "model": LEARNED},
             "ctranslate2",
         ),
     ],
 )
 def test_auto_is_ctranslate2_where_it_writes_the_same_text_on_a_cpu(
-    asked: Computing, changes: dict[str, Any], chosen: str, tmp_path: Path
+    asked: ComputeOptions, changes: dict[str, Any], chosen: str, tmp_path: Path
 ) -> None:
     config = Config(data=CopyData(kind="copy"), tokenizer=SUBWORDS).model_copy(update=changes)
     (tmp_path / "config.yaml").write_text(dump_config(config))
@@ -93,7 +93,7 @@ def test_auto_is_torch_for_what_only_torch_has_and_where_ctranslate2_is_missing(
 ) -> None:
     config = Config(data=CopyData(kind="copy"), tokenizer=SUBWORDS)
     (tmp_path / "config.yaml").write_text(dump_config(config))
-    run, cpu = RunDirectory(tmp_path), Computing(device="cpu")
+    run, cpu = RunDirectory(tmp_path), ComputeOptions(device="cpu")
     assert choose_engine(run, cpu) == "ctranslate2"
     assert choose_engine(run, cpu, ["--alignments"]) == "torch"
     assert choose_engine(run, cpu, prefers_torch=True) == "torch"
@@ -106,18 +106,20 @@ def test_an_exported_model_is_searched_by_ctranslate2_unless_told_otherwise(
 ) -> None:
     (tmp_path / "model.bin").touch()
     exported = RunDirectory(tmp_path)
-    assert choose_engine(exported, Computing(), prefers_torch=True) == "ctranslate2"
-    assert choose_engine(exported, Computing("torch"), prefers_torch=True) == "torch"
+    assert choose_engine(exported, ComputeOptions(), prefers_torch=True) == "ctranslate2"
+    assert choose_engine(exported, ComputeOptions("torch"), prefers_torch=True) == "torch"
 
 
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
-        (Computing(engine="torch", precision="int8"), "--engine torch has no int8"),
-        (Computing(device="cuda", precision="int8"), "is for CPUs"),
+        (ComputeOptions(engine="torch", precision="int8"), "--engine torch has no int8"),
+        (ComputeOptions(device="cuda", precision="int8"), "is for CPUs"),
     ],
 )
-def test_int8_is_ctranslate2s_and_for_cpus(asked: Computing, said: str, tmp_path: Path) -> None:
+def test_int8_is_ctranslate2s_and_for_cpus(
+    asked: ComputeOptions, said: str, tmp_path: Path
+) -> None:
     with pytest.raises(UsageError, match=said):
         choose_engine(RunDirectory(tmp_path), asked)
 
@@ -125,13 +127,13 @@ def test_int8_is_ctranslate2s_and_for_cpus(asked: Computing, said: str, tmp_path
 @pytest.mark.parametrize(
     ("asked", "option"),
     [
-        (Computing("ctranslate2"), "--engine ctranslate2"),
-        (Computing("ctranslate2", precision="int8"), "--precision int8"),
-        (Computing(precision="int8"), "--precision int8"),
+        (ComputeOptions("ctranslate2"), "--engine ctranslate2"),
+        (ComputeOptions("ctranslate2", precision="int8"), "--precision int8"),
+        (ComputeOptions(precision="int8"), "--precision int8"),
     ],
 )
 def test_an_ensemble_is_refused_by_what_is_in_its_way(
-    asked: Computing, option: str, tmp_path: Path
+    asked: ComputeOptions, option: str, tmp_path: Path
 ) -> None:
     run, others = RunDirectory(tmp_path / "run"), [RunDirectory(tmp_path / "other")]
     with pytest.raises(UsageError, match=f"{option}: .* leave out {option}, or --ensemble$"):

@@ -117,8 +117,8 @@ def test_a_full_disk_is_a_run_error(trained: RunDirectory, monkeypatch: pytest.M
         ({"seed": 2}, "seed was 1, now 2"),
         ({"model": {"d_model": 64}}, "model.d_model was 256, now 64"),
         ({"training": {"validate_every": 9}}, "training.validate_every was null, now 9"),
-        ({"training": {"average_decay": 0.9}}, "training.average_decay was null, now 0.9"),
-        ({"training": {"consistency": 5.0}}, "training.consistency was 0.0, now 5.0"),
+        ({"training": {"ema_decay": 0.9}}, "training.ema_decay was null, now 0.9"),
+        ({"training": {"rdrop_alpha": 5.0}}, "training.rdrop_alpha was 0.0, now 5.0"),
         ({"training": {"schedule": {"kind": "noam", "warmup": 7}}}, "warmup was 4000, now 7"),
         ({"tokenizer": {"kind": "words", "min_freq": 1}}, "tokenizer.min_freq was 2, now 1"),
         ({"data": {"kind": "copy", "length": 3}}, "data.length was 10, now 3"),
@@ -147,7 +147,7 @@ def test_a_trained_run_refuses_other_settings(
     [
         {"decoding": {"beam_size": 4, "length_penalty": 1.0, "max_length_ratio": 3.0}},
         {"training": {"epochs": 11}},
-        {"training": {"max_steps": 7, "patience": 2, "keep": 1, "save_every": 5}},
+        {"training": {"max_steps": 7, "patience": 2, "keep_last": 1, "save_every": 5}},
     ],
 )
 def test_a_trained_run_may_change_its_end(trained: RunDirectory, changes: dict[str, Any]) -> None:

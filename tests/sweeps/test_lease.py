@@ -104,11 +104,11 @@ def test_a_generation_is_never_used_again(tmp_path: Path) -> None:
 
 def test_whether_anyone_is_at_work(tmp_path: Path) -> None:
     board = LeaseBoard(tmp_path)
-    assert not board.is_anyone_at_work()
+    assert not board.has_active_workers()
     held = _hold_elsewhere(board)
-    assert board.is_anyone_at_work()
+    assert board.has_active_workers()
     held.release()
-    assert not board.is_anyone_at_work()
+    assert not board.has_active_workers()
 
 
 def test_a_holder_that_beats_keeps_the_task(tmp_path: Path) -> None:

@@ -62,7 +62,7 @@ def test_keys_with_one_last_part_are_named_in_full(tmp_path: Path) -> None:
 def test_points_without_names_of_their_own_keep_them_in_a_larger_grid(tmp_path: Path) -> None:
     sections = [
         f"{{epochs: {epochs}, batch_tokens: 1000, label_smoothing: 0.25, max_length: 100, "
-        "accumulate: 2, clip_norm: 0.5, keep: 3}"
+        "accumulate: 2, clip_norm: 0.5, keep_last: 3}"
         for epochs in (3, 4, 5)
     ]
     text = "base: base.yaml\ngrid: {training: [%s]}\n"

@@ -25,7 +25,7 @@ from transformer_cli.errors import TrainingError
 from transformer_cli.model import linear
 from transformer_cli.model.graphs import GraphPool
 from transformer_cli.model.weights import weights_of
-from transformer_cli.ranks import ALONE, Ranks
+from transformer_cli.ranks import SINGLE_PROCESS, Ranks
 from transformer_cli.text.vocabulary import EOS_ID, PAD_ID
 from transformer_cli.training import gradients, graphs
 from transformer_cli.training.execution import Execution
@@ -35,8 +35,8 @@ DELAY = 3
 LEVERS = [
     {},
     {"dropout": 0.3},
-    {"dropout": 0.3, "accumulate": 2, "clip_norm": 0.1, "average_decay": 0.9},
-    {"dropout": 0.3, "consistency": 2.0},
+    {"dropout": 0.3, "accumulate": 2, "clip_norm": 0.1, "ema_decay": 0.9},
+    {"dropout": 0.3, "rdrop_alpha": 2.0},
 ]
 MULTIPLE_OF_ROWS = 8
 MOST_LAUNCHES = 270
@@ -97,7 +97,7 @@ def test_results_stay_what_they_were(like_a_gpu: list[str]) -> None:
 
 
 def test_no_step_waits_for_the_device(like_a_gpu: list[str]) -> None:
-    trainer = trainer_of(config(dropout=0.3, clip_norm=0.1, average_decay=0.9))
+    trainer = trainer_of(config(dropout=0.3, clip_norm=0.1, ema_decay=0.9))
     steps = trainer.steps()
     for _ in range(3):
         next(steps)
@@ -121,7 +121,7 @@ def test_operations_of_a_step_are_bounded() -> None:
 def test_a_step_that_is_not_finite_changes_nothing_and_is_told_later(
     like_a_gpu: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    settings = config(skip_nonfinite=1, average_decay=0.9)
+    settings = config(skip_nonfinite=1, ema_decay=0.9)
     trainer = trainer_of(settings)
     spoil(trainer, monkeypatch, 4)
     known: list[tuple[int, int]] = []
@@ -150,7 +150,7 @@ def state_of(trainer: Trainer) -> dict[str, torch.Tensor]:
 def test_after_one_too_many_nothing_changes_until_it_is_told(
     like_a_gpu: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    trainer = trainer_of(config(average_decay=0.9))
+    trainer = trainer_of(config(ema_decay=0.9))
     spoil(trainer, monkeypatch, 3)
     before: dict[str, torch.Tensor] = {}
     seen: list[int] = []
@@ -179,7 +179,7 @@ def test_nothing_is_saved_before_its_reports_are_read(
 
 
 def test_resuming_is_exact(like_a_gpu: list[str]) -> None:
-    settings = config(dropout=0.3, average_decay=0.9, epochs=4)
+    settings = config(dropout=0.3, ema_decay=0.9, epochs=4)
     straight = trainer_of(settings)
     take(straight, 7)
     resumed = trainer_of(settings, weights=2)
@@ -233,10 +233,12 @@ def test_splitting_a_batch_frees_the_graphs(
 
 def test_the_device_decides() -> None:
     cuda, two = torch.device("cuda"), Ranks(size=2)
-    assert Execution.choose(torch.device("cpu"), torch.bfloat16, ALONE, True) == Execution()
-    alone = Execution.choose(cuda, torch.bfloat16, ALONE, True)
+    assert (
+        Execution.choose(torch.device("cpu"), torch.bfloat16, SINGLE_PROCESS, True) == Execution()
+    )
+    alone = Execution.choose(cuda, torch.bfloat16, SINGLE_PROCESS, True)
     assert (alone.graphs, alone.cast_once, alone.read_delay > 0) == (True, True, True)
-    assert not Execution.choose(cuda, torch.float32, ALONE, False).graphs
+    assert not Execution.choose(cuda, torch.float32, SINGLE_PROCESS, False).graphs
     shared = Execution.choose(cuda, torch.float32, two, True)
     assert (shared.graphs, shared.cast_once, shared.read_delay) == (False, False, 0)
 
@@ -256,10 +258,10 @@ def test_rounding_up_changes_shapes_alone() -> None:
     assert rounded.round_up().shape == rounded.shape
 
 
-@pytest.mark.parametrize("consistency", [0.0, 1.0])
-def test_padding_changes_neither_loss_nor_gradients(consistency: float) -> None:
+@pytest.mark.parametrize("rdrop_alpha", [0.0, 1.0])
+def test_padding_changes_neither_loss_nor_gradients(rdrop_alpha: float) -> None:
     def run(batch: Batch) -> dict[str, torch.Tensor]:
-        trainer = trainer_of(config(consistency=consistency))
+        trainer = trainer_of(config(rdrop_alpha=rdrop_alpha))
         losses = trainer._gradients.accumulate(1, [batch], batch.tgt_tokens)
         found = {name: each.grad for name, each in trainer.model.named_parameters()}
         assert None not in found.values()
@@ -305,12 +307,14 @@ def test_chunks_are_part_of_the_state() -> None:
 
 
 def test_weights_cast_once_give_autocasts_gradients() -> None:
-    settings = config(dropout=0.3, consistency=1.0)
+    settings = config(dropout=0.3, rdrop_alpha=1.0)
     batch = collate(TEXT, np.arange(6))
 
     def run(execution: Execution) -> dict[str, Any]:
         model = trainer_of(settings).model.train()
-        step = gradients.Gradients(model, settings.training, torch.bfloat16, 1, ALONE, execution)
+        step = gradients.GradientAccumulator(
+            model, settings.training, torch.bfloat16, 1, SINGLE_PROCESS, execution
+        )
         # Once with other weights: what is computed with are not yesterday's.
         with torch.no_grad():
             model.decoder[0].self_attention.query.weight.mul_(2.0)  # type: ignore[union-attr, operator]

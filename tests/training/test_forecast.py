@@ -77,8 +77,8 @@ def assert_same(found: dict[str, Any], expected: dict[str, Any]) -> None:
     [
         {},
         {"accumulate": 3},
-        {"consistency": 1.0},
-        {"average_decay": 0.9},
+        {"rdrop_alpha": 1.0},
+        {"ema_decay": 0.9},
         {"sampled": True},
         {"clip_norm": None, "label_smoothing": 0.0},
         {"schedule": {"kind": "noam", "warmup": 5}},

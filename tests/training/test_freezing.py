@@ -22,12 +22,12 @@ from transformer_cli.config.schema import Config
 from transformer_cli.data.batches import collate, plan_epoch
 from transformer_cli.model.transformer import build_model
 from transformer_cli.model.weights import load_weights, weights_of
-from transformer_cli.ranks import ALONE
+from transformer_cli.ranks import SINGLE_PROCESS
 from transformer_cli.runs.checkpoint import Checkpoint
 from transformer_cli.runs.checkpoint_writer import save_checkpoint
 from transformer_cli.text.vocabulary import PAD_ID
 from transformer_cli.training.execution import Execution
-from transformer_cli.training.gradients import Gradients
+from transformer_cli.training.gradients import GradientAccumulator
 from transformer_cli.training.trainer import Trainer
 
 MODELS: dict[str, dict[str, Any]] = {
@@ -87,10 +87,10 @@ def test_the_gradients_of_the_others_are_those_of_a_model_with_nothing_frozen(
     batch = collate(TEXT, plan_epoch(TEXT, 12, seed=1, epoch=0)[0])
 
     def gradients(freeze: list[str]) -> tuple[Tensors, float]:
-        made = settings(tying, freeze, consistency=1.0)
+        made = settings(tying, freeze, rdrop_alpha=1.0)
         model = build_model(made.model, TOKENS, TOKENS, PAD_ID, 1).train()
         model.freeze(freeze)
-        step = Gradients(model, made.training, precision, 1, ALONE, execution)
+        step = GradientAccumulator(model, made.training, precision, 1, SINGLE_PROCESS, execution)
         loss = step.accumulate(1, [batch], batch.tgt_tokens).loss.item()
         named = model.named_parameters()
         return {name: each.grad for name, each in named if each.grad is not None}, loss

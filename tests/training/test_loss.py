@@ -204,22 +204,22 @@ def hidden_states_of(passes: int, d_model: int) -> Tensor:
 
 
 READINGS = pytest.mark.parametrize(
-    ("passes", "consistency"), [(1, 0.0), (2, 3.0)], ids=["one reading", "two passes"]
+    ("passes", "rdrop_alpha"), [(1, 0.0), (2, 3.0)], ids=["one reading", "two passes"]
 )
 
 
 @READINGS
 @pytest.mark.parametrize("rows", [1, 2, 5, 12])
 def test_chunks_change_nothing(
-    rows: int, passes: int, consistency: float, monkeypatch: pytest.MonkeyPatch
+    rows: int, passes: int, rdrop_alpha: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hidden_states = hidden_states_of(passes, 6)
     layer = output_layer(6, SIZE)
     inputs = (hidden_states, layer.weight, layer.bias)
-    whole = label_smoothed_loss(hidden_states, layer, TARGETS, PAD, 0.1, consistency)
+    whole = label_smoothed_loss(hidden_states, layer, TARGETS, PAD, 0.1, rdrop_alpha)
     monkeypatch.setitem(loss_module._CHUNK_ELEMENTS, "cpu", rows * passes * SIZE)
     assert len(loss_module._chunks(12, passes * SIZE, hidden_states.device)) == -(-12 // rows)
-    cut = label_smoothed_loss(hidden_states, layer, TARGETS, PAD, 0.1, consistency)
+    cut = label_smoothed_loss(hidden_states, layer, TARGETS, PAD, 0.1, rdrop_alpha)
     torch.testing.assert_close(tuple(cut), tuple(whole))
     torch.testing.assert_close(
         torch.autograd.grad(cut.loss, inputs), torch.autograd.grad(whole.loss, inputs)
@@ -228,14 +228,14 @@ def test_chunks_change_nothing(
 
 @READINGS
 def test_under_autocast_products_are_short_and_sums_are_not(
-    passes: int, consistency: float
+    passes: int, rdrop_alpha: float
 ) -> None:
     hidden_states = hidden_states_of(passes, 64)
     layer = output_layer(64, SIZE)
     inputs = (hidden_states, layer.weight, layer.bias)
-    exact = label_smoothed_loss(hidden_states, layer, TARGETS, PAD, 0.1, consistency)
+    exact = label_smoothed_loss(hidden_states, layer, TARGETS, PAD, 0.1, rdrop_alpha)
     with torch.autocast("cpu", torch.bfloat16):
-        rough = label_smoothed_loss(hidden_states, layer, TARGETS, PAD, 0.1, consistency)
+        rough = label_smoothed_loss(hidden_states, layer, TARGETS, PAD, 0.1, rdrop_alpha)
     assert rough.loss.dtype == rough.nll_loss.dtype == torch.float32
     assert rough.loss.item() != exact.loss.item()
     torch.testing.assert_close(tuple(rough), tuple(exact), rtol=2e-2, atol=2e-2)
@@ -250,7 +250,7 @@ def test_under_autocast_products_are_short_and_sums_are_not(
 
 
 def dense_loss_of_readings(
-    hidden_states: Tensor, layer: nn.Linear, smoothing: float, consistency: float
+    hidden_states: Tensor, layer: nn.Linear, smoothing: float, rdrop_alpha: float
 ) -> Tensor:
     """The same by autograd, with whole softmaxes and KLDivLoss one way and the other."""
     logits = F.linear(hidden_states.double(), layer.weight.double(), layer.bias.double())
@@ -259,21 +259,21 @@ def dense_loss_of_readings(
     divergence = nn.KLDivLoss(reduction="none", log_target=True)
     both_ways = (divergence(q, p) + divergence(p, q)) / 2  # KLDivLoss(q, p) is KL(p || q)
     of_readings = (dense_loss(first, smoothing) + dense_loss(second, smoothing)) / 2
-    loss: Tensor = of_readings + consistency / 2 * both_ways[TARGETS != PAD].sum()
+    loss: Tensor = of_readings + rdrop_alpha / 2 * both_ways[TARGETS != PAD].sum()
     return loss
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
-@pytest.mark.parametrize("consistency", [0.5, 5.0])
+@pytest.mark.parametrize("rdrop_alpha", [0.5, 5.0])
 def test_two_readings_value_and_gradients_equal_the_dense_ones(
-    consistency: float, smoothing: float, dtype: torch.dtype
+    rdrop_alpha: float, smoothing: float, dtype: torch.dtype
 ) -> None:
     layer = output_layer(6, SIZE).to(dtype)
     hidden_states = hidden_states_of(2, 6).detach().to(dtype).requires_grad_()
     inputs = (hidden_states, layer.weight, layer.bias)
-    loss = label_smoothed_loss(hidden_states, layer, TARGETS, PAD, smoothing, consistency).loss
-    expected = dense_loss_of_readings(hidden_states, layer, smoothing, consistency)
+    loss = label_smoothed_loss(hidden_states, layer, TARGETS, PAD, smoothing, rdrop_alpha).loss
+    expected = dense_loss_of_readings(hidden_states, layer, smoothing, rdrop_alpha)
     exact = dtype == torch.float64
     assert loss.item() == pytest.approx(expected.item(), rel=1e-12 if exact else 1e-5)
     gradients = torch.autograd.grad(loss * 0.5, inputs)
@@ -295,7 +295,7 @@ def test_two_readings_by_hand() -> None:
     with torch.no_grad():
         layer.weight.copy_(torch.eye(4))
         layer.bias.zero_()
-    losses = label_smoothed_loss(hidden_states, layer, torch.tensor([0]), PAD, 0.0, consistency=4.0)
+    losses = label_smoothed_loss(hidden_states, layer, torch.tensor([0]), PAD, 0.0, rdrop_alpha=4.0)
     assert losses.nll_loss.item() == pytest.approx(1.5 * math.log(2))
     assert losses.loss.item() == pytest.approx((1.5 + 4.0 / 2 * 0.25) * math.log(2))
 
@@ -306,15 +306,15 @@ def test_equal_readings_give_the_plain_loss_whatever_their_divergence_costs() ->
     inputs = (hidden_states, layer.weight, layer.bias)
     plain = label_smoothed_loss(hidden_states, layer, TARGETS, PAD, 0.1)
     plain_gradients = torch.autograd.grad(plain.loss, inputs)
-    for consistency in (1.0, 1000.0):
+    for rdrop_alpha in (1.0, 1000.0):
         twice = hidden_states.repeat(2, 1, 1)
-        losses = label_smoothed_loss(twice, layer, TARGETS, PAD, 0.1, consistency)
+        losses = label_smoothed_loss(twice, layer, TARGETS, PAD, 0.1, rdrop_alpha)
         torch.testing.assert_close(tuple(losses), tuple(plain), rtol=1e-6, atol=0.0)
         torch.testing.assert_close(
             torch.autograd.grad(losses.loss, inputs),
             plain_gradients,
             rtol=1e-5,
-            atol=1e-7 * (1.0 + consistency),  # p + c p - c q, in the precision of c p
+            atol=1e-7 * (1.0 + rdrop_alpha),  # p + c p - c q, in the precision of c p
         )
 
 

@@ -9,7 +9,7 @@ import torch
 from transformer_cli.config.schema import Config
 from transformer_cli.errors import ConfigError
 from transformer_cli.model.transformer import build_model, count_parameters
-from transformer_cli.ranks import ALONE, Ranks
+from transformer_cli.ranks import SINGLE_PROCESS, Ranks
 from transformer_cli.text.vocabulary import PAD_ID
 from transformer_cli.training import memory
 from transformer_cli.training.memory import bytes_held, cgroup_limits, check_memory, count_weights
@@ -44,15 +44,15 @@ def test_weights_are_counted_without_making_them(model: dict[str, Any]) -> None:
 
 
 def test_frozen_weights_take_no_more_memory_than_themselves() -> None:
-    settings = config({}, freeze=["encoder"], average_decay=0.9)
+    settings = config({}, freeze=["encoder"], ema_decay=0.9)
     assert bytes_held(settings, weights=100, trained=40) == 4 * (2 * 100 + 3 * 40)
 
 
 @pytest.mark.parametrize(
     ("training", "ranks", "bytes_each"),
     [
-        ({}, ALONE, 16),
-        ({"average_decay": 0.9}, ALONE, 20),
+        ({}, SINGLE_PROCESS, 16),
+        ({"ema_decay": 0.9}, SINGLE_PROCESS, 20),
         ({}, Ranks(size=4), 64),
         ({}, Ranks(size=4, machines=2), 32),
     ],

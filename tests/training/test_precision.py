@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from transformer_cli.errors import UsageError
-from transformer_cli.ranks import ALONE
+from transformer_cli.ranks import SINGLE_PROCESS
 from transformer_cli.training import precision
 from transformer_cli.training.precision import choose_training_precision
 
@@ -25,7 +25,7 @@ def gain(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 def test_auto_is_what_is_faster(gain: list[float], found: float, expected: torch.dtype) -> None:
     gain.append(found)
     said: list[str] = []
-    assert choose_training_precision("auto", CPU, ALONE, [], said.append) == expected
+    assert choose_training_precision("auto", CPU, SINGLE_PROCESS, [], said.append) == expected
     told = ["--precision auto: bfloat16, 1.9 times as fast as float32 here"]
     assert said == (told if expected == torch.bfloat16 else [])
 
@@ -36,22 +36,22 @@ def test_a_run_goes_on_as_it_began(gain: list[float], earlier: str) -> None:
         {"kind": "session", "step": 0, "precision": earlier},
         {"kind": "train", "step": 10, "loss": 1.0},
     ]
-    chosen = choose_training_precision("auto", CPU, ALONE, records)
+    chosen = choose_training_precision("auto", CPU, SINGLE_PROCESS, records)
     assert str(chosen) == f"torch.{earlier}"
     assert gain == []
 
 
 def test_a_precision_that_is_named_is_not_measured(gain: list[float]) -> None:
-    assert choose_training_precision("bfloat16", CPU, ALONE) == torch.bfloat16
-    assert choose_training_precision("float32", CPU, ALONE) == torch.float32
-    assert choose_training_precision("auto", APPLE, ALONE) == torch.float32
+    assert choose_training_precision("bfloat16", CPU, SINGLE_PROCESS) == torch.bfloat16
+    assert choose_training_precision("float32", CPU, SINGLE_PROCESS) == torch.float32
+    assert choose_training_precision("auto", APPLE, SINGLE_PROCESS) == torch.float32
     with pytest.raises(UsageError, match="MPS"):
-        choose_training_precision("bfloat16", APPLE, ALONE)
+        choose_training_precision("bfloat16", APPLE, SINGLE_PROCESS)
 
 
 def test_a_processor_without_bfloat16_is_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", lambda: False)
-    assert choose_training_precision("auto", CPU, ALONE) == torch.float32
+    assert choose_training_precision("auto", CPU, SINGLE_PROCESS) == torch.float32
 
 
 @pytest.mark.parametrize("is_emulated", [True, False])
@@ -61,7 +61,7 @@ def test_a_run_that_goes_on_in_emulated_bfloat16_says_so(
     monkeypatch.setattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", lambda: not is_emulated)
     said: list[str] = []
     records = [{"kind": "session", "step": 0, "precision": "bfloat16"}]
-    chosen = choose_training_precision("auto", CPU, ALONE, records, said.append)
+    chosen = choose_training_precision("auto", CPU, SINGLE_PROCESS, records, said.append)
     assert chosen == torch.bfloat16
     assert len(said) == is_emulated
     assert all("--precision float32 is faster" in line for line in said)

@@ -48,7 +48,7 @@ def config(tokenizer: dict[str, Any] | None = None, **training: Any) -> Config:
     settings = {
         "batch_tokens": 12,
         "epochs": 4,
-        "keep": 99,
+        "keep_last": 99,
         "schedule": {"kind": "constant", "peak": 0.001},
     }
     return Config.model_validate(
@@ -306,7 +306,7 @@ def test_the_best_of_an_earlier_version_is_still_the_best(run: RunDirectory) -> 
 def test_the_newest_and_the_best_are_kept(
     run: RunDirectory, keep: int, scores: list[float], left: list[int]
 ) -> None:
-    session = open_session(run, config(keep=keep), [validation(score) for score in scores])
+    session = open_session(run, config(keep_last=keep), [validation(score) for score in scores])
     list(session.events(never))
     assert saved_steps(run) == left
 
@@ -366,7 +366,7 @@ def assert_same_run(run: RunDirectory, other: RunDirectory) -> None:
         assert all(torch.equal(tensors[name], others[name]) for name in tensors)
 
 
-SETTINGS = config(epochs=3, save_every=4, keep=2)
+SETTINGS = config(epochs=3, save_every=4, keep_last=2)
 
 
 @pytest.fixture
@@ -412,12 +412,12 @@ def test_being_killed_changes_nothing(
     assert_same_run(run, uninterrupted)
 
 
-LEVERS: dict[str, Any] = {"average_decay": 0.9, "consistency": 2.0}
+LEVERS: dict[str, Any] = {"ema_decay": 0.9, "rdrop_alpha": 2.0}
 
 
 @pytest.mark.usefixtures("frequent")
 def test_stopping_changes_nothing_where_an_average_is_kept(tmp_path: Path) -> None:
-    settings = config(epochs=2, save_every=4, keep=2, **LEVERS)
+    settings = config(epochs=2, save_every=4, keep_last=2, **LEVERS)
     straight, stopped = RunDirectory(tmp_path / "straight"), RunDirectory(tmp_path / "stopped")
     list(open_session(straight, settings).events(never))
     session = open_session(stopped, settings)
@@ -490,7 +490,7 @@ def test_where_no_checkpoint_is_whole_nothing_is_touched(run: RunDirectory) -> N
 
 
 def test_a_best_checkpoint_that_went_for_a_damaged_one_is_forgotten(run: RunDirectory) -> None:
-    settings = config(epochs=3, keep=2)
+    settings = config(epochs=3, keep_last=2)
     # Each is the best in its turn: the first one goes when the third comes.
     list(open_session(run, settings, [validation(each) for each in (1, 2, 3)]).events(never))
     assert saved_steps(run) == [12, 18]
@@ -498,7 +498,7 @@ def test_a_best_checkpoint_that_went_for_a_damaged_one_is_forgotten(run: RunDire
     shutil.copytree(run.checkpoints / "step-00000012", run.checkpoints / "step-00000006")
     state = run.checkpoints / "step-00000012" / "state.json"
     state.write_text("{}")
-    session = open_session(run, config(epochs=4, keep=2), [validation(0.5), validation(0.25)])
+    session = open_session(run, config(epochs=4, keep_last=2), [validation(0.5), validation(0.25)])
     assert session.train_state.best_step is None
     assert session.train_state.best_rank == -1.0
 
@@ -509,16 +509,16 @@ def test_an_interrupted_validation_is_taken_up_again(
 ) -> None:
     straight = RunDirectory(tmp_path / "straight")
     results = [validation(bleu) for bleu in (4.0, 3.0, 2.0, 5.0)]
-    list(open_session(straight, config(keep=1), results).events(never))
+    list(open_session(straight, config(keep_last=1), results).events(never))
 
     script = iter(results[: at - 1])
-    session = open_session(run, config(keep=1))
+    session = open_session(run, config(keep_last=1))
     session.validate = lambda give_up: next(script, None)
     list(session.events(never))
     assert (session.stopped, session.is_finished) == (True, False)
     assert saved_steps(run)[-1] == at * STEPS_PER_EPOCH
     # Once more before it is done.
-    session = open_session(run, config(keep=1))
+    session = open_session(run, config(keep_last=1))
     session.validate = lambda give_up: None
     assert list(session.events(never)) == []
     assert (session.stopped, session.is_finished) == (True, False)
@@ -527,7 +527,7 @@ def test_an_interrupted_validation_is_taken_up_again(
         step = at * STEPS_PER_EPOCH
         file.write(json.dumps({"kind": "validation", "step": step, "seconds": 1.0}) + "\n")
 
-    session = open_session(run, config(keep=1), results[at - 1 :])
+    session = open_session(run, config(keep_last=1), results[at - 1 :])
     list(session.events(never))
     assert (session.stopped, session.is_finished) == (False, True)
     assert metrics(run) == metrics(straight)
@@ -537,7 +537,7 @@ def test_an_interrupted_validation_is_taken_up_again(
 
 
 def test_each_validation_finds_its_step_saved_and_the_older_ones_kept(run: RunDirectory) -> None:
-    session = open_session(run, config(epochs=3, keep=1))
+    session = open_session(run, config(epochs=3, keep_last=1))
     results = iter([validation(5.0), validation(3.0), validation(4.0)])
     found = []
 
@@ -566,8 +566,8 @@ def test_a_training_killed_in_a_validation_goes_on_with_it(
 ) -> None:
     straight = RunDirectory(tmp_path / "straight")
     results = [validation(bleu) for bleu in (4.0, 3.0, 5.0)]
-    list(open_session(straight, config(epochs=3, keep=1), results).events(never))
-    settings = config(epochs=3, keep=1)
+    list(open_session(straight, config(epochs=3, keep_last=1), results).events(never))
+    settings = config(epochs=3, keep_last=1)
     # After its last result, the script ends in an error, which leaves the session where it is.
     with pytest.raises(RuntimeError, match="StopIteration"):
         list(open_session(run, settings, results[: at - 1]).events(never))
@@ -582,7 +582,7 @@ def test_a_training_killed_in_a_validation_goes_on_with_it(
 
 def test_weights_whose_validation_loss_is_no_number_are_not_kept(run: RunDirectory) -> None:
     session = open_session(
-        run, config(epochs=2, keep=1), [validation(1.0), validation(1.0, math.nan)]
+        run, config(epochs=2, keep_last=1), [validation(1.0), validation(1.0, math.nan)]
     )
     with pytest.raises(TrainingError, match=r"^step 12: the validation loss is nan; "):
         list(session.events(never))
@@ -667,6 +667,6 @@ def test_saved_weights_are_the_average_where_there_is_one(run: RunDirectory) -> 
 
 def test_a_run_does_not_begin_or_cease_to_average(run: RunDirectory) -> None:
     list(open_session(run, config(**LEVERS)).events(after(2)))
-    for changes in ({"average_decay": None}, {"average_decay": 0.8}, {"consistency": 0.0}):
+    for changes in ({"ema_decay": None}, {"ema_decay": 0.8}, {"rdrop_alpha": 0.0}):
         with pytest.raises(ConfigError, match=f"training.{next(iter(changes))} was "):
             open_session(run, config(**LEVERS | changes))

@@ -121,7 +121,7 @@ def norm(gradient: Tensors) -> float:
 # --- resuming -------------------------------------------------------------------------------------
 
 
-LEVERS: dict[str, Any] = {"consistency": 2.0, "average_decay": 0.6}
+LEVERS: dict[str, Any] = {"rdrop_alpha": 2.0, "ema_decay": 0.6}
 
 
 @pytest.mark.parametrize("levers", [{}, LEVERS], ids=["plain", "levers"])
@@ -213,13 +213,13 @@ HALVES: dict[str, Any] = {"batch_tokens": 28, "accumulate": 2, "clip_norm": None
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
-@pytest.mark.parametrize("consistency", [0.0, 2.0])
+@pytest.mark.parametrize("rdrop_alpha", [0.0, 2.0])
 def test_two_half_batches_give_the_gradient_of_the_whole(
-    smoothing: float, consistency: float
+    smoothing: float, rdrop_alpha: float
 ) -> None:
     assert len(plan_epoch(UNEVEN, 56, seed=1, epoch=0)) == 1
     assert len(plan_epoch(UNEVEN, 28, seed=1, epoch=0)) == 2
-    loss: dict[str, Any] = {"label_smoothing": smoothing, "consistency": consistency}
+    loss: dict[str, Any] = {"label_smoothing": smoothing, "rdrop_alpha": rdrop_alpha}
     whole = first_gradient(config(**WHOLE, **loss), UNEVEN)
     halves = first_gradient(config(**HALVES, **loss), UNEVEN)
     torch.testing.assert_close(halves, whole, rtol=1e-5, atol=1e-6)
@@ -267,7 +267,7 @@ def test_the_whole_step_is_clipped_and_not_its_parts() -> None:
 
 def test_without_dropout_two_readings_train_as_one() -> None:
     # An epsilon far above the noise in gradients that are zero, which Adam would make steps of.
-    once, twice = (trainer_of(config(consistency=each, eps=1e-3)) for each in (0.0, 5.0))
+    once, twice = (trainer_of(config(rdrop_alpha=each, eps=1e-3)) for each in (0.0, 5.0))
     before = weights(once)
     steps_once, steps_twice = take(once, 6), take(twice, 6)
     for one, other in zip(steps_once, steps_twice, strict=True):
@@ -278,9 +278,9 @@ def test_without_dropout_two_readings_train_as_one() -> None:
 
 
 def test_with_dropout_what_differs_between_readings_costs_as_much_as_is_said() -> None:
-    # The same draws at the same step: losses differ by what consistency multiplies alone.
+    # The same draws at the same step: losses differ by what rdrop_alpha multiplies alone.
     steps = [
-        take(trainer_of(config(dropout=0.3, consistency=each)), 1)[0] for each in (1.0, 2.0, 4.0)
+        take(trainer_of(config(dropout=0.3, rdrop_alpha=each)), 1)[0] for each in (1.0, 2.0, 4.0)
     ]
     low, middle, high = (each.losses.loss.item() for each in steps)
     assert middle - low > 0.01
@@ -290,20 +290,20 @@ def test_with_dropout_what_differs_between_readings_costs_as_much_as_is_said() -
 
 def test_with_dropout_consistency_changes_what_is_learned() -> None:
     trained = []
-    for consistency in (1.0, 2.0):
-        trainer = trainer_of(config(dropout=0.3, consistency=consistency))
+    for rdrop_alpha in (1.0, 2.0):
+        trainer = trainer_of(config(dropout=0.3, rdrop_alpha=rdrop_alpha))
         take(trainer, 2)
         trained.append(weights(trainer))
     assert all(not torch.equal(trained[0][name], trained[1][name]) for name in trained[0])
 
 
 def test_the_second_reading_is_of_the_same_rows() -> None:
-    once, twice = (trainer_of(config(consistency=each, epochs=1)) for each in (0.0, 1.0))
+    once, twice = (trainer_of(config(rdrop_alpha=each, epochs=1)) for each in (0.0, 1.0))
     assert list(batches_seen(twice)) == [rows + rows for rows in batches_seen(once)]
 
 
 def test_target_tokens_are_counted_once() -> None:
-    once, twice = (trainer_of(config(consistency=each)) for each in (0.0, 1.0))
+    once, twice = (trainer_of(config(rdrop_alpha=each)) for each in (0.0, 1.0))
     assert [each.tgt_tokens for each in take(twice, 5)] == [
         each.tgt_tokens for each in take(once, 5)
     ]
@@ -312,7 +312,7 @@ def test_target_tokens_are_counted_once() -> None:
 # --- the average of the weights -------------------------------------------------------------------
 
 # Of ten weights one is new at first: (1 + step) / (10 + step) reaches 0.4 at step 5.
-AVERAGED: dict[str, Any] = {"dropout": 0.3, "average_decay": 0.4}
+AVERAGED: dict[str, Any] = {"dropout": 0.3, "ema_decay": 0.4}
 
 
 def test_without_averaging_the_model_itself_is_kept() -> None:

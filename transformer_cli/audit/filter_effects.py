@@ -6,7 +6,7 @@ import numpy as np
 
 from transformer_cli.config.data_schema import CorpusData, FilterName
 from transformer_cli.data.filters.registry import FILTER_NAMES, build_filters
-from transformer_cli.data.judging import Judge
+from transformer_cli.data.judging import FilterPass
 from transformer_cli.data.readers.opening import open_source
 from transformer_cli.data.streamed import PairProgress
 from transformer_cli.errors import MissingExtraError
@@ -36,13 +36,13 @@ def find_filter_effects(data: CorpusData, progress: PairProgress) -> list[Filter
         CorpusError: a source cannot be read.
         MissingExtraError: a format needs a package that is not installed.
     """
-    judges: dict[FilterName, Judge | str] = {}
+    judges: dict[FilterName, FilterPass | str] = {}
     for name in FILTER_NAMES:
         try:
-            judges[name] = Judge(build_filters([name], data.src_lang, data.tgt_lang))
+            judges[name] = FilterPass(build_filters([name], data.src_lang, data.tgt_lang))
         except MissingExtraError as error:
             judges[name] = str(error)
-    tried = [(name, judge) for name, judge in judges.items() if isinstance(judge, Judge)]
+    tried = [(name, judge) for name, judge in judges.items() if isinstance(judge, FilterPass)]
     on: set[FilterName] = {"blank"}
     for source in data.sources:
         on.update(data.filters if source.filters is None else source.filters)
@@ -55,7 +55,7 @@ def find_filter_effects(data: CorpusData, progress: PairProgress) -> list[Filter
     return [_effect(name, judge, name in on) for name, judge in judges.items()]
 
 
-def _effect(name: FilterName, judge: Judge | str, is_on: bool) -> FilterEffect:
+def _effect(name: FilterName, judge: FilterPass | str, is_on: bool) -> FilterEffect:
     if isinstance(judge, str):
         return FilterEffect(name, is_on, None, None, None, judge)
     verdict = judge.decide()

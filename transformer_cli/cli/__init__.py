@@ -16,7 +16,7 @@ from transformer_cli.cli.clean import clean
 from transformer_cli.cli.compare import compare
 from transformer_cli.cli.completion import joined_bash_words, list_settings, name_shell
 from transformer_cli.cli.config import config_app
-from transformer_cli.cli.display import complain
+from transformer_cli.cli.display import print_error
 from transformer_cli.cli.distill import distill
 from transformer_cli.cli.evaluate import evaluate
 from transformer_cli.cli.export import export
@@ -124,7 +124,7 @@ def _run() -> int:
         # An error that every rank finds is reported once per machine.
         first = Ranks.from_env().local_rank == 0
         if first or not isinstance(error, UsageError | ConfigError | TrainingError):
-            complain(str(error), error.others if isinstance(error, ConfigError) else ())
+            print_error(str(error), error.others if isinstance(error, ConfigError) else ())
         return error.exit_code
     except typer.TyperException as error:
         context = getattr(error, "ctx", None)
@@ -175,7 +175,7 @@ def _complain_of(error: OSError) -> int:
 
 
 def _complain(message: str, code: int) -> int:
-    complain(message)
+    print_error(message)
     return code
 
 

@@ -63,23 +63,23 @@ def attention(
     logging.getLogger("matplotlib").setLevel(logging.CRITICAL)
     from transformer_cli.inference.attention_maps import compute_attention_maps
     from transformer_cli.inference.attention_picture import draw, picture_format, select_panels
-    from transformer_cli.inference.loading import Computing
+    from transformer_cli.inference.loading import ComputeOptions
     from transformer_cli.runs.directory import RunDirectory
 
     options.check_output(output)
-    with options.name_option("-o "):
+    with options.prefix_errors("-o "):
         picture_format(output)
     options.check_sentence(sentence, "SENTENCE")
     if translation is not None:
         options.check_sentence(translation, "--translation")
-    asked = Computing("torch", device, precision, threads, beam_size)
+    asked = ComputeOptions("torch", device, precision, threads, beam_size)
     translator = options.load_translator(RunDirectory(run), checkpoint, asked)
     ids = None
     if translation is not None:
         values = translator.tokenizers.encode_source(sentence).values
         ids = translator.tokenizers.encode_target(translation, values)
     maps = compute_attention_maps(translator, sentence.strip(), ids)
-    with options.name_option("--"):
+    with options.prefix_errors("--"):
         panels = select_panels(maps, kind, layer, head)
     if scripts := draw(panels, output):
         warn(

@@ -32,9 +32,9 @@ def average(
     """Average the weights of a run's newest checkpoints.
 
     The average is a checkpoint of the run like any other: evaluate and translate read it with
-    --checkpoint average, until another is made. A run keeps as many checkpoints as training.keep
-    says; those of a Ctrl-C, which no validation has judged, are left out. Of several runs, which
-    should share their initial weights, the first gets the average.
+    --checkpoint average, until another is made. A run keeps as many checkpoints as
+    training.keep_last says; those of a Ctrl-C, which no validation has judged, are left out. Of
+    several runs, which should share their initial weights, the first gets the average.
 
     \b
     Example:
@@ -47,7 +47,7 @@ def average(
 
     if len({run.resolve() for run in runs}) < len(runs):
         raise UsageError("average: a run is named twice; name each once")
-    options.put_back(*runs)
+    options.restore_previous(*runs)
     directories = [RunDirectory(run) for run in runs]
     directories[0].load_config()
     directories[0].check_not_hub_model()

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from transformer_cli.evaluation.comparison import ComparedRun, Comparison
     from transformer_cli.evaluation.group_comparison import ComparedGroup, GroupComparison
     from transformer_cli.evaluation.metrics import Metrics
-    from transformer_cli.inference.loading import Computing
+    from transformer_cli.inference.loading import ComputeOptions
 
 Runs = Annotated[
     list[Path],
@@ -86,7 +86,7 @@ def compare(
     from transformer_cli.cli.compare_tables import format_groups, format_runs
     from transformer_cli.evaluation import compared_texts, comparison, group_comparison
     from transformer_cli.evaluation.metrics import metrics_of_runs
-    from transformer_cli.inference.loading import Computing
+    from transformer_cli.inference.loading import ComputeOptions
     from transformer_cli.model.device import choose_precision, use_threads
     from transformer_cli.runs.environment import describe_environment
 
@@ -96,8 +96,8 @@ def compare(
             "name best, last or average"
         )
     splits = splits or []
-    options.put_back(*runs, *compared_texts.split_runs(splits))
-    with options.name_option("compare: "):
+    options.restore_previous(*runs, *compared_texts.split_runs(splits))
+    with options.prefix_errors("compare: "):
         groups = group_comparison.find_groups(runs)
         paths = [run.path for group in groups for run in group.runs]
         if len(paths) == 1:
@@ -106,7 +106,7 @@ def compare(
                 f"{paths[0]} is one run alone; name two or more, "
                 f"or use: transformer-cli evaluate {paths[0]}"
             )
-        options.put_back(*paths)
+        options.restore_previous(*paths)
         compared_runs = comparison.open_runs(paths, checkpoint, beam_size)
         compared_groups = group_comparison.group_runs(groups, compared_runs)
     texts = compared_texts.load_texts(compared_runs, splits)
@@ -116,7 +116,7 @@ def compare(
     use_threads(threads)
     torch_device = options.open_device(device)
     torch_precision = choose_precision(precision, torch_device)
-    computing = Computing("auto", device, precision, threads, beam_size)
+    computing = ComputeOptions("auto", device, precision, threads, beam_size)
     reports = [
         {
             "split": name,
@@ -137,7 +137,7 @@ def _compare_on(
     text: "ParallelText",
     runs: Sequence["ComparedRun"],
     groups: Sequence["ComparedGroup"],
-    computing: "Computing",
+    computing: "ComputeOptions",
     metrics: "Metrics",
 ) -> dict[str, Any]:
     """Translate a text with each run, and report the scores of the groups, or of the runs.

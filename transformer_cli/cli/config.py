@@ -7,7 +7,7 @@ import typer
 
 from transformer_cli.cli import options
 from transformer_cli.cli.completion import complete_config, complete_config_or_run
-from transformer_cli.cli.display import complain, log, say
+from transformer_cli.cli.display import log, print_error, say
 from transformer_cli.errors import ConfigError
 
 config_app = typer.Typer(name="config", rich_markup_mode=None)
@@ -56,7 +56,7 @@ def show(
 
     file, earlier = config, {}
     if config.is_dir():
-        options.put_back(config)
+        options.restore_previous(config)
         run = RunDirectory(config)
         run.check_not_hub_model()
         run.load_config()  # or it is no run
@@ -97,7 +97,7 @@ def validate(
             load_config(config)
         except ConfigError as error:
             good = False
-            complain(str(error), error.others)
+            print_error(str(error), error.others)
         else:
             say(f"{config}: ok")
     if not good:

@@ -35,7 +35,7 @@ def log(message: str) -> None:
         _write(message)
 
 
-def complain(message: str, others: Sequence[str] = ()) -> None:
+def print_error(message: str, others: Sequence[str] = ()) -> None:
     """Write an error to stderr: this line, and one for each of ``others``."""
     with suppress(OSError):  # nobody reads it: the exit code tells
         for line in (message, *others):

@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from transformer_cli.cli.display import align_columns, complain, line_bar, log, pair_bar, warn
+from transformer_cli.cli.display import align_columns, line_bar, log, pair_bar, print_error, warn
 from transformer_cli.cli.options import open_device, say_put_back
 from transformer_cli.cli.signals import stop_requests
 from transformer_cli.config.choices import DeviceName, PrecisionName
@@ -18,7 +18,7 @@ from transformer_cli.distill.runner import Failure, run_stages
 from transformer_cli.errors import RunError
 from transformer_cli.foreign_files import read_small
 from transformer_cli.model.device import use_threads
-from transformer_cli.ranks import ALONE
+from transformer_cli.ranks import SINGLE_PROCESS
 from transformer_cli.runs.lock import lock_directory
 from transformer_cli.training.precision import choose_training_precision
 from transformer_cli.training.units import duration, size
@@ -62,7 +62,7 @@ class DistillJob:
         if known != "auto" or device.type != "cpu":
             return known
         use_threads(self.threads)
-        chosen = choose_training_precision("auto", device, ALONE, say=log)
+        chosen = choose_training_precision("auto", device, SINGLE_PROCESS, say=log)
         settled: PrecisionName = "bfloat16" if chosen == torch.bfloat16 else "float32"
         self.directory.record_training_precision(settled)
         return settled
@@ -100,7 +100,7 @@ def _tell(failure: Failure) -> int:
     """Say what became of a stage, whose process has said why; return the exit code."""
     name, code = failure.stage.name, failure.code
     if code < 0:
-        complain(
+        print_error(
             f"{name}: killed by signal {-code} (out of memory?); the same command goes on from "
             "there"
         )
@@ -167,14 +167,16 @@ def _score(scores: _Scores, key: str) -> str:
 def preview_distillation(job: DistillJob) -> Iterator[str]:
     """Yield the lines of a table of the stages, and what those that are left take."""
     from transformer_cli.distill.forecast import StageForecaster
-    from transformer_cli.training.setup import Reporters
+    from transformer_cli.training.setup import Callbacks
 
     use_threads(job.threads)
     device = open_device(job.device)
-    precision = choose_training_precision(job.known_precision(device), device, ALONE, say=log)
+    precision = choose_training_precision(
+        job.known_precision(device), device, SINGLE_PROCESS, say=log
+    )
     plan = job.plan()
     plan.check()
-    reporters = Reporters(line_bar, warn, pair_bar, log, say_put_back)
+    reporters = Callbacks(line_bar, warn, pair_bar, log, say_put_back)
     forecasts = StageForecaster(plan, device, precision, reporters).forecast()
     rows = [["stage", "", "lines", "time", "disk"]]
     for each in forecasts:

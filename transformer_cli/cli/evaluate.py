@@ -80,7 +80,7 @@ def evaluate(
     from transformer_cli.evaluation.metrics import metrics_of_runs
     from transformer_cli.evaluation.seen_pairs import find_seen
     from transformer_cli.files import write_text
-    from transformer_cli.inference.loading import Computing, choose_engine
+    from transformer_cli.inference.loading import ComputeOptions, choose_engine
     from transformer_cli.model.device import choose_device, use_threads
     from transformer_cli.runs.directory import RunDirectory
     from transformer_cli.runs.trained_model import open_checkpoint
@@ -97,7 +97,7 @@ def evaluate(
         raise UsageError("evaluate: --tag is for --src and --ref; the lines of a split have theirs")
     sides = _Side("src", src, src_column, src_field), _Side("ref", ref, ref_column, ref_field)
     name, text = _read_text(directory, split, *sides)
-    asked = Computing("auto", device, precision, threads, beam_size)
+    asked = ComputeOptions("auto", device, precision, threads, beam_size)
     engine = choose_engine(directory, asked, ["--ensemble"] if ensemble else [])
     asked = replace(asked, engine=engine)
     metrics = metrics_of_runs(directory.load_config(), [directory], log)
@@ -109,7 +109,7 @@ def evaluate(
     others = [RunDirectory(other) for other in ensemble or ()]
     translator = options.load_translator(directory, weights, asked, others)
     if tag is not None:
-        with options.name_option("evaluate: --tag: "):
+        with options.prefix_errors("evaluate: --tag: "):
             translator.tokenizers.tag_id(tag)
         text = replace(text, tags=[tag] * len(text))
     searcher = options.load_searcher(directory, weights, asked)
@@ -140,7 +140,7 @@ def _open_comet(device: "torch.device") -> "CometScore":
     """Load COMET's model before the long work, so that what is missing is reported at once."""
     from transformer_cli.evaluation.comet import open_comet
 
-    with options.name_option("evaluate: --comet: ", ", or leave out --comet"):
+    with options.prefix_errors("evaluate: --comet: ", ", or leave out --comet"):
         return open_comet(device)
 
 

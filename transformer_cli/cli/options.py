@@ -25,14 +25,14 @@ from transformer_cli.config.choices import (
 )
 from transformer_cli.errors import CometError, InputError, MissingExtraError, UsageError
 from transformer_cli.files import find_unusable_on_windows, is_stream
-from transformer_cli.ranks import ALONE, Ranks
+from transformer_cli.ranks import SINGLE_PROCESS, Ranks
 from transformer_cli.version import __version__
 
 if TYPE_CHECKING:
     import torch
 
     from transformer_cli.inference.ctranslate2_engine import CTranslate2Engine
-    from transformer_cli.inference.loading import Computing
+    from transformer_cli.inference.loading import ComputeOptions
     from transformer_cli.inference.torch_engine import TorchTranslator
     from transformer_cli.inference.translator import TextTranslator
     from transformer_cli.runs.directory import RunDirectory
@@ -59,7 +59,7 @@ Config = Annotated[
 ]
 
 
-def put_back(*directories: Path) -> None:
+def restore_previous(*directories: Path) -> None:
     """Restore earlier runs whose replacement was killed, and report it.
 
     Raises:
@@ -80,7 +80,7 @@ def say_put_back(directory: Path) -> None:
 
 def _put_back_run(context: typer.Context, run: Path) -> Path:
     if not context.resilient_parsing:  # which a shell's completion asks for
-        put_back(run)
+        restore_previous(run)
     return run
 
 
@@ -183,7 +183,7 @@ Threads = Annotated[
 
 
 @contextmanager
-def name_option(prefix: str, suffix: str = "") -> Iterator[None]:
+def prefix_errors(prefix: str, suffix: str = "") -> Iterator[None]:
     """Add the option that an error is about before its message, and what to do behind it."""
     try:
         yield
@@ -191,7 +191,7 @@ def name_option(prefix: str, suffix: str = "") -> Iterator[None]:
         raise type(error)(f"{prefix}{error}{suffix}") from error
 
 
-def open_device(name: DeviceName, ranks: Ranks = ALONE) -> "torch.device":
+def open_device(name: DeviceName, ranks: Ranks = SINGLE_PROCESS) -> "torch.device":
     """Return the device that ``--device`` asks for, and say so where it is unproven."""
     from transformer_cli.model.device import choose_device
 
@@ -205,7 +205,10 @@ def open_device(name: DeviceName, ranks: Ranks = ALONE) -> "torch.device":
 
 
 def load_translator(
-    run: "RunDirectory", checkpoint: str, asked: "Computing", others: "Sequence[RunDirectory]" = ()
+    run: "RunDirectory",
+    checkpoint: str,
+    asked: "ComputeOptions",
+    others: "Sequence[RunDirectory]" = (),
 ) -> "TorchTranslator":
     """Load the model with torch, whatever the engine asked for; with int8, in float32."""
     from transformer_cli.inference.torch_loading import load_torch_translator
@@ -220,7 +223,7 @@ def load_translator(
 
 
 def load_searcher(
-    run: "RunDirectory", checkpoint: str, asked: "Computing"
+    run: "RunDirectory", checkpoint: str, asked: "ComputeOptions"
 ) -> "TextTranslator[CTranslate2Engine] | None":
     """Load what translates instead of torch, if the engine is CTranslate2."""
     if asked.engine == "torch":

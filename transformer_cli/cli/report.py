@@ -70,7 +70,7 @@ def report(
     from transformer_cli.data.sources import check_has_splits, default_split, load_split
     from transformer_cli.evaluation.metrics import metrics_of_runs
     from transformer_cli.files import write_text
-    from transformer_cli.inference.loading import Computing, choose_engine
+    from transformer_cli.inference.loading import ComputeOptions, choose_engine
     from transformer_cli.report.build import Subject, build, pack_sentence
     from transformer_cli.runs.checkpoint import Checkpoint
     from transformer_cli.runs.checkpoint_directory import find_checkpoint
@@ -86,7 +86,7 @@ def report(
     text = load_split(settings.data, name, corpus_directory(directory))
     # One checkpoint throughout, whatever training makes the best one meanwhile.
     weights = find_checkpoint(directory.checkpoints, checkpoint)
-    asked = Computing("auto", device, precision, threads, beam_size)
+    asked = ComputeOptions("auto", device, precision, threads, beam_size)
     asked = replace(asked, engine=choose_engine(directory, asked))
     translator = options.load_translator(directory, str(weights), asked)
     searcher = options.load_searcher(directory, str(weights), asked)
@@ -102,7 +102,7 @@ def report(
         searcher,
         metrics_of_runs(settings, [directory], log),
     )
-    with options.name_option("--sentence: "):
+    with options.prefix_errors("--sentence: "):
         sentences = [pack_sentence(translator, each) for each in sentence or []]
     with scoring_bar(len(text), name) as count_translated:
         built = build(subject, sentences, line_bar, count_translated, partial(warn, name))

@@ -111,7 +111,7 @@ def output_stream(path: Path) -> Iterator[TextIO]:
             yield sys.stdout
             sys.stdout.flush()
         except OSError as error:
-            # What is still buffered goes nowhere, or Python would complain when it ends.
+            # What is still buffered goes nowhere, or Python would print_error when it ends.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             # Whoever read the output may have had enough, as in `translate … | head -1`.
             if not _is_closed_pipe(error):

@@ -121,5 +121,5 @@ def _submit(
             raise UsageError(f"--slurm-option {each}: expected NAME=VALUE, as in time=8:00:00")
         found[name.removeprefix("--")] = value
     directory.create()
-    with options.name_option("--"):
+    with options.prefix_errors("--"):
         return submit_workers(command, directory.path, workers, found)

@@ -73,7 +73,7 @@ def run_sweep(job: SweepJob, say: Callable[[str], None]) -> SweepOutcome:
     job.directory.create()
     plan = Plan(job.sweep, job.directory, job.train_options)
     plan.check_trained_alike()
-    if not LeaseBoard(job.directory.leases).is_anyone_at_work():
+    if not LeaseBoard(job.directory.leases).has_active_workers():
         plan.forget_failures()
     record_plan(plan)
     worker = Worker(plan, make_slots(job))
@@ -142,13 +142,13 @@ def preview_sweep(job: SweepJob) -> str:
         Plan(job.sweep, job.directory, job.train_options).check_trained_alike()
 
     from transformer_cli.model.device import use_threads
-    from transformer_cli.ranks import ALONE
+    from transformer_cli.ranks import SINGLE_PROCESS
     from transformer_cli.sweeps.forecast import Forecaster
     from transformer_cli.training.precision import choose_training_precision
 
     use_threads(job.threads_per_run)
     device = open_device(job.device)
-    precision = choose_training_precision(job.precision, device, ALONE, say=log)
+    precision = choose_training_precision(job.precision, device, SINGLE_PROCESS, say=log)
     left = _count_runs_left(job)
     forecaster = Forecaster(job.sweep, device, precision, line_bar, warn)
     points = [point for point in job.sweep.samples if left[point.name]]

@@ -62,7 +62,7 @@ def train(
     # Restarted by torchrun, it would discard what was trained before the restart.
     discards = overwrite and (not ranks.restarts or is_overwriting(run.path))
     if ranks.is_main and not ranks.restarts and not dry_run:
-        options.put_back(run.path, config.parent)
+        options.restore_previous(run.path, config.parent)
     settings, origins = load_settings(config, set_ or [])
     check_has_text(settings.data, config)
     if overwrite and ranks.machines > 1:

@@ -31,7 +31,7 @@ from transformer_cli.training.memory import SMALLEST, check_memory
 from transformer_cli.training.precision import choose_training_precision
 from transformer_cli.training.session import Record, Session
 from transformer_cli.training.setup import (
-    Reporters,
+    Callbacks,
     TrainRequest,
     build_trainer,
     open_data,
@@ -40,7 +40,7 @@ from transformer_cli.training.setup import (
 from transformer_cli.training.summary import summarize_training
 from transformer_cli.training.trainer import StepResult
 
-REPORTERS = Reporters(line_bar, warn, pair_bar, log, say_put_back)
+REPORTERS = Callbacks(line_bar, warn, pair_bar, log, say_put_back)
 
 
 class TrainingJob(NamedTuple):

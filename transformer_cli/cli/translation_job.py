@@ -20,7 +20,7 @@ from transformer_cli.files import sha256, whole_file
 from transformer_cli.inference import loading, stream
 from transformer_cli.inference.ctranslate2_engine import CTranslate2Engine
 from transformer_cli.inference.engine import SearchEngine
-from transformer_cli.inference.loading import Computing
+from transformer_cli.inference.loading import ComputeOptions
 from transformer_cli.inference.output import Output, output_file
 from transformer_cli.inference.rows import Row, TextRow, read_rows
 from transformer_cli.inference.translator import TextTranslator
@@ -82,7 +82,7 @@ def _read_rows(asked: TranslateOptions, source: BinaryIO) -> Iterator[Row]:
 
 def _load_translator(asked: TranslateOptions, ranks: Ranks) -> TextTranslator[SearchEngine]:
     run = RunDirectory(asked.run)
-    computing = Computing(
+    computing = ComputeOptions(
         asked.engine, asked.device, asked.precision, asked.threads, asked.beam_size
     )
     has_scores = _n_best(asked) is not None
@@ -94,7 +94,7 @@ def _load_translator(asked: TranslateOptions, ranks: Ranks) -> TextTranslator[Se
         )
     computing = replace(computing, engine=engine)
     is_named = asked.engine == "ctranslate2"
-    with options.name_option("--engine ctranslate2: ") if is_named else nullcontext():
+    with options.prefix_errors("--engine ctranslate2: ") if is_named else nullcontext():
         others = [RunDirectory(other) for other in asked.ensemble]
         translator = loading.load_translator(
             run, asked.checkpoint, computing, ranks=ranks, others=others
@@ -105,9 +105,9 @@ def _load_translator(asked: TranslateOptions, ranks: Ranks) -> TextTranslator[Se
     translator = translator.with_search(max(asked.n_best or 1, translator.decoding.beam_size))
     if asked.sample is not None:
         translator = translator.with_sampling(asked.sample)
-    with options.name_option("--tag: "):
+    with options.prefix_errors("--tag: "):
         translator = translator.with_tag(asked.tag)
-    with options.name_option("--replace-unk: ", "; leave it out"):
+    with options.prefix_errors("--replace-unk: ", "; leave it out"):
         return translator.with_unk_replacement() if asked.replace_unk else translator
 
 
@@ -151,7 +151,7 @@ def _run(job: Job) -> None:
         _hint_at_resuming(file),
     ):
         if asked.resume:
-            with options.name_option("--resume: ", "; start anew without --resume"):
+            with options.prefix_errors("--resume: ", "; start anew without --resume"):
                 file.resume(row.source for row in job.rows)
         else:
             file.begin()

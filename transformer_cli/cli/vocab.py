@@ -41,7 +41,7 @@ def vocab(
     )
 
     run = RunDirectory(options.run_directory(config, run_dir))
-    options.put_back(run.path, config.parent)
+    options.restore_previous(run.path, config.parent)
     settings, origins = load_settings(config, set_ or [])
     check_has_text(settings.data, config)
     check_unlocked(run)  # before torch is imported, so that a second writer fails at once

@@ -41,8 +41,8 @@ _NAMES = {
     "optimizer_delay update_freq update_interval",
     "training.max_length": "max_seq_len max_seq_length max_sent_length max_sentence_length "
     "max_source_length",
-    "training.consistency": "r_drop rdrop rdrop_alpha reg_alpha",
-    "training.average_decay": "ema ema_decay exponential_smoothing",
+    "training.rdrop_alpha": "consistency r_drop rdrop reg_alpha",
+    "training.ema_decay": "average_decay ema exponential_smoothing",
     "training.schedule.kind": "learning_rate_scheduler_type lr_schedule lr_scheduler "
     "lr_scheduler_type scheduler scheduling",
     "training.schedule.peak": "initial_learning_rate learn_rate learning_rate lr max_lr peak_lr",
@@ -55,7 +55,7 @@ _NAMES = {
     "training.validate_every": "checkpoint_interval eval_every eval_steps valid_freq "
     "validate_interval_updates validation_freq",
     "training.save_every": "save_freq save_interval save_interval_updates save_steps",
-    "training.keep": "keep_best_ckpts keep_last_ckpts keep_last_epochs keep_last_params "
+    "training.keep_last": "keep keep_best_ckpts keep_last_ckpts keep_last_epochs keep_last_params "
     "save_total_limit",
     "training.select": "best_checkpoint_metric early_stopping_metric metric_for_best_model "
     "optimized_metric",

@@ -8,7 +8,7 @@ MAY_CHANGE = {
     "training.max_steps": "the same",
     "training.patience": "how long to wait for a better validation; it is counted as if it had "
     "been so from the start",
-    "training.keep": "how many checkpoints are kept from now on",
+    "training.keep_last": "how many checkpoints are kept from now on",
     "training.save_every": "how often they are written from now on",
     "training.skip_nonfinite": "how many steps may be left out, counted from the start",
     "training.accumulate": "only together with the number of processes, so that a step has as many "

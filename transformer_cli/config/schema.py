@@ -149,7 +149,7 @@ class TrainingConfig(Section):
     label_smoothing: Probability = Field(
         0.1, description="probability spread over the wrong target tokens"
     )
-    consistency: Annotated[float, Field(ge=0.0, le=1e6)] = Field(
+    rdrop_alpha: Annotated[float, Field(ge=0.0, le=1e6)] = Field(
         0.0,
         description="weight (alpha) of R-Drop (Liang et al. 2021): two forward passes with "
         "different dropout, whose divergence is added to the loss; 0: one pass, in half the time",
@@ -160,7 +160,7 @@ class TrainingConfig(Section):
         "source word in training; batches then hold more tokens",
     )
     tgt_bpe_dropout: Probability = Field(0.0, description="BPE-dropout of the target side")
-    average_decay: Annotated[float, Field(gt=0.0, lt=1.0)] | None = Field(
+    ema_decay: Annotated[float, Field(gt=0.0, lt=1.0)] | None = Field(
         None,
         description="decay of an exponential moving average of the weights (Polyak and Juditsky "
         "1992), at first (step + 1) / (step + 10); the average is validated and saved. null: no "
@@ -187,7 +187,7 @@ class TrainingConfig(Section):
     save_every: Count | None = Field(
         None, description="optimizer steps between checkpoints; null: at validations only"
     )
-    keep: Count = Field(2, description="newest checkpoints to keep, beside the best one")
+    keep_last: Count = Field(2, description="newest checkpoints to keep, beside the best one")
     select: Literal["bleu", "chrf", "loss"] | None = Field(
         None,
         description="what the best checkpoint is chosen by, and patience counts: validation BLEU "

@@ -3,17 +3,17 @@
 import json
 from pathlib import Path
 
+from transformer_cli.artifact import write_record
 from transformer_cli.config.data_schema import CorpusData, SourceConfig
-from transformer_cli.data.checksummed_json import write_checksummed
 from transformer_cli.data.corpus import ParallelFiles
 from transformer_cli.data.pair_files import open_writer, readable_pairs
 from transformer_cli.data.prepared import (
     RECORD,
     CorpusRecord,
-    GivenRecord,
+    ExplicitSplit,
     find_damage,
     lost_text_error,
-    read_record,
+    read_corpus_record,
     record_files,
     split_path,
 )
@@ -21,7 +21,7 @@ from transformer_cli.data.readers.opening import open_source
 from transformer_cli.errors import CorpusError
 
 
-def update_given_splits(data: CorpusData, directory: Path, is_begun: bool) -> list[GivenRecord]:
+def update_given_splits(data: CorpusData, directory: Path, is_begun: bool) -> list[ExplicitSplit]:
     """Write the splits that ``data`` names by a source, where the directory has others.
 
     Args:
@@ -37,11 +37,11 @@ def update_given_splits(data: CorpusData, directory: Path, is_begun: bool) -> li
         CorpusError: a source cannot be read, or ``val`` is lost.
         OSError: a file cannot be written.
     """
-    record = read_record(directory)
+    record = read_corpus_record(directory)
     assert record is not None, "the corpus is prepared"
     updated, written = write_given(data, directory, record, is_begun)
     if written or updated != record:
-        write_checksummed(directory / RECORD, updated)
+        write_record(directory / RECORD, updated)
     return written
 
 
@@ -52,7 +52,7 @@ def given_sources(data: CorpusData) -> dict[str, SourceConfig]:
 
 def write_given(
     data: CorpusData, directory: Path, record: CorpusRecord, is_begun: bool
-) -> tuple[CorpusRecord, list[GivenRecord]]:
+) -> tuple[CorpusRecord, list[ExplicitSplit]]:
     """Write the splits that have a source of their own.
 
     Returns:
@@ -80,7 +80,7 @@ def _find_given(
     directory: Path,
     record: CorpusRecord,
     is_begun: bool,
-) -> GivenRecord | None:
+) -> ExplicitSplit | None:
     """Return the record of a split that is there, of its source as it is."""
     known = record.given.get(name)
     if known is None:
@@ -106,7 +106,7 @@ def _find_given(
 
 def _write_given_split(
     name: str, source: SourceConfig, data: CorpusData, files: ParallelFiles
-) -> GivenRecord:
+) -> ExplicitSplit:
     reader = open_source(source, data.src_lang, data.tgt_lang, data.max_bad_units)
     count = 0
     sha256 = reader.source_sha256()
@@ -114,7 +114,7 @@ def _write_given_split(
         for src, tgt in readable_pairs(reader):
             count += 1
             write(src, tgt)
-    return GivenRecord(
+    return ExplicitSplit(
         name=f"{name} {source.path.name}",
         settings=_settings(source),
         source_sha256=sha256,

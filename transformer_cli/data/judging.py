@@ -16,7 +16,7 @@ from transformer_cli.data.filters.protocol import (
 )
 
 
-class Judge:
+class FilterPass:
     """Applies filters in order, so that each pair is taken by the first filter that takes it.
 
     A pair costs at most 8 bytes a filter: a flag, a measure or a digest.

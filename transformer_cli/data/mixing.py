@@ -60,7 +60,7 @@ class TrainingMix:
         flat[~is_tag] = src.ids
         return EncodedText(TokenArray.from_lengths(flat, lengths), text.tgt)
 
-    def build_draws(self, lengths: Lengths, pairs: np.ndarray) -> "Draws | None":
+    def build_draws(self, lengths: Lengths, pairs: np.ndarray) -> "EpochSampler | None":
         """Return the draws of an epoch; None if every pair is drawn just once.
 
         Args:
@@ -80,7 +80,7 @@ class TrainingMix:
             share = max(round((weight - whole) * len(own)), 1 if weight < 1 and len(own) else 0)
             if share:
                 shares.append(_Share(own, share))
-        return Draws(np.concatenate(every), shares, lengths)
+        return EpochSampler(np.concatenate(every), shares, lengths)
 
 
 _STEPS = 1 << 20
@@ -113,7 +113,7 @@ class _Share:
         return ends[::2]
 
 
-class Draws:
+class EpochSampler:
     """The pairs of an epoch, of which some are drawn from several of similar length.
 
     Batches are planned by the longest pair that a draw may pick, so all epochs have the same number

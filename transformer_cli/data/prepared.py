@@ -9,8 +9,8 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
+from transformer_cli.artifact import read_record
 from transformer_cli.config.data_schema import CorpusData
-from transformer_cli.data.checksummed_json import read_checksummed
 from transformer_cli.data.corpus import ParallelFiles, ParallelText
 from transformer_cli.errors import CorpusError
 from transformer_cli.files import sha256
@@ -38,7 +38,7 @@ class SourceRecord(_Record):
     """Pairs kept, by split."""
 
 
-class GivenRecord(_Record):
+class ExplicitSplit(_Record):
     """Where a split is from that is not drawn."""
 
     name: str
@@ -66,7 +66,7 @@ class CorpusRecord(_Record):
     stamp: str | None
     """Of the sources; see ``PairSource``."""
     sources: list[SourceRecord]
-    given: dict[str, GivenRecord]
+    given: dict[str, ExplicitSplit]
     """By split that is not drawn."""
     files: dict[str, FileRecord]
     """By name: the text of all splits."""
@@ -89,7 +89,7 @@ def read_split(directory: Path, split: str, data: CorpusData) -> ParallelText:
         CorpusError: it is missing or damaged.
     """
     text = split_path(directory, split).read()
-    record = read_record(directory)
+    record = read_corpus_record(directory)
     given = {"val": data.val, **data.test}.get(split)
     if given is not None:
         tags = [given.tag] * len(text)
@@ -104,9 +104,9 @@ def read_split(directory: Path, split: str, data: CorpusData) -> ParallelText:
     return ParallelText(text.src, text.tgt, tags if any(tags) else None)
 
 
-def read_record(directory: Path) -> CorpusRecord | None:
+def read_corpus_record(directory: Path) -> CorpusRecord | None:
     """Return the record of a prepared corpus; None: there is none, or it is damaged."""
-    return read_checksummed(directory / RECORD, CorpusRecord)
+    return read_record(directory / RECORD, CorpusRecord)
 
 
 def record_files(files: ParallelFiles) -> dict[str, FileRecord]:

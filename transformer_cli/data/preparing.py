@@ -15,21 +15,21 @@ from pathlib import Path
 
 import numpy as np
 
+from transformer_cli.artifact import write_record
 from transformer_cli.config.data_schema import CorpusData, FilterName, SourceConfig
-from transformer_cli.data.checksummed_json import write_checksummed
 from transformer_cli.data.corpus import ParallelFiles
 from transformer_cli.data.digests import Digests
 from transformer_cli.data.filters.protocol import Filter
 from transformer_cli.data.filters.registry import build_filters
 from transformer_cli.data.given_splits import given_sources, write_given
-from transformer_cli.data.judging import Judge
+from transformer_cli.data.judging import FilterPass
 from transformer_cli.data.pair_files import open_writer, readable_pairs
 from transformer_cli.data.prepared import (
     RECORD,
     CorpusRecord,
     FileRecord,
     SourceRecord,
-    read_record,
+    read_corpus_record,
     record_files,
     split_path,
 )
@@ -115,7 +115,7 @@ def write_corpus(
         files=_record_drawn(directory, records),
     )
     record, _ = write_given(data, directory, record, False)
-    write_checksummed(directory / RECORD, record)
+    write_record(directory / RECORD, record)
     return record
 
 
@@ -124,7 +124,7 @@ def is_prepared(data: CorpusData, directory: Path) -> bool:
 
     The settings of sources, filters and drawn splits are not compared: the caller knows them.
     """
-    record = read_record(directory)
+    record = read_corpus_record(directory)
     if record is None:
         return False
     readers = ConcatenatedSources(tuple(source.reader for source in _open_sources(data)))
@@ -242,7 +242,7 @@ def _judge(
     progress: PairProgress,
 ) -> tuple[list[int], np.ndarray, Sides]:
     """Return the pairs of each source, the filter that takes each pair, and their sides."""
-    judge, src_digests, tgt_digests = Judge(filters), Digests(), Digests()
+    judge, src_digests, tgt_digests = FilterPass(filters), Digests(), Digests()
     sizes = []
     for source in sources:
         judge.begin_source(source.filters)

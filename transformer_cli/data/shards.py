@@ -5,9 +5,9 @@ from typing import Protocol
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
+from transformer_cli.artifact import read_record, write_record
 from transformer_cli.data.batches import count_batches
-from transformer_cli.data.checksummed_json import read_checksummed, write_checksummed
-from transformer_cli.data.mixing import Draws, TrainingMix
+from transformer_cli.data.mixing import EpochSampler, TrainingMix
 from transformer_cli.data.store import EncodedStore
 from transformer_cli.data.token_arrays import EncodedText, Lengths, TokenArray
 
@@ -29,7 +29,7 @@ class ShardedText(Protocol):
     def shard_lengths(self, number: int) -> Lengths:
         """Return tokens of each pair's source and target, in the order of ``shard(number)``."""
 
-    def draws(self, number: int) -> Draws | None:
+    def draws(self, number: int) -> EpochSampler | None:
         """Return the draws of a shard; None: each pair is trained on once an epoch."""
 
 
@@ -95,7 +95,7 @@ class ShardedStore:
             pairs=0,
             batches=[],
         )
-        saved = read_checksummed(self._counts_path, _BatchCounts)
+        saved = read_record(self._counts_path, _BatchCounts)
         self._are_saved = saved is not None and saved.has_settings_of(wanted)
         self._counts = saved if saved is not None and self._are_saved else self._count(wanted)
 
@@ -116,7 +116,7 @@ class ShardedStore:
             OSError: they cannot be written.
         """
         if not self._are_saved:
-            write_checksummed(self._counts_path, self._counts)
+            write_record(self._counts_path, self._counts)
             self._are_saved = True
 
     def shard(self, number: int) -> EncodedText:
@@ -138,7 +138,7 @@ class ShardedStore:
         mask = self._are_short(lengths)
         return Lengths(lengths.src[mask], lengths.tgt[mask])
 
-    def draws(self, number: int) -> Draws | None:
+    def draws(self, number: int) -> EpochSampler | None:
         """Return the draws of a shard; None: each pair is trained on once an epoch."""
         if self._mix is None:
             return None

@@ -17,7 +17,7 @@ from transformer_cli.config.shipped import TOY, shipped_directory
 from transformer_cli.data import multi30k
 from transformer_cli.data.copy_task import copy_lines
 from transformer_cli.data.corpus import ParallelFiles, ParallelText, read_parallel
-from transformer_cli.data.prepared import find_damage, read_record, read_split, split_path
+from transformer_cli.data.prepared import find_damage, read_corpus_record, read_split, split_path
 from transformer_cli.data.readers.opening import MAX_BAD_UNITS, open_source
 from transformer_cli.data.streamed import ConcatenatedSources, PairSource
 from transformer_cli.errors import ConfigError, CorpusError
@@ -204,7 +204,7 @@ def _toy_files(src: str, tgt: str) -> tuple[Path, Path]:
 
 
 def _open_prepared(split: str, directory: Path | None) -> ParallelFiles:
-    record = None if directory is None else read_record(directory)
+    record = None if directory is None else read_corpus_record(directory)
     if directory is None or record is None:
         raise CorpusError(
             f"split '{split}': the sources are not read yet, or the run's copy of them is gone; "

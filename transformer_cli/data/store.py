@@ -19,9 +19,9 @@ from typing import BinaryIO, Literal, TypeVar
 import numpy as np
 from pydantic import BaseModel, ConfigDict
 
-from transformer_cli.data.checksummed_json import read_checksummed, write_checksummed
+from transformer_cli.artifact import read_record, write_record
 from transformer_cli.data.pages import read_lengths, read_page
-from transformer_cli.data.streamed import Survey
+from transformer_cli.data.streamed import TextStats
 from transformer_cli.data.token_arrays import EncodedText, Lengths, SrcTgt
 from transformer_cli.errors import RunError
 from transformer_cli.foreign_files import open_regular
@@ -42,7 +42,7 @@ class StoreMetadata(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
     format: Literal[2] = 2
-    survey: Survey
+    survey: TextStats
     page_pairs: int
     """Pairs of every page but the last."""
     tokenizer: str
@@ -174,7 +174,7 @@ def open_checked_store(directory: Path, text_sha256: str, tokenizer: str) -> Enc
     return store if is_same and is_complete else None
 
 
-def refresh_metadata(directory: Path, survey: Survey) -> None:
+def refresh_metadata(directory: Path, survey: TextStats) -> None:
     """Write the present times of a store's files, and its text's survey, into store.json.
 
     Args:
@@ -187,10 +187,10 @@ def refresh_metadata(directory: Path, survey: Survey) -> None:
     if metadata := _read_metadata(directory):
         renewed = metadata.model_copy(update={"survey": survey, "files": stat_files(directory)})
         if renewed != metadata:
-            write_checksummed(directory / METADATA, renewed)
+            write_record(directory / METADATA, renewed)
 
 
-def read_survey(directory: Path) -> Survey | None:
+def read_survey(directory: Path) -> TextStats | None:
     """Return the survey of the text in the store, or None if there is no store."""
     metadata = _read_metadata(directory)
     return None if metadata is None else metadata.survey
@@ -221,7 +221,7 @@ def _read_digests(path: Path) -> Iterator[np.ndarray]:
 
 
 def _read_metadata(directory: Path) -> StoreMetadata | None:
-    return read_checksummed(directory / METADATA, StoreMetadata)
+    return read_record(directory / METADATA, StoreMetadata)
 
 
 def stat_files(directory: Path) -> dict[str, tuple[int, int]]:

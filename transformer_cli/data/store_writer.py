@@ -8,7 +8,7 @@ from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
 
-from transformer_cli.data.checksummed_json import write_checksummed
+from transformer_cli.artifact import write_record
 from transformer_cli.data.digests import digest_lines
 from transformer_cli.data.encode_workers import PageEncoder, Pairs
 from transformer_cli.data.pages import unpack_lengths
@@ -72,7 +72,7 @@ def write_store(
             tgt_tokens=tokens.tgt,
             files=stat_files(temporary),
         )
-        write_checksummed(temporary / METADATA, metadata)
+        write_record(temporary / METADATA, metadata)
     return EncodedStore.from_metadata(directory, metadata)
 
 

@@ -53,7 +53,7 @@ class ConcatenatedSources:
 
 
 @dataclass(frozen=True)
-class Survey:
+class TextStats:
     """Results of a pass over a whole text."""
 
     source_sha256: Annotated[str, Field(alias="source_sum")]
@@ -75,10 +75,10 @@ class StreamedText:
     """The pairs of a source that have text on both sides, checked once and read on demand."""
 
     source: PairSource
-    survey: Survey
+    survey: TextStats
 
     @classmethod
-    def of(cls, source: PairSource, known: Survey | None = None) -> "StreamedText":
+    def of(cls, source: PairSource, known: TextStats | None = None) -> "StreamedText":
         """Check ``source`` from one end to the other, unless that was done before.
 
         Args:
@@ -160,7 +160,7 @@ class StreamedLines:
         return self.count
 
 
-def _survey_text(source: PairSource, source_sha256: str) -> Survey:
+def _survey_text(source: PairSource, source_sha256: str) -> TextStats:
     digest = hashlib.sha256()
     parts, total = [], 0
     for part in _parts(source):
@@ -175,7 +175,7 @@ def _survey_text(source: PairSource, source_sha256: str) -> Survey:
         if _has_text(src, tgt):
             digest.update(tgt.encode() + b"\n")
     kept = sum(parts)
-    return Survey(
+    return TextStats(
         source_sha256, digest.hexdigest(), kept, total - kept, parts=parts if parts[1:] else []
     )
 

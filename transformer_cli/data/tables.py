@@ -15,7 +15,7 @@ from transformer_cli.data.readers.jsonl_records import read_jsonl_table
 from transformer_cli.data.readers.parquet_records import read_parquet_table
 from transformer_cli.data.readers.records import MEND_ROW
 from transformer_cli.data.readers.tsv_records import TsvTable, read_tsv, too_few_columns
-from transformer_cli.data.readers.units import BadSideError, one_line
+from transformer_cli.data.readers.units import InvalidTextError, one_line
 from transformer_cli.errors import CorpusError, UsageError
 
 TableFormat = Literal["tsv", "jsonl", "parquet"]
@@ -176,5 +176,5 @@ def _json_records(
 def _named(place: str) -> Iterator[None]:
     try:
         yield
-    except BadSideError as error:
+    except InvalidTextError as error:
         raise CorpusError(f"{place}: {error}; {MEND_ROW}") from None

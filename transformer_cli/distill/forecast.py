@@ -17,14 +17,14 @@ from transformer_cli.distill.composition import open_text
 from transformer_cli.distill.plan import DistillPlan
 from transformer_cli.distill.runner import is_done
 from transformer_cli.distill.stages import Stage, Text
-from transformer_cli.ranks import ALONE
+from transformer_cli.ranks import SINGLE_PROCESS
 from transformer_cli.runs.checkpoint_directory import list_checkpoints, newest_step
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.training.forecast import forecast
 from transformer_cli.training.memory import checkpoint_bytes, trial_fits
 from transformer_cli.training.preparation import PreparedData
 from transformer_cli.training.schedule import last_step
-from transformer_cli.training.setup import Reporters, TrainRequest, build_trainer, open_data_dry
+from transformer_cli.training.setup import Callbacks, TrainRequest, build_trainer, open_data_dry
 
 _PROBED = 3
 """Trial batches of a training: of many stages, each may be forecast less exactly than alone."""
@@ -70,7 +70,7 @@ class StageForecaster:
     plan: DistillPlan
     device: torch.device
     precision: torch.dtype
-    reporters: Reporters
+    reporters: Callbacks
     _opened: ExitStack = field(default_factory=ExitStack)
     _data: dict[str, PreparedData] = field(default_factory=dict)
     """By settings: models of one distillation mostly share text and tokenizer."""
@@ -168,7 +168,7 @@ class StageForecaster:
         )
         if key not in self._paces:
             data = self._open_data(config, run)
-            trainer = build_trainer(config, data, run, self.device, self.precision, ALONE)
+            trainer = build_trainer(config, data, run, self.device, self.precision, SINGLE_PROCESS)
             disk = checkpoint_bytes(config, trainer.model)
             fits = trainer.total_steps > 0 and trial_fits(trainer, config)
             expected = forecast(trainer, trainer.sample(_PROBED)) if fits else None
@@ -189,6 +189,6 @@ class StageForecaster:
         key = f"{run.path if run.config.is_file() else ''} {settings}"
         if key not in self._data:
             request = TrainRequest(config, {}, run, False, False)
-            opening = open_data_dry(request, ALONE, self.reporters)
+            opening = open_data_dry(request, SINGLE_PROCESS, self.reporters)
             self._data[key] = self._opened.enter_context(opening)
         return self._data[key]

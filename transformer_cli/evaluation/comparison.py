@@ -14,7 +14,7 @@ from transformer_cli.evaluation.scoring import Scores, score
 from transformer_cli.evaluation.significance import PairedBootstrap, paired_bootstrap
 from transformer_cli.inference.engine import ignore
 from transformer_cli.inference.lines import LongLine
-from transformer_cli.inference.loading import Computing, load_translator
+from transformer_cli.inference.loading import ComputeOptions, load_translator
 from transformer_cli.runs.checkpoint import Checkpoint
 from transformer_cli.runs.checkpoint_directory import find_checkpoint
 from transformer_cli.runs.directory import RunDirectory
@@ -81,7 +81,7 @@ def open_runs(
 def translate(
     run: ComparedRun,
     text: ParallelText,
-    computing: Computing,
+    computing: ComputeOptions,
     progress: Callable[[int], object] = ignore,
     on_long_line: Callable[[LongLine], object] = ignore,
 ) -> list[str]:

@@ -18,7 +18,7 @@ from transformer_cli.runs.groups import RunGroup, read_sweep_plan
 from transformer_cli.runs.mark import is_run
 
 _SEED = "seed"
-_MAY_DIFFER = (_SEED, "training.keep", "training.save_every", "data.test.")
+_MAY_DIFFER = (_SEED, "training.keep_last", "training.save_every", "data.test.")
 """Within a group. Weights do not depend on them, but for the seed; and test texts are compared."""
 
 

@@ -23,7 +23,7 @@ from transformer_cli.model.device import autocast, sum_dtype
 from transformer_cli.model.ensemble import Ensemble
 from transformer_cli.model.out_of_memory import split_when_out_of_memory
 from transformer_cli.model.transformer import Transformer
-from transformer_cli.ranks import ALONE, Ranks
+from transformer_cli.ranks import SINGLE_PROCESS, Ranks
 from transformer_cli.text.placeholders import compare_placeholders
 
 # Of the validation loss: half a gigabyte in float32.
@@ -126,7 +126,7 @@ def evaluate(
     translator: TorchTranslator,
     text: ParallelText,
     progress: Callable[[int], object] = ignore,
-    ranks: Ranks = ALONE,
+    ranks: Ranks = SINGLE_PROCESS,
     on_long_line: Callable[[LongLine], object] = ignore,
     should_stop: Callable[[], bool] = never,
     thorough: bool = False,
@@ -212,7 +212,7 @@ def mean_loss(
     text: EncodedText,
     batch_tokens: int,
     precision: torch.dtype,
-    ranks: Ranks = ALONE,
+    ranks: Ranks = SINGLE_PROCESS,
 ) -> float:
     """Return the mean negative log-likelihood of a target token, EOS included, unsmoothed.
 

@@ -19,8 +19,8 @@ from typing import TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
+from transformer_cli.artifact import read_record, write_record
 from transformer_cli.config.choices import Quantization
-from transformer_cli.data.checksummed_json import read_checksummed, write_checksummed
 from transformer_cli.errors import CheckpointError
 from transformer_cli.extras import import_extra
 from transformer_cli.files import (
@@ -101,7 +101,7 @@ def cache_directory() -> Path:
 def write_sums(directory: Path) -> None:
     """Write the sums of a converted model's files beside them."""
     sums = {path.name: sha256(path) for path in directory.iterdir()}
-    write_checksummed(directory / SUMS, _Sums(files=sums))
+    write_record(directory / SUMS, _Sums(files=sums))
 
 
 def is_intact(directory: Path) -> bool:
@@ -114,7 +114,7 @@ def verified_sums(directory: Path) -> dict[str, str] | None:
     try:
         # Not a pipe, a device or what lies elsewhere: the directory may have come from anywhere.
         present = {name for name in (SUMS, *_FILES) if (directory / name).is_file()}
-        sums = read_checksummed(directory / SUMS, _Sums) if SUMS in present else None
+        sums = read_record(directory / SUMS, _Sums) if SUMS in present else None
         if (
             sums is None
             or not _VOCABULARIES & sums.files.keys()

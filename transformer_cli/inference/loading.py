@@ -32,7 +32,7 @@ from transformer_cli.inference.converted import (
 from transformer_cli.inference.ctranslate2_engine import SETTINGS, CTranslate2Engine
 from transformer_cli.inference.engine import SearchEngine
 from transformer_cli.inference.translator import TextTranslator
-from transformer_cli.ranks import ALONE, Ranks
+from transformer_cli.ranks import SINGLE_PROCESS, Ranks
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.trained_model import open_trained_model
 from transformer_cli.text.protocol import Tokenizers
@@ -40,7 +40,7 @@ from transformer_cli.text.tokenizer import load_tokenizers
 
 
 @dataclass(frozen=True)
-class Computing:
+class ComputeOptions:
     """How a model is to search: the options of these names.
 
     The beam size decides which engine is as good; ``TextTranslator.with_search`` sets it.
@@ -56,8 +56,8 @@ class Computing:
 def load_translator(
     run: RunDirectory,
     checkpoint: str,
-    asked: Computing,
-    ranks: Ranks = ALONE,
+    asked: ComputeOptions,
+    ranks: Ranks = SINGLE_PROCESS,
     others: Sequence[RunDirectory] = (),
 ) -> TextTranslator[SearchEngine]:
     """Load a run, or a model as it is shared or exported, with the engine of ``choose_engine``.
@@ -89,7 +89,7 @@ def load_translator(
 
 def choose_engine(
     run: RunDirectory,
-    asked: Computing,
+    asked: ComputeOptions,
     needing_torch: Sequence[str] = (),
     prefers_torch: bool = False,
 ) -> Literal["torch", "ctranslate2"]:
@@ -121,7 +121,7 @@ def choose_engine(
 
 
 def _choose_engine(
-    run: RunDirectory, asked: Computing, needs_torch: bool
+    run: RunDirectory, asked: ComputeOptions, needs_torch: bool
 ) -> Literal["torch", "ctranslate2"]:
     if asked.precision == "int8":
         _check_int8(asked)
@@ -148,7 +148,7 @@ def _is_importable(package: str) -> bool:
     return True
 
 
-def _check_int8(asked: Computing) -> None:
+def _check_int8(asked: ComputeOptions) -> None:
     if asked.engine == "torch":
         raise UsageError("--precision int8: --engine torch has no int8; leave one of them out")
     if not _computes_on_cpu(asked.device):
@@ -197,7 +197,7 @@ def _may_have_gpu() -> bool:
 
 
 def load_ctranslate2_translator(
-    run: RunDirectory, checkpoint: str, asked: Computing, ranks: Ranks = ALONE
+    run: RunDirectory, checkpoint: str, asked: ComputeOptions, ranks: Ranks = SINGLE_PROCESS
 ) -> TextTranslator[CTranslate2Engine]:
     """Load an exported model, or convert a run's and keep that; see ``open_converted``.
 
@@ -220,7 +220,7 @@ def load_ctranslate2_translator(
     return TextTranslator(engine, tokenizers, config, config.decoding, checkpoint=opened.sum)
 
 
-def _choose_quantization(asked: Computing) -> Literal["float32", "bfloat16", "int8"]:
+def _choose_quantization(asked: ComputeOptions) -> Literal["float32", "bfloat16", "int8"]:
     if asked.precision != "auto":
         return asked.precision
     if _computes_on_cpu(asked.device):
@@ -234,7 +234,7 @@ def _choose_quantization(asked: Computing) -> Literal["float32", "bfloat16", "in
 
 
 def _load_exported(
-    exported: RunDirectory, asked: Computing, ranks: Ranks
+    exported: RunDirectory, asked: ComputeOptions, ranks: Ranks
 ) -> TextTranslator[CTranslate2Engine]:
     directory = exported.path
     if not (directory / SETTINGS).is_file():
@@ -261,7 +261,7 @@ def _open_engine(
     directory: Path,
     config: Config,
     tokenizers: Tokenizers,
-    asked: Computing,
+    asked: ComputeOptions,
     ranks: Ranks,
     check_loads: Callable[[], object] = lambda: None,
 ) -> CTranslate2Engine:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 
 class Sampler:
-    """Draws the next token of each row from the model's distribution, by the Gumbel-max trick.
+    """Draw the next token of each row from the model's distribution, by the Gumbel-max trick.
 
     Each row has a random generator of its own, seeded by its source. So what is drawn for a
     sentence depends neither on its batch nor on threads, and a text that is resumed comes out the

@@ -11,7 +11,7 @@ from transformer_cli.errors import InputError
 from transformer_cli.inference.engine import SearchEngine, ignore
 from transformer_cli.inference.lines import LongLine, Translation
 from transformer_cli.inference.translator import TextTranslator
-from transformer_cli.ranks import ALONE, Ranks
+from transformer_cli.ranks import SINGLE_PROCESS, Ranks
 from transformer_cli.text.placeholders import compare_placeholders
 
 CHUNK_LINES = 4096
@@ -107,7 +107,7 @@ def translate_stream(
     chunk_lines: int = CHUNK_LINES,
     first_line: int = 1,
     on_long_line: Callable[[LongLine], object] = ignore,
-    ranks: Ranks = ALONE,
+    ranks: Ranks = SINGLE_PROCESS,
 ) -> Iterator[TranslatedLine]:
     """Yield one record a line, in order, holding ``chunk_lines`` of them at a time.
 

@@ -6,12 +6,12 @@ import torch
 
 from transformer_cli.config.choices import DeviceName, PrecisionName
 from transformer_cli.errors import RanksError, UsageError
-from transformer_cli.ranks import ALONE, Ranks
+from transformer_cli.ranks import SINGLE_PROCESS, Ranks
 
 _SUM_DTYPES = {"mps": torch.float32}
 
 
-def choose_device(name: DeviceName, ranks: Ranks = ALONE) -> torch.device:
+def choose_device(name: DeviceName, ranks: Ranks = SINGLE_PROCESS) -> torch.device:
     """Return the device called ``name``; 'auto' is the CUDA GPU if there is one, one per rank.
 
     Raises:

@@ -117,7 +117,7 @@ def _newest(run: RunDirectory, last: int | None) -> list[Path]:
     if len(paths) < wanted:
         raise UsageError(
             f"{run.path}: has {len(paths)} checkpoints, not {wanted}; leave --last out to average "
-            f"these, or train with training.keep={wanted}"
+            f"these, or train with training.keep_last={wanted}"
         )
     return paths[-wanted:]
 

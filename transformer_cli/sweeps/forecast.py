@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 
 from transformer_cli.config.schema import Config
-from transformer_cli.ranks import ALONE
+from transformer_cli.ranks import SINGLE_PROCESS
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.sweeps.points import Point
 from transformer_cli.sweeps.sweep_file import Sweep
@@ -57,7 +57,7 @@ class Forecaster:
         run = RunDirectory(directory / data_task(self.sweep.base, point, config).name)
         run.path.mkdir(parents=True, exist_ok=True)
         data = self._prepare(config, run)
-        trainer = build_trainer(config, data, run, self.device, self.precision, ALONE)
+        trainer = build_trainer(config, data, run, self.device, self.precision, SINGLE_PROCESS)
         expected = forecast(trainer, trainer.sample(PROBED))
         return RunForecast(
             point,

@@ -107,7 +107,7 @@ class LeaseBoard:
             return False
         return now - since > LEASE_SECONDS
 
-    def is_anyone_at_work(self) -> bool:
+    def has_active_workers(self) -> bool:
         """Return whether another worker seems to hold a task."""
         leases: dict[Path, Lease] = {}
         for path in self.directory.rglob("*"):

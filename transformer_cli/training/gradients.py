@@ -25,7 +25,7 @@ from transformer_cli.training.loss import Losses, label_smoothed_loss
 _MAX_GRAPHS = 256
 
 
-class Gradients:
+class GradientAccumulator:
     """Accumulate a step's gradients in the model's parameters.
 
     Args:
@@ -144,7 +144,7 @@ class _ModelWithLoss(nn.Module):
         super().__init__()
         self.model = model
         self._smoothing = config.label_smoothing
-        self._consistency = config.consistency
+        self._consistency = config.rdrop_alpha
 
     def forward(
         self,

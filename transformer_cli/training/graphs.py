@@ -29,7 +29,7 @@ class StepGraphs:
 
     Args:
         run: forward and backward of a batch on the device, given the tokens to divide its loss by.
-            Gradients are accumulated into tensors that stay.
+            GradientAccumulator are accumulated into tensors that stay.
         device: of the model.
         capacity: most graphs that are kept; 0 for none.
     """

@@ -34,7 +34,7 @@ def label_smoothed_loss(
     tgt_out: Int[Tensor, "*batch"],
     pad_id: int,
     smoothing: float,
-    consistency: float = 0.0,
+    rdrop_alpha: float = 0.0,
 ) -> Losses:
     """Return the KL divergence of the model's distribution from the smoothed target, summed.
 
@@ -43,9 +43,9 @@ def label_smoothed_loss(
     al. 2015). That dense target is never materialised, and neither are the logits of a whole
     batch: they are computed, turned into gradients and freed some rows at a time.
 
-    With ``consistency``, ``hidden_states`` are those of two forward passes with different dropout,
+    With ``rdrop_alpha``, ``hidden_states`` are those of two forward passes with different dropout,
     stacked: all rows, then all rows again. The loss is then the mean of both passes' loss plus
-    consistency / 2 times the mean of the two KL divergences between them. That is half of equation
+    rdrop_alpha / 2 times the mean of the two KL divergences between them. That is half of equation
     4 of Liang et al. 2021, "R-Drop" (arXiv 2106.14448), whose alpha this is.
 
     Args:
@@ -55,19 +55,19 @@ def label_smoothed_loss(
         tgt_out: the true tokens; positions that hold ``pad_id`` do not count.
         pad_id: the padding token.
         smoothing: probability given to wrong tokens, in [0, 1).
-        consistency: weight of the divergence between two passes; 0 for a single pass.
+        rdrop_alpha: weight of the divergence between two passes; 0 for a single pass.
     """
     dtype = compute_dtype(hidden_states)
     # Autocast would return a float32 softmax, which the next matmul would cast down again.
     with torch.autocast(hidden_states.device.type, enabled=False):
         losses = _LabelSmoothedLoss.apply(  # type: ignore[no-untyped-call]
-            hidden_states.reshape(2 if consistency else 1, -1, hidden_states.size(-1)),
+            hidden_states.reshape(2 if rdrop_alpha else 1, -1, hidden_states.size(-1)),
             output.weight,
             output.bias,
             tgt_out.flatten(),
             pad_id,
             smoothing,
-            consistency,
+            rdrop_alpha,
             dtype,
         )
     return Losses(*losses)
@@ -89,7 +89,7 @@ class _LabelSmoothedLoss(torch.autograd.Function):
         targets: Int[Tensor, " token"],
         pad_id: int,
         smoothing: float,
-        consistency: float,
+        rdrop_alpha: float,
         dtype: torch.dtype,
     ) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
         passes, tgt_size = len(hidden_states), weight.size(0)
@@ -124,8 +124,8 @@ class _LabelSmoothedLoss(torch.autograd.Function):
             loss -= real_rows @ (confidence * true_log_probs + uniform * sum_log_probs)
 
             gradient = probabilities
-            if consistency:
-                divergence, gradient = _rdrop_divergence(logits, probabilities, consistency)
+            if rdrop_alpha:
+                divergence, gradient = _rdrop_divergence(logits, probabilities, rdrop_alpha)
                 loss += real[rows] @ divergence.to(hidden_states.dtype)
             # Not scatter_add_, which copies the whole tensor twice.
             row_ids = torch.arange(len(gradient), device=gradient.device)
@@ -165,7 +165,7 @@ class _LabelSmoothedLoss(torch.autograd.Function):
 def _rdrop_divergence(
     logits: Float[Tensor, "row tgt_size"],
     probabilities: Float[Tensor, "row tgt_size"],
-    consistency: float,
+    rdrop_alpha: float,
 ) -> tuple[Float[Tensor, " token"], Float[Tensor, "row tgt_size"]]:
     """Return the weighted divergence of two passes, and its gradient plus ``probabilities``.
 
@@ -175,7 +175,7 @@ def _rdrop_divergence(
     """
     first, second = logits.chunk(2)
     p, q = probabilities.chunk(2)
-    half = consistency / 2
+    half = rdrop_alpha / 2
     difference = first - second
     mean_p = (p * difference).sum(dim=1, keepdim=True)
     mean_q = (q * difference).sum(dim=1, keepdim=True)

@@ -41,7 +41,7 @@ def check_memory(
     needed, there = sharing * bytes_held(config, weights, trained), memory_of(device)
     if needed > there:
         owner = "the GPU" if device.type == "cuda" else "this machine"
-        average = " and an average" if config.training.average_decay is not None else ""
+        average = " and an average" if config.training.ema_decay is not None else ""
         shared = f" in {sharing} processes" if sharing > 1 else ""
         raise ConfigError(
             f"model: its {weights:,} weights take at least {size(needed)} to train{shared} (with "
@@ -59,7 +59,7 @@ def bytes_held(config: Config, weights: int, trained: int) -> int:
         weights: number of weights.
         trained: how many of them are not frozen.
     """
-    copies = 2 if config.training.average_decay is not None else 1
+    copies = 2 if config.training.ema_decay is not None else 1
     return _FLOAT * (copies * weights + 3 * trained)
 
 
@@ -67,7 +67,9 @@ def checkpoint_bytes(config: Config, model: Transformer) -> int:
     """Return the bytes of the checkpoints that a run keeps: the newest ones, and the best."""
     weights, trained = count_parameters(model), count_parameters(model, trained_only=True)
     # They have what is held in memory but for the gradients.
-    return (config.training.keep + 1) * (bytes_held(config, weights, trained) - _FLOAT * trained)
+    return (config.training.keep_last + 1) * (
+        bytes_held(config, weights, trained) - _FLOAT * trained
+    )
 
 
 def trial_fits(trainer: Trainer, config: Config) -> bool:

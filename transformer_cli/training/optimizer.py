@@ -106,9 +106,9 @@ class Optimizer:
                 group["lr"].fill_(rate)
             else:
                 group["lr"] = rate
-        if self._config.average_decay is not None:
+        if self._config.ema_decay is not None:
             # Early on, a lower decay, so that the initial weights are forgotten.
-            decay = min(self._config.average_decay, (1 + step) / (10 + step))
+            decay = min(self._config.ema_decay, (1 + step) / (10 + step))
             self._average_weight.fill_(1.0 - decay)
         for own, loss in zip(self._losses, losses, strict=True):
             own.copy_(loss)

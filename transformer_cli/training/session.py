@@ -250,7 +250,7 @@ class Session:
 
     def _prune(self) -> None:
         discard_previous(self.run.path)
-        prune_checkpoints(self.run.checkpoints, self.config.training.keep)
+        prune_checkpoints(self.run.checkpoints, self.config.training.keep_last)
 
     def _state(self) -> dict[str, Any]:
         """Return the state to save in a checkpoint."""

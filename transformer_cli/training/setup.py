@@ -49,7 +49,7 @@ class TrainRequest(NamedTuple):
     allow_suspect_data: bool
 
 
-class Reporters(NamedTuple):
+class Callbacks(NamedTuple):
     """Callbacks that tell the user what happens while data is prepared."""
 
     progress: ProgressBar
@@ -61,7 +61,7 @@ class Reporters(NamedTuple):
 
 
 @contextmanager
-def open_data(request: TrainRequest, ranks: Ranks, report: Reporters) -> Iterator[PreparedData]:
+def open_data(request: TrainRequest, ranks: Ranks, report: Callbacks) -> Iterator[PreparedData]:
     """Yield the prepared data; on the main process, hold the run's lock meanwhile.
 
     The main process prepares what is missing, and the others read it.
@@ -90,7 +90,7 @@ def open_data(request: TrainRequest, ranks: Ranks, report: Reporters) -> Iterato
 
 
 @contextmanager
-def open_data_dry(request: TrainRequest, ranks: Ranks, report: Reporters) -> Iterator[PreparedData]:
+def open_data_dry(request: TrainRequest, ranks: Ranks, report: Callbacks) -> Iterator[PreparedData]:
     """Yield the prepared data, without writing to the run.
 
     Unless the run's data can be reused as a whole, it is prepared in a temporary directory.
@@ -124,7 +124,7 @@ def open_data_dry(request: TrainRequest, ranks: Ranks, report: Reporters) -> Ite
         ranks.barrier()  # before the temporary directory is removed
 
 
-def _audit_texts(request: TrainRequest, run: RunDirectory, report: Reporters) -> Texts:
+def _audit_texts(request: TrainRequest, run: RunDirectory, report: Callbacks) -> Texts:
     return audit_texts(
         request.config.data, run, request.overwrite, request.allow_suspect_data, report.warn
     )

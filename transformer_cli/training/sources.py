@@ -18,16 +18,16 @@ from transformer_cli.data.given_splits import update_given_splits
 from transformer_cli.data.mixing import TrainingMix
 from transformer_cli.data.prepared import (
     CorpusRecord,
-    GivenRecord,
+    ExplicitSplit,
     SourceRecord,
     find_damage,
     lost_text_error,
-    read_record,
+    read_corpus_record,
 )
 from transformer_cli.data.preparing import is_prepared, prepare_corpus
 from transformer_cli.data.shards import count_short_pairs
 from transformer_cli.data.store import EncodedStore
-from transformer_cli.data.streamed import PairProgress, Survey
+from transformer_cli.data.streamed import PairProgress, TextStats
 from transformer_cli.errors import CorpusError, RunError
 from transformer_cli.runs.checkpoint_directory import list_checkpoints
 from transformer_cli.runs.directory import RunDirectory
@@ -81,7 +81,7 @@ def has_sources(data: DataConfig, run: RunDirectory) -> bool:
     Raises:
         CorpusError: it is trained on already, but is lost, and the sources are not as they were.
     """
-    record = read_record(run.corpus)
+    record = read_corpus_record(run.corpus)
     if not isinstance(data, CorpusData) or record is None:
         return False
     damage = find_damage(run.corpus, record, record.drawn)
@@ -114,12 +114,12 @@ def describe_record(record: CorpusRecord) -> Iterable[str]:
     yield from map(_describe_given, record.given.values())
 
 
-def _describe_given(given: GivenRecord) -> str:
+def _describe_given(given: ExplicitSplit) -> str:
     left_out = _describe_bad(given) if given.bad else "none"
     return f"{given.name}: {given.pairs:,} pairs; left out: {left_out}"
 
 
-def _describe_bad(source: SourceRecord | GivenRecord) -> str:
+def _describe_bad(source: SourceRecord | ExplicitSplit) -> str:
     why = f" ({source.first_bad})" if source.first_bad else ""
     return f"{source.bad:,} that cannot be read{why}"
 
@@ -127,7 +127,7 @@ def _describe_bad(source: SourceRecord | GivenRecord) -> str:
 def find_mix(
     config: Config,
     corpus: Path | None,
-    survey: Survey,
+    survey: TextStats,
     tokenizers: Tokenizers,
     store: EncodedStore,
 ) -> TrainingMix | None:
@@ -146,7 +146,7 @@ def find_mix(
     data = config.data
     added = [(source.weight, source.tag) for source in added_sources(data).values()]
     if isinstance(data, CorpusData):
-        record = None if corpus is None else read_record(corpus)
+        record = None if corpus is None else read_corpus_record(corpus)
         if record is None:
             raise CorpusError(f"{corpus}: the record of the sources is missing or damaged")
         sizes = [source.kept.get("train", 0) for source in record.sources] + survey.parts[1:]

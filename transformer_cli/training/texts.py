@@ -9,7 +9,7 @@ from transformer_cli.config.data_schema import DataConfig
 from transformer_cli.data.corpus import ParallelText, without_blank_pairs
 from transformer_cli.data.sources import load_split, open_training_text
 from transformer_cli.data.store import read_survey
-from transformer_cli.data.streamed import StreamedText, Survey
+from transformer_cli.data.streamed import StreamedText, TextStats
 from transformer_cli.errors import CorpusError
 from transformer_cli.runs.checkpoint_directory import list_checkpoints
 from transformer_cli.runs.corpus_location import corpus_directory
@@ -55,7 +55,7 @@ def audit_texts(
             warn(where, finding)
 
 
-def read_texts(data: DataConfig, known: Survey | None = None) -> Texts:
+def read_texts(data: DataConfig, known: TextStats | None = None) -> Texts:
     """Check the texts without an audit; training text as in the survey ``known`` is not read.
 
     Raises:

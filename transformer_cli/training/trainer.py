@@ -17,10 +17,10 @@ from transformer_cli.data.prefetch import prefetch
 from transformer_cli.data.shards import ShardedText
 from transformer_cli.errors import ConfigError, TrainingError
 from transformer_cli.model.transformer import Transformer
-from transformer_cli.ranks import ALONE, Ranks
+from transformer_cli.ranks import SINGLE_PROCESS, Ranks
 from transformer_cli.training.deferred import DeferredReads
 from transformer_cli.training.execution import Execution
-from transformer_cli.training.gradients import Gradients
+from transformer_cli.training.gradients import GradientAccumulator
 from transformer_cli.training.loss import Losses
 from transformer_cli.training.optimizer import Optimizer
 from transformer_cli.training.schedule import last_step, learning_rate
@@ -84,7 +84,7 @@ class Trainer:
         config: Config,
         precision: torch.dtype,
         subword_sampler: SubwordSampler | None = None,
-        ranks: Ranks = ALONE,
+        ranks: Ranks = SINGLE_PROCESS,
         use_graphs: bool = True,
     ) -> None:
         model.freeze(config.training.freeze)
@@ -95,12 +95,12 @@ class Trainer:
         self.device = next(model.parameters()).device
         self._execution = Execution.choose(self.device, precision, ranks, use_graphs)
         # The model that is validated and saved: the EMA of the weights, if there is one.
-        has_ema = config.training.average_decay is not None
+        has_ema = config.training.ema_decay is not None
         self.eval_model = copy.deepcopy(model).requires_grad_(False) if has_ema else model
         self.config = config.training
         self.d_model = config.model.d_model
         self.optimizer = Optimizer(model, self.eval_model, self.config, ranks, self._execution)
-        self._gradients = Gradients(
+        self._gradients = GradientAccumulator(
             model, self.config, precision, config.seed, ranks, self._execution
         )
         self._reports = DeferredReads[_StepLabel](self._execution.read_delay)

@@ -13,7 +13,7 @@ from transformer_cli.compression import compressor
 from transformer_cli.config.data_schema import Multi30kData, SourceConfig
 from transformer_cli.data.corpus import ParallelFiles
 from transformer_cli.data.readers.opening import SourceReader, open_source
-from transformer_cli.data.readers.units import BadSideError, one_line
+from transformer_cli.data.readers.units import InvalidTextError, one_line
 from transformer_cli.data.sources import open_split
 from transformer_cli.data.streamed import PairSource, StreamedText
 from transformer_cli.errors import CorpusError
@@ -244,7 +244,7 @@ def test_damaged_translation_memories(tmp_path: Path, old: str, new: str, messag
 
 
 def test_half_a_surrogate_pair_is_no_text() -> None:
-    with pytest.raises(BadSideError, match=r"^column 1 has half a surrogate pair$"):
+    with pytest.raises(InvalidTextError, match=r"^column 1 has half a surrogate pair$"):
         one_line("a\ud800", "column 1")
 
 

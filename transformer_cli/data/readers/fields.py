@@ -16,7 +16,7 @@ from transformer_cli.data.readers.records import (
     no_such,
     type_name,
 )
-from transformer_cli.data.readers.units import BadSideError, Unit, UnitReader, one_line
+from transformer_cli.data.readers.units import InvalidTextError, Unit, UnitReader, one_line
 from transformer_cli.errors import CorpusError
 
 
@@ -43,7 +43,7 @@ class FieldsReader(UnitReader):
                 continue
             try:
                 yield get_text(record, src_field), get_text(record, tgt_field)
-            except BadSideError as error:
+            except InvalidTextError as error:
                 yield CorpusError(f"{self.place(file, number)}: {error}")
 
 
@@ -51,14 +51,14 @@ def get_text(record: dict[str, Any], field: str) -> str:
     """Return a field's text on one line.
 
     Raises:
-        BadSideError: there is no such field, or no text in it that can be used.
+        InvalidTextError: there is no such field, or no text in it that can be used.
     """
     try:
         text = get_field(record, field)
     except KeyError:
-        raise BadSideError(no_such("field", field, field_names(record))) from None
+        raise InvalidTextError(no_such("field", field, field_names(record))) from None
     if not isinstance(text, str):
-        raise BadSideError(f"field '{field}' is {type_name(text)}, not text")
+        raise InvalidTextError(f"field '{field}' is {type_name(text)}, not text")
     return one_line(text, f"field '{field}'")
 
 

@@ -12,7 +12,7 @@ from transformer_cli.compression import open_text
 from transformer_cli.data.readers.mo_records import MAGICS, read_mo
 from transformer_cli.data.readers.po_records import Entry, header_field, read_po
 from transformer_cli.data.readers.units import (
-    BadSideError,
+    InvalidTextError,
     Unit,
     UnitReader,
     one_line,
@@ -103,7 +103,7 @@ def _pairs(entry: Entry, plural: _PluralForms | None, is_swapped: bool) -> Itera
     try:
         matched = _match_forms(entry, plural)
         pairs = [(one_line(text, "msgid"), one_line(form, "msgstr")) for text, form in matched]
-    except BadSideError as error:
+    except InvalidTextError as error:
         yield CorpusError(f"{entry.place}: {error}")
         return
     for message, form in pairs:
@@ -115,14 +115,14 @@ def _match_forms(entry: Entry, plural: _PluralForms | None) -> list[tuple[str, s
     """Return each message of an entry with the form that translates it.
 
     Raises:
-        BadSideError: nothing tells which form that is.
+        InvalidTextError: nothing tells which form that is.
     """
     if entry.plural is None:
         return [(entry.message, entry.forms[0])]
     number, one, many = plural or _PluralForms(2, 0, 1)  # gettext's own default
     if len(entry.forms) != number:
         says = f"for {number}" if plural else "that can be used"
-        raise BadSideError(
+        raise InvalidTextError(
             f"a plural of {len(entry.forms)} forms, where the header has "
             f"{'' if plural else 'no '}Plural-Forms {says}"
         )

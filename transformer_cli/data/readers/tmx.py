@@ -10,7 +10,7 @@ from xml.parsers import expat
 from transformer_cli.compression import open_text
 from transformer_cli.data.readers.units import (
     MAX_SIDE_CHARACTERS,
-    BadSideError,
+    InvalidTextError,
     Unit,
     UnitReader,
     one_line,
@@ -179,7 +179,7 @@ class _Parser:
                 return
             try:
                 variants.append(one_line(text, f"'{language}'"))
-            except BadSideError as error:
+            except InvalidTextError as error:
                 self._wrong = str(error)
 
     def _end_unit(self) -> None:

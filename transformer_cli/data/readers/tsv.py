@@ -6,7 +6,7 @@ from pathlib import Path
 
 from transformer_cli.compression import open_text
 from transformer_cli.data.readers.tsv_records import read_tsv, too_few_columns
-from transformer_cli.data.readers.units import BadSideError, Unit, UnitReader, one_line
+from transformer_cli.data.readers.units import InvalidTextError, Unit, UnitReader, one_line
 from transformer_cli.errors import CorpusError
 
 
@@ -31,5 +31,5 @@ class TsvReader(UnitReader):
                         yield one_line(row[src], src_what), one_line(row[tgt], tgt_what)
                     except IndexError:
                         yield too_few_columns(row, max(src, tgt), name, number)
-                    except BadSideError as error:
+                    except InvalidTextError as error:
                         yield CorpusError(f"{name}:{number}: {error}")

@@ -130,7 +130,7 @@ class UnitReader(ABC):
         return stamp_files(self.files)
 
 
-class BadSideError(ValueError):
+class InvalidTextError(ValueError):
     """A side of a pair that cannot be used; the message lacks the place."""
 
 
@@ -144,15 +144,15 @@ def one_line(text: str, what: str) -> str:
         what: its column or field, for messages.
 
     Raises:
-        BadSideError: it is longer than ``MAX_SIDE_CHARACTERS``, or has half a surrogate pair.
+        InvalidTextError: it is longer than ``MAX_SIDE_CHARACTERS``, or has half a surrogate pair.
     """
     if len(text) > MAX_SIDE_CHARACTERS:
-        raise BadSideError(f"{what}: longer than {MAX_SIDE_CHARACTERS:,} characters")
+        raise InvalidTextError(f"{what}: longer than {MAX_SIDE_CHARACTERS:,} characters")
     if not text.isascii():
         try:
             text.encode()
         except UnicodeEncodeError:  # as "\ud800" in JSON
-            raise BadSideError(f"{what} has half a surrogate pair") from None
+            raise InvalidTextError(f"{what} has half a surrogate pair") from None
     if "\n" in text or "\t" in text or "\r" in text:
         text = _SPACES.sub(lambda found: " " if found[0].strip(" ") else found[0], text)
         return text.strip(" ")

@@ -1,0 +1,138 @@
+"""Artifacts: what is made once of known inputs, and made again when those have changed.
+
+An artifact is a directory. Its record is written last and says what the artifact was made of (its
+fingerprints: sums, settings), and the size and SHA-256 of its files. One rename publishes it all.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from transformer_cli.files import sha256, whole_directory, write_text
+from transformer_cli.foreign_files import read_small
+
+Content = TypeVar("Content", bound=BaseModel)
+
+
+class FileRecord(BaseModel):
+    """A file as it was written."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    size: int
+    sha256: str
+
+
+class Record(BaseModel):
+    """What an artifact was made of, and its files; each kind adds what its readers need to know."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    made_of: dict[str, str]
+    """Fingerprints of the inputs, by name."""
+    files: dict[str, FileRecord] = {}
+    """By name; filled in by ``Artifact.make``."""
+
+
+AnyRecord = TypeVar("AnyRecord", bound=Record)
+
+
+@dataclass(frozen=True)
+class Artifact(Generic[AnyRecord]):
+    """A directory that is made once; creating this object touches no file.
+
+    Attributes:
+        path: the directory.
+        kind: the type of its record.
+        name: the record's file name.
+    """
+
+    path: Path
+    kind: type[AnyRecord]
+    name: str = "artifact.json"
+
+    def read(self) -> AnyRecord | None:
+        """Return the record; None: there is none, or it is damaged or of another version."""
+        return read_record(self.path / self.name, self.kind)
+
+    def read_if_made_of(self, made_of: dict[str, str]) -> AnyRecord | None:
+        """Return the record if the artifact was made of these inputs, and its files are there."""
+        record = self.read()
+        if record is None or record.made_of != made_of or self.find_damage(record):
+            return None
+        return record
+
+    def make(self, write: Callable[[Path], AnyRecord]) -> AnyRecord:
+        """Make the artifact, whose directory must not exist yet.
+
+        Args:
+            write: writes the files into the directory that it is given, and returns the record.
+
+        Raises:
+            OSError: it cannot be written; nothing is left of it.
+        """
+        with whole_directory(self.path) as temporary:
+            record = write(temporary)
+            record.files = record_files(temporary)
+            write_record(temporary / self.name, record)
+        return record
+
+    def find_damage(
+        self, record: AnyRecord, names: Collection[str] | None = None, is_trusted: bool = True
+    ) -> str | None:
+        """Return a message about the first file that is not as it was written, or None.
+
+        Args:
+            record: of the artifact.
+            names: of the files to look at; None: all.
+            is_trusted: whether files older than the record are known by their sizes alone, which
+                is right for what this user's processes have made, and wrong for a stranger's.
+        """
+        written = (self.path / self.name).stat().st_mtime_ns
+        for name, file in record.files.items():
+            path = self.path / name
+            if names is not None and name not in names:
+                continue
+            if not path.is_file():
+                return f"{path}: is missing"
+            stat = path.stat()
+            is_read = not is_trusted or stat.st_mtime_ns > written
+            if stat.st_size != file.size or (is_read and sha256(path) != file.sha256):
+                return f"{path}: has changed since it was written"
+        return None
+
+
+def record_files(directory: Path) -> dict[str, FileRecord]:
+    """Return size and SHA-256 of all files in a directory, by name."""
+    paths = sorted(path for path in directory.iterdir() if path.is_file())
+    return {path.name: FileRecord(size=path.stat().st_size, sha256=sha256(path)) for path in paths}
+
+
+def write_record(path: Path, content: BaseModel) -> None:
+    """Write ``content`` as JSON with its SHA-256, whole or not at all.
+
+    Raises:
+        OSError: the file cannot be written; an older one is left as it was.
+    """
+    values = content.model_dump(mode="json", by_alias=True)
+    write_text(path, json.dumps({"content": values, "sha256": _sum(values)}, indent=2) + "\n")
+
+
+def read_record(path: Path, kind: type[Content]) -> Content | None:
+    """Return what ``write_record`` wrote; None if it is missing, damaged or no ``kind``."""
+    try:
+        read = json.loads(read_small(path))
+        if set(read) != {"content", "sha256"} or read["sha256"] != _sum(read["content"]):
+            return None
+        return kind.model_validate_json(json.dumps(read["content"]))
+    except (OSError, ValueError, TypeError, RecursionError, ValidationError):
+        return None
+
+
+def _sum(values: Any) -> str:
+    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()

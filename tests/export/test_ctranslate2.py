@@ -36,7 +36,7 @@ from transformer_cli.runs.trained_model import TrainedModel, load_trained_model
 from transformer_cli.text.tokenizer import Tokenizer, Tokenizers, fingerprint, learn_tokenizers
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, SPECIALS, UNK_ID
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "exporting.md"
+DOCUMENT = Path(__file__).parents[2] / "docs" / "exchange.md"
 SIZE = 40
 BANNED = [UNK_ID, BOS_ID, PAD_ID]
 # What a line-based or careless file would lose, and a token that is there twice.

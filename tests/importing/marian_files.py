@@ -11,10 +11,10 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from transformer_cli.config.schema import ModelConfig
-from transformer_cli.importing.model_form import read_form
-from transformer_cli.importing.run_writer import Source, read_model, read_settings, write_run
-from transformer_cli.importing.source_files import SourceFiles
-from transformer_cli.interop.weights import to_transformers
+from transformer_cli.importing.form import read_form
+from transformer_cli.importing.run_writer import Source, read_model, write_run
+from transformer_cli.importing.source import SourceFiles
+from transformer_cli.importing.weights import to_transformers
 from transformer_cli.model.embeddings import sinusoids
 from transformer_cli.model.transformer import Transformer
 from transformer_cli.model.weights import weights_of
@@ -125,7 +125,7 @@ def write_model(directory: Path) -> None:
 def import_directory(directory: Path, run: Path) -> RunDirectory:
     """Import ``directory`` as the command does."""
     files = SourceFiles(directory)
-    form, settings = read_form(files), read_settings(files)
+    form, settings = read_form(files), files.read_tokenizer_config()
     model = read_model(files, form, settings, ("de", "en"), lambda message: None)
     write_run(model, Source(directory.as_posix(), files), run)
     return RunDirectory(run)

@@ -59,7 +59,7 @@ def import_(
     _check_run(run, directory)
 
     from transformer_cli.files import remove_leftovers
-    from transformer_cli.importing.hub import fetch_settings, fetch_weights, is_hub_name
+    from transformer_cli.importing.source import fetch_settings, fetch_weights, is_hub_name
 
     commit = None
     if not directory.is_dir():
@@ -73,13 +73,12 @@ def import_(
         directory, commit = fetch_settings(source, revision)
         log(f"{source}: commit {commit}; --revision {commit} gets the same again")
 
-    from transformer_cli.importing.languages import find_languages
-    from transformer_cli.importing.model_form import read_form
-    from transformer_cli.importing.run_writer import Source, read_model, read_settings, write_run
-    from transformer_cli.importing.source_files import SourceFiles
+    from transformer_cli.importing.form import find_languages, read_form
+    from transformer_cli.importing.run_writer import Source, read_model, write_run
+    from transformer_cli.importing.source import SourceFiles
 
     files = SourceFiles(directory)
-    form, settings = read_form(files), read_settings(files)
+    form, settings = read_form(files), files.read_tokenizer_config()
     name = directory.resolve().name if commit is None else source
     languages = find_languages(src_lang, tgt_lang, settings, name)
     if commit is not None:

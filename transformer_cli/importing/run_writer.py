@@ -10,20 +10,15 @@ from typing import Any
 from torch import Tensor
 
 from transformer_cli.config.data_schema import ImportedData
-from transformer_cli.config.schema import Config, ModelConfig
+from transformer_cli.config.schema import Config
 from transformer_cli.config.tokenizer_schema import MarianConfig
 from transformer_cli.config.yaml import dump_config
 from transformer_cli.files import whole_directory, write_text
-from transformer_cli.importing.model_form import ModelForm
-from transformer_cli.importing.source_files import SourceFiles
-from transformer_cli.importing.tables import (
-    SETTINGS,
-    ImportedTokenizers,
-    Table,
-    read_tokenizers,
-)
+from transformer_cli.importing.form import ModelForm
+from transformer_cli.importing.source import SourceFiles
 from transformer_cli.importing.tensors import read_tensors
-from transformer_cli.interop.weights import find_tying, from_transformers, take_rows
+from transformer_cli.importing.tokenizers import ImportedTokenizers, read_tokenizers
+from transformer_cli.importing.weights import find_tying, from_transformers, take_rows
 from transformer_cli.runs.checkpoint_writer import save_checkpoint
 from transformer_cli.runs.contents import IMPORT
 from transformer_cli.runs.directory import RunDirectory
@@ -75,11 +70,6 @@ class ImportedModel:
     weights: dict[str, Tensor]
 
 
-def read_settings(files: SourceFiles) -> dict[str, Any]:
-    """Return what is in tokenizer_config.json; nothing if there is none."""
-    return files.read_json(SETTINGS) if files.has(SETTINGS) else {}
-
-
 def read_model(
     files: SourceFiles,
     form: ModelForm,
@@ -112,18 +102,12 @@ def read_model(
         model=model,
         decoding=form.decoding,
     )
-    src, tgt = (tokenizers.table(side) for side in ("src", "tgt"))
-    return ImportedModel(config, tokenizers, _map_weights(tensors, model, src, tgt))
-
-
-def _map_weights(
-    tensors: Mapping[str, Tensor], model: ModelConfig, src: Table, tgt: Table
-) -> dict[str, Tensor]:
+    src, tgt = tokenizers.table("src"), tokenizers.table("tgt")
     weights = take_rows(from_transformers(tensors, model), src.rows, tgt.rows)
     if tgt.copies_start:
         # Another token's row: the softmax must not count it twice.
         weights["output.bias"][BOS_ID] = _NEVER
-    return weights
+    return ImportedModel(config, tokenizers, weights)
 
 
 def write_run(model: ImportedModel, source: Source, run: Path) -> None:

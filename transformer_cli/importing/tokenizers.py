@@ -5,14 +5,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from transformer_cli.config.setting_tree import describe_value
-from transformer_cli.importing.model_form import ModelForm
-from transformer_cli.importing.source_files import SourceFiles
+from transformer_cli.importing.form import ModelForm
+from transformer_cli.importing.source import TOKENIZER_CONFIG, SourceFiles
 from transformer_cli.text.id_map import IdMap, SpecialIds
 from transformer_cli.text.kinds.sentencepiece_file import open_model
 from transformer_cli.text.manifest import Side
 from transformer_cli.text.vocabulary import BOS_ID, SPECIALS, Vocabulary
 
-SETTINGS = "tokenizer_config.json"
 _MODELS: dict[Side, str] = {"src": "source.spm", "tgt": "target.spm"}
 _TABLE, _TGT_TABLE = "vocab.json", "target_vocab.json"
 # In bytes, as for other tokenizers' files.
@@ -75,12 +74,14 @@ def read_tokenizers(
                 "missing; only models with Marian's tokenizer can be imported, which has "
                 f"{', '.join(_MODELS.values())} and {_TABLE}",
             )
-    models = {side: _read_model(files, name) for side, name in _MODELS.items()}
+    models = {side: files.read(name, _MAX_MODEL_SIZE) for side, name in _MODELS.items()}
+    for side, name in _MODELS.items():
+        open_model(models[side], files.directory / name, "fetch it again")  # whether it can be used
     tokens = _special_tokens(files, settings)
     are_separate = settings.get("separate_vocabs") or False
     if not isinstance(are_separate, bool):
         raise files.error(
-            SETTINGS,
+            TOKENIZER_CONFIG,
             f"separate_vocabs: expected true or false, found {describe_value(are_separate)}",
         )
     if are_separate:
@@ -89,7 +90,7 @@ def read_tokenizers(
         return ImportedTokenizers(models, {"src": src, "tgt": tgt})
     if form.src_size != form.tgt_size:
         raise files.error(
-            SETTINGS,
+            TOKENIZER_CONFIG,
             f"separate_vocabs: is not true, but the model has {form.src_size:,} rows for the "
             f"source and {form.tgt_size:,} for the target",
         )
@@ -97,13 +98,6 @@ def read_tokenizers(
     if models["src"] == models["tgt"]:
         models = {"joint": models["src"]}
     return ImportedTokenizers(models, {"joint": table})
-
-
-def _read_model(files: SourceFiles, name: str) -> bytes:
-    """Read a SentencePiece model, and check that SentencePiece can use it."""
-    data = files.read(name, _MAX_MODEL_SIZE)
-    open_model(data, files.directory / name, "fetch it again")
-    return data
 
 
 def _special_tokens(files: SourceFiles, settings: Mapping[str, Any]) -> dict[str, str]:
@@ -114,7 +108,7 @@ def _special_tokens(files: SourceFiles, settings: Mapping[str, Any]) -> dict[str
         # Older versions of transformers describe a token by an object.
         text = found.get("content") if isinstance(found, dict) else found
         if not isinstance(text, str):
-            raise files.error(SETTINGS, f"{key}: expected a token")
+            raise files.error(TOKENIZER_CONFIG, f"{key}: expected a token")
         tokens[key] = text
     return tokens
 
@@ -136,7 +130,7 @@ def _read_table(
     found: dict[str, int] = {}
     for key, token in tokens.items():
         if token not in ids:
-            raise files.error(name, f"has no {token!r}, which is the {key} of {SETTINGS}")
+            raise files.error(name, f"has no {token!r}, which is the {key} of {TOKENIZER_CONFIG}")
         found[key] = ids[token]
     unk, eos, pad = found.values()
     start = next((ids[token] for token in _START if token in ids), pad)

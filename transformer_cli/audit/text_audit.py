@@ -4,21 +4,16 @@ The splits to validate and to evaluate on are read. The training text is looked 
 streamed anyway, so that a run that goes on starts as soon as before. ``check`` looks more closely.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-from transformer_cli.audit.mistakes import (
-    all_copied,
-    configured_files,
-    same_files,
-    swapped_sides,
-    trained_text,
-)
 from transformer_cli.audit.shift import ShiftCheck
-from transformer_cli.config.data_schema import CopyData, DataConfig
+from transformer_cli.config.data_schema import CopyData, CorpusData, DataConfig, SourceConfig
 from transformer_cli.data.corpus import ParallelFiles, ParallelText
+from transformer_cli.data.filters.rules import ScriptCheck
+from transformer_cli.data.given_splits import given_sources
 from transformer_cli.data.sources import (
     default_split,
     is_on_disk,
@@ -28,6 +23,7 @@ from transformer_cli.data.sources import (
 )
 from transformer_cli.data.streamed import ConcatenatedSources, PairSource, StreamedText
 from transformer_cli.errors import CorpusError, SuspectTextError
+from transformer_cli.text.scripts import scripts_of
 
 LARGE_OVERLAP = 0.01
 """Share of a split's pairs from which it is worth a line that they are trained on."""
@@ -210,3 +206,100 @@ class _Watched:
     def stamp(self) -> str | None:
         """Return the source's."""
         return self.source.stamp()
+
+
+Sources = Mapping[str, PairSource]
+_LOOKED_AT = 1000
+"""Pairs of a split whose script is looked at."""
+
+
+def configured_files(data: DataConfig) -> tuple[Sources, Sources]:
+    """Return the aligned text files that a corpus is made of: what is trained on, and scored.
+
+    Of other kinds there are none, as their splits are the files.
+    """
+    if not isinstance(data, CorpusData):
+        return {}, {}
+    sources = {f"data.sources[{number}]": source for number, source in enumerate(data.sources)}
+    return _text_files(sources), _text_files(given_sources(data))
+
+
+def _text_files(sources: Mapping[str, SourceConfig]) -> Sources:
+    return {
+        name: ParallelFiles(source.src, source.tgt)
+        for name, source in sources.items()
+        if source.src is not None and source.tgt is not None
+    }
+
+
+def same_files(training: Sources, scored: Sources, one_language: bool) -> Iterator[str]:
+    """Yield a message for each file that is used for two things that exclude each other.
+
+    Args:
+        training: what is trained on, by name.
+        scored: what is validated or evaluated on.
+        one_language: whether a source may be its own translation.
+    """
+    files = {**training, **scored}
+    for name, source in files.items():
+        if isinstance(source, ParallelFiles) and not one_language and _is_same(*_sides(source)):
+            yield f"{name}: {source.src} is its source and its target"
+    for name, source in scored.items():
+        for path in _sides(source):
+            trained = (
+                part for part, text in training.items() for other in _sides(text)
+                if _is_same(path, other)
+            )  # fmt: skip
+            if part := next(trained, None):
+                yield f"{name}: {path} is trained on, as part of {part}"
+                break
+
+
+def _sides(source: PairSource) -> tuple[Path, ...]:
+    return (source.src, source.tgt) if isinstance(source, ParallelFiles) else ()
+
+
+def _is_same(path: Path, other: Path) -> bool:
+    try:
+        return path.samefile(other)
+    except OSError:  # what is not there is found out when it is read
+        return False
+
+
+def swapped_sides(sources: Sources, src_lang: str, tgt_lang: str) -> Iterator[str]:
+    """Yield a message for each text whose sides are swapped, judged by their scripts.
+
+    Raises:
+        CorpusError: the first lines of a text cannot be read.
+    """
+    scripts = (scripts_of(src_lang), scripts_of(tgt_lang))
+    if None in scripts or not frozenset.isdisjoint(*scripts):  # type: ignore[arg-type]
+        return
+    for name, source in sources.items():
+        if _are_swapped(source, (src_lang, tgt_lang)):
+            yield (
+                f"{name}: its source is in the script of '{tgt_lang}' and its target in that of "
+                f"'{src_lang}', so they are swapped"
+            )
+
+
+def _are_swapped(source: PairSource, languages: tuple[str, str]) -> bool:
+    """Return whether most lines of each side are in the other's script, and none of its own."""
+    checks = [ScriptCheck(language) for language in languages]
+    pairs = list(islice(source.pairs(), _LOOKED_AT))
+    foreign = [
+        [2 * sum(check.foreign_script(pair[side]) is not None for pair in pairs) > len(pairs)
+         for check in checks]
+        for side in (0, 1)
+    ]  # fmt: skip
+    return foreign == [[True, False], [False, True]]
+
+
+def all_copied(name: str) -> str:
+    """Return the message for a text of which each target is its source."""
+    return f"{name}: each target is its source, so one file is both"
+
+
+def trained_text(name: str) -> str:
+    """Return the message for a text to score that is the training text."""
+    return f"{name}: its text is the training text"

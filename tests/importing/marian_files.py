@@ -12,7 +12,7 @@ from torch import Tensor
 
 from transformer_cli.config.schema import ModelConfig
 from transformer_cli.importing.form import read_form
-from transformer_cli.importing.run_writer import Source, read_model, write_run
+from transformer_cli.importing.run_writer import write_run
 from transformer_cli.importing.source import SourceFiles
 from transformer_cli.importing.weights import to_transformers
 from transformer_cli.model.embeddings import sinusoids
@@ -125,7 +125,6 @@ def write_model(directory: Path) -> None:
 def import_directory(directory: Path, run: Path) -> RunDirectory:
     """Import ``directory`` as the command does."""
     files = SourceFiles(directory)
-    form, settings = read_form(files), files.read_tokenizer_config()
-    model = read_model(files, form, settings, ("de", "en"), lambda message: None)
-    write_run(model, Source(directory.as_posix(), files), run)
+    form = read_form(files)
+    write_run(files, form, ("de", "en"), directory.as_posix(), None, run, lambda message: None)
     return RunDirectory(run)

@@ -6,26 +6,19 @@ The rules that say what is wrong with a pair are those of ``data/filters/rules.p
 import os
 import sys
 import tempfile
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
 
-from transformer_cli.audit.split_check import Occurrences, SplitCheck, find_in, find_repeated
-from transformer_cli.audit.text_audit import (
-    all_copied,
-    configured_files,
-    same_files,
-    swapped_sides,
-    trained_text,
-)
+from transformer_cli.audit.split_check import Occurrences, SplitCheck
+from transformer_cli.audit.text_audit import all_copied, find_mistaken_files, trained_text
 from transformer_cli.config.choices import LONGEST_SOURCE
 from transformer_cli.config.data_schema import CopyData, CorpusData, FilterName
 from transformer_cli.config.schema import Config
 from transformer_cli.data.corpus import ParallelFiles
-from transformer_cli.data.digests import NO_DIGEST, Digests
 from transformer_cli.data.filters.filter_pass import Filter, FilterPass
 from transformer_cli.data.filters.rules import (
     FILTER_NAMES,
@@ -140,59 +133,37 @@ def check_corpus(
         CorpusError: a split is missing, misaligned, blank, or not UTF-8. A test split that cannot
             be opened is reported as unavailable instead.
     """
-    with tempfile.TemporaryDirectory(prefix="transformer-cli-") as directory:
-        prepared = Path(directory) / "corpus"
-        if isinstance(config.data, CorpusData):
-            prepare_corpus(config.data, prepared, progress)
-        return _check_splits(config, tokenizers, progress, ignored, prepared)
-
-
-def _check_splits(
-    config: Config,
-    tokenizers: Tokenizers | None,
-    progress: PairProgress,
-    ignored: Collection[str],
-    prepared: Path,
-) -> CorpusReport:
     data = config.data
     unit: Unit = "characters"
     if tokenizers is not None:
         unit = "tokens"
     elif has_spaces(data.src_lang) and has_spaces(data.tgt_lang):
         unit = "words"
-    unavailable: list[str] = []
+    languages = [] if isinstance(data, CopyData) else [data.src_lang, data.tgt_lang]
+    unknown = [language for language in languages if scripts_of(language) is None]
+    report = CorpusReport(unit, unknown, [], [], [], [], sorted(set(ignored)))
     training: list[SplitCheck] = []
     scored: list[SplitCheck] = []
-    findings: list[Finding] = []
-    summaries: list[SplitSummary] = []
-    for name, source, is_trained in _sources(config, unavailable, prepared):
-        # How many tokens so many characters are, only a tokenizer tells.
-        limit = _limit(config, is_trained) if unit != "characters" else sys.maxsize
+    with tempfile.TemporaryDirectory(prefix="transformer-cli-") as directory:
+        prepared = Path(directory) / "corpus"
         if isinstance(data, CorpusData):
-            # Findings name a line of the split, as the files are gone afterwards.
-            source = ConcatenatedSources((source,))
-        known = None if is_trained else training
-        cut = list if unit == "characters" else str.split
-        split = SplitCheck(name, source, config, tokenizers, limit, known, cut)
-        split.read(progress)
-        for what, text, share, count, places in _find(split, config, limit, unit):
-            if count:
-                is_warning = count >= share * split.pairs and what not in ignored
-                part = count / split.pairs
-                findings.append(Finding(name, what, text, count, part, is_warning, places))
-        lengths = [percentiles(side.length_counts(), PERCENTILES) for side in split.sides]
-        summaries.append(SplitSummary(name, split.pairs, *lengths))
-        (training if is_trained else scored).append(split)
-    languages = [] if isinstance(data, CopyData) else [data.src_lang, data.tgt_lang]
-    return CorpusReport(
-        unit,
-        [language for language in languages if scripts_of(language) is None],
-        unavailable,
-        summaries,
-        list(_find_mistakes(config, training, scored)),
-        findings,
-        sorted(set(ignored)),
-    )
+            prepare_corpus(data, prepared, progress)
+        for name, source, is_trained in _sources(config, report.unavailable, prepared):
+            if isinstance(data, CorpusData):
+                # Findings name a line of the split, as the files are gone afterwards.
+                source = ConcatenatedSources((source,))
+            # How many tokens so many characters are, only a tokenizer tells.
+            limit = sys.maxsize if unit == "characters" else _limit(config, is_trained)
+            cut = list if unit == "characters" else str.split
+            known = None if is_trained else training
+            split = SplitCheck(name, source, config, tokenizers, limit, known, cut)
+            split.read(progress)
+            report.findings.extend(_find(split, config, limit, unit, ignored))
+            lengths = [percentiles(side.length_counts(), PERCENTILES) for side in split.sides]
+            report.splits.append(SplitSummary(name, split.pairs, *lengths))
+            (training if is_trained else scored).append(split)
+    report.mistakes.extend(_find_mistakes(config, training, scored))
+    return report
 
 
 def _sources(
@@ -224,128 +195,73 @@ def _limit(config: Config, is_trained: bool) -> int:
     """Return the maximum tokens per side of a pair that is neither left out nor split."""
     if is_trained:
         return config.training.max_length
-    positions = config.model.max_positions if config.model.positions == "learned" else None
-    return LONGEST_SOURCE if positions is None else min(LONGEST_SOURCE, positions - 1)
-
-
-# --- mistakes -------------------------------------------------------------------------------------
+    if config.model.positions == "learned":
+        return min(LONGEST_SOURCE, config.model.max_positions - 1)
+    return LONGEST_SOURCE
 
 
 def _find_mistakes(
     config: Config, training: Sequence[SplitCheck], scored: Sequence[SplitCheck]
 ) -> Iterator[str]:
     """Yield a message for each thing that ``train`` refuses as it can only be a mistake."""
-    data = config.data
-    if isinstance(data, CopyData):  # made as it has to be
+    if isinstance(config.data, CopyData):  # made as it has to be
         return
     trained_on = {split.name: split.source for split in training}
-    others = {split.name: split.source for split in scored}
-    sources, given = configured_files(data)
-    one_language = data.src_lang == data.tgt_lang
-    yield from same_files({**trained_on, **sources}, {**others, **given}, one_language)
-    yield from swapped_sides({**trained_on, **others}, data.src_lang, data.tgt_lang)
-    yield from (all_copied(split.name) for split in (*training, *scored) if split.is_all_copied)
-    text = _text(training)
-    yield from (
-        trained_text(split.name) for split in scored if np.array_equal(_text([split]), text)
+    yield from find_mistaken_files(
+        config.data, trained_on, {split.name: split.source for split in scored}
     )
+    yield from (all_copied(split.name) for split in (*training, *scored) if split.is_all_copied)
+    digests = np.concatenate([split.known_digests() for split in training])
+    for split in scored:
+        if np.array_equal(split.known_digests(), digests):
+            yield trained_text(split.name)
 
 
-def _text(splits: Iterable[SplitCheck]) -> np.ndarray:
-    """Return the digests of all pairs with text on both sides."""
-    digests: np.ndarray = np.concatenate([split.pair_digests.numbers for split in splits])
-    known: np.ndarray = digests[digests != NO_DIGEST]
-    return known
+def _find(
+    split: SplitCheck, config: Config, limit: int, unit: Unit, ignored: Collection[str]
+) -> Iterator[Finding]:
+    """Yield what is found in a split."""
+    for what, text, warning_share, faults, side in _look_for(split, config, limit, unit):
+        if faults.count:
+            share = faults.count / split.pairs
+            is_warning = share >= warning_share and what not in ignored
+            places = [
+                _place(split, index, side) + (f" ({detail})" if detail else "")
+                for index, detail in faults.first
+            ]
+            yield Finding(split.name, what, text, faults.count, share, is_warning, places)
 
 
-# --- findings -------------------------------------------------------------------------------------
-
-_Candidate = tuple[str, str, float, int, list[str]]
-"""Name, description, share of the pairs from which it is a warning, count, and first places."""
-
-
-def _find(split: SplitCheck, config: Config, limit: int, unit: Unit) -> Iterator[_Candidate]:
-    """Yield all that is looked for in a split, found or not."""
-    for place, mask in enumerate(split.rules.rejected()):
-        rule = split.rules.filters[place]
-        share, text = WARNING_SHARES[rule.name], f"pairs where {rule.summary}"
-        if rule.name == "duplicates":
-            again = [(index, split, first) for index, first in find_repeated(split.pair_digests)]
-            yield _like_others(split, rule.name, text, share, again)
-        else:
-            details = split.rules.details(place)
-            indices = np.flatnonzero(mask).tolist()
-            first = [(index, details.get(index, "")) for index in indices[: Occurrences.SHOWN]]
-            yield _occurring(split, rule.name, text, share, Occurrences(len(indices), first))
+def _look_for(
+    split: SplitCheck, config: Config, limit: int, unit: Unit
+) -> Iterator[tuple[str, str, float, Occurrences, int]]:
+    """Yield name, description, share from which it is a warning, faults, and their side."""
+    for name, summary, faults in split.find_by_rules():
+        yield name, f"pairs where {summary}", WARNING_SHARES[name], faults, 0
     shifted = split.find_shifted()
-    yield _occurring(split, "shifted", "lines shifted against each other", 0.0, shifted)
+    yield "shifted", "lines shifted against each other", 0.0, shifted, 0
     if split.training is not None:
-        pairs = _find_trained_on(
-            split.training, split.pair_digests, [part.pair_digests for part in split.training]
-        )
-        text = "pairs that are trained on too"
-        yield _like_others(split, "in_training", text, STRICT_SHARE, pairs)
-        sources = _find_trained_on(
-            split.training, split.src_digests, [part.src_digests for part in split.training]
-        )
-        text = "sources that are trained on"
-        yield _like_others(split, "source_in_training", text, TOLERANT_SHARE, sources)
-    long_text, share = _too_long(split, config, limit, "tokens" if unit == "tokens" else "words")
-    yield _occurring(split, "long", long_text, share, split.long)
-    whose = "the vocabulary" if unit == "tokens" else "the training text"
-    for side, name in enumerate(("source", "target")):
-        odd, lacking = split.sides[side].odd, split.sides[side].lacking
-        text = f"{name} lines with odd characters"
-        yield _occurring(split, f"{name}_odd_characters", text, STRICT_SHARE, odd, side)
-        text = f"{name} lines with characters that {whose} lacks"
-        yield _occurring(split, f"{name}_unknown_characters", text, TOLERANT_SHARE, lacking, side)
-
-
-def _too_long(split: SplitCheck, config: Config, limit: int, unit: str) -> tuple[str, float]:
-    over = f"pairs of more than {limit:,} {unit}"
+        pairs = split.find_trained_on(lambda part: part.pair_digests)
+        yield "in_training", "pairs that are trained on too", STRICT_SHARE, pairs, 0
+        sources = split.find_trained_on(lambda part: part.src_digests)
+        yield "source_in_training", "sources that are trained on", TOLERANT_SHARE, sources, 0
+    over = f"pairs of more than {limit:,} {'tokens' if unit == 'tokens' else 'words'}"
     if split.training is None:
-        return f"{over} (training.max_length), not used in training", TOLERANT_SHARE
-    if config.model.positions == "learned" and split.name == "val":
-        return f"{over} (model.max_positions): training will refuse them", 0.0
-    return f"{over}, translated in pieces and not in the perplexity", STRICT_SHARE
+        text, share = f"{over} (training.max_length), not used in training", TOLERANT_SHARE
+    elif config.model.positions == "learned" and split.name == "val":
+        text, share = f"{over} (model.max_positions): training will refuse them", 0.0
+    else:
+        text, share = f"{over}, translated in pieces and not in the perplexity", STRICT_SHARE
+    yield "long", text, share, split.long, 0
+    whose = "the vocabulary" if unit == "tokens" else "the training text"
+    for number, (which, side) in enumerate(zip(("source", "target"), split.sides, strict=True)):
+        text = f"{which} lines with odd characters"
+        yield f"{which}_odd_characters", text, STRICT_SHARE, side.odd, number
+        text = f"{which} lines with characters that {whose} lacks"
+        yield f"{which}_unknown_characters", text, TOLERANT_SHARE, side.lacking, number
 
 
-def _occurring(
-    split: SplitCheck, what: str, text: str, share: float, hits: Occurrences, side: int = 0
-) -> _Candidate:
-    places = [
-        _place(split, index, side) + (f" ({detail})" if detail else "")
-        for index, detail in hits.first
-    ]
-    return what, text, share, hits.count, places
-
-
-def _like_others(
-    split: SplitCheck,
-    what: str,
-    text: str,
-    share: float,
-    hits: Sequence[tuple[int, SplitCheck, int]],
-) -> _Candidate:
-    """Return a finding of (index, split of the first equal line, its index there) triples."""
-    places = []
-    for index, other, like in hits[: Occurrences.SHOWN]:
-        where = f"line {like + 1}" + ("" if other is split else f" of {other.name}")
-        places.append(f"{_place(split, index)} (as {where})")
-    return what, text, share, len(hits), places
-
-
-def _find_trained_on(
-    training: Sequence[SplitCheck], own: Digests, trained: Sequence[Digests]
-) -> list[tuple[int, SplitCheck, int]]:
-    first: dict[int, tuple[SplitCheck, int]] = {}
-    for split, digests in zip(training, trained, strict=True):
-        for index, like in find_in(own, digests):
-            first.setdefault(index, (split, like))
-    return [(index, *first[index]) for index in sorted(first)]
-
-
-def _place(split: SplitCheck, index: int, side: int = 0) -> str:
+def _place(split: SplitCheck, index: int, side: int) -> str:
     if not isinstance(split.source, ParallelFiles):
         return f"{split.name}:{index + 1}"
     path = (split.source.src, split.source.tgt)[side]

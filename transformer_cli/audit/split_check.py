@@ -6,16 +6,17 @@ Beside the text's different characters, 30 bytes a pair are held: two digests, a
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Sequence, Sized
+from collections.abc import Callable, Iterator, Sequence, Sized
 from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
 
 from transformer_cli.audit.shift import ShiftCheck
+from transformer_cli.config.data_schema import FilterName
 from transformer_cli.config.schema import Config
 from transformer_cli.data.digests import NO_DIGEST, Digests
-from transformer_cli.data.filters.filter_pass import FilterPass
+from transformer_cli.data.filters.filter_pass import FilterPass, RepeatFilter
 from transformer_cli.data.filters.rules import WARNING_SHARES, build_filters
 from transformer_cli.data.streamed import PairProgress, PairSource
 from transformer_cli.errors import CorpusError
@@ -99,7 +100,7 @@ class SplitCheck:
     def _lacks(self, side: int, tokenizer: Tokenizer | None) -> Callable[[str], bool]:
         """Return a function that tells characters that the vocabulary lacks, or the training."""
         if tokenizer is not None:
-            return Characters(tokenizer).lacks
+            return _unknown_to(tokenizer)
         if self.training is None:
             return lambda character: False
         seen = [split.sides[side].characters for split in self.training]
@@ -138,10 +139,31 @@ class SplitCheck:
         """Digests of all pairs but blank ones."""
         return self.rules.digests("duplicates")
 
+    def known_digests(self) -> np.ndarray:
+        """Return the digests of all pairs but blank ones, without gaps."""
+        digests: np.ndarray = self.pair_digests.numbers
+        known: np.ndarray = digests[digests != NO_DIGEST]
+        return known
+
     @property
     def is_all_copied(self) -> bool:
         """Whether each target is its source."""
         return self._copies > 0 and self._copies + self._blank == self.pairs
+
+    def find_by_rules(self) -> Iterator[tuple[FilterName, str, Occurrences]]:
+        """Yield name, summary and faults of each rule that filters go by as well."""
+        for place, mask in enumerate(self.rules.rejected()):
+            rule = self.rules.filters[place]
+            indices = np.flatnonzero(mask).tolist()
+            details = self.rules.details(place)
+            if isinstance(rule, RepeatFilter):
+                digests = self.pair_digests.numbers
+                details = {
+                    index: f"as line {int(np.argmax(digests == digests[index])) + 1}"
+                    for index in indices[: Occurrences.SHOWN]
+                }
+            first = [(index, details.get(index, "")) for index in indices[: Occurrences.SHOWN]]
+            yield rule.name, rule.summary, Occurrences(len(indices), first)
 
     def find_shifted(self) -> Occurrences:
         """Return the pairs whose source goes with another line's target, by stretch."""
@@ -150,6 +172,17 @@ class SplitCheck:
             sum(shift.end - shift.first for shift in shifts),
             [(shift.first, shift.describe(self.pairs)) for shift in shifts[: Occurrences.SHOWN]],
         )
+
+    def find_trained_on(self, digests: "Callable[[SplitCheck], Digests]") -> Occurrences:
+        """Return the lines that are in the training text as well, compared by these digests."""
+        first: dict[int, tuple[SplitCheck, int]] = {}
+        for part in self.training or ():
+            for index, like in find_in(digests(self), digests(part)).items():
+                first.setdefault(index, (part, like))
+        faults = Occurrences()
+        for index, (part, like) in sorted(first.items(), key=lambda item: item[0]):
+            faults.add(index, f"as line {like + 1} of {part.name}")
+        return faults
 
 
 class SideCheck:
@@ -229,55 +262,32 @@ def format_characters(characters: set[str]) -> str:
     ) + (" …" if len(characters) > len(shown) else "")
 
 
-class Characters:
-    """The characters that a vocabulary has."""
+def _unknown_to(tokenizer: Tokenizer) -> Callable[[str], bool]:
+    """Return a function that tells whether a character is in no token of a vocabulary."""
+    tokens = map(tokenizer.token, range(len(SPECIALS), tokenizer.text_size))
+    known: set[str] = set().union(*(token for token in tokens if not _BYTE.fullmatch(token)))
+    is_lowercase = not any(map(str.isupper, known))
 
-    def __init__(self, tokenizer: Tokenizer) -> None:
-        tokens = map(tokenizer.token, range(len(SPECIALS), tokenizer.text_size))
-        self._tokenizer = tokenizer
-        self._known = set().union(*(token for token in tokens if not _BYTE.fullmatch(token)))
-        self._lowercase = not any(map(str.isupper, self._known))
-
-    def lacks(self, character: str) -> bool:
-        """Return whether a character is in no token, so that it is unknown or spelled as bytes."""
-        if self._known.issuperset(character.lower() if self._lowercase else character):
+    def lacks(character: str) -> bool:
+        if known.issuperset(character.lower() if is_lowercase else character):
             return False
         # A tokenizer may also read it as another one, as SentencePiece reads 'ﬁ' as 'fi'.
-        tokenizer = self._tokenizer
         ids = tokenizer.encode(character)
         return any(number == UNK_ID or _BYTE.fullmatch(tokenizer.token(number)) for number in ids)
 
-
-def find_repeated(digests: Digests) -> list[tuple[int, int]]:
-    """Return the lines that occur earlier.
-
-    Returns:
-        The index of each, rising, and that of the first line like it.
-    """
-    numbers = digests.numbers
-    order = np.argsort(numbers, kind="stable")
-    ranked = numbers[order]
-    again = np.flatnonzero((ranked[1:] == ranked[:-1]) & (ranked[1:] != NO_DIGEST)) + 1
-    firsts = order[np.searchsorted(ranked, ranked[again])]
-    return sorted(zip(order[again].tolist(), firsts.tolist(), strict=True))
+    return lacks
 
 
-def find_in(few: Digests, many: Digests) -> list[tuple[int, int]]:
-    """Return the lines of one text that are in another one.
-
-    Returns:
-        The index of each in the one text, rising, and that of the first like it in the other.
-    """
+def find_in(few: Digests, many: Digests) -> dict[int, int]:
+    """Return by the index of each line of one text, rising, the first like it in another one."""
     wanted, numbers = few.numbers, many.numbers
     known = np.unique(wanted[wanted != NO_DIGEST])
     if not len(known):
-        return []
+        return {}
     # The other way round, the big text would have to be sorted.
     places = np.searchsorted(known, numbers).clip(max=len(known) - 1)
     hits = np.flatnonzero(known[places] == numbers)
     first: dict[int, int] = {}
     for index, number in zip(hits.tolist(), numbers[hits].tolist(), strict=True):
         first.setdefault(number, index)
-    return [
-        (index, first[number]) for index, number in enumerate(wanted.tolist()) if number in first
-    ]
+    return {index: first[number] for index, number in enumerate(wanted.tolist()) if number in first}

@@ -25,10 +25,14 @@ from transformer_cli.data.streamed import ConcatenatedSources, PairSource, Strea
 from transformer_cli.errors import CorpusError, SuspectTextError
 from transformer_cli.text.scripts import scripts_of
 
+Sources = Mapping[str, PairSource]
+
 LARGE_OVERLAP = 0.01
 """Share of a split's pairs from which it is worth a line that they are trained on."""
 _LOOKED_FOR = 20_000
 """Pairs of a split that are looked for in the training text."""
+_LOOKED_AT = 1000
+"""Pairs of a split whose script is looked at."""
 _SHIFT_PAIRS = 1_000_000
 """First pairs of a text that are compared with their neighbours, at 20 µs each; ``check`` compares
 all of them."""
@@ -70,13 +74,7 @@ class TextAudit:
         if isinstance(self._data, CopyData):  # made as it has to be
             return
         scored = dict(self._open_scored())
-        sources, given = configured_files(self._data)
-        for mistake in same_files(
-            {**self._training, **sources}, {**scored, **given}, self._one_language
-        ):
-            self._refuse(mistake)
-        texts = {**self._training, **scored}
-        for mistake in swapped_sides(texts, self._data.src_lang, self._data.tgt_lang):
+        for mistake in find_mistaken_files(self._data, self._training, scored):
             self._refuse(mistake)
         for name, source in scored.items():
             watched = _Watched(name, source)
@@ -175,7 +173,6 @@ class _Watched:
         self._is_fresh = True
 
     def pairs(self) -> Iterator[tuple[str, str]]:
-        """Yield each pair of lines, in order, blank ones included."""
         if not self._is_fresh:
             yield from self.source.pairs()
             return
@@ -200,28 +197,33 @@ class _Watched:
                 scored.found += 1
 
     def source_sha256(self) -> str:
-        """Return the source's."""
         return self.source.source_sha256()
 
     def stamp(self) -> str | None:
-        """Return the source's."""
         return self.source.stamp()
 
 
-Sources = Mapping[str, PairSource]
-_LOOKED_AT = 1000
-"""Pairs of a split whose script is looked at."""
+def find_mistaken_files(data: DataConfig, training: Sources, scored: Sources) -> Iterator[str]:
+    """Yield a message for each file that is used twice, and each text whose sides are swapped.
 
+    Args:
+        data: the settings that name them.
+        training: what is trained on, by name.
+        scored: what is validated or evaluated on.
 
-def configured_files(data: DataConfig) -> tuple[Sources, Sources]:
-    """Return the aligned text files that a corpus is made of: what is trained on, and scored.
-
-    Of other kinds there are none, as their splits are the files.
+    Raises:
+        CorpusError: the first lines of a text cannot be read.
     """
-    if not isinstance(data, CorpusData):
-        return {}, {}
-    sources = {f"data.sources[{number}]": source for number, source in enumerate(data.sources)}
-    return _text_files(sources), _text_files(given_sources(data))
+    sources: dict[str, SourceConfig] = {}
+    given: Mapping[str, SourceConfig] = {}
+    if isinstance(data, CorpusData):  # whose splits are made of other files
+        sources = {f"data.sources[{number}]": source for number, source in enumerate(data.sources)}
+        given = given_sources(data)
+    one_language = data.src_lang == data.tgt_lang
+    yield from _same_files(
+        {**training, **_text_files(sources)}, {**scored, **_text_files(given)}, one_language
+    )
+    yield from _swapped_sides({**training, **scored}, (data.src_lang, data.tgt_lang))
 
 
 def _text_files(sources: Mapping[str, SourceConfig]) -> Sources:
@@ -232,26 +234,20 @@ def _text_files(sources: Mapping[str, SourceConfig]) -> Sources:
     }
 
 
-def same_files(training: Sources, scored: Sources, one_language: bool) -> Iterator[str]:
-    """Yield a message for each file that is used for two things that exclude each other.
-
-    Args:
-        training: what is trained on, by name.
-        scored: what is validated or evaluated on.
-        one_language: whether a source may be its own translation.
-    """
-    files = {**training, **scored}
-    for name, source in files.items():
+def _same_files(training: Sources, scored: Sources, one_language: bool) -> Iterator[str]:
+    """Yield a message for each file that is used for two things that exclude each other."""
+    for name, source in {**training, **scored}.items():
         if isinstance(source, ParallelFiles) and not one_language and _is_same(*_sides(source)):
             yield f"{name}: {source.src} is its source and its target"
     for name, source in scored.items():
         for path in _sides(source):
-            trained = (
-                part for part, text in training.items() for other in _sides(text)
-                if _is_same(path, other)
-            )  # fmt: skip
-            if part := next(trained, None):
-                yield f"{name}: {path} is trained on, as part of {part}"
+            parts = [
+                part
+                for part, text in training.items()
+                if any(_is_same(path, other) for other in _sides(text))
+            ]
+            if parts:
+                yield f"{name}: {path} is trained on, as part of {parts[0]}"
                 break
 
 
@@ -266,33 +262,24 @@ def _is_same(path: Path, other: Path) -> bool:
         return False
 
 
-def swapped_sides(sources: Sources, src_lang: str, tgt_lang: str) -> Iterator[str]:
-    """Yield a message for each text whose sides are swapped, judged by their scripts.
-
-    Raises:
-        CorpusError: the first lines of a text cannot be read.
-    """
-    scripts = (scripts_of(src_lang), scripts_of(tgt_lang))
-    if None in scripts or not frozenset.isdisjoint(*scripts):  # type: ignore[arg-type]
+def _swapped_sides(sources: Sources, languages: tuple[str, str]) -> Iterator[str]:
+    """Yield a message for each text whose sides are swapped, judged by their scripts."""
+    src_scripts, tgt_scripts = map(scripts_of, languages)
+    if src_scripts is None or tgt_scripts is None or src_scripts & tgt_scripts:
         return
     for name, source in sources.items():
-        if _are_swapped(source, (src_lang, tgt_lang)):
+        pairs = list(islice(source.pairs(), _LOOKED_AT))
+        # Whether most lines of a side are in no script of a language, for both of each.
+        foreign = [
+            2 * sum(check.foreign_script(pair[side]) is not None for pair in pairs) > len(pairs)
+            for side in (0, 1)
+            for check in map(ScriptCheck, languages)
+        ]
+        if foreign == [True, False, False, True]:
             yield (
-                f"{name}: its source is in the script of '{tgt_lang}' and its target in that of "
-                f"'{src_lang}', so they are swapped"
+                f"{name}: its source is in the script of '{languages[1]}' and its target in that "
+                f"of '{languages[0]}', so they are swapped"
             )
-
-
-def _are_swapped(source: PairSource, languages: tuple[str, str]) -> bool:
-    """Return whether most lines of each side are in the other's script, and none of its own."""
-    checks = [ScriptCheck(language) for language in languages]
-    pairs = list(islice(source.pairs(), _LOOKED_AT))
-    foreign = [
-        [2 * sum(check.foreign_script(pair[side]) is not None for pair in pairs) > len(pairs)
-         for check in checks]
-        for side in (0, 1)
-    ]  # fmt: skip
-    return foreign == [[True, False], [False, True]]
 
 
 def all_copied(name: str) -> str:

@@ -12,7 +12,7 @@ from transformer_cli.config.schema import DecodingConfig, ModelConfig
 from transformer_cli.config.sections import LANGUAGE_PATTERN
 from transformer_cli.config.setting_tree import describe_value
 from transformer_cli.errors import ImportedModelError, UsageError
-from transformer_cli.importing.source import CONFIG, GENERATION, SourceFiles
+from transformer_cli.importing.source import CONFIG, GENERATION, TOKENIZER_CONFIG, SourceFiles
 from transformer_cli.runs import hub_model
 from transformer_cli.runs.contents import MARK
 
@@ -45,25 +45,20 @@ S = TypeVar("S", ModelConfig, DecodingConfig)
 
 @dataclass(frozen=True)
 class ModelForm:
-    """A model's form, and its ids.
-
-    Attributes:
-        model: our settings, but for ``tying``, which the weights tell.
-        decoding: our settings of search.
-        src_size: rows of the source embedding.
-        tgt_size: rows of the target embedding.
-        start_id: what outputs start from.
-        eos_id: what ends them.
-        pad_id: padding.
-    """
+    """A model's form, and its ids."""
 
     model: ModelConfig
+    """Our settings, but for ``tying``, which the weights tell."""
     decoding: DecodingConfig
     src_size: int
+    """Rows of the source embedding."""
     tgt_size: int
     start_id: int
+    """What outputs start from."""
     eos_id: int
     pad_id: int
+    tokenizer: dict[str, Any]
+    """What is in tokenizer_config.json."""
 
 
 def read_form(files: SourceFiles) -> ModelForm:
@@ -84,8 +79,9 @@ def read_form(files: SourceFiles) -> ModelForm:
             f"{files.directory}: is in the layout of export --format hub; use it as it is"
         )
     generation = files.read_json(GENERATION) if files.has(GENERATION) else {}
+    tokenizer = files.read_json(TOKENIZER_CONFIG) if files.has(TOKENIZER_CONFIG) else {}
     try:
-        return _form(config, {**config, **generation})
+        return _form(config, {**config, **generation}, tokenizer)
     except _FormError as error:
         name = GENERATION if error.key in generation else CONFIG
         raise files.error(name, f"{error.key}: {error.problem}") from None
@@ -99,7 +95,9 @@ class _FormError(Exception):
         self.key, self.problem = key, problem
 
 
-def _form(config: dict[str, Any], generation: dict[str, Any]) -> ModelForm:
+def _form(
+    config: dict[str, Any], generation: dict[str, Any], tokenizer: dict[str, Any]
+) -> ModelForm:
     model_type = config.get("model_type")
     if not isinstance(model_type, str) or model_type not in _NORM:
         raise _not_one_of(_NORM, "model_type", model_type)
@@ -116,6 +114,7 @@ def _form(config: dict[str, Any], generation: dict[str, Any]) -> ModelForm:
         _integer(generation, "decoder_start_token_id"),
         _integer(generation, "eos_token_id"),
         _integer(generation, "pad_token_id"),
+        tokenizer,
     )
 
 

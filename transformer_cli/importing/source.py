@@ -57,10 +57,6 @@ class SourceFiles:
         """Return the JSON object in a file; raise what ``read`` and ``parse`` do."""
         return self.parse(name, self.read(name, _MAX_JSON_SIZE))
 
-    def read_tokenizer_config(self) -> dict[str, Any]:
-        """Return what is in tokenizer_config.json; nothing if there is none."""
-        return self.read_json(TOKENIZER_CONFIG) if self.has(TOKENIZER_CONFIG) else {}
-
     @contextmanager
     def open(self, name: str, max_size: int) -> Iterator[tuple[BinaryIO, int]]:
         """Open a file; yield it with its size.

@@ -14,8 +14,7 @@ from transformer_cli.cli.display import align_columns, pair_bar, say
 from transformer_cli.errors import UsageError
 
 if TYPE_CHECKING:
-    from transformer_cli.audit.checks import CorpusReport
-    from transformer_cli.audit.filter_effects import FilterEffect
+    from transformer_cli.audit.findings import CorpusReport, FilterEffect
     from transformer_cli.config.schema import Config
 
 
@@ -57,7 +56,7 @@ def check(
     Example:
       transformer-cli check configs/toy.yaml
     """
-    from transformer_cli.audit.checks import check_corpus
+    from transformer_cli.audit.findings import check_corpus
     from transformer_cli.config.yaml import load_config
     from transformer_cli.data.sources import check_has_text
     from transformer_cli.text.tokenizer import load_tokenizers
@@ -91,7 +90,7 @@ def check(
 def _check_finding_names(names: Iterable[str]) -> None:
     from difflib import get_close_matches
 
-    from transformer_cli.audit.checks import FINDINGS
+    from transformer_cli.audit.findings import FINDINGS
 
     for name in names:
         if name not in FINDINGS:
@@ -170,7 +169,7 @@ def _lines(report: "CorpusReport", heading: str) -> Iterable[str]:
 
 def _filter_effects(settings: "Config") -> "list[FilterEffect] | None":
     """Return what each filter would take of the sources; None: there are none to filter."""
-    from transformer_cli.audit.filter_effects import find_filter_effects
+    from transformer_cli.audit.findings import find_filter_effects
     from transformer_cli.config.data_schema import CorpusData
 
     data = settings.data

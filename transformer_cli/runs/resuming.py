@@ -6,7 +6,7 @@ from transformer_cli.config.data_schema import PATH_KEYS
 from transformer_cli.config.differences import Difference, differences
 from transformer_cli.config.resuming import MAY_CHANGE
 from transformer_cli.config.schema import Config
-from transformer_cli.data.readers.paths import matching_files
+from transformer_cli.data.readers.units import matching_files
 from transformer_cli.errors import ConfigError, CorpusError
 from transformer_cli.runs.checkpoint_directory import list_checkpoints, records_batches_per_step
 from transformer_cli.runs.directory import RunDirectory

@@ -1,52 +1,45 @@
 """The tokenizer of a transformers model: its SentencePiece models, and its tables of ids."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from transformer_cli.config.setting_tree import describe_value
-from transformer_cli.importing.model_form import ModelForm
-from transformer_cli.importing.source_files import SourceFiles
+from transformer_cli.importing.form import ModelForm
+from transformer_cli.importing.source import TOKENIZER_CONFIG, SourceFiles
 from transformer_cli.text.id_map import IdMap, SpecialIds
 from transformer_cli.text.kinds.sentencepiece_file import open_model
 from transformer_cli.text.manifest import Side
 from transformer_cli.text.vocabulary import BOS_ID, SPECIALS, Vocabulary
 
-SETTINGS = "tokenizer_config.json"
 _MODELS: dict[Side, str] = {"src": "source.spm", "tgt": "target.spm"}
 _TABLE, _TGT_TABLE = "vocab.json", "target_vocab.json"
 # In bytes, as for other tokenizers' files.
 _MAX_MODEL_SIZE = 1 << 28
+_SURROGATE = re.compile(r"[\ud800-\udfff]")
 _TOKENS = {"unk_token": "<unk>", "eos_token": "</s>", "pad_token": "<pad>"}
 # What is for starting outputs only, if a model has it.
 _START = (SPECIALS[BOS_ID], "<s>")
 
 
-@dataclass(frozen=True)
-class Table:
-    """A side's ids.
-
-    Attributes:
-        vocabulary: the piece of each id of the run.
-        rows: the model's id of each id of the run.
-        copies_start: whether BOS is a copy of another special token's row.
-    """
+class Table(NamedTuple):
+    """A side's ids."""
 
     vocabulary: Vocabulary
+    """The piece of each id of the run."""
     rows: list[int]
+    """The model's id of each id of the run."""
     copies_start: bool
+    """Whether BOS is a copy of another special token's row."""
 
 
 @dataclass(frozen=True)
 class ImportedTokenizers:
-    """What a model's tokenizers consist of.
-
-    Attributes:
-        models: bytes of the SentencePiece models; a joint one if the sides have all in common.
-        tables: one a side, or a joint one.
-    """
+    """What a model's tokenizers consist of: one a side, or a joint one."""
 
     models: dict[Side, bytes]
+    """The files of SentencePiece; a joint one if the sides have all in common."""
     tables: dict[Side, Table]
 
     def table(self, side: Side) -> Table:
@@ -54,15 +47,8 @@ class ImportedTokenizers:
         return self.tables.get("joint") or self.tables[side]
 
 
-def read_tokenizers(
-    files: SourceFiles, settings: Mapping[str, Any], form: ModelForm
-) -> ImportedTokenizers:
+def read_tokenizers(files: SourceFiles, form: ModelForm) -> ImportedTokenizers:
     """Read a model's tokenizers.
-
-    Args:
-        files: the model's directory.
-        settings: what is in tokenizer_config.json.
-        form: the model's.
 
     Raises:
         ImportedModelError: a file is missing or damaged, or does not fit the model.
@@ -75,12 +61,14 @@ def read_tokenizers(
                 "missing; only models with Marian's tokenizer can be imported, which has "
                 f"{', '.join(_MODELS.values())} and {_TABLE}",
             )
-    models = {side: _read_model(files, name) for side, name in _MODELS.items()}
-    tokens = _special_tokens(files, settings)
-    are_separate = settings.get("separate_vocabs") or False
+    models = {side: files.read(name, _MAX_MODEL_SIZE) for side, name in _MODELS.items()}
+    for side, name in _MODELS.items():
+        open_model(models[side], files.directory / name, "fetch it again")  # whether it can be used
+    tokens = _special_tokens(files, form.tokenizer)
+    are_separate = form.tokenizer.get("separate_vocabs") or False
     if not isinstance(are_separate, bool):
         raise files.error(
-            SETTINGS,
+            TOKENIZER_CONFIG,
             f"separate_vocabs: expected true or false, found {describe_value(are_separate)}",
         )
     if are_separate:
@@ -89,7 +77,7 @@ def read_tokenizers(
         return ImportedTokenizers(models, {"src": src, "tgt": tgt})
     if form.src_size != form.tgt_size:
         raise files.error(
-            SETTINGS,
+            TOKENIZER_CONFIG,
             f"separate_vocabs: is not true, but the model has {form.src_size:,} rows for the "
             f"source and {form.tgt_size:,} for the target",
         )
@@ -99,23 +87,16 @@ def read_tokenizers(
     return ImportedTokenizers(models, {"joint": table})
 
 
-def _read_model(files: SourceFiles, name: str) -> bytes:
-    """Read a SentencePiece model, and check that SentencePiece can use it."""
-    data = files.read(name, _MAX_MODEL_SIZE)
-    open_model(data, files.directory / name, "fetch it again")
-    return data
-
-
 def _special_tokens(files: SourceFiles, settings: Mapping[str, Any]) -> dict[str, str]:
     """Return how unk, eos and pad are spelled."""
     tokens: dict[str, str] = {}
     for key, default in _TOKENS.items():
-        found = settings.get(key) or default
+        token = settings.get(key) or default
         # Older versions of transformers describe a token by an object.
-        text = found.get("content") if isinstance(found, dict) else found
-        if not isinstance(text, str):
-            raise files.error(SETTINGS, f"{key}: expected a token")
-        tokens[key] = text
+        token = token.get("content") if isinstance(token, dict) else token
+        if not isinstance(token, str):
+            raise files.error(TOKENIZER_CONFIG, f"{key}: expected a token")
+        tokens[key] = token
     return tokens
 
 
@@ -133,12 +114,10 @@ def _read_table(
     """
     ids = files.read_json(name)
     pieces = _by_id(files, name, ids, size)
-    found: dict[str, int] = {}
     for key, token in tokens.items():
         if token not in ids:
-            raise files.error(name, f"has no {token!r}, which is the {key} of {SETTINGS}")
-        found[key] = ids[token]
-    unk, eos, pad = found.values()
+            raise files.error(name, f"has no {token!r}, which is the {key} of {TOKENIZER_CONFIG}")
+    unk, eos, pad = (ids[token] for token in tokens.values())
     start = next((ids[token] for token in _START if token in ids), pad)
     if form is not None:
         for key, own, of_model in (("eos", eos, form.eos_id), ("pad", pad, form.pad_id)):
@@ -183,17 +162,14 @@ def _by_id(files: SourceFiles, name: str, ids: Mapping[str, Any], size: int) -> 
 
 def _check_pieces(files: SourceFiles, name: str, pieces: list[str]) -> None:
     """Check that a vocabulary file can have these pieces."""
+    problems: dict[str, Callable[[str], bool]] = {
+        "is empty": lambda piece: not piece,
+        "has a line break": lambda piece: "\n" in piece,
+        "is a special token's name in our runs": lambda piece: piece in SPECIALS,
+        "is not Unicode text": lambda piece: bool(_SURROGATE.search(piece)),
+    }
     for piece in pieces:
-        problem = (
-            "is empty"
-            if not piece
-            else "has a line break"
-            if "\n" in piece
-            else "is a special token's name in our runs"
-            if piece in SPECIALS
-            else "is not Unicode text"
-            if any("\ud800" <= sign <= "\udfff" for sign in piece)
-            else None
-        )
-        if problem:
-            raise files.error(name, f"the piece {piece[:60]!r} {problem}, which cannot be imported")
+        for problem, is_there in problems.items():
+            if is_there(piece):
+                shown = f"the piece {piece[:60]!r} {problem}"
+                raise files.error(name, f"{shown}, which cannot be imported")

@@ -2,11 +2,13 @@
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
 from typing import Any
 
-from transformer_cli.data.readers.records import MEND_ROW, Numbered, no_such
+from transformer_cli.compression import is_compressed
+from transformer_cli.data.readers.records import ROW_ADVICE, FieldsReader, Numbered, no_such
 from transformer_cli.errors import CorpusError
 from transformer_cli.extras import import_extra
 
@@ -14,6 +16,22 @@ from transformer_cli.extras import import_extra
 _BATCH_ROWS = 16
 _TEXT_TYPES = ("string", "large_string", "string_view")
 _BUFFER_BYTES = 1 << 16
+
+
+@dataclass(frozen=True)
+class ParquetReader(FieldsReader):
+    """Pairs in two fields of the rows."""
+
+    def records(self, file: Path) -> Numbered[dict[str, Any]]:
+        """Yield the rows, with the fields of the pair alone."""
+        if is_compressed(file):
+            raise CorpusError(f"{file}: Parquet has its own compression; decompress it first")
+        check_text_fields(file, self.fields)
+        return read_parquet(file, list(self.fields))
+
+    def place(self, file: Path, number: int) -> str:
+        """Return the row."""
+        return f"{file}: row {number}"
 
 
 def read_parquet(path: Path, columns: list[str] | None = None) -> Numbered[dict[str, Any]]:
@@ -50,7 +68,7 @@ def read_parquet_table(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         _check_writable(file.schema_arrow, path)
     for number, row in read_parquet(path):
         if isinstance(row, CorpusError):
-            raise CorpusError(f"{row}; {MEND_ROW}")
+            raise CorpusError(f"{row}; {ROW_ADVICE}")
         yield number, _without_nan(row)
 
 
@@ -75,19 +93,14 @@ def _without_nan(value: Any) -> Any:
     if isinstance(value, float):
         return value if isfinite(value) else None
     if isinstance(value, dict):
-        return {name: _without_nan(each) for name, each in value.items()}
+        return {name: _without_nan(inner) for name, inner in value.items()}
     if isinstance(value, (list, tuple)):  # tuples are entries of maps
-        return [_without_nan(each) for each in value]
+        return [_without_nan(inner) for inner in value]
     return value
 
 
 def check_text_fields(path: Path, fields: Iterable[str]) -> None:
-    """Check that a file has fields of text.
-
-    Raises:
-        CorpusError: it has not, or is missing or damaged.
-        MissingExtraError: pyarrow is not installed.
-    """
+    """Check that a file has fields of text; raise what ``read_parquet`` does."""
     with open_parquet(path) as file:
         types = _field_types(file.schema_arrow)
     for field in fields:

@@ -14,7 +14,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal
 
 import torch
-from jaxtyping import Int
 from torch import Tensor
 
 from transformer_cli.config.schema import ModelConfig
@@ -42,13 +41,9 @@ def model_type_of(config: ModelConfig) -> ModelType:
 
 
 def to_transformers(weights: Mapping[str, Tensor], config: ModelConfig) -> dict[str, Tensor]:
-    """Return our weights by transformers' names, tied ones once.
-
-    Args:
-        weights: as ``weights_of`` returns them.
-        config: their form: sinusoidal positions, and no gated activation.
-    """
-    order = _halves(config.d_model)
+    """Return our weights, as of ``weights_of``, by transformers' names, tied ones once."""
+    # Even columns first: sines, then cosines.
+    order = torch.arange(config.d_model).view(-1, 2).T.flatten()
     named = {theirs: _permute(weights[ours], axes, order) for ours, theirs, axes in _pairs(config)}
     embeddings = (
         {_SRC: SHARED} if config.tying == "all" else {key: EMBEDDINGS[key] for key in EMBEDDINGS}
@@ -62,15 +57,12 @@ def to_transformers(weights: Mapping[str, Tensor], config: ModelConfig) -> dict[
 def from_transformers(tensors: Mapping[str, Tensor], config: ModelConfig) -> dict[str, Tensor]:
     """Return transformers' weights by our names, tied ones once.
 
-    Args:
-        tensors: by name; a missing ``final_logits_bias`` is zero, and missing embeddings are the
-            shared ones.
-        config: their form.
+    A missing ``final_logits_bias`` is zero, and missing embeddings are the shared ones.
 
     Raises:
         KeyError: a tensor is missing; the argument is its name.
     """
-    order = _alternating(config.d_model)
+    order = torch.arange(config.d_model).view(2, -1).T.flatten()  # sines and cosines by turns
     weights = {
         ours: _permute(tensors[theirs], axes, order) for ours, theirs, axes in _pairs(config)
     }
@@ -88,10 +80,7 @@ def take_rows(
 ) -> dict[str, Tensor]:
     """Return our weights with other ids: row n of a table is row ``src_rows[n]`` of the given one.
 
-    Args:
-        weights: by our names, tied ones once.
-        src_rows: ids of the source.
-        tgt_rows: ids of the target; equal to ``src_rows`` if all embeddings are tied.
+    ``tgt_rows`` are equal to ``src_rows`` if all embeddings are tied.
     """
     rows = {_SRC: src_rows, _TGT: tgt_rows, _OUTPUT: tgt_rows, _BIAS: tgt_rows}
     return {
@@ -101,11 +90,7 @@ def take_rows(
 
 
 def find_embedding(tensors: Mapping[str, Tensor], name: str) -> Tensor:
-    """Return the tensor of one of our three embeddings, by its own name or the shared one's.
-
-    Raises:
-        KeyError: neither is there; the argument is the name.
-    """
+    """Return the tensor of one of our three embeddings, by its own name or the shared one's."""
     own = tensors.get(EMBEDDINGS[name])
     if own is None and name == _OUTPUT:
         own = tensors.get(EMBEDDINGS[_TGT])
@@ -113,19 +98,11 @@ def find_embedding(tensors: Mapping[str, Tensor], name: str) -> Tensor:
 
 
 def find_tying(tensors: Mapping[str, Tensor]) -> Literal["none", "output", "all"]:
-    """Return which embeddings are the same, whichever names they are stored by.
-
-    Raises:
-        KeyError: an embedding is missing; the argument is its name.
-    """
+    """Return which embeddings are the same, whichever names they are stored by."""
     src, tgt, output = (find_embedding(tensors, name) for name in (_SRC, _TGT, _OUTPUT))
-    if not _are_equal(tgt, output):
+    if not torch.equal(tgt, output):
         return "none"
-    return "all" if _are_equal(src, tgt) else "output"
-
-
-def _are_equal(one: Tensor, other: Tensor) -> bool:
-    return one is other or (one.shape == other.shape and torch.equal(one, other))
+    return "all" if torch.equal(src, tgt) else "output"
 
 
 def _pairs(config: ModelConfig) -> Iterator[tuple[str, str, Axes]]:
@@ -165,16 +142,6 @@ def _linear(ours: str, theirs: str, writes_stream: bool) -> Iterator[tuple[str, 
 def _norm(ours: str, theirs: str) -> Iterator[tuple[str, str, Axes]]:
     yield f"{ours}.weight", f"{theirs}.weight", (0,)
     yield f"{ours}.bias", f"{theirs}.bias", (0,)
-
-
-def _halves(d_model: int) -> Int[Tensor, " d_model"]:
-    """Return the order that puts even columns first: sines, then cosines."""
-    return torch.arange(d_model).view(-1, 2).T.flatten()
-
-
-def _alternating(d_model: int) -> Int[Tensor, " d_model"]:
-    """Return the inverse of ``_halves``."""
-    return torch.arange(d_model).view(2, -1).T.flatten()
 
 
 def _permute(tensor: Tensor, axes: Axes, order: Tensor) -> Tensor:

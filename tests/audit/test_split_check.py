@@ -2,12 +2,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from transformer_cli.audit.line_checks import LineChecks
-from transformer_cli.text.scripts import scripts_of
+from transformer_cli.audit.split_check import SideCheck
 
 
-def check_line(line: str, language: str = "de") -> LineChecks:
-    checks = LineChecks(scripts_of(language), lambda character: character == "Ω")
+def check_line(line: str) -> SideCheck:
+    checks = SideCheck(lambda character: character == "Ω", str.split)
     checks.check_line(0, line)
     return checks
 
@@ -50,27 +49,8 @@ def test_what_programs_leave_behind_is(line: str, detail: str) -> None:
     assert check_line(line).odd.first == [(0, detail)]
 
 
-@pytest.mark.parametrize(
-    ("line", "language", "found"),
-    [
-        ("собака бежит", "de", 1),
-        ("der Hund собака", "de", 0),
-        ("Haus собака", "de", 1),
-        ("собака", "ru", 0),
-        ("да", "de", 0),  # too short to tell
-        ("12 345 !!! …", "ru", 0),
-        ("iPhone", "ru", 1),
-        ("犬が走る公園", "zh", 0),  # most of it is Chinese as well
-        ("いぬがはしる", "zh", 1),
-        ("что угодно", "tlh", 0),
-    ],
-)
-def test_a_line_is_foreign_by_most_of_its_letters(line: str, language: str, found: int) -> None:
-    assert check_line(line, language).foreign.count == found
-
-
 def test_characters_that_nothing_is_known_of_are_counted_by_lines() -> None:
-    checks = LineChecks(None, lambda character: character in "ΩΨ")
+    checks = SideCheck(lambda character: character in "ΩΨ", str.split)
     for index, line in enumerate(["a", "Ω Ω", "b", "ΨΩ"]):
         checks.check_line(index, line)
     assert checks.lacking.count == 2
@@ -81,9 +61,9 @@ def test_characters_that_nothing_is_known_of_are_counted_by_lines() -> None:
 @settings(max_examples=30)
 @given(st.lists(st.text()))
 def test_any_text_can_be_looked_at_and_named_on_one_line(lines: list[str]) -> None:
-    checks = LineChecks(scripts_of("de"), lambda character: True)
+    checks = SideCheck(lambda character: True, str.split)
     for index, line in enumerate(lines):
         checks.check_line(index, line)
-    for hits in (checks.odd, checks.foreign, checks.lacking):
+    for hits in (checks.odd, checks.lacking):
         assert hits.count <= len(lines)
         assert all(detail.isprintable() for _, detail in hits.first)

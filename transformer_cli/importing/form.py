@@ -1,19 +1,21 @@
-"""The form of a transformers model: config.json and generation_config.json as our settings."""
+"""What a transformers model is: its config files as our settings, and its languages."""
 
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import PurePath
 from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
 from transformer_cli.config.schema import DecodingConfig, ModelConfig
+from transformer_cli.config.sections import LANGUAGE_PATTERN
 from transformer_cli.config.setting_tree import describe_value
-from transformer_cli.errors import ImportedModelError
-from transformer_cli.importing.source_files import SourceFiles
-from transformer_cli.interop.length_penalty import from_transformers_penalty
+from transformer_cli.errors import ImportedModelError, UsageError
+from transformer_cli.importing.source import CONFIG, GENERATION, TOKENIZER_CONFIG, SourceFiles
 from transformer_cli.runs import hub_model
 from transformer_cli.runs.contents import MARK
 
-CONFIG, GENERATION = "config.json", "generation_config.json"
 _NORM = {"marian": "post", "pegasus": "pre"}
 _SIZES = {
     "d_model": "d_model",
@@ -32,30 +34,31 @@ _FORM = {
     "static_position_embeddings": True,
 }
 _IF_PRE_NORM = ("normalize_before", "add_final_layer_norm")
+# Tokens of an output, EOS included, at which both formulas of a length penalty have the same slope:
+# ours divides by ((5 + length) / 6) ** alpha (Wu et al. 2016), transformers' by length ** penalty,
+# and no number makes both alike for all lengths.
+_TYPICAL_LENGTH = 15
+_PENALTY_SLOPE = _TYPICAL_LENGTH / (5 + _TYPICAL_LENGTH)
+_OPUS_NAME = re.compile(r"opus-mt-(?:.+-)?([a-z]{2,3})-([a-z]{2,3})")
 S = TypeVar("S", ModelConfig, DecodingConfig)
 
 
 @dataclass(frozen=True)
 class ModelForm:
-    """A model's form, and its ids.
-
-    Attributes:
-        model: our settings, but for ``tying``, which the weights tell.
-        decoding: our settings of search.
-        src_size: rows of the source embedding.
-        tgt_size: rows of the target embedding.
-        start_id: what outputs start from.
-        eos_id: what ends them.
-        pad_id: padding.
-    """
+    """A model's form, and its ids."""
 
     model: ModelConfig
+    """Our settings, but for ``tying``, which the weights tell."""
     decoding: DecodingConfig
     src_size: int
+    """Rows of the source embedding."""
     tgt_size: int
     start_id: int
+    """What outputs start from."""
     eos_id: int
     pad_id: int
+    tokenizer: dict[str, Any]
+    """What is in tokenizer_config.json."""
 
 
 def read_form(files: SourceFiles) -> ModelForm:
@@ -64,28 +67,24 @@ def read_form(files: SourceFiles) -> ModelForm:
     Raises:
         ImportedModelError: our model cannot have it; the key and what was found are named.
     """
-    _check_kind(files)
-    config = files.read_json(CONFIG)
-    if config.get("model_type") == hub_model.MODEL_TYPE:
-        raise ImportedModelError(
-            f"{files.directory}: is in the layout of export --format hub; use it as it is"
-        )
-    generation = files.read_json(GENERATION) if files.has(GENERATION) else {}
-    try:
-        return _form(config, {**config, **generation})
-    except _FormError as error:
-        name = GENERATION if error.key in generation else CONFIG
-        raise files.error(name, f"{error.key}: {error.problem}") from None
-
-
-def _check_kind(files: SourceFiles) -> None:
-    """Check that this may be a model of transformers."""
     if files.has(MARK):
         raise ImportedModelError(f"{files.directory}: is a run of transformer-cli already; use it")
     if not files.has(CONFIG):
         raise ImportedModelError(
             f"{files.directory}: has no {CONFIG}, so it is no model of transformers"
         )
+    config = files.read_json(CONFIG)
+    if config.get("model_type") == hub_model.MODEL_TYPE:
+        raise ImportedModelError(
+            f"{files.directory}: is in the layout of export --format hub; use it as it is"
+        )
+    generation = files.read_json(GENERATION) if files.has(GENERATION) else {}
+    tokenizer = files.read_json(TOKENIZER_CONFIG) if files.has(TOKENIZER_CONFIG) else {}
+    try:
+        return _form(config, {**config, **generation}, tokenizer)
+    except _FormError as error:
+        name = GENERATION if error.key in generation else CONFIG
+        raise files.error(name, f"{error.key}: {error.problem}") from None
 
 
 class _FormError(Exception):
@@ -96,7 +95,9 @@ class _FormError(Exception):
         self.key, self.problem = key, problem
 
 
-def _form(config: dict[str, Any], generation: dict[str, Any]) -> ModelForm:
+def _form(
+    config: dict[str, Any], generation: dict[str, Any], tokenizer: dict[str, Any]
+) -> ModelForm:
     model_type = config.get("model_type")
     if not isinstance(model_type, str) or model_type not in _NORM:
         raise _not_one_of(_NORM, "model_type", model_type)
@@ -113,6 +114,7 @@ def _form(config: dict[str, Any], generation: dict[str, Any]) -> ModelForm:
         _integer(generation, "decoder_start_token_id"),
         _integer(generation, "eos_token_id"),
         _integer(generation, "pad_token_id"),
+        tokenizer,
     )
 
 
@@ -188,3 +190,49 @@ def _not_one_of(allowed: dict[str, str], key: str, found: object) -> _FormError:
         key,
         f"found {describe_value(found)}; only {', '.join(allowed)} can be imported",
     )
+
+
+def to_transformers_penalty(alpha: float) -> float:
+    """Return transformers' ``length_penalty`` for ``decoding.length_penalty``."""
+    return round(alpha * _PENALTY_SLOPE, 3)
+
+
+def from_transformers_penalty(penalty: float) -> float:
+    """Return ``decoding.length_penalty`` for transformers' ``length_penalty``."""
+    return round(penalty / _PENALTY_SLOPE, 3)
+
+
+def find_languages(
+    src: str | None, tgt: str | None, settings: Mapping[str, Any], name: str
+) -> tuple[str, str]:
+    """Return a model's source and target language.
+
+    Args:
+        src: what --src-lang says.
+        tgt: what --tgt-lang says.
+        settings: what is in tokenizer_config.json.
+        name: the model's, which may tell, as in 'opus-mt-de-en'.
+
+    Raises:
+        UsageError: an option gives no language's code, or nothing tells a language.
+    """
+    opus = _OPUS_NAME.fullmatch(PurePath(name).name)
+    of_name = opus.groups() if opus else (None, None)
+    src_lang = _first_code(src, settings.get("source_lang"), of_name[0])
+    tgt_lang = _first_code(tgt, settings.get("target_lang"), of_name[1])
+    for option, given, code in (("--src-lang", src, src_lang), ("--tgt-lang", tgt, tgt_lang)):
+        if given is not None and code != given:
+            raise UsageError(f"{option} {given}: is no language's code; give one as in 'de'")
+    if src_lang is None or tgt_lang is None:
+        languages = {"--src-lang CODE": src_lang, "--tgt-lang CODE": tgt_lang}
+        missing = " ".join(option for option, code in languages.items() if code is None)
+        raise UsageError(f"{name}: does not tell its languages; give them: {missing}")
+    return src_lang, tgt_lang
+
+
+def _first_code(*codes: object) -> str | None:
+    """Return the first that is a language's code."""
+    for code in codes:
+        if isinstance(code, str) and re.fullmatch(LANGUAGE_PATTERN, code):
+            return code
+    return None

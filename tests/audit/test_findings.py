@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from transformer_cli.audit.checks import CorpusReport, Finding, check_corpus
+from transformer_cli.audit.findings import CorpusReport, Finding, check_corpus
 from transformer_cli.config.schema import Config, TrainingConfig
 from transformer_cli.errors import CorpusError
 from transformer_cli.text.tokenizer import Tokenizer, Tokenizers
@@ -127,14 +127,18 @@ FAULTS = [
     Fault("blank", lambda src, tgt: ("", tgt), "{split}.src:8 (source)"),
     Fault("blank", lambda src, tgt: (src, " \u00a0"), "{split}.src:8 (target)"),
     Fault("blank", lambda src, tgt: ("", ""), "{split}.src:8 (both sides)"),
-    Fault("copied", lambda src, tgt: (tgt, tgt), "{split}.src:8"),
-    Fault("ratio", lambda src, tgt: (src, tgt * 8), "{split}.src:8"),
-    Fault("ratio", lambda src, tgt: ("@@", tgt * 2), "{split}.src:8"),
+    Fault("identical", lambda src, tgt: (tgt, tgt), "{split}.src:8"),
+    Fault("length_ratio", lambda src, tgt: (src, tgt * 8), "{split}.src:8"),
+    Fault("length_ratio", lambda src, tgt: ("@@", tgt * 2), "{split}.src:8"),
     Fault(
-        "source_script", lambda src, tgt: (written_in("я", src), tgt), "{split}.src:8 (Cyrillic)"
+        "script",
+        lambda src, tgt: (written_in("я", src), tgt),
+        "{split}.src:8 (source: Cyrillic)",
     ),
     Fault(
-        "target_script", lambda src, tgt: (src, written_in("क", tgt)), "{split}.tgt:8 (Devanagari)"
+        "script",
+        lambda src, tgt: (src, written_in("क", tgt)),
+        "{split}.src:8 (target: Devanagari)",
     ),
     Fault("source_odd_characters", lambda src, tgt: (f"{src} schÃ¶n", tgt), "{split}.src:8 (Ã¶)"),
 ]
@@ -158,7 +162,7 @@ def test_repeated_pairs_name_the_first_of_their_kind(corpus: Corpus) -> None:
     train = corpus.pairs["train"]
     train[100], train[300], train[5] = train[7], train[7], train[200]
     finding = corpus.only()
-    assert (finding.what, finding.count) == ("repeated", 3)
+    assert (finding.what, finding.count) == ("duplicates", 3)
     assert finding.places == [
         "train.src:101 (as line 8)",
         "train.src:201 (as line 6)",
@@ -171,7 +175,7 @@ def test_a_source_with_another_translation_is_no_repetition(corpus: Corpus) -> N
     train[100] = (train[7][0], train[100][1])
     # Nor are many blank pairs.
     train[1] = train[2] = ("", "")
-    assert [each for each in corpus.check().findings if each.what == "repeated"] == []
+    assert [each for each in corpus.check().findings if each.what == "duplicates"] == []
 
 
 def test_pairs_and_sources_that_are_trained_on_are_told_apart(corpus: Corpus) -> None:
@@ -192,7 +196,7 @@ def test_what_more_is_trained_on_counts_too_and_has_its_own_lines(corpus: Corpus
     corpus.pairs["extra"][39] = corpus.pairs["extra"][2]
     found = corpus.check().findings
     assert what(found) == [
-        ("data.more[0]", "repeated"),
+        ("data.more[0]", "duplicates"),
         ("val", "in_training"),
         ("val", "source_in_training"),
     ]
@@ -216,7 +220,7 @@ def test_the_first_few_lines_are_named_and_all_are_counted(corpus: Corpus) -> No
     assert finding.count == 10
     assert finding.places == [f"train.src:{line} (both sides)" for line in (11, 12, 13)]
     assert str(finding) == (
-        "train: pairs with a blank side, not used in training [blank]: 10 (1.67%): "
+        "train: pairs where a side is nothing but whitespace [blank]: 10 (1.67%): "
         "train.src:11 (both sides); train.src:12 (both sides); train.src:13 (both sides); …"
     )
 
@@ -279,14 +283,17 @@ def test_learned_positions_refuse_what_is_too_long_to_validate_on(corpus: Corpus
 
 
 def test_a_few_words_of_another_script_are_no_fault(corpus: Corpus) -> None:
-    corpus.pairs["train"][0] = ("ein Hund namens Барбос läuft über die Straße", "a dog runs across")
+    corpus.pairs["train"][0] = (
+        "ein Hund namens Барбос läuft über die Straße",
+        "a dog called Барбос runs across the street",
+    )
     corpus.pairs["train"][1] = ("Ω µ ª 中", "Ω µ ª 中 a")
     assert corpus.check().findings == []
 
 
 def test_of_a_language_without_known_scripts_none_is_asked_for(corpus: Corpus) -> None:
     corpus.languages = ("tlh", "en")
-    corpus.pairs["train"][0] = ("собака бежит по улице", "a dog runs across the street")
+    corpus.pairs["train"][0] = ("собака бежит по улице", "a dog in the street")
     report = corpus.check()
     assert report.findings == []
     assert report.unknown_scripts == ["tlh"]

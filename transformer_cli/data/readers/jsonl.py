@@ -3,28 +3,43 @@
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, BinaryIO, NoReturn
 
+from transformer_cli.compression import open_text
 from transformer_cli.config.choices import DecodingErrors
 from transformer_cli.data.corpus import bounded_lines
-from transformer_cli.data.readers.records import MEND_ROW, Numbered, numbered_lines, type_name
+from transformer_cli.data.readers.records import (
+    ROW_ADVICE,
+    FieldsReader,
+    Numbered,
+    numbered_lines,
+    type_name,
+)
 from transformer_cli.errors import CorpusError
 
 
-def read_jsonl(
-    file: BinaryIO, name: str, errors: DecodingErrors = "strict"
-) -> Numbered[dict[str, Any]]:
-    """Yield the objects of a file with their line numbers; blank lines are left out.
+@dataclass(frozen=True)
+class JsonlReader(FieldsReader):
+    """Pairs in two fields of the objects."""
 
-    Args:
-        file: the lines in UTF-8, as ``open_text`` opens them.
-        name: the file's name, for messages.
-        errors: 'replace' writes U+FFFD for what is not UTF-8.
+    def records(self, file: Path) -> Numbered[dict[str, Any]]:
+        """Yield the objects."""
+        with open_text(file) as raw:
+            yield from read_jsonl(raw, str(file))
+
+    def place(self, file: Path, number: int) -> str:
+        """Return the line."""
+        return f"{file}:{number}"
+
+
+def read_jsonl(file: BinaryIO, name: str) -> Numbered[dict[str, Any]]:
+    """Yield the objects of a file with their line numbers; blank lines are left out.
 
     Raises:
         CorpusError: the file is damaged, or has a line without end.
     """
-    for number, line in numbered_lines(bounded_lines(file, name), name, errors):
+    for number, line in numbered_lines(bounded_lines(file, name), name):
         if isinstance(line, CorpusError):
             yield number, line
         elif line and not line.isspace():
@@ -54,7 +69,7 @@ def read_jsonl_table(
             raise CorpusError(f"{name}:{number}: is blank; remove the line, or make it an object")
         record = _parse(line, f"{name}:{number}", _TABLE_DECODER)
         if isinstance(record, CorpusError):
-            raise CorpusError(f"{record}; {MEND_ROW}")
+            raise CorpusError(f"{record}; {ROW_ADVICE}")
         yield number, record
 
 

@@ -9,14 +9,14 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from transformer_cli.cli.display import align_columns, line_bar, log, pair_bar, print_error, warn
 from transformer_cli.cli.options import open_device, say_put_back
-from transformer_cli.cli.signals import stop_requests
+from transformer_cli.cli.process import stop_requests
 from transformer_cli.config.choices import DeviceName, PrecisionName
 from transformer_cli.distill.directory import DistillDirectory
 from transformer_cli.distill.distill_file import Distillation
 from transformer_cli.distill.plan import DistillPlan
 from transformer_cli.distill.runner import Failure, run_stages
 from transformer_cli.errors import RunError
-from transformer_cli.foreign_files import read_small
+from transformer_cli.files import read_small
 from transformer_cli.model.device import use_threads
 from transformer_cli.ranks import SINGLE_PROCESS
 from transformer_cli.runs.lock import lock_directory

@@ -54,8 +54,8 @@ def export(
     else:
         options.check_new_directory(directory, "DIR")
 
-    from transformer_cli.extras import import_extra
     from transformer_cli.files import remove_leftovers, whole_directory
+    from transformer_cli.packages import import_extra
     from transformer_cli.runs.directory import RunDirectory
     from transformer_cli.runs.trained_model import load_weights_of, open_trained_model
 

@@ -5,10 +5,10 @@ from pathlib import Path
 
 from transformer_cli.config.setting_tree import shorten
 from transformer_cli.errors import ImportedModelError
-from transformer_cli.extras import import_extra
 from transformer_cli.importing.model_form import CONFIG, GENERATION
 from transformer_cli.importing.tables import SETTINGS
 from transformer_cli.importing.tensors import INDEX, SAFETENSORS, TORCH
+from transformer_cli.packages import import_extra
 
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}")
 _TOKENIZER = ("source.spm", "target.spm", "vocab.json", "target_vocab.json")

@@ -9,11 +9,12 @@ from typing import Any
 
 from torch import Tensor
 
+from transformer_cli.compression import write_text
 from transformer_cli.config.data_schema import ImportedData
 from transformer_cli.config.schema import Config, ModelConfig
 from transformer_cli.config.tokenizer_schema import MarianConfig
 from transformer_cli.config.yaml import dump_config
-from transformer_cli.files import whole_directory, write_text
+from transformer_cli.files import whole_directory
 from transformer_cli.importing.model_form import ModelForm
 from transformer_cli.importing.source_files import SourceFiles
 from transformer_cli.importing.tables import (
@@ -24,6 +25,7 @@ from transformer_cli.importing.tables import (
 )
 from transformer_cli.importing.tensors import read_tensors
 from transformer_cli.interop.weights import find_tying, from_transformers, take_rows
+from transformer_cli.packages import __version__
 from transformer_cli.runs.checkpoint_writer import save_checkpoint
 from transformer_cli.runs.contents import IMPORT
 from transformer_cli.runs.directory import RunDirectory
@@ -32,7 +34,6 @@ from transformer_cli.text.kinds.marian import write_tokenizers
 from transformer_cli.text.manifest import MANIFEST_NAME
 from transformer_cli.text.tokenizer import fingerprint
 from transformer_cli.text.vocabulary import BOS_ID
-from transformer_cli.version import __version__
 
 # Probability 0 in float32, beside any logits of a model.
 _NEVER = -100.0

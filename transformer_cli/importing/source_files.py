@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from transformer_cli.errors import ImportedModelError
-from transformer_cli.foreign_files import open_regular
+from transformer_cli.files import open_regular
 
 # In bytes, ten times the largest of OPUS-MT.
 _MAX_JSON_SIZE = 1 << 26

@@ -40,8 +40,7 @@ from pydantic import (
 from safetensors import SafetensorError
 
 from transformer_cli.errors import CheckpointError, DamagedCheckpointError
-from transformer_cli.files import sha256
-from transformer_cli.foreign_files import read_small
+from transformer_cli.files import read_small, sha256
 from transformer_cli.runs.contents import CHECKPOINT_FILES, CHECKPOINT_NAME
 
 if TYPE_CHECKING:

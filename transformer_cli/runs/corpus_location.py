@@ -6,11 +6,11 @@ The latter is recorded, to be found again without ``$MULTI30K_DIR``.
 import json
 from pathlib import Path
 
+from transformer_cli.compression import write_text
 from transformer_cli.config.data_schema import DataConfig, Multi30kData
 from transformer_cli.data import multi30k
 from transformer_cli.data.prepared import RECORD
-from transformer_cli.files import write_text
-from transformer_cli.foreign_files import read_small
+from transformer_cli.files import read_small
 from transformer_cli.runs.contents import CORPUS
 from transformer_cli.runs.directory import RunDirectory
 

@@ -6,8 +6,7 @@ from pathlib import Path
 from transformer_cli.config.schema import Config
 from transformer_cli.config.yaml import load_config
 from transformer_cli.errors import RunError
-from transformer_cli.files import remove_directory
-from transformer_cli.foreign_files import check_no_links
+from transformer_cli.files import check_no_links, remove_directory
 from transformer_cli.runs import contents, hub_model
 from transformer_cli.runs.mark import is_run
 

@@ -8,8 +8,8 @@ from typing import Any
 import torch
 
 from transformer_cli.config.differences import Difference
+from transformer_cli.packages import __version__
 from transformer_cli.runs.records import Record
-from transformer_cli.version import __version__
 
 SESSION_KIND = "session"
 """Kind of the record that each session of a training begins with."""

@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from transformer_cli.foreign_files import read_small
+from transformer_cli.files import read_small
 from transformer_cli.runs.contents import IMPORT
 from transformer_cli.runs.directory import RunDirectory
 

@@ -3,12 +3,12 @@
 import os
 from pathlib import Path
 
+from transformer_cli.compression import write_text
 from transformer_cli.config.origins import Origins, dump_origins, load_origins, trace_origins
 from transformer_cli.config.schema import Config
 from transformer_cli.config.yaml import dump_config
 from transformer_cli.errors import RunError
-from transformer_cli.files import TEMPORARY_MARK, remove_leftovers, write_text
-from transformer_cli.foreign_files import read_small
+from transformer_cli.files import TEMPORARY_MARK, read_small, remove_leftovers
 from transformer_cli.runs import contents
 from transformer_cli.runs.checkpoint_writer import finish_replacing
 from transformer_cli.runs.directory import RunDirectory

@@ -4,13 +4,13 @@ import json
 from pathlib import Path
 from typing import Any
 
+from transformer_cli.compression import write_text
 from transformer_cli.config.origins import load_origins
 from transformer_cli.config.yaml import is_resolved
 from transformer_cli.errors import RunError
-from transformer_cli.files import write_text
-from transformer_cli.foreign_files import read_small
+from transformer_cli.files import read_small
+from transformer_cli.packages import __version__
 from transformer_cli.runs.contents import CONFIG, MARK
-from transformer_cli.version import __version__
 
 FORMAT = 1
 _PROGRAM = "transformer-cli"

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from transformer_cli.errors import RunError
-from transformer_cli.foreign_files import open_regular
+from transformer_cli.files import open_regular
 
 Record = dict[str, Any]
 _MAX_BYTES = 1 << 26

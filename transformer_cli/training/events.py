@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from transformer_cli.errors import RunError
-from transformer_cli.foreign_files import open_regular
+from transformer_cli.errors import RunError, make_visible
+from transformer_cli.files import open_regular
 from transformer_cli.runs.contents import EVENT_FILE_NAME
 from transformer_cli.runs.environment import SESSION_KIND
 from transformer_cli.runs.records import read_records
-from transformer_cli.visible import make_visible
 
 if TYPE_CHECKING:
     from tensorboard.compat.proto.event_pb2 import Event

@@ -13,9 +13,9 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
+from transformer_cli.compression import write_text
 from transformer_cli.errors import RunError
-from transformer_cli.files import write_text
-from transformer_cli.foreign_files import open_regular
+from transformer_cli.files import open_regular
 from transformer_cli.model.device import sum_dtype
 from transformer_cli.ranks import Ranks
 from transformer_cli.runs.records import read_lines

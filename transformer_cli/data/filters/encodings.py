@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable
 
 from transformer_cli.data.filters.protocol import PairFilter
-from transformer_cli.extras import import_extra
+from transformer_cli.packages import import_extra
 
 # Control characters but the tab, U+FFFD, and halves of surrogate pairs.
 _DAMAGED = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f\ufffd\ud800-\udfff]")

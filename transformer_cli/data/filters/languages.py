@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from transformer_cli.config.data_schema import FilterName
 from transformer_cli.data.filters.protocol import PairFilter
 from transformer_cli.data.filters.short_text import is_short, without_placeholders
-from transformer_cli.extras import import_extra
+from transformer_cli.packages import import_extra
 
 if TYPE_CHECKING:
     from py3langid.langid import LanguageIdentifier

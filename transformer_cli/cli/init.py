@@ -44,8 +44,7 @@ def init(
     ] = None,
     val_tgt: Annotated[Path | None, _option("FILE", "own: its target side.")] = None,
     test_src: Annotated[
-        Path | None,
-        _option("FILE", "own: source side of the test text.  [default: held out, too]"),
+        Path | None, _option("FILE", "own: source side of the test text.  [default: held out, too]")
     ] = None,
     test_tgt: Annotated[Path | None, _option("FILE", "own: its target side.")] = None,
     src_lang: Annotated[

@@ -173,10 +173,7 @@ SearchPrecision = Annotated[
 Threads = Annotated[
     int | None,
     typer.Option(
-        metavar="N",
-        min=1,
-        max=MOST_THREADS,
-        help="CPU threads.  [default: one per core]",
+        metavar="N", min=1, max=MOST_THREADS, help="CPU threads.  [default: one per core]"
     ),
 ]
 

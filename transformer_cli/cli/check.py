@@ -63,7 +63,6 @@ def check(
     from transformer_cli.text.tokenizer import load_tokenizers
 
     run = options.run_directory(config, run_dir)
-    options.restore_previous(run)
     ignored = ignore or []
     _check_finding_names(ignored)
     settings = load_config(config, set_ or [])

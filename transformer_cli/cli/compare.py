@@ -88,7 +88,7 @@ def compare(
     from transformer_cli.evaluation.metrics import metrics_of_runs
     from transformer_cli.inference.loading import ComputeOptions
     from transformer_cli.model.device import choose_precision, use_threads
-    from transformer_cli.runs.environment import describe_environment
+    from transformer_cli.runs.records import describe_environment
 
     if checkpoint not in ("best", "last", "average"):
         raise UsageError(
@@ -96,7 +96,6 @@ def compare(
             "name best, last or average"
         )
     splits = splits or []
-    options.restore_previous(*runs, *compared_texts.split_runs(splits))
     with options.prefix_errors("compare: "):
         groups = group_comparison.find_groups(runs)
         paths = [run.path for group in groups for run in group.runs]
@@ -106,7 +105,6 @@ def compare(
                 f"{paths[0]} is one run alone; name two or more, "
                 f"or use: transformer-cli evaluate {paths[0]}"
             )
-        options.restore_previous(*paths)
         compared_runs = comparison.open_runs(paths, checkpoint, beam_size)
         compared_groups = group_comparison.group_runs(groups, compared_runs)
     texts = compared_texts.load_texts(compared_runs, splits)

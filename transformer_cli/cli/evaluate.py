@@ -179,8 +179,11 @@ def _describe_environments(
     translator: "TorchTranslator",
     searcher: "TextTranslator[CTranslate2Engine] | None",
 ) -> dict[str, Any]:
-    from transformer_cli.runs.environment import describe_environment, environment_of_training
-    from transformer_cli.runs.records import read_records
+    from transformer_cli.runs.records import (
+        describe_environment,
+        environment_of_training,
+        read_records,
+    )
 
     engine = translator.engine
     found = (searcher or translator).engine.fingerprint
@@ -274,7 +277,7 @@ def _read_text(
         load_split,
     )
     from transformer_cli.data.tables import read_parallel_tables
-    from transformer_cli.runs.corpus_location import corpus_directory
+    from transformer_cli.runs.initialize import corpus_directory
 
     data = run.load_config().data
     tables = src.where, ref.where

@@ -59,38 +59,12 @@ Config = Annotated[
 ]
 
 
-def restore_previous(*directories: Path) -> None:
-    """Restore earlier runs whose replacement was killed, and report it.
-
-    Raises:
-        RunError: one cannot be put back.
-    """
-    from transformer_cli.runs.directory import RunDirectory
-    from transformer_cli.runs.lock import restore_previous
-
-    for directory in directories:
-        if restore_previous(RunDirectory(directory)):
-            say_put_back(directory)
-
-
-def say_put_back(directory: Path) -> None:
-    """Report that an earlier run is back in its place."""
-    log(f"{directory}: the new run ended before its first checkpoint; the earlier one is back")
-
-
-def _put_back_run(context: typer.Context, run: Path) -> Path:
-    if not context.resilient_parsing:  # which a shell's completion asks for
-        restore_previous(run)
-    return run
-
-
 Run = Annotated[
     Path,
     typer.Argument(
         metavar="RUN",
         help="Run directory of a training.",
         show_default=False,
-        callback=_put_back_run,
         autocompletion=complete_run,
     ),
 ]

@@ -72,9 +72,8 @@ def report(
     from transformer_cli.files import write_text
     from transformer_cli.inference.loading import ComputeOptions, choose_engine
     from transformer_cli.report.build import Subject, build, pack_sentence
-    from transformer_cli.runs.checkpoint import Checkpoint
-    from transformer_cli.runs.checkpoint_directory import find_checkpoint
-    from transformer_cli.runs.corpus_location import corpus_directory
+    from transformer_cli.runs.checkpoint import Checkpoint, find_checkpoint
+    from transformer_cli.runs.initialize import corpus_directory
     from transformer_cli.text.tokenizer import fingerprint
 
     check_has_splits(

@@ -55,14 +55,11 @@ def train(
     from transformer_cli.config.yaml import load_settings
     from transformer_cli.data.sources import check_has_text
     from transformer_cli.runs.directory import RunDirectory
-    from transformer_cli.runs.overwrite import is_overwriting
 
     ranks = Ranks.from_env()
     run = RunDirectory(options.run_directory(config, run_dir))
-    # Restarted by torchrun, it would discard what was trained before the restart.
-    discards = overwrite and (not ranks.restarts or is_overwriting(run.path))
-    if ranks.is_main and not ranks.restarts and not dry_run:
-        options.restore_previous(run.path, config.parent)
+    # Restarted by torchrun, it would rename what was trained before the restart.
+    begins_anew = overwrite and not ranks.restarts
     settings, origins = load_settings(config, set_ or [])
     check_has_text(settings.data, config)
     if overwrite and ranks.machines > 1:
@@ -72,13 +69,13 @@ def train(
             f"{run.path} yourself, or choose another --run-dir"
         )
     files = list_base_files(config)
-    _check_run(run, files, discards, dry_run, ranks)
+    _check_run(run, files, dry_run, ranks)
 
     from transformer_cli.cli.training_job import open_job, preview_training, run_training
-    from transformer_cli.runs.initial_weights import describe_inherited_init
-    from transformer_cli.training.setup import TrainRequest
+    from transformer_cli.runs.trained_model import describe_inherited_init
+    from transformer_cli.training.preparation import TrainRequest
 
-    request = TrainRequest(settings, origins, run, discards, allow_suspect_data)
+    request = TrainRequest(settings, origins, run, begins_anew, allow_suspect_data)
     if ranks.is_main and (hint := describe_inherited_init(settings, origins, files[1:])):
         log(hint)
     with open_job(request, device, precision, threads) as job:
@@ -91,11 +88,9 @@ def train(
         say(outcome.text)
 
 
-def _check_run(
-    run: "RunDirectory", files: Sequence[Path], overwrite: bool, dry_run: bool, ranks: Ranks
-) -> None:
+def _check_run(run: "RunDirectory", files: Sequence[Path], dry_run: bool, ranks: Ranks) -> None:
     """Check the run directory before torch is imported, so that errors are reported at once."""
-    from transformer_cli.runs.contents import check_config_files
+    from transformer_cli.runs.directory import check_config_files
     from transformer_cli.runs.lock import check_unlocked
 
     if dry_run:
@@ -103,5 +98,3 @@ def _check_run(
     elif ranks.is_main:
         check_unlocked(run)
     check_config_files(run.path, files)
-    if overwrite and ranks.is_main:
-        run.check_no_foreign_files()

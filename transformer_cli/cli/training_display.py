@@ -31,7 +31,7 @@ class TrainingDisplay:
             "{percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} [{elapsed}<{remaining}{postfix}]"
         )
         self._tgt_tokens = 0
-        self._chunks = 1
+        self._micro_batches = 1
         self._refreshed = time.monotonic()
 
     def __enter__(self) -> Self:
@@ -49,11 +49,11 @@ class TrainingDisplay:
         """Advance the bar; read the loss now and then only, since that waits for the GPU."""
         for skipped in step.skipped:
             log(f"step {skipped}: not a finite number in its loss or gradient; left out")
-        if step.chunks != self._chunks:
-            self._chunks = step.chunks
+        if step.micro_batches != self._micro_batches:
+            self._micro_batches = step.micro_batches
             log(
                 f"step {step.step}: out of memory; from here on each batch is split into "
-                f"{step.chunks} chunks, and a step has as many tokens as before"
+                f"{step.micro_batches} micro-batches, and a step has as many tokens as before"
             )
         self._bar.update()
         self._tgt_tokens += step.tgt_tokens

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import torch
 
 from transformer_cli.cli.display import line_bar, log, pair_bar, table, warn
-from transformer_cli.cli.options import open_device, say_put_back
+from transformer_cli.cli.options import open_device
 from transformer_cli.cli.signals import stop_requests
 from transformer_cli.cli.training_display import TrainingDisplay
 from transformer_cli.config.choices import DeviceName, PrecisionName
@@ -21,26 +21,25 @@ from transformer_cli.model.device import (
     use_threads,
 )
 from transformer_cli.ranks import Ranks
-from transformer_cli.runs.checkpoint_directory import newest_step
-from transformer_cli.runs.contents import PREVIOUS
+from transformer_cli.runs.checkpoint import newest_step
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.records import METRIC_NAMES, read_records
 from transformer_cli.text.tokenizer import fingerprint
 from transformer_cli.training.curves import draw_curves
-from transformer_cli.training.memory import SMALLEST, check_memory
-from transformer_cli.training.precision import choose_training_precision
-from transformer_cli.training.session import Record, Session
-from transformer_cli.training.setup import (
+from transformer_cli.training.execution import choose_training_precision
+from transformer_cli.training.forecast import SMALLEST, check_memory
+from transformer_cli.training.preparation import (
     Callbacks,
     TrainRequest,
     build_trainer,
     open_data,
     open_data_dry,
 )
+from transformer_cli.training.session import Record, Session
 from transformer_cli.training.summary import summarize_training
 from transformer_cli.training.trainer import StepResult
 
-REPORTERS = Callbacks(line_bar, warn, pair_bar, log, say_put_back)
+REPORTERS = Callbacks(line_bar, warn, pair_bar, log)
 
 
 class TrainingJob(NamedTuple):
@@ -128,7 +127,6 @@ def run_training(job: TrainingJob) -> Outcome:
             _log_start(session, previous not in (None, config))
             _run_session(session, should_stop)
             if ranks.is_main:
-                _warn_of_previous(run)
                 _draw(run, select)
             ranks.barrier()  # when the first process ends, torchrun may end the others
     if session.stopped and not session.is_finished:
@@ -157,12 +155,6 @@ def _run_session(session: Session, should_stop: Callable[[], bool]) -> None:
                     display.show_step(event)
                 case Record():
                     display.show_record(event)
-
-
-def _warn_of_previous(run: RunDirectory) -> None:
-    previous = run.path / PREVIOUS
-    if previous.is_dir():
-        warn(str(previous), "not deleted, as files in it are not transformer-cli's; do it yourself")
 
 
 def _draw(run: RunDirectory, select: str) -> None:

@@ -12,8 +12,7 @@ from transformer_cli.config.choices import PrecisionName
 from transformer_cli.errors import RunError, UsageError
 from transformer_cli.files import TEMPORARY_MARK, remove_leftovers, sha256, write_text
 from transformer_cli.foreign_files import check_no_links, read_small
-from transformer_cli.runs.contents import LOCK
-from transformer_cli.runs.directory import RunDirectory
+from transformer_cli.runs.directory import LOCK, RunDirectory
 from transformer_cli.version import __version__
 
 FORMAT = 1

@@ -25,9 +25,8 @@ from transformer_cli.config.data_schema import FilePair
 from transformer_cli.data import encode_workers
 from transformer_cli.errors import TokenizerError, UsageError
 from transformer_cli.files import find_unusable_on_windows
-from transformer_cli.runs.overwrite import set_aside
 from transformer_cli.text import model_check, model_check_script
-from transformer_cli.training.events import EventLog
+from transformer_cli.training.curves import EventLog
 
 __all__ = ["config"]
 
@@ -141,22 +140,6 @@ def test_paths_are_recorded_alike() -> None:
     pair = FilePair.model_construct(None, src=src, tgt=tgt)  # type: ignore[arg-type]
     recorded = pair.model_dump(mode="json", warnings=False)
     assert recorded == {"src": "C:/text/a.de", "tgt": "C:/text/a.en"}
-
-
-def test_an_empty_directory_is_not_in_the_way(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    rename = os.rename
-
-    def refuse(path: Path, target: Path) -> None:
-        assert not os.path.lexists(target)
-        rename(path, target)
-
-    monkeypatch.setattr(os, "rename", refuse)
-    (tmp_path / "previous").mkdir()
-    (tmp_path / "metrics.jsonl").touch()
-    set_aside(tmp_path)
-    assert (tmp_path / "previous" / "metrics.jsonl").is_file()
 
 
 def have_break(then: Callable[[], None]) -> None:

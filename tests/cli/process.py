@@ -43,7 +43,7 @@ _PRELOADED = [
     "transformer_cli.config.yaml",
     "transformer_cli.evaluation.comparison",
     "transformer_cli.training.curves",
-    "transformer_cli.training.setup",
+    "transformer_cli.training.preparation",
     "transformer_cli.training.summary",
 ]
 # The server is started by the first test that runs the program, in any file: it gets the

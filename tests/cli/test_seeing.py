@@ -80,7 +80,7 @@ def test_events_say_what_the_metrics_say(training: Training) -> None:
             marks=pytest.mark.long,
         ),
         pytest.param(
-            partial(signal_at, "transformer_cli.training.events:EventLog", "append", 3),
+            partial(signal_at, "transformer_cli.training.curves:EventLog", "append", 3),
             id="killed before an event",
         ),
         pytest.param(partial(half_a_line, 3), id="killed in a record"),

@@ -24,7 +24,7 @@ from transformer_cli.data.preparing import (
 from transformer_cli.data.streamed import StreamedText
 from transformer_cli.errors import CorpusError
 from transformer_cli.files import whole_directory
-from transformer_cli.training.sources import describe_record
+from transformer_cli.training.texts import describe_record
 
 Pairs = list[tuple[str, str]]
 

@@ -47,7 +47,6 @@ def average(
     """
     if len({run.resolve() for run in runs}) < len(runs):
         raise UsageError("average: a run is named twice; name each once")
-    options.restore_previous(*runs)
     directories = [directory.RunDirectory(run) for run in runs]
     directories[0].load_config()
     directories[0].check_not_hub_model()

@@ -65,7 +65,6 @@ def check(
       transformer-cli check configs/toy.yaml
     """
     run = options.run_directory(config, run_dir)
-    options.restore_previous(run)
     ignored = ignore or []
     _check_finding_names(ignored)
     settings = yaml.load_config(config, set_ or [])

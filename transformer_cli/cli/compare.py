@@ -27,7 +27,7 @@ with lazy_imports():
     )
     from transformer_cli.inference import loading
     from transformer_cli.model import device as devices
-    from transformer_cli.runs import environment
+    from transformer_cli.runs import records
 
 if TYPE_CHECKING:
     from transformer_cli.data.corpus import ParallelText
@@ -100,7 +100,6 @@ def compare(
             "name best, last or average"
         )
     splits = splits or []
-    options.restore_previous(*runs, *compared_texts.split_runs(splits))
     with options.prefix_errors("compare: "):
         groups = group_comparison.find_groups(runs)
         paths = [run.path for group in groups for run in group.runs]
@@ -110,7 +109,6 @@ def compare(
                 f"{paths[0]} is one run alone; name two or more, "
                 f"or use: transformer-cli evaluate {paths[0]}"
             )
-        options.restore_previous(*paths)
         compared_runs = comparison.open_runs(paths, checkpoint, beam_size)
         compared_groups = group_comparison.group_runs(groups, compared_runs)
     texts = compared_texts.load_texts(compared_runs, splits)
@@ -127,7 +125,7 @@ def compare(
             "sentences": len(text),
             "checkpoint": checkpoint,
             **_compare_on(text, compared_runs, compared_groups, compute, metrics),
-            "environment": asdict(environment.describe_environment(torch_device, torch_precision)),
+            "environment": asdict(records.describe_environment(torch_device, torch_precision)),
         }
         for name, text in texts
     ]

@@ -56,7 +56,6 @@ def show(
     """
     file, earlier = config, {}
     if config.is_dir():
-        options.restore_previous(config)
         run = directory.RunDirectory(config)
         run.check_not_hub_model()
         run.load_config()  # or it is no run

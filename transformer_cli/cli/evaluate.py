@@ -24,13 +24,7 @@ with lazy_imports():
     )
     from transformer_cli.inference import loading
     from transformer_cli.model import device as devices, perplexity
-    from transformer_cli.runs import (
-        corpus_location,
-        directory as directories,
-        environment,
-        records,
-        trained_model,
-    )
+    from transformer_cli.runs import directory as directories, initialize, records, trained_model
 
 if TYPE_CHECKING:
     from transformer_cli.inference.ctranslate2_engine import CTranslate2Engine
@@ -175,8 +169,8 @@ def _describe_environments(
 ) -> dict[str, Any]:
     engine = translator.engine
     fingerprint = (searcher or translator).engine.fingerprint
-    described = asdict(environment.describe_environment(engine.device, engine.precision))
-    trained_with = environment.environment_of_training(records.read_records(run.metrics), step)
+    described = asdict(records.describe_environment(engine.device, engine.precision))
+    trained_with = records.environment_of_training(records.read_records(run.metrics), step)
     return {
         "engine": fingerprint.get("engine", "torch"),
         "environment": {**described, "precision": fingerprint["precision"]},
@@ -261,7 +255,7 @@ def _read_text(
         raise UsageError("evaluate: give --split, or --src and --ref together")
     sources.check_has_splits(data, run.path, "name text with --src and --ref")
     name = split or sources.default_split(data)
-    return name, sources.load_split(data, name, corpus_location.corpus_directory(run))
+    return name, sources.load_split(data, name, initialize.corpus_directory(run))
 
 
 def _table(report: dict[str, Any]) -> str:

@@ -30,7 +30,7 @@ with lazy_imports():
     from transformer_cli import compression, files
     from transformer_cli.inference import loading, torch_loading
     from transformer_cli.model import device as devices
-    from transformer_cli.runs import directory, lock
+    from transformer_cli.runs import directory
 
 if TYPE_CHECKING:
     import torch
@@ -61,35 +61,12 @@ Config = Annotated[
 ]
 
 
-def restore_previous(*directories: Path) -> None:
-    """Restore earlier runs whose replacement was killed, and report it.
-
-    Raises:
-        RunError: one cannot be put back.
-    """
-    for path in directories:
-        if lock.restore_previous(directory.RunDirectory(path)):
-            say_put_back(path)
-
-
-def say_put_back(path: Path) -> None:
-    """Report that an earlier run is back in its place."""
-    log(f"{path}: the new run ended before its first checkpoint; the earlier one is back")
-
-
-def _put_back_run(context: typer.Context, run: Path) -> Path:
-    if not context.resilient_parsing:  # which a shell's completion asks for
-        restore_previous(run)
-    return run
-
-
 Run = Annotated[
     Path,
     typer.Argument(
         metavar="RUN",
         help="Run directory of a training.",
         show_default=False,
-        callback=_put_back_run,
         autocompletion=complete_run,
     ),
 ]

@@ -18,12 +18,7 @@ with lazy_imports():
     from transformer_cli.evaluation import metrics
     from transformer_cli.inference import loading
     from transformer_cli.report import build as building, page as pages, rendering
-    from transformer_cli.runs import (
-        checkpoint as checkpoints,
-        checkpoint_directory,
-        corpus_location,
-        directory as directories,
-    )
+    from transformer_cli.runs import checkpoint as checkpoints, directory as directories, initialize
     from transformer_cli.sweeps import directory as sweep_directory, results
     from transformer_cli.text import tokenizer
 
@@ -78,9 +73,9 @@ def report(
         f"score it on yours with: transformer-cli evaluate {run} --src FILE --ref FILE",
     )
     name = split or sources.default_split(settings.data)
-    pairs = sources.load_split(settings.data, name, corpus_location.corpus_directory(directory))
+    pairs = sources.load_split(settings.data, name, initialize.corpus_directory(directory))
     # One checkpoint throughout, whatever training makes the best one meanwhile.
-    weights = checkpoint_directory.find_checkpoint(directory.checkpoints, checkpoint)
+    weights = checkpoints.find_checkpoint(directory.checkpoints, checkpoint)
     compute = loading.ComputeOptions("auto", device, precision, threads, beam_size)
     compute = replace(compute, engine=loading.choose_engine(directory, compute))
     translator = options.load_translator(directory, str(weights), compute)

@@ -22,23 +22,14 @@ with lazy_imports():
     from transformer_cli.data import sources
     from transformer_cli.evaluation import metrics, validation
     from transformer_cli.model import device as devices
-    from transformer_cli.runs import (
-        checkpoint_directory,
-        contents,
-        directory,
-        initial_weights,
-        lock,
-        overwrite as overwriting,
-        records,
-    )
+    from transformer_cli.runs import checkpoint, directory, lock, records, trained_model
     from transformer_cli.text import tokenizer
     from transformer_cli.training import (
         curves,
-        memory,
-        precision as precisions,
+        execution,
+        forecast,
         preparation,
         session as sessions,
-        setup,
         summary,
         trainer as trainers,
         units,
@@ -89,10 +80,8 @@ def train(
     """
     ranks = Ranks.from_env()
     run = directory.RunDirectory(options.run_directory(config, run_dir))
-    # Restarted by torchrun, it would discard what was trained before the restart.
-    discards = overwrite and (not ranks.restarts or overwriting.is_overwriting(run.path))
-    if ranks.is_main and not ranks.restarts and not dry_run:
-        options.restore_previous(run.path, config.parent)
+    # Restarted by torchrun, it would rename what was trained before the restart.
+    begins_anew = overwrite and not ranks.restarts
     settings, origins = yaml.load_settings(config, set_ or [])
     sources.check_has_text(settings.data, config)
     if overwrite and ranks.machines > 1:
@@ -102,10 +91,10 @@ def train(
             f"{run.path} yourself, or choose another --run-dir"
         )
     files = base_files.list_base_files(config)
-    _check_run(run, files, discards, dry_run, ranks)
+    _check_run(run, files, dry_run, ranks)
     # From here on torch is needed; what is wrong above is told without waiting for it.
-    request = setup.TrainRequest(settings, origins, run, discards, allow_suspect_data)
-    hint = initial_weights.describe_inherited_init(settings, origins, files[1:])
+    request = preparation.TrainRequest(settings, origins, run, begins_anew, allow_suspect_data)
+    hint = trained_model.describe_inherited_init(settings, origins, files[1:])
     if ranks.is_main and hint:
         log(hint)
     with _open_job(request, device, precision, threads) as job:
@@ -121,7 +110,6 @@ def train(
 def _check_run(
     run: "directory.RunDirectory",
     files: Sequence[Path],
-    overwrite: bool,
     dry_run: bool,
     ranks: Ranks,
 ) -> None:
@@ -129,20 +117,18 @@ def _check_run(
         run.check_is_run_or_empty()
     elif ranks.is_main:
         lock.check_unlocked(run)
-    contents.check_config_files(run.path, files)
-    if overwrite and ranks.is_main:
-        run.check_no_foreign_files()
+    directory.check_config_files(run.path, files)
 
 
-def callbacks() -> "setup.Callbacks":
+def callbacks() -> "preparation.Callbacks":
     """Return what a training shows of its preparation."""
-    return setup.Callbacks(line_bar, warn, pair_bar, log, options.say_put_back)
+    return preparation.Callbacks(line_bar, warn, pair_bar, log)
 
 
 class _Job(NamedTuple):
     """A training request on this process' device, with its ranks connected."""
 
-    request: "setup.TrainRequest"
+    request: "preparation.TrainRequest"
     device: "torch.device"
     precision: "PrecisionName"
     ranks: Ranks
@@ -155,7 +141,7 @@ class _Job(NamedTuple):
     def choose_precision(self) -> "torch.dtype":
         """Return the compute dtype; to measure 'auto' takes a second, so ask once data is ready."""
         earlier = () if self.request.overwrite else records.read_records(self.request.run.metrics)
-        return precisions.choose_training_precision(
+        return execution.choose_training_precision(
             self.precision, self.device, self.ranks, earlier, log
         )
 
@@ -171,7 +157,7 @@ class _Job(NamedTuple):
         """Build the trainer and what validates it."""
         config, run = self.request.config, self.request.run
         dtype = self.choose_precision()
-        trainer = setup.build_trainer(config, data, run, self.device, dtype, self.ranks)
+        trainer = preparation.build_trainer(config, data, run, self.device, dtype, self.ranks)
         return trainer, validation.build_validator(config, data, trainer, self.metrics, self.select)
 
 
@@ -187,7 +173,7 @@ class _Outcome(NamedTuple):
 
 @contextmanager
 def _open_job(
-    request: "setup.TrainRequest",
+    request: "preparation.TrainRequest",
     device: "DeviceName",
     precision: "PrecisionName",
     threads: int | None,
@@ -198,7 +184,7 @@ def _open_job(
     ranks = Ranks.from_env()
     torch_device = options.open_device(device, ranks)
     # Both before any text is read, which may take hours.
-    memory.check_memory(request.config, memory.SMALLEST, torch_device, ranks)
+    forecast.check_memory(request.config, forecast.SMALLEST, torch_device, ranks)
     devices.choose_precision(precision, torch_device)
     begun = None if request.overwrite else request.run
     notes: list[str] = []
@@ -211,9 +197,9 @@ def _preview(job: _Job) -> _Outcome:
     """Return the summary and a forecast, without training."""
     config, run = job.request.config, job.request.run
     previous = job.load_previous_config()
-    with setup.open_data_dry(job.request, job.ranks, callbacks()) as data:
+    with preparation.open_data_dry(job.request, job.ranks, callbacks()) as data:
         trainer, validator = job.build(data)
-        newest = checkpoint_directory.newest_step(run.checkpoints)
+        newest = checkpoint.newest_step(run.checkpoints)
         trainer.step = 0 if job.request.overwrite else newest
         rows = summary.summarize_training(
             config, data, trainer, validator.num_unscored, run, previous, True
@@ -227,7 +213,7 @@ def _run(job: _Job) -> _Outcome:
     """Train from the last checkpoint to the end, or until a signal."""
     config, run = job.request.config, job.request.run
     previous = job.load_previous_config()
-    with setup.open_data(job.request, job.ranks, callbacks()) as data:
+    with preparation.open_data(job.request, job.ranks, callbacks()) as data:
         trainer, validator = job.build(data)
         fingerprint = tokenizer.fingerprint(run.tokenizer)
         session = sessions.Session.open(config, run, trainer, fingerprint, validator)
@@ -240,7 +226,6 @@ def _run(job: _Job) -> _Outcome:
             _log_start(session, previous not in (None, config))
             _run_session(session, should_stop)
             if job.ranks.is_main:
-                _warn_of_previous(run)
                 _draw(run, job.select)
             job.ranks.barrier()  # when the first process ends, torchrun may end the others
     if session.stopped and not session.is_finished:
@@ -270,12 +255,6 @@ def _run_session(session: "sessions.Session", should_stop: StopRequest) -> None:
                     display.show_record(event)
 
 
-def _warn_of_previous(run: "directory.RunDirectory") -> None:
-    previous = run.path / contents.PREVIOUS
-    if previous.is_dir():
-        warn(str(previous), "not deleted, as files in it are not transformer-cli's; do it yourself")
-
-
 def _draw(run: "directory.RunDirectory", select: str) -> None:
     try:
         curves.draw_curves(run.metrics, run.curves, str(run.path), select)
@@ -303,7 +282,7 @@ class _Display:
             "{percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} [{elapsed}<{remaining}{postfix}]"
         )
         self._tgt_tokens = 0
-        self._chunks = 1
+        self._micro_batches = 1
         self._refreshed = time.monotonic()
 
     def __enter__(self) -> Self:
@@ -321,11 +300,11 @@ class _Display:
         """Advance the bar; read the loss now and then only, since that waits for the GPU."""
         for skipped in step.skipped:
             log(f"step {skipped}: not a finite number in its loss or gradient; left out")
-        if step.chunks != self._chunks:
-            self._chunks = step.chunks
+        if step.micro_batches != self._micro_batches:
+            self._micro_batches = step.micro_batches
             log(
                 f"step {step.step}: out of memory; from here on each batch is split into "
-                f"{step.chunks} chunks, and a step has as many tokens as before"
+                f"{step.micro_batches} micro-batches, and a step has as many tokens as before"
             )
         self._bar.update()
         self._tgt_tokens += step.tgt_tokens

@@ -19,8 +19,7 @@ from transformer_cli.files import (
     sha256,
 )
 from transformer_cli.packages import __version__
-from transformer_cli.runs.contents import LOCK
-from transformer_cli.runs.directory import RunDirectory
+from transformer_cli.runs.directory import LOCK, RunDirectory
 
 FORMAT = 1
 _PROGRAM = "transformer-cli distill"

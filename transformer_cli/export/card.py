@@ -23,9 +23,8 @@ from transformer_cli.config.schema import Config
 from transformer_cli.evaluation.metrics import USUAL, Metrics, read_validated_by
 from transformer_cli.model.transformer import count_parameters
 from transformer_cli.packages import __version__
-from transformer_cli.runs.directory import RunDirectory
+from transformer_cli.runs.directory import RunDirectory, find_import_source
 from transformer_cli.runs.hub_model import CARD
-from transformer_cli.runs.import_record import find_import_source
 from transformer_cli.runs.records import read_records, validations
 from transformer_cli.runs.trained_model import TrainedModel
 

@@ -11,7 +11,7 @@ from transformer_cli.errors import ImportedModelError
 from transformer_cli.importing.source_files import SourceFiles
 from transformer_cli.interop.length_penalty import from_transformers_penalty
 from transformer_cli.runs import hub_model
-from transformer_cli.runs.contents import MARK
+from transformer_cli.runs.directory import MARK
 
 CONFIG, GENERATION = "config.json", "generation_config.json"
 _NORM = {"marian": "post", "pegasus": "pre"}

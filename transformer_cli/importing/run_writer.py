@@ -27,9 +27,7 @@ from transformer_cli.importing.tensors import read_tensors
 from transformer_cli.interop.weights import find_tying, from_transformers, take_rows
 from transformer_cli.packages import __version__
 from transformer_cli.runs.checkpoint_writer import save_checkpoint
-from transformer_cli.runs.contents import IMPORT
-from transformer_cli.runs.directory import RunDirectory
-from transformer_cli.runs.mark import write_mark
+from transformer_cli.runs.directory import IMPORT, RunDirectory, write_mark
 from transformer_cli.text.kinds.marian import write_tokenizers
 from transformer_cli.text.manifest import MANIFEST_NAME
 from transformer_cli.text.tokenizer import fingerprint

@@ -8,8 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, ValidationErr
 
 from transformer_cli.errors import RunError
 from transformer_cli.files import read_small
-from transformer_cli.runs.contents import SWEEP_PLAN
-from transformer_cli.runs.directory import RunDirectory
+from transformer_cli.runs.directory import SWEEP_PLAN, RunDirectory
 
 # They are names of directories below the sweep's.
 _Name = Annotated[str, Field(pattern=r"^[^/\\\x00]+$")]

@@ -12,9 +12,9 @@ from transformer_cli.data.corpus import ParallelText
 from transformer_cli.data.sources import load_split
 from transformer_cli.errors import RunError
 from transformer_cli.files import read_small
-from transformer_cli.runs.corpus_location import corpus_directory
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.groups import RunGroup, read_sweep_plan
+from transformer_cli.runs.initialize import corpus_directory
 from transformer_cli.sweeps.attempts import newest_attempt
 from transformer_cli.sweeps.directory import SweepDirectory, run_name, scores_name
 from transformer_cli.sweeps.plan import Plan

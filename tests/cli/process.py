@@ -40,10 +40,11 @@ _PRELOADED = [
     "tensorboard.summary.writer.record_writer",
     "torch._dynamo",  # which optimizers import when they are made
     "transformer_cli.cli",
-    "transformer_cli.cli.training_job",
     "transformer_cli.config.yaml",
     "transformer_cli.evaluation.comparison",
     "transformer_cli.training.curves",
+    "transformer_cli.training.preparation",
+    "transformer_cli.training.summary",
 ]
 # The server is started by the first test that runs the program, in any file: it gets the
 # environment and the directory of before all tests, not those that this test has set.

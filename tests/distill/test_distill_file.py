@@ -12,8 +12,7 @@ from transformer_cli.distill.directory import DistillDirectory
 from transformer_cli.distill.distill_file import load_distillation
 from transformer_cli.distill.plan import evaluate_command, translate_command
 from transformer_cli.errors import CheckpointError, ConfigError, RunError
-from transformer_cli.runs.directory import RunDirectory
-from transformer_cli.runs.mark import write_mark
+from transformer_cli.runs.directory import RunDirectory, write_mark
 
 CONFIG = """\
 data:

@@ -23,7 +23,7 @@ from transformer_cli.runs.checkpoint import Checkpoint
 from transformer_cli.runs.checkpoint_writer import save_checkpoint
 from transformer_cli.text.vocabulary import PAD_ID
 from transformer_cli.training.loss import Losses
-from transformer_cli.training.schedule import learning_rate
+from transformer_cli.training.optimizer import learning_rate
 from transformer_cli.training.trainer import StepResult, Trainer
 
 TOKENS = 12
@@ -482,7 +482,7 @@ def test_a_step_that_does_not_fit_is_halved_until_it_does(monkeypatch: pytest.Mo
     out_of_memory_above(monkeypatch, 2)
     halved = trainer_of(settings)
     found = list(halved.steps())
-    assert found[0].chunks == found[-1].chunks == 4
+    assert found[0].micro_batches == found[-1].micro_batches == 4
     for one, other in zip(map(numbers, found), expected, strict=True):
         assert one[:4] == other[:4]
         assert one[4:] == pytest.approx(other[4:], rel=1e-5)
@@ -506,7 +506,7 @@ def test_other_errors_are_not_taken_for_want_of_memory(monkeypatch: pytest.Monke
     trainer = trainer_of(config())
     with pytest.raises(RuntimeError, match="shapes"):
         list(trainer.steps())
-    assert trainer._gradients.chunks == 1
+    assert trainer._gradients.micro_batches == 1
 
 
 # --- ranks ----------------------------------------------------------------------------------------
@@ -548,7 +548,8 @@ def test_each_step_has_its_rate(schedule: dict[str, Any]) -> None:
     for progress in trainer.steps():
         expected = learning_rate(settings.training.schedule, 16, progress.step, total_steps=7)
         assert progress.learning_rate == expected
-        assert {group["lr"] for group in trainer.optimizer.adam.param_groups} == {expected}
+        (part,) = trainer.optimizer._parts
+        assert {group["lr"] for group in part.optimizer.param_groups} == {expected}
     assert trainer.step == 7
 
 

@@ -7,7 +7,7 @@ import typer
 
 from transformer_cli.cli import options
 from transformer_cli.cli.display import say
-from transformer_cli.cli.signals import exit_code
+from transformer_cli.cli.process import exit_code
 from transformer_cli.cli.train import AllowSuspectData
 
 File = Annotated[

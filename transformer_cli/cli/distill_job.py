@@ -8,19 +8,19 @@ import torch
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from transformer_cli.cli.display import align_columns, line_bar, log, pair_bar, print_error, warn
-from transformer_cli.cli.options import open_device, say_put_back
-from transformer_cli.cli.signals import stop_requests
+from transformer_cli.cli.options import open_device
+from transformer_cli.cli.process import stop_requests
 from transformer_cli.config.choices import DeviceName, PrecisionName
 from transformer_cli.distill.directory import DistillDirectory
 from transformer_cli.distill.distill_file import Distillation
 from transformer_cli.distill.plan import DistillPlan
 from transformer_cli.distill.runner import Failure, run_stages
 from transformer_cli.errors import RunError
-from transformer_cli.foreign_files import read_small
+from transformer_cli.files import read_small
 from transformer_cli.model.device import use_threads
 from transformer_cli.ranks import SINGLE_PROCESS
 from transformer_cli.runs.lock import lock_directory
-from transformer_cli.training.precision import choose_training_precision
+from transformer_cli.training.execution import choose_training_precision
 from transformer_cli.training.units import duration, size
 
 STOPPING = "stopping this stage, from where it can be gone on with; once more stops at once"
@@ -167,7 +167,7 @@ def _score(scores: _Scores, key: str) -> str:
 def preview_distillation(job: DistillJob) -> Iterator[str]:
     """Yield the lines of a table of the stages, and what those that are left take."""
     from transformer_cli.distill.forecast import StageForecaster
-    from transformer_cli.training.setup import Callbacks
+    from transformer_cli.training.preparation import Callbacks
 
     use_threads(job.threads)
     device = open_device(job.device)
@@ -176,7 +176,7 @@ def preview_distillation(job: DistillJob) -> Iterator[str]:
     )
     plan = job.plan()
     plan.check()
-    reporters = Callbacks(line_bar, warn, pair_bar, log, say_put_back)
+    reporters = Callbacks(line_bar, warn, pair_bar, log)
     forecasts = StageForecaster(plan, device, precision, reporters).forecast()
     rows = [["stage", "", "lines", "time", "disk"]]
     for each in forecasts:

@@ -11,13 +11,13 @@ from rich.table import Table
 from rich.text import Text
 
 from transformer_cli.cli.display import align_columns, log
+from transformer_cli.errors import make_visible
 from transformer_cli.runs.records import METRIC_NAMES
 from transformer_cli.sweeps.plan import Plan
 from transformer_cli.sweeps.status import PointStatus, best_point, read_status, seconds_left
 from transformer_cli.sweeps.tasks import Task
 from transformer_cli.sweeps.worker import Event
 from transformer_cli.training.units import duration, size
-from transformer_cli.visible import make_visible
 
 if TYPE_CHECKING:
     from transformer_cli.sweeps.forecast import RunForecast

@@ -9,13 +9,13 @@ from typing import NamedTuple
 from transformer_cli.child import PYTHON, environment
 from transformer_cli.cli.display import bar, line_bar, log, warn
 from transformer_cli.cli.options import open_device
-from transformer_cli.cli.signals import stop_requests
+from transformer_cli.cli.process import stop_requests
 from transformer_cli.cli.sweep_display import SweepDisplay, format_forecast, format_points
+from transformer_cli.compression import write_text
 from transformer_cli.config.choices import DeviceName, PrecisionName
-from transformer_cli.cores import count_cores
 from transformer_cli.errors import MissingExtraError
-from transformer_cli.files import write_text
-from transformer_cli.runs.contents import SWEEP_RUNS
+from transformer_cli.ranks import count_cores
+from transformer_cli.runs.directory import SWEEP_RUNS
 from transformer_cli.runs.records import METRIC_NAMES
 from transformer_cli.sweeps.directory import SweepDirectory
 from transformer_cli.sweeps.lease import LeaseBoard
@@ -144,7 +144,7 @@ def preview_sweep(job: SweepJob) -> str:
     from transformer_cli.model.device import use_threads
     from transformer_cli.ranks import SINGLE_PROCESS
     from transformer_cli.sweeps.forecast import Forecaster
-    from transformer_cli.training.precision import choose_training_precision
+    from transformer_cli.training.execution import choose_training_precision
 
     use_threads(job.threads_per_run)
     device = open_device(job.device)

@@ -8,8 +8,7 @@ from pathlib import Path
 
 from transformer_cli.config.schema import Config
 from transformer_cli.files import sha256
-from transformer_cli.runs.checkpoint import MANIFEST
-from transformer_cli.runs.checkpoint_directory import find_checkpoint
+from transformer_cli.runs.checkpoint import MANIFEST, find_checkpoint
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.hub_model import CONFIG as HUB_CONFIG
 from transformer_cli.runs.lock import check_unlocked

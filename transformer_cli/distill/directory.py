@@ -8,13 +8,18 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from transformer_cli.compression import write_text
 from transformer_cli.config.choices import PrecisionName
 from transformer_cli.errors import RunError, UsageError
-from transformer_cli.files import TEMPORARY_MARK, remove_leftovers, sha256, write_text
-from transformer_cli.foreign_files import check_no_links, read_small
-from transformer_cli.runs.contents import LOCK
-from transformer_cli.runs.directory import RunDirectory
-from transformer_cli.version import __version__
+from transformer_cli.files import (
+    TEMPORARY_MARK,
+    check_no_links,
+    read_small,
+    remove_leftovers,
+    sha256,
+)
+from transformer_cli.packages import __version__
+from transformer_cli.runs.directory import LOCK, RunDirectory
 
 FORMAT = 1
 _PROGRAM = "transformer-cli distill"

@@ -18,13 +18,17 @@ from transformer_cli.distill.plan import DistillPlan
 from transformer_cli.distill.runner import is_done
 from transformer_cli.distill.stages import Stage, Text
 from transformer_cli.ranks import SINGLE_PROCESS
-from transformer_cli.runs.checkpoint_directory import list_checkpoints, newest_step
+from transformer_cli.runs.checkpoint import list_checkpoints, newest_step
 from transformer_cli.runs.directory import RunDirectory
-from transformer_cli.training.forecast import forecast
-from transformer_cli.training.memory import checkpoint_bytes, trial_fits
-from transformer_cli.training.preparation import PreparedData
-from transformer_cli.training.schedule import last_step
-from transformer_cli.training.setup import Callbacks, TrainRequest, build_trainer, open_data_dry
+from transformer_cli.training.forecast import checkpoint_bytes, forecast, trial_fits
+from transformer_cli.training.optimizer import last_step
+from transformer_cli.training.preparation import (
+    Callbacks,
+    PreparedData,
+    TrainRequest,
+    build_trainer,
+    open_data_dry,
+)
 
 _PROBED = 3
 """Trial batches of a training: of many stages, each may be forecast less exactly than alone."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from transformer_cli.compression import is_compressed
+from transformer_cli.compression import is_compressed, write_text
 from transformer_cli.config.data_schema import FilePair
 from transformer_cli.distill.artifacts import (
     describe_model,
@@ -27,7 +27,7 @@ from transformer_cli.distill.selection import select_nearest
 from transformer_cli.distill.settings import Back
 from transformer_cli.distill.stages import Stage, Text
 from transformer_cli.errors import UsageError
-from transformer_cli.files import sha256, write_text
+from transformer_cli.files import sha256
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.text.tokenizer import fingerprint
 

@@ -7,12 +7,16 @@ import torch
 from torch import Tensor
 
 from transformer_cli.errors import CheckpointError, RunError, UsageError
-from transformer_cli.runs.checkpoint import Checkpoint, parse_step
-from transformer_cli.runs.checkpoint_directory import find_checkpoint, list_checkpoints
+from transformer_cli.runs.checkpoint import (
+    Checkpoint,
+    find_checkpoint,
+    list_checkpoints,
+    parse_step,
+)
 from transformer_cli.runs.checkpoint_writer import save_average
 from transformer_cli.runs.directory import RunDirectory
-from transformer_cli.runs.initial_weights import model_differences
 from transformer_cli.runs.records import read_records, validations
+from transformer_cli.runs.trained_model import model_differences
 from transformer_cli.text.tokenizer import fingerprint, have_same_tokenizers
 
 

@@ -1,9 +1,10 @@
-"""A checkpoint on disk: its format, loading and verification (checkpoint_writer.py writes it).
+"""The checkpoints of a run: their format, loading, verification and pruning.
 
 A checkpoint is a directory ``step-00001200`` that holds
 
 - ``model.safetensors``: the weights, or their moving average if the run has one,
-- ``optimizer.safetensors``: Adam's moments by weight; with a moving average, also the weights,
+- ``optimizer.safetensors``: the optimizer's state by weight; with a moving average, also the
+  weights,
 - ``state.json``: the training state,
 - ``manifest.json``: the format, the tokenizer's fingerprint, the SHA-256 of the other files and
   that of the manifest itself.
@@ -16,22 +17,19 @@ last one's state tells which is the best. No other file has to agree with them.
 
 A step is saved before its validation, with ``unvalidated`` in its state, and replaced after it: the
 same tensor files, a new state.
-
-Later versions read all earlier formats: format 1 had no SHA-256 of the manifest itself.
 """
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pydantic import (
-    AliasChoices,
     BaseModel,
     ConfigDict,
-    Field,
     FiniteFloat,
     NonNegativeInt,
     PositiveInt,
@@ -40,16 +38,17 @@ from pydantic import (
 from safetensors import SafetensorError
 
 from transformer_cli.errors import CheckpointError, DamagedCheckpointError
-from transformer_cli.files import sha256
-from transformer_cli.foreign_files import read_small
-from transformer_cli.runs.contents import CHECKPOINT_FILES, CHECKPOINT_NAME
+from transformer_cli.files import read_small, remove_directory, sha256
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-FORMAT = 2
-MODEL, OPTIMIZER, STATE, MANIFEST = CHECKPOINT_FILES
+FORMAT = 3
+"""Formats 1 and 2 were never released, and are not read."""
+MODEL, OPTIMIZER = "model.safetensors", "optimizer.safetensors"
+STATE, MANIFEST = "state.json", "manifest.json"
 AVERAGE = "average"
+_NAME = re.compile(r"step-(\d{8,})")
 
 
 class _WindowState(BaseModel):
@@ -57,8 +56,8 @@ class _WindowState(BaseModel):
 
     model_config = ConfigDict(strict=True)
 
-    loss: float = Field(alias="smoothed")
-    nll_loss: float = Field(alias="unsmoothed")
+    loss: float
+    nll_loss: float
     tgt_tokens: int
 
 
@@ -71,9 +70,10 @@ class _State(BaseModel):
     epoch: NonNegativeInt = 0
     batch: NonNegativeInt = 0
     skipped: NonNegativeInt = 0
-    batches_per_step: PositiveInt = Field(1, alias="batches_a_step")
+    batches_per_step: PositiveInt = 1
+    micro_batches: PositiveInt = 1
     best_step: NonNegativeInt | None = None
-    best_rank: float = Field(0.0, validation_alias=AliasChoices("best_rank", "best_bleu"))
+    best_rank: float = 0.0
     best_loss: float = 0.0
     bad_validations: NonNegativeInt = 0
     seconds: FiniteFloat = 0.0
@@ -204,7 +204,7 @@ def checkpoint_path(directory: Path, step: int) -> Path:
 
 def parse_step(path: Path) -> int | None:
     """Return the step in a checkpoint's name; None if it is no checkpoint of a step."""
-    match = CHECKPOINT_NAME.fullmatch(path.name)
+    match = _NAME.fullmatch(path.name)
     return int(match[1]) if match else None
 
 
@@ -216,17 +216,14 @@ def read_manifest(path: Path) -> dict[str, Any]:
     """
     manifest = read_json(path / MANIFEST)
     written = manifest.pop("sum", None)
-    is_intact = (
-        manifest.get("format") == 1 if written is None else written == hash_manifest(manifest)
-    )
-    if not is_intact or not isinstance(manifest.get("files"), dict):
+    if written != hash_manifest(manifest) or not isinstance(manifest.get("files"), dict):
         raise DamagedCheckpointError(
             f"{path / MANIFEST}: damaged, its checksum does not match; use another checkpoint"
         )
-    if manifest.get("format") not in range(1, FORMAT + 1):
+    if manifest.get("format") != FORMAT:
         raise CheckpointError(
             f"{path / MANIFEST}: format {manifest.get('format')!r}, "
-            f"but this version of transformer-cli reads formats up to {FORMAT}"
+            f"but this version of transformer-cli reads format {FORMAT}"
         )
     return manifest
 
@@ -253,3 +250,112 @@ def read_json(path: Path) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise DamagedCheckpointError(f"{path}: damaged, not a JSON object")
     return content
+
+
+# --- the checkpoints of a run ---------------------------------------------------------------------
+
+
+def list_checkpoints(directory: Path) -> list[Path]:
+    """Return the checkpoints of steps in ``directory``, oldest first."""
+    if not directory.is_dir():
+        return []
+    steps = {parse_step(path): path for path in directory.iterdir()}
+    return [steps[step] for step in sorted(step for step in steps if step is not None)]
+
+
+def newest_step(directory: Path) -> int:
+    """Return the step of the newest checkpoint, intact or not; 0 if there is none."""
+    return max((parse_step(path) or 0 for path in list_checkpoints(directory)), default=0)
+
+
+def open_newest_intact(directory: Path, tokenizer: str) -> tuple[Checkpoint | None, list[str]]:
+    """Open the newest checkpoint that is not damaged; rename newer, damaged ones.
+
+    Args:
+        directory: the run's checkpoints.
+        tokenizer: as for ``Checkpoint.open``.
+
+    Returns:
+        The checkpoint, or None if there are none; and a message for each damaged one.
+
+    Raises:
+        CheckpointError: all are damaged, and none is renamed; or one was trained with another
+            tokenizer or has a later version's format.
+    """
+    from transformer_cli.runs.checkpoint_writer import finish_replacing  # imports torch
+
+    finish_replacing(directory)
+    damaged: list[Path] = []
+    messages: list[str] = []
+    for path in reversed(list_checkpoints(directory)):
+        try:
+            checkpoint = Checkpoint.open(path, tokenizer)
+            checkpoint.verify()
+        except DamagedCheckpointError as error:
+            damaged.append(path)
+            found, _, advice = str(error).rpartition("; ")
+            messages.append(f"{found or advice}; set aside as damaged-{path.name}")
+            continue
+        for each in damaged:
+            _rename_damaged(each)
+        return checkpoint, messages
+    if damaged:
+        raise CheckpointError(
+            f"{directory}: no checkpoint is whole, the newest is {damaged[0].name}; restore one "
+            "or start anew with --overwrite"
+        )
+    return None, []
+
+
+def _rename_damaged(path: Path) -> None:
+    # Training will save this step again; the damaged files are kept for inspection.
+    renamed = path.with_name(f"damaged-{path.name}")
+    if renamed.is_dir():
+        remove_directory(renamed)
+    path.rename(renamed)
+
+
+def find_checkpoint(directory: Path, which: str) -> Path:
+    """Return the path of the checkpoint 'best', 'last' or 'average', or of one by name or path.
+
+    Raises:
+        CheckpointError: there is none.
+    """
+    if which == AVERAGE:
+        if not (directory / AVERAGE).is_dir():
+            raise CheckpointError(
+                f"{directory}: no average yet; make one with: "
+                f"transformer-cli average {directory.parent}"
+            )
+        return directory / AVERAGE
+    if which not in ("best", "last"):
+        path = directory / which if (directory / which).is_dir() else Path(which)
+        if not path.is_dir():
+            raise CheckpointError(
+                f"--checkpoint {which}: neither best, last, average, one of {directory}, nor the "
+                "path of one"
+            )
+        return path
+    checkpoints = list_checkpoints(directory)
+    if not checkpoints:
+        raise CheckpointError(
+            f"{directory}: no checkpoint yet; train first: transformer-cli train CONFIG"
+        )
+    last = checkpoints[-1]
+    if which == "last":
+        return last
+    best_step = Checkpoint.open(last).load_state().get("best_step")
+    if best_step is None:
+        return last  # the run has not been validated yet
+    best = checkpoint_path(directory, best_step)
+    if not best.is_dir():
+        raise CheckpointError(f"{best}: the best checkpoint is gone; use --checkpoint last")
+    return best
+
+
+def prune_checkpoints(directory: Path, keep: int) -> None:
+    """Delete all but the newest ``keep`` checkpoints and the best one."""
+    best = find_checkpoint(directory, "best")
+    for path in list_checkpoints(directory)[:-keep]:
+        if path != best:
+            remove_directory(path)

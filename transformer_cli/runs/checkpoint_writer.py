@@ -1,6 +1,7 @@
 """Write checkpoints so that a crash at any moment leaves the older ones intact."""
 
 import json
+import re
 import shutil
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -24,10 +25,10 @@ from transformer_cli.runs.checkpoint import (
     hash_manifest,
     read_manifest,
 )
-from transformer_cli.runs.contents import REPLACEMENT_NAME
 
 # A replacement appears whole under this suffix before the old checkpoint is removed.
 _NEW = "-new"
+_REPLACEMENT = re.compile(rf"(step-\d{{8,}}|{AVERAGE}){_NEW}")
 
 
 def save_checkpoint(
@@ -130,7 +131,7 @@ def _save(
 def finish_replacing(directory: Path) -> None:
     """Complete replacements that were interrupted by the process' death."""
     for new in list(directory.iterdir()):
-        if REPLACEMENT_NAME.fullmatch(new.name):
+        if _REPLACEMENT.fullmatch(new.name):
             _move_into_place(new)
 
 

@@ -7,9 +7,8 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, ValidationError
 
 from transformer_cli.errors import RunError
-from transformer_cli.foreign_files import read_small
-from transformer_cli.runs.contents import SWEEP_PLAN
-from transformer_cli.runs.directory import RunDirectory
+from transformer_cli.files import read_small
+from transformer_cli.runs.directory import SWEEP_PLAN, RunDirectory
 
 # They are names of directories below the sweep's.
 _Name = Annotated[str, Field(pattern=r"^[^/\\\x00]+$")]

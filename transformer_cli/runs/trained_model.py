@@ -1,20 +1,33 @@
-"""Load a trained model with its settings and tokenizers, from a run or a Hub model."""
+"""Load a trained model with its settings and tokenizers, from a run or a Hub model.
 
+To use it, or to begin another training with its weights and tokenizers, as ``init`` says.
+"""
+
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from transformer_cli.config.differences import Difference, differences
+from transformer_cli.config.origins import Origins
 from transformer_cli.config.schema import Config
-from transformer_cli.errors import CheckpointError, RunError
+from transformer_cli.errors import CheckpointError, ConfigError, RunError
 from transformer_cli.files import sha256
 from transformer_cli.runs import hub_model
-from transformer_cli.runs.checkpoint import MANIFEST, MODEL, Checkpoint
-from transformer_cli.runs.checkpoint_directory import find_checkpoint, list_checkpoints
-from transformer_cli.runs.directory import RunDirectory
+from transformer_cli.runs.checkpoint import (
+    MANIFEST,
+    MODEL,
+    Checkpoint,
+    find_checkpoint,
+    list_checkpoints,
+)
+from transformer_cli.runs.directory import CONFIG, RunDirectory, is_run
 from transformer_cli.text.tokenizer import Tokenizers, fingerprint, load_tokenizers
 from transformer_cli.text.vocabulary import PAD_ID
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from transformer_cli.model.transformer import Transformer
 
 
@@ -134,3 +147,76 @@ def open_checkpoint(run: RunDirectory, which: str) -> Checkpoint:
             "get the model again"
         )
     return Checkpoint(run.path, {MODEL: config.sha256.weights}, "get the model again")
+
+
+# --- init -----------------------------------------------------------------------------------------
+
+
+def model_differences(old: Config, new: Config) -> list[Difference]:
+    """Return the model settings that differ, dropout excluded."""
+    return [
+        each
+        for each in differences(old, new)
+        if each.key.startswith("model.") and not each.key.endswith("dropout")
+    ]
+
+
+def check_init(config: Config, run: RunDirectory, overwrite: bool) -> None:
+    """Check, before anything is written, that ``run`` can start from ``config.init``.
+
+    A run that resumes from a checkpoint no longer needs it.
+
+    Raises:
+        ConfigError: ``init`` is the run directory itself, or has another model or tokenizer.
+        RunError, TokenizerError, CheckpointError: ``init`` is no trained run.
+    """
+    if config.init is None or (list_checkpoints(run.checkpoints) and not overwrite):
+        return
+    source = RunDirectory(config.init)
+    if source.path.resolve() == run.path.resolve():
+        raise ConfigError(
+            f"init: {source.path} is the run directory itself; choose another with --run-dir"
+        )
+    _check_same_settings(config, source)
+    open_checkpoint(source, "best")
+
+
+def describe_inherited_init(config: Config, origins: Origins, bases: Sequence[Path]) -> str | None:
+    """Return a hint if a configuration builds on a run's settings, but not on its weights.
+
+    Args:
+        config: the settings.
+        origins: where they were written.
+        bases: the files that they build on, the nearest first.
+    """
+    base = next((base for base in bases if base.name == CONFIG and is_run(base.parent)), None)
+    origin = origins.get("init")
+    if base is None or (origin is not None and Path(origin.source) != base):
+        return None
+    weights = "random weights" if config.init is None else f"the weights of {config.init}"
+    return (
+        f"init: as in the base {base}, so training starts from {weights}; init: {base.parent} "
+        "starts from that run's"
+    )
+
+
+def load_init_weights(source: RunDirectory) -> "dict[str, Tensor]":
+    """Return the best weights of ``source``.
+
+    Raises:
+        TokenizerError, CheckpointError: they are missing or damaged.
+    """
+    return open_checkpoint(source, "best").load_weights()
+
+
+def _check_same_settings(config: Config, source: RunDirectory) -> None:
+    old = source.load_config()
+    keys: tuple[str, ...] = ("tokenizer.",)
+    # A joint vocabulary reads both languages; separate ones are learned for one language each.
+    if not config.tokenizer.one_vocabulary:
+        keys = (*keys, "data.src_lang", "data.tgt_lang")
+    tokenizer = [each for each in differences(old, config) if each.key.startswith(keys)]
+    differing = [*tokenizer, *model_differences(old, config)]
+    if differing:
+        listed = ", ".join(f"{each.key} {each.old}, not {each.new}" for each in differing)
+        raise ConfigError(f"init: {source.path} has {listed}; take the same settings here")

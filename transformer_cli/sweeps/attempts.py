@@ -10,8 +10,7 @@ from pathlib import Path
 
 from transformer_cli.errors import RunInUseError
 from transformer_cli.files import TEMPORARY_MARK
-from transformer_cli.runs.contents import LOCK, MARK
-from transformer_cli.runs.directory import RunDirectory
+from transformer_cli.runs.directory import LOCK, MARK, RunDirectory
 from transformer_cli.runs.lock import check_unlocked
 from transformer_cli.sweeps.directory import SweepDirectory
 from transformer_cli.sweeps.lease import Lease

@@ -4,12 +4,11 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
+from transformer_cli.compression import write_text
 from transformer_cli.errors import UsageError
-from transformer_cli.files import TEMPORARY_MARK, write_text
-from transformer_cli.foreign_files import check_no_links, read_small
-from transformer_cli.runs.contents import SWEEP_MARK, SWEEP_PLAN, SWEEP_RUNS
-from transformer_cli.runs.directory import RunDirectory
-from transformer_cli.version import __version__
+from transformer_cli.files import TEMPORARY_MARK, check_no_links, read_small
+from transformer_cli.packages import __version__
+from transformer_cli.runs.directory import SWEEP_MARK, SWEEP_PLAN, SWEEP_RUNS, RunDirectory
 
 FORMAT = 1
 _PROGRAM = "transformer-cli sweep"

@@ -14,12 +14,9 @@ from transformer_cli.sweeps.points import Point
 from transformer_cli.sweeps.sweep_file import Sweep
 from transformer_cli.sweeps.tasks import data_task
 from transformer_cli.text.lines import ProgressBar
-from transformer_cli.training.forecast import PROBED, forecast
-from transformer_cli.training.memory import checkpoint_bytes
-from transformer_cli.training.preparation import PreparedData, prepare_data
-from transformer_cli.training.setup import build_trainer
-from transformer_cli.training.sources import prepare_sources
-from transformer_cli.training.texts import Warn, audit_texts
+from transformer_cli.training.forecast import PROBED, checkpoint_bytes, forecast
+from transformer_cli.training.preparation import PreparedData, build_trainer, prepare_data
+from transformer_cli.training.texts import Warn, audit_texts, prepare_sources
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from transformer_cli.errors import RunError
-from transformer_cli.foreign_files import open_regular
+from transformer_cli.files import open_regular
 
 JOURNAL = "study.journal"
 _LOCK = "study.lock"

@@ -22,7 +22,7 @@ from pathlib import Path
 
 import psutil
 
-from transformer_cli.foreign_files import read_small
+from transformer_cli.files import read_small
 
 try:
     LEASE_SECONDS = float(os.environ.get("TRANSFORMER_CLI_LEASE_SECONDS", "120"))

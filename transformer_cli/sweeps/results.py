@@ -6,15 +6,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from transformer_cli.compression import write_text
 from transformer_cli.config.differences import differing_settings
 from transformer_cli.data.corpus import ParallelText
 from transformer_cli.data.sources import load_split
 from transformer_cli.errors import RunError
-from transformer_cli.files import write_text
-from transformer_cli.foreign_files import read_small
-from transformer_cli.runs.corpus_location import corpus_directory
+from transformer_cli.files import read_small
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.groups import RunGroup, read_sweep_plan
+from transformer_cli.runs.initialize import corpus_directory
 from transformer_cli.sweeps.attempts import newest_attempt
 from transformer_cli.sweeps.directory import SweepDirectory, run_name, scores_name
 from transformer_cli.sweeps.plan import Plan

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from transformer_cli.child import PYTHON
 from transformer_cli.errors import RunError, UsageError
-from transformer_cli.extras import import_extra
+from transformer_cli.packages import import_extra
 
 FOLDER = "slurm"
 """In the sweep's directory: logs, and submitit's files."""

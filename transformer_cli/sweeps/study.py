@@ -12,7 +12,7 @@ from types import MappingProxyType, ModuleType
 from typing import TYPE_CHECKING, Any, Literal
 
 from transformer_cli.errors import ConfigError
-from transformer_cli.extras import import_extra
+from transformer_cli.packages import import_extra
 from transformer_cli.sweeps.draws import Sampler, distributions, draw
 from transformer_cli.sweeps.journal import JOURNAL, JournalLock, open_storage
 from transformer_cli.sweeps.space import SearchSpace

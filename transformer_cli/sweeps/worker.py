@@ -10,7 +10,7 @@ from typing import BinaryIO, Literal
 
 from transformer_cli.child import APART, CHILD, STOP, environment
 from transformer_cli.errors import RunError, RunInUseError
-from transformer_cli.foreign_files import open_regular
+from transformer_cli.files import open_regular
 from transformer_cli.sweeps.attempts import finish, open_attempt
 from transformer_cli.sweeps.lease import Heartbeat, Lease, LeaseBoard
 from transformer_cli.sweeps.plan import Plan

@@ -1,9 +1,16 @@
-"""Prepare a run's data before training: learn tokenizers and encode the text."""
+"""Set a training up: begin its run, learn tokenizers, encode the text, and build the trainer."""
 
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
+
+import torch
 
 from transformer_cli.config.data_schema import tag_names
+from transformer_cli.config.origins import Origins
 from transformer_cli.config.schema import Config
 from transformer_cli.data.encode_workers import choose_encoder
 from transformer_cli.data.mixing import TrainingMix
@@ -18,13 +25,23 @@ from transformer_cli.data.store import (
     refresh_metadata,
 )
 from transformer_cli.data.store_writer import write_store
-from transformer_cli.data.streamed import StreamedText
+from transformer_cli.data.streamed import PairProgress, StreamedText
 from transformer_cli.data.token_arrays import EncodedText, encode_text
 from transformer_cli.errors import ConfigError, CorpusError, RunError
 from transformer_cli.files import whole_directory
-from transformer_cli.runs.checkpoint_directory import list_checkpoints
-from transformer_cli.runs.corpus_location import corpus_directory
+from transformer_cli.model.transformer import build_model
+from transformer_cli.model.weights import load_weights
+from transformer_cli.ranks import Ranks
+from transformer_cli.runs.checkpoint import list_checkpoints
 from transformer_cli.runs.directory import RunDirectory
+from transformer_cli.runs.initialize import (
+    begin_run,
+    check_resumable,
+    corpus_directory,
+    is_data_outdated,
+    record_corpus_directory,
+)
+from transformer_cli.runs.trained_model import check_init, load_init_weights
 from transformer_cli.text.lines import ProgressBar
 from transformer_cli.text.tokenizer import (
     Tokenizers,
@@ -36,8 +53,19 @@ from transformer_cli.text.tokenizer import (
     load_tokenizers,
     matches_configured_files,
 )
-from transformer_cli.training.sources import find_mix
-from transformer_cli.training.texts import Texts, read_val
+from transformer_cli.text.vocabulary import PAD_ID
+from transformer_cli.training.forecast import check_memory
+from transformer_cli.training.texts import (
+    Texts,
+    Warn,
+    audit_texts,
+    find_mix,
+    has_sources,
+    prepare_sources,
+    read_val,
+    reads_sources,
+)
+from transformer_cli.training.trainer import Trainer
 
 
 @dataclass(frozen=True)
@@ -205,7 +233,7 @@ def _prepare_store(
         if store is not None:
             refresh_metadata(run.encoded, text.survey)
             return store
-        run.remove(run.encoded)
+        run.remove_data(run.encoded)
         encode = choose_encoder(tokenizers, run.tokenizer, len(text))
         return write_store(run.encoded, text, encode, expected[1], progress)
     except OSError as error:
@@ -249,3 +277,114 @@ def build_bpe_dropout(config: Config, tokenizers: Tokenizers) -> BpeDropout | No
     src, tgt = tokenizers.src, tokenizers.tgt
     rates = (config.training.src_bpe_dropout, config.training.tgt_bpe_dropout)
     return BpeDropout(src, tgt, *rates, config.training.max_length) if any(rates) else None
+
+
+# --- a training -----------------------------------------------------------------------------------
+
+
+class TrainRequest(NamedTuple):
+    """What to train, and where."""
+
+    config: Config
+    origins: Origins
+    run: RunDirectory
+    overwrite: bool
+    """Whether to rename an earlier run, and begin anew."""
+    allow_suspect_data: bool
+
+
+class Callbacks(NamedTuple):
+    """Callbacks that tell the user what happens while data is prepared."""
+
+    progress: ProgressBar
+    warn: Warn
+    pairs: PairProgress
+    log: Callable[[str], object]
+
+
+@contextmanager
+def open_data(request: TrainRequest, ranks: Ranks, report: Callbacks) -> Iterator[PreparedData]:
+    """Yield the prepared data; on the main process, hold the run's lock meanwhile.
+
+    The main process prepares what is missing, and the others read it.
+    """
+    config, origins, run, overwrite, _ = request
+    if not ranks.is_main:
+        ranks.barrier()
+        yield open_prepared_data(config, run, report.progress)
+        return
+    check_init(config, run, overwrite)
+    # Of kind corpus, there is no text before the sources are read into the run.
+    texts = None if reads_sources(config.data) else _audit_texts(request, run, report)
+    with begin_run(run, config, overwrite, origins, report.log):
+        record_corpus_directory(run, config.data)
+        if texts is None:
+            prepare_sources(config.data, run, report.pairs, report.log)
+            texts = _audit_texts(request, run, report)
+        data = prepare_data(config, texts, run, report.progress)
+        ranks.barrier()
+        yield data
+
+
+@contextmanager
+def open_data_dry(request: TrainRequest, ranks: Ranks, report: Callbacks) -> Iterator[PreparedData]:
+    """Yield the prepared data, without writing to the run.
+
+    Unless the run's data can be reused as a whole, it is prepared in a temporary directory.
+    """
+    config, _, run, overwrite, _ = request
+    data: PreparedData | None = None
+    with ExitStack() as stack:
+        directory = run.path
+        if ranks.is_main:
+            check_init(config, run, overwrite)
+            can_resume = run.config.is_file() and not overwrite
+            if can_resume:
+                check_resumable(run, config)
+            can_reuse = can_resume and not is_data_outdated(run, config)
+            texts = None
+            if (can_reuse and has_sources(config.data, run)) or not reads_sources(config.data):
+                texts = _audit_texts(request, run, report)
+                if can_reuse:
+                    data = find_prepared_data(config, texts, run, report.progress)
+            if data is None:
+                temporary = tempfile.TemporaryDirectory(prefix="transformer-cli-")
+                directory = Path(stack.enter_context(temporary))
+                trial = RunDirectory(directory)
+                prepare_sources(config.data, trial, report.pairs, report.log)
+                if texts is None or reads_sources(config.data):
+                    texts = _audit_texts(request, trial, report)
+                data = prepare_data(config, texts, trial, report.progress)
+        ranks.barrier()  # preparing may take hours, and a broadcast times out after minutes
+        directory = Path(ranks.broadcast(str(directory)))
+        yield data or open_prepared_data(config, RunDirectory(directory), report.progress)
+        ranks.barrier()  # before the temporary directory is removed
+
+
+def _audit_texts(request: TrainRequest, run: RunDirectory, report: Callbacks) -> Texts:
+    return audit_texts(
+        request.config.data, run, request.overwrite, request.allow_suspect_data, report.warn
+    )
+
+
+def build_trainer(
+    config: Config,
+    data: PreparedData,
+    run: RunDirectory,
+    device: torch.device,
+    precision: torch.dtype,
+    ranks: Ranks,
+) -> Trainer:
+    """Build the model and its trainer, at step 0; a new run starts from the weights of ``init``.
+
+    Raises:
+        ConfigError: the model does not fit into memory.
+        CorpusError: all training pairs are too long.
+    """
+    check_memory(config, data.vocab_sizes, device, ranks)
+    pairs = select_training_pairs(config, data.train, data.mix)
+    model = build_model(config.model, *data.vocab_sizes, PAD_ID, config.seed).to(device)
+    if config.init is not None and not list_checkpoints(run.checkpoints):
+        load_weights(model, load_init_weights(RunDirectory(config.init)))
+    bpe_dropout = build_bpe_dropout(config, data.tokenizers)
+    return Trainer(model, pairs, config, precision, bpe_dropout, ranks)

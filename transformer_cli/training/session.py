@@ -2,24 +2,34 @@
 
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import Any
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
 
 from transformer_cli.config.schema import Config
 from transformer_cli.errors import CheckpointError, TrainingError
 from transformer_cli.files import remove_directory, sync
+from transformer_cli.model.device import sum_dtype
 from transformer_cli.model.perplexity import perplexity
 from transformer_cli.model.weights import load_weights, weights_of
-from transformer_cli.runs.checkpoint import Checkpoint, checkpoint_path
-from transformer_cli.runs.checkpoint_directory import open_newest_intact, prune_checkpoints
+from transformer_cli.ranks import Ranks
+from transformer_cli.runs.checkpoint import (
+    Checkpoint,
+    checkpoint_path,
+    open_newest_intact,
+    prune_checkpoints,
+)
 from transformer_cli.runs.checkpoint_writer import replace_state, save_checkpoint
 from transformer_cli.runs.directory import RunDirectory
-from transformer_cli.runs.environment import SESSION_KIND, describe_environment
-from transformer_cli.runs.overwrite import discard_previous
-from transformer_cli.training.events import EventLog
-from transformer_cli.training.metrics import MetricsLog, Pace, Window
-from transformer_cli.training.train_state import TrainState, Validation
+from transformer_cli.runs.records import SESSION_KIND, describe_environment
+from transformer_cli.training.curves import EventLog
+from transformer_cli.training.loss import Losses
+from transformer_cli.training.metrics import MetricsLog, TrainState, Validation
 from transformer_cli.training.trainer import StepResult, Trainer
 
 LOG_EVERY = 50
@@ -241,16 +251,12 @@ class Session:
             self.run.checkpoints, weights, optimizer, self._state(), self.tokenizer_fingerprint
         )
         if not self._unvalidated:  # otherwise pruned once validation tells whether it is the best
-            self._prune()
+            prune_checkpoints(self.run.checkpoints, self.config.training.keep_last)
 
     def _save_validation(self) -> None:
         if self._ranks.is_main:
             replace_state(self.run.checkpoints, self._state(), self.tokenizer_fingerprint)
-            self._prune()
-
-    def _prune(self) -> None:
-        discard_previous(self.run.path)
-        prune_checkpoints(self.run.checkpoints, self.config.training.keep_last)
+            prune_checkpoints(self.run.checkpoints, self.config.training.keep_last)
 
     def _state(self) -> dict[str, Any]:
         """Return the state to save in a checkpoint."""
@@ -269,8 +275,6 @@ class Session:
         if checkpoint is None:
             return
         state = checkpoint.load_state()
-        if "best_bleu" in state:  # of an earlier version
-            state["best_rank"] = state["best_bleu"]
         lacking = {"step", "epoch", "batch", "window", *asdict(self.train_state)} - state.keys()
         if lacking:
             raise CheckpointError(f"{checkpoint.path}: its state lacks '{min(lacking)}'")
@@ -309,3 +313,88 @@ class Session:
 def _finite(value: float) -> float | None:
     """Return a number that JSON can have; None for a skipped step's."""
     return value if math.isfinite(value) else None
+
+
+# --- between two records --------------------------------------------------------------------------
+
+
+@dataclass
+class Window:
+    """Losses summed over the steps since the last record, on the device."""
+
+    losses: Losses
+    tgt_tokens: Int[Tensor, ""]
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any], device: torch.device) -> "Window":
+        """Restore the window from ``state``."""
+        values = [state[key] for key in Losses._fields]
+        sums = torch.tensor(values, dtype=sum_dtype(device), device=device)
+        return cls(Losses(*sums.unbind()), torch.full((), state["tgt_tokens"], device=device))
+
+    @classmethod
+    def empty(cls, device: torch.device) -> "Window":
+        """Return the window before its first step."""
+        return cls.from_state({**dict.fromkeys(Losses._fields, 0.0), "tgt_tokens": 0}, device)
+
+    def add(self, result: StepResult) -> None:
+        """Add one step."""
+        for total, loss in zip(self.losses, result.losses, strict=True):
+            total += loss
+        self.tgt_tokens += result.tgt_tokens * result.is_finite
+
+    def reduce(self, ranks: Ranks) -> None:
+        """Sum over all ranks on the main process; the others start again from zero."""
+        if ranks.size == 1:
+            return
+        sums = (*self.losses, self.tgt_tokens)
+        for own, total in zip(sums, ranks.sum([each.item() for each in sums]), strict=True):
+            own.fill_(total if ranks.is_main else 0)
+
+    def state(self) -> dict[str, Any]:
+        """Return the sums, for a checkpoint."""
+        losses = (loss.item() for loss in self.losses)
+        return {
+            **dict(zip(Losses._fields, losses, strict=True)),
+            "tgt_tokens": self.tgt_tokens.item(),
+        }
+
+
+@dataclass
+class Pace:
+    """How fast a session trains.
+
+    Attributes:
+        first_step: the step that the session starts from.
+    """
+
+    first_step: int
+    _began: float = field(default_factory=time.monotonic)
+    _tokens: int = 0
+    _since: float = field(default_factory=time.monotonic)
+
+    def add(self, tokens: int) -> None:
+        """Count the target tokens of a step."""
+        self._tokens += tokens
+
+    @contextmanager
+    def pause(self) -> Iterator[None]:
+        """Leave the time that the block takes, which is no step, out of the tokens a second."""
+        started = time.monotonic()
+        yield
+        self._since += time.monotonic() - started
+
+    def read_tokens_per_second(self) -> int:
+        """Return the target tokens a second since this was last asked."""
+        now = time.monotonic()
+        rate = self._tokens / max(now - self._since, 1e-9)
+        self._tokens, self._since = 0, now
+        return round(rate)
+
+    def estimate_seconds(self, step: int, total_steps: int) -> int:
+        """Return the seconds to the last step, if the session goes on as before.
+
+        Its validations are part of what the estimate is made from.
+        """
+        elapsed = time.monotonic() - self._began
+        return round(elapsed / (step - self.first_step) * (total_steps - step))

@@ -10,7 +10,7 @@ from typing import Any
 from transformer_cli.compression import is_compressed
 from transformer_cli.data.readers.records import ROW_ADVICE, FieldsReader, Numbered, no_such
 from transformer_cli.errors import CorpusError
-from transformer_cli.extras import import_extra
+from transformer_cli.packages import import_extra
 
 # Few, as a file of some kilobytes may hold the same long text in all its rows.
 _BATCH_ROWS = 16

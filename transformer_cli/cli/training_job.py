@@ -118,7 +118,7 @@ def run_training(job: TrainingJob) -> Outcome:
     with open_data(request, ranks, REPORTERS) as data:
         trainer = build_trainer(config, data, run, device, job.choose_precision(), ranks)
         validator = build_validator(config, data, trainer, metrics, select)
-        session = Session.open(config, run, trainer, fingerprint(run.tokenizer), validator)
+        session = Session(config, run, trainer, fingerprint(run.tokenizer), validator)
         unscored = validator.num_unscored
         summary = table(summarize_training(config, data, trainer, unscored, run, previous))
         for line in (*notes, *summary):

@@ -11,7 +11,7 @@ from transformer_cli.cli import options
 from transformer_cli.cli.display import line_bar, log, say, scoring_bar, warn
 
 if TYPE_CHECKING:
-    from transformer_cli.sweeps.directory import SweepDirectory
+    from transformer_cli.jobs.sweep import SweepDirectory
 
 Output = Annotated[
     Path | None,
@@ -46,10 +46,10 @@ def report(
       transformer-cli report runs/toy --sentence 'Ein Hund schläft.'
     """
     from transformer_cli.foreign_files import check_replaceable
+    from transformer_cli.jobs.sweep import SweepDirectory
     from transformer_cli.runs.directory import RunDirectory
-    from transformer_cli.sweeps.directory import SweepDirectory
 
-    if SweepDirectory(run).is_marked():
+    if SweepDirectory(run).read_mark() is not None:
         say(str(_report_sweep(SweepDirectory(run), output)))
         return
     directory = RunDirectory(run)
@@ -115,9 +115,9 @@ def _report_sweep(directory: "SweepDirectory", output: Path | None) -> Path:
     page = output or directory.report
     options.check_output(page)
 
-    from transformer_cli.cli.sweep_results import render_sweep
+    from transformer_cli.cli.experiments import render_sweep
     from transformer_cli.files import write_text
-    from transformer_cli.sweeps.results import read_results
+    from transformer_cli.jobs.sweep_results import read_results
 
     write_text(page, render_sweep(directory, read_results(directory)), output is not None)
     return page

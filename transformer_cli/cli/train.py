@@ -36,6 +36,7 @@ def train(
     set_: options.Set = None,
     overwrite: options.Overwrite = False,
     dry_run: DryRun = False,
+    json: options.Json = False,
     allow_suspect_data: AllowSuspectData = False,
     device: options.Device = "auto",
     precision: options.TrainingPrecision = "auto",
@@ -57,6 +58,8 @@ def train(
     from transformer_cli.runs.directory import RunDirectory
     from transformer_cli.runs.overwrite import is_overwriting
 
+    if json and not dry_run:
+        raise UsageError("--json: is for --dry-run, which is missing; add it")
     ranks = Ranks.from_env()
     run = RunDirectory(options.run_directory(config, run_dir))
     # Restarted by torchrun, it would discard what was trained before the restart.
@@ -82,7 +85,7 @@ def train(
     if ranks.is_main and (hint := describe_inherited_init(settings, origins, files[1:])):
         log(hint)
     with open_job(request, device, precision, threads) as job:
-        outcome = preview_training(job) if dry_run else run_training(job)
+        outcome = preview_training(job, json) if dry_run else run_training(job)
     if outcome.signal is not None:
         same = "the same command without --overwrite" if overwrite else "the same command"
         log(f"stopped at step {outcome.step}; {same} resumes from there")

@@ -1,5 +1,6 @@
 """What ``train`` runs after its quick checks; importing this module imports torch."""
 
+import json
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -37,7 +38,7 @@ from transformer_cli.training.setup import (
     open_data,
     open_data_dry,
 )
-from transformer_cli.training.summary import summarize_training
+from transformer_cli.training.summary import report_forecast, summarize_training
 from transformer_cli.training.trainer import StepResult
 
 REPORTERS = Callbacks(line_bar, warn, pair_bar, log, say_put_back)
@@ -96,8 +97,8 @@ def open_job(
         yield TrainingJob(request, torch_device, precision, ranks, *judged_by, notes)
 
 
-def preview_training(job: TrainingJob) -> Outcome:
-    """Return the summary and a forecast, without training."""
+def preview_training(job: TrainingJob, as_json: bool = False) -> Outcome:
+    """Return the summary and a forecast, or the forecast alone as JSON, without training."""
     request, device, _, ranks, metrics, select, notes = job
     config, run = request.config, request.run
     previous = job.load_previous_config()
@@ -105,6 +106,8 @@ def preview_training(job: TrainingJob) -> Outcome:
         trainer = build_trainer(config, data, run, device, job.choose_precision(), ranks)
         unscored = build_validator(config, data, trainer, metrics, select).num_unscored
         trainer.step = 0 if request.overwrite else newest_step(run.checkpoints)
+        if as_json:
+            return Outcome(json.dumps(report_forecast(config, trainer)), trainer.step)
         rows = summarize_training(config, data, trainer, unscored, run, previous, True)
         for line in notes:
             log(line)

@@ -209,9 +209,11 @@ class SweepDisplay:
 
 
 def describe_event(event: Event) -> str:
-    """Return what has happened to a job, as a line."""
-    message = f": {event.message}" if event.message else ""
-    return f"{event.job.name}: {event.kind}{message}"
+    """Return what has happened to a job, as a line; two where one is begun anew."""
+    name = event.job.name
+    if event.message and event.kind == "started":
+        return f"{name}: {event.message}\n{name}: started"
+    return f"{name}: {event.kind}{f': {event.message}' if event.message else ''}"
 
 
 def _count(point: PointStatus) -> str:

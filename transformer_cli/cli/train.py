@@ -63,6 +63,7 @@ def train(
     set_: options.Set = None,
     overwrite: options.Overwrite = False,
     dry_run: DryRun = False,
+    json: options.Json = False,
     allow_suspect_data: AllowSuspectData = False,
     device: options.Device = "auto",
     precision: options.TrainingPrecision = "auto",

@@ -83,9 +83,9 @@ def _find_points(sweep: Path) -> Iterator[tuple[Path, list[Path]]]:
     """Yield a sweep's points with their finished runs, its reference first."""
     plan = read_sweep_plan(sweep)
     for point in sorted(plan["points"], key=lambda point: bool(point != plan["reference"])):
-        path = sweep / SWEEP_RUNS / point
-        runs = [path / f"seed-{seed}" for seed in plan["seeds"]]
-        yield path, [run for run in runs if run.is_dir()]
+        runs = [run_name(point, seed) for seed in plan["seeds"]]
+        finished = [sweep / run for run in runs if read_run_state(sweep, run) == "done"]
+        yield sweep / SWEEP_RUNS / point, finished
 
 
 def _runs_below(path: Path) -> list[Path]:

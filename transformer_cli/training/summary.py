@@ -163,6 +163,23 @@ def summarize_forecast(expected: Forecast | None, run: Path) -> Iterator[Row]:
     yield "run", str(run)
 
 
+def report_forecast(config: Config, trainer: Trainer) -> dict[str, float | None]:
+    """Return what the steps that are left take, as jobs/forecast.py reads it.
+
+    Seconds and bytes of memory are None if a step does not fit into memory.
+    """
+    fits = trainer.step < trainer.total_steps and trial_fits(trainer, config)
+    expected = forecast(trainer, trainer.sample(PROBED)) if fits else None
+    return {
+        "steps": trainer.total_steps,
+        "steps_done": trainer.step,
+        "steps_per_epoch": trainer.steps_per_epoch,
+        "seconds": None if expected is None else expected.idle_seconds,
+        "memory": None if expected is None else expected.memory,
+        "disk": checkpoint_bytes(config, trainer.model),
+    }
+
+
 def count_parameters_by_part(model: Transformer) -> dict[str, int]:
     """Count the weights of each part; tied ones count for the first part."""
     counts = dict.fromkeys(("embeddings", "encoder", "decoder", "output"), 0)

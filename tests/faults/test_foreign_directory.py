@@ -22,6 +22,8 @@ from transformer_cli.config.data_schema import SourceConfig
 from transformer_cli.data.readers.opening import open_source
 from transformer_cli.errors import CorpusError, RunError
 from transformer_cli.files import check_no_links, open_regular, read_small
+from transformer_cli.jobs.distill import DistillDirectory
+from transformer_cli.jobs.sweep import SweepDirectory
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.groups import JobRecord
 from transformer_cli.runs.lock import lock_directory

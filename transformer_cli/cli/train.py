@@ -1,5 +1,6 @@
 """``transformer-cli train``."""
 
+import json as json_format
 import signal
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -79,6 +80,8 @@ def train(
     Example:
       transformer-cli train configs/multi30k_de_en.yaml --set training.epochs=12
     """
+    if json and not dry_run:
+        raise UsageError("--json: is for --dry-run, which is missing; add it")
     ranks = Ranks.from_env()
     run = directory.RunDirectory(options.run_directory(config, run_dir))
     # Restarted by torchrun, it would rename what was trained before the restart.
@@ -99,7 +102,7 @@ def train(
     if ranks.is_main and hint:
         log(hint)
     with _open_job(request, device, precision, threads) as job:
-        outcome = _preview(job) if dry_run else _run(job)
+        outcome = _preview(job, json) if dry_run else _run(job)
     if outcome.signal is not None:
         same = "the same command without --overwrite" if overwrite else "the same command"
         log(f"stopped at step {outcome.step}; {same} resumes from there")
@@ -194,14 +197,18 @@ def _open_job(
         yield _Job(request, torch_device, precision, ranks, *judged_by, notes)
 
 
-def _preview(job: _Job) -> _Outcome:
-    """Return the summary and a forecast, without training."""
+def _preview(job: _Job, as_json: bool) -> _Outcome:
+    """Return the summary and a forecast, or the latter alone as JSON, without training."""
     config, run = job.request.config, job.request.run
     previous = job.load_previous_config()
     with preparation.open_data_dry(job.request, job.ranks, callbacks()) as data:
         trainer, validator = job.build(data)
         newest = checkpoint.newest_step(run.checkpoints)
         trainer.step = 0 if job.request.overwrite else newest
+        if as_json:
+            return _Outcome(
+                json_format.dumps(summary.report_forecast(config, trainer)), trainer.step
+            )
         rows = summary.summarize_training(
             config, data, trainer, validator.num_unscored, run, previous, True
         )
@@ -217,7 +224,7 @@ def _run(job: _Job) -> _Outcome:
     with preparation.open_data(job.request, job.ranks, callbacks()) as data:
         trainer, validator = job.build(data)
         fingerprint = tokenizer.fingerprint(run.tokenizer)
-        session = sessions.Session.open(config, run, trainer, fingerprint, validator)
+        session = sessions.Session(config, run, trainer, fingerprint, validator)
         rows = summary.summarize_training(
             config, data, trainer, validator.num_unscored, run, previous
         )

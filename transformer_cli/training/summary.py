@@ -16,7 +16,14 @@ from transformer_cli.model.transformer import Transformer, count_parameters
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.records import changed_environment, describe_environment, read_records
 from transformer_cli.text.vocabulary import UNK_ID
-from transformer_cli.training.forecast import PROBED, WORTHWHILE, Forecast, forecast, trial_fits
+from transformer_cli.training.forecast import (
+    PROBED,
+    WORTHWHILE,
+    Forecast,
+    checkpoint_bytes,
+    forecast,
+    trial_fits,
+)
 from transformer_cli.training.optimizer import rate_jump
 from transformer_cli.training.preparation import PreparedData, select_training_pairs
 from transformer_cli.training.texts import describe_replay

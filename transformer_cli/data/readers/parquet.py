@@ -38,7 +38,7 @@ def read_parquet(path: Path, columns: list[str] | None = None) -> Numbered[dict[
     """Yield the rows of a file, numbered from 1, a structure being a dict.
 
     Args:
-        path: the file; a pipe will not do.
+        path: the file.
         columns: names of the columns to read, or of fields within them, as in 'translation.de';
             None: all.
 

@@ -70,9 +70,7 @@ class Graphs:
     def positions(self) -> tuple[int, int]:
         """Return the longest source, EOS included, and the longest output of the graphs."""
         sides = (self.model.src_embedding, self.model.tgt_embedding)
-        src, tgt = (
-            cast("_Positions", embedding.positions).table.size(0) for embedding in embeddings
-        )
+        src, tgt = (cast("_Positions", side.positions).table.size(0) for side in sides)
         return src, tgt
 
     @property

@@ -90,9 +90,7 @@ class PoReader(UnitReader):
     def _is_swapped(self, language: str, name: str) -> bool:
         """Return whether the messages are in the target language.
 
-        Args:
-            language: of the translations, as the header has it; '' if it has none.
-            name: the file's name.
+        ``language`` is that of the translations, as the header has it; '' if it has none.
         """
         src, tgt = map(primary_language, self.languages)
         code = _language_code(language)
@@ -199,11 +197,7 @@ def _mo_header(data: bytes, name: str) -> bytes:
 
 
 def _encoding(header: bytes, name: str) -> str:
-    """Return the character set that a header names.
-
-    Raises:
-        CorpusError: it is unknown.
-    """
+    """Return the character set that a header names."""
     match = _CHARSET.search(header)
     if match is None or match[1] == b"CHARSET":  # as a template has it
         return "utf-8"
@@ -237,11 +231,7 @@ def _pairs(entry: Any, place: str, plural: _PluralForms | None, is_swapped: bool
 
 
 def _match_forms(entry: Any, plural: _PluralForms | None) -> list[tuple[str, str]]:
-    """Return each message of an entry with the form that translates it.
-
-    Raises:
-        InvalidTextError: nothing tells which form that is.
-    """
+    """Return each message of an entry with the form that translates it."""
     if not entry.msgid_plural:
         return [(entry.msgid, entry.msgstr)]
     forms = entry.msgstr_plural

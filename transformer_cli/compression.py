@@ -1,6 +1,6 @@
 """Text files, compressed or not: a name's ending, .gz, .xz or .zst, says which.
 
-All three formats allow several compressed members one after another. What is written here ends a
+All formats allow several compressed members one after another. What is written here ends a
 member at each flush, so that a file may be cut at a member's end and gone on with.
 """
 
@@ -31,8 +31,7 @@ def open_text(path: Path, once: bool = False) -> BinaryIO:
         once: whether a user has named it to be read once: then a pipe or a device will do.
 
     Raises:
-        CorpusError: it cannot be opened. Reading from what is returned raises it too, if the file
-            is damaged or cut off, say.
+        CorpusError: it cannot be opened or, later, read: it is damaged or cut off, say.
         MissingExtraError: the package that reads .zst is not installed.
     """
     new_member = _decompressor(path)
@@ -57,11 +56,7 @@ def open_text(path: Path, once: bool = False) -> BinaryIO:
 
 
 def compressor(path: Path) -> Callable[[bytes], bytes]:
-    """Return the function that makes a whole member of bytes; for plain text it changes nothing.
-
-    Raises:
-        MissingExtraError: the package that writes .zst is not installed.
-    """
+    """Return the function that makes a whole member of bytes; for plain text it changes nothing."""
     match path.suffix:
         case ".gz":
             return partial(gzip.compress, mtime=0)  # so that the same text is the same bytes

@@ -49,7 +49,7 @@ def train(config: Config, run: RunDirectory) -> None:
     src_size, tgt_size = prepared.tokenizers.src.size, prepared.tokenizers.tgt.size
     model = build_model(config.model, src_size, tgt_size, PAD_ID, config.seed)
     trainer = Trainer(model, select_training_pairs(config, prepared.train), config, torch.float32)
-    session = Session.open(config, run, trainer, fingerprint(run.tokenizer), validate)
+    session = Session(config, run, trainer, fingerprint(run.tokenizer), validate)
     for _ in session.events(lambda: False):
         pass
     assert session.is_finished

@@ -38,7 +38,7 @@ NAMES = (
         "typing",
     ),
     *("subprocess", "threading", "signal", "importlib", "json", "contextlib", "pathlib"),
-    *("torch", "numpy", "tqdm", "sentencepiece", "typer", "yaml", "pydantic", "submitit"),
+    *("torch", "numpy", "tqdm", "sentencepiece", "typer", "yaml", "pydantic"),
     *("transformer_cli",),
 )
 SECONDS, MEMORY = 100, 8 << 30
@@ -99,16 +99,16 @@ def attacked_workers() -> None:
 
 
 def run_a_stage() -> None:
-    from transformer_cli.distill.runner import run_command
+    from transformer_cli.jobs.runner import run_command
 
-    assert run_command(["config", "schema"], Path("schema.json"), lambda: False) == 0
+    assert run_command(["config", "schema"], Path("stop"), Path("schema.json")).code == 0
     assert Path("schema.json").stat().st_size
 
 
-def list_gpus() -> None:
-    from transformer_cli.cli.sweep_job import _list_gpus
+def find_gpus() -> None:
+    from transformer_cli.cli.experiments import list_gpus
 
-    assert _list_gpus() == []
+    assert list_gpus() == []
 
 
 def check_a_model() -> None:
@@ -119,7 +119,7 @@ def check_a_model() -> None:
         check_model("sentencepiece", b"no model", Path("joint.model"), "")
 
 
-@pytest.mark.parametrize("start", [run_a_stage, list_gpus, check_a_model])
+@pytest.mark.parametrize("start", [run_a_stage, find_gpus, check_a_model])
 def test_what_else_is_started(foreign: Path, start: Callable[[], None]) -> None:
     assert_unharmed(run(cwd=foreign, before=partial(attacked, start)), foreign)
 

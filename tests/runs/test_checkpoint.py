@@ -1,7 +1,5 @@
 """Checkpoints come back bit for bit, and what is not as it was written is refused by name."""
 
-import hashlib
-import json
 import os
 import pickle
 import shutil
@@ -13,6 +11,7 @@ import torch
 from safetensors import SafetensorError
 from torch import Tensor
 
+from transformer_cli.artifact import write_record
 from transformer_cli.config.schema import ModelConfig
 from transformer_cli.errors import CheckpointError, DamagedCheckpointError
 from transformer_cli.files import remove_leftovers, sha256
@@ -22,10 +21,12 @@ from transformer_cli.runs import checkpoint_writer
 from transformer_cli.runs.checkpoint import (
     FORMAT,
     Checkpoint,
+    Manifest,
     find_checkpoint,
     list_checkpoints,
     open_newest_intact,
     prune_checkpoints,
+    read_manifest,
 )
 from transformer_cli.runs.checkpoint_writer import (
     finish_replacing,
@@ -55,12 +56,8 @@ def state_of(step: int, best_step: int | None = None) -> dict[str, Any]:
 
 
 def rewrite_manifest(path: Path, **changes: Any) -> None:
-    """Change a checkpoint's manifest as somebody would who means it to be believed."""
-    manifest = json.loads((path / MANIFEST).read_text())
-    del manifest["sum"]
-    manifest |= changes
-    manifest["sum"] = hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()
-    (path / MANIFEST).write_text(json.dumps(manifest))
+    """As who changes a file would, with a sum that matches."""
+    write_record(path / MANIFEST, read_manifest(path).model_copy(update=changes))
 
 
 def save(directory: Path, step: int, best_step: int | None = None) -> Path:
@@ -128,13 +125,9 @@ def test_an_error_of_the_library_names_no_temporary_file(
 def test_the_manifest_holds_the_sums_of_the_other_files(tmp_path: Path) -> None:
     path = save(tmp_path, 1)
     assert names(path) == sorted([MODEL, OPTIMIZER, STATE, MANIFEST])
-    manifest = json.loads((path / MANIFEST).read_text())
-    assert len(manifest.pop("sum")) == 64
-    assert manifest == {
-        "format": FORMAT,
-        "tokenizer": TOKENIZER,
-        "files": {name: sha256(path / name) for name in (MODEL, OPTIMIZER, STATE)},
-    }
+    files = {name: sha256(path / name) for name in (MODEL, OPTIMIZER, STATE)}
+    expected = Manifest(format=FORMAT, tokenizer=TOKENIZER, files=files)
+    assert read_manifest(path) == expected
 
 
 def test_a_step_saved_again_replaces_the_first(tmp_path: Path) -> None:
@@ -187,7 +180,7 @@ def test_a_state_is_replaced_without_writing_tensors_again(
     path = save(tmp_path, 3)
     files = inodes(path)
     monkeypatch.setattr(checkpoint_writer, "save_file", lambda *_: pytest.fail("written again"))
-    assert replace_state(tmp_path, state_of(3, 3), TOKENIZER) == path
+    replace_state(tmp_path, state_of(3, 3), TOKENIZER)
     weights, moments, state = load(path)
     assert (bits(weights), bits(moments), state) == (bits(WEIGHTS), bits(MOMENTS), state_of(3, 3))
     assert inodes(path) == files

@@ -142,7 +142,7 @@ def test_a_step_that_is_not_finite_changes_nothing_and_is_told_later(
 def state_of(trainer: Trainer) -> dict[str, torch.Tensor]:
     averages = {f"average.{name}": each for name, each in weights_of(trainer.eval_model).items()}
     copies = {
-        name: each.clone() for name, each in {**trainer.optimizer_state(), **averages}.items()
+        name: each.clone() for name, each in {**trainer.optimizer.state(), **averages}.items()
     }
     return {f"state.{name}": each for name, each in copies.items()}
 
@@ -183,7 +183,7 @@ def test_resuming_is_exact(like_a_gpu: list[str]) -> None:
     straight = trainer_of(settings)
     take(straight, 7)
     resumed = trainer_of(settings, weights=2)
-    moments = {name: moment.clone() for name, moment in straight.optimizer_state().items()}
+    moments = {name: moment.clone() for name, moment in straight.optimizer.state().items()}
     linear_weights = weights_of(straight.eval_model)
     for name, weight in weights_of(resumed.eval_model).items():
         weight.copy_(linear_weights[name])
@@ -300,7 +300,7 @@ def test_micro_batches_are_part_of_the_state() -> None:
     resumed = trainer_of(settings)
     for name, weight in weights_of(resumed.model).items():
         weight.copy_(weights(straight)[name])
-    moments = {name: moment.clone() for name, moment in straight.optimizer_state().items()}
+    moments = {name: moment.clone() for name, moment in straight.optimizer.state().items()}
     resumed.restore(straight.state(), moments)
     assert [numbers(each) for each in resumed.steps()] == [
         numbers(each) for each in straight.steps()

@@ -48,7 +48,7 @@ def test_what_is_held_is_counted_without_making_it(model: dict[str, Any], optimi
     made = build_model(settings.model, 12, 12, PAD_ID, settings.seed)
     made.freeze(settings.training.freeze)
     trainer = Trainer(made, TEXT, settings, torch.float32)
-    state = sum(each.numel() for each in trainer.optimizer_state().values())
+    state = sum(each.numel() for each in trainer.optimizer.state().values())
     trained = count_parameters(made, trained_only=True)
     expected = Numbers(count_parameters(made), trained, state)
     assert predict_numbers(settings, (12, 12)) == count_numbers(made, settings) == expected

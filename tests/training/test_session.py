@@ -81,7 +81,7 @@ def open_session(
         return Validation(loss=total / 1000.0, bleu=total % 10.0, bleu_lc=total % 7.0)
 
     validate = by_weights if results is None else lambda give_up: next(script)
-    return Session.open(settings, run, trainer, TOKENIZER, validate)
+    return Session(settings, run, trainer, TOKENIZER, validate)
 
 
 def never() -> bool:

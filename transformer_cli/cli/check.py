@@ -16,7 +16,7 @@ from transformer_cli.errors import RunError, UsageError
 from transformer_cli.packages import lazy_imports
 
 with lazy_imports():
-    from transformer_cli.audit import checks, filter_effects
+    from transformer_cli.audit import findings
     from transformer_cli.config import data_schema, yaml
     from transformer_cli.data import lengths, sources
     from transformer_cli.runs import directory
@@ -71,10 +71,10 @@ def check(
     sources.check_has_text(settings.data, config)
     path = _find_tokenizer(settings, directory.RunDirectory(run), run_dir is not None)
     tokenizers = None if path is None else tokenizer.load_tokenizers(path)
-    report = checks.check_corpus(settings, tokenizers, pair_bar, ignored)
+    report = findings.check_corpus(settings, tokenizers, pair_bar, ignored)
     effects = None
     if isinstance(settings.data, data_schema.CorpusData):  # others have nothing to filter
-        effects = filter_effects.find_filter_effects(settings.data, pair_bar)
+        effects = findings.find_filter_effects(settings.data, pair_bar)
     if json:
         content = {
             "config": str(config),
@@ -93,7 +93,7 @@ def check(
 
 
 def _check_finding_names(names: Iterable[str]) -> None:
-    known = checks.FINDINGS
+    known = findings.FINDINGS
     for name in names:
         if name not in known:
             close = get_close_matches(name, known, n=1)
@@ -123,7 +123,7 @@ def _find_tokenizer(
     return None
 
 
-def _lines(report: "checks.CorpusReport") -> Iterable[str]:
+def _lines(report: "findings.CorpusReport") -> Iterable[str]:
     percentiles = "/".join(map(str, lengths.PERCENTILES))
     rows: list[Sequence[str]] = [("split", "pairs", f"source, percentiles {percentiles}", "target")]
     for split in report.splits:
@@ -148,7 +148,7 @@ def _lines(report: "checks.CorpusReport") -> Iterable[str]:
     yield ", ".join(f"{count or 'no'} {what}{'' if count == 1 else 's'}" for count, what in counts)
 
 
-def _filter_lines(effects: "Sequence[filter_effects.FilterEffect]") -> Iterable[str]:
+def _filter_lines(effects: "Sequence[findings.FilterEffect]") -> Iterable[str]:
     """Format what each filter would reject of the sources, on or off."""
     if not effects:
         return

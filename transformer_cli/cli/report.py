@@ -13,13 +13,13 @@ from transformer_cli.packages import lazy_imports
 
 with lazy_imports():
     from transformer_cli import compression, files
-    from transformer_cli.cli import sweep_results
+    from transformer_cli.cli import experiments
     from transformer_cli.data import sources
     from transformer_cli.evaluation import metrics
     from transformer_cli.inference import loading
+    from transformer_cli.jobs import sweep, sweep_results
     from transformer_cli.report import build as building, page as pages, rendering
     from transformer_cli.runs import checkpoint as checkpoints, directory as directories, initialize
-    from transformer_cli.sweeps import directory as sweep_directory, results
     from transformer_cli.text import tokenizer
 
 Output = Annotated[
@@ -54,8 +54,8 @@ def report(
     Example:
       transformer-cli report runs/toy --sentence 'Ein Hund schläft.'
     """
-    if sweep_directory.SweepDirectory(run).is_marked():
-        say(str(_report_sweep(sweep_directory.SweepDirectory(run), output)))
+    if sweep.SweepDirectory(run).read_mark() is not None:
+        say(str(_report_sweep(sweep.SweepDirectory(run), output)))
         return
     directory = directories.RunDirectory(run)
     directory.check_not_hub_model()
@@ -100,10 +100,10 @@ def report(
     say(str(page))
 
 
-def _report_sweep(directory: "sweep_directory.SweepDirectory", output: Path | None) -> Path:
+def _report_sweep(directory: "sweep.SweepDirectory", output: Path | None) -> Path:
     """Write the page about a sweep; return its path."""
     page = output or directory.report
     options.check_output(page)
-    text = sweep_results.render_sweep(directory, results.read_results(directory))
+    text = experiments.render_sweep(directory, sweep_results.read_results(directory))
     compression.write_text(page, text, is_named=output is not None)
     return page

@@ -1,5 +1,6 @@
 """``transformer-cli train``."""
 
+import json as json_format
 import signal
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -62,6 +63,7 @@ def train(
     set_: options.Set = None,
     overwrite: options.Overwrite = False,
     dry_run: DryRun = False,
+    json: options.Json = False,
     allow_suspect_data: AllowSuspectData = False,
     device: options.Device = "auto",
     precision: options.TrainingPrecision = "auto",
@@ -77,6 +79,8 @@ def train(
     Example:
       transformer-cli train configs/multi30k_de_en.yaml --set training.epochs=12
     """
+    if json and not dry_run:
+        raise UsageError("--json: is for --dry-run, which is missing; add it")
     ranks = Ranks.from_env()
     run = directory.RunDirectory(options.run_directory(config, run_dir))
     # Restarted by torchrun, it would rename what was trained before the restart.
@@ -102,7 +106,7 @@ def train(
         log(hint)
     with _open_job(request, device, precision, threads) as job:
         if dry_run:
-            text, stopped_by = _preview(job), None
+            text, stopped_by = _preview(job, json), None
         else:
             session, stopped_by = _run(job)
             text = _describe_end(session, job.select)
@@ -177,14 +181,16 @@ def _open_job(
         yield _Job(request, torch_device, precision, ranks, scoring, select, notes)
 
 
-def _preview(job: _Job) -> str:
-    """Return the summary and a forecast, without training."""
+def _preview(job: _Job, as_json: bool) -> str:
+    """Return the summary and a forecast, or the latter alone as JSON, without training."""
     config, run = job.request.config, job.request.run
     previous = job.load_previous_config()
     with preparation.open_data_dry(job.request, job.ranks, callbacks()) as data:
         trainer, validator = job.build(data)
         newest = checkpoint.newest_step(run.checkpoints)
         trainer.step = 0 if job.request.overwrite else newest
+        if as_json:
+            return json_format.dumps(summary.report_forecast(config, trainer))
         unscored = validator.num_unscored
         rows = summary.summarize_training(config, data, trainer, unscored, run, previous, True)
         for line in job.notes:
@@ -199,7 +205,7 @@ def _run(job: _Job) -> "tuple[sessions.Session, int | None]":
     with preparation.open_data(job.request, job.ranks, callbacks()) as data:
         trainer, validator = job.build(data)
         fingerprint = tokenizer.fingerprint(run.tokenizer)
-        session = sessions.Session.open(config, run, trainer, fingerprint, validator)
+        session = sessions.Session(config, run, trainer, fingerprint, validator)
         unscored = validator.num_unscored
         rows = summary.summarize_training(config, data, trainer, unscored, run, previous)
         for line in (*job.notes, *table(rows)):

@@ -12,8 +12,8 @@ from transformer_cli.config.choices import LONGEST_SOURCE
 from transformer_cli.config.schema import Config, DecodingConfig
 from transformer_cli.errors import UsageError
 from transformer_cli.export.card import write_card
-from transformer_cli.interop.length_penalty import to_transformers_penalty
-from transformer_cli.interop.weights import model_type_of, to_transformers
+from transformer_cli.importing.form import to_transformers_penalty
+from transformer_cli.importing.weights import model_type_of, to_transformers
 from transformer_cli.model.embeddings import sinusoids
 from transformer_cli.model.weights import weights_of
 from transformer_cli.packages import __version__
@@ -100,13 +100,6 @@ def _obstacles(config: Config, tokenizers: Tokenizers) -> Iterator[str]:
             "with another model"
         )
     model = config.model
-    if model.positions == "learned":
-        yield "model.positions: learned: Marian and Pegasus have sinusoids; train with sinusoidal"
-    if model.activation == "swiglu":
-        yield (
-            "model.activation: swiglu: Marian and Pegasus have no gates; train with relu, gelu or "
-            "swish"
-        )
     if model.norm == "pre" and model.tying != "all":
         yield (
             f"model.tying: {model.tying}: Pegasus, the model with norm: pre, has one embedding for "

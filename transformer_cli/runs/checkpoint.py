@@ -19,7 +19,6 @@ A step is saved before its validation, with ``unvalidated`` in its state, and re
 same tensor files, a new state.
 """
 
-import hashlib
 import json
 import re
 from collections.abc import Mapping
@@ -37,6 +36,7 @@ from pydantic import (
 )
 from safetensors import SafetensorError
 
+from transformer_cli.artifact import read_record
 from transformer_cli.errors import CheckpointError, DamagedCheckpointError
 from transformer_cli.files import read_small, remove_directory, sha256
 
@@ -49,6 +49,16 @@ MODEL, OPTIMIZER = "model.safetensors", "optimizer.safetensors"
 STATE, MANIFEST = "state.json", "manifest.json"
 AVERAGE = "average"
 _NAME = re.compile(r"step-(\d{8,})")
+
+
+class Manifest(BaseModel):
+    """Schema of manifest.json."""
+
+    model_config = ConfigDict(strict=True)
+
+    format: Any
+    tokenizer: str
+    files: dict[str, str]
 
 
 class _WindowState(BaseModel):
@@ -89,39 +99,31 @@ class Checkpoint:
     files: Mapping[str, str]
     """SHA-256 by file name."""
     advice: str = "use another checkpoint, or delete this one"
-    """Advice to the user if a file is damaged."""
+    """To the user, if a file is damaged."""
 
     @classmethod
     def open(cls, path: Path, tokenizer: str | None = None) -> "Checkpoint":
         """Read the manifest of the checkpoint in the directory ``path``.
 
-        Args:
-            path: the checkpoint's directory.
-            tokenizer: fingerprint of the run's tokenizer; None if it does not matter.
-
         Raises:
-            CheckpointError: it is missing, damaged, of an unknown format, or was trained with
-                another tokenizer.
+            CheckpointError: it is missing, damaged, of another format, or was trained with another
+                tokenizer than the one of this fingerprint.
         """
         manifest = read_manifest(path)
-        if tokenizer is not None and manifest.get("tokenizer") != tokenizer:
+        if tokenizer is not None and manifest.tokenizer != tokenizer:
             raise CheckpointError(
                 f"{path}: trained with another tokenizer than the run's; "
                 "use a checkpoint of this run"
             )
-        return cls(path, manifest["files"])
+        return cls(path, manifest.files)
 
     @property
     def step(self) -> int | None:
-        """Return the step in its directory's name; None for an average."""
+        """The step in its directory's name; None for an average."""
         return parse_step(self.path)
 
     def verify(self) -> None:
-        """Compare the SHA-256 of all files with the manifest.
-
-        Raises:
-            DamagedCheckpointError: one differs.
-        """
+        """Compare all files with the manifest; raise ``DamagedCheckpointError`` if one differs."""
         for name in self.files:
             self._verify(name)
 
@@ -144,32 +146,30 @@ class Checkpoint:
         return weights
 
     def hash_weights(self) -> str:
-        """Return the SHA-256 of the weights.
-
-        Raises:
-            DamagedCheckpointError: they are missing, or it is not the manifest's.
-        """
+        """Return the SHA-256 of the weights, which is verified."""
         self._verify(MODEL)
         return self.files[MODEL]
 
     def load_optimizer(self) -> "dict[str, Tensor]":
-        """Return the optimizer state by name, on the CPU; see ``Trainer.optimizer_state``."""
+        """Return the optimizer state by name, on the CPU; see ``Optimizer.state``."""
         return self._load_tensors(OPTIMIZER)
 
     def load_state(self) -> dict[str, Any]:
-        """Return the content of state.json, validated, with its keys as stored.
+        """Return the content of state.json.
 
         Raises:
             DamagedCheckpointError: it is missing, damaged or not a training state.
         """
         path = self._verify(STATE)
-        state = read_json(path)
         try:
+            state: dict[str, Any] = json.loads(read_small(path))
             _State.model_validate(state)
         except ValidationError as error:
             first = error.errors()[0]
             key = ".".join(map(str, first["loc"]))
             raise DamagedCheckpointError(f"{path}: {key}: {first['msg']}; {self.advice}") from error
+        except (OSError, ValueError, RecursionError) as error:
+            raise DamagedCheckpointError(f"{path}: cannot be read: {error}") from error
         return state
 
     def _load_tensors(self, name: str) -> "dict[str, Tensor]":
@@ -187,14 +187,40 @@ class Checkpoint:
         if not path.is_file():
             raise DamagedCheckpointError(f"{path}: missing; {self.advice}")
         try:
-            found = sha256(path)
+            is_intact = sha256(path) == self.files.get(name)
         except OSError as error:
             raise DamagedCheckpointError(f"{path}: cannot be read: {error}") from error
-        if found != self.files.get(name):
+        if not is_intact:
             raise DamagedCheckpointError(
                 f"{path}: damaged, its SHA-256 is not the manifest's; {self.advice}"
             )
         return path
+
+
+def read_manifest(path: Path) -> Manifest:
+    """Return the verified manifest of the checkpoint ``path``.
+
+    Raises:
+        CheckpointError: it is missing, damaged or of another format.
+    """
+    file = path / MANIFEST
+    if not file.is_file():
+        raise DamagedCheckpointError(f"{file}: missing; is this a checkpoint's directory?")
+    manifest = read_record(file, Manifest)
+    if manifest is None:
+        raise DamagedCheckpointError(
+            f"{file}: damaged, its checksum does not match; use another checkpoint"
+        )
+    if manifest.format != FORMAT:
+        # It is not damaged: training does not pass over it for an older one.
+        raise CheckpointError(
+            f"{file}: format {manifest.format!r}, "
+            f"but this version of transformer-cli reads format {FORMAT}"
+        )
+    return manifest
+
+
+# --- the checkpoints of a run ---------------------------------------------------------------------
 
 
 def checkpoint_path(directory: Path, step: int) -> Path:
@@ -206,53 +232,6 @@ def parse_step(path: Path) -> int | None:
     """Return the step in a checkpoint's name; None if it is no checkpoint of a step."""
     match = _NAME.fullmatch(path.name)
     return int(match[1]) if match else None
-
-
-def read_manifest(path: Path) -> dict[str, Any]:
-    """Return the verified manifest of the checkpoint ``path``.
-
-    Raises:
-        CheckpointError: it is missing, damaged or of an unknown format.
-    """
-    manifest = read_json(path / MANIFEST)
-    written = manifest.pop("sum", None)
-    if written != hash_manifest(manifest) or not isinstance(manifest.get("files"), dict):
-        raise DamagedCheckpointError(
-            f"{path / MANIFEST}: damaged, its checksum does not match; use another checkpoint"
-        )
-    if manifest.get("format") != FORMAT:
-        raise CheckpointError(
-            f"{path / MANIFEST}: format {manifest.get('format')!r}, "
-            f"but this version of transformer-cli reads format {FORMAT}"
-        )
-    return manifest
-
-
-def hash_manifest(manifest: Mapping[str, Any]) -> str:
-    """Return the SHA-256 of a manifest without its key ``sum``, where it is recorded."""
-    return hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    """Return the JSON object in a checkpoint's file.
-
-    Raises:
-        DamagedCheckpointError: it is missing or damaged.
-    """
-    try:
-        content = json.loads(read_small(path))
-    except FileNotFoundError:
-        raise DamagedCheckpointError(
-            f"{path}: missing; is this a checkpoint's directory?"
-        ) from None
-    except (OSError, ValueError, RecursionError) as error:
-        raise DamagedCheckpointError(f"{path}: cannot be read: {error}") from error
-    if not isinstance(content, dict):
-        raise DamagedCheckpointError(f"{path}: damaged, not a JSON object")
-    return content
-
-
-# --- the checkpoints of a run ---------------------------------------------------------------------
 
 
 def list_checkpoints(directory: Path) -> list[Path]:
@@ -271,20 +250,13 @@ def newest_step(directory: Path) -> int:
 def open_newest_intact(directory: Path, tokenizer: str) -> tuple[Checkpoint | None, list[str]]:
     """Open the newest checkpoint that is not damaged; rename newer, damaged ones.
 
-    Args:
-        directory: the run's checkpoints.
-        tokenizer: as for ``Checkpoint.open``.
-
     Returns:
         The checkpoint, or None if there are none; and a message for each damaged one.
 
     Raises:
         CheckpointError: all are damaged, and none is renamed; or one was trained with another
-            tokenizer or has a later version's format.
+            tokenizer or has another format.
     """
-    from transformer_cli.runs.checkpoint_writer import finish_replacing  # imports torch
-
-    finish_replacing(directory)
     damaged: list[Path] = []
     messages: list[str] = []
     for path in reversed(list_checkpoints(directory)):
@@ -293,11 +265,15 @@ def open_newest_intact(directory: Path, tokenizer: str) -> tuple[Checkpoint | No
             checkpoint.verify()
         except DamagedCheckpointError as error:
             damaged.append(path)
-            found, _, advice = str(error).rpartition("; ")
-            messages.append(f"{found or advice}; set aside as damaged-{path.name}")
+            reason, _, advice = str(error).rpartition("; ")
+            messages.append(f"{reason or advice}; set aside as damaged-{path.name}")
             continue
+        # Training will save these steps again; the damaged files are kept for inspection.
         for each in damaged:
-            _rename_damaged(each)
+            renamed = each.with_name(f"damaged-{each.name}")
+            if renamed.is_dir():
+                remove_directory(renamed)
+            each.rename(renamed)
         return checkpoint, messages
     if damaged:
         raise CheckpointError(
@@ -305,14 +281,6 @@ def open_newest_intact(directory: Path, tokenizer: str) -> tuple[Checkpoint | No
             "or start anew with --overwrite"
         )
     return None, []
-
-
-def _rename_damaged(path: Path) -> None:
-    # Training will save this step again; the damaged files are kept for inspection.
-    renamed = path.with_name(f"damaged-{path.name}")
-    if renamed.is_dir():
-        remove_directory(renamed)
-    path.rename(renamed)
 
 
 def find_checkpoint(directory: Path, which: str) -> Path:
@@ -342,11 +310,9 @@ def find_checkpoint(directory: Path, which: str) -> Path:
             f"{directory}: no checkpoint yet; train first: transformer-cli train CONFIG"
         )
     last = checkpoints[-1]
-    if which == "last":
-        return last
-    best_step = Checkpoint.open(last).load_state().get("best_step")
+    best_step = Checkpoint.open(last).load_state().get("best_step") if which == "best" else None
     if best_step is None:
-        return last  # the run has not been validated yet
+        return last  # asked for, or the run has not been validated yet
     best = checkpoint_path(directory, best_step)
     if not best.is_dir():
         raise CheckpointError(f"{best}: the best checkpoint is gone; use --checkpoint last")

@@ -19,7 +19,6 @@ CONFIG, MARK, LOCK = "config.yaml", "run.json", ".lock"
 CORPUS, IMPORT, REPORT = "corpus.json", "import.json", "report.html"
 SWEEP_MARK, SWEEP_PLAN, SWEEP_RUNS = "sweep.json", "plan.json", "runs"
 """In the directory of a sweep."""
-EVENT_FILE_NAME = re.compile(r"events\.out\.tfevents\.\d{10,}")
 
 # Data that can be made again, by directory, with the names of its files: nothing else is deleted.
 _DATA = {
@@ -45,66 +44,24 @@ _FORMAT = 1
 _PROGRAM = "transformer-cli"
 
 
-@dataclass(frozen=True)
+@dataclass(unsafe_hash=True)
 class RunDirectory:
     """The paths of one run; creating this object touches no file."""
 
     path: Path
 
-    @property
-    def config(self) -> Path:
-        """The resolved settings, as YAML."""
-        return self.path / CONFIG
-
-    @property
-    def origins(self) -> Path:
-        """The settings' origins; see config/origins.py."""
-        return self.path / "origins.json"
-
-    @property
-    def tokenizer(self) -> Path:
-        """The tokenizer's files."""
-        return self.path / "tokenizer"
-
-    @property
-    def encoded(self) -> Path:
-        """The training text as token ids; see data/store.py."""
-        return self.path / "encoded"
-
-    @property
-    def corpus(self) -> Path:
-        """The text prepared from sources; see data/preparing.py."""
-        return self.path / "corpus"
-
-    @property
-    def checkpoints(self) -> Path:
-        """One directory per checkpoint."""
-        return self.path / "checkpoints"
-
-    @property
-    def lock(self) -> Path:
-        """The file that a writing process locks; see ``lock_run``."""
-        return self.path / LOCK
-
-    @property
-    def metrics(self) -> Path:
-        """The training metrics, one JSON object per line."""
-        return self.path / "metrics.jsonl"
-
-    @property
-    def tensorboard(self) -> Path:
-        """The metrics as TensorBoard event files."""
-        return self.path / "tensorboard"
-
-    @property
-    def curves(self) -> Path:
-        """The metrics as a picture."""
-        return self.path / "curves.png"
-
-    @property
-    def report(self) -> Path:
-        """The page that ``report`` writes."""
-        return self.path / REPORT
+    def __post_init__(self) -> None:
+        self.config = self.path / CONFIG  # resolved, as YAML
+        self.origins = self.path / "origins.json"  # of the settings; see config/origins.py
+        self.tokenizer = self.path / "tokenizer"
+        self.encoded = self.path / "encoded"  # the training text as token ids; see data/store.py
+        self.corpus = self.path / "corpus"  # the text prepared from sources
+        self.checkpoints = self.path / "checkpoints"
+        self.lock = self.path / LOCK
+        self.metrics = self.path / "metrics.jsonl"
+        self.tensorboard = self.path / "tensorboard"
+        self.curves = self.path / "curves.png"
+        self.report = self.path / REPORT
 
     @property
     def is_hub_model(self) -> bool:
@@ -117,11 +74,7 @@ class RunDirectory:
         return (self.path / "model.bin").is_file()
 
     def check_not_hub_model(self) -> None:
-        """Refuse an exported Hub model, which has no checkpoints.
-
-        Raises:
-            RunError: it is one.
-        """
+        """Raise a ``RunError`` if this is an exported Hub model, which has no checkpoints."""
         if self.is_hub_model:
             raise RunError(
                 f"{self.path}: is an exported model, which has no checkpoints and is not trained "
@@ -129,11 +82,7 @@ class RunDirectory:
             )
 
     def load_config(self) -> Config:
-        """Return the settings of the run or the Hub model.
-
-        Raises:
-            RunError: it is neither.
-        """
+        """Return the settings of the run or the Hub model; raise ``RunError`` if it is neither."""
         if self.is_for_ctranslate2:
             raise RunError(
                 f"{self.path}: is exported for CTranslate2, whose models nothing but translate "
@@ -192,11 +141,7 @@ class RunDirectory:
 
 
 def write_mark(run: Path) -> None:
-    """Mark a directory as a run unless it is marked.
-
-    Raises:
-        OSError: it cannot be written.
-    """
+    """Mark a directory as a run unless it is marked."""
     if not is_run(run):
         mark = {"format": _FORMAT, "program": _PROGRAM, "version": __version__}
         write_text(run / MARK, json.dumps(mark) + "\n")

@@ -18,7 +18,7 @@ from transformer_cli.config.schema import Config
 from transformer_cli.config.yaml import dump_config
 from transformer_cli.data import multi30k
 from transformer_cli.data.prepared import RECORD
-from transformer_cli.data.readers.paths import matching_files
+from transformer_cli.data.readers.units import matching_files
 from transformer_cli.errors import ConfigError, CorpusError, RunError
 from transformer_cli.files import TEMPORARY_MARK, read_small, remove_leftovers
 from transformer_cli.runs.checkpoint import list_checkpoints

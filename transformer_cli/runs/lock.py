@@ -31,7 +31,7 @@ def check_unlocked(run: RunDirectory) -> None:
     """
     run.check_is_run_or_empty()
     try:
-        file = open_regular(run.lock, "r+b")
+        file = open_regular(run.path / LOCK, "r+b")
     except OSError:
         return  # there is no lock yet; ``lock_run`` reports if there cannot be one
     with file:
@@ -40,14 +40,10 @@ def check_unlocked(run: RunDirectory) -> None:
 
 @contextmanager
 def lock_run(run: RunDirectory) -> Iterator[None]:
-    """Lock ``run`` while the block runs.
-
-    The operating system releases the lock however the process ends. The lock file stays, and names
-    the last holder.
+    """Lock ``run`` while the block runs; see ``lock_directory``.
 
     Raises:
-        RunError: another process holds the lock, or the directory holds something else or cannot
-            be written.
+        RunError: as ``lock_directory``, or it holds something else.
     """
     run.check_is_run_or_empty()
     with lock_directory(run.path):
@@ -56,7 +52,14 @@ def lock_run(run: RunDirectory) -> Iterator[None]:
 
 @contextmanager
 def lock_directory(path: Path) -> Iterator[None]:
-    """Lock a directory, made if it is not there, while the block runs; see ``lock_run``."""
+    """Lock a directory, made if it is not there, while the block runs.
+
+    The operating system releases the lock however the process ends. The lock file stays, and names
+    the last holder.
+
+    Raises:
+        RunError: another process holds the lock, or it cannot be written.
+    """
     lock = path / LOCK
     while True:
         try:

@@ -4,7 +4,7 @@ import json
 import math
 import os
 import platform
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, fields
 from functools import partial
 from pathlib import Path
@@ -49,25 +49,20 @@ def read_lines(path: Path) -> Iterator[bytes]:
 def read_records(path: Path) -> list[Record]:
     """Return the records of a metrics.jsonl; none if there is no such file.
 
-    Invalid lines are skipped: the last one may be incomplete.
-
-    Raises:
-        RunError: as ``read_lines``.
+    Invalid lines are skipped: the last one may be incomplete. Raises what ``read_lines`` does.
     """
-    found = []
+    records = []
     for line in read_lines(path):
         try:
             record = json.loads(line)
         except (ValueError, RecursionError):
             continue
-        if isinstance(record, dict) and isinstance(record.get("kind"), str) and _has_step(record):
-            found.append(record)
-    return found
-
-
-def _has_step(record: Record) -> bool:
-    step = record.get("step")
-    return isinstance(step, int) and 0 <= step < 2**63  # numpy and TensorBoard have no larger ones
+        if not isinstance(record, dict) or not isinstance(record.get("kind"), str):
+            continue
+        step = record.get("step")
+        if isinstance(step, int) and 0 <= step < 2**63:  # numpy and TensorBoard have no larger ones
+            records.append(record)
+    return records
 
 
 def validations(records: Iterable[Record]) -> list[Record]:
@@ -106,12 +101,9 @@ _UNKNOWN = "not recorded"
 class Environment:
     """What results depend on besides settings, text and weights."""
 
-    device: str
-    """The GPU's name, or 'cpu'."""
-    precision: str
-    """Compute dtype."""
-    threads: int
-    """CPU threads per process."""
+    device: str  # the GPU's name, or 'cpu'
+    precision: str  # of computing
+    threads: int  # per process
     processes: int
     torch: str
     transformer_cli: str
@@ -138,44 +130,36 @@ def describe_environment(
 def environment_of_training(
     records: Iterable[Record], step: int | None = None
 ) -> dict[str, object] | None:
-    """Return a run's environment, by the names of ``Environment``; None: not recorded.
+    """Return a run's environment up to a step, or to the end, by the names of ``Environment``.
 
     If sessions differ, a value lists theirs in order.
 
-    Args:
-        records: of metrics.jsonl.
-        step: up to this step; None: to the end.
+    Returns:
+        None: it is not recorded.
     """
     # A session that ended without a checkpoint has a successor at the same step.
     sessions = {
-        each["step"]: each
-        for each in records
-        if each["kind"] == SESSION_KIND and (step is None or each["step"] < step)
+        record["step"]: record
+        for record in records
+        if record["kind"] == SESSION_KIND and (step is None or record["step"] < step)
     }
     if not sessions:
         return None
-    before = [_UNKNOWN] if min(sessions) else []  # trained by a version that did not record it
-    return {
-        field.name: _in_order([*before, *(_value(each, field.name) for each in sessions.values())])
-        for field in fields(Environment)
-    }
-
-
-def _value(record: Record, key: str) -> str | int:
-    value: Any = record.get(key)
-    return value if isinstance(value, str | int) else _UNKNOWN
-
-
-def _in_order(values: Sequence[str | int]) -> str | int:
-    distinct = list(dict.fromkeys(values))
-    return distinct[0] if len(distinct) == 1 else ", then ".join(map(str, distinct))
+    unrecorded = [_UNKNOWN] if min(sessions) else []
+    environment: dict[str, object] = {}
+    for key in (field.name for field in fields(Environment)):
+        values: list[Any] = [session.get(key) for session in sessions.values()]
+        known = [value if isinstance(value, str | int) else _UNKNOWN for value in values]
+        distinct = list(dict.fromkeys([*unrecorded, *known]))
+        environment[key] = distinct[0] if len(distinct) == 1 else ", then ".join(map(str, distinct))
+    return environment
 
 
 def changed_environment(records: Iterable[Record], now: Environment) -> list[Difference]:
     """Return the differences from the last session; none if that is not recorded."""
-    last = [each for each in records if each["kind"] == SESSION_KIND][-1:]
+    sessions = [record for record in records if record["kind"] == SESSION_KIND]
     return [
-        Difference(key, last[0].get(key), value)
+        Difference(key, sessions[-1].get(key), value)
         for key, value in asdict(now).items()
-        if last and last[0].get(key) != value
+        if sessions and sessions[-1].get(key) != value
     ]

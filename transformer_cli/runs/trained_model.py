@@ -33,48 +33,33 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class OpenedModel:
-    """A trained model without its weights, which torch takes a second to load.
-
-    Attributes:
-        config: the run's settings.
-        tokenizers: the run's.
-        checkpoint: where the weights are.
-        sum: SHA-256 of the file in it that records the weights' SHA-256.
-        tokenizer_sum: fingerprint of the tokenizers.
-    """
+    """A trained model without its weights, which torch takes a second to load."""
 
     config: Config
     tokenizers: Tokenizers
     checkpoint: Checkpoint
+    """Where the weights are."""
     sum: str
+    """SHA-256 of the file in it that records the weights' SHA-256."""
     tokenizer_sum: str
+    """Fingerprint of the tokenizers."""
 
 
 @dataclass(frozen=True)
 class TrainedModel:
-    """A trained model with its settings and tokenizers.
-
-    Attributes:
-        config: the run's settings.
-        tokenizers: the run's.
-        model: on the CPU, in evaluation mode.
-        checkpoint: the directory of the weights.
-        sum: SHA-256 of the file in it that records the weights' SHA-256.
-    """
+    """A trained model with its settings and tokenizers, on the CPU, in evaluation mode."""
 
     config: Config
     tokenizers: Tokenizers
     model: "Transformer"
     checkpoint: Path
+    """The directory of the weights."""
     sum: str
+    """As of ``OpenedModel``."""
 
 
 def load_trained_model(run: RunDirectory, checkpoint: str) -> TrainedModel:
-    """Load a trained run, or a Hub model.
-
-    Args:
-        run: its directory.
-        checkpoint: 'best', 'last', 'average' or a checkpoint's path.
+    """Load a checkpoint of a trained run, as ``find_checkpoint`` names it, or a Hub model.
 
     Raises:
         RunError, TokenizerError, CheckpointError: something is missing or damaged.
@@ -85,11 +70,8 @@ def load_trained_model(run: RunDirectory, checkpoint: str) -> TrainedModel:
 def open_trained_model(run: RunDirectory, checkpoint: str) -> OpenedModel:
     """Open what ``load_trained_model`` loads, without torch."""
     config = run.load_config()
-    if (
-        not run.tokenizer.is_dir()
-        and not run.is_hub_model
-        and not list_checkpoints(run.checkpoints)
-    ):
+    has_model = run.is_hub_model or list_checkpoints(run.checkpoints)
+    if not run.tokenizer.is_dir() and not has_model:
         raise RunError(f"{run.path}: not trained yet; train first: transformer-cli train CONFIG")
     tokenizers = load_tokenizers(run.tokenizer)
     opened = open_checkpoint(run, checkpoint)
@@ -127,11 +109,7 @@ def load_weights_of(opened: OpenedModel) -> TrainedModel:
 
 
 def open_checkpoint(run: RunDirectory, which: str) -> Checkpoint:
-    """Open a checkpoint of a run, or the weights of a Hub model; see ``load_trained_model``.
-
-    Raises:
-        RunError, TokenizerError, CheckpointError: something is missing or damaged.
-    """
+    """Open a checkpoint of a run, or the weights of a Hub model; see ``load_trained_model``."""
     if not run.is_hub_model:
         path = find_checkpoint(run.checkpoints, which)
         return Checkpoint.open(path, fingerprint(run.tokenizer))
@@ -182,12 +160,9 @@ def check_init(config: Config, run: RunDirectory, overwrite: bool) -> None:
 
 
 def describe_inherited_init(config: Config, origins: Origins, bases: Sequence[Path]) -> str | None:
-    """Return a hint if a configuration builds on a run's settings, but not on its weights.
+    """Return a hint if settings build on a run's, but not on its weights.
 
-    Args:
-        config: the settings.
-        origins: where they were written.
-        bases: the files that they build on, the nearest first.
+    ``bases`` are the files that they build on, the nearest first.
     """
     base = next((base for base in bases if base.name == CONFIG and is_run(base.parent)), None)
     origin = origins.get("init")
@@ -201,20 +176,15 @@ def describe_inherited_init(config: Config, origins: Origins, bases: Sequence[Pa
 
 
 def load_init_weights(source: RunDirectory) -> "dict[str, Tensor]":
-    """Return the best weights of ``source``.
-
-    Raises:
-        TokenizerError, CheckpointError: they are missing or damaged.
-    """
+    """Return the best weights of ``source``."""
     return open_checkpoint(source, "best").load_weights()
 
 
 def _check_same_settings(config: Config, source: RunDirectory) -> None:
     old = source.load_config()
-    keys: tuple[str, ...] = ("tokenizer.",)
     # A joint vocabulary reads both languages; separate ones are learned for one language each.
-    if not config.tokenizer.one_vocabulary:
-        keys = (*keys, "data.src_lang", "data.tgt_lang")
+    languages = () if config.tokenizer.one_vocabulary else ("data.src_lang", "data.tgt_lang")
+    keys = ("tokenizer.", *languages)
     tokenizer = [each for each in differences(old, config) if each.key.startswith(keys)]
     differing = [*tokenizer, *model_differences(old, config)]
     if differing:

@@ -3,6 +3,7 @@
 import io
 import logging
 import math
+import re
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -10,10 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from transformer_cli.errors import RunError, make_visible
-from transformer_cli.files import open_regular, whole_file
-from transformer_cli.runs.directory import EVENT_FILE_NAME
+from transformer_cli.errors import make_visible
+from transformer_cli.files import whole_file
 from transformer_cli.runs.records import METRIC_NAMES, SESSION_KIND, read_records
+from transformer_cli.training.metrics import append_to_log
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 _BLUE, _ORANGE, _GREEN = "#0072B2", "#D55E00", "#009E73"
 
 _PREFIX = "events.out.tfevents."
+_EVENT_FILE_NAME = re.compile(r"events\.out\.tfevents\.\d{10,}")
 # Keys that are stored elsewhere in an event, or are not plotted.
 _NO_CURVES = frozenset(
     {"kind", "step", "seconds", "epoch", "best", "tgt_tokens", "tokenize", "select", "samples"}
@@ -161,7 +163,7 @@ class EventLog:
         log = cls(directory / f"{_PREFIX}{int(start_time):010d}", start_time)
         directory.mkdir(exist_ok=True)
         for older in directory.iterdir():
-            if EVENT_FILE_NAME.fullmatch(older.name):
+            if _EVENT_FILE_NAME.fullmatch(older.name):
                 with suppress(PermissionError):  # on Windows, TensorBoard has it open
                     older.unlink()
         log.path.touch(exist_ok=False)  # never write through a link
@@ -169,11 +171,7 @@ class EventLog:
         return log
 
     def append(self, record: Mapping[str, Any]) -> None:
-        """Write one record.
-
-        Raises:
-            RunError: it cannot be written completely.
-        """
+        """Write one record; see ``append_to_log``."""
         self._write([self._to_event(record)])
 
     def _write(self, events: "Iterable[Event | None]") -> None:
@@ -185,14 +183,7 @@ class EventLog:
         for event in events:
             if event is not None:
                 framed.write(event.SerializeToString())
-        try:
-            with open_regular(self.path, "ab") as file:
-                file.write(data.getvalue())
-        except OSError as error:
-            raise RunError(
-                f"{self.path}: cannot be written: {error.strerror}; mend that, and the same "
-                "command resumes from the last checkpoint"
-            ) from error
+        append_to_log(self.path, data.getvalue())
 
     def _to_event(self, record: Mapping[str, Any]) -> "Event | None":
         """Convert a record; return None if it has nothing to plot."""

@@ -136,24 +136,15 @@ def choose_training_precision(
     records: Iterable[Record] = (),
     say: Callable[[str], object] = lambda _: None,
 ) -> torch.dtype:
-    """Return the compute dtype of a training.
+    """Return the compute dtype of a training that ``--precision`` names; all ranks get the same.
 
     On a CPU 'auto' is what the run was trained with so far, and for a new run bfloat16 if a short
-    measurement shows that it is faster here. Elsewhere see ``choose_precision``.
-
-    Args:
-        name: what ``--precision`` says.
-        device: where to train.
-        ranks: the processes that train together; all get the main one's choice.
-        records: the run's, of metrics.jsonl.
-        say: called with a line about a choice that was measured, or is slow.
-
-    Raises:
-        UsageError: the device cannot compute so.
+    measurement shows that it is faster here; ``say`` is told so. Elsewhere see
+    ``choose_precision``.
     """
     if name != "auto" or device.type != "cpu":
         return choose_precision(name, device)
-    earlier = [each.get("precision") for each in records if each["kind"] == SESSION_KIND]
+    earlier = [record.get("precision") for record in records if record["kind"] == SESSION_KIND]
     if earlier:
         if earlier[-1] != "bfloat16":
             return torch.float32
@@ -171,7 +162,6 @@ def choose_training_precision(
 
 
 def _has_bfloat16() -> bool:
-    """Return whether this processor multiplies in bfloat16."""
     is_supported = getattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", lambda: False)
     return bool(is_supported())
 

@@ -22,16 +22,7 @@ from transformer_cli.training.loss import Losses, label_smoothed_loss
 
 
 class GradientAccumulator:
-    """Accumulate a step's gradients in the model's parameters.
-
-    Args:
-        model: on its device.
-        config: settings of the loss.
-        precision: compute dtype.
-        seed: the experiment's.
-        ranks: the processes that share the work; all get the same gradients.
-        execution: how to execute steps on the model's device.
-    """
+    """Accumulate a step's gradients in the model's parameters, the same ones on all ranks."""
 
     def __init__(
         self,
@@ -127,7 +118,7 @@ class GradientAccumulator:
         torch.manual_seed(int(mixed[0]))
 
     def _all_reduce_if(self, is_last: bool) -> AbstractContextManager[None]:
-        """Return a context that all-reduces gradients in the last backward of a step only."""
+        """All-reduce gradients in the last backward of a step only."""
         if is_last or not isinstance(self._criterion, DistributedDataParallel):
             return nullcontext()
         return self._criterion.no_sync()

@@ -13,6 +13,22 @@ from transformer_cli.files import open_regular
 from transformer_cli.runs.records import read_lines
 
 
+def append_to_log(path: Path, data: bytes) -> None:
+    """Append to a file of the run, without following a link.
+
+    Raises:
+        RunError: it cannot be written completely.
+    """
+    try:
+        with open_regular(path, "ab") as file:
+            file.write(data)
+    except OSError as error:
+        raise RunError(
+            f"{path}: cannot be written: {error.strerror}; mend that, and the same "
+            "command resumes from the last checkpoint"
+        ) from error
+
+
 @dataclass(frozen=True)
 class MetricsLog:
     """Appends to metrics.jsonl."""
@@ -34,19 +50,8 @@ class MetricsLog:
         return cls(path)
 
     def append(self, record: Mapping[str, Any]) -> None:
-        """Write one record.
-
-        Raises:
-            RunError: it cannot be written completely.
-        """
-        try:
-            with open_regular(self.path, "ab") as file:
-                file.write(f"{json.dumps(record)}\n".encode())
-        except OSError as error:
-            raise RunError(
-                f"{self.path}: cannot be written: {error.strerror}; mend that, and the same "
-                "command resumes from the last checkpoint"
-            ) from error
+        """Write one record; see ``append_to_log``."""
+        append_to_log(self.path, f"{json.dumps(record)}\n".encode())
 
 
 def _parse_place(line: bytes) -> tuple[float, str]:

@@ -111,11 +111,8 @@ class Optimizer:
     the host decides.
 
     Args:
-        model: the model that is trained.
-        eval_model: the moving average of its weights; ``model`` itself if there is none.
-        config: settings of the updates.
+        eval_model: the moving average of the model's weights; ``model`` itself if there is none.
         ranks: the processes that share the work; a step is skipped by all or by none.
-        execution: how to execute steps on the model's device.
     """
 
     def __init__(
@@ -174,13 +171,7 @@ class Optimizer:
                     weight.grad = torch.zeros_like(weight)
 
     def step(self, losses: Losses, step: int, rate: float) -> UpdateResult:
-        """Update the weights unless the loss or the gradient is not finite; zero the gradients.
-
-        Args:
-            losses: of the step on this rank.
-            step: counted from 1.
-            rate: learning rate.
-        """
+        """Update the weights unless the loss or the gradient is not finite; zero the gradients."""
         for part in self._parts:
             for group in part.optimizer.param_groups:
                 if isinstance(group["lr"], Tensor):
@@ -285,15 +276,11 @@ from there to the last one that is completed."""
 
 
 def learning_rate(schedule: ScheduleConfig, d_model: int, step: int, total_steps: int) -> float:
-    """Return the learning rate of ``step``.
+    """Return the learning rate of ``step``, counted from 1.
 
-    Args:
-        schedule: kind of schedule and its numbers.
-        d_model: the model's width, part of Noam's formula (Vaswani et al. 2017, equation 3).
-        step: optimizer step, counted from 1.
-        total_steps: the last step, where linear and cosine schedules reach zero.
+    At ``total_steps``, linear and cosine schedules reach zero.
     """
-    if isinstance(schedule, NoamSchedule):
+    if isinstance(schedule, NoamSchedule):  # Vaswani et al. 2017, equation 3
         scale = schedule.factor / math.sqrt(d_model)
         return scale * min(1.0 / math.sqrt(step), step / math.sqrt(schedule.warmup) ** 3)
     warmup = schedule.warmup
@@ -314,12 +301,7 @@ def rate_jump(
 ) -> tuple[float, float] | None:
     """Return the rates of ``step`` and the next one if a new last step makes the rate jump.
 
-    Args:
-        old: the settings up to ``step``.
-        new: the settings from then on, with the same schedule.
-        d_model: the model's width.
-        step: the last completed step.
-        steps_per_epoch: optimizer steps.
+    ``step`` was the last one by the ``old`` settings; the ``new`` ones have the same schedule.
     """
     old_end, new_end = last_step(old, steps_per_epoch), last_step(new, steps_per_epoch)
     if not 0 < step < new_end:

@@ -98,38 +98,27 @@ def prepare_data(
     """
     tokenizers = _prepare_tokenizers(config, run, texts.train, progress)
     _check_can_sample(config, tokenizers)
-    store = _prepare_store(run, texts.train, tokenizers, progress)
-    data = _encode_val(config, run, texts, tokenizers, store, progress)
+    expected = (texts.train.survey.text_sha256, fingerprint(run.tokenizer))
     try:
+        store = open_store(run.encoded, *expected)
+        if store is not None:
+            refresh_metadata(run.encoded, texts.train.survey)
+        else:
+            run.remove_data(run.encoded)
+            encode = choose_encoder(tokenizers, run.tokenizer, len(texts.train))
+            store = write_store(run.encoded, texts.train, encode, expected[1], progress)
+        data = _encode_val(config, run, texts, tokenizers, store, progress)
         _shard(config, store, data.mix).save_counts()
     except OSError as error:
-        raise _write_error(run, error) from error
+        reason = error.strerror or error
+        raise RunError(f"{run.encoded}: cannot be written: {reason}") from error
     return data
-
-
-def _encode_val(
-    config: Config,
-    run: RunDirectory,
-    texts: Texts,
-    tokenizers: Tokenizers,
-    store: EncodedStore,
-    progress: ProgressBar,
-) -> PreparedData:
-    mix = find_mix(config, corpus_directory(run), texts.train.survey, tokenizers, store)
-    val = encode_text(texts.val, tokenizers, progress)
-    return PreparedData(texts, tokenizers, store, val, mix)
 
 
 def find_prepared_data(
     config: Config, texts: Texts, run: RunDirectory, progress: ProgressBar
 ) -> PreparedData | None:
-    """Return the data that ``prepare_data`` would reuse as a whole, or None; write nothing.
-
-    Raises:
-        ConfigError: BPE-dropout is on, and the tokenizers cannot sample.
-        RunError: the run was trained on another text.
-        TokenizerError: the tokenizers' files are damaged.
-    """
+    """Return the data that ``prepare_data`` would reuse as a whole, or None; write nothing."""
     text_sha256 = texts.train.survey.text_sha256
     if not _can_reuse_tokenizers(config, run, text_sha256):
         return None
@@ -152,27 +141,31 @@ def open_prepared_data(config: Config, run: RunDirectory, progress: ProgressBar)
         TokenizerError: the tokenizers' files are damaged.
     """
     survey = read_survey(run.encoded)
-    if survey is None or not run.tokenizer.is_dir():
-        raise _not_prepared(run)
-    directory = corpus_directory(run)
-    train = StreamedText(open_training_text(config.data, directory), survey)
-    texts = read_val(config.data, train, directory)
-    tokenizers = load_tokenizers(run.tokenizer)
-    store = open_checked_store(run.encoded, survey.text_sha256, fingerprint(run.tokenizer))
-    if store is None or load_text_sha256(run.tokenizer) != survey.text_sha256:
-        raise _not_prepared(run)
-    return _encode_val(config, run, texts, tokenizers, store, progress)
-
-
-def _not_prepared(run: RunDirectory) -> RunError:
-    return RunError(
+    if survey is not None and run.tokenizer.is_dir():
+        directory = corpus_directory(run)
+        train = StreamedText(open_training_text(config.data, directory), survey)
+        texts = read_val(config.data, train, directory)
+        tokenizers = load_tokenizers(run.tokenizer)
+        store = open_checked_store(run.encoded, survey.text_sha256, fingerprint(run.tokenizer))
+        if store is not None and load_text_sha256(run.tokenizer) == survey.text_sha256:
+            return _encode_val(config, run, texts, tokenizers, store, progress)
+    raise RunError(
         f"{run.encoded}: missing, or does not belong to {run.tokenizer}; make both with: "
         "transformer-cli vocab CONFIG"
     )
 
 
-def _write_error(run: RunDirectory, error: OSError) -> RunError:
-    return RunError(f"{run.encoded}: cannot be written: {error.strerror or error}")
+def _encode_val(
+    config: Config,
+    run: RunDirectory,
+    texts: Texts,
+    tokenizers: Tokenizers,
+    store: EncodedStore,
+    progress: ProgressBar,
+) -> PreparedData:
+    mix = find_mix(config, corpus_directory(run), texts.train.survey, tokenizers, store)
+    val = encode_text(texts.val, tokenizers, progress)
+    return PreparedData(texts, tokenizers, store, val, mix)
 
 
 def _prepare_tokenizers(
@@ -183,11 +176,11 @@ def _prepare_tokenizers(
         return load_tokenizers(run.tokenizer)
     if run.tokenizer.is_dir():
         run.remove_data()
-    source = _init_tokenizers(config)
     languages = (config.data.src_lang, config.data.tgt_lang)
     tags = tag_names(config.data)
     with whole_directory(run.tokenizer) as directory:
-        if source is not None:
+        if config.init is not None:
+            source = RunDirectory(config.init).tokenizer
             return copy_tokenizers(source, text_sha256, directory, tags)
         return learn_tokenizers(
             config.tokenizer, *languages, text.src, text.tgt, text_sha256, directory, progress, tags
@@ -203,14 +196,16 @@ def _can_reuse_tokenizers(config: Config, run: RunDirectory, text_sha256: str) -
     if not run.tokenizer.is_dir():
         return False
     is_begun = bool(list_checkpoints(run.checkpoints))
-    source = _init_tokenizers(config)
-    # The run that ``init`` names may have been retrained with other tokenizers.
-    is_source_same = is_begun or source is None or have_same_tokenizers(source, run.tokenizer)
-    # A copied model file is copied again if the original has changed.
-    are_files_same = (
-        is_begun or source is not None or matches_configured_files(config.tokenizer, run.tokenizer)
-    )
-    if load_text_sha256(run.tokenizer) == text_sha256 and is_source_same and are_files_same:
+    if is_begun:
+        is_source_same = True
+    elif config.init is not None:
+        # The run that ``init`` names may have been retrained with other tokenizers.
+        source = RunDirectory(config.init).tokenizer
+        is_source_same = have_same_tokenizers(source, run.tokenizer)
+    else:
+        # A copied model file is copied again if the original has changed.
+        is_source_same = matches_configured_files(config.tokenizer, run.tokenizer)
+    if load_text_sha256(run.tokenizer) == text_sha256 and is_source_same:
         return True
     if is_begun:
         raise RunError(
@@ -220,24 +215,15 @@ def _can_reuse_tokenizers(config: Config, run: RunDirectory, text_sha256: str) -
     return False
 
 
-def _init_tokenizers(config: Config) -> Path | None:
-    return RunDirectory(config.init).tokenizer if config.init is not None else None
-
-
-def _prepare_store(
-    run: RunDirectory, text: StreamedText, tokenizers: Tokenizers, progress: ProgressBar
-) -> EncodedStore:
-    expected = (text.survey.text_sha256, fingerprint(run.tokenizer))
-    try:
-        store = open_store(run.encoded, *expected)
-        if store is not None:
-            refresh_metadata(run.encoded, text.survey)
-            return store
-        run.remove_data(run.encoded)
-        encode = choose_encoder(tokenizers, run.tokenizer, len(text))
-        return write_store(run.encoded, text, encode, expected[1], progress)
-    except OSError as error:
-        raise _write_error(run, error) from error
+def _check_can_sample(config: Config, tokenizers: Tokenizers) -> None:
+    # The schema cannot know which kind of model a given file holds.
+    for side in ("src", "tgt"):
+        can_sample = getattr(tokenizers, side).can_sample
+        if getattr(config.training, f"{side}_bpe_dropout") and not can_sample:
+            raise ConfigError(
+                f"training.{side}_bpe_dropout: needs merges to leave out, and the tokenizer's "
+                "model is not one of byte pair encoding (BPE); leave it at 0"
+            )
 
 
 def select_training_pairs(
@@ -259,17 +245,6 @@ def select_training_pairs(
 
 def _shard(config: Config, store: EncodedStore, mix: TrainingMix | None) -> ShardedStore:
     return ShardedStore(store, config.training.max_length, config.training.batch_tokens, mix=mix)
-
-
-def _check_can_sample(config: Config, tokenizers: Tokenizers) -> None:
-    # The schema cannot know which kind of model a given file holds.
-    for side in ("src", "tgt"):
-        can_sample = getattr(tokenizers, side).can_sample
-        if getattr(config.training, f"{side}_bpe_dropout") and not can_sample:
-            raise ConfigError(
-                f"training.{side}_bpe_dropout: needs merges to leave out, and the tokenizer's "
-                "model is not one of byte pair encoding (BPE); leave it at 0"
-            )
 
 
 def build_bpe_dropout(config: Config, tokenizers: Tokenizers) -> BpeDropout | None:

@@ -79,11 +79,7 @@ def audit_texts(
 
 
 def read_texts(data: DataConfig, known: TextStats | None = None) -> Texts:
-    """Check the texts without an audit; training text as in the survey ``known`` is not read.
-
-    Raises:
-        CorpusError: a text is missing, misaligned, damaged or blank.
-    """
+    """Check the texts without an audit; training text as in the survey ``known`` is not read."""
     return read_val(data, StreamedText.of(open_training_text(data), known))
 
 
@@ -104,20 +100,12 @@ def read_val(data: DataConfig, train: StreamedText, directory: Path | None = Non
 
 
 def prepare_sources(
-    data: DataConfig,
-    run: RunDirectory,
-    progress: PairProgress,
-    log: Callable[[str], object],
+    data: DataConfig, run: RunDirectory, progress: PairProgress, log: Callable[[str], object]
 ) -> None:
-    """Read, filter and split the sources into the run, unless it has them.
+    """Read, filter and split the sources into the locked run, unless it has them.
 
-    A run that has checkpoints goes on with its own corpus, whatever became of the sources.
-
-    Args:
-        data: of kind corpus; nothing is done for others.
-        run: locked, and initialized with ``data``.
-        progress: wraps the pairs of each source.
-        log: shows a line about what was left out.
+    A run that has checkpoints goes on with its own corpus, whatever became of the sources. Only
+    data of kind corpus has sources.
 
     Raises:
         CorpusError: a source cannot be read, or too few pairs are left.
@@ -128,9 +116,8 @@ def prepare_sources(
         return
     try:
         if has_sources(data, run):
-            for given in update_given_splits(
-                data, run.corpus, bool(list_checkpoints(run.checkpoints))
-            ):
+            is_begun = bool(list_checkpoints(run.checkpoints))
+            for given in update_given_splits(data, run.corpus, is_begun):
                 log(_describe_given(given))
             return
         run.remove_data(run.corpus)
@@ -156,7 +143,7 @@ def has_sources(data: DataConfig, run: RunDirectory) -> bool:
     if not isinstance(data, CorpusData) or record is None:
         return False
     damage = find_damage(run.corpus, record, record.drawn)
-    if not bool(list_checkpoints(run.checkpoints)):
+    if not list_checkpoints(run.checkpoints):
         return damage is None and is_prepared(data, run.corpus)
     if damage is not None and not _can_prepare_again(data, run):
         raise lost_text_error(damage)
@@ -174,21 +161,19 @@ def describe_record(record: CorpusRecord) -> Iterable[str]:
     """Yield a line about each source: how many pairs it has, and how many are kept."""
     for source in record.sources:
         kept = ", ".join(f"{count:,} {split}" for split, count in source.kept.items()) or "none"
-        taken = "".join(f", {count:,} {name}" for name, count in source.taken.items())
-        bad = f", {_describe_bad(source)}" if source.bad else ""
-        left_out = (taken + bad).removeprefix(", ") or "none"
-        yield f"{source.name}: {source.pairs:,} pairs; kept: {kept}; left out: {left_out}"
+        left_out = [f"{count:,} {name}" for name, count in source.taken.items()]
+        reasons = ", ".join(filter(None, [*left_out, _describe_bad(source)])) or "none"
+        yield f"{source.name}: {source.pairs:,} pairs; kept: {kept}; left out: {reasons}"
     yield from map(_describe_given, record.given.values())
 
 
 def _describe_given(given: ExplicitSplit) -> str:
-    left_out = _describe_bad(given) if given.bad else "none"
-    return f"{given.name}: {given.pairs:,} pairs; left out: {left_out}"
+    return f"{given.name}: {given.pairs:,} pairs; left out: {_describe_bad(given) or 'none'}"
 
 
 def _describe_bad(source: SourceRecord | ExplicitSplit) -> str:
     why = f" ({source.first_bad})" if source.first_bad else ""
-    return f"{source.bad:,} that cannot be read{why}"
+    return f"{source.bad:,} that cannot be read{why}" if source.bad else ""
 
 
 def find_mix(
@@ -199,13 +184,6 @@ def find_mix(
     store: EncodedStore,
 ) -> TrainingMix | None:
     """Return weights and tags of the sources of the training text; None: they are all alike.
-
-    Args:
-        config: says where the text comes from.
-        corpus: the prepared corpus, for kind corpus.
-        survey: of the training text.
-        tokenizers: with the ids of the tags.
-        store: the training text, encoded.
 
     Raises:
         CorpusError: the corpus is not prepared, or too few pairs are left to replay.
@@ -244,10 +222,10 @@ def _weigh_replay(
             )
     factor = replay.share / (1 - replay.share) * own.sum() / replayed.sum()
     scaled = mix.scale_last(len(replayed), float(factor))
-    most = max(scaled.weights[-len(replayed) :])
-    if most > MAX_WEIGHT:
+    weight = max(scaled.weights[-len(replayed) :])
+    if weight > MAX_WEIGHT:
         raise CorpusError(
-            f"data.replay: at share {replay.share:g}, a pair would be drawn {most:,.0f} times an "
+            f"data.replay: at share {replay.share:g}, a pair would be drawn {weight:,.0f} times an "
             f"epoch, and at most {MAX_WEIGHT:,.0f} are possible; lower share, or give more text"
         )
     return scaled

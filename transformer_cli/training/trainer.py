@@ -108,15 +108,11 @@ class Trainer:
         # A GPU's host reads reports some steps later, so that it does not wait for them.
         self._reports: deque[_Report] = deque()
         self._newly_skipped: list[int] = []
-        self.step = 0
-        self.epoch = 0
-        self.batch = 0
-        self.skipped = 0
+        self.step = self.epoch = self.batch = self.skipped = 0
         self._epochs = EpochBatches(pairs, self.config.batch_tokens, config.seed, subword_sampler)
         # Only the batches of a text in one shard, as it is, have the same shapes in each epoch.
-        self._rounds_up = self._execution.graphs and (
-            pairs.num_shards > 1 or subword_sampler is not None
-        )
+        is_text_as_it_is = pairs.num_shards == 1 and subword_sampler is None
+        self._rounds_up = self._execution.graphs and not is_text_as_it_is
         self.batches_per_step = self.config.accumulate * ranks.size
         self.steps_per_epoch = -(-len(self._epochs) // self.batches_per_step)
         self.total_steps = last_step(self.config, self.steps_per_epoch)
@@ -153,11 +149,7 @@ class Trainer:
         return trial
 
     def try_step(self, batches: list[Batch]) -> None:
-        """Update the weights with ``batches``; step, epoch and batch index stay.
-
-        Raises:
-            TrainingError: a loss or a gradient is not finite.
-        """
+        """Update the weights with ``batches``; step, epoch and batch index stay."""
         self._update(batches, "trial step", False, lambda: False)
         self._read_reports(read_all=True)
 
@@ -181,19 +173,14 @@ class Trainer:
             "micro_batches": self._gradients.micro_batches,
         }
 
-    def optimizer_state(self) -> dict[str, Tensor]:
-        """Return the optimizer's tensors by kind and weight; with an EMA, the trained weights."""
-        return self.optimizer.state()
-
     def restore(self, state: dict[str, Any], optimizer_state: dict[str, Tensor]) -> None:
-        """Restore ``state`` and ``optimizer_state``; the caller loads ``eval_model``.
+        """Restore ``state`` and the optimizer's; the caller loads ``eval_model``.
 
         Raises:
             ConfigError: the number of batches per step has changed.
         """
-        recorded = state["batches_per_step"]
+        recorded, ranks = state["batches_per_step"], self.ranks.size
         if recorded != self.batches_per_step:
-            ranks = self.ranks.size
             advice = (
                 f"set training.accumulate={recorded // ranks}"
                 if recorded % ranks == 0
@@ -221,8 +208,7 @@ class Trainer:
 
     def _iter_batches(self) -> Iterator[Batch]:
         """Iterate over this rank's batches from here to the end of the training."""
-        ahead = self._execution.prefetch
-        return prefetch(map(self._prepare_batch, self._iter_epochs()), ahead)
+        return prefetch(map(self._prepare_batch, self._iter_epochs()), self._execution.prefetch)
 
     def _iter_epochs(self) -> Iterator[Batch]:
         first = self.batch
@@ -249,9 +235,8 @@ class Trainer:
         losses = self._gradients.accumulate(self.step, batches, int(tgt_tokens))
         rate = learning_rate(self.config.schedule, self.d_model, self.step, self.total_steps)
         outcome = self.optimizer.step(losses, self.step, rate)
-        self._reports.append(
-            _Report(self.step, where, int(tgt_tokens), *_copy_to_host(outcome.report))
-        )
+        report = _copy_to_host(outcome.report)
+        self._reports.append(_Report(self.step, where, int(tgt_tokens), *report))
         self._read_reports(read_all=self.step >= self.total_steps)
         skipped, self._newly_skipped = self._newly_skipped, []
         return StepResult(
@@ -269,11 +254,7 @@ class Trainer:
         )
 
     def _read_reports(self, read_all: bool) -> None:
-        """Note which steps were skipped.
-
-        Raises:
-            TrainingError: more of them than may be.
-        """
+        """Note which steps were skipped; raise a ``TrainingError`` if more were than may be."""
         while len(self._reports) > (0 if read_all else self._execution.read_delay):
             report = self._reports.popleft()
             if report.copied is not None:

@@ -1,5 +1,6 @@
 """Sources that are read unit by unit: what may be damaged, and how much of it."""
 
+import glob
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
@@ -13,7 +14,7 @@ MAX_SIDE_CHARACTERS = 1 << 20
 """Longest text of a side: what is longer is damage, and might not fit into memory."""
 
 _SHOWN = 3
-# From here on a pass is judged while it runs.
+# From here on a pass is judged while it runs, so that hours are not spent on a wrong file.
 _ENOUGH_UNITS = 1000
 _ENOUGH_FOR_ALL = 100
 _SPACES = re.compile(r"[ \t\r\n]+")
@@ -48,18 +49,14 @@ class BadUnits:
         if len(self.first) < _SHOWN:
             self.first.append(str(error))
 
-    def check(self, most: float) -> None:
-        """Check that all units are not damaged, and no larger share of them than ``most``.
-
-        Raises:
-            CorpusError: they are.
-        """
+    def check(self, max_share: float) -> None:
+        """Raise a CorpusError if all units are damaged, or a larger share than ``max_share``."""
         if self.count and self.count == self.units:
             raise CorpusError(self.first[0])
-        if self.count > most * self.units:
+        if self.count > max_share * self.units:
             raise CorpusError(
                 f"{self.first[0]}; of {self.units:,} units {self.count:,} are damaged, "
-                f"{self.count / self.units:.2%}, where data.max_bad_units allows {most:.2%}"
+                f"{self.count / self.units:.2%}, where data.max_bad_units allows {max_share:.2%}"
             )
 
 
@@ -118,11 +115,7 @@ class UnitReader(ABC):
             yield error
 
     def source_sha256(self) -> str:
-        """Return a SHA-256 of the files' decompressed bytes, in hexadecimal.
-
-        Raises:
-            CorpusError: a file cannot be read, or cannot be read more than once.
-        """
+        """Return a SHA-256 of the files' decompressed bytes; raise what ``hash_files`` does."""
         return hash_files(self.files)
 
     def stamp(self) -> str | None:
@@ -154,7 +147,7 @@ def one_line(text: str, what: str) -> str:
         except UnicodeEncodeError:  # as "\ud800" in JSON
             raise InvalidTextError(f"{what} has half a surrogate pair") from None
     if "\n" in text or "\t" in text or "\r" in text:
-        text = _SPACES.sub(lambda found: " " if found[0].strip(" ") else found[0], text)
+        text = _SPACES.sub(lambda spaces: " " if spaces[0].strip(" ") else spaces[0], text)
         return text.strip(" ")
     return text
 
@@ -162,3 +155,24 @@ def one_line(text: str, what: str) -> str:
 def primary_language(code: str) -> str:
     """Return a language code's primary subtag: 'de' of 'DE-AT' and of 'de_DE.UTF-8'."""
     return re.split(r"[-_.@]", code.strip(), maxsplit=1)[0].lower()
+
+
+def matching_files(path: Path) -> tuple[Path, ...]:
+    """Return the files that match a path, sorted; * and ? are wildcards.
+
+    A path without wildcards, or of a file that has them in its name, is returned unseen.
+
+    Raises:
+        CorpusError: no file matches the wildcards.
+    """
+    pattern = str(path)
+    if not any(wildcard in pattern for wildcard in "*?") or path.exists():
+        return (path,)
+    names = glob.glob(pattern.replace("[", "[[]"))  # noqa: PTH207, as the pattern may be absolute
+    files = tuple(file for file in map(Path, sorted(names)) if not file.is_dir())
+    if not files:
+        raise CorpusError(
+            f"{path}: no file matches; relative paths start from the directory that the command "
+            f"is run in, here {Path.cwd()}"
+        )
+    return files

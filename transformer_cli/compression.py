@@ -6,6 +6,7 @@ member at each flush, so that a file may be cut at a member's end and gone on wi
 
 import gzip
 import io
+import lzma
 import sys
 import zlib
 from collections.abc import Callable
@@ -61,8 +62,6 @@ def compressor(path: Path) -> Callable[[bytes], bytes]:
         case ".gz":
             return partial(gzip.compress, mtime=0)  # so that the same text is the same bytes
         case ".xz":
-            import lzma
-
             return lzma.compress
         case ".zst":
             zstd = _zstd(path)
@@ -94,7 +93,7 @@ def write_text(path: Path, text: str, is_named: bool = False) -> None:
 
 
 def compressed_ending(data: bytes) -> str | None:
-    """Return the ending that a file of these first bytes should have; None: it is no archive."""
+    """Return the ending that a file of these first bytes should have; None: it is plain."""
     return next((ending for ending, magic in _MAGIC.items() if data.startswith(magic)), None)
 
 
@@ -109,8 +108,6 @@ def _decompressor(path: Path) -> Callable[[], Any] | None:
         case ".gz":
             return _GzipMember
         case ".xz":
-            import lzma
-
             return lzma.LZMADecompressor
         case ".zst":
             zstd = _zstd(path)
@@ -150,9 +147,9 @@ class _Plain(io.RawIOBase):
         buffer[: len(data)] = data
         return len(data)
 
-    def _read(self, most: int) -> bytes:
+    def _read(self, max_bytes: int) -> bytes:
         try:
-            return self._file.read(most) or b""
+            return self._file.read(max_bytes) or b""
         except OSError as error:
             raise _unreadable(self._path, error) from error
 
@@ -174,7 +171,7 @@ class _Compressed(_Plain):
         self._waiting = b""
         self._is_empty = True
 
-    def _read(self, most: int) -> bytes:
+    def _read(self, max_bytes: int) -> bytes:
         data = b""
         while not data:
             if self._member is None and not self._begin_member():
@@ -185,7 +182,7 @@ class _Compressed(_Plain):
                 compressed = super()._read(_CHUNK_BYTES)
                 ended = not compressed
             try:
-                data = self._member.decompress(compressed, most)
+                data = self._member.decompress(compressed, max_bytes)
             except Exception as error:  # each library has its own
                 raise self._damage_error(str(error)) from error
             if self._member.eof:
@@ -197,8 +194,8 @@ class _Compressed(_Plain):
     def _begin_member(self) -> bool:
         """Begin the next member; return False if there is none. Zeros before it are padding."""
         waiting = self._waiting.lstrip(b"\0")
-        while not waiting and (found := super()._read(_CHUNK_BYTES)):
-            waiting = found.lstrip(b"\0")
+        while not waiting and (data := super()._read(_CHUNK_BYTES)):
+            waiting = data.lstrip(b"\0")
         self._waiting = waiting
         if waiting:
             self._member = self._new_member()

@@ -4,6 +4,7 @@ The splits to validate and to evaluate on are read. The training text is looked 
 streamed anyway, so that a run that goes on starts as soon as before. ``check`` looks more closely.
 """
 
+from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
@@ -79,15 +80,13 @@ class TextAudit:
         for name, source in scored.items():
             watched = _Watched(name, source)
             try:
-                for _ in watched.pairs():
-                    pass
+                deque(watched.pairs(), maxlen=0)
                 self._text_sha256s[name] = StreamedText.of(source).survey.text_sha256
             except CorpusError as error:
                 self._miss(name, error)
             else:
                 self._scored.append(watched)
-                self._note_shifts(watched)
-                self._check_no_copies(watched)
+                self._check_pairs(watched)
 
     def _open_scored(self) -> Iterator[tuple[str, ParallelFiles | ParallelText]]:
         _, *names = split_names(self._data)
@@ -129,8 +128,7 @@ class TextAudit:
             if other == text_sha256:
                 self._refuse(trained_text(name))
         for part in self._watched:
-            self._check_no_copies(part)
-            self._note_shifts(part)
+            self._check_pairs(part)
         for scored in self._scored:
             looked_for = min(len(scored.seen), _LOOKED_FOR)
             if scored.found >= LARGE_OVERLAP * looked_for and scored.found:
@@ -138,11 +136,9 @@ class TextAudit:
                     f"{scored.name}: {scored.found:,} of {looked_for:,} pairs are trained on too"
                 )
 
-    def _check_no_copies(self, watched: "_Watched") -> None:
+    def _check_pairs(self, watched: "_Watched") -> None:
         if watched.count and watched.copies == watched.count and not self._one_language:
             self._refuse(all_copied(watched.name))
-
-    def _note_shifts(self, watched: "_Watched") -> None:
         for shift in watched.shift.find_shifts():
             self.notes.append(f"{watched.name}: {shift.describe(watched.shift.pairs)}")
 

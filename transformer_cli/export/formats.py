@@ -110,12 +110,12 @@ def write_format(
     path: Path,
     quantization: Quantization | None,
 ) -> None:
-    """Write a model.
+    """Write a model that ``check_expressible`` has passed.
 
     Args:
         name: of the format.
         run: where the tokenizers' files and the measurements lie.
-        trained: what was read from it; ``check_expressible`` has passed it.
+        trained: what was read from it.
         path: of an empty directory, or of the file if the format is one.
         quantization: type of the weights; None: the format's default, or there is no choice.
     """

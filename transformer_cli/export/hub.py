@@ -38,14 +38,7 @@ config.json has all settings.
 
 
 def write_hub(run: RunDirectory, trained: TrainedModel, directory: Path) -> None:
-    """Write the model, its tokenizers, its settings and a model card into ``directory``.
-
-    Paths of the run's files are left out but for the files' names.
-
-    Args:
-        run: where the tokenizers' files, the settings and the measurements lie.
-        trained: what was read from it.
-        directory: empty.
+    """Write the model, its tokenizers, its settings and a model card into an empty directory.
 
     Raises:
         UsageError: ``run`` is a shared model already.

@@ -98,9 +98,7 @@ class _FormError(Exception):
 def _form(
     config: dict[str, Any], generation: dict[str, Any], tokenizer: dict[str, Any]
 ) -> ModelForm:
-    model_type = config.get("model_type")
-    if not isinstance(model_type, str) or model_type not in _NORM:
-        raise _not_one_of(_NORM, "model_type", model_type)
+    model_type = _one_of(_NORM, config, "model_type")
     _check_form(config, model_type)
     src_size = tgt_size = _integer(config, "vocab_size")
     is_shared = config.get("share_encoder_decoder_embeddings", True)
@@ -122,27 +120,21 @@ def _check_form(config: dict[str, Any], model_type: str) -> None:
     is_pre_norm = _NORM[model_type] == "pre"
     for key, needed in (_FORM | dict.fromkeys(_IF_PRE_NORM, is_pre_norm)).items():
         # Where it does not say so, transformers scales no embeddings.
-        found = config.get(key, needed and key != "scale_embedding")
-        if found is not needed:
-            raise _FormError(
-                key,
-                f"expected {describe_value(needed)}, found {describe_value(found)}; our models "
-                f"have no such form for {model_type}",
-            )
+        value = config.get(key, needed and key != "scale_embedding")
+        if value is not needed:
+            problem = f"expected {describe_value(needed)}, found {describe_value(value)}"
+            raise _FormError(key, f"{problem}; our models have no such form for {model_type}")
     for part in ("attention_heads", "ffn_dim"):
         encoder, decoder = (config.get(f"{side}_{part}") for side in ("encoder", "decoder"))
         if encoder != decoder:
-            raise _FormError(
-                f"decoder_{part}",
-                f"found {describe_value(decoder)}, and encoder_{part} {describe_value(encoder)}; "
-                "in our models both are the same",
+            values = (
+                f"found {describe_value(decoder)}, and encoder_{part} {describe_value(encoder)}"
             )
+            raise _FormError(f"decoder_{part}", f"{values}; in our models both are the same")
 
 
 def _model_config(config: dict[str, Any], norm: str) -> ModelConfig:
-    activation = config.get("activation_function")
-    if not isinstance(activation, str) or activation not in _ACTIVATIONS:
-        raise _not_one_of(_ACTIVATIONS, "activation_function", activation)
+    activation = _one_of(_ACTIVATIONS, config, "activation_function")
     sizes = {ours: _integer(config, theirs) for ours, theirs in _SIZES.items()}
     dropout = {key: config.get(key, 0.0) for key in _DROPOUT}
     form = {"norm": norm, "activation": _ACTIVATIONS[activation], "tying": "none"}
@@ -155,14 +147,11 @@ def _decoding_config(generation: dict[str, Any]) -> DecodingConfig:
         generation.get(key) if generation.get(key) is not None else 1
         for key in ("num_beams", "length_penalty")
     )
-    found = _validate(DecodingConfig, {"beam_size": beam_size, "length_penalty": penalty})
-    # A greedy model's penalty is only transformers' default.
-    alpha = (
-        from_transformers_penalty(found.length_penalty)
-        if found.beam_size > 1
-        else DecodingConfig().length_penalty
-    )
-    return found.model_copy(update={"length_penalty": alpha})
+    decoding = _validate(DecodingConfig, {"beam_size": beam_size, "length_penalty": penalty})
+    alpha = DecodingConfig().length_penalty
+    if decoding.beam_size > 1:  # else the penalty is only transformers' default
+        alpha = round(decoding.length_penalty / _PENALTY_SLOPE, 3)
+    return decoding.model_copy(update={"length_penalty": alpha})
 
 
 def _validate(section: type[S], settings: dict[str, Any]) -> S:
@@ -179,27 +168,24 @@ def _validate(section: type[S], settings: dict[str, Any]) -> S:
 
 
 def _integer(config: dict[str, Any], key: str) -> int:
-    found = config.get(key)
-    if type(found) is not int:
-        raise _FormError(key, f"expected a whole number, found {describe_value(found)}")
-    return found
+    number = config.get(key)
+    if type(number) is not int:
+        raise _FormError(key, f"expected a whole number, found {describe_value(number)}")
+    return number
 
 
-def _not_one_of(allowed: dict[str, str], key: str, found: object) -> _FormError:
-    return _FormError(
-        key,
-        f"found {describe_value(found)}; only {', '.join(allowed)} can be imported",
-    )
+def _one_of(allowed: dict[str, str], config: dict[str, Any], key: str) -> str:
+    """Return one of transformers' words, that ours is known of."""
+    word = config.get(key)
+    if not isinstance(word, str) or word not in allowed:
+        problem = f"found {describe_value(word)}; only {', '.join(allowed)} can be imported"
+        raise _FormError(key, problem)
+    return word
 
 
 def to_transformers_penalty(alpha: float) -> float:
     """Return transformers' ``length_penalty`` for ``decoding.length_penalty``."""
     return round(alpha * _PENALTY_SLOPE, 3)
-
-
-def from_transformers_penalty(penalty: float) -> float:
-    """Return ``decoding.length_penalty`` for transformers' ``length_penalty``."""
-    return round(penalty / _PENALTY_SLOPE, 3)
 
 
 def find_languages(

@@ -33,12 +33,7 @@ _FLOATS = {"F64", "F32", "F16", "BF16"}
 def read_tensors(
     files: SourceFiles, form: ModelForm, log: Callable[[str], object]
 ) -> dict[str, Tensor]:
-    """Read a model's tensors, in float32.
-
-    Args:
-        files: the model's directory.
-        form: the model's, which the tensors have to have.
-        log: told where a PyTorch file is read.
+    """Read a model's tensors, in float32; tell ``log`` of a PyTorch file.
 
     Raises:
         ImportedModelError: a file is missing or damaged, or a tensor is not of this form.
@@ -59,17 +54,17 @@ def read_tensors(
     if SHARED not in tensors and not tensors.keys() >= set(list(EMBEDDINGS.values())[:2]):
         raise files.error(SAFETENSORS, f"no file has the tensor {SHARED}")
     for name in _POSITIONS:
-        if name in tensors and not _are_sinusoids(tensors.pop(name)):
+        if (table := tensors.pop(name, None)) is None:
+            continue
+        ours = sinusoids(*table.shape)
+        halves = torch.cat((ours[:, ::2], ours[:, 1::2]), dim=1)
+        if not torch.allclose(halves, table, atol=2e-3):  # they may be of half precision
             raise files.error(CONFIG, f"{name}: is no table of sinusoids; our models have no other")
     return tensors
 
 
 class _Reader:
-    """Reads tensors of a form.
-
-    Attributes:
-        needed: tensors that must be there.
-    """
+    """Reads tensors of a form; ``needed`` are those that must be there."""
 
     def __init__(self, files: SourceFiles, form: ModelForm) -> None:
         self._files = files
@@ -171,9 +166,3 @@ class _Reader:
             if not tensor.isfinite().all():
                 raise self._files.error(name, f"{key} has values that are infinite or no number")
         return {key: tensor.float() for key, tensor in tensors.items()}
-
-
-def _are_sinusoids(table: Tensor) -> bool:
-    """Return whether positions are ours, but for the order of columns and half precision."""
-    ours = sinusoids(*table.shape)
-    return torch.allclose(torch.cat((ours[:, ::2], ours[:, 1::2]), dim=1), table, atol=2e-3)

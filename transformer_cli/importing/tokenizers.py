@@ -56,21 +56,17 @@ def read_tokenizers(files: SourceFiles, form: ModelForm) -> ImportedTokenizers:
     """
     for name in (*_MODELS.values(), _TABLE):
         if not files.has(name):
-            raise files.error(
-                name,
-                "missing; only models with Marian's tokenizer can be imported, which has "
-                f"{', '.join(_MODELS.values())} and {_TABLE}",
-            )
+            needed = f"{', '.join(_MODELS.values())} and {_TABLE}"
+            problem = "missing; only models with Marian's tokenizer can be imported, which has"
+            raise files.error(name, f"{problem} {needed}")
     models = {side: files.read(name, _MAX_MODEL_SIZE) for side, name in _MODELS.items()}
     for side, name in _MODELS.items():
         open_model(models[side], files.directory / name, "fetch it again")  # whether it can be used
     tokens = _special_tokens(files, form.tokenizer)
     are_separate = form.tokenizer.get("separate_vocabs") or False
     if not isinstance(are_separate, bool):
-        raise files.error(
-            TOKENIZER_CONFIG,
-            f"separate_vocabs: expected true or false, found {describe_value(are_separate)}",
-        )
+        problem = f"expected true or false, found {describe_value(are_separate)}"
+        raise files.error(TOKENIZER_CONFIG, f"separate_vocabs: {problem}")
     if are_separate:
         src = _read_table(files, _TABLE, tokens, form.src_size, None)
         tgt = _read_table(files, _TGT_TABLE, tokens, form.tgt_size, form)
@@ -122,11 +118,8 @@ def _read_table(
     if form is not None:
         for key, own, of_model in (("eos", eos, form.eos_id), ("pad", pad, form.pad_id)):
             if own != of_model:
-                raise files.error(
-                    name,
-                    f"{tokens[f'{key}_token']!r} is {own}, but the model's {key}_token_id is "
-                    f"{of_model}",
-                )
+                piece = f"{tokens[f'{key}_token']!r} is {own}"
+                raise files.error(name, f"{piece}, but the model's {key}_token_id is {of_model}")
         if not 0 <= form.start_id < size:
             raise files.error(name, f"has no decoder_start_token_id {form.start_id}")
         start = form.start_id

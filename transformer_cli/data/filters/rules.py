@@ -1,6 +1,6 @@
 """Rules of what is wrong with pairs: corpora are filtered by them, and ``check`` reports them.
 
-A new rule needs its name in ``config/data_schema.py``, and a function here, in ``_BUILDERS``.
+A new rule needs its name in ``config/data_schema.py``, and an entry in ``_RULES`` here.
 """
 
 import math
@@ -8,7 +8,7 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Collection
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, get_args
 
 import numpy as np
@@ -75,46 +75,15 @@ def build_filters(names: Collection[FilterName], src_lang: str, tgt_lang: str) -
     Raises:
         MissingExtraError: a filter needs a package that is not installed.
     """
-    wanted = {"blank", *names}
-    return [_BUILDERS[name](src_lang, tgt_lang) for name in FILTER_NAMES if name in wanted]
+    rules = {rule.name: rule for rule in _RULES}
+    return [
+        _BUILDERS[name](src_lang, tgt_lang) if name in _BUILDERS else rules[name]
+        for name in FILTER_NAMES
+        if name == "blank" or name in names
+    ]
 
 
-# --- blank, and the same --------------------------------------------------------------------------
-
-
-def _build_blank(*_: str) -> PairFilter:
-    def describe(src: str, tgt: str) -> str:
-        return "both sides" if not (src + tgt).strip() else "target" if src.strip() else "source"
-
-    return PairFilter(
-        "blank",
-        "a side is nothing but whitespace",
-        lambda src, tgt: not src.strip() or not tgt.strip(),
-        describe,
-    )
-
-
-def _build_identical(*_: str) -> PairFilter:
-    # Short ones may be right: names, titles and 'OK' are the same in many languages.
-    return PairFilter(
-        "identical",
-        "the target is the source, and is not short",
-        lambda src, tgt: src.strip() == tgt.strip() and not _is_short(src),
-    )
-
-
-def _build_duplicates(*_: str) -> RepeatFilter:
-    return RepeatFilter(
-        "duplicates", "the same pair occurs earlier", lambda src, tgt: f"{src}\n{tgt}"
-    )
-
-
-def _build_duplicates_folded(*_: str) -> RepeatFilter:
-    return RepeatFilter(
-        "duplicates_folded",
-        "the same pair but for case, digits, punctuation and white space occurs earlier",
-        lambda src, tgt: f"{_fold(src)}\n{_fold(tgt)}",
-    )
+# --- texts, lengths -------------------------------------------------------------------------------
 
 
 class _Folding(dict[int, str | None]):
@@ -132,27 +101,6 @@ _FOLDING = _Folding()
 def _fold(line: str) -> str:
     # A line of numbers alone would be like any other.
     return line.casefold().translate(_FOLDING) or line
-
-
-# --- lengths --------------------------------------------------------------------------------------
-
-
-def _build_length(*_: str) -> OutlierFilter:
-    return OutlierFilter(
-        "length",
-        "the longer side's length is far from the others",
-        lambda src, tgt: math.log(max(len(src), len(tgt)) + _SMOOTHING),
-        lambda measures: _spread_bounds(measures, MAX_LENGTH_SPREAD),
-    )
-
-
-def _build_length_ratio(*_: str) -> OutlierFilter:
-    return OutlierFilter(
-        "length_ratio",
-        "the ratio of the sides' lengths is far from the others",
-        lambda src, tgt: math.log((len(src) + _SMOOTHING) / (len(tgt) + _SMOOTHING)),
-        lambda measures: _spread_bounds(measures, MAX_LENGTH_RATIO_SPREAD),
-    )
 
 
 def _spread_bounds(measures: np.ndarray, max_spread: float) -> tuple[float, float]:
@@ -174,20 +122,6 @@ _THOUSANDS = re.compile(r"(?<=\d)[.,'’ \u00a0\u202f](?=\d{3}(?!\d))")
 _AFTERNOON = re.compile(r"\b(1[01]|0?[1-9])((?:[:.][0-5]\d)?\s?p\.?\s?m\b)", re.IGNORECASE)
 _FULL_HOUR = re.compile(r"(?<=\d):00\b")
 _NUMBER = re.compile(r"\d+")
-
-
-def _build_markup(*_: str) -> PairFilter:
-    return PairFilter(
-        "markup",
-        "the sides have different tags, placeholders or numbers of URLs",
-        lambda src, tgt: _markup(src) != _markup(tgt),
-    )
-
-
-def _build_numbers(*_: str) -> PairFilter:
-    return PairFilter(
-        "numbers", "the sides have different numbers, however they are written", _differ_in_numbers
-    )
 
 
 def _placeholders(line: str) -> list[str]:
@@ -288,6 +222,51 @@ class ScriptCheck:
         return self._foreign[foreign[0]] if is_most and len(letters) >= MIN_SCRIPT_LETTERS else None
 
 
+# --- languages, as py3langid tells them -----------------------------------------------------------
+
+_LIKE = {"nb": "no", "zh": "zh wuu yue", "ar": "ar ary arz", "ku": "ku sdh", "uz": "uz uzs"}
+_LIKE |= dict.fromkeys(("bs", "hr", "sr"), "bs hr sr")
+"""Labels of the model that count as a language, where not its own alone."""
+
+
+@cache  # it takes half a second
+def _load_identifier() -> "LanguageIdentifier":
+    from py3langid.langid import MODEL_FILE, LanguageIdentifier
+
+    return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
+
+
+class _LanguageCheck:
+    """Tells lines that are surely in another language.
+
+    All languages of the model stay, or a third one would be taken for one of two.
+    """
+
+    def __init__(self, language: str, skip_short: bool) -> None:
+        first = language.partition("-")[0]
+        self._identifier = _load_identifier()
+        self._skip_short = skip_short
+        self._labels = set(_LIKE.get(first, first).split()) & set(self._identifier.labels)
+
+    def is_foreign(self, line: str) -> bool:
+        if not self._labels:  # the model does not know the language
+            return False
+        line = _without_placeholders(line)
+        best, probability = self._identifier.classify(line)
+        if best in self._labels or (self._skip_short and _is_short(line)):
+            return False
+        shares = dict(self._identifier.rank(line))
+        own = sum(shares[label] for label in self._labels)
+        return bool(own * MIN_LIKELIHOOD_RATIO < probability)
+
+
+# --- all rules ------------------------------------------------------------------------------------
+
+
+def _describe_blank(src: str, tgt: str) -> str:
+    return "both sides" if not (src + tgt).strip() else "target" if src.strip() else "source"
+
+
 def _build_script(src_lang: str, tgt_lang: str) -> PairFilter:
     src_check, tgt_check = ScriptCheck(src_lang), ScriptCheck(tgt_lang)
 
@@ -308,9 +287,8 @@ def _build_encoding(*_: str) -> PairFilter:
     fix_encoding = import_extra("ftfy", "clean", "filter 'encoding'").fix_encoding
 
     def is_broken(line: str) -> bool:
-        if _DAMAGED.search(line):
-            return True
-        return not line.isascii() and fix_encoding(line) != line
+        is_damaged = _DAMAGED.search(line) is not None
+        return is_damaged or (not line.isascii() and fix_encoding(line) != line)
 
     return PairFilter(
         "encoding",
@@ -319,29 +297,11 @@ def _build_encoding(*_: str) -> PairFilter:
     )
 
 
-# --- languages, as py3langid tells them -----------------------------------------------------------
-
-_LIKE = {"nb": "no", "zh": "zh wuu yue", "ar": "ar ary arz", "ku": "ku sdh", "uz": "uz uzs"}
-_LIKE |= dict.fromkeys(("bs", "hr", "sr"), "bs hr sr")
-"""Labels of the model that count as a language, where not its own alone."""
-
-
-def _build_language(src_lang: str, tgt_lang: str) -> PairFilter:
-    return _language_filter("language", "a side that is not short", src_lang, tgt_lang)
-
-
-def _build_language_short(src_lang: str, tgt_lang: str) -> PairFilter:
-    # Short sides are often misjudged.
-    return _language_filter("language_short", "a side, even a short one,", src_lang, tgt_lang)
-
-
-def _language_filter(name: FilterName, what: str, src_lang: str, tgt_lang: str) -> PairFilter:
+def _build_language(
+    name: FilterName, what: str, skip_short: bool, src_lang: str, tgt_lang: str
+) -> PairFilter:
     import_extra("py3langid", "clean", f"filter '{name}'")
-    identifier = _load_identifier()
-    src_check, tgt_check = (
-        _LanguageCheck(identifier, language, skip_short=name == "language")
-        for language in (src_lang, tgt_lang)
-    )
+    src_check, tgt_check = (_LanguageCheck(code, skip_short) for code in (src_lang, tgt_lang))
     return PairFilter(
         name,
         f"{what} is most likely in another language than it should be",
@@ -349,48 +309,53 @@ def _language_filter(name: FilterName, what: str, src_lang: str, tgt_lang: str) 
     )
 
 
-@cache  # it takes half a second
-def _load_identifier() -> "LanguageIdentifier":
-    from py3langid.langid import MODEL_FILE, LanguageIdentifier
-
-    return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
-
-
-class _LanguageCheck:
-    """Tells lines that are surely in another language.
-
-    All languages of the model stay, or a third one would be taken for one of two.
-    """
-
-    def __init__(self, identifier: "LanguageIdentifier", language: str, skip_short: bool) -> None:
-        first = language.partition("-")[0]
-        self._identifier = identifier
-        self._skip_short = skip_short
-        self._labels = set(_LIKE.get(first, first).split()) & set(identifier.labels)
-
-    def is_foreign(self, line: str) -> bool:
-        if not self._labels:  # the model does not know the language
-            return False
-        line = _without_placeholders(line)
-        best, probability = self._identifier.classify(line)
-        if best in self._labels or (self._skip_short and _is_short(line)):
-            return False
-        shares = dict(self._identifier.rank(line))
-        own = sum(shares[label] for label in self._labels)
-        return bool(own * MIN_LIKELIHOOD_RATIO < probability)
-
-
+_RULES: tuple[Filter, ...] = (
+    PairFilter(
+        "blank",
+        "a side is nothing but whitespace",
+        lambda src, tgt: not src.strip() or not tgt.strip(),
+        _describe_blank,
+    ),
+    PairFilter(
+        # Short ones may be right: names, titles and 'OK' are the same in many languages.
+        "identical",
+        "the target is the source, and is not short",
+        lambda src, tgt: src.strip() == tgt.strip() and not _is_short(src),
+    ),
+    PairFilter(
+        "markup",
+        "the sides have different tags, placeholders or numbers of URLs",
+        lambda src, tgt: _markup(src) != _markup(tgt),
+    ),
+    PairFilter(
+        "numbers", "the sides have different numbers, however they are written", _differ_in_numbers
+    ),
+    OutlierFilter(
+        "length",
+        "the longer side's length is far from the others",
+        lambda src, tgt: math.log(max(len(src), len(tgt)) + _SMOOTHING),
+        partial(_spread_bounds, max_spread=MAX_LENGTH_SPREAD),
+    ),
+    OutlierFilter(
+        "length_ratio",
+        "the ratio of the sides' lengths is far from the others",
+        lambda src, tgt: math.log((len(src) + _SMOOTHING) / (len(tgt) + _SMOOTHING)),
+        partial(_spread_bounds, max_spread=MAX_LENGTH_RATIO_SPREAD),
+    ),
+    RepeatFilter("duplicates", "the same pair occurs earlier", lambda src, tgt: f"{src}\n{tgt}"),
+    RepeatFilter(
+        "duplicates_folded",
+        "the same pair but for case, digits, punctuation and white space occurs earlier",
+        lambda src, tgt: f"{_fold(src)}\n{_fold(tgt)}",
+    ),
+)
+# Of what depends on the languages, or needs an extra: a function of both languages.
 _BUILDERS: dict[FilterName, Callable[[str, str], Filter]] = {
-    "blank": _build_blank,
-    "encoding": _build_encoding,
-    "identical": _build_identical,
     "script": _build_script,
-    "markup": _build_markup,
-    "numbers": _build_numbers,
-    "language": _build_language,
-    "language_short": _build_language_short,
-    "length": _build_length,
-    "length_ratio": _build_length_ratio,
-    "duplicates": _build_duplicates,
-    "duplicates_folded": _build_duplicates_folded,
+    "encoding": _build_encoding,
+    "language": partial(_build_language, "language", "a side that is not short", True),
+    # Short sides are often misjudged.
+    "language_short": partial(
+        _build_language, "language_short", "a side, even a short one,", False
+    ),
 }

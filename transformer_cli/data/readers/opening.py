@@ -5,8 +5,7 @@ from pathlib import Path
 
 from transformer_cli.config.data_schema import SourceConfig
 from transformer_cli.data.corpus import ParallelFiles
-from transformer_cli.data.readers.jsonl import JsonlReader
-from transformer_cli.data.readers.parquet import ParquetReader
+from transformer_cli.data.readers.fields import JsonlReader, ParquetReader
 from transformer_cli.data.readers.po import PoReader
 from transformer_cli.data.readers.tmx import TmxReader
 from transformer_cli.data.readers.tsv import TsvReader

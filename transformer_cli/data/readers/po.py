@@ -12,8 +12,6 @@ from gettext import c2py
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
-import numpy as np
-
 from transformer_cli.compression import open_text
 from transformer_cli.data.corpus import bounded_lines, without_byte_order_mark
 from transformer_cli.data.readers.units import (
@@ -90,9 +88,7 @@ class PoReader(UnitReader):
     def _is_swapped(self, language: str, name: str) -> bool:
         """Return whether the messages are in the target language.
 
-        Args:
-            language: of the translations, as the header has it; '' if it has none.
-            name: the file's name.
+        ``language`` is that of the translations, as the header has it; '' if it has none.
         """
         src, tgt = map(primary_language, self.languages)
         code = _language_code(language)
@@ -182,28 +178,26 @@ def _mo_header(data: bytes, name: str) -> bytes:
     order = _MAGICS[data[:4]]
     try:
         _, _, count, *tables = struct.unpack_from(f"{order}5I", data)
+        # Length and offset of each string, by turns: of the messages, and of their translations.
         messages, forms = (
-            np.frombuffer(data, f"{order}u4", 2 * count, table).reshape(-1, 2).astype(np.int64)
-            for table in tables
+            struct.unpack_from(f"{order}{2 * count}I", data, table) for table in tables
         )
-    except (struct.error, ValueError):
+    except struct.error:
         raise CorpusError(f"{name}: damaged MO file (it ends too early)") from None
-    strings = np.concatenate([messages, forms])
+    lengths, offsets = messages[::2] + forms[::2], messages[1::2] + forms[1::2]
     # Strings do not overlap; else a small file might hold text without end.
-    if (strings.sum(axis=1) > len(data)).any() or strings[:, 0].sum() > 2 * len(data):
+    if sum(lengths) > 2 * len(data) or any(
+        length + offset > len(data) for length, offset in zip(lengths, offsets, strict=True)
+    ):
         raise CorpusError(f"{name}: damaged MO file (it ends too early)")
-    if not count or messages[0, 0]:
+    if not count or messages[0]:
         return b""
-    length, offset = forms[0].tolist()
+    length, offset = forms[:2]
     return data[offset : offset + length]
 
 
 def _encoding(header: bytes, name: str) -> str:
-    """Return the character set that a header names.
-
-    Raises:
-        CorpusError: it is unknown.
-    """
+    """Return the character set that a header names."""
     match = _CHARSET.search(header)
     if match is None or match[1] == b"CHARSET":  # as a template has it
         return "utf-8"
@@ -237,11 +231,7 @@ def _pairs(entry: Any, place: str, plural: _PluralForms | None, is_swapped: bool
 
 
 def _match_forms(entry: Any, plural: _PluralForms | None) -> list[tuple[str, str]]:
-    """Return each message of an entry with the form that translates it.
-
-    Raises:
-        InvalidTextError: nothing tells which form that is.
-    """
+    """Return each message of an entry with the form that translates it."""
     if not entry.msgid_plural:
         return [(entry.msgid, entry.msgstr)]
     forms = entry.msgstr_plural

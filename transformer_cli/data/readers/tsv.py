@@ -8,8 +8,15 @@ from typing import BinaryIO
 from transformer_cli.compression import open_text
 from transformer_cli.config.choices import DecodingErrors
 from transformer_cli.data.corpus import bounded_lines
-from transformer_cli.data.readers.records import Numbered, no_such, numbered_lines
-from transformer_cli.data.readers.units import InvalidTextError, Unit, UnitReader, one_line
+from transformer_cli.data.readers.units import (
+    InvalidTextError,
+    Numbered,
+    Unit,
+    UnitReader,
+    no_such,
+    numbered_lines,
+    one_line,
+)
 from transformer_cli.errors import CorpusError
 
 
@@ -56,7 +63,7 @@ def read_tsv(
     """Read a table, row by row.
 
     Args:
-        file: the table in UTF-8, as ``open_text`` opens it.
+        file: as ``open_text`` opens it.
         name: the file's name, for messages.
         columns: numbers, from 1, or names. The first line is a header if there is a name.
         errors: 'replace' writes U+FFFD for what is not UTF-8.

@@ -1,13 +1,21 @@
-"""Sources that are read unit by unit: what may be damaged, and how much of it."""
+"""What all readers share: units that may be damaged, and how much of them; texts, lines, files."""
 
 import glob
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from pathlib import Path
+from typing import TypeVar
 
-from transformer_cli.data.corpus import hash_files, stamp_files
+from transformer_cli.config.choices import DecodingErrors
+from transformer_cli.data.corpus import (
+    decode_line,
+    hash_files,
+    stamp_files,
+    without_byte_order_mark,
+)
 from transformer_cli.errors import CorpusError
 
 MAX_SIDE_CHARACTERS = 1 << 20
@@ -21,6 +29,15 @@ _SPACES = re.compile(r"[ \t\r\n]+")
 
 Unit = tuple[str, str] | CorpusError
 """A pair, or why it cannot be read."""
+T = TypeVar("T")
+Numbered = Iterator[tuple[int, T | CorpusError]]
+"""Records with the numbers of their lines or rows, from 1.
+
+A record that cannot be read is the error that says why, so that reading may go on after it.
+"""
+
+ROW_ADVICE = "mend or remove the row"
+"""What to do about a row of a table that cannot be used."""
 
 
 @dataclass
@@ -37,11 +54,6 @@ class BadUnits:
     def why(self) -> str | None:
         """The message of the first one; None: there is none."""
         return self.first[0] if self.first else None
-
-    def clear(self) -> None:
-        """Begin another pass."""
-        self.units = self.count = 0
-        self.first = []
 
     def add(self, error: CorpusError) -> None:
         """Count a damaged unit."""
@@ -91,7 +103,7 @@ class UnitReader(ABC):
             MissingExtraError: the package that reads the format is not installed.
         """
         bad = self.bad
-        bad.clear()
+        bad.units, bad.count, bad.first = 0, 0, []
         for file in self.files:
             for unit in self._units_and_end(file):
                 bad.units += 1
@@ -128,13 +140,9 @@ class InvalidTextError(ValueError):
 
 
 def one_line(text: str, what: str) -> str:
-    """Return a side of a pair on one line.
+    """Return a side of a pair on one line; ``what`` is its column or field, for messages.
 
     White space with a line break or a tab in it becomes a space, or nothing at either end.
-
-    Args:
-        text: as the file has it.
-        what: its column or field, for messages.
 
     Raises:
         InvalidTextError: it is longer than ``MAX_SIDE_CHARACTERS``, or has half a surrogate pair.
@@ -176,3 +184,31 @@ def matching_files(path: Path) -> tuple[Path, ...]:
             f"is run in, here {Path.cwd()}"
         )
     return files
+
+
+def no_such(what: str, name: str, known: Collection[str]) -> str:
+    """Return the words for a column or field that is not there, with the ones that are."""
+    close = get_close_matches(name, known, n=1)
+    if close:
+        return f"no {what} '{name}'; did you mean '{close[0]}'?"
+    shown = ", ".join(f"'{other[:40]}'" for other in list(known)[:10])
+    return f"no {what} '{name}'; there {'is' if len(known) == 1 else 'are'} {shown or 'none'}"
+
+
+def numbered_lines(
+    raw_lines: Iterable[bytes], name: str, errors: DecodingErrors = "strict"
+) -> Numbered[str]:
+    """Yield the decoded lines of a text file, as ``decode_lines`` cuts them.
+
+    Raises:
+        CorpusError: the file is compressed.
+    """
+    for number, raw in enumerate(raw_lines, start=1):
+        if number == 1:
+            raw = without_byte_order_mark(raw, name)
+            if not raw:
+                return
+        try:
+            yield number, decode_line(raw, name, number, errors)
+        except CorpusError as error:
+            yield number, error

@@ -1,7 +1,6 @@
 from collections.abc import Iterable
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from transformer_cli.audit.split_check import find_in
 from transformer_cli.data.digests import Digests

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import yaml
 
+from transformer_cli.compression import write_text
 from transformer_cli.config.data_schema import (
     CorpusData,
     FilesData,
@@ -18,14 +19,12 @@ from transformer_cli.config.data_schema import (
 from transformer_cli.config.differences import differences
 from transformer_cli.config.schema import Config
 from transformer_cli.evaluation.metrics import USUAL, Metrics, read_validated_by
-from transformer_cli.files import write_text
 from transformer_cli.model.transformer import count_parameters
-from transformer_cli.runs.directory import RunDirectory
+from transformer_cli.packages import __version__
+from transformer_cli.runs.directory import RunDirectory, find_import_source
 from transformer_cli.runs.hub_model import CARD
-from transformer_cli.runs.import_record import find_import_source
 from transformer_cli.runs.records import read_records, validations
 from transformer_cli.runs.trained_model import TrainedModel
-from transformer_cli.version import __version__
 
 _CARD = """\
 ---

@@ -7,12 +7,12 @@ import tempfile
 import zipfile
 from pathlib import Path
 
+from transformer_cli.compression import write_text
 from transformer_cli.config.choices import Quantization
 from transformer_cli.config.schema import Config
 from transformer_cli.config.yaml import dump_config
 from transformer_cli.errors import UsageError
 from transformer_cli.export.card import write_card
-from transformer_cli.files import write_text
 from transformer_cli.inference.converted import write_sums
 from transformer_cli.inference.ctranslate2_engine import SETTINGS
 from transformer_cli.inference.ctranslate2_spec import write_model

@@ -11,7 +11,7 @@ from pkgutil import resolve_name
 from transformer_cli.config.choices import ExportFormat, Quantization
 from transformer_cli.config.schema import Config
 from transformer_cli.errors import UsageError
-from transformer_cli.extras import import_extra
+from transformer_cli.packages import import_extra
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.trained_model import TrainedModel
 from transformer_cli.text.protocol import Tokenizers

@@ -14,19 +14,20 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
+from transformer_cli.compression import write_text
 from transformer_cli.config.choices import LONGEST_SOURCE
-from transformer_cli.files import sha256, write_text
+from transformer_cli.files import sha256
 from transformer_cli.model.attention import MultiHeadAttention
 from transformer_cli.model.embeddings import Embedding, sinusoids
 from transformer_cli.model.layers import DecoderLayer, LayerCache
 from transformer_cli.model.linear import fused_linears
 from transformer_cli.model.transformer import DecoderState, Transformer
+from transformer_cli.packages import __version__
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.trained_model import TrainedModel
 from transformer_cli.text.reserved import ReservedTokenizers
 from transformer_cli.text.tokenizer import copy_tokenizers, load_text_sha256
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, UNK_ID
-from transformer_cli.version import __version__
 
 ENCODER, DECODER, DESCRIPTION = "encoder.onnx", "decoder_step.onnx", "onnx.json"
 OPSET = 18

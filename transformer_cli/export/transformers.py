@@ -5,20 +5,20 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from transformer_cli.compression import write_text
 from transformer_cli.config.choices import LONGEST_SOURCE
 from transformer_cli.config.schema import Config, DecodingConfig
 from transformer_cli.errors import UsageError
 from transformer_cli.export.card import write_card
-from transformer_cli.files import write_text
 from transformer_cli.importing.form import to_transformers_penalty
 from transformer_cli.importing.weights import model_type_of, to_transformers
 from transformer_cli.model.embeddings import sinusoids
 from transformer_cli.model.weights import weights_of
+from transformer_cli.packages import __version__
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.trained_model import TrainedModel
 from transformer_cli.text.tokenizer import Tokenizer, Tokenizers
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, SPECIALS, UNK_ID
-from transformer_cli.version import __version__
 
 _ARCHITECTURES = {"marian": "MarianMTModel", "pegasus": "PegasusForConditionalGeneration"}
 _POSITIONS = 2 * LONGEST_SOURCE + 10

@@ -14,7 +14,7 @@ from transformer_cli.config.setting_tree import describe_value
 from transformer_cli.errors import ImportedModelError, UsageError
 from transformer_cli.importing.source import CONFIG, GENERATION, TOKENIZER_CONFIG, SourceFiles
 from transformer_cli.runs import hub_model
-from transformer_cli.runs.contents import MARK
+from transformer_cli.runs.directory import MARK
 
 _NORM = {"marian": "post", "pegasus": "pre"}
 _SIZES = {

@@ -5,25 +5,24 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+from transformer_cli.compression import write_text
 from transformer_cli.config.data_schema import ImportedData
 from transformer_cli.config.schema import Config
 from transformer_cli.config.tokenizer_schema import MarianConfig
 from transformer_cli.config.yaml import dump_config
-from transformer_cli.files import remove_leftovers, whole_directory, write_text
+from transformer_cli.files import remove_leftovers, whole_directory
 from transformer_cli.importing.form import ModelForm
 from transformer_cli.importing.source import SourceFiles
 from transformer_cli.importing.tensors import read_tensors
 from transformer_cli.importing.tokenizers import ImportedTokenizers, read_tokenizers
 from transformer_cli.importing.weights import find_tying, from_transformers, take_rows
+from transformer_cli.packages import __version__
 from transformer_cli.runs.checkpoint_writer import save_checkpoint
-from transformer_cli.runs.contents import IMPORT
-from transformer_cli.runs.directory import RunDirectory
-from transformer_cli.runs.mark import write_mark
+from transformer_cli.runs.directory import IMPORT, RunDirectory, write_mark
 from transformer_cli.text.kinds.marian import write_tokenizers
 from transformer_cli.text.manifest import MANIFEST_NAME
 from transformer_cli.text.tokenizer import fingerprint
 from transformer_cli.text.vocabulary import BOS_ID
-from transformer_cli.version import __version__
 
 # Probability 0 in float32, beside any logits of a model.
 _NEVER = -100.0

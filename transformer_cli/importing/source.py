@@ -11,8 +11,8 @@ from typing import Any, BinaryIO
 
 from transformer_cli.config.setting_tree import shorten
 from transformer_cli.errors import ImportedModelError
-from transformer_cli.extras import import_extra
-from transformer_cli.foreign_files import open_regular
+from transformer_cli.files import open_regular
+from transformer_cli.packages import import_extra
 
 CONFIG, GENERATION = "config.json", "generation_config.json"
 TOKENIZER_CONFIG = "tokenizer_config.json"

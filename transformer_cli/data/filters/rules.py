@@ -21,7 +21,7 @@ from transformer_cli.data.filters.filter_pass import (
     PairFilter,
     RepeatFilter,
 )
-from transformer_cli.extras import import_extra
+from transformer_cli.packages import import_extra
 from transformer_cli.text.placeholders import find_placeholders
 from transformer_cli.text.scripts import script_of, scripts_of
 

@@ -23,7 +23,7 @@ from transformer_cli.data.readers.units import (
     one_line,
 )
 from transformer_cli.errors import CorpusError
-from transformer_cli.extras import import_extra
+from transformer_cli.packages import import_extra
 
 # Few, as a file of some kilobytes may hold the same long text in all its rows.
 _BATCH_ROWS = 16

@@ -22,7 +22,7 @@ from transformer_cli.data.readers.units import (
     primary_language,
 )
 from transformer_cli.errors import CorpusError
-from transformer_cli.extras import import_extra
+from transformer_cli.packages import import_extra
 
 _MAGICS = {b"\xde\x12\x04\x95": "<", b"\x95\x04\x12\xde": ">"}  # of MO, and its byte order
 # polib holds a whole file as objects, some 20 times its size.

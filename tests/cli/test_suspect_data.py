@@ -104,9 +104,9 @@ def test_test_text_is_looked_at_before_training(
 
 
 def _is_never_measured() -> None:
-    from transformer_cli.training import precision
+    from transformer_cli.training import execution
 
-    precision._measure_gain = lambda: pytest.fail("measured")
+    execution._measure_gain = lambda: pytest.fail("measured")
 
 
 @pytest.mark.parametrize("dry", [["--dry-run"], []])

@@ -128,11 +128,11 @@ def test_what_else_is_started(foreign: Path, start: Callable[[], None]) -> None:
 OTHER = """\
 import multiprocessing, subprocess
 from transformer_cli.child import PROGRAM, environment, leave_out_working_directory
-from transformer_cli.version import __version__
+from transformer_cli.packages import __version__
 leave_out_working_directory()
 subprocess.run([*PROGRAM, "--version"], env=environment(), check=True)
 with multiprocessing.get_context("spawn").Pool(1) as pool:
-    print(pool.apply(__import__("pkgutil").resolve_name, ["transformer_cli.version:__version__"]))
+    print(pool.apply(__import__("pkgutil").resolve_name, ["transformer_cli.packages:__version__"]))
 """
 
 
@@ -140,7 +140,8 @@ def test_a_child_is_of_the_package_that_started_it(tmp_path: Path) -> None:
     package = Path(transformer_cli.__file__).parent
     ignored = shutil.ignore_patterns("__pycache__")
     copied = shutil.copytree(package, tmp_path / package.name, ignore=ignored)
-    (copied / "version.py").write_text('__version__ = "9.8.7"\n')
+    packages = copied / "packages.py"
+    packages.write_text(packages.read_text().replace(f'"{transformer_cli.__version__}"', '"9.8.7"'))
     done = subprocess.run(
         [sys.executable, "-c", OTHER], cwd=tmp_path, capture_output=True, timeout=SECONDS
     )

@@ -16,8 +16,7 @@ from transformer_cli.jobs.distill import (
 )
 from transformer_cli.jobs.distill_file import load_distillation
 from transformer_cli.jobs.job import describe_training
-from transformer_cli.runs.directory import RunDirectory
-from transformer_cli.runs.mark import write_mark
+from transformer_cli.runs.directory import RunDirectory, write_mark
 
 CONFIG = """\
 data:

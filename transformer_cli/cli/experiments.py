@@ -21,15 +21,14 @@ from transformer_cli.child import PYTHON, environment
 from transformer_cli.cli.compare_tables import format_group_scores
 from transformer_cli.cli.display import align_columns, bar, log, print_error
 from transformer_cli.cli.options import open_device
-from transformer_cli.cli.signals import exit_code, stop_requests
+from transformer_cli.cli.process import exit_code, stop_requests
+from transformer_cli.compression import write_text
 from transformer_cli.config.choices import DeviceName, PrecisionName
-from transformer_cli.cores import count_cores
-from transformer_cli.errors import MissingExtraError, RunError
+from transformer_cli.errors import MissingExtraError, RunError, make_visible
 from transformer_cli.evaluation.group_scores import MetricComparison
 from transformer_cli.evaluation.metrics import metrics_of_runs
 from transformer_cli.evaluation.seed_statistics import compare_groups
-from transformer_cli.files import write_text
-from transformer_cli.foreign_files import read_small
+from transformer_cli.files import read_small
 from transformer_cli.jobs.distill import DistillDirectory, DistillPlan
 from transformer_cli.jobs.distill_file import Distillation
 from transformer_cli.jobs.forecast import DistillForecaster, Forecaster, Training, TrainingForecast
@@ -39,11 +38,11 @@ from transformer_cli.jobs.search import Grid
 from transformer_cli.jobs.sweep import PointStatus, SweepDirectory, SweepPlan, best_point
 from transformer_cli.jobs.sweep_file import Sweep
 from transformer_cli.jobs.sweep_results import SweepResults, TranslatedSplit, read_results
+from transformer_cli.ranks import count_cores
 from transformer_cli.runs.groups import read_run_state, run_name
 from transformer_cli.runs.lock import lock_directory
 from transformer_cli.runs.records import METRIC_NAMES
 from transformer_cli.training.units import duration, size
-from transformer_cli.visible import make_visible
 
 STOPPING_RUNS = "stopping all runs, each with a checkpoint; once more stops at once"
 STOPPING_STAGE = "stopping this stage; run it again to resume; once more stops at once"
@@ -397,7 +396,7 @@ class DistillRequest:
 
         from transformer_cli.model.device import use_threads
         from transformer_cli.ranks import SINGLE_PROCESS
-        from transformer_cli.training.precision import choose_training_precision
+        from transformer_cli.training.execution import choose_training_precision
 
         is_measured = self.precision == "auto" and open_device(self.device).type == "cpu"
         measured = self.directory.training_precision

@@ -11,11 +11,9 @@ from transformer_cli.evaluation.comparison import ComparedRun, distinct_names
 from transformer_cli.evaluation.group_scores import MetricComparison
 from transformer_cli.evaluation.metrics import USUAL, Metrics
 from transformer_cli.evaluation.seed_statistics import compare_groups
-from transformer_cli.extras import import_extra
-from transformer_cli.runs.contents import SWEEP_MARK, SWEEP_RUNS
-from transformer_cli.runs.directory import RunDirectory
+from transformer_cli.packages import import_extra
+from transformer_cli.runs.directory import SWEEP_MARK, SWEEP_RUNS, RunDirectory, is_run
 from transformer_cli.runs.groups import RunGroup, read_run_state, read_sweep_plan, run_name
-from transformer_cli.runs.mark import is_run
 
 _SEED = "seed"
 _MAY_DIFFER = (_SEED, "training.keep_last", "training.save_every", "data.test.")

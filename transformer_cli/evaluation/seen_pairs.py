@@ -17,9 +17,9 @@ from transformer_cli.data.splitting import fold_side
 from transformer_cli.data.store import read_lines, read_survey
 from transformer_cli.data.streamed import PairProgress, StreamedText
 from transformer_cli.errors import CorpusError, TransformerCliError
-from transformer_cli.foreign_files import read_small
-from transformer_cli.runs.corpus_location import corpus_directory
+from transformer_cli.files import read_small
 from transformer_cli.runs.directory import RunDirectory
+from transformer_cli.runs.initialize import corpus_directory
 from transformer_cli.text.tokenizer import load_text_sha256
 
 _PAGE_PAIRS = 1 << 14

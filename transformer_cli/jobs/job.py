@@ -12,17 +12,22 @@ from typing import Any, BinaryIO, ClassVar
 from filelock import lock_descriptor
 
 from transformer_cli.artifact import Artifact, FileRecord, write_record
+from transformer_cli.compression import write_text
 from transformer_cli.config.schema import Config
 from transformer_cli.errors import RunError, TransformerCliError, UsageError
-from transformer_cli.files import TEMPORARY_MARK, remove_leftovers, sha256, write_text
-from transformer_cli.foreign_files import check_no_links, open_regular, read_small
-from transformer_cli.runs.checkpoint import MANIFEST
-from transformer_cli.runs.checkpoint_directory import find_checkpoint
-from transformer_cli.runs.contents import LOCK
-from transformer_cli.runs.directory import RunDirectory
+from transformer_cli.files import (
+    TEMPORARY_MARK,
+    check_no_links,
+    open_regular,
+    read_small,
+    remove_leftovers,
+    sha256,
+)
+from transformer_cli.packages import __version__
+from transformer_cli.runs.checkpoint import MANIFEST, find_checkpoint
+from transformer_cli.runs.directory import LOCK, RunDirectory
 from transformer_cli.runs.groups import JobRecord, job_file
 from transformer_cli.runs.hub_model import CONFIG as HUB_CONFIG
-from transformer_cli.version import __version__
 
 FORMAT = 2
 

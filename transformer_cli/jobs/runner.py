@@ -14,8 +14,7 @@ from typing import BinaryIO, Literal, NamedTuple, Protocol
 
 from transformer_cli.child import APART, CHILD, STOP, environment
 from transformer_cli.errors import TransformerCliError
-from transformer_cli.files import whole_file
-from transformer_cli.foreign_files import open_regular
+from transformer_cli.files import open_regular, whole_file
 from transformer_cli.jobs.job import Job, JobDirectory
 
 _POLL_SECONDS = 0.1

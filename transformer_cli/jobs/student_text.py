@@ -5,6 +5,7 @@ import os.path
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+from transformer_cli.compression import write_text
 from transformer_cli.config.data_schema import CopyData, CorpusData, Diversified, FilePair
 from transformer_cli.config.schema import Config
 from transformer_cli.config.sections import Section
@@ -13,7 +14,7 @@ from transformer_cli.data.preparing import UnpreparedSplit
 from transformer_cli.data.sources import is_on_disk, open_split, open_training_text, split_names
 from transformer_cli.data.streamed import PairSource
 from transformer_cli.errors import InputError
-from transformer_cli.files import whole_file, write_text
+from transformer_cli.files import whole_file
 
 SIDES = ("src", "tgt")
 TextPath = Callable[[str, str], Path]

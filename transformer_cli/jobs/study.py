@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, Literal
 from filelock import FileLock, Timeout
 
 from transformer_cli.errors import ConfigError, RunError
-from transformer_cli.extras import import_extra
-from transformer_cli.foreign_files import open_regular
+from transformer_cli.files import open_regular
 from transformer_cli.jobs.space import Choices, Range, SearchSpace
+from transformer_cli.packages import import_extra
 
 if TYPE_CHECKING:
     from optuna.trial import FrozenTrial

@@ -13,16 +13,16 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import ClassVar, Literal
 
+from transformer_cli.compression import write_text
 from transformer_cli.config.differences import differences
 from transformer_cli.config.schema import Config
 from transformer_cli.errors import ConfigError
 from transformer_cli.evaluation.metrics import choose_selection
-from transformer_cli.files import remove_leftovers, whole_directory, write_text
+from transformer_cli.files import remove_leftovers, whole_directory
 from transformer_cli.jobs.job import Job, JobDirectory, describe_model, describe_training, sum_text
 from transformer_cli.jobs.search import Grid, Search
 from transformer_cli.jobs.sweep_file import BASE_POINT, SEED, Point, Sweep
-from transformer_cli.runs.contents import MARK, SWEEP_PLAN
-from transformer_cli.runs.directory import RunDirectory
+from transformer_cli.runs.directory import MARK, SWEEP_PLAN, RunDirectory
 from transformer_cli.runs.groups import run_name
 from transformer_cli.runs.records import best_score, number, read_records, validations
 

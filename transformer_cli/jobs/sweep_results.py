@@ -9,11 +9,11 @@ from transformer_cli.config.differences import differing_settings
 from transformer_cli.data.corpus import ParallelText
 from transformer_cli.data.sources import load_split
 from transformer_cli.errors import RunError
-from transformer_cli.foreign_files import read_small
+from transformer_cli.files import read_small
 from transformer_cli.jobs.sweep import TRANSLATIONS, SweepDirectory, scores_name
-from transformer_cli.runs.corpus_location import corpus_directory
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.groups import RunGroup, read_run_state, read_sweep_plan, run_name
+from transformer_cli.runs.initialize import corpus_directory
 
 _MAX_BYTES = 1 << 28
 """Of the translations of a split: of a million lines."""

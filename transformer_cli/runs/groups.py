@@ -8,9 +8,8 @@ from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, ValidationErr
 
 from transformer_cli.artifact import Record, read_record
 from transformer_cli.errors import RunError
-from transformer_cli.foreign_files import read_small
-from transformer_cli.runs.contents import SWEEP_PLAN, SWEEP_RUNS
-from transformer_cli.runs.directory import RunDirectory
+from transformer_cli.files import read_small
+from transformer_cli.runs.directory import SWEEP_PLAN, SWEEP_RUNS, RunDirectory
 
 # They are names of directories below the sweep's.
 _Name = Annotated[str, Field(pattern=r"^[^/\\\x00]+$")]

@@ -4,7 +4,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from datetime import date
 from itertools import count
 from pathlib import Path
@@ -18,7 +18,13 @@ from transformer_cli.config.yaml import dump_config
 from transformer_cli.data import multi30k
 from transformer_cli.data.prepared import RECORD
 from transformer_cli.data.readers.paths import matching_files
-from transformer_cli.errors import ConfigError, CorpusError, RunError
+from transformer_cli.errors import (
+    ConfigError,
+    CorpusError,
+    RunError,
+    SuspectTextError,
+    TokenizerError,
+)
 from transformer_cli.files import TEMPORARY_MARK, remove_leftovers, write_text
 from transformer_cli.foreign_files import read_small
 from transformer_cli.runs.checkpoint import list_checkpoints
@@ -26,6 +32,7 @@ from transformer_cli.runs.checkpoint_writer import finish_replacing
 from transformer_cli.runs.directory import (
     ALL,
     CORPUS,
+    MARK,
     REPORT,
     WRITTEN_WHOLE,
     RunDirectory,
@@ -67,9 +74,29 @@ def begin_run(
     origins = trace_origins(origins, run.config, load_origins(run.origins))
     if overwrite and (moved := rename_run(run)):
         log(f"{run.path}: the earlier run is now {moved}")
+    is_new = not run.path.exists()
     with lock_run(run):
-        initialize_run(run, config, overwrite, origins)
-        yield
+        try:
+            initialize_run(run, config, overwrite, origins)
+            yield
+        except SuspectTextError:  # insisted on, it is not to be prepared again
+            raise
+        except (ConfigError, CorpusError, TokenizerError):
+            if is_new:
+                _remove_beginning(run)
+            raise
+
+
+def _remove_beginning(run: RunDirectory) -> None:
+    """Remove a run whose settings or text turned out to be impossible, as far as it is ours."""
+    with suppress(RunError, OSError):
+        run.remove_data()
+        run.checkpoints.rmdir()
+        # The mark goes late, so that a run is known as one if the process dies meanwhile, and the
+        # lock last: from then on, another process may begin a run.
+        for path in (run.origins, run.path / CORPUS, run.config, run.path / MARK, run.lock):
+            path.unlink(missing_ok=True)
+        run.path.rmdir()
 
 
 def rename_run(run: RunDirectory) -> Path | None:

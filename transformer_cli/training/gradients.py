@@ -36,7 +36,7 @@ class GradientAccumulator:
         self.micro_batches = 1
         """Number of parts that each batch is split into to fit into memory."""
         self._model = model
-        self._precision = precision
+        self._autocast = autocast(next(model.parameters()).device, precision)
         self._seed = seed
         self._ranks = ranks
         self._device = next(model.parameters()).device
@@ -105,7 +105,7 @@ class GradientAccumulator:
     def _run(self, batch: Batch, share: Float[Tensor, ""]) -> Losses:
         """Run forward and backward on a batch; return its losses."""
         batch = batch.to(self._device)
-        with autocast(self._device, self._precision):
+        with self._autocast:
             losses: Losses = self._criterion(batch.src, batch.tgt_in, batch.tgt_out)
         (losses.loss / share).backward()  # type: ignore[no-untyped-call]
         return Losses(losses.loss.detach(), losses.nll_loss)

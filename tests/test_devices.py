@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 import torch
 from inference.translators import LINES, numbers, random_translator
-from stand_in_gpu import gpu as gpu
-from stand_in_gpu import to_gpu
+from stand_in_gpu import gpu as gpu, to_gpu
 from synchronisations import watch_operations
 
 from transformer_cli.config.schema import Config

@@ -20,7 +20,7 @@ import stand_in_windows
 from cli import process
 from cli.conftest import TINY, config
 
-from transformer_cli.cli import options, streams
+from transformer_cli.cli import options, process as processes
 from transformer_cli.config.data_schema import FilePair
 from transformer_cli.data import encode_workers
 from transformer_cli.errors import TokenizerError, UsageError
@@ -162,8 +162,8 @@ def test_ctrl_break_is_a_request_to_stop(config: Path, tmp_path: Path) -> None:
 
 
 def test_what_a_reader_no_longer_wants_is_no_error(windows: None) -> None:
-    assert streams._is_closed_pipe(OSError(errno.EINVAL, "Invalid argument"))
-    assert not streams._is_closed_pipe(OSError(errno.ENOSPC, "No space left on device"))
+    assert processes.is_closed_pipe(OSError(errno.EINVAL, "Invalid argument"))
+    assert not processes.is_closed_pipe(OSError(errno.ENOSPC, "No space left on device"))
 
 
 def test_ctrl_c_is_left_to_the_main_process(windows: None, monkeypatch: pytest.MonkeyPatch) -> None:

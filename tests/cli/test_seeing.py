@@ -139,12 +139,12 @@ def test_curves_are_drawn_at_the_end(training: Training) -> None:
 
 
 def fail_to_draw() -> None:
-    from transformer_cli.cli import training_job
+    from transformer_cli.training import curves
 
     def fail(*arguments: object) -> None:
         raise RuntimeError("no\nfont")
 
-    training_job.draw_curves = fail  # type: ignore[assignment, attr-defined]
+    curves.draw_curves = fail  # type: ignore[assignment]
 
 
 def test_curves_that_cannot_be_drawn_spoil_nothing(training: Training, own_run: Path) -> None:

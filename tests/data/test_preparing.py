@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
+from hypothesis import example, given, settings, strategies as st
 
 from transformer_cli.config.data_schema import CorpusData
 from transformer_cli.data.given_splits import update_given_splits

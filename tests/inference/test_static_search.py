@@ -8,8 +8,7 @@ import jaxtyping
 import pytest
 import torch
 from graph_tape import capture_on_tape
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from synchronisations import watch_operations
 from torch import Tensor
 

@@ -27,8 +27,7 @@ from transformer_cli.model.graphs import GraphPool
 from transformer_cli.model.weights import weights_of
 from transformer_cli.ranks import SINGLE_PROCESS, Ranks
 from transformer_cli.text.vocabulary import EOS_ID, PAD_ID
-from transformer_cli.training import execution as execution_module
-from transformer_cli.training import gradients
+from transformer_cli.training import execution as execution_module, gradients
 from transformer_cli.training.execution import Execution, StepGraphs
 from transformer_cli.training.trainer import Trainer
 

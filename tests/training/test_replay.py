@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from transformer_cli.audit.checks import check_corpus
+from transformer_cli.audit.findings import check_corpus
 from transformer_cli.config.data_schema import find_replay
 from transformer_cli.config.schema import Config
 from transformer_cli.data.epochs import EpochBatches

@@ -1,13 +1,15 @@
 """``transformer-cli vocab``."""
 
-from typing import TYPE_CHECKING
-
 from transformer_cli.cli import options
 from transformer_cli.cli.display import line_bar, log, pair_bar, say, warn
+from transformer_cli.packages import lazy_imports
+from transformer_cli.ranks import SINGLE_PROCESS
 
-if TYPE_CHECKING:
-    from transformer_cli.config.schema import Config
-    from transformer_cli.training.summary import SideSummary
+with lazy_imports():
+    from transformer_cli.config import base_files, schema, yaml
+    from transformer_cli.data import lengths, sources
+    from transformer_cli.runs import directory, lock
+    from transformer_cli.training import preparation, summary
 
 
 def vocab(
@@ -27,36 +29,28 @@ def vocab(
     Example:
       transformer-cli vocab configs/toy.yaml
     """
-    from transformer_cli.config.base_files import list_base_files
-    from transformer_cli.config.yaml import load_settings
-    from transformer_cli.data.sources import check_has_text
-    from transformer_cli.ranks import SINGLE_PROCESS
-    from transformer_cli.runs.directory import RunDirectory, check_config_files
-    from transformer_cli.runs.lock import check_unlocked
-
-    run = RunDirectory(options.run_directory(config, run_dir))
-    settings, origins = load_settings(config, set_ or [])
-    check_has_text(settings.data, config)
-    check_unlocked(run)  # before torch is imported, so that a second writer fails at once
-    check_config_files(run.path, list_base_files(config))
-
-    from transformer_cli.training.preparation import Callbacks, TrainRequest, open_data
-    from transformer_cli.training.summary import summarize_sides
-
+    run = directory.RunDirectory(options.run_directory(config, run_dir))
+    settings, origins = yaml.load_settings(config, set_ or [])
+    sources.check_has_text(settings.data, config)
+    lock.check_unlocked(run)  # before torch is imported, so that a second writer fails at once
+    directory.check_config_files(run.path, base_files.list_base_files(config))
     # Training will reuse the encoded text without reading the corpus, so it is audited here.
-    request = TrainRequest(settings, origins, run, overwrite, allow_suspect_data=True)
-    with open_data(request, SINGLE_PROCESS, Callbacks(line_bar, warn, pair_bar, log)) as data:
+    request = preparation.TrainRequest(settings, origins, run, overwrite, allow_suspect_data=True)
+    report = preparation.Callbacks(line_bar, warn, pair_bar, log)
+    with preparation.open_data(request, SINGLE_PROCESS, report) as data:
         texts = data.texts
-    _print_summary(settings, *summarize_sides(data))
+    _print_summary(settings, *summary.summarize_sides(data))
     left_out = f"{texts.blank_in_train} of train, {texts.blank_in_val} of val"
     say(f"pairs with a blank side, left out: {left_out}")
     say(f"written to {run.tokenizer}")
 
 
-def _print_summary(settings: "Config", src: "SideSummary", tgt: "SideSummary") -> None:
-    from transformer_cli.data.lengths import PERCENTILES
-
-    percentiles = "/".join(f"{each}" for each in PERCENTILES)
+def _print_summary(
+    settings: "schema.Config",
+    src: "summary.SideSummary",
+    tgt: "summary.SideSummary",
+) -> None:
+    percentiles = "/".join(map(str, lengths.PERCENTILES))
     note = settings.tokenizer.size_note
     rows = [
         ("", f"source ({settings.data.src_lang})", f"target ({settings.data.tgt_lang})"),

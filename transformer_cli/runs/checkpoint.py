@@ -38,8 +38,7 @@ from safetensors import SafetensorError
 
 from transformer_cli.artifact import read_record
 from transformer_cli.errors import CheckpointError, DamagedCheckpointError
-from transformer_cli.files import remove_directory, sha256
-from transformer_cli.foreign_files import read_small
+from transformer_cli.files import read_small, remove_directory, sha256
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from transformer_cli.compression import write_text
 from transformer_cli.config.data_schema import SPLIT_NAME
 from transformer_cli.config.schema import Config
 from transformer_cli.config.yaml import is_resolved, load_config
 from transformer_cli.errors import ConfigError, RunError
-from transformer_cli.files import TEMPORARY_MARK, remove_directory, write_text
-from transformer_cli.foreign_files import check_no_links, read_small
+from transformer_cli.files import TEMPORARY_MARK, check_no_links, read_small, remove_directory
+from transformer_cli.packages import __version__
 from transformer_cli.runs import hub_model
-from transformer_cli.version import __version__
 
 CONFIG, MARK, LOCK = "config.yaml", "run.json", ".lock"
 CORPUS, IMPORT, REPORT = "corpus.json", "import.json", "report.html"

@@ -9,6 +9,7 @@ from datetime import date
 from itertools import count
 from pathlib import Path
 
+from transformer_cli.compression import write_text
 from transformer_cli.config.data_schema import PATH_KEYS, DataConfig, Multi30kData
 from transformer_cli.config.differences import Difference, differences
 from transformer_cli.config.origins import Origins, dump_origins, load_origins, trace_origins
@@ -17,7 +18,7 @@ from transformer_cli.config.schema import Config
 from transformer_cli.config.yaml import dump_config
 from transformer_cli.data import multi30k
 from transformer_cli.data.prepared import RECORD
-from transformer_cli.data.readers.paths import matching_files
+from transformer_cli.data.readers.units import matching_files
 from transformer_cli.errors import (
     ConfigError,
     CorpusError,
@@ -25,8 +26,7 @@ from transformer_cli.errors import (
     SuspectTextError,
     TokenizerError,
 )
-from transformer_cli.files import TEMPORARY_MARK, remove_leftovers, write_text
-from transformer_cli.foreign_files import read_small
+from transformer_cli.files import TEMPORARY_MARK, read_small, remove_leftovers
 from transformer_cli.runs.checkpoint import list_checkpoints
 from transformer_cli.runs.checkpoint_writer import finish_replacing
 from transformer_cli.runs.directory import (

@@ -13,8 +13,7 @@ from typing import BinaryIO
 from filelock import lock_descriptor
 
 from transformer_cli.errors import RunError, RunInUseError
-from transformer_cli.files import name_path_in_error
-from transformer_cli.foreign_files import is_at, open_regular
+from transformer_cli.files import is_at, name_path_in_error, open_regular
 from transformer_cli.runs.directory import LOCK, RunDirectory
 
 # Longer than a check holds the lock, and shorter than any training.

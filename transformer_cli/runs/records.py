@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from transformer_cli.config.differences import Difference
 from transformer_cli.errors import RunError
-from transformer_cli.foreign_files import open_regular
-from transformer_cli.version import __version__
+from transformer_cli.files import open_regular
+from transformer_cli.packages import __version__
 
 if TYPE_CHECKING:
     import torch

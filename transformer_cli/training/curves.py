@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from transformer_cli.errors import make_visible
 from transformer_cli.files import whole_file
 from transformer_cli.runs.records import METRIC_NAMES, SESSION_KIND, read_records
 from transformer_cli.training.metrics import append_to_log
-from transformer_cli.visible import make_visible
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from transformer_cli.compression import write_text
 from transformer_cli.errors import RunError
-from transformer_cli.files import write_text
-from transformer_cli.foreign_files import open_regular
+from transformer_cli.files import open_regular
 from transformer_cli.runs.records import read_lines
 
 

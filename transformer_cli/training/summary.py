@@ -16,7 +16,14 @@ from transformer_cli.model.transformer import Transformer, count_parameters
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.records import changed_environment, describe_environment, read_records
 from transformer_cli.text.vocabulary import UNK_ID
-from transformer_cli.training.forecast import PROBED, WORTHWHILE, Forecast, forecast, trial_fits
+from transformer_cli.training.forecast import (
+    PROBED,
+    WORTHWHILE,
+    Forecast,
+    checkpoint_bytes,
+    forecast,
+    trial_fits,
+)
 from transformer_cli.training.optimizer import rate_jump
 from transformer_cli.training.preparation import PreparedData, select_training_pairs
 from transformer_cli.training.texts import describe_replay
@@ -161,6 +168,23 @@ def summarize_forecast(expected: Forecast | None, run: Path) -> Iterator[Row]:
             "memory",
         )
     yield "run", str(run)
+
+
+def report_forecast(config: Config, trainer: Trainer) -> dict[str, float | None]:
+    """Return what the steps that are left take, as jobs/forecast.py reads it.
+
+    Seconds and bytes of memory are None if a step does not fit into memory.
+    """
+    fits = trainer.step < trainer.total_steps and trial_fits(trainer, config)
+    expected = forecast(trainer, trainer.sample(PROBED)) if fits else None
+    return {
+        "steps": trainer.total_steps,
+        "steps_done": trainer.step,
+        "steps_per_epoch": trainer.steps_per_epoch,
+        "seconds": None if expected is None else expected.idle_seconds,
+        "memory": None if expected is None else expected.memory,
+        "disk": checkpoint_bytes(config, trainer.model),
+    }
 
 
 def count_parameters_by_part(model: Transformer) -> dict[str, int]:

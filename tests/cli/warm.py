@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import spacy
+
 from cli import process as process  # the forks' own
 
 _TESTS = Path(__file__).parents[1]

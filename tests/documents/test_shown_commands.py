@@ -2,13 +2,18 @@
 
 import shutil
 import subprocess
+from contextlib import nullcontext, suppress
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
 from cli import process
+from typer.main import get_command
 
 from documents.commands import ROOT, Command, commands, documents
+from transformer_cli.cli import app
 
 SHOWN = [
     command
@@ -96,9 +101,23 @@ def test_commands_are_found() -> None:
     assert {"train", "evaluate", "translate", "compare"} <= shown
 
 
-@pytest.mark.parametrize(
+EACH_COMMAND = pytest.mark.parametrize(
     "command", SHOWN, ids=[f"{command.document}: {command.line}" for command in SHOWN]
 )
+
+
+@EACH_COMMAND
+def test_command_has_options_that_there_are(command: Command) -> None:
+    found: Any = get_command(app)
+    arguments = list(command.arguments)
+    while hasattr(found, "resolve_command"):
+        _, found, arguments = found.resolve_command(typer.Context(found), arguments)
+    with nullcontext() if not command.refused else suppress(typer.TyperException):
+        found.make_context(command.arguments[0], arguments)
+
+
+@pytest.mark.long
+@EACH_COMMAND
 def test_command_works(command: Command, trained: Path, tmp_path: Path) -> None:
     directory = tmp_path / "here"
     directory.mkdir()

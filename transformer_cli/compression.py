@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, TextIO
 
 from transformer_cli.errors import CorpusError, MissingExtraError
-from transformer_cli.foreign_files import SpecialFileError, open_checked
+from transformer_cli.files import SpecialFileError, open_checked, whole_file
 
 _FORMATS = {".gz": "gzip", ".xz": "xz", ".zst": "zstd"}
 _MAGIC = {".gz": b"\x1f\x8b", ".xz": b"\xfd7zXZ\0", ".zst": b"\x28\xb5\x2f\xfd"}
@@ -86,6 +86,16 @@ def text_writer(file: io.FileIO, path: Path) -> TextIO:
     size = _MEMBER_BYTES if is_compressed(path) else io.DEFAULT_BUFFER_SIZE
     members = io.BufferedWriter(_Members(file, compressor(path)), size)
     return io.TextIOWrapper(members, encoding="utf-8", newline="")
+
+
+def write_text(path: Path, text: str, is_named: bool = False) -> None:
+    """Write UTF-8 text whole, with line ends as they are, compressed if the name ends so.
+
+    ``is_named`` as for ``whole_file``.
+    """
+    compress = compressor(path)
+    with whole_file(path, is_named) as temporary:
+        temporary.write_bytes(compress(text.encode()))
 
 
 def compressed_ending(data: bytes) -> str | None:

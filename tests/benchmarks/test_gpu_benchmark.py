@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-from benchmarks.gpu import __main__ as gpu
-from benchmarks.gpu import exactness, profiled, syncs, whole
+from benchmarks.gpu import __main__ as gpu, exactness, profiled, syncs, whole
 from benchmarks.gpu.corpus import load_corpus
 from benchmarks.gpu.parts import PARTS, Part, Row
 from benchmarks.gpu.profiled import Kernel, busy_time

@@ -1,6 +1,7 @@
 """Write checkpoints so that a crash at any moment leaves the older ones intact."""
 
 import json
+import re
 import shutil
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -11,6 +12,7 @@ from safetensors import SafetensorError
 from safetensors.torch import save_file
 from torch import Tensor
 
+from transformer_cli.artifact import write_record
 from transformer_cli.errors import CheckpointError
 from transformer_cli.files import remove_directory, remove_leftovers, sha256, whole_directory
 from transformer_cli.runs.checkpoint import (
@@ -20,14 +22,14 @@ from transformer_cli.runs.checkpoint import (
     MODEL,
     OPTIMIZER,
     STATE,
+    Manifest,
     checkpoint_path,
-    hash_manifest,
     read_manifest,
 )
-from transformer_cli.runs.contents import REPLACEMENT_NAME
 
 # A replacement appears whole under this suffix before the old checkpoint is removed.
 _NEW = "-new"
+_REPLACEMENT = re.compile(rf"(step-\d{{8,}}|{AVERAGE}){_NEW}")
 
 
 def save_checkpoint(
@@ -43,27 +45,20 @@ def save_checkpoint(
         CheckpointError: it cannot be written; older checkpoints are as they were.
     """
     path = checkpoint_path(directory, state["step"])
-    _save(
-        path,
-        partial(_write_tensors, {MODEL: weights, OPTIMIZER: optimizer_state}),
-        state,
-        tokenizer,
-    )
+    tensors = {MODEL: weights, OPTIMIZER: optimizer_state}
+    _save(path, partial(_write_tensors, tensors), state, tokenizer)
     return path
 
 
-def replace_state(directory: Path, state: Mapping[str, Any], tokenizer: str) -> Path:
-    """Replace the state of the checkpoint of step ``state["step"]``; return its path.
-
-    The tensor files are hard-linked, not written again.
+def replace_state(directory: Path, state: Mapping[str, Any], tokenizer: str) -> None:
+    """Replace the state of the checkpoint of step ``state["step"]``, but not its tensor files.
 
     Raises:
         CheckpointError: there is no such checkpoint, or it cannot be written; it is as it was.
     """
     path = checkpoint_path(directory, state["step"])
-    hashes = {name: each for name, each in read_manifest(path)["files"].items() if name != STATE}
+    hashes = {name: each for name, each in read_manifest(path).files.items() if name != STATE}
     _save(path, partial(_link_tensors, path, hashes), state, tokenizer)
-    return path
 
 
 def save_average(
@@ -113,10 +108,10 @@ def _save(
         target = path.with_name(f"{path.name}{_NEW}") if path.is_dir() else path
         with whole_directory(target) as temporary:
             files = fill(temporary)
-            _write_json(temporary / STATE, state)
+            (temporary / STATE).write_bytes(json.dumps(state, indent=1).encode() + b"\n")
             files[STATE] = sha256(temporary / STATE)
-            manifest = {"format": FORMAT, "tokenizer": tokenizer, "files": files}
-            _write_json(temporary / MANIFEST, {**manifest, "sum": hash_manifest(manifest)})
+            manifest = Manifest(format=FORMAT, tokenizer=tokenizer, files=files)
+            write_record(temporary / MANIFEST, manifest)
         if target != path:
             _move_into_place(target)
     except (OSError, SafetensorError) as error:
@@ -130,7 +125,7 @@ def _save(
 def finish_replacing(directory: Path) -> None:
     """Complete replacements that were interrupted by the process' death."""
     for new in list(directory.iterdir()):
-        if REPLACEMENT_NAME.fullmatch(new.name):
+        if _REPLACEMENT.fullmatch(new.name):
             _move_into_place(new)
 
 
@@ -139,7 +134,3 @@ def _move_into_place(new: Path) -> None:
     if path.is_dir():
         remove_directory(path)
     new.rename(path)
-
-
-def _write_json(path: Path, content: Mapping[str, Any]) -> None:
-    path.write_bytes(json.dumps(content, indent=1).encode() + b"\n")

@@ -22,7 +22,7 @@ from transformer_cli.config.setting_tree import Place, values
 from transformer_cli.config.validation import validate
 from transformer_cli.config.yaml_parser import parse
 from transformer_cli.errors import RunError
-from transformer_cli.foreign_files import open_regular, read_small
+from transformer_cli.files import open_regular, read_small
 
 CONFIG, CARD, TOKENIZER = "config.json", "README.md", "tokenizer"
 MODEL_TYPE: Literal["transformer-cli"] = "transformer-cli"

@@ -1,0 +1,79 @@
+"""This package's version, and the packages that only some commands need."""
+
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from importlib import import_module
+from importlib.machinery import ModuleSpec
+from importlib.util import LazyLoader
+from types import ModuleType
+
+from transformer_cli.errors import MissingExtraError
+
+__version__ = "0.1.0"
+
+
+def import_extra(module: str, extra: str | None, what: str) -> ModuleType:
+    """Import a module of an optional package.
+
+    Args:
+        module: its name, as in 'plotly.io'.
+        extra: the extra of transformer-cli that brings it; None: every install has it, but on
+            platforms that it is not made for.
+        what: what needs it, as in 'report'.
+
+    Raises:
+        MissingExtraError: the package is not installed.
+    """
+    try:
+        return import_module(module)
+    except ModuleNotFoundError as error:
+        package = module.partition(".")[0]
+        if (error.name or "").partition(".")[0] != package:
+            raise  # it is installed, and lacks a package of its own
+        wanted = " ".join(f"'{name}'" for name in (extra and _requirements(extra)) or [package])
+        raise MissingExtraError(
+            f"{what}: needs the package {package}, which is not installed; pip install {wanted}"
+        ) from error
+
+
+def _requirements(extra: str) -> list[str]:
+    """Return an extra's requirements, as pip takes them."""
+    from importlib.metadata import PackageNotFoundError, requires  # a fifth of --help's time
+
+    # 'transformer-cli[extra]' would not do: our name is on no index, where anybody may take it.
+    try:
+        declared = requires("transformer-cli") or []
+    except PackageNotFoundError:  # run from a checkout that is not installed
+        return []
+    of_extra = re.compile(rf"""\s*(.+?)\s*;.*\bextra == ['"]{extra}['"]""")
+    return [match[1] for line in declared if (match := of_extra.match(line))]
+
+
+@contextmanager
+def lazy_imports() -> Iterator[None]:
+    """Have our modules imported in the block loaded when an attribute of one is first read.
+
+    A command's module can then name at its top all that it works with, though --help and a shell's
+    completion read none of it, and torch takes seconds to import. Import modules, not names.
+    """
+    finder = _LazyFinder()
+    sys.meta_path.insert(0, finder)
+    try:
+        yield
+    finally:
+        sys.meta_path.remove(finder)
+
+
+class _LazyFinder:
+    def find_spec(
+        self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if not name.startswith("transformer_cli."):
+            return None
+        others = (finder for finder in sys.meta_path if finder is not self)
+        spec = next(filter(None, (other.find_spec(name, path, target) for other in others)), None)
+        if spec is not None and spec.loader is not None and not spec.submodule_search_locations:
+            spec.loader = LazyLoader(spec.loader)
+        return spec

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from transformer_cli.audit.repetition import find_in, find_repeated
-from transformer_cli.data.digests import Digests
+from transformer_cli.data.selection import Digests
 
 LINES = st.lists(st.one_of(st.none(), st.sampled_from("abcdefg"), st.text(max_size=3)), max_size=40)
 

@@ -23,15 +23,14 @@ from transformer_cli.audit.split_check import SplitCheck
 from transformer_cli.config.choices import LONGEST_SOURCE
 from transformer_cli.config.data_schema import CopyData, CorpusData
 from transformer_cli.config.schema import Config
-from transformer_cli.data.corpus import ParallelFiles
-from transformer_cli.data.digests import NO_DIGEST, Digests
-from transformer_cli.data.lengths import PERCENTILES, percentiles
+from transformer_cli.data.corpus import ConcatenatedSources, PairProgress, PairSource, ParallelFiles
 from transformer_cli.data.preparing import prepare_corpus
+from transformer_cli.data.selection import NO_DIGEST, Digests
 from transformer_cli.data.sources import open_added, open_split, split_names
-from transformer_cli.data.streamed import ConcatenatedSources, PairProgress, PairSource
+from transformer_cli.data.token_arrays import PERCENTILES, percentiles
 from transformer_cli.errors import CorpusError
+from transformer_cli.text.protocol import Tokenizers
 from transformer_cli.text.scripts import has_spaces, scripts_of
-from transformer_cli.text.tokenizer import Tokenizers
 
 ANY_SHARE, STRICT_SHARE, TOLERANT_SHARE = 0.0, 0.001, 0.01
 """Share of a split's pairs from which a finding is a warning: for what should not occur, and for

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from transformer_cli.config.data_schema import CorpusData, FilterName
+from transformer_cli.data.corpus import PairProgress
 from transformer_cli.data.filters.registry import FILTER_NAMES, build_filters
-from transformer_cli.data.judging import FilterPass
 from transformer_cli.data.readers.opening import open_source
-from transformer_cli.data.streamed import PairProgress
+from transformer_cli.data.selection import FilterPass
 from transformer_cli.errors import MissingExtraError
 
 

@@ -6,9 +6,8 @@ from pathlib import Path
 
 from transformer_cli.audit.line_checks import LineChecks
 from transformer_cli.config.data_schema import CorpusData, DataConfig, SourceConfig
-from transformer_cli.data.corpus import ParallelFiles
-from transformer_cli.data.given_splits import given_sources
-from transformer_cli.data.streamed import PairSource
+from transformer_cli.data.corpus import PairSource, ParallelFiles
+from transformer_cli.data.prepared import given_sources
 from transformer_cli.text.scripts import scripts_of
 
 Sources = Mapping[str, PairSource]

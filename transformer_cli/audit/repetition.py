@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from transformer_cli.data.digests import NO_DIGEST, Digests
+from transformer_cli.data.selection import NO_DIGEST, Digests
 
 
 def find_repeated(digests: Digests) -> list[tuple[int, int]]:

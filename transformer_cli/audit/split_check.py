@@ -15,11 +15,11 @@ import numpy as np
 from transformer_cli.audit.line_checks import LineChecks, Occurrences
 from transformer_cli.audit.shift import ShiftCheck
 from transformer_cli.config.schema import Config
-from transformer_cli.data.digests import Digests
-from transformer_cli.data.streamed import PairProgress, PairSource
+from transformer_cli.data.corpus import PairProgress, PairSource
+from transformer_cli.data.selection import Digests
 from transformer_cli.errors import CorpusError
+from transformer_cli.text.protocol import Tokenizer, Tokenizers
 from transformer_cli.text.scripts import scripts_of
-from transformer_cli.text.tokenizer import Tokenizer, Tokenizers
 from transformer_cli.text.vocabulary import SPECIALS, UNK_ID
 
 # So that short lines, which vary most, are not odd: 'Ja.' beside 'Yes, indeed.'.

@@ -18,7 +18,13 @@ from transformer_cli.audit.mistakes import (
 )
 from transformer_cli.audit.shift import ShiftCheck
 from transformer_cli.config.data_schema import CopyData, DataConfig
-from transformer_cli.data.corpus import ParallelFiles, ParallelText
+from transformer_cli.data.corpus import (
+    ConcatenatedSources,
+    PairSource,
+    ParallelFiles,
+    ParallelText,
+    StreamedText,
+)
 from transformer_cli.data.sources import (
     default_split,
     is_on_disk,
@@ -26,7 +32,6 @@ from transformer_cli.data.sources import (
     open_training_parts,
     split_names,
 )
-from transformer_cli.data.streamed import ConcatenatedSources, PairSource, StreamedText
 from transformer_cli.errors import CorpusError, SuspectTextError
 
 LARGE_OVERLAP = 0.01
@@ -87,7 +92,7 @@ class TextAudit:
             try:
                 for _ in watched.pairs():
                     pass
-                self._text_sha256s[name] = StreamedText.of(source).survey.text_sha256
+                self._text_sha256s[name] = StreamedText.of(source).stats.text_sha256
             except CorpusError as error:
                 self._miss(name, error)
             else:
@@ -207,6 +212,6 @@ class _Watched:
         """Return the source's."""
         return self.source.source_sha256()
 
-    def stamp(self) -> str | None:
+    def mtime_key(self) -> str | None:
         """Return the source's."""
-        return self.source.stamp()
+        return self.source.mtime_key()

@@ -130,7 +130,7 @@ def _tokenizer(settings: "Config", path: Path, named: bool) -> Path | None:
 
 
 def _lines(report: "CorpusReport", heading: str) -> Iterable[str]:
-    from transformer_cli.data.lengths import PERCENTILES
+    from transformer_cli.data.token_arrays import PERCENTILES
 
     yield heading
     yield ""

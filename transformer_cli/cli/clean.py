@@ -11,7 +11,7 @@ from transformer_cli.cli.display import align_columns, pair_bar, say
 from transformer_cli.errors import ConfigError, UsageError
 
 if TYPE_CHECKING:
-    from transformer_cli.data.cleaning import Cleaning
+    from transformer_cli.data.preparing import Cleaning
 
 
 def clean(
@@ -58,7 +58,7 @@ def clean(
         _check_report(report, directory)
         import_extra("jinja2", "report", "--report")
 
-    from transformer_cli.data.cleaning import clean_corpus
+    from transformer_cli.data.preparing import clean_corpus
 
     cleaning = clean_corpus(data, directory, pair_bar)
     say("\n".join(_lines(cleaning)))
@@ -70,7 +70,7 @@ def clean(
 
 def _check_report(report: Path, directory: Path) -> None:
     """Make sure that the page can be written beside the text, or anywhere else."""
-    from transformer_cli.data.cleaning import is_written
+    from transformer_cli.data.preparing import is_written
 
     place, new = report.resolve(), directory.resolve()
     if place == new:

@@ -81,7 +81,7 @@ def vocab(
 
 
 def _print_summary(settings: "Config", src: "SideSummary", tgt: "SideSummary") -> None:
-    from transformer_cli.data.lengths import PERCENTILES
+    from transformer_cli.data.token_arrays import PERCENTILES
 
     percentiles = "/".join(f"{each}" for each in PERCENTILES)
     note = settings.tokenizer.size_note

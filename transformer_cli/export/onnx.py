@@ -24,8 +24,9 @@ from transformer_cli.model.linear import fused_linears
 from transformer_cli.model.transformer import DecoderState, Transformer
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.trained_model import TrainedModel
+from transformer_cli.text.protocol import Tokenizers
 from transformer_cli.text.reserved import ReservedTokenizers
-from transformer_cli.text.tokenizer import Tokenizers, copy_tokenizers, load_text_sha256
+from transformer_cli.text.tokenizer import copy_tokenizers, load_text_sha256
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 from transformer_cli.version import __version__
 

@@ -29,8 +29,7 @@ from transformer_cli.runs.contents import IMPORT
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.mark import write_mark
 from transformer_cli.text.kinds.marian import write_tokenizers
-from transformer_cli.text.manifest import MANIFEST_NAME
-from transformer_cli.text.tokenizer import fingerprint
+from transformer_cli.text.tokenizer import MANIFEST_NAME, fingerprint
 from transformer_cli.text.vocabulary import BOS_ID
 from transformer_cli.version import __version__
 

@@ -7,10 +7,9 @@ from typing import Any
 from transformer_cli.config.setting_tree import describe_value
 from transformer_cli.importing.model_form import ModelForm
 from transformer_cli.importing.source_files import SourceFiles
-from transformer_cli.text.id_map import IdMap, SpecialIds
-from transformer_cli.text.kinds.sentencepiece_file import open_model
-from transformer_cli.text.manifest import Side
-from transformer_cli.text.vocabulary import BOS_ID, SPECIALS, Vocabulary
+from transformer_cli.text.kinds.sentencepiece import open_model
+from transformer_cli.text.tokenizer import Side
+from transformer_cli.text.vocabulary import BOS_ID, SPECIALS, IdMap, SpecialIds, Vocabulary
 
 SETTINGS = "tokenizer_config.json"
 _MODELS: dict[Side, str] = {"src": "source.spm", "tgt": "target.spm"}

@@ -47,7 +47,7 @@ from transformer_cli.runs.corpus_location import corpus_directory
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.environment import environment_of_training
 from transformer_cli.runs.records import Record, read_records, validations
-from transformer_cli.text.lines import ProgressBar
+from transformer_cli.text.protocol import ProgressBar
 
 ATTENTION_SENTENCES = 5
 """Sentences of the split whose attention is shown."""

@@ -23,8 +23,7 @@ _CHECKPOINTS = rf"((damaged-)?{CHECKPOINT_NAME.pattern}|average)(-new)?|trial"
 _TOKENIZER = r"tokenizer\.json|(src|tgt|joint)\.(vocab\.txt|model|tokenizer\.json)"
 _NAMES = {
     "tokenizer": _TOKENIZER,
-    # Versions before 0.1.0 had ids and offsets of each side.
-    "encoded": r"pages|index|lines|store\.json|batches\.json|(src|tgt)\.(ids|offsets)",
+    "encoded": r"ids|lengths|pages|lines|store\.json|batches\.json",
     "checkpoints": _CHECKPOINTS,
     "tensorboard": EVENT_FILE_NAME.pattern,
     "corpus": rf"{SPLIT_NAME}\.(src|tgt)|sources\.json",

@@ -11,7 +11,8 @@ from transformer_cli.runs import hub_model
 from transformer_cli.runs.checkpoint import MANIFEST, MODEL, Checkpoint
 from transformer_cli.runs.checkpoint_directory import find_checkpoint, list_checkpoints
 from transformer_cli.runs.directory import RunDirectory
-from transformer_cli.text.tokenizer import Tokenizers, fingerprint, load_tokenizers
+from transformer_cli.text.protocol import Tokenizers
+from transformer_cli.text.tokenizer import fingerprint, load_tokenizers
 from transformer_cli.text.vocabulary import PAD_ID
 
 if TYPE_CHECKING:

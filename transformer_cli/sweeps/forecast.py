@@ -13,7 +13,7 @@ from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.sweeps.points import Point
 from transformer_cli.sweeps.sweep_file import Sweep
 from transformer_cli.sweeps.tasks import data_task
-from transformer_cli.text.lines import ProgressBar
+from transformer_cli.text.protocol import ProgressBar
 from transformer_cli.training.forecast import PROBED, forecast
 from transformer_cli.training.memory import checkpoint_bytes
 from transformer_cli.training.preparation import PreparedData, prepare_data

@@ -8,8 +8,7 @@ from typing import NamedTuple
 import psutil
 import torch
 
-from transformer_cli.data.batches import Batch
-from transformer_cli.data.epochs import EpochSample
+from transformer_cli.data.batches import Batch, EpochSample
 from transformer_cli.errors import TrainingError, is_out_of_memory
 from transformer_cli.model.device import empty_cache, synchronize
 from transformer_cli.training.trainer import Trainer

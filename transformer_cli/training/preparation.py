@@ -5,29 +5,20 @@ from pathlib import Path
 
 from transformer_cli.config.data_schema import tag_names
 from transformer_cli.config.schema import Config
-from transformer_cli.data.encode_workers import choose_encoder
-from transformer_cli.data.mixing import TrainingMix
-from transformer_cli.data.sampling import BpeDropout
-from transformer_cli.data.shards import ShardedStore
+from transformer_cli.data.batches import BpeDropout
+from transformer_cli.data.corpus import StreamedText
+from transformer_cli.data.encoding import choose_encoder, write_store
+from transformer_cli.data.shards import ShardedStore, TrainingMix
 from transformer_cli.data.sources import open_training_text
-from transformer_cli.data.store import (
-    EncodedStore,
-    open_checked_store,
-    open_store,
-    read_survey,
-    refresh_metadata,
-)
-from transformer_cli.data.store_writer import write_store
-from transformer_cli.data.streamed import StreamedText
+from transformer_cli.data.store import EncodedStore, open_store, read_stats, store_artifact
 from transformer_cli.data.token_arrays import EncodedText, encode_text
 from transformer_cli.errors import ConfigError, CorpusError, RunError
 from transformer_cli.files import whole_directory
 from transformer_cli.runs.checkpoint_directory import list_checkpoints
 from transformer_cli.runs.corpus_location import corpus_directory
 from transformer_cli.runs.directory import RunDirectory
-from transformer_cli.text.lines import ProgressBar
+from transformer_cli.text.protocol import ProgressBar, Tokenizers
 from transformer_cli.text.tokenizer import (
-    Tokenizers,
     copy_tokenizers,
     fingerprint,
     have_same_tokenizers,
@@ -87,7 +78,7 @@ def _encode_val(
     store: EncodedStore,
     progress: ProgressBar,
 ) -> PreparedData:
-    mix = find_mix(config, corpus_directory(run), texts.train.survey, tokenizers, store)
+    mix = find_mix(config, corpus_directory(run), texts.train.stats, tokenizers, store)
     val = encode_text(texts.val, tokenizers, progress)
     return PreparedData(texts, tokenizers, store, val, mix)
 
@@ -102,7 +93,7 @@ def find_prepared_data(
         RunError: the run was trained on another text.
         TokenizerError: the tokenizers' files are damaged.
     """
-    text_sha256 = texts.train.survey.text_sha256
+    text_sha256 = texts.train.stats.text_sha256
     if not _can_reuse_tokenizers(config, run, text_sha256):
         return None
     store = open_store(run.encoded, text_sha256, fingerprint(run.tokenizer))
@@ -123,15 +114,15 @@ def open_prepared_data(config: Config, run: RunDirectory, progress: ProgressBar)
         CorpusError: the validation text is missing, misaligned, damaged or blank.
         TokenizerError: the tokenizers' files are damaged.
     """
-    survey = read_survey(run.encoded)
-    if survey is None or not run.tokenizer.is_dir():
+    stats = read_stats(run.encoded)
+    if stats is None or not run.tokenizer.is_dir():
         raise _not_prepared(run)
     directory = corpus_directory(run)
-    train = StreamedText(open_training_text(config.data, directory), survey)
+    train = StreamedText(open_training_text(config.data, directory), stats)
     texts = read_val(config.data, train, directory)
     tokenizers = load_tokenizers(run.tokenizer)
-    store = open_checked_store(run.encoded, survey.text_sha256, fingerprint(run.tokenizer))
-    if store is None or load_text_sha256(run.tokenizer) != survey.text_sha256:
+    store = open_store(run.encoded, stats.text_sha256, fingerprint(run.tokenizer), is_verified=True)
+    if store is None or load_text_sha256(run.tokenizer) != stats.text_sha256:
         raise _not_prepared(run)
     return _encode_val(config, run, texts, tokenizers, store, progress)
 
@@ -150,7 +141,7 @@ def _write_error(run: RunDirectory, error: OSError) -> RunError:
 def _prepare_tokenizers(
     config: Config, run: RunDirectory, text: StreamedText, progress: ProgressBar
 ) -> Tokenizers:
-    text_sha256 = text.survey.text_sha256
+    text_sha256 = text.stats.text_sha256
     if _can_reuse_tokenizers(config, run, text_sha256):
         return load_tokenizers(run.tokenizer)
     if run.tokenizer.is_dir():
@@ -199,12 +190,12 @@ def _init_tokenizers(config: Config) -> Path | None:
 def _prepare_store(
     run: RunDirectory, text: StreamedText, tokenizers: Tokenizers, progress: ProgressBar
 ) -> EncodedStore:
-    expected = (text.survey.text_sha256, fingerprint(run.tokenizer))
+    expected = (text.stats.text_sha256, fingerprint(run.tokenizer))
     try:
         store = open_store(run.encoded, *expected)
         if store is not None:
-            refresh_metadata(run.encoded, text.survey)
-            return store
+            record = store_artifact(run.encoded).update(store.record, stats=text.stats)
+            return EncodedStore(run.encoded, record)
         run.remove(run.encoded)
         encode = choose_encoder(tokenizers, run.tokenizer, len(text))
         return write_store(run.encoded, text, encode, expected[1], progress)

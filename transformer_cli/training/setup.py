@@ -10,7 +10,7 @@ import torch
 
 from transformer_cli.config.origins import Origins
 from transformer_cli.config.schema import Config
-from transformer_cli.data.streamed import PairProgress
+from transformer_cli.data.corpus import PairProgress
 from transformer_cli.model.transformer import build_model
 from transformer_cli.model.weights import load_weights
 from transformer_cli.ranks import Ranks
@@ -22,7 +22,7 @@ from transformer_cli.runs.initialize import initialize_run
 from transformer_cli.runs.lock import lock_run
 from transformer_cli.runs.overwrite import finish_on_exit, undo_beginning
 from transformer_cli.runs.resuming import check_resumable, is_data_outdated
-from transformer_cli.text.lines import ProgressBar
+from transformer_cli.text.protocol import ProgressBar
 from transformer_cli.text.vocabulary import PAD_ID
 from transformer_cli.training.memory import check_memory
 from transformer_cli.training.preparation import (

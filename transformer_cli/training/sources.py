@@ -14,8 +14,7 @@ from transformer_cli.config.data_schema import (
     find_replay,
 )
 from transformer_cli.config.schema import Config
-from transformer_cli.data.given_splits import update_given_splits
-from transformer_cli.data.mixing import TrainingMix
+from transformer_cli.data.corpus import PairProgress, TextStats
 from transformer_cli.data.prepared import (
     CorpusRecord,
     ExplicitSplit,
@@ -23,15 +22,15 @@ from transformer_cli.data.prepared import (
     find_damage,
     lost_text_error,
     read_corpus_record,
+    update_given_splits,
 )
 from transformer_cli.data.preparing import is_prepared, prepare_corpus
-from transformer_cli.data.shards import count_short_pairs
+from transformer_cli.data.shards import TrainingMix, count_short_pairs
 from transformer_cli.data.store import EncodedStore
-from transformer_cli.data.streamed import PairProgress, TextStats
 from transformer_cli.errors import CorpusError, RunError
 from transformer_cli.runs.checkpoint_directory import list_checkpoints
 from transformer_cli.runs.directory import RunDirectory
-from transformer_cli.text.tokenizer import Tokenizers
+from transformer_cli.text.protocol import Tokenizers
 
 
 def prepare_sources(
@@ -107,9 +106,9 @@ def describe_record(record: CorpusRecord) -> Iterable[str]:
     """Yield a line about each source: how many pairs it has, and how many are kept."""
     for source in record.sources:
         kept = ", ".join(f"{count:,} {split}" for split, count in source.kept.items()) or "none"
-        taken = "".join(f", {count:,} {name}" for name, count in source.taken.items())
+        removed = "".join(f", {count:,} {name}" for name, count in source.removed.items())
         bad = f", {_describe_bad(source)}" if source.bad else ""
-        left_out = (taken + bad).removeprefix(", ") or "none"
+        left_out = (removed + bad).removeprefix(", ") or "none"
         yield f"{source.name}: {source.pairs:,} pairs; kept: {kept}; left out: {left_out}"
     yield from map(_describe_given, record.given.values())
 
@@ -127,7 +126,7 @@ def _describe_bad(source: SourceRecord | ExplicitSplit) -> str:
 def find_mix(
     config: Config,
     corpus: Path | None,
-    survey: TextStats,
+    stats: TextStats,
     tokenizers: Tokenizers,
     store: EncodedStore,
 ) -> TrainingMix | None:
@@ -136,7 +135,7 @@ def find_mix(
     Args:
         config: says where the text comes from.
         corpus: the prepared corpus, for kind corpus.
-        survey: of the training text.
+        stats: of the training text.
         tokenizers: with the ids of the tags.
         store: the training text, encoded.
 
@@ -149,10 +148,10 @@ def find_mix(
         record = None if corpus is None else read_corpus_record(corpus)
         if record is None:
             raise CorpusError(f"{corpus}: the record of the sources is missing or damaged")
-        sizes = [source.kept.get("train", 0) for source in record.sources] + survey.parts[1:]
+        sizes = [source.kept.get("train", 0) for source in record.sources] + stats.parts[1:]
         settings = [*((source.weight, source.tag) for source in data.sources), *added]
     else:
-        sizes = survey.parts
+        sizes = stats.parts
         settings = [(1.0, None), *added]
     replay = find_replay(data)
     if replay is None and all(each == (1.0, None) for each in settings):

@@ -9,7 +9,7 @@ import torch
 from transformer_cli.config.data_schema import find_replay
 from transformer_cli.config.differences import Difference, differences
 from transformer_cli.config.schema import Config
-from transformer_cli.data.epochs import EpochSample
+from transformer_cli.data.batches import EpochSample
 from transformer_cli.model.transformer import Transformer, count_parameters
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.environment import changed_environment, describe_environment

@@ -6,10 +6,9 @@ from pathlib import Path
 
 from transformer_cli.audit.text_audit import TextAudit
 from transformer_cli.config.data_schema import DataConfig
-from transformer_cli.data.corpus import ParallelText, without_blank_pairs
+from transformer_cli.data.corpus import ParallelText, StreamedText, TextStats, without_blank_pairs
 from transformer_cli.data.sources import load_split, open_training_text
-from transformer_cli.data.store import read_survey
-from transformer_cli.data.streamed import StreamedText, TextStats
+from transformer_cli.data.store import read_stats
 from transformer_cli.errors import CorpusError
 from transformer_cli.runs.checkpoint_directory import list_checkpoints
 from transformer_cli.runs.corpus_location import corpus_directory
@@ -30,7 +29,7 @@ class Texts:
     @property
     def blank_in_train(self) -> int:
         """Pairs of the training split with a blank side."""
-        return self.train.survey.blank
+        return self.train.stats.blank
 
 
 def audit_texts(
@@ -46,8 +45,8 @@ def audit_texts(
     audit = TextAudit(data, allow_suspect, is_begun, corpus_directory(run))
     try:
         audit.look_at_scored()
-        train = StreamedText.of(audit.training_text(), read_survey(run.encoded))
-        audit.conclude(train.survey.text_sha256)
+        train = StreamedText.of(audit.training_text(), read_stats(run.encoded))
+        audit.conclude(train.stats.text_sha256)
         return read_val(data, train, audit.earlier)
     finally:
         for note in audit.notes:
@@ -56,7 +55,7 @@ def audit_texts(
 
 
 def read_texts(data: DataConfig, known: TextStats | None = None) -> Texts:
-    """Check the texts without an audit; training text as in the survey ``known`` is not read.
+    """Check the texts without an audit; training text as in the stats ``known`` is not read.
 
     Raises:
         CorpusError: a text is missing, misaligned, damaged or blank.

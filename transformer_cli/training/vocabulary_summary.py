@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from transformer_cli.data.lengths import PERCENTILES, percentiles
+from transformer_cli.data.token_arrays import PERCENTILES, percentiles
 from transformer_cli.text.vocabulary import UNK_ID
 from transformer_cli.training.preparation import PreparedData
 
@@ -40,8 +40,8 @@ def summarize_sides(prepared: PreparedData) -> tuple[SideSummary, SideSummary]:
             lengths=percentiles(counts[side], PERCENTILES),
         )
         for side, tokens, ids in (
-            (0, train.src_tokens, val.src.ids),
-            (1, train.tgt_tokens, val.tgt.ids),
+            (0, train.record.src_tokens, val.src.ids),
+            (1, train.record.tgt_tokens, val.tgt.ids),
         )
     )
     return src, tgt

@@ -3,7 +3,7 @@
 from typing import get_args
 
 from transformer_cli.config.tokenizer_schema import Protected
-from transformer_cli.text.placeholders import find_placeholders
+from transformer_cli.text.reserved import find_placeholders
 
 LEAST_LETTERS = 20
 """'GNU General Public' has 16; what has more says something, in some language."""

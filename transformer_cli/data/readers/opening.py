@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Protocol
 
 from transformer_cli.config.data_schema import SourceConfig
+from transformer_cli.data.corpus import PairSource
 from transformer_cli.data.readers.fields import JsonlReader, ParquetReader
 from transformer_cli.data.readers.paths import matching_files
 from transformer_cli.data.readers.po import PoReader
@@ -11,7 +12,6 @@ from transformer_cli.data.readers.text import TextReader, open_text_files
 from transformer_cli.data.readers.tmx import TmxReader
 from transformer_cli.data.readers.tsv import TsvReader
 from transformer_cli.data.readers.units import BadUnits
-from transformer_cli.data.streamed import PairSource
 from transformer_cli.errors import CorpusError
 
 __all__ = ["MAX_BAD_UNITS", "BadUnits", "SourceReader", "TextReader", "open_source"]

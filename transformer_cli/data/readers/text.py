@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from transformer_cli.data.corpus import ParallelFiles, hash_files, stamp_files
+from transformer_cli.data.corpus import ParallelFiles, hash_files, mtime_key_of
 from transformer_cli.data.readers.paths import matching_files
 from transformer_cli.data.readers.units import BadUnits
 from transformer_cli.errors import CorpusError
@@ -33,9 +33,9 @@ class TextFilesReader:
         """Return a SHA-256 of all files, in hexadecimal; raise what ``hash_files`` does."""
         return hash_files(self._paths())
 
-    def stamp(self) -> str | None:
-        """Return the stamp of all files, see ``stamp_files``."""
-        return stamp_files(self._paths())
+    def mtime_key(self) -> str | None:
+        """Return the key of all files; see ``mtime_key_of``."""
+        return mtime_key_of(self._paths())
 
     def _paths(self) -> list[Path]:
         return [path for each in self.files for path in (each.src, each.tgt)]

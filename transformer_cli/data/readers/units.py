@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from transformer_cli.data.corpus import hash_files, stamp_files
+from transformer_cli.data.corpus import hash_files, mtime_key_of
 from transformer_cli.errors import CorpusError
 
 MAX_SIDE_CHARACTERS = 1 << 20
@@ -125,9 +125,9 @@ class UnitReader(ABC):
         """
         return hash_files(self.files)
 
-    def stamp(self) -> str | None:
-        """Return the stamp of all files, see ``stamp_files``."""
-        return stamp_files(self.files)
+    def mtime_key(self) -> str | None:
+        """Return the key of all files; see ``mtime_key_of``."""
+        return mtime_key_of(self.files)
 
 
 class InvalidTextError(ValueError):

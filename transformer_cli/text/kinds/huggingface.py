@@ -15,12 +15,10 @@ from typing import Any, Literal
 from transformer_cli.config.tokenizer_schema import HuggingFaceConfig
 from transformer_cli.errors import TokenizerError
 from transformer_cli.extras import import_extra
-from transformer_cli.text.id_map import IdMap, SpecialIds
-from transformer_cli.text.manifest import Side, TrainingText
 from transformer_cli.text.model_check import check_model
 from transformer_cli.text.protocol import Tokenizer
-from transformer_cli.text.side_files import ImportedManifest
-from transformer_cli.text.vocabulary import SPECIALS, UNK_ID
+from transformer_cli.text.tokenizer import Side, SideFilesManifest, TrainingText
+from transformer_cli.text.vocabulary import SPECIALS, UNK_ID, IdMap, SpecialIds
 
 # Common names of special tokens, the most likely first.
 _UNK = ("<unk>", "[UNK]", "<UNK>")
@@ -278,11 +276,12 @@ class _Spelling:
         return None
 
 
-class HuggingFaceManifest(ImportedManifest):
+class HuggingFaceManifest(SideFilesManifest):
     """The manifest of tokenizer.json files made elsewhere."""
 
     kind: Literal["huggingface"] = "huggingface"
     suffix = "tokenizer.json"
+    specials: dict[Side, SpecialIds]
 
     def open(self, data: bytes, path: Path, side: Side) -> HuggingFaceTokenizer:
         """Return the tokenizer of a file's bytes."""

@@ -11,11 +11,9 @@ from typing import Literal, NoReturn
 from transformer_cli.config.tokenizer_schema import MarianConfig
 from transformer_cli.errors import TokenizerError
 from transformer_cli.files import sha256
-from transformer_cli.text.id_map import SpecialIds
-from transformer_cli.text.kinds.sentencepiece_file import SentencePieceTokenizer
-from transformer_cli.text.manifest import Side, TrainingText
-from transformer_cli.text.side_files import SideFilesManifest
-from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, Vocabulary
+from transformer_cli.text.kinds.sentencepiece import SentencePieceTokenizer
+from transformer_cli.text.tokenizer import Side, SideFilesManifest, TrainingText
+from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, SpecialIds, Vocabulary
 
 _UNUSED = SpecialIds(unk=None, bos=None, eos=None, pad=None)
 

@@ -7,13 +7,11 @@ from typing import Any, Literal
 
 from transformer_cli.config.tokenizer_schema import WordPieceConfig
 from transformer_cli.errors import TokenizerError
-from transformer_cli.text.id_map import SpecialIds
 from transformer_cli.text.kinds.huggingface import HuggingFaceTokenizer, import_tokenizers
-from transformer_cli.text.lines import Lines, ProgressBar, TrainerInput
-from transformer_cli.text.manifest import Side, TrainingText
 from transformer_cli.text.model_check import mark_checked
-from transformer_cli.text.side_files import SideFilesManifest
-from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, SPECIALS, UNK_ID
+from transformer_cli.text.protocol import Lines, ProgressBar, TrainerInput
+from transformer_cli.text.tokenizer import Side, SideFilesManifest, TrainingText
+from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, SPECIALS, UNK_ID, SpecialIds
 
 _SPACE = "▁"
 _CONTINUATION = "##"
@@ -26,7 +24,6 @@ class WordPieceManifest(SideFilesManifest):
     """The manifest of WordPiece vocabularies learned here, whose ids are the run's."""
 
     kind: Literal["wordpiece"] = "wordpiece"
-    joint: bool
     suffix = "tokenizer.json"
 
     def open(self, data: bytes, path: Path, side: Side) -> HuggingFaceTokenizer:
@@ -52,7 +49,6 @@ def learn(config: WordPieceConfig, text: TrainingText, directory: Path) -> WordP
     return WordPieceManifest(
         lowercase=config.lowercase,
         learned_from=text.sha256,
-        joint=config.joint,
         sha256=WordPieceManifest.write_files(models, directory),
     )
 

@@ -161,14 +161,8 @@ class EpochBatches:
     """The batches of every epoch, which has all pairs once, or as often as their weights say.
 
     Batches are a pure function of (text, batch_tokens, seed, epoch, subword_sampler), so that
-    training can resume at any of them.
-
-    Args:
-        text: what to train on.
-        batch_tokens: token budget: maximum tokens per side of a batch, EOS and padding included.
-        seed: the experiment's seed.
-        subword_sampler: segments each batch anew, with a seed of its own. Batches are planned
-            before that, so they may then exceed the budget.
+    training can resume at any of them. They are planned before ``subword_sampler`` segments each
+    anew, so they may then exceed the budget of tokens; see ``plan_epoch``.
     """
 
     def __init__(
@@ -275,15 +269,10 @@ def _take(items: Iterator[Item]) -> list[Item]:
 
 @dataclass(frozen=True)
 class BpeDropout:
-    """BPE-dropout (Provilkov et al. 2020) of one or both sides.
+    """BPE-dropout (Provilkov et al. 2020): merges are left out, at a rate for each side.
 
-    Attributes:
-        src: the source side's tokenizer.
-        tgt: the target side's.
-        src_rate: probability of leaving out a merge on the source side; 0 changes nothing.
-        tgt_rate: the same of the target side.
-        max_length: a sentence that would get more tokens than this keeps its segmentation, and so
-            does one with an unknown token.
+    A sentence that would get more than ``max_length`` tokens keeps its segmentation, and so does
+    one with an unknown token.
     """
 
     src: Tokenizer

@@ -47,10 +47,7 @@ class PairSource(Protocol):
 class ParallelText:
     """Aligned lines, without their line ends: ``tgt[i]`` translates ``src[i]``.
 
-    Attributes:
-        src: the source side.
-        tgt: the target side.
-        tags: name of each source's tag, or None; None for all: no source has one.
+    ``tags`` are the names of the sources' tags; None: that one, or no source, has none.
     """
 
     src: list[str]
@@ -149,11 +146,7 @@ class ConcatenatedSources:
 
 
 def hash_files(paths: Iterable[Path]) -> str:
-    """Return a SHA-256 of the files' decompressed bytes, in hexadecimal.
-
-    Raises:
-        CorpusError: a file cannot be read, or cannot be read more than once.
-    """
+    """Return a SHA-256 of the files' decompressed bytes; CorpusError: one cannot be read."""
     return _hash_sides(*map(_chunks, paths))
 
 
@@ -198,9 +191,7 @@ def mtime_key_of(paths: Iterable[Path]) -> str | None:
 
 
 def stream_lines(path: Path, once: bool = False) -> Iterator[str]:
-    """Yield the lines of a UTF-8 file, as ``decode_lines`` cuts them; it may be compressed.
-
-    ``once`` as for ``open_text``.
+    """Yield the lines of a UTF-8 file, compressed or not, as ``decode_lines`` cuts them.
 
     Raises:
         CorpusError: the file is missing, a directory, damaged or not UTF-8.
@@ -210,11 +201,7 @@ def stream_lines(path: Path, once: bool = False) -> Iterator[str]:
 
 
 def bounded_lines(file: BinaryIO, name: str) -> Iterator[bytes]:
-    """Yield the lines of a binary file with their line ends, as iterating over it does.
-
-    Raises:
-        CorpusError: a line is longer than ``MAX_LINE_BYTES``.
-    """
+    """Yield the lines of a binary file; raise CorpusError at one longer than ``MAX_LINE_BYTES``."""
     for number, line in enumerate(iter(partial(file.readline, MAX_LINE_BYTES + 1), b""), start=1):
         if len(line) > MAX_LINE_BYTES:
             raise CorpusError(
@@ -251,11 +238,7 @@ def decode_lines(
 
 
 def without_byte_order_mark(first_line: bytes, name: str) -> bytes:
-    """Return the first line of a text file without its byte order mark.
-
-    Raises:
-        CorpusError: the file is compressed.
-    """
+    """Return a text file's first line without its mark; raise CorpusError if it is compressed."""
     first_line = first_line.removeprefix(codecs.BOM_UTF8)
     if ending := compressed_ending(first_line):
         raise CorpusError(
@@ -322,10 +305,6 @@ class StreamedText:
     def of(cls, source: PairSource, known: TextStats | None = None) -> "StreamedText":
         """Check ``source`` from one end to the other, unless that was done before.
 
-        Args:
-            source: the text, blank pairs included.
-            known: what an earlier session found out, perhaps of other text.
-
         Raises:
             CorpusError: a side cannot be read or is not UTF-8, or the sides are not of one length.
         """
@@ -341,11 +320,7 @@ class StreamedText:
         return self.stats.pairs
 
     def pairs(self) -> Iterator[tuple[str, str]]:
-        """Yield the pairs, in order.
-
-        Raises:
-            CorpusError: there are more or fewer of them than there were.
-        """
+        """Yield the pairs; raise CorpusError if there are more or fewer of them than there were."""
         count = 0
         for src, tgt in self.source.pairs():
             if _has_text(src, tgt):

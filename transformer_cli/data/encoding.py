@@ -64,15 +64,9 @@ def write_store(
     progress: ProgressBar,
     page_pairs: int = PAGE_PAIRS,
 ) -> EncodedStore:
-    """Encode ``text`` into the new directory ``directory``.
+    """Encode ``text`` into the directory ``directory``, which must not exist yet.
 
-    Args:
-        directory: must not exist yet.
-        text: what to encode, read once.
-        encode: encodes its pages.
-        tokenizer: fingerprint of the tokenizers that ``encode`` uses.
-        progress: wraps the source lines, given a label, to draw a progress bar.
-        page_pairs: pairs of a page.
+    ``tokenizer`` is the fingerprint of the tokenizers that ``encode`` uses.
 
     Raises:
         CorpusError: the text has changed since it was checked.
@@ -136,13 +130,7 @@ def _write_lines(file: BinaryIO, pages: Iterable[Pairs]) -> Iterator[Pairs]:
 
 
 def choose_encoder(tokenizers: Tokenizers, directory: Path, pairs: int) -> PageEncoder:
-    """Return the fastest encoder for a text; its pages are the same either way.
-
-    Args:
-        tokenizers: one a side.
-        directory: where they are saved.
-        pairs: number of pairs to encode.
-    """
+    """Return the fastest encoder for a text; its pages are the same either way."""
     workers = count_cores()
     if workers == 1 or pairs < MIN_PAIRS_FOR_WORKERS:
         return lambda pages: encode_serially(pages, tokenizers)

@@ -108,11 +108,7 @@ def split_path(directory: Path, split: str) -> ParallelFiles:
 
 
 def read_split(directory: Path, split: str, data: CorpusData) -> ParallelText:
-    """Read a split of a prepared corpus, each source with its tag.
-
-    Raises:
-        CorpusError: it is missing or damaged.
-    """
+    """Read a split, each source with its tag; raise CorpusError if it is missing or damaged."""
     text = split_path(directory, split).read()
     record = read_corpus_record(directory)
     given = given_sources(data).get(split)

@@ -73,16 +73,10 @@ def prepare_corpus(
     progress: PairProgress,
     on_dropped: OnDropped = lambda _: None,
 ) -> CorpusRecord:
-    """Write a corpus into the new directory ``directory``, which appears complete or not at all.
+    """Write a corpus into ``directory``, which must not exist, or be empty.
 
-    The sources are read once; memory grows by 46 bytes a pair (measured), by 79 where
-    each occurs twice.
-
-    Args:
-        data: sources, filters and splits.
-        directory: must not exist, or be empty.
-        progress: see ``PairProgress``.
-        on_dropped: called with each pair that is left out, in order.
+    The sources are read once; memory grows by 46 bytes a pair (measured), by 79 where each occurs
+    twice. ``on_dropped`` is called with each pair that is left out, in order.
 
     Raises:
         CorpusError: a source cannot be read, or too few pairs are left.

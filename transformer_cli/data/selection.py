@@ -90,13 +90,10 @@ _FORMAT_CHARACTERS = _FormatCharacters()
 
 
 class FilterPass:
-    """Applies filters in order, so that each pair is removed by the first one that rejects it.
+    """Applies filters in their order: each pair is removed by the first one that rejects it.
 
     One pass over the pairs, then a decision on all. A pair costs at most 8 bytes a filter: a flag,
     a measure or a digest.
-
-    Args:
-        filters: in the order in which they are applied.
     """
 
     def __init__(self, filters: Sequence[Filter]) -> None:
@@ -162,12 +159,7 @@ class _Flags:
         self._flags.append(False)
 
     def decide(self, left: np.ndarray, candidates: np.ndarray) -> np.ndarray:
-        """Return a mask of the pairs that the filter rejects.
-
-        Args:
-            left: mask of the pairs that no earlier filter rejects.
-            candidates: those of them of sources that have the filter.
-        """
+        """Return which pairs are rejected, of those left and those whose source has the filter."""
         rejected: np.ndarray = candidates & np.frombuffer(self._flags, bool)
         return rejected
 
@@ -248,10 +240,7 @@ def draw_splits(
         sides: of all pairs.
         kept: mask of the pairs that no filter rejects.
         may_hold_out: mask of the pairs that may be held out.
-        split: numbers of pairs, and the seed.
-
-    Raises:
-        CorpusError: there are too few pairs.
+        split: numbers of pairs, and the seed; CorpusError is raised if there are too few pairs.
     """
     wanted = split.test + split.val
     held_out = _draw(sides, kept, kept & may_hold_out, wanted, split.seed)

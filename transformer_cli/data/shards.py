@@ -69,12 +69,7 @@ class TrainingMix:
         return EncodedText(TokenArray.from_lengths(flat, lengths), text.tgt)
 
     def build_draws(self, lengths: Lengths, pairs: np.ndarray) -> "EpochSampler | None":
-        """Return the draws of an epoch; None if every pair is drawn just once.
-
-        Args:
-            lengths: tokens of each pair.
-            pairs: the pairs' places in the whole text.
-        """
+        """Return the draws of pairs at these places in the text; None: each is drawn just once."""
         if all(weight == 1.0 for weight in self.weights):
             return None
         sources = self.sources_of(pairs)
@@ -124,13 +119,8 @@ class _Share:
 class EpochSampler:
     """The pairs of an epoch, of which some are drawn from several of similar length.
 
-    Batches are planned by the longest pair that a draw may pick, so all epochs have the same number
-    of batches whichever is picked.
-
-    Args:
-        every: pairs that are in each epoch, once for each time.
-        shares: of other pairs, some each epoch.
-        lengths: tokens of all pairs.
+    ``every`` are in each epoch, once for each time. Batches are planned by the longest pair that a
+    draw may pick, so all epochs have the same number of batches whichever is picked.
     """
 
     def __init__(self, every: np.ndarray, shares: Sequence[_Share], lengths: Lengths) -> None:
@@ -185,14 +175,8 @@ class ShardedStore:
     """The pairs of a store that are short enough to train on, in shards; none is kept in memory.
 
     Shard k of K has the pages k, k + K, k + 2K, …, so each is an even sample of the corpus,
-    whatever its order. A corpus that fits into one shard keeps its order.
-
-    Args:
-        store: the whole text.
-        max_length: most tokens of a side of a pair to train on.
-        batch_tokens: as in ``plan_epoch``.
-        shard_pairs: most pairs of a shard, a multiple of those of a page.
-        mix: weights and tags of the text's sources; None: all are alike, without tags.
+    whatever its order. A corpus that fits into one shard keeps its order. ``shard_pairs`` is a
+    multiple of the pairs of a page; without ``mix``, sources are all alike and have no tags.
     """
 
     def __init__(
@@ -233,17 +217,14 @@ class ShardedStore:
     def save_counts(self) -> None:
         """Write the numbers of pairs and batches into the store, so that later sessions read them.
 
-        Call it only where no other process writes to the store.
-
-        Raises:
-            OSError: they cannot be written.
+        Call it only where no other process writes to the store; OSError if they cannot be written.
         """
         if not self._are_saved:
             write_record(self._counts_path, self._counts)
             self._are_saved = True
 
     def shard(self, number: int) -> EncodedText:
-        """Return the pairs of a shard, counted from 0."""
+        """Return the pairs of a shard; see ``ShardedText``."""
         src, tgt = [], []
         numbers = self._pages(number)
         for place, page in zip(numbers, self._store.read_pages(numbers), strict=True):
@@ -256,7 +237,7 @@ class ShardedStore:
         return EncodedText(TokenArray.concatenate(src), TokenArray.concatenate(tgt))
 
     def shard_lengths(self, number: int) -> Lengths:
-        """Return tokens of each pair's source and target, in the order of ``shard(number)``."""
+        """Return the lengths of the pairs of ``shard(number)``."""
         return self._short_pairs(number)[0]
 
     def draws(self, number: int) -> EpochSampler | None:

@@ -58,10 +58,7 @@ def default_split(data: DataConfig) -> str:
 def load_split(data: DataConfig, split: str, earlier: Path | None = None) -> ParallelText:
     """Read, fetch or make the text of a split, blank lines included.
 
-    Args:
-        data: the configuration's ``data`` section.
-        split: one of ``split_names(data)``.
-        earlier: where a run found Multi30k when it was trained; see runs/corpus_location.py.
+    ``earlier`` is where a run found its text when it was trained; see runs/corpus_location.py.
 
     Raises:
         CorpusError: there is no such split, or its text is missing, misaligned or damaged.
@@ -79,9 +76,7 @@ def open_split(
 ) -> ParallelFiles | ParallelText:
     """Find, fetch or make the text of a split, to be read as a stream; see ``load_split``.
 
-    Raises:
-        CorpusError: there is no such split, or its files cannot be had. Files that a user names are
-            not looked at before they are read.
+    Files that a user names are not looked at before they are read.
     """
     check_split(data, split)
     match data:
@@ -112,11 +107,7 @@ def open_training_parts(data: DataConfig, earlier: Path | None = None) -> dict[s
 
 
 def open_added(data: DataConfig) -> dict[str, PairSource]:
-    """Return the sources in ``data.more`` and ``data.replay``, by name.
-
-    Raises:
-        CorpusError: no file matches a path with wildcards.
-    """
+    """Return the sources in ``data.more`` and ``data.replay``, by name."""
     max_bad_units = data.max_bad_units if isinstance(data, CorpusData) else MAX_BAD_UNITS
     return {
         name: open_source(source, data.src_lang, data.tgt_lang, max_bad_units)
@@ -125,26 +116,14 @@ def open_added(data: DataConfig) -> dict[str, PairSource]:
 
 
 def is_on_disk(data: DataConfig, split: str, earlier: Path | None = None) -> bool:
-    """Return whether ``open_split`` would download nothing.
-
-    Raises:
-        CorpusError: a file that is there is not the published one.
-    """
+    """Return whether ``open_split`` would download nothing; CorpusError: a file is damaged."""
     if not isinstance(data, Multi30kData):
         return True
     return multi30k.find(split, data.src_lang, data.tgt_lang, earlier) is not None
 
 
 def check_has_text(data: DataConfig, config: Path) -> None:
-    """Check that there is text to train on.
-
-    Args:
-        data: the configuration's ``data`` section.
-        config: the file that it is from, for messages.
-
-    Raises:
-        ConfigError: these are the settings of an imported model.
-    """
+    """Raise ConfigError if the settings in the file ``config`` are an imported model's."""
     if isinstance(data, ImportedData):
         run = config.parent.as_posix() if config.name == "config.yaml" else "RUN"
         raise ConfigError(

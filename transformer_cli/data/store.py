@@ -159,15 +159,8 @@ def open_store(
 ) -> EncodedStore | None:
     """Return the store in ``directory``; None: it is damaged, or of another text or tokenizer.
 
-    Nothing is written. Where files have other times than store.json, as copies do, they are
-    read and verified.
-
-    Args:
-        directory: need not exist.
-        text_sha256: SHA-256 of the text.
-        tokenizer: fingerprint of the tokenizers.
-        is_verified: whether another process has just opened it. Then times are ignored, of which
-            machines that share a file system may see different ones.
+    Files of another time than store.json, as copies have, are read and verified, unless another
+    process has just done so (``is_verified``): machines may see different times of shared files.
     """
     artifact = store_artifact(directory)
     record = artifact.read()
@@ -192,12 +185,7 @@ def read_stats(directory: Path) -> TextStats | None:
 
 
 def read_lines(directory: Path, text_sha256: str) -> Iterator[np.ndarray] | None:
-    """Return the digests of the store's lines, both of each pair; None: they are not there.
-
-    Args:
-        directory: need not exist.
-        text_sha256: SHA-256 of the text.
-    """
+    """Return the digests of the text's lines, both of each pair; None: they are not there."""
     record = store_artifact(directory).read()
     path = directory / LINES
     if record is None or record.stats.text_sha256 != text_sha256 or not path.is_file():

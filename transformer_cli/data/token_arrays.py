@@ -125,11 +125,7 @@ class EncodedText:
 
 
 def encode_text(text: ParallelText, tokenizers: Tokenizers, progress: ProgressBar) -> EncodedText:
-    """Return both sides of ``text`` as token ids, a source's tag before them.
-
-    Raises:
-        UsageError: the tokenizers have no such tag.
-    """
+    """Return both sides of ``text`` as token ids, a source's tag before them."""
     src_rows, tgt_rows = [], []
     src_lines = progress(text.src, "encoding")
     for src, tgt, tag in zip(src_lines, text.tgt, text.tags or repeat(None), strict=False):
@@ -162,18 +158,11 @@ class HasLengths(Protocol):
 def plan_epoch(
     text: HasLengths, batch_tokens: int, seed: int, epoch: int, shard: int = 0
 ) -> list[np.ndarray]:
-    """Return the batches of one epoch as arrays of sentence indices.
+    """Return the batches of one epoch as arrays of sentence indices, a function of the arguments.
 
-    The plan is a pure function of its arguments. Sentences of similar length on both sides share a
-    batch; ties and the order of batches are shuffled anew each epoch.
-
-    Args:
-        text: what to train on.
-        batch_tokens: token budget: the most tokens of a side of a batch, EOS and padding included.
-            A longer sentence is a batch of its own.
-        seed: the experiment's seed.
-        epoch: counted from 0.
-        shard: which shard of the corpus the text is, counted from 0.
+    Sentences of similar length on both sides share a batch; ties and the order of batches are
+    shuffled anew each epoch. ``batch_tokens`` is the most that a side of a batch may have, EOS and
+    padding included; a longer sentence is a batch of its own.
     """
     random = np.random.Generator(np.random.PCG64([seed, epoch, shard]))
     # Shuffles pairs of equal lengths.

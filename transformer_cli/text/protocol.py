@@ -46,18 +46,18 @@ class Tokenizer(Protocol):
         """Return the text of ids, on one line; BOS, EOS and PAD are skipped."""
 
     def token(self, number: int) -> str:
-        """Return an id's token for display, with '▁' for a space before it.
+        """Return an id's token for display, with '▁' for a space before it; two may look alike.
 
         All kinds of subwords are shown like this, however their files spell them ('##en' of a
-        WordPiece is 'en', its 'Hund' '▁Hund'). Whole words have no sign. Two ids may look alike.
+        WordPiece is 'en', its 'Hund' '▁Hund'). Whole words have no sign.
         """
 
     def word_starts(self, ids: Sequence[int]) -> list[bool]:
         """Return for each id whether a word starts there: at the first one and after a space.
 
         Where a tokenizer loses spaces, as BERT's does, its own words count, punctuation among them.
-        Use this, not the look of a token, to group tokens into words. An unknown token starts a
-        word where it stands for a whole one; other special tokens do at the beginning only.
+        An unknown token starts a word where it stands for a whole one; other special tokens do at
+        the beginning only.
         """
         starts = [self.token(number).startswith("▁") for number in ids]
         return [place == 0 or start for place, start in enumerate(starts)]
@@ -74,25 +74,17 @@ class Tokenizer(Protocol):
         return [self.token(number) for number in ids]
 
     def detokenize(self, ids: Sequence[int], tokens: Sequence[str]) -> str:
-        """Return the text of ids; whole words are taken from ``tokens``, where some are replaced.
+        """Return the text of ids, without BOS, EOS and PAD, given a token for each.
 
-        Args:
-            ids: without BOS, EOS and PAD.
-            tokens: one for each id. Only a word-level tokenizer needs them, and one whose slots
-                stand for something; see ``filled_tokens``.
+        Only a word-level tokenizer needs these, as some may be replaced, and one whose slots stand
+        for something; see ``filled_tokens``.
         """
         return self.decode(ids)
 
     def sample(self, sentences: Sequence[list[int]], rate: float, seed: int) -> list[list[int]]:
-        """Return sentences in other subwords, by BPE-dropout (Provilkov et al. 2020).
+        """Return sentences in other, mostly shorter subwords, by BPE-dropout; see ``can_sample``.
 
-        Args:
-            sentences: ids from ``encode``.
-            rate: probability that a merge is dropped.
-            seed: decides the draws, from 0 to 2^32 - 1.
-
-        Returns:
-            The ids of the same text in, mostly, shorter subwords; unless ``can_sample``, the same.
+        ``rate`` is the probability that a merge is dropped; ``seed`` is below 2^32.
         """
         return list(sentences)
 
@@ -108,15 +100,8 @@ class EncodedSource(NamedTuple):
 class Tokenizers:
     """Both sides' tokenizers; a joint one is the same object twice.
 
-    These have no reserved tokens; ``text.reserved.ReservedTokenizers`` do.
-
-    Attributes:
-        src: the source side's.
-        tgt: the target side's.
-        types: different words of the training text, source and target, before rare ones were left
-            out; None for subwords.
-        protect: groups of placeholders that slots stand for.
-        tags: names of the tags, sorted.
+    ``types`` are the different words of the training text, source and target, before rare ones
+    were left out; None for subwords. ``protect`` and ``tags`` are those of ``ReservedTokenizers``.
     """
 
     src: Tokenizer
@@ -126,11 +111,7 @@ class Tokenizers:
     tags: tuple[str, ...] = ()
 
     def tag_id(self, name: str) -> int:
-        """Return the id of a tag, which is put before a source's ids.
-
-        Raises:
-            UsageError: there is no such tag.
-        """
+        """Return the id of a tag, which is put before a source's ids; UsageError: there is none."""
         raise UsageError(
             f"no tag '{name}'; the run has no tags: no source of its training data has a 'tag'"
         )
@@ -191,13 +172,7 @@ class BothSides:
 
 
 class TrainerInput:
-    """The lines that a library's subword trainer reads, once.
-
-    Args:
-        lines: the training text.
-        count: the number of its lines. Of more than a million, a uniform sample is taken.
-        lowercase: whether they are lowercased.
-    """
+    """The lines that a library's subword trainer reads, once; of over a million, an even sample."""
 
     def __init__(self, lines: Iterable[str], count: int, lowercase: bool) -> None:
         self._lines = lines if count <= MOST_LINES else sample_lines(lines, count, MOST_LINES)

@@ -157,10 +157,8 @@ def _find(line: str, pattern: re.Pattern[str]) -> Iterator[Placeholder]:
 class Part(NamedTuple):
     """A part of a line, without the white space around it.
 
-    Attributes:
-        text: of the part.
-        slot: number of the slot that stands for it, from 0; None: it is plain text.
-        is_joined: whether there is no white space between it and the part before.
+    ``slot`` is the number of the slot that stands for it, from 0; None: it is plain text.
+    ``is_joined``: there is no white space between it and the part before.
     """
 
     text: str
@@ -201,13 +199,7 @@ def _cut(
 
 
 class ReservedTokenizer(Tokenizer):
-    """A tokenizer with reserved ids behind those of another.
-
-    Args:
-        base: encodes text.
-        has_slots: whether there are the joiner and slots.
-        tags: names of the tags, in the order of their ids.
-    """
+    """A tokenizer with reserved ids behind those of another: joiner and slots, then tags."""
 
     def __init__(self, base: Tokenizer, has_slots: bool, tags: Sequence[str]) -> None:
         self._base = base
@@ -376,11 +368,7 @@ class ReservedTokenizers(Tokenizers):
         return cls(src, tgt, tokenizers.types, tuple(protect), tuple(tags))
 
     def tag_id(self, name: str) -> int:
-        """Return the id of a tag.
-
-        Raises:
-            UsageError: there is no such tag.
-        """
+        """Return the id of a tag; raise UsageError if there is none."""
         if not self.tags:
             return super().tag_id(name)
         if name not in self.tags:

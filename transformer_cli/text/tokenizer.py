@@ -68,11 +68,7 @@ class TokenizerManifest(BaseModel):
         """Load the tokenizers of a directory, without reserved tokens, checking its files."""
 
     def read_checked(self, path: Path) -> bytes:
-        """Return a file's bytes, after comparing their SHA-256 with the manifest's.
-
-        Raises:
-            TokenizerError: the file is missing, or has changed since it was written.
-        """
+        """Return a file's bytes; raise TokenizerError unless they have the manifest's SHA-256."""
         data = _read_file(path)
         if hashlib.sha256(data).hexdigest() != self.sha256.get(path.name):
             raise TokenizerError(
@@ -139,11 +135,7 @@ class SideFilesManifest(TokenizerManifest):
         directory: Path,
         find_specials: Callable[[bytes, Path], SpecialIds],
     ) -> Self:
-        """Copy model files into ``directory``, after ``find_specials`` has opened each.
-
-        Raises:
-            TokenizerError: a file cannot be read or used.
-        """
+        """Copy model files into ``directory``, after ``find_specials`` has opened each."""
         models = {side: _read_configured_file(path) for side, path in files.items()}
         return cls(
             lowercase=lowercase,
@@ -179,16 +171,7 @@ def _read_file(path: Path) -> bytes:
 
 @dataclass(frozen=True)
 class TrainingText:
-    """The text that tokenizers are learned from.
-
-    Attributes:
-        src_lang: language of the source, as in 'de'.
-        tgt_lang: language of the target.
-        src: the source side's lines.
-        tgt: the target side's lines.
-        sha256: SHA-256 of the text, recorded in the manifest.
-        progress: wraps each pass over the lines, given a label, as tqdm would.
-    """
+    """The text that tokenizers are learned from, with its SHA-256 and its languages, as in 'de'."""
 
     src_lang: str
     tgt_lang: str
@@ -217,16 +200,8 @@ def learn_tokenizers(
 ) -> Tokenizers:
     """Learn both sides' tokenizers from training text and write their files.
 
-    Args:
-        config: the kind of tokenizers and its settings.
-        src_lang: language of the source text, as in 'de'.
-        tgt_lang: language of the target text.
-        src_lines: the training text's source side.
-        tgt_lines: its target side.
-        text_sha256: SHA-256 of the text, which ``load_text_sha256`` returns later.
-        directory: the files' directory; it must exist. tokenizer.json is written last.
-        progress: wraps each pass over the lines, given a label, as tqdm would.
-        tags: names of reserved tokens, sorted, which sources begin with.
+    The directory must exist; tokenizer.json is written last. ``tags`` are names of reserved
+    tokens, sorted, which sources begin with.
 
     Raises:
         ConfigError: spaCy has no rules for a language.
@@ -252,13 +227,7 @@ def learn_tokenizers(
 def copy_tokenizers(
     source: Path, text_sha256: str, directory: Path, tags: Sequence[str] = ()
 ) -> Tokenizers:
-    """Copy the tokenizers in ``source`` to use them with another training text.
-
-    Args:
-        source: a directory that ``learn_tokenizers`` wrote.
-        text_sha256: SHA-256 of the text that they are used with.
-        directory: the copy's directory; it must exist. tokenizer.json is written last.
-        tags: names of reserved tokens that are needed.
+    """Copy the tokenizers in ``source`` to use them with another training text, and these tags.
 
     Raises:
         TokenizerError: a file is missing, or has changed since it was written; or there is no such

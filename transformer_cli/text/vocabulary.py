@@ -17,11 +17,7 @@ _MAX_BYTES = 1 << 26
 
 
 class Vocabulary:
-    """Tokens numbered from 0: the four special tokens first, then the ones given.
-
-    Args:
-        tokens: the ordinary tokens, in the order of their ids from 4 on; without duplicates.
-    """
+    """Tokens numbered from 0: the four special tokens first, then those given, all different."""
 
     def __init__(self, tokens: Iterable[str]) -> None:
         ordinary = tuple(tokens)
@@ -37,10 +33,10 @@ class Vocabulary:
         max_size: int | None = None,
         order: Literal["frequency", "appearance"] = "frequency",
     ) -> Self:
-        """Build a vocabulary from the frequencies of tokens.
+        """Build a vocabulary from the frequencies of tokens, in order of first appearance.
 
         Args:
-            counts: frequency of each token, in order of first appearance.
+            counts: frequency of each token.
             min_freq: tokens seen fewer times are left out.
             max_size: most entries, the four special tokens included; the most frequent are kept.
             order: ids by falling frequency, ties by the token; or by first appearance.
@@ -70,12 +66,7 @@ class Vocabulary:
 
     @classmethod
     def load(cls, path: Path) -> Self:
-        """Load a vocabulary that ``save`` wrote.
-
-        Raises:
-            TokenizerError: the file cannot be read, is not UTF-8, does not start with the special
-                tokens, has an empty or a repeated token, or does not end with a line end.
-        """
+        """Load what ``save`` wrote; raise TokenizerError, which names the line, if damaged."""
         tokens = _read_lines(path)
         for index, special in enumerate(SPECIALS):
             if tokens[index : index + 1] != [special]:
@@ -122,17 +113,10 @@ class SpecialIds(BaseModel):
 
 
 class IdMap:
-    """Maps a model's ids to the run's: special tokens are 0 to 3, the others follow.
+    """Maps a model's ids to the run's: special tokens are 0 to 3, the others follow in their order.
 
-    The others keep their order and are numbered from 4 on without gaps. A special token that the
-    model lacks has an id in the run all the same, which stands for nothing in the model.
-
-    Args:
-        specials: the model's special tokens.
-        ids: all of the model's ids, in any order.
-
-    Raises:
-        ValueError: two special tokens have the same id, or one has an id that does not exist.
+    A special token that the model lacks has an id in the run all the same, which stands for nothing
+    in the model. ValueError is raised if two have the same id, or one an id that does not exist.
     """
 
     def __init__(self, specials: SpecialIds, ids: Iterable[int]) -> None:

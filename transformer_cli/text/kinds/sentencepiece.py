@@ -35,15 +35,10 @@ _seed_lock = Lock()
 
 
 class SentencePieceTokenizer(Tokenizer):
-    """Lines as ids of subwords.
+    """Lines as ids of subwords, by the bytes of a model, tried in a child process first.
 
-    Args:
-        model: the bytes of a SentencePiece model. A damaged one can crash the library, so one that
-            this process has not learned is checked in another process first.
-        lowercase: whether lines are lowercased first.
-        source: the file that ``model`` came from, for messages.
-        specials: ids of the special tokens of a model made elsewhere; None: the model was learned
-            here, and its ids are the run's.
+    ``specials`` are the ids of the special tokens of a model made elsewhere; None: the model was
+    learned here, and its ids are the run's.
 
     Raises:
         TokenizerError: SentencePiece cannot read or use the model, or its special tokens are wrong.
@@ -106,10 +101,7 @@ class SentencePieceTokenizer(Tokenizer):
             return new_thread.submit(resample).result()
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Return the text of ids, without BOS, EOS and PAD; an unknown character is '<unk>'.
-
-        A model made elsewhere has its own sign for it.
-        """
+        """Return the text of ids; an unknown character is '<unk>', or a foreign model's sign."""
         # A model may spell a line end by its byte; the text must stay on one line.
         return self._decode(ids).replace("\n", " ")
 
@@ -140,16 +132,7 @@ def _can(method: Callable[..., object], **options: object) -> bool:
 
 
 def open_model(model: bytes, source: Path, advice: str) -> Any:
-    """Return SentencePiece's processor of a model, after checking it in a child process.
-
-    Args:
-        model: its bytes.
-        source: the file that they came from, for messages.
-        advice: what to do if the model is unusable; messages end with it.
-
-    Raises:
-        TokenizerError: SentencePiece cannot read or use it.
-    """
+    """Return SentencePiece's processor of a model, after trying it; see ``check_model``."""
     import sentencepiece
 
     check_model("sentencepiece", model, source, advice)
@@ -179,12 +162,7 @@ MANIFEST = SentencePieceManifest
 def learn(
     config: SentencePieceConfig, text: TrainingText, directory: Path
 ) -> SentencePieceManifest:
-    """Learn models, or copy those that the configuration names, into ``directory``.
-
-    Raises:
-        TokenizerError: ``tokenizer.vocab_size`` is not possible with this text; or a model made
-            elsewhere cannot be read or used.
-    """
+    """Learn models, or copy those that the configuration names, into ``directory``."""
     if config.files:
         return SentencePieceManifest.copy_files(
             config.files, config.lowercase, text, directory, _find_specials
@@ -215,11 +193,8 @@ def learn_model(
 ) -> bytes:
     """Learn a model; the same lines and settings always give the same bytes.
 
-    Args:
-        config: the kind of subwords and how many.
-        lines: training text. Of more than a million lines, a uniform sample is taken.
-        label: the text's name in messages, as in 'source text'.
-        progress: wraps the lines, given the label, as tqdm would.
+    ``label`` is the text's name in messages, as in 'source text'. Of more than a million lines, a
+    uniform sample is taken.
 
     Raises:
         TokenizerError: ``tokenizer.vocab_size`` is too big or too small for this text.

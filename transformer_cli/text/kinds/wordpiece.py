@@ -1,4 +1,8 @@
-"""WordPiece: BERT's subwords, learned by Hugging Face's tokenizers library, but keeping spaces."""
+"""WordPiece: BERT's subwords, learned by Hugging Face's tokenizers library.
+
+BERT's WordPiece loses spaces. Here a space is part of the word that follows it, as in
+SentencePiece, so that decoding restores the text.
+"""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -36,12 +40,7 @@ MANIFEST = WordPieceManifest
 
 
 def learn(config: WordPieceConfig, text: TrainingText, directory: Path) -> WordPieceManifest:
-    """Learn WordPiece vocabularies and write them into ``directory``.
-
-    Raises:
-        MissingExtraError: the tokenizers library is not installed.
-        TokenizerError: ``tokenizer.vocab_size`` is not possible with this text.
-    """
+    """Learn WordPiece vocabularies and write them into ``directory``."""
     models = (
         (side, learn_wordpiece(config, lines, label, text.progress))
         for side, lines, label in text.sides(config.joint)
@@ -56,23 +55,13 @@ def learn(config: WordPieceConfig, text: TrainingText, directory: Path) -> WordP
 def learn_wordpiece(
     config: WordPieceConfig, lines: Lines, label: str, progress: ProgressBar
 ) -> bytes:
-    """Learn a vocabulary; the same lines and settings always give the same bytes.
-
-    BERT's WordPiece loses spaces. Here a space is part of the word that follows it, as in
-    SentencePiece, so that decoding restores the text.
+    """Return a tokenizer.json whose ids are the run's, the same for the same lines and settings.
 
     Args:
         config: how many subwords.
         lines: training text. Of more than a million lines, a uniform sample is taken.
         label: the text's name in messages, as in 'source text'.
-        progress: wraps each of two passes over the lines, given a label, as tqdm would.
-
-    Returns:
-        A tokenizer.json whose ids are the run's.
-
-    Raises:
-        MissingExtraError: the tokenizers library is not installed.
-        TokenizerError: ``tokenizer.vocab_size`` is too small for this text.
+        progress: wraps each of two passes over the lines.
     """
     library = import_tokenizers()
     normalizer = _normalizer(library, config)

@@ -29,12 +29,7 @@ _TOO_LONG = re.compile(rf"\S{{{_MAX_WORD_LENGTH}}}(?=\S)")
 
 
 class WordsTokenizer(Tokenizer):
-    """Lines as ids of words.
-
-    Args:
-        words: splits and joins lines.
-        vocabulary: the ids; other words are unknown.
-    """
+    """Lines as ids of words; those that the vocabulary lacks are unknown."""
 
     def __init__(self, words: "SpacyWords", vocabulary: Vocabulary) -> None:
         self._words = words
@@ -56,7 +51,7 @@ class WordsTokenizer(Tokenizer):
 
     def decode(self, ids: Sequence[int]) -> str:
         """Return the text of ids, without BOS, EOS and PAD; unknown words are written '<unk>'."""
-        shown = [number for number in ids if number not in (BOS_ID, EOS_ID, PAD_ID)]
+        shown = (number for number in ids if number not in (BOS_ID, EOS_ID, PAD_ID))
         return self._words.join([self._vocabulary.token(number) for number in shown])
 
     def token(self, number: int) -> str:
@@ -77,23 +72,18 @@ class WordsTokenizer(Tokenizer):
 
 
 class SpacyWords:
-    """Splits lines of one language into words by spaCy's rules, and joins words to text.
+    """Splits lines into words by the spaCy rules of a language ('xx': general), and joins words.
 
-    Words are lowercased after splitting, as the rules look at case: "U.S." and "end.The" are split
-    correctly only as they were written.
-
-    Args:
-        rules: language whose spaCy rules split lines, as in 'de'; 'xx' for the general rules.
-        language: language of the text, which decides how words are joined.
-        lowercase: whether words are lowercased.
+    How words are joined depends on ``language``, that of the text.
 
     Raises:
-        ConfigError: spaCy does not support the language, or needs another package for it.
+        ConfigError: spaCy does not support the rules, or needs another package for them.
     """
 
     def __init__(self, rules: str, language: str, lowercase: bool) -> None:
-        self._split = _SpacyRules(rules)
-        self._detokenizer = Detokenizer(self._split, language)
+        self._rules = rules
+        self._pipeline = _create_pipeline(rules)
+        self._detokenizer = Detokenizer(self._cut, language)
         self._lowercase = lowercase
 
     def split(self, line: str) -> list[str]:
@@ -101,8 +91,17 @@ class SpacyWords:
 
         More than 256 characters without white space are first cut every 256.
         """
-        words = [word for word in self._split(_TOO_LONG.sub(r"\g<0> ", line)) if not word.isspace()]
+        words = [word for word in self._cut(_TOO_LONG.sub(r"\g<0> ", line)) if not word.isspace()]
+        # Not before, as the rules look at case: "U.S." and "end.The" are split correctly only as
+        # they were written.
         return [word.lower() for word in words] if self._lowercase else words
+
+    def _cut(self, text: str) -> list[str]:
+        # spaCy never frees a string that it has seen. A pipeline that has seen many is replaced, so
+        # that a file of any length is split in constant memory.
+        if len(self._pipeline.vocab.strings) > _MAX_STRINGS:
+            self._pipeline = _create_pipeline(self._rules)
+        return [token.text for token in self._pipeline.tokenizer(text)]
 
     def count(self, lines: Iterable[str]) -> Counter[str]:
         """Count each word in lines, in order of first appearance."""
@@ -114,23 +113,6 @@ class SpacyWords:
     def join(self, words: Sequence[str]) -> str:
         """Return words as text: the reverse of ``split``, as far as words tell."""
         return self._detokenizer.join(words)
-
-
-class _SpacyRules:
-    """A language's rules for splitting text, by spaCy.
-
-    spaCy never frees a string that it has seen. A pipeline that has seen many is replaced, so that
-    a file of any length is split in constant memory.
-    """
-
-    def __init__(self, language: str) -> None:
-        self._language = language
-        self._pipeline = _create_pipeline(language)
-
-    def __call__(self, text: str) -> list[str]:
-        if len(self._pipeline.vocab.strings) > _MAX_STRINGS:
-            self._pipeline = _create_pipeline(self._language)
-        return [token.text for token in self._pipeline.tokenizer(text)]
 
 
 def _create_pipeline(language: str) -> "Language":
@@ -182,12 +164,7 @@ MANIFEST = WordsManifest
 
 
 def learn(config: WordsConfig, text: TrainingText, directory: Path) -> WordsManifest:
-    """Count the words of both sides and write their vocabularies into ``directory``.
-
-    Raises:
-        ConfigError: spaCy has no rules for a language.
-        TokenizerError: ``tokenizer.min_freq`` leaves no word.
-    """
+    """Count the words of both sides and write their vocabularies into ``directory``."""
     src_lines = text.progress(text.src, "source words")
     tgt_lines = text.progress(text.tgt, "target words")
     src_rules, tgt_rules = config.src_rules or text.src_lang, config.tgt_rules or text.tgt_lang
@@ -219,19 +196,8 @@ _APOSTROPHES = "'’‘"
 # dashes, which mostly have spaces.
 _INNER_MARKS = frozenset("-/’‘")
 # Closing quotation marks, by the opening one.
-_CLOSING_QUOTES = {
-    '"': '"',
-    "'": "'",
-    "„": "“”",
-    "“": "”“",
-    "”": "”“",
-    "‚": "‘’",
-    "‘": "’",
-    "«": "»",
-    "»": "«",
-    "‹": "›",
-    "›": "‹",
-}
+_CLOSING_QUOTES = {'"': '"', "'": "'", "„": "“”", "“": "”“", "”": "”“", "‚": "‘’", "‘": "’"}
+_CLOSING_QUOTES |= {"«": "»", "»": "«", "‹": "›", "›": "‹"}
 _CLOSING_PUNCTUATION = frozenset(",.?!:;%)]}…")
 _OPENING_PUNCTUATION = frozenset("([{¿¡")
 # Stands for a space that sacremoses must not see; a noncharacter of Unicode.
@@ -242,12 +208,7 @@ _MOSES_LANGUAGES = frozenset({"fr", "it", "ga", "fi", "ko"})
 
 
 class Detokenizer:
-    """Joins words to text: the reverse of splitting it, as far as words tell.
-
-    Args:
-        split: splits text into words by a language's rules.
-        language: language of the text, as in 'de'.
-    """
+    """Joins words of a language to text: the reverse of ``split``, as far as words tell."""
 
     def __init__(self, split: Callable[[str], list[str]], language: str) -> None:
         self._split = split

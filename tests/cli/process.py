@@ -42,7 +42,7 @@ _PRELOADED = [
     "transformer_cli.cli",
     "transformer_cli.cli.training_job",
     "transformer_cli.config.yaml",
-    "transformer_cli.evaluation.comparison",
+    "transformer_cli.evaluation.compared_runs",
     "transformer_cli.training.curves",
 ]
 # The server is started by the first test that runs the program, in any file: it gets the

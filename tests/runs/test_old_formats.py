@@ -40,7 +40,7 @@ def test_an_old_run_scores_as_it_did(old_run: Path) -> None:
     finished = run("evaluate", old_run, "--split", "val", "--json")
     assert finished.code == 0, finished.err
     said = json.loads(finished.out)
-    assert said["bleu"] == pytest.approx(100.0)
+    assert said["scores"]["bleu"]["value"] == pytest.approx(100.0)
     assert said["perplexity"] == pytest.approx(math.exp(best_loss(old_run)), rel=1e-4)
 
 

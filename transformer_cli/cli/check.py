@@ -11,7 +11,7 @@ import typer
 from transformer_cli.cli import options
 from transformer_cli.cli.completion import complete_run
 from transformer_cli.cli.display import align_columns, pair_bar, say
-from transformer_cli.errors import UsageError
+from transformer_cli.errors import UsageError, did_you_mean
 
 if TYPE_CHECKING:
     from transformer_cli.audit.checks import CorpusReport
@@ -89,14 +89,11 @@ def check(
 
 
 def _check_finding_names(names: Iterable[str]) -> None:
-    from difflib import get_close_matches
-
     from transformer_cli.audit.checks import FINDINGS
 
     for name in names:
         if name not in FINDINGS:
-            close = get_close_matches(name, FINDINGS, n=1)
-            hint = f"did you mean '{close[0]}'?" if close else f"choose from {', '.join(FINDINGS)}"
+            hint = did_you_mean(name, FINDINGS) or f"choose from {', '.join(FINDINGS)}"
             raise UsageError(f"--ignore {name}: there is no finding of that name; {hint}")
 
 

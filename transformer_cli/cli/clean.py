@@ -63,9 +63,9 @@ def clean(
     cleaning = clean_corpus(data, directory, pair_bar)
     say("\n".join(_lines(cleaning)))
     if report is not None:
-        from transformer_cli.report.cleaning_page import render
+        from transformer_cli.report.rendering import render_cleaning
 
-        write_text(report, render(cleaning, data, config.stem), is_named=True)
+        write_text(report, render_cleaning(cleaning, data, config.stem), is_named=True)
 
 
 def _check_report(report: Path, directory: Path) -> None:

@@ -1,7 +1,7 @@
 """``transformer-cli compare``."""
 
 import json as json_format
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -16,10 +16,10 @@ from transformer_cli.errors import UsageError
 
 if TYPE_CHECKING:
     from transformer_cli.data.corpus import ParallelText
-    from transformer_cli.evaluation.comparison import ComparedRun, Comparison
-    from transformer_cli.evaluation.group_comparison import ComparedGroup, GroupComparison
-    from transformer_cli.evaluation.metrics import Metrics
+    from transformer_cli.evaluation.compared_runs import ComparedGroup, ComparedRun
+    from transformer_cli.evaluation.seed_statistics import MetricComparison
     from transformer_cli.inference.loading import ComputeOptions
+    from transformer_cli.metrics import Metrics, Scores
 
 Runs = Annotated[
     list[Path],
@@ -84,8 +84,8 @@ def compare(
       transformer-cli compare runs/old runs/new --split runs/old:test --split runs/new:test
     """
     from transformer_cli.cli.compare_tables import format_groups, format_runs
-    from transformer_cli.evaluation import compared_texts, comparison, group_comparison
-    from transformer_cli.evaluation.metrics import metrics_of_runs
+    from transformer_cli.evaluation import compared_runs, compared_texts
+    from transformer_cli.evaluation.metric_choice import metrics_of_runs
     from transformer_cli.inference.loading import ComputeOptions
     from transformer_cli.model.device import choose_precision, use_threads
     from transformer_cli.runs.environment import describe_environment
@@ -98,7 +98,7 @@ def compare(
     splits = splits or []
     options.restore_previous(*runs, *compared_texts.split_runs(splits))
     with options.prefix_errors("compare: "):
-        groups = group_comparison.find_groups(runs)
+        groups = compared_runs.find_groups(runs)
         paths = [run.path for group in groups for run in group.runs]
         if len(paths) == 1:
             groups[0].runs[0].load_config()  # or there is no run of that name
@@ -107,12 +107,10 @@ def compare(
                 f"or use: transformer-cli evaluate {paths[0]}"
             )
         options.restore_previous(*paths)
-        compared_runs = comparison.open_runs(paths, checkpoint, beam_size)
-        compared_groups = group_comparison.group_runs(groups, compared_runs)
-    texts = compared_texts.load_texts(compared_runs, splits)
-    metrics = metrics_of_runs(
-        compared_runs[0].config, [run.directory for run in compared_runs], log
-    )
+        opened = compared_runs.open_runs(paths, checkpoint, beam_size)
+        compared_groups = compared_runs.group_runs(groups, opened)
+    texts = compared_texts.load_texts(opened, splits)
+    metrics = metrics_of_runs(opened[0].config, [run.directory for run in opened], log)
     use_threads(threads)
     torch_device = options.open_device(device)
     torch_precision = choose_precision(precision, torch_device)
@@ -122,7 +120,7 @@ def compare(
             "split": name,
             "sentences": len(text),
             "checkpoint": checkpoint,
-            **_compare_on(text, compared_runs, compared_groups, computing, metrics),
+            **_compare_on(text, opened, compared_groups, computing, metrics),
             "environment": asdict(describe_environment(torch_device, torch_precision)),
         }
         for name, text in texts
@@ -144,7 +142,8 @@ def _compare_on(
 
     Pairs that none of them has seen in training are scored by themselves too.
     """
-    from transformer_cli.evaluation import comparison, group_comparison
+    from transformer_cli.evaluation.scores import score_systems
+    from transformer_cli.evaluation.seed_statistics import compare_groups
     from transformer_cli.evaluation.seen_pairs import find_seen
 
     contestants = {group.name: group.runs for group in groups} or {run.name: [run] for run in runs}
@@ -156,18 +155,17 @@ def _compare_on(
     for run in runs:
         with bar(len(text), run.name, " sentences") as sentences:
             progress = (sentences.update, partial(warn, run.name))
-            translations.append(comparison.translate(run, text, computing, *progress))
+            translations.append(run.translate(text, computing, *progress))
 
     def score(numbers: Sequence[int]) -> dict[str, Any]:
         """Report the scores of some pairs."""
         references = [text.tgt[number] for number in numbers]
         chosen = [[lines[number] for number in numbers] for lines in translations]
         if not groups:
-            return _report(runs, comparison.compare(runs, chosen, references, metrics))
-        by_path = {run.directory.path: each for run, each in zip(runs, chosen, strict=True)}
-        return _report_groups(
-            groups, group_comparison.compare(groups, by_path, references, metrics)
-        )
+            return _report(runs, score_systems(chosen, references, metrics))
+        by_path = {run.directory.path: lines for run, lines in zip(runs, chosen, strict=True)}
+        by_group = [[by_path[run.directory.path] for run in group.runs] for group in groups]
+        return _report_groups(groups, compare_groups(by_group, references, metrics=metrics))
 
     report = score(range(len(text)))
     rest = sorted(set(range(len(text))).intersection(*(each.rest for each in seen.values())))
@@ -179,72 +177,61 @@ def _compare_on(
     return report
 
 
-def _report(runs: Sequence["ComparedRun"], result: "Comparison") -> dict[str, Any]:
-    from transformer_cli.evaluation.significance import SAMPLES, SEED
+def _report(runs: Sequence["ComparedRun"], scores: Sequence["Scores"]) -> dict[str, Any]:
+    from transformer_cli.config.differences import differing_settings
+    from transformer_cli.evaluation.scores import SAMPLES, SEED
 
-    lowercased_systems = result.bleu_lc.systems if result.bleu_lc else [None] * len(runs)
     return {
         "samples": SAMPLES,
         "seed": SEED,
         "runs": [
             {
-                "name": run.name,
-                "path": run.directory.path.as_posix(),
+                **_describe(run),
                 "beam_size": run.config.decoding.beam_size,
-                "bleu": scores.bleu,
-                "bleu_half_width": cased.half_width,
-                "bleu_p": cased.p_value,
-                "bleu_lc": scores.bleu_lc,
-                "bleu_lc_half_width": lowercased and lowercased.half_width,
-                "bleu_lc_p": lowercased and lowercased.p_value,
-                "chrf": scores.chrf,
-                "step": run.step,
-                "steps": run.steps,
-                "seconds": run.seconds,
-                "trained_with": run.trained_with,
+                "scores": {name: score._asdict() for name, score in own.items()},
             }
-            for run, scores, cased, lowercased in zip(
-                runs, result.scores, result.bleu.systems, lowercased_systems, strict=True
-            )
+            for run, own in zip(runs, scores, strict=True)
         ],
-        "settings": result.settings,
-        "signature": result.bleu.signature,
-        "signature_lc": result.bleu_lc and result.bleu_lc.signature,
-        "signature_chrf": result.scores[0].signature_chrf,
+        "settings": differing_settings([run.config for run in runs]),
     }
 
 
-def _report_groups(groups: Sequence["ComparedGroup"], result: "GroupComparison") -> dict[str, Any]:
+def _report_groups(
+    groups: Sequence["ComparedGroup"], compared: Mapping[str, "MetricComparison"]
+) -> dict[str, Any]:
     from transformer_cli.cli.compare_tables import report_score
+    from transformer_cli.evaluation.compared_runs import settings_of_groups
 
     return {
         "groups": [
             {
                 "name": group.name,
                 "beam_size": group.runs[0].config.decoding.beam_size,
-                "bleu": report_score(result.bleu, number),
-                "bleu_lc": result.bleu_lc and report_score(result.bleu_lc, number),
-                "chrf": report_score(result.chrf, number),
+                "scores": {name: report_score(metric, number) for name, metric in compared.items()},
                 "runs": [
                     {
-                        "name": run.name,
-                        "path": run.directory.path.as_posix(),
+                        **_describe(run),
                         "seed": run.config.seed,
-                        "bleu": result.bleu.groups[number].scores[place],
-                        "bleu_lc": result.bleu_lc and result.bleu_lc.groups[number].scores[place],
-                        "chrf": result.chrf.groups[number].scores[place],
-                        "step": run.step,
-                        "steps": run.steps,
-                        "seconds": run.seconds,
-                        "trained_with": run.trained_with,
+                        "scores": {
+                            name: metric.groups[number].scores[place]
+                            for name, metric in compared.items()
+                        },
                     }
                     for place, run in enumerate(group.runs)
                 ],
             }
             for number, group in enumerate(groups)
         ],
-        "settings": result.settings,
-        "signature": result.bleu.signature,
-        "signature_lc": result.bleu_lc and result.bleu_lc.signature,
-        "signature_chrf": result.chrf.signature,
+        "settings": settings_of_groups(groups),
+    }
+
+
+def _describe(run: "ComparedRun") -> dict[str, Any]:
+    return {
+        "name": run.name,
+        "path": run.directory.path.as_posix(),
+        "step": run.step,
+        "steps": run.steps,
+        "seconds": run.seconds,
+        "trained_with": run.trained_with,
     }

@@ -170,8 +170,7 @@ def complete_run_split(context: typer.Context, incomplete: str) -> Values:
 
 
 def _split_names(run: Path) -> list[str]:
-    from transformer_cli.config.setting_tree import Place, values
-    from transformer_cli.config.yaml_parser import parse
+    from transformer_cli.config.setting_tree import Place, parse, values
     from transformer_cli.data.multi30k import SPLITS
     from transformer_cli.foreign_files import read_small
 

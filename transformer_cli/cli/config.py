@@ -49,9 +49,8 @@ def show(
       transformer-cli config show configs/toy.yaml --set training.epochs=5
       transformer-cli config show runs/toy
     """
-    from transformer_cli.config.annotated_yaml import annotate
     from transformer_cli.config.origins import load_origins, trace_origins
-    from transformer_cli.config.yaml import load_settings
+    from transformer_cli.config.yaml import annotate, load_settings
     from transformer_cli.runs.directory import RunDirectory
 
     file, earlier = config, {}
@@ -115,6 +114,6 @@ def schema(version: options.Version = False) -> None:
     Example:
       transformer-cli config schema > schema.json
     """
-    from transformer_cli.config.json_schema import schema_text
+    from transformer_cli.config.reference import schema_text
 
     typer.echo(schema_text(), nl=False)

@@ -17,6 +17,7 @@ from transformer_cli.distill.plan import DistillPlan
 from transformer_cli.distill.runner import Failure, run_stages
 from transformer_cli.errors import RunError
 from transformer_cli.foreign_files import read_small
+from transformer_cli.metrics import METRICS, Score
 from transformer_cli.model.device import use_threads
 from transformer_cli.ranks import SINGLE_PROCESS
 from transformer_cli.runs.lock import lock_directory
@@ -118,18 +119,20 @@ def _tell(failure: Failure) -> int:
 def format_scores(plan: DistillPlan) -> list[str]:
     """Return the lines of a table of all models' scores on the validation text."""
     found = {name: _read_scores(plan.directory.scores(name)) for name in plan.models()}
-    heads = {"bleu": "BLEU", "bleu_lc": "BLEU lowercased", "chrf": "chrF", "ter": "TER"}
-    if all(scores.bleu_lc is None for scores in found.values()):  # the script has no case
-        del heads["bleu_lc"]
-    rows = [["model", "search", *heads.values()]]
+    metrics = [
+        metric
+        for metric in METRICS.values()
+        if any(metric.name in each.scores for each in found.values())
+    ]
+    rows = [["model", "search", *(metric.label for metric in metrics)]]
     sentences = 0
     for name, runs in plan.models().items():
         scores = found[name]
         sentences = scores.sentences
         search = "greedy" if scores.beam_size == 1 else f"beam {scores.beam_size}"
         model = "ensemble" if len(runs) > 1 else runs[0].path.as_posix()
-        metrics = (_score(scores, key) for key in heads)
-        rows.append([model, search, *metrics])
+        cells = (_score(scores.scores.get(metric.name)) for metric in metrics)
+        rows.append([model, search, *cells])
     return [f"val: {sentences:,} sentences", "", *align_columns(rows)]
 
 
@@ -140,14 +143,7 @@ class _Scores(BaseModel):
 
     sentences: int
     beam_size: int
-    bleu: float
-    bleu_half_width: float | None
-    bleu_lc: float | None
-    bleu_lc_half_width: float | None
-    chrf: float
-    chrf_half_width: float | None
-    ter: float
-    ter_half_width: float | None
+    scores: dict[str, Score]
 
 
 def _read_scores(path: Path) -> _Scores:
@@ -157,11 +153,11 @@ def _read_scores(path: Path) -> _Scores:
         raise RunError(f"{path}: missing or damaged; delete it, and run it again") from error
 
 
-def _score(scores: _Scores, key: str) -> str:
-    score, half = getattr(scores, key), getattr(scores, f"{key}_half_width")
+def _score(score: Score | None) -> str:
     if score is None:
         return "-"
-    return f"{score:.2f}" + ("" if half is None else f" ± {half:.2f}")
+    half = score.half_width
+    return f"{score.value:.2f}" + ("" if half is None else f" ± {half:.2f}")
 
 
 def preview_distillation(job: DistillJob) -> Iterator[str]:

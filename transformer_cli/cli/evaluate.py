@@ -11,19 +11,20 @@ import typer
 from transformer_cli.cli import options
 from transformer_cli.cli.display import log, pair_bar, say, scoring_bar, warn
 from transformer_cli.errors import UsageError
+from transformer_cli.metrics import METRICS
 
 if TYPE_CHECKING:
     import torch
 
     from transformer_cli.data.corpus import ParallelText
     from transformer_cli.data.tables import TextColumn
-    from transformer_cli.evaluation.comet import CometScore
-    from transformer_cli.evaluation.metrics import Metrics
+    from transformer_cli.evaluation.scores import CometScore
     from transformer_cli.evaluation.scoring import Evaluation
     from transformer_cli.evaluation.seen_pairs import SeenPairs
     from transformer_cli.inference.ctranslate2_engine import CTranslate2Engine
     from transformer_cli.inference.torch_engine import TorchTranslator
     from transformer_cli.inference.translator import TextTranslator
+    from transformer_cli.metrics import Metrics
     from transformer_cli.runs.directory import RunDirectory
 
 Source = Annotated[
@@ -77,7 +78,7 @@ def evaluate(
       transformer-cli evaluate runs/multi30k_de_en --split test_2017_flickr --beam-size 5
     """
     from transformer_cli.data.tables import format_of
-    from transformer_cli.evaluation.metrics import metrics_of_runs
+    from transformer_cli.evaluation.metric_choice import metrics_of_runs
     from transformer_cli.evaluation.seen_pairs import find_seen
     from transformer_cli.files import write_text
     from transformer_cli.inference.loading import ComputeOptions, choose_engine
@@ -127,10 +128,10 @@ def evaluate(
         **_describe_environments(directory, opened.step, translator, searcher),
     }
     if comet_score is not None:
-        from transformer_cli.evaluation.comet import MODEL
+        from transformer_cli.evaluation.scores import COMET_MODEL
 
         report["comet"] = comet_score(text.src, result.hypotheses, text.tgt)
-        report["comet_model"] = MODEL
+        report["comet_model"] = COMET_MODEL
     say(json_format.dumps(report) if json else _table(report))
     if output is not None:
         write_text(output, "".join(f"{line}\n" for line in result.hypotheses), is_named=True)
@@ -138,7 +139,7 @@ def evaluate(
 
 def _open_comet(device: "torch.device") -> "CometScore":
     """Load COMET's model before the long work, so that what is missing is reported at once."""
-    from transformer_cli.evaluation.comet import open_comet
+    from transformer_cli.evaluation.scores import open_comet
 
     with options.prefix_errors("evaluate: --comet: ", ", or leave out --comet"):
         return open_comet(device)
@@ -195,23 +196,11 @@ def _describe_environments(
 def _scores(result: "Evaluation") -> dict[str, Any]:
     from transformer_cli.model.perplexity import perplexity
 
-    scores = result.scores
     differing = result.differing
     return {
-        "bleu": scores.bleu,
-        "bleu_half_width": scores.bleu_ci,
-        "bleu_lc": scores.bleu_lc,
-        "bleu_lc_half_width": scores.bleu_lc_ci,
-        "chrf": scores.chrf,
-        "chrf_half_width": scores.chrf_ci,
-        "ter": scores.ter,
-        "ter_half_width": scores.ter_ci,
+        "scores": {name: score._asdict() for name, score in result.scores.items()},
         "perplexity": perplexity(result.loss),
         **({} if differing is None else {"placeholders_differ": differing}),
-        "signature": scores.signature,
-        "signature_lc": scores.signature_lc,
-        "signature_chrf": scores.signature_chrf,
-        "signature_ter": scores.signature_ter,
     }
 
 
@@ -226,7 +215,7 @@ def _report_seen(
 
     Warn where nothing is left.
     """
-    from transformer_cli.evaluation.scoring import score
+    from transformer_cli.evaluation.scores import score
 
     rest = seen.rest
     if not len(rest):
@@ -234,10 +223,12 @@ def _report_seen(
     if not 0 < len(rest) < len(text):
         return {**seen.report(), "rest": None}
     hypotheses, references = ([side[n] for n in rest] for side in (result.hypotheses, text.tgt))
-    of_rest = score(hypotheses, references, thorough=True, metrics=metrics)
-    scores = _scores(replace(result, scores=of_rest))
-    kept = {key: value for key, value in scores.items() if key.startswith(("bleu", "chrf"))}
-    return {**seen.report(), "rest": {"sentences": len(rest), **kept}}
+    scores = {
+        name: found._asdict()
+        for name, found in score(hypotheses, references, True, metrics).items()
+        if not METRICS[name].is_thorough
+    }
+    return {**seen.report(), "rest": {"sentences": len(rest), "scores": scores}}
 
 
 class _Side(NamedTuple):
@@ -298,17 +289,11 @@ def _table(report: dict[str, Any]) -> str:
     if "ensemble" in report:
         weights += f", ensemble with {', '.join(report['ensemble'])}"
     lines = [f"{report['split']}: {report['sentences']:,} sentences, {search}, {weights}"]
-    for name, key, signature in (
-        ("BLEU", "bleu", "signature"),
-        ("BLEU lowercased", "bleu_lc", "signature_lc"),
-        ("chrF", "chrf", "signature_chrf"),
-        ("TER", "ter", "signature_ter"),
-    ):
-        if report[key] is None:
-            continue
-        half = report[f"{key}_half_width"]
+    for name, score in report["scores"].items():
+        half = score["half_width"]
         interval = "" if half is None else f"±{half:5.2f}"
-        lines.append(_row(name, f"{report[key]:6.2f} {interval}", report[signature]))
+        value = f"{score['value']:6.2f} {interval}"
+        lines.append(_row(METRICS[name].label, value, score["signature"]))
     lines.append(
         _row("perplexity", f"{report['perplexity']:6.2f}", "of target tokens, not smoothed")
     )
@@ -327,10 +312,9 @@ def _seen_lines(report: dict[str, Any]) -> list[str]:
     lines, rest = describe_seen(seen, report["sentences"], "the model"), seen["rest"]
     if rest is not None:
         scores = (
-            f"{name} {rest[key]:.2f}"
-            + ("" if rest[f"{key}_half_width"] is None else f" ± {rest[f'{key}_half_width']:.2f}")
-            for name, key in (("BLEU", "bleu"), ("lowercased", "bleu_lc"), ("chrF", "chrf"))
-            if rest[key] is not None
+            f"{METRICS[name].short or METRICS[name].label} {score['value']:.2f}"
+            + ("" if score["half_width"] is None else f" ± {score['half_width']:.2f}")
+            for name, score in rest["scores"].items()
         )
         lines.append(f"of the other {rest['sentences']:,}: {', '.join(scores)}")
     return lines

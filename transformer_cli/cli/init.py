@@ -10,7 +10,7 @@ import typer
 
 from transformer_cli.cli import options
 from transformer_cli.cli.display import log, say
-from transformer_cli.errors import UsageError
+from transformer_cli.errors import UsageError, did_you_mean
 
 if TYPE_CHECKING:
     from transformer_cli.data.corpus import ParallelFiles
@@ -101,10 +101,7 @@ def _choose(configs: Mapping[str, str], given: Mapping[str, object]) -> str | No
 
 def _check_name(name: str, configs: Mapping[str, str], given: Mapping[str, object]) -> None:
     if name not in configs:
-        from difflib import get_close_matches
-
-        close = get_close_matches(name, configs, n=1)
-        hint = f"did you mean '{close[0]}'?" if close else f"choose from {', '.join(configs)}"
+        hint = did_you_mean(name, configs) or f"choose from {', '.join(configs)}"
         raise UsageError(f"--from {name}: there is no configuration of that name; {hint}")
     _check_only_own(name, given)
 

@@ -62,16 +62,15 @@ def report(
     for each in sentence or []:
         options.check_sentence(each, "--sentence")
 
-    from transformer_cli.report.page import render
     from transformer_cli.report.rendering import plotly_script
 
     plotly = plotly_script()  # before long work
 
     from transformer_cli.data.sources import check_has_splits, default_split, load_split
-    from transformer_cli.evaluation.metrics import metrics_of_runs
+    from transformer_cli.evaluation.metric_choice import metrics_of_runs
     from transformer_cli.files import write_text
     from transformer_cli.inference.loading import ComputeOptions, choose_engine
-    from transformer_cli.report.build import Subject, build, pack_sentence
+    from transformer_cli.report.run_page import Subject, make_run_page, pack_sentence
     from transformer_cli.runs.checkpoint import Checkpoint
     from transformer_cli.runs.checkpoint_directory import find_checkpoint
     from transformer_cli.runs.corpus_location import corpus_directory
@@ -105,8 +104,10 @@ def report(
     with options.prefix_errors("--sentence: "):
         sentences = [pack_sentence(translator, each) for each in sentence or []]
     with scoring_bar(len(text), name) as count_translated:
-        built = build(subject, sentences, line_bar, count_translated, partial(warn, name))
-    write_text(page, render(built, plotly), is_named=output is not None)
+        html = make_run_page(
+            subject, sentences, plotly, line_bar, count_translated, partial(warn, name)
+        )
+    write_text(page, html, is_named=output is not None)
     say(str(page))
 
 

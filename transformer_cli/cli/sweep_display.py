@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from transformer_cli.cli.display import align_columns, log
-from transformer_cli.runs.records import METRIC_NAMES
+from transformer_cli.metrics import METRICS
 from transformer_cli.sweeps.plan import Plan
 from transformer_cli.sweeps.status import PointStatus, best_point, read_status, seconds_left
 from transformer_cli.sweeps.tasks import Task
@@ -78,7 +78,7 @@ class SweepDisplay:
     def _table(self, running: Sequence[Task]) -> Group:
         points = read_status(self.plan)
         best = best_point(points, self.plan.metric)
-        table = Table("point", "seeds", METRIC_NAMES[self.plan.metric])
+        table = Table("point", "seeds", METRICS[self.plan.metric].label)
         for point in points:
             style = "bold" if point is best else None
             name = make_visible(self.plan.describe(point.name))

@@ -15,8 +15,8 @@ from transformer_cli.config.choices import DeviceName, PrecisionName
 from transformer_cli.cores import count_cores
 from transformer_cli.errors import MissingExtraError
 from transformer_cli.files import write_text
+from transformer_cli.metrics import METRICS
 from transformer_cli.runs.contents import SWEEP_RUNS
-from transformer_cli.runs.records import METRIC_NAMES
 from transformer_cli.sweeps.directory import SweepDirectory
 from transformer_cli.sweeps.lease import LeaseBoard
 from transformer_cli.sweeps.plan import Plan
@@ -89,7 +89,7 @@ def run_sweep(job: SweepJob, say: Callable[[str], None]) -> SweepOutcome:
     points = read_status(plan)
     say(
         "\n".join(
-            [f"{METRIC_NAMES[plan.metric]} of the best validation", *format_points(points, plan)]
+            [f"{METRICS[plan.metric].label} of the best validation", *format_points(points, plan)]
         )
     )
     if any(point.runs for point in points):

@@ -1,22 +1,20 @@
 """What ``sweep`` says at its end, and what ``report`` shows of a sweep."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 from transformer_cli.cli.compare_tables import format_group_scores
 from transformer_cli.cli.display import log
 from transformer_cli.errors import MissingExtraError
-from transformer_cli.evaluation.group_scores import MetricComparison
-from transformer_cli.evaluation.metrics import metrics_of_runs
-from transformer_cli.evaluation.seed_statistics import compare_groups
-from transformer_cli.runs.records import METRIC_NAMES
+from transformer_cli.evaluation.metric_choice import metrics_of_runs
+from transformer_cli.evaluation.seed_statistics import MetricComparison, compare_groups
+from transformer_cli.metrics import METRICS
 from transformer_cli.sweeps.directory import SweepDirectory
 from transformer_cli.sweeps.results import SweepResults, TranslatedSplit
 
 
 def _compare_splits(
     results: SweepResults,
-) -> Iterator[tuple[TranslatedSplit, list[MetricComparison]]]:
+) -> Iterator[tuple[TranslatedSplit, dict[str, MetricComparison]]]:
     """Compare the points of each split with the reference, if it has translations of it."""
     if not results.splits:
         return
@@ -25,13 +23,9 @@ def _compare_splits(
     metrics = metrics_of_runs(reference.runs[0].load_config(), runs, log)
     for split in results.splits:
         given = split.translations, split.text.tgt
-        if reference.name in split.groups:
-            number = split.groups.index(reference.name)
-            yield split, compare_groups(*given, number, metrics)
-        else:
-            compared = compare_groups(*given, metrics=metrics)
-            size = len(split.groups)
-            yield split, [replace(metric, differences=[None] * size) for metric in compared]
+        is_there = reference.name in split.groups
+        number = split.groups.index(reference.name) if is_there else None
+        yield split, compare_groups(*given, number, metrics)
 
 
 def format_splits(results: SweepResults) -> list[str]:
@@ -40,9 +34,8 @@ def format_splits(results: SweepResults) -> list[str]:
     try:
         for split, compared in _compare_splits(results):
             lines += ["", f"{split.name}: {len(split.text):,} sentences"]
-            for metric in compared:
-                name = METRIC_NAMES[metric.metric]
-                lines += ["", *format_group_scores(name, split.groups, metric)]
+            for name, metric in compared.items():
+                lines += ["", *format_group_scores(METRICS[name].label, split.groups, metric)]
     except MissingExtraError as error:
         return [*lines, "", str(error)]
     if lines:
@@ -68,8 +61,7 @@ def render_sweep(directory: SweepDirectory, results: SweepResults) -> str:
     Raises:
         MissingExtraError: plotly, Jinja or scipy is not installed.
     """
-    from transformer_cli.report.groups_build import EvaluatedSplit, build_groups_page
-    from transformer_cli.report.groups_page import render
+    from transformer_cli.report.groups_page import EvaluatedSplit, build_groups_page, render_groups
     from transformer_cli.report.rendering import plotly_script
 
     script = plotly_script()
@@ -93,4 +85,4 @@ def render_sweep(directory: SweepDirectory, results: SweepResults) -> str:
         results.reference,
         results.metric,
     )
-    return render(page, script)
+    return render_groups(page, script)

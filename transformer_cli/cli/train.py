@@ -51,8 +51,7 @@ def train(
     Example:
       transformer-cli train configs/multi30k_de_en.yaml --set training.epochs=12
     """
-    from transformer_cli.config.base_files import list_base_files
-    from transformer_cli.config.yaml import load_settings
+    from transformer_cli.config.yaml import list_base_files, load_settings
     from transformer_cli.data.sources import check_has_text
     from transformer_cli.runs.directory import RunDirectory
     from transformer_cli.runs.overwrite import is_overwriting

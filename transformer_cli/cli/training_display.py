@@ -6,6 +6,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from transformer_cli.cli.display import bar, log
+from transformer_cli.metrics import METRICS
 from transformer_cli.training.units import duration
 
 if TYPE_CHECKING:
@@ -104,10 +105,15 @@ def _describe_pace(values: Mapping[str, Any]) -> str:
 
 def _describe_scores(values: dict[str, Any]) -> str:
     """Return a validation's scores, and whether it is the best so far."""
-    scores = [("BLEU", values["bleu"]), ("lowercased", values["bleu_lc"])]
-    if values["select"] == "chrf":
-        scores.append(("chrF", values["chrf"]))
-    text = ", ".join(f"{name} {score:.2f}" for name, score in scores if score is not None)
+    shown = [
+        metric
+        for metric in METRICS.values()
+        if metric.build and metric.name in values
+        if metric.is_first or metric.name == values["select"]
+    ]
+    text = ", ".join(
+        f"{metric.short or metric.label} {values[metric.name]:.2f}" for metric in shown
+    )
     if not values["best"]:
         return text
     return f"{text} (best by loss)" if values["select"] == "loss" else f"{text} (best)"

@@ -13,8 +13,9 @@ from transformer_cli.cli.signals import stop_requests
 from transformer_cli.cli.training_display import TrainingDisplay
 from transformer_cli.config.choices import DeviceName, PrecisionName
 from transformer_cli.config.schema import Config
-from transformer_cli.evaluation.metrics import Metrics, metrics_of_training
-from transformer_cli.evaluation.validation import build_validator
+from transformer_cli.evaluation.metric_choice import metrics_of_training
+from transformer_cli.evaluation.scoring import build_validator
+from transformer_cli.metrics import METRICS, Metrics
 from transformer_cli.model.device import (
     bound_kernel_caches,
     choose_precision,
@@ -24,7 +25,7 @@ from transformer_cli.ranks import Ranks
 from transformer_cli.runs.checkpoint_directory import newest_step
 from transformer_cli.runs.contents import PREVIOUS
 from transformer_cli.runs.directory import RunDirectory
-from transformer_cli.runs.records import METRIC_NAMES, read_records
+from transformer_cli.runs.records import read_records
 from transformer_cli.text.tokenizer import fingerprint
 from transformer_cli.training.curves import draw_curves
 from transformer_cli.training.memory import SMALLEST, check_memory
@@ -176,6 +177,6 @@ def _describe_end(session: Session, select: str) -> str:
     state = session.train_state
     text = f"{session.run.path}: trained {session.trainer.step} steps in {state.seconds:.0f} s"
     if state.best_step is not None:
-        name, score = METRIC_NAMES[select], abs(state.best_rank)
+        name, score = METRICS[select].label, abs(state.best_rank)
         text += f"; best validation {name} {score:.2f} at step {state.best_step}"
     return text

@@ -27,8 +27,7 @@ def vocab(
     Example:
       transformer-cli vocab configs/toy.yaml
     """
-    from transformer_cli.config.base_files import list_base_files
-    from transformer_cli.config.yaml import load_settings
+    from transformer_cli.config.yaml import list_base_files, load_settings
     from transformer_cli.data.sources import check_has_text
     from transformer_cli.runs.contents import check_config_files
     from transformer_cli.runs.directory import RunDirectory

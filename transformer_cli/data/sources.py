@@ -1,6 +1,5 @@
 """The parallel text that a configuration names."""
 
-import difflib
 from pathlib import Path
 
 from transformer_cli.config.data_schema import (
@@ -20,7 +19,7 @@ from transformer_cli.data.corpus import ParallelFiles, ParallelText, read_parall
 from transformer_cli.data.prepared import find_damage, read_corpus_record, read_split, split_path
 from transformer_cli.data.readers.opening import MAX_BAD_UNITS, open_source
 from transformer_cli.data.streamed import ConcatenatedSources, PairSource
-from transformer_cli.errors import ConfigError, CorpusError
+from transformer_cli.errors import ConfigError, CorpusError, did_you_mean
 
 
 def split_names(data: DataConfig) -> list[str]:
@@ -186,10 +185,10 @@ def check_split(data: DataConfig, split: str) -> None:
             f"data.kind imported has no split '{split}', as the model came without text"
         )
     if split not in names:
-        close = difflib.get_close_matches(split, names, n=1)
-        hint = f"; did you mean '{close[0]}'?" if close else ""
+        hint = did_you_mean(split, names)
         raise CorpusError(
-            f"data.kind {data.kind} has no split '{split}'{hint}; choose from {', '.join(names)}"
+            f"data.kind {data.kind} has no split '{split}'{f'; {hint}' if hint else ''}; "
+            f"choose from {', '.join(names)}"
         )
 
 

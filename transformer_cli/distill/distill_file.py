@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from transformer_cli.config.base_files import find_beside, read_mapping, read_settings
 from transformer_cli.config.data_schema import (
     CopyData,
     CorpusData,
@@ -17,7 +16,13 @@ from transformer_cli.config.data_schema import (
 from transformer_cli.config.schema import Config
 from transformer_cli.config.setting_tree import Keys, Node, find_place, setting_error
 from transformer_cli.config.validation import validate_as
-from transformer_cli.config.yaml import check_settings, load_config
+from transformer_cli.config.yaml import (
+    check_settings,
+    find_beside,
+    load_config,
+    read_mapping,
+    read_settings,
+)
 from transformer_cli.distill.artifacts import weights_record
 from transformer_cli.distill.settings import Back, DistillSettings, Forward
 from transformer_cli.runs.directory import RunDirectory

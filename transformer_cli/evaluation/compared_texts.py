@@ -14,7 +14,7 @@ from transformer_cli.data.sources import (
     split_names,
 )
 from transformer_cli.errors import CorpusError, RunError, UsageError
-from transformer_cli.evaluation.comparison import ComparedRun
+from transformer_cli.evaluation.compared_runs import ComparedRun
 from transformer_cli.runs.corpus_location import corpus_directory
 from transformer_cli.runs.directory import RunDirectory
 

@@ -1,16 +1,20 @@
-"""Charts of groups of runs: their curves, and their scores by setting."""
+"""What groups of runs have reached, and charts of it: curves, and scores by setting."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from math import floor, log, log10
-from statistics import fmean
+from pathlib import Path
+from statistics import fmean, stdev
 from typing import Any
 
 from transformer_cli.config.differences import as_yaml
+from transformer_cli.metrics import METRICS
 from transformer_cli.report.charts import Chart, Series
-from transformer_cli.report.group_results import GroupResult, RunResult
 from transformer_cli.report.importance import are_numbers
-from transformer_cli.runs.records import METRIC_NAMES
+from transformer_cli.runs.directory import RunDirectory
+from transformer_cli.runs.groups import RunGroup
+from transformer_cli.runs.records import Record, number, read_records, validations
 
 DRAWN = 12
 """Groups whose curves are drawn at first; there are as many colours."""
@@ -21,6 +25,103 @@ _LEAST_GAP = 0.09  # of the axis, between two ticks with room for their numbers
 _LONGEST_TICK = 18
 
 
+@dataclass(frozen=True)
+class RunResult:
+    """One run's validations."""
+
+    name: str
+    """Its directory's."""
+    validations: list[Record]
+    score: float | None
+    """Of its best validation; None: it was not validated yet."""
+    seconds: float | None
+    """Time spent training; None: there is no record."""
+    state: str | None
+    """Why it has not finished: 'failed', say; None: it has."""
+
+
+@dataclass(frozen=True)
+class GroupResult:
+    """A group's runs, and what they have reached together."""
+
+    name: str
+    runs: list[RunResult]
+
+    @property
+    def finished(self) -> list[RunResult]:
+        """Its finished runs."""
+        return [run for run in self.runs if run.state is None]
+
+    @property
+    def scored(self) -> list[RunResult]:
+        """The runs that speak for the group: the finished ones, or else all that have a score."""
+        return [run for run in self.finished or self.runs if run.score is not None]
+
+    @property
+    def scores(self) -> list[float]:
+        """The best validation scores of ``scored``."""
+        return [run.score for run in self.scored if run.score is not None]
+
+    @property
+    def mean(self) -> float | None:
+        """Mean of ``scores``."""
+        return fmean(self.scores) if self.scores else None
+
+    @property
+    def deviation(self) -> float | None:
+        """Sample standard deviation of ``scores``; None for fewer than two."""
+        return stdev(self.scores) if len(self.scores) > 1 else None
+
+    @property
+    def seconds(self) -> float | None:
+        """Mean time of a run of ``scored``."""
+        found = [run.seconds for run in self.scored if run.seconds is not None]
+        return fmean(found) if found else None
+
+    @property
+    def unfinished(self) -> dict[str, int]:
+        """Number of its runs in each state but finished."""
+        states = [run.state for run in self.runs if run.state is not None]
+        return {state: states.count(state) for state in dict.fromkeys(states)}
+
+
+def read_group(group: RunGroup, metric: str, unfinished: Mapping[Path, str]) -> GroupResult:
+    """Return what a group's runs have recorded.
+
+    Args:
+        group: its runs; one that has not begun has no records.
+        metric: the score of a validation, a key of ``METRICS``.
+        unfinished: the state of each run that has not finished, by its directory.
+    """
+    return GroupResult(
+        group.name,
+        [_read_run(run, metric, unfinished.get(run.path)) for run in group.runs],
+    )
+
+
+def rank_groups(groups: Sequence[GroupResult], metric: str) -> list[int]:
+    """Return the indices of the groups, the best mean first and those without a score last.
+
+    Groups with a finished run come before those without.
+    """
+
+    def key(index: int) -> tuple[bool, bool, float, int]:
+        mean = groups[index].mean
+        return mean is None, not groups[index].finished, -METRICS[metric].rank(mean or 0.0), index
+
+    return sorted(range(len(groups)), key=key)
+
+
+def _read_run(run: RunDirectory, metric: str, state: str | None) -> RunResult:
+    records = read_records(run.metrics)
+    validated = validations(records)
+    scores = [each[metric] for each in validated if each[metric] is not None]
+    seconds = [spent for each in records if (spent := number(each, "seconds")) is not None]
+    return RunResult(
+        run.path.name, validated, METRICS[metric].best(scores), max(seconds, default=None), state
+    )
+
+
 def make_group_curves(
     groups: Sequence[GroupResult], order: Sequence[int], metric: str
 ) -> list[Chart]:
@@ -29,18 +130,18 @@ def make_group_curves(
     Args:
         groups: each one a line, the mean over its runs, in a band from the lowest to the highest.
         order: their indices, as in the legend.
-        metric: the score, a key of ``METRIC_NAMES``.
+        metric: the score, a key of ``METRICS``.
     """
     charts = []
     for key in dict.fromkeys((metric, "loss")):
-        y = "nats a token" if key == "loss" else f"{METRIC_NAMES[key]}, greedy"
+        y = "nats a token" if key == "loss" else f"{METRICS[key].label}, greedy"
         series = [
             each
             for place, index in enumerate(order)
             for each in _curve(groups[index], str(place), key)
         ]
         if series:
-            title = f"{'Loss' if key == 'loss' else METRIC_NAMES[key]} of the validation split"
+            title = f"{'Loss' if key == 'loss' else METRICS[key].label} of the validation split"
             says = f"{title} by optimizer step, one line for each group; the table has the scores."
             charts.append(
                 Chart(
@@ -69,12 +170,12 @@ def make_setting_charts(
         groups: those without any score are left out.
         order: their indices, as in the legend.
         settings: by dotted key, one value a group.
-        metric: the score, a key of ``METRIC_NAMES``.
+        metric: the score, a key of ``METRICS``.
     """
     charts = []
     # Where colours would repeat they say nothing.
     roles = {index: str(place if len(groups) <= DRAWN else 0) for place, index in enumerate(order)}
-    for number, (key, values) in enumerate(settings.items()):
+    for place, (key, values) in enumerate(settings.items()):
         scored = [value for value, group in zip(values, groups, strict=True) if group.scores]
         if not scored:
             continue
@@ -82,11 +183,11 @@ def make_setting_charts(
         ticks = _ticks(scored, scale)
         charts.append(
             Chart(
-                f"setting-{number}",
+                f"setting-{place}",
                 key,
-                f"Best validation {METRIC_NAMES[metric]} by {key}; the table has the numbers.",
+                f"Best validation {METRICS[metric].label} by {key}; the table has the numbers.",
                 "",  # the title says it
-                METRIC_NAMES[metric],
+                METRICS[metric].label,
                 [
                     each
                     for index in order

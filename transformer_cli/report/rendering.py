@@ -5,7 +5,9 @@ import hashlib
 from importlib.resources import files
 from typing import Any
 
+from transformer_cli.config.data_schema import CorpusData
 from transformer_cli.config.differences import as_yaml
+from transformer_cli.data.cleaning import Cleaning
 from transformer_cli.extras import import_extra
 from transformer_cli.version import __version__
 from transformer_cli.visible import make_visible
@@ -91,3 +93,31 @@ def _shorten(value: object) -> str:
 def _policy_sum(script: str) -> str:
     """Return a script's SHA-256 as a Content-Security-Policy names it."""
     return f"sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}"
+
+
+_LONGEST = 500
+"""Characters of a side that are shown."""
+
+
+def render_cleaning(cleaning: Cleaning, data: CorpusData, title: str) -> str:
+    """Render the page.
+
+    Args:
+        cleaning: what it says.
+        data: the settings that were applied.
+        title: what the configuration is called.
+
+    Raises:
+        MissingExtraError: Jinja is not installed.
+    """
+    return render_page(
+        "cleaning", None, {}, cleaning=cleaning, data=data, title=title, visible=_visible
+    )
+
+
+def _visible(line: str) -> str:
+    """Return a line with its control characters as escapes, cut if it is long."""
+    shown = line if len(line) <= _LONGEST else f"{line[:_LONGEST]} …"
+    return "".join(
+        each if each.isprintable() or each.isspace() else ascii(each)[1:-1] for each in shown
+    )

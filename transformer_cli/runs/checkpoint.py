@@ -28,7 +28,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pydantic import (
-    AliasChoices,
     BaseModel,
     ConfigDict,
     Field,
@@ -73,7 +72,7 @@ class _State(BaseModel):
     skipped: NonNegativeInt = 0
     batches_per_step: PositiveInt = Field(1, alias="batches_a_step")
     best_step: NonNegativeInt | None = None
-    best_rank: float = Field(0.0, validation_alias=AliasChoices("best_rank", "best_bleu"))
+    best_rank: float = 0.0
     best_loss: float = 0.0
     bad_validations: NonNegativeInt = 0
     seconds: FiniteFloat = 0.0

@@ -2,12 +2,13 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, ValidationError
 
 from transformer_cli.errors import RunError
 from transformer_cli.foreign_files import read_small
+from transformer_cli.metrics import RankName
 from transformer_cli.runs.contents import SWEEP_PLAN
 from transformer_cli.runs.directory import RunDirectory
 
@@ -23,7 +24,7 @@ class _Plan(BaseModel):
     points: list[_Name]
     seeds: list[NonNegativeInt]
     reference: str
-    metric: Literal["bleu", "bleu_lc", "chrf", "loss"]
+    metric: RankName
     evaluate: list[_Name]
 
 

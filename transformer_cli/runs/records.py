@@ -10,14 +10,13 @@ from typing import Any
 
 from transformer_cli.errors import RunError
 from transformer_cli.foreign_files import open_regular
+from transformer_cli.metrics import METRICS
 
 Record = dict[str, Any]
 _MAX_BYTES = 1 << 26
 """Records of ten million steps; each takes several times its size of memory."""
 _MAX_LINE_BYTES = 1 << 20
-METRIC_NAMES = {"bleu": "BLEU", "bleu_lc": "BLEU lowercased", "chrf": "chrF", "loss": "loss"}
-"""What a best checkpoint may be chosen by, as a validation's record and as a person calls it."""
-_MEASURED = (*METRIC_NAMES, "perplexity")
+_MEASURED = (*(name for name, metric in METRICS.items() if not metric.is_thorough), "perplexity")
 
 
 def read_lines(path: Path) -> Iterator[bytes]:
@@ -70,11 +69,6 @@ def validations(records: Iterable[Record]) -> list[Record]:
         for each in records
         if each["kind"] == "validation"
     ]
-
-
-def best_score(scores: Iterable[float], metric: str) -> float | None:
-    """Return the best of a metric's scores: the highest, but of the loss the lowest."""
-    return (min if metric == "loss" else max)(scores, default=None)
 
 
 def number(record: Record, key: str) -> float | None:

@@ -3,8 +3,7 @@
 from pathlib import Path
 
 from transformer_cli.config.data_schema import PATH_KEYS
-from transformer_cli.config.differences import Difference, differences
-from transformer_cli.config.resuming import MAY_CHANGE
+from transformer_cli.config.differences import MAY_CHANGE, Difference, differences
 from transformer_cli.config.schema import Config
 from transformer_cli.data.readers.paths import matching_files
 from transformer_cli.errors import ConfigError, CorpusError

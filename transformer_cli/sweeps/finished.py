@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from transformer_cli.metrics import METRICS
 from transformer_cli.runs.directory import RunDirectory
-from transformer_cli.runs.records import Record, best_score, number, read_records, validations
+from transformer_cli.runs.records import Record, number, read_records, validations
 
 
 @dataclass(frozen=True)
@@ -22,12 +23,12 @@ def read_finished_run(run: Path, metric: str) -> FinishedRun:
 
     Args:
         run: its directory.
-        metric: a key of ``METRIC_NAMES``.
+        metric: a key of ``METRICS``.
     """
     records = read_records(RunDirectory(run).metrics)
     scores = _scores(records, metric)
     seconds = [found for each in records if (found := number(each, "seconds")) is not None]
-    return FinishedRun(best_score(scores, metric), max(seconds, default=0.0))
+    return FinishedRun(METRICS[metric].best(scores), max(seconds, default=0.0))
 
 
 def read_scores(run: Path, metric: str) -> list[float]:

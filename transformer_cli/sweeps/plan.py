@@ -8,7 +8,7 @@ from pathlib import Path
 from transformer_cli.config.differences import differences
 from transformer_cli.config.schema import Config
 from transformer_cli.errors import ConfigError, RunError
-from transformer_cli.evaluation.metrics import choose_selection
+from transformer_cli.evaluation.metric_choice import choose_selection
 from transformer_cli.files import write_text
 from transformer_cli.foreign_files import read_small
 from transformer_cli.runs.directory import RunDirectory

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, model_validator
 
 from transformer_cli.config.sections import Count, Section
+from transformer_cli.metrics import RankName
 
 Values = Annotated[list[Any], Field(min_length=1)]
 Seeds = Annotated[int, Field(gt=0, le=1000)]
@@ -41,7 +42,7 @@ class SweepSettings(Section):
     prune: Literal["none", "median", "halving"] = Field(
         "none", description="which trainings of a search are stopped early, by their validations"
     )
-    metric: Literal["bleu", "bleu_lc", "chrf", "loss"] | None = Field(
+    metric: RankName | None = Field(
         None,
         description="what a search makes large (the loss: small), at the best validation; null: "
         "what the base's training.select says",

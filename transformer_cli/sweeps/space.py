@@ -3,7 +3,6 @@
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from itertools import product
 
 from transformer_cli.config.setting_tree import (
@@ -14,7 +13,7 @@ from transformer_cli.config.setting_tree import (
     setting_error,
     values,
 )
-from transformer_cli.errors import ConfigError
+from transformer_cli.errors import ConfigError, did_you_mean
 
 _SEARCH = "search"
 _KINDS = {
@@ -230,14 +229,8 @@ def _is_number(value: object) -> bool:
 def _unknown_kind(keys: Keys, name: str, place: Place) -> ConfigError:
     if name in _CHOICE_NAMES:
         return setting_error(place, keys, f"'{name}' is not needed; write the list alone")
-    close = (
-        [_OTHER_NAMES[name]]
-        if name in _OTHER_NAMES
-        else get_close_matches(name, _KINDS.values(), n=1)
-    )
-    if close:
-        hint = f"did you mean '{close[0]}'?"
-    else:
+    hint = did_you_mean(name, _KINDS.values(), _OTHER_NAMES.get(name))
+    if not hint:
         # It may be a setting: sections are not taken apart here.
         kinds = ", ".join(_KINDS.values())
         hint = f"it is one of {kinds}; a setting is one key with dots, as in model.dropout"

@@ -5,11 +5,16 @@ from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
 
-from transformer_cli.config.base_files import BASE, find_beside, read_mapping, read_settings
 from transformer_cli.config.schema import Config
-from transformer_cli.config.setting_tree import Node, find_node, setting_error
+from transformer_cli.config.setting_tree import BASE, Node, find_node, setting_error
 from transformer_cli.config.validation import validate_as
-from transformer_cli.config.yaml import check_settings, set_node
+from transformer_cli.config.yaml import (
+    check_settings,
+    find_beside,
+    read_mapping,
+    read_settings,
+    set_node,
+)
 from transformer_cli.data.sources import check_split
 from transformer_cli.errors import CorpusError
 from transformer_cli.sweeps.points import Point, as_name, as_node, grid_points, point_names

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from transformer_cli.files import whole_file
+from transformer_cli.metrics import METRICS
 from transformer_cli.runs.environment import SESSION_KIND
-from transformer_cli.runs.records import METRIC_NAMES, read_records
+from transformer_cli.runs.records import read_records
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -29,7 +30,7 @@ def draw_curves(metrics: Path, picture: Path, title: str, select: str = "bleu") 
         metrics: metrics.jsonl.
         picture: the PNG file to write.
         title: the picture's title.
-        select: what the best step is chosen by, a key of ``METRIC_NAMES``.
+        select: what the best step is chosen by, a key of ``METRICS``.
 
     Raises:
         OSError: it cannot be written.
@@ -71,7 +72,7 @@ def _plot_panels(panels: Sequence["Axes"], records: Records, select: str) -> Non
     _plot_curve(rate, train, "learning_rate", "", _GREEN)
     if any(math.isfinite(each["perplexity"]) for each in records):
         perplexity.set_yscale("log")
-    names = ("loss", "perplexity", METRIC_NAMES[score], "learning rate")
+    names = ("loss", "perplexity", METRICS[score].label, "learning rate")
     for axes, name in zip(panels, names, strict=True):
         if best is not None:
             axes.axvline(best, color="#888888", linewidth=0.8, linestyle=":")

@@ -205,9 +205,7 @@ class Session:
             "validation",
             loss=validation.loss,
             perplexity=perplexity(validation.loss),
-            bleu=validation.bleu,
-            bleu_lc=validation.bleu_lc,
-            chrf=validation.chrf,
+            **validation.scores,
             tokenize=validation.tokenize,
             select=validation.select,
             best=best,
@@ -269,8 +267,6 @@ class Session:
         if checkpoint is None:
             return
         state = checkpoint.load_state()
-        if "best_bleu" in state:  # of an earlier version
-            state["best_rank"] = state["best_bleu"]
         lacking = {"step", "epoch", "batch", "window", *asdict(self.train_state)} - state.keys()
         if lacking:
             raise CheckpointError(f"{checkpoint.path}: its state lacks '{min(lacking)}'")

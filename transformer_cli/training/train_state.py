@@ -1,8 +1,10 @@
 """The part of the training state that validations and early stopping need."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
+
+from transformer_cli.metrics import METRICS
 
 
 @dataclass(frozen=True)
@@ -19,11 +21,8 @@ class Validation(NamedTuple):
 
     loss: float
     """Mean negative log-likelihood of a target token."""
-    bleu: float
-    """Greedy translation's BLEU, 0 to 100."""
-    bleu_lc: float | None
-    """The same on lowercased text; None: the script has no case."""
-    chrf: float | None = None
+    scores: Mapping[str, float]
+    """Of greedy translations, by the metric's name."""
     tokenize: str = "13a"
     """sacreBLEU's name of BLEU's tokenizer."""
     select: str = "bleu"
@@ -34,10 +33,7 @@ class Validation(NamedTuple):
     @property
     def rank(self) -> float:
         """What is highest at the best checkpoint."""
-        if self.select == "loss":
-            return -self.loss
-        score: float = getattr(self, self.select)
-        return score
+        return METRICS[self.select].rank({**self.scores, "loss": self.loss}[self.select])
 
 
 @dataclass

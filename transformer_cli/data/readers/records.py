@@ -1,12 +1,11 @@
 """Records of a table or of JSON: what the readers of TSV, JSONL and Parquet share."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from difflib import get_close_matches
 from typing import Any, TypeVar
 
 from transformer_cli.config.choices import DecodingErrors
 from transformer_cli.data.corpus import decode_line, without_byte_order_mark
-from transformer_cli.errors import CorpusError
+from transformer_cli.errors import CorpusError, did_you_mean
 
 T = TypeVar("T")
 Numbered = Iterator[tuple[int, T | CorpusError]]
@@ -83,8 +82,7 @@ def field_names(record: Mapping[str, Any], prefix: str = "") -> list[str]:
 
 def no_such(what: str, name: str, found: Collection[str]) -> str:
     """Return the words for a column or field that is not there, with the ones that are."""
-    close = get_close_matches(name, found, n=1)
-    if close:
-        return f"no {what} '{name}'; did you mean '{close[0]}'?"
+    if hint := did_you_mean(name, found):
+        return f"no {what} '{name}'; {hint}"
     shown = ", ".join(f"'{each[:40]}'" for each in list(found)[:10])
     return f"no {what} '{name}'; there {'is' if len(found) == 1 else 'are'} {shown or 'none'}"

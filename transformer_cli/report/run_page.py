@@ -1,0 +1,233 @@
+"""The report on a run as one self-contained HTML page."""
+
+import base64
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from transformer_cli.config.origins import chosen_settings, load_origins
+from transformer_cli.config.yaml import dump_config
+from transformer_cli.data.corpus import ParallelText
+from transformer_cli.data.sources import open_training_text
+from transformer_cli.data.token_arrays import encode_text
+from transformer_cli.errors import CorpusError, InputError
+from transformer_cli.evaluation.scores import score
+from transformer_cli.evaluation.scoring import evaluate
+from transformer_cli.inference.attention_maps import AttentionMaps, compute_attention_maps
+from transformer_cli.inference.ctranslate2_engine import CTranslate2Engine
+from transformer_cli.inference.engine import ignore
+from transformer_cli.inference.lines import LongLine
+from transformer_cli.inference.torch_engine import TorchTranslator
+from transformer_cli.inference.translator import TextTranslator
+from transformer_cli.metrics import METRICS, USUAL, Metrics
+from transformer_cli.model.perplexity import perplexity
+from transformer_cli.model.transformer import count_parameters
+from transformer_cli.report.charts import make_training_charts, measured_metrics
+from transformer_cli.report.examples import SEED, choose_sentences, make_example, sentence_scores
+from transformer_cli.report.rendering import render_page
+from transformer_cli.report.statistics import (
+    RarityBucket,
+    compute_statistics,
+    count_words,
+    make_breakdown_charts,
+    make_length_chart,
+    score_by_length,
+    score_by_rarity,
+)
+from transformer_cli.runs.corpus_location import corpus_directory
+from transformer_cli.runs.directory import RunDirectory
+from transformer_cli.runs.environment import environment_of_training
+from transformer_cli.runs.records import read_records, validations
+from transformer_cli.text.lines import ProgressBar
+from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, SPECIALS
+
+ATTENTION_SENTENCES = 5
+"""Sentences of the split whose attention is shown."""
+ATTENTION_STEPS = 255
+"""Attention weights are kept in so many steps from 0 to 1, a byte each."""
+_FITTING_TOKENS = range(4, 31)
+"""Tokens of a sentence whose attention fits a screen."""
+_MAX_TOKENS = 200  # the page's size grows with their square
+
+
+@dataclass(frozen=True)
+class Subject:
+    """Subject of a report."""
+
+    name: str
+    run: RunDirectory
+    translator: TorchTranslator
+    checkpoint: str
+    """As it was asked for: 'best', say."""
+    step: int
+    split: str
+    text: ParallelText
+    searcher: TextTranslator[CTranslate2Engine] | None = None
+    """Translates the split instead, where CTranslate2 is faster."""
+    metrics: Metrics = USUAL
+
+
+def make_run_page(
+    subject: Subject,
+    attention: Sequence[dict[str, Any]],
+    plotly: str,
+    progress: ProgressBar,
+    translated: Callable[[int], object] = ignore,
+    on_long_line: Callable[[LongLine], object] = ignore,
+) -> str:
+    """Translate the split, score it, and return the page.
+
+    Args:
+        subject: a trained run, and the text to judge it by.
+        attention: of further sentences, by ``pack_sentence``.
+        plotly: what ``plotly_script`` gave.
+        progress: wraps passes over lines, given a label, as tqdm would.
+        translated: called with the number of sentences just translated.
+        on_long_line: called with each line too long to be translated as one.
+
+    Raises:
+        CorpusError: all pairs of the split are too long to be measured.
+        RunError: the run's files are damaged.
+    """
+    translator, text, config = subject.translator, subject.text, subject.translator.config
+    records = read_records(subject.run.metrics)
+    validated = validations(records)
+    encoded = encode_text(text, translator.tokenizers, progress)
+    lengths = encoded.src.lengths.tolist()
+    statistics = compute_statistics(subject.run, translator.tokenizers, encoded)
+    result = evaluate(
+        translator,
+        text,
+        translated,
+        on_long_line=on_long_line,
+        searcher=subject.searcher,
+        metrics=subject.metrics,
+    )
+    attention = [*attention, *_attend(subject, lengths)]
+    by_length = score_by_length(lengths, result.hypotheses, text.tgt, subject.metrics)
+    by_rarity = _score_by_rarity(subject, result.hypotheses, progress)
+    charts = [
+        *make_training_charts(records, subject.step),
+        *make_length_chart(statistics, (config.data.src_lang, config.data.tgt_lang)),
+        *make_breakdown_charts(by_length, by_rarity),
+    ]
+    return render_page(
+        "page",
+        plotly,
+        {
+            "charts": [chart.as_json() for chart in charts],
+            "attention": attention,
+            "subwords": not translator.tokenizers.tgt.is_word_level,
+            "marks": {SPECIALS[BOS_ID]: "start", SPECIALS[EOS_ID]: "end"},
+        },
+        subject=subject,
+        data=config.data,
+        decoding=translator.decoding,
+        label_smoothing=config.training.label_smoothing,
+        parameters=count_parameters(translator.engine.model),
+        metrics=METRICS,
+        scores=score(result.hypotheses, text.tgt, True, subject.metrics),
+        perplexity=perplexity(result.loss),
+        charts={chart.name: chart for chart in charts},
+        validations=validated,
+        validated_metrics=measured_metrics(validated),
+        lengths=by_length,
+        rarity=by_rarity,
+        examples=_choose_examples(text, result.hypotheses),
+        attention=attention,
+        statistics=statistics,
+        settings=chosen_settings(config, load_origins(subject.run.origins)),
+        trained_with=environment_of_training(records, subject.step),
+        config=dump_config(config),
+    )
+
+
+def _choose_examples(text: ParallelText, hypotheses: Sequence[str]) -> dict[str, Any]:
+    scores = sentence_scores(hypotheses, text.tgt)
+    return {
+        kind: [make_example(n, scores[n], text.src[n], hypotheses[n], text.tgt[n]) for n in numbers]
+        for kind, numbers in choose_sentences(scores, text.tgt).items()
+    }
+
+
+def _score_by_rarity(
+    subject: Subject, hypotheses: Sequence[str], progress: ProgressBar
+) -> list[RarityBucket] | None:
+    """Return the recall of rare words; None for a run that was moved here without its text."""
+    references = subject.text.tgt
+    try:
+        earlier = corpus_directory(subject.run)
+        pairs = open_training_text(subject.translator.config.data, earlier).pairs()
+        targets = progress((tgt for _, tgt in pairs), "counting words")
+        seen = count_words(targets, references)
+    except CorpusError:
+        return None
+    return score_by_rarity(seen, hypotheses, references)
+
+
+# --- attention ------------------------------------------------------------------------------------
+
+
+def _attend(subject: Subject, lengths: Sequence[int]) -> list[dict[str, Any]]:
+    """Return the attention of random sentences, if possible of a length that fits a screen."""
+    translator, text = subject.translator, subject.text
+    fit = [number for number, length in enumerate(lengths) if length in _FITTING_TOKENS]
+    if not fit:
+        fit = [number for number, length in enumerate(lengths) if 0 < length <= _MAX_TOKENS]
+    packed = []
+    for number in sorted(random.Random(SEED).sample(fit, min(ATTENTION_SENTENCES, len(fit)))):
+        tagged = translator.with_tag(text.tags[number]) if text.tags else translator
+        line = text.src[number]
+        packed.append(pack_attention(line, compute_attention_maps(tagged, line)))
+    return packed
+
+
+def pack_sentence(translator: TorchTranslator, sentence: str) -> dict[str, Any]:
+    """Return the attention of a sentence as ``pack_attention`` does.
+
+    Raises:
+        InputError: it is too long.
+    """
+    tokens = len(translator.tokenizers.encode_source(sentence).ids)
+    if tokens > _MAX_TOKENS:
+        raise InputError(
+            f"has {tokens:,} tokens, and at most {_MAX_TOKENS} can be shown; give a shorter one"
+        )
+    return pack_attention(sentence, compute_attention_maps(translator, sentence))
+
+
+def pack_attention(title: str, maps: AttentionMaps) -> dict[str, Any]:
+    """Return one sentence's weights as JSON values.
+
+    Each kind of attention has the words that look ('queries'), those that are looked at ('keys'),
+    its numbers of layers and heads, and its weights: a byte each, layer by layer, head by head,
+    query by query, in base64.
+    """
+    src, tgt = maps.src_tokens, maps.tgt_tokens
+    # What a step of the decoder puts in is the word before the one that it writes.
+    put_in = [SPECIALS[BOS_ID], *tgt[:-1]]
+    return {
+        "title": title,
+        "kinds": {
+            "cross": _pack(tgt, src, maps.cross),
+            "encoder": _pack(src, src, maps.encoder),
+            "decoder": _pack(tgt, put_in, maps.decoder),
+        },
+    }
+
+
+def _pack(queries: Sequence[str], keys: Sequence[str], weights: Tensor) -> dict[str, Any]:
+    layers, heads, rows, columns = weights.shape
+    assert (rows, columns) == (len(queries), len(keys))
+    steps = np.rint(weights.numpy() * ATTENTION_STEPS).clip(0, ATTENTION_STEPS).astype(np.uint8)
+    return {
+        "queries": list(queries),
+        "keys": list(keys),
+        "layers": layers,
+        "heads": heads,
+        "weights": base64.b64encode(steps.tobytes()).decode("ascii"),
+    }

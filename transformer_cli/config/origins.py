@@ -118,13 +118,7 @@ def load_origins(path: Path) -> Origins:
 
 
 def trace_origins(origins: Origins, config: Path, earlier: Origins) -> Origins:
-    """Replace origins in a run's own config.yaml by the origins of that file's settings.
-
-    Args:
-        origins: of settings read from ``config``, perhaps.
-        config: a run's config.yaml, in which every setting stands.
-        earlier: where that has them from; empty if it is not known.
-    """
+    """Replace origins in a run's own config.yaml by those of that file's settings, if known."""
     if not earlier:
         return origins
     past = {key: _past(origin, config, earlier.get(key)) for key, origin in origins.items()}
@@ -166,12 +160,7 @@ class Setting(NamedTuple):
 
 
 def chosen_settings(config: Config, origins: Origins) -> list[Setting]:
-    """Return the settings that differ from a base or from the default, in the schema's order.
-
-    Args:
-        config: the run's.
-        origins: where they come from, as far as that is known.
-    """
+    """Return the settings that differ from a base or from the default, in the schema's order."""
     chosen = []
     for key, value, default in _all("", config, config.model_dump(mode="json")):
         origin = origins.get(key)

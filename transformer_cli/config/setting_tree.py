@@ -81,12 +81,9 @@ def parse_scalar(text: str) -> Scalar:
 
 
 def parse(text: str, place_of_line: Callable[[int], Place], keys: Keys = ()) -> Node:
-    """Read one YAML document; a stream without one holds null.
+    """Read one YAML document, below the path ``keys``; a stream without one holds null.
 
-    Args:
-        text: YAML.
-        place_of_line: the place to name for a line of ``text``, counted from 1; 0 is the whole.
-        keys: the path of settings above the document.
+    ``place_of_line`` gives the place to name for a line, counted from 1; 0 is the whole text.
 
     Raises:
         ConfigError: the text is not YAML, or uses what a configuration may not.

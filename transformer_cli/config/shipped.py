@@ -69,66 +69,42 @@ _SPLIT = """\
   # Drawn by pair: no sentence of them is trained on, on either side.
   split: {{val: {val}, test: {test}}}
 """
-# For text of fewer than 20,000 pairs, 500,000 pairs, and more.
-_SMALL = """
+_MODEL = """
 tokenizer:
   kind: sentencepiece    # subwords, learned from the training text
-  vocab_size: {vocab_size}        # too large a value for the text is an error
+  vocab_size: {vocab_size}
 
-# A small model, because the text is: larger ones would learn it by heart.
-model:
-  d_model: 128
-  num_heads: 4
-  d_ff: 256
-  num_encoder_layers: 2
-  num_decoder_layers: 2
-  dropout: 0.1
+{about}model:
+  d_model: {d_model}
+  num_heads: {num_heads}
+  d_ff: {d_ff}
+  num_encoder_layers: {layers}
+  num_decoder_layers: {layers}
+  dropout: {dropout}
   tying: all             # both languages share one vocabulary
 
 training:
-  epochs: 20
-  batch_tokens: 2048     # tokens a side in a step
-  schedule: {{kind: linear, peak: 3e-3, warmup: 100}}
+  epochs: {epochs}
+  batch_tokens: {batch_tokens}     # tokens a side in a step
+  schedule: {{{schedule}}}
 """
-_MEDIUM = """
-tokenizer:
-  kind: sentencepiece    # subwords, learned from the training text
-  vocab_size: 8000
-
-model:
-  d_model: 256
-  num_heads: 4
-  d_ff: 1024
-  num_encoder_layers: 3
-  num_decoder_layers: 3
-  dropout: 0.2           # 0.1 for more text, 0.3 for less
-  tying: all             # both languages share one vocabulary
-
-training:
-  epochs: 8
-  batch_tokens: 2560     # tokens a side in a step
-  schedule: {{kind: linear, peak: 2e-3, warmup: 300}}
-"""
-_LARGE = """
-tokenizer:
-  kind: sentencepiece    # subwords, learned from the training text
-  vocab_size: 32000
-
-# The base model of "Attention Is All You Need": a size for a GPU.
-model:
-  d_model: 512
-  num_heads: 8
-  d_ff: 2048
-  num_encoder_layers: 6
-  num_decoder_layers: 6
-  dropout: 0.1
-  tying: all             # both languages share one vocabulary
-
-training:
-  epochs: 10
-  batch_tokens: 4096     # tokens a side in a step
-  schedule: {{kind: noam, factor: 2.0, warmup: 4000}}
-"""
+_SMALL: dict[str, object] = {
+    "vocab_size": "{}        # too large a value for the text is an error",
+    "about": "# A small model, because the text is: larger ones would learn it by heart.\n",
+    **{"d_model": 128, "num_heads": 4, "d_ff": 256, "layers": 2, "dropout": "0.1"},
+    **{"epochs": 20, "batch_tokens": 2048, "schedule": "kind: linear, peak: 3e-3, warmup: 100"},
+}
+_MEDIUM: dict[str, object] = {
+    **{"vocab_size": 8000, "about": "", "d_model": 256, "num_heads": 4, "d_ff": 1024, "layers": 3},
+    "dropout": "0.2           # 0.1 for more text, 0.3 for less",
+    **{"epochs": 8, "batch_tokens": 2560, "schedule": "kind: linear, peak: 2e-3, warmup: 300"},
+}
+_LARGE: dict[str, object] = {
+    "vocab_size": 32000,
+    "about": '# The base model of "Attention Is All You Need": a size for a GPU.\n',
+    **{"d_model": 512, "num_heads": 8, "d_ff": 2048, "layers": 6, "dropout": "0.1"},
+    **{"epochs": 10, "batch_tokens": 4096, "schedule": "kind: noam, factor: 2.0, warmup: 4000"},
+}
 _NO_TEST = """\
   # Text to score the finished model on, that neither training nor validation sees:
   # test:
@@ -149,8 +125,7 @@ def fill_template(
         src_lang: source language.
         tgt_lang: target language.
         pairs: number of pairs in the file to train on.
-        files: those of ``train``, and of ``val`` and ``test`` if there are any, as the text is to
-            name them.
+        files: those of ``train``, and of ``val`` and ``test`` if there are any.
         held_out: how many pairs are to be drawn from ``train`` for ``val`` and ``test``.
     """
     trained = pairs - sum(held_out.values())
@@ -163,7 +138,8 @@ def fill_template(
     test = f"  test:\n    test: {_pair(files['test'])}\n" if "test" in files else ""
     if not test and "test" not in held_out:
         test = _NO_TEST
-    return f"{head}{val}{split}{test}{size.format(vocab_size=max(500, trained // 500 * 100))}"
+    vocab_size = str(size["vocab_size"]).format(max(500, trained // 500 * 100))
+    return f"{head}{val}{split}{test}{_MODEL.format(**{**size, 'vocab_size': vocab_size})}"
 
 
 def _pair(files: tuple[Path, Path]) -> str:

@@ -71,11 +71,7 @@ class _Problem:
 
 
 def validate_as(schema: type[S], root: Node) -> S:
-    """Return a tree as a value of ``schema``, checked against it.
-
-    Args:
-        schema: the section that the whole file is.
-        root: the whole file, a mapping.
+    """Return a whole file, a mapping, as a value of ``schema``, checked against it.
 
     Raises:
         ConfigError: it breaks the schema; the message is the first error in line order, missing
@@ -192,10 +188,6 @@ def check_paths(config: Config, root: Node) -> None:
     """Make sure that no path was meant to start from the directory of the file it is written in.
 
     ``base`` starts there, and all others where the command is run.
-
-    Args:
-        config: the settings.
-        root: what they were made of.
     """
     for keys, path in _paths(config.model_dump()):
         node = find_node(root, keys)

@@ -45,17 +45,13 @@ def load_config(path: Path, overrides: Sequence[str] = ()) -> Config:
 def load_settings(path: Path, overrides: Sequence[str] = ()) -> tuple[Config, Origins]:
     """Read a YAML file, change it as the command line says, and check every key and value.
 
-    Args:
-        path: a YAML file.
-        overrides: ``KEY=VALUE`` each, in the order they are applied: KEY dotted as in
-            ``training.schedule.warmup``, VALUE in YAML. They may add keys and replace sections.
+    ``overrides`` are KEY=VALUE each, VALUE in YAML; they may add keys and replace sections.
 
     Returns:
         the settings, and where those that are no defaults were written.
 
     Raises:
-        ConfigError: a file cannot be read, is not YAML or does not fit the schema, or an override
-            does not. The message is one line with the file and line, or the override.
+        ConfigError: one line with the file and line, or the override, that is wrong.
     """
     root = read_settings(path)
     for override in overrides:
@@ -65,11 +61,7 @@ def load_settings(path: Path, overrides: Sequence[str] = ()) -> tuple[Config, Or
 
 
 def check_settings(root: Node) -> Config:
-    """Return a tree as a ``Config``, and check that the paths in it are there.
-
-    Raises:
-        ConfigError: it does not fit the schema, or names what is missing.
-    """
+    """Return a tree as a ``Config``, and check that the paths in it are there."""
     config = validate_as(Config, root)
     check_paths(config, root)
     return config
@@ -81,12 +73,8 @@ def check_settings(root: Node) -> Config:
 def read_settings(path: Path) -> Node:
     """Read a YAML file's settings over those of its base, and of that one's.
 
-    Returns:
-        a mapping, in which each value has the place where it was written.
-
     Raises:
-        ConfigError: a file cannot be read, is not YAML or no mapping, or builds on itself. The
-            message is one line with the file and line.
+        ConfigError: a file cannot be read, is not YAML or no mapping, or builds on itself.
     """
     trees = [tree for _, tree in _read_chain(path)]
     settings = trees.pop()
@@ -131,14 +119,7 @@ def _pop_base(path: Path, tree: Node, seen: set[Path]) -> Path | None:
 def find_beside(path: Path, root: Node, keys: Keys, owner: str) -> Path:
     """Return the file that a setting names, whose path starts from the directory of its own file.
 
-    Args:
-        path: the file that the setting is in.
-        root: what it holds.
-        keys: the setting.
-        owner: whose directory it is, for the message.
-
-    Raises:
-        ConfigError: there is no such file.
+    ``owner`` says whose directory that is, for the message.
     """
     node = find_node(root, keys)
     assert node is not None
@@ -157,15 +138,7 @@ def _find_beside(path: Path, node: Node, keys: Keys, rule: str) -> Path:
 
 
 def read_mapping(path: Path, keys: str) -> Node:
-    """Read one YAML file, which has to be a mapping.
-
-    Args:
-        path: the file.
-        keys: some that it needs, for the messages.
-
-    Raises:
-        ConfigError: it cannot be read, or is not YAML or no mapping.
-    """
+    """Read one YAML file, which has to be a mapping; ``keys`` names some that it needs."""
     root = parse(_read_text(path), lambda line: Place(path.as_posix(), line))
     if root.value is None:
         raise setting_error(root.place, (), f"the file is empty; it needs at least {keys}")
@@ -244,16 +217,7 @@ def _apply(override: str, root: Node) -> None:
 
 
 def set_node(root: Node, keys: tuple[str, ...], new: Node) -> None:
-    """Put a setting, or a section, in the place of another one or of none.
-
-    Args:
-        root: the tree that is changed.
-        keys: the path of the setting.
-        new: its value, with the place that errors name.
-
-    Raises:
-        ConfigError: the path leads through a setting that is no section.
-    """
+    """Put a setting, or a section, at a path: in the place of another one or of none."""
     *above, last = keys
     entries = _entries(root, (), new.place)
     for depth, key in enumerate(above, start=1):

@@ -57,17 +57,7 @@ class ComparedRun:
         progress: Callable[[int], object] = ignore,
         on_long_line: Callable[[LongLine], object] = ignore,
     ) -> list[str]:
-        """Return its translations, one a line; the model is loaded here, and forgotten afterwards.
-
-        Args:
-            text: its source side is translated.
-            computing: engine, device and precision.
-            progress: called with the number of sentences just translated.
-            on_long_line: called with each line too long to be translated as one.
-
-        Raises:
-            TokenizerError, CheckpointError: something is missing or damaged.
-        """
+        """Return its translations, one a line, by a model that is loaded for them only."""
         translator = load_translator(self.directory, str(self.checkpoint), computing)
         translator = translator.with_search(self.config.decoding.beam_size)
         return translator.translate(
@@ -92,14 +82,8 @@ def open_runs(
 ) -> list[ComparedRun]:
     """Look at each run, before any long work.
 
-    Args:
-        paths: run directories, each another.
-        checkpoint: 'best', 'last' or 'average'.
-        beam_size: how to search; None: each as its settings say.
-
-    Raises:
-        UsageError: a run is named twice.
-        RunError, ConfigError, TokenizerError, CheckpointError: something is missing or damaged.
+    ``checkpoint`` is 'best', 'last' or 'average'. Without a beam size each searches as its settings
+    say.
     """
     seen: set[Path] = set()
     for path in paths:
@@ -113,11 +97,7 @@ def open_runs(
 
 
 def distinct_names(paths: Sequence[Path]) -> list[str]:
-    """Return as much of each path's end as no other path ends in: its last part, if that will do.
-
-    Args:
-        paths: of different directories.
-    """
+    """Return as much of each path's end as no other path ends in, at least its last part."""
     parts = [path.absolute().parts for path in paths]
 
     def name(own: tuple[str, ...]) -> str:
@@ -168,13 +148,8 @@ def _is_finished(config: TrainingConfig, state: Mapping[str, Any]) -> bool:
 def find_groups(paths: Sequence[Path]) -> list[RunGroup]:
     """Find the runs that arguments of a command line name.
 
-    Args:
-        paths: each a run; a pattern of runs, as ``runs/a-*``; a directory of runs, which is a
-            group; or the directory of a sweep, which is a group for each of its points.
-
-    Raises:
-        UsageError: nothing fits a pattern.
-        RunError: a sweep has no run yet, or a run is of a later version.
+    Each is a run; a pattern of runs, as ``runs/a-*``; a directory of runs, which is a group; or the
+    directory of a sweep, which is a group for each of its points.
     """
     groups = [group for path in paths for group in _find(path)]
     names = distinct_names([path for path, _ in groups])
@@ -215,10 +190,6 @@ def _find_points(sweep: Path) -> Iterator[tuple[Path, list[Path]]]:
 
 def group_runs(groups: Sequence[RunGroup], runs: Sequence[ComparedRun]) -> list[ComparedGroup]:
     """Put opened runs into their groups, and check that these can be compared.
-
-    Args:
-        groups: as they were named.
-        runs: all of theirs, in that order.
 
     Returns:
         Nothing if each run is alone.

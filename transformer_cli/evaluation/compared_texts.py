@@ -30,15 +30,8 @@ class ComparedText(NamedTuple):
 def load_texts(runs: Sequence[ComparedRun], splits: Sequence[str]) -> list[ComparedText]:
     """Return the texts to compare on.
 
-    Args:
-        runs: at least one.
-        splits: each a split of all runs, or RUN:NAME, a split of one run; that may be any run of
-            the same languages. None of them: the first test split of the first run that has text.
-
-    Raises:
-        RunError, ConfigError: a RUN of RUN:NAME is no run directory.
-        CorpusError: as ``load_common_text``, or no run has text.
-        UsageError: as ``load_common_text``, or RUN or NAME is missing.
+    Each split is one of all runs, or RUN:NAME, a split of any run of the same languages. None of
+    them: the first test split of the first run that has text.
     """
     return [
         _load_text_of_run(runs, split)
@@ -101,10 +94,6 @@ def _load_text_of_run(runs: Sequence[ComparedRun], split: str) -> ComparedText:
 
 def load_common_text(runs: Sequence[ComparedRun], name: str) -> ParallelText:
     """Return the text of a split, which is the same in all runs.
-
-    Args:
-        runs: at least one.
-        name: the split's.
 
     Raises:
         CorpusError: a run has no such split, or its text is missing or damaged.

@@ -23,10 +23,10 @@ _OTHERS = ("none", "13a", "intl", "char", "zh")
 def choose_metrics(
     config: Config, say: Callable[[str], object], begun: str | None = None
 ) -> Metrics:
-    """Return the metrics of an experiment.
+    """Return the metrics of an experiment, by its target language or ``evaluation.tokenize``.
 
     Args:
-        config: its target language decides, unless ``evaluation.tokenize`` does.
+        config: the experiment's settings.
         say: told in one line that BLEU is by characters, as a package is not installed.
         begun: the tokenizer that a training has begun with, which it goes on with.
 
@@ -89,15 +89,7 @@ def metrics_of_training(
     """Return the metrics of a training, and what its best checkpoint is chosen by.
 
     A run that was validated goes on as it began, as its scores are compared with each other: also
-    where more packages are installed now.
-
-    Args:
-        config: its settings.
-        run: its directory, which may be empty; None: it begins anew.
-        say: as for ``choose_metrics``; told too if it would begin otherwise now.
-
-    Raises:
-        MissingExtraError: as ``choose_metrics``.
+    where more packages are installed now. ``say`` is told if it would begin otherwise now.
     """
     selection = choose_selection(config)
     begun = None if run is None else read_validated_by(run)
@@ -117,13 +109,8 @@ def metrics_of_runs(
 ) -> Metrics:
     """Return the metrics that trained runs are scored with, all alike.
 
-    Args:
-        config: the settings of the first.
-        runs: at least one.
-        say: told of each run that was validated by another tokenizer in its training.
-
-    Raises:
-        MissingExtraError: as ``choose_metrics``.
+    ``config`` is the first one's. ``say`` is told of each run that was validated by another
+    tokenizer in its training.
     """
     metrics = choose_metrics(config, say)
     for run in runs:

@@ -34,17 +34,10 @@ def score(
     thorough: bool = False,
     metrics: Metrics = USUAL,
 ) -> Scores:
-    """Return the scores of one system.
+    """Return the scores of one system: a translation a sentence, against as many raw references.
 
-    Args:
-        hypotheses: one translation a sentence, as a person would write it.
-        references: as many raw reference lines.
-        thorough: whether to compute TER and 95 % intervals too: 3 s for 1,000 lines. The signatures
-            say how often was resampled, and by which seed.
-        metrics: those of the target language.
-
-    Raises:
-        CorpusError: there are more of the ones than of the others.
+    Thorough ones have TER and 95 % intervals too, which takes 3 s for 1,000 lines. The signatures
+    say how often was resampled, and by which seed.
     """
     if len(hypotheses) != len(references):
         raise CorpusError(
@@ -60,13 +53,7 @@ def score(
 def score_systems(
     systems: Sequence[Sequence[str]], references: Sequence[str], metrics: Metrics = USUAL
 ) -> list[Scores]:
-    """Return each system's scores, those that stand first with a test against the first system.
-
-    Args:
-        systems: at least one; each its translations, one a sentence.
-        references: as many raw reference lines.
-        metrics: those of the target language.
-    """
+    """Return each system's scores, those that stand first with a test against the first system."""
     columns = {
         name: paired_bootstrap(systems, references, metric)
         if METRICS[name].is_first
@@ -84,13 +71,9 @@ def measure(
     references: Sequence[str],
     resample: bool = True,
 ) -> Score:
-    """Return a score and its 95 % interval, which is the same as ``paired_bootstrap``'s.
+    """Return a score, with its 95 % interval if that is asked for and sentences are not too many.
 
-    Args:
-        metric: one of sacreBLEU's.
-        hypotheses: one translation a sentence.
-        references: as many raw reference lines.
-        resample: whether to compute the interval, if there are not too many sentences.
+    The interval is the same as that of ``paired_bootstrap``.
     """
     if resample and len(hypotheses) <= MAX_SENTENCES:
         return paired_bootstrap([hypotheses], references, metric)[0]
@@ -103,16 +86,8 @@ def paired_bootstrap(
 ) -> list[Score]:
     """Compare systems with the first one by paired bootstrap resampling (Koehn 2004).
 
-    The same systems have the same result, whatever the environment says.
-
-    Args:
-        systems: at least one; each its translations, one a sentence.
-        references: as many raw reference lines.
-        metric: one of sacreBLEU's.
-
-    Returns:
-        Each system's score. There is no p-value of the first one, nor of one sentence, of which all
-        samples are the same.
+    The same systems have the same result, whatever the environment says. There is no p-value of the
+    first one, nor of a single sentence, of which all samples are the same.
     """
     # sacreBLEU keeps results by the metric's name, which BLEU has in either case: one test each.
     with _fixed_seed():

@@ -120,11 +120,7 @@ def evaluate(
 
 
 def find_measurable_pairs(translator: TorchTranslator, text: EncodedText) -> np.ndarray:
-    """Return the numbers of the pairs that are not too long for the loss.
-
-    Raises:
-        CorpusError: all are.
-    """
+    """Return the numbers of the pairs that are not too long for the loss."""
     lengths = np.maximum(text.src.lengths, text.tgt.lengths)
     short = np.flatnonzero(lengths <= translator.longest_source)
     if not len(short):
@@ -145,12 +141,7 @@ def mean_loss(
 ) -> float:
     """Return the mean negative log-likelihood of a target token, EOS included, unsmoothed.
 
-    Args:
-        model: in evaluation mode.
-        text: at least one sentence pair.
-        batch_tokens: most tokens of a side of a batch, padding included.
-        precision: type of the matrix products.
-        ranks: who shares the work; all of them get its result.
+    ``batch_tokens`` bounds a side of a batch, padding included. All ranks get the result.
     """
     device = next(model.parameters()).device
     lengths = np.maximum(text.src.lengths, text.tgt.lengths) + 1
@@ -239,14 +230,7 @@ def _shorten(line: str) -> str:
 def build_validator(
     config: Config, data: PreparedData, trainer: Trainer, metrics: Metrics, select: str
 ) -> Validator:
-    """Build the validator of a training.
-
-    Args:
-        config: the experiment's settings.
-        data: the run's prepared data.
-        trainer: its ``eval_model`` is validated.
-        metrics: what it is scored by.
-        select: what the best checkpoint is chosen by.
+    """Build the validator of a training, which scores the trainer's ``eval_model``.
 
     Raises:
         InputError: a validation sentence is too long for the model.

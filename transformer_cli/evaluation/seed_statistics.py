@@ -101,9 +101,6 @@ def compare_groups(
 
     Returns:
         By the metric's name; the scores are those of ``evaluation.scores.score``.
-
-    Raises:
-        MissingExtraError: a group has several runs, and scipy is not installed.
     """
     return {
         name: _compare_by(metric, translations, reference_group)
@@ -138,15 +135,11 @@ def _compare_by(
 def score_sentences(
     metric: SacreMetric, hypotheses: Sequence[str]
 ) -> tuple[float, Float[np.ndarray, " sentence"]]:
-    """Return a corpus score, and each sentence's share in it.
+    """Return a corpus score, and each sentence's share in it; the metric has its references.
 
     A share is the jackknife's pseudo-value (Tukey 1958): how much the score changes without the
     sentence, times the number of sentences less one. So the variance of a score over sentences is
     that of a mean. The shares are shifted so that their mean is the score.
-
-    Args:
-        metric: made with its references.
-        hypotheses: one translation a sentence.
     """
     statistics = np.array(metric._extract_corpus_statistics(hypotheses, None))
     whole = statistics.sum(0)
@@ -175,10 +168,6 @@ def compare_means(
     group: Float[np.ndarray, "seed sentence"], reference: Float[np.ndarray, "other_seed sentence"]
 ) -> GroupDifference:
     """Test whether two groups' means differ, over seeds and sentences.
-
-    Args:
-        group: points whose means over sentences are the scores of seeds.
-        reference: the same of the group that it is compared with.
 
     Returns:
         ``p_holm`` is not corrected yet. All but the difference are None if there are not two seeds

@@ -52,13 +52,7 @@ class SeenPairs:
 
 
 def describe_seen(report: Mapping[str, Any], sentences: int, who: str) -> list[str]:
-    """Return lines about pairs that were seen, or may have been; none if there are none.
-
-    Args:
-        report: as ``SeenPairs.report`` makes it.
-        sentences: pairs of the text.
-        who: name of the model.
-    """
+    """Return lines about the pairs that ``who`` has seen, or may have, by ``SeenPairs.report``."""
     lines = []
     if report["pairs"]:
         lines.append(
@@ -81,12 +75,8 @@ def find_seen(
 
     Lines are compared as splits are drawn: without format characters and extra white space. What a
     run was trained on is its own text, replayed text included; that of the run that it starts from;
-    and if it was distilled, that of its teachers.
-
-    Args:
-        runs: trained on the same languages.
-        text: in these languages.
-        progress: wraps a pass over the training text of runs that have no record of its lines.
+    and if it was distilled, that of its teachers. ``progress`` wraps a pass over the training text
+    of runs that have no record of its lines.
     """
     languages = _languages(runs[0])
     wanted = [_digest(side) for side in (text.src, text.tgt)]

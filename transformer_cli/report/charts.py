@@ -55,12 +55,7 @@ class Chart(NamedTuple):
 
 
 def make_training_charts(records: Sequence[Record], step: int) -> list[Chart]:
-    """Return charts of loss, perplexity, scores and learning rate by step, where there is data.
-
-    Args:
-        records: of metrics.jsonl.
-        step: the checkpoint's, which is marked.
-    """
+    """Return charts of metrics.jsonl by step, where there is data; ``step`` is marked."""
     trained = [record for record in records if record["kind"] == "train"]
     validated = validations(records)
     # Two lines can be told apart: BLEU and lowercased BLEU, or chrF where there is no case.

@@ -54,11 +54,6 @@ def choose_sentences(
     """Return the indices of the 'worst', 'best' and 'random' sentences.
 
     Of sentences that are equally good, the longer ones are shown: it is more to get right.
-
-    Args:
-        scores: each sentence's.
-        references: as many.
-        shown: how many of each kind, at most.
     """
     order = sorted(range(len(scores)), key=lambda n: (scores[n], -len(references[n]), n))
     from_best = sorted(order, key=lambda n: (-scores[n], -len(references[n]), n))
@@ -126,12 +121,7 @@ def choose_differing(
 ) -> tuple[list[TwoTranslations], list[TwoTranslations]]:
     """Return the sentences that one group translates better, and those that the other does.
 
-    Args:
-        first: one group's translations, by run and sentence.
-        second: the other's.
-        src: source lines.
-        references: as many.
-        shown: how many of each, at most; those with the largest difference of mean chrF.
+    Translations are by run and sentence; shown are the largest differences of mean chrF.
     """
     scores = [
         np.array([sentence_scores(each, references) for each in group]) for group in (first, second)

@@ -86,13 +86,7 @@ class GroupResult:
 
 
 def read_group(group: RunGroup, metric: str, unfinished: Mapping[Path, str]) -> GroupResult:
-    """Return what a group's runs have recorded.
-
-    Args:
-        group: its runs; one that has not begun has no records.
-        metric: the score of a validation, a key of ``METRICS``.
-        unfinished: the state of each run that has not finished, by its directory.
-    """
+    """Return what a group's runs have recorded; unfinished ones have a state."""
     return GroupResult(
         group.name,
         [_read_run(run, metric, unfinished.get(run.path)) for run in group.runs],
@@ -127,10 +121,7 @@ def make_group_curves(
 ) -> list[Chart]:
     """Return charts of validation score and loss by step, where there is data.
 
-    Args:
-        groups: each one a line, the mean over its runs, in a band from the lowest to the highest.
-        order: their indices, as in the legend.
-        metric: the score, a key of ``METRICS``.
+    Each group is a line, the mean over its runs, in a band from the lowest to the highest.
     """
     charts = []
     for key in dict.fromkeys((metric, "loss")):
@@ -164,14 +155,7 @@ def make_setting_charts(
     settings: Mapping[str, Sequence[object]],
     metric: str,
 ) -> list[Chart]:
-    """Return a chart for each setting: the runs' best validation scores by its values.
-
-    Args:
-        groups: those without any score are left out.
-        order: their indices, as in the legend.
-        settings: by dotted key, one value a group.
-        metric: the score, a key of ``METRICS``.
-    """
+    """Return a chart for each setting: the runs' best validation scores by its values."""
     charts = []
     # Where colours would repeat they say nothing.
     roles = {index: str(place if len(groups) <= DRAWN else 0) for place, index in enumerate(order)}

@@ -1,9 +1,11 @@
 """A report on groups of runs as one self-contained HTML page."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
+from transformer_cli.config.schema import Config
 from transformer_cli.config.yaml import dump_config
 from transformer_cli.evaluation.metric_choice import choose_selection
 from transformer_cli.evaluation.seed_statistics import (
@@ -29,8 +31,7 @@ from transformer_cli.runs.groups import RunGroup
 from transformer_cli.training.units import duration
 
 
-@dataclass(frozen=True)
-class EvaluatedSplit:
+class EvaluatedSplit(NamedTuple):
     """A split that groups were evaluated on, after training."""
 
     name: str
@@ -44,20 +45,19 @@ class EvaluatedSplit:
     """By the metric's name, each of these groups in this order."""
 
 
-@dataclass(frozen=True)
-class MetricColumns:
-    """A metric's columns of the table."""
+class MetricColumns(NamedTuple):
+    """A metric's columns of the table, one value a row."""
 
-    title: str
+    split: str
+    label: str
     signature: str
     scores: list[GroupScore | None]
-    """One a row; None: the group was not evaluated."""
+    """None: the group was not evaluated."""
     differences: list[GroupDifference | None]
-    """One a row; None for the reference group, too."""
+    """None for the reference group, too."""
 
 
-@dataclass(frozen=True)
-class DifferingTranslations:
+class DifferingTranslations(NamedTuple):
     """What two groups translate most differently well, of one split."""
 
     split: str
@@ -80,7 +80,7 @@ class GroupsReport:
     """The same, with the reference among the first ``DRAWN``."""
     reference: int
     metric: str
-    """Name of the validation score."""
+    """Label of the validation score."""
     settings: dict[str, list[object]]
     evaluated: list[str]
     """Names of the splits."""
@@ -89,9 +89,8 @@ class GroupsReport:
     importance: Importance | None
     columns: list[MetricColumns]
     translations: list[DifferingTranslations]
-    languages: tuple[str, str] | None
-    config: str | None
-    """Of the reference group's first run that has begun, as YAML; None: no run has."""
+    config: Config | None
+    """Of the reference group's first run that has begun; None: no run has."""
     config_of: Path | None
     """Directory of that run."""
 
@@ -102,18 +101,13 @@ class GroupsReport:
         return first if first.scores else None
 
     @property
-    def best_difference(self) -> tuple[MetricColumns, GroupDifference] | None:
+    def best_difference(self) -> tuple[str, GroupDifference] | None:
         """The best group's difference from the reference on an evaluated split, by the metric."""
         for columns in self.columns:
             difference = columns.differences[self.order[0]]
-            if difference is not None and columns.title.endswith(f": {self.metric}"):
-                return columns, difference
+            if difference is not None and columns.label == self.metric:
+                return columns.split, difference
         return None
-
-    @property
-    def is_repeated(self) -> bool:
-        """Whether a group has more than one run."""
-        return any(len(group.runs) > 1 for group in self.groups)
 
 
 def build_groups_page(
@@ -132,14 +126,10 @@ def build_groups_page(
         groups: at least one, each with another name.
         settings: those that differ between the groups, by dotted key, one value a group.
         evaluated: splits that groups were evaluated on.
-        unfinished: by a run's directory, why it has not finished: 'running', 'failed', 'pruned',
-            'waiting'. Others have finished.
+        unfinished: by a run's directory, why it has not finished: 'failed', say.
         reference: index of the group that the others are compared with.
         metric: what groups are ranked by, a key of ``METRICS``; None: what the reference
             group's best checkpoints are chosen by, but lowercased BLEU if any translations are.
-
-    Raises:
-        ConfigError: a run's settings are damaged.
     """
     run = _first_begun(groups, reference)
     config = run.load_config() if run else None
@@ -164,14 +154,9 @@ def build_groups_page(
         charts=make_group_curves(results, legend, metric),
         setting_charts=make_setting_charts(results, legend, differing, metric),
         importance=explain(differing, [group.scores for group in results]),
-        columns=[
-            _make_columns(split, name, comparison, results)
-            for split in evaluated
-            for name, comparison in split.comparisons.items()
-        ],
+        columns=[columns for split in evaluated for columns in _make_columns(split, results)],
         translations=[each for each in translations if each is not None],
-        languages=(config.data.src_lang, config.data.tgt_lang) if config else None,
-        config=dump_config(config) if config else None,
+        config=config,
         config_of=run.path if run else None,
     )
 
@@ -187,17 +172,17 @@ def _order_legend(order: Sequence[int], reference: int) -> list[int]:
     return [*others[:place], reference, *others[place:]]
 
 
-def _make_columns(
-    split: EvaluatedSplit, metric: str, comparison: MetricComparison, groups: Sequence[GroupResult]
-) -> MetricColumns:
+def _make_columns(split: EvaluatedSplit, groups: Sequence[GroupResult]) -> Iterator[MetricColumns]:
     place = {name: index for index, name in enumerate(split.groups)}
-    found = [place.get(group.name) for group in groups]
-    return MetricColumns(
-        f"{split.name}: {METRICS[metric].label}",
-        comparison.signature,
-        [None if index is None else comparison.groups[index] for index in found],
-        [None if index is None else comparison.differences[index] for index in found],
-    )
+    rows = [place.get(group.name) for group in groups]
+    for name, comparison in split.comparisons.items():
+        yield MetricColumns(
+            split.name,
+            METRICS[name].label,
+            comparison.signature,
+            [None if row is None else comparison.groups[row] for row in rows],
+            [None if row is None else comparison.differences[row] for row in rows],
+        )
 
 
 def _find_differing(
@@ -219,13 +204,9 @@ def _find_differing(
 
 
 def render_groups(report: GroupsReport, plotly: str) -> str:
-    """Render the page.
-
-    Args:
-        report: what it says.
-        plotly: what ``plotly_script`` of rendering.py gave.
-    """
+    """Return the page, with plotly.js in it."""
     charts = [*report.charts, *report.setting_charts]
+    data = report.config.data if report.config else None
     return render_page(
         "groups",
         plotly,
@@ -233,5 +214,8 @@ def render_groups(report: GroupsReport, plotly: str) -> str:
         report=report,
         charts={chart.name: chart for chart in charts},
         drawn=DRAWN,
+        is_repeated=any(len(group.runs) > 1 for group in report.groups),
+        languages=(data.src_lang, data.tgt_lang) if data else None,
+        config=dump_config(report.config) if report.config else None,
         duration=duration,
     )

@@ -100,16 +100,7 @@ _LONGEST = 500
 
 
 def render_cleaning(cleaning: Cleaning, data: CorpusData, title: str) -> str:
-    """Render the page.
-
-    Args:
-        cleaning: what it says.
-        data: the settings that were applied.
-        title: what the configuration is called.
-
-    Raises:
-        MissingExtraError: Jinja is not installed.
-    """
+    """Return the page about what the filters left out."""
     return render_page(
         "cleaning", None, {}, cleaning=cleaning, data=data, title=title, visible=_visible
     )

@@ -88,10 +88,6 @@ def make_run_page(
         progress: wraps passes over lines, given a label, as tqdm would.
         translated: called with the number of sentences just translated.
         on_long_line: called with each line too long to be translated as one.
-
-    Raises:
-        CorpusError: all pairs of the split are too long to be measured.
-        RunError: the run's files are damaged.
     """
     translator, text, config = subject.translator, subject.text, subject.translator.config
     records = read_records(subject.run.metrics)

@@ -147,11 +147,7 @@ def score_by_length(
 ) -> list[LengthBucket]:
     """Return the scores, but lowercased ones, of the sentences of each bucket that has any.
 
-    Args:
-        lengths: each source's tokens, without its EOS; empty ones count as of one token.
-        hypotheses: the translations.
-        references: as many.
-        metrics: those of the target language.
+    Lengths are in source tokens without EOS; empty sentences count as of one token.
     """
     scored = {name: m for name, m in metrics.by_name().items() if not METRICS[name].needs_case}
     inside: dict[str, list[int]] = {label: [] for label in _labels(LENGTHS)}
@@ -171,14 +167,9 @@ def score_by_length(
 def score_by_rarity(
     seen: Mapping[str, int], hypotheses: Sequence[str], references: Sequence[str]
 ) -> list[RarityBucket]:
-    """Return the recall of the references' words, by their frequency in the training text.
+    """Return the recall of the references' words, by how often the training text has them.
 
     A word that a reference has twice and its translation once is found once.
-
-    Args:
-        seen: how often the training text's target side has each word; see ``count_words``.
-        hypotheses: the translations.
-        references: as many.
     """
     labels = ["never", *_labels(FREQUENCIES)[1:]]
     wanted, met = Counter[str](), Counter[str]()

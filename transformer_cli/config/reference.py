@@ -282,7 +282,7 @@ def _kind(name: str, part: Schema) -> str:
     kind = part["properties"]["kind"]["const"]
     level = "#" * (3 + name.count("."))
     text = f"{level} {name}: kind {kind}\n\n{part['description']}\n"
-    settings = {key: each for key, each in part["properties"].items() if key != "kind"}
+    settings = {key: below for key, below in part["properties"].items() if key != "kind"}
     return f"{text}\n{_table({**part, 'properties': settings})}" if settings else text
 
 
@@ -300,9 +300,9 @@ def _rows(part: Schema, above: str = "") -> Iterator[tuple[str, Schema, str]]:
         if _is_source(below):
             yield key, below, f"`{as_yaml(below['default'])}`"
         elif "properties" in below:
-            for key_below, each, default in _rows(below, f"{key}."):
-                text = f"{below['description']}: {each['description']}"
-                yield key_below, {**each, "description": text}, default
+            for key_below, setting, default in _rows(below, f"{key}."):
+                text = f"{below['description']}: {setting['description']}"
+                yield key_below, {**setting, "description": text}, default
         elif "anyOf" in below:
             yield key, below, f"`kind: {below['default']['kind']}`"
         elif name in part.get("required", []):
@@ -367,19 +367,19 @@ def _describe_mapping(part: Schema) -> str:
 
 def _bounds(part: Schema) -> str:
     is_whole = part["type"] == "integer"
-    found: dict[str, Any] = {key: value for key, value in part.items() if "imum" in key}
-    least, above = found.get("minimum"), found.get("exclusiveMinimum")
+    bounds: dict[str, Any] = {key: value for key, value in part.items() if "imum" in key}
+    minimum, above = bounds.get("minimum"), bounds.get("exclusiveMinimum")
     if is_whole and above is not None:
-        least, above = above + 1, None
-    most, below = found.get("maximum"), found.get("exclusiveMaximum")
+        minimum, above = above + 1, None
+    maximum, below = bounds.get("maximum"), bounds.get("exclusiveMaximum")
     if is_whole and below is not None:
-        most, below = None, None  # 2^31: the page's head says so
-    if least is not None and most is not None:
-        return f"{_number(least)} to {_number(most)}"
+        maximum, below = None, None  # 2^31: the page's head says so
+    if minimum is not None and maximum is not None:
+        return f"{_number(minimum)} to {_number(maximum)}"
     named = (
-        ("at least", least),
+        ("at least", minimum),
         ("more than", above),
-        ("at most", most),
+        ("at most", maximum),
         ("less than", below),
     )
     return " and ".join(f"{words} {_number(bound)}" for words, bound in named if bound is not None)

@@ -272,8 +272,8 @@ def find_node(root: Node, keys: Keys) -> Node | None:
 
 def find_place(root: Node, keys: Keys) -> Place:
     """Return the place of the setting at ``keys``, or of the innermost section around it."""
-    found = (find_node(root, keys[:depth]) for depth in range(len(keys), 0, -1))
-    return next((node.place for node in found if node), root.place)
+    nodes = (find_node(root, keys[:depth]) for depth in range(len(keys), 0, -1))
+    return next((node.place for node in nodes if node), root.place)
 
 
 # --- messages -------------------------------------------------------------------------------------

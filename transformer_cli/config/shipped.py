@@ -44,10 +44,10 @@ def copy_shipped(name: str, target: Path) -> None:
 
     directory = shipped_directory()
     config = directory / "configs" / f"{name}.yaml"
-    wanted = [*list_base_files(config), directory / SCHEMA]
+    paths = [*list_base_files(config), directory / SCHEMA]
     if isinstance(load_config(config).data, ToyData):
-        wanted += (directory / TOY).glob("*.[de][en]")
-    for path in wanted:
+        paths += (directory / TOY).glob("*.[de][en]")
+    for path in paths:
         copy = target / path.relative_to(directory)
         copy.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(path, copy)

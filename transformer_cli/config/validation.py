@@ -87,7 +87,8 @@ def validate_as(schema: type[S], root: Node) -> S:
 def _config_error(problems: list[_Problem], root: Node) -> ConfigError:
     problems.sort(key=lambda it: (it.is_missing, find_place(root, it.keys).line))
     first, *others = (
-        str(setting_error(find_place(root, each.keys), each.keys, each.text)) for each in problems
+        str(setting_error(find_place(root, problem.keys), problem.keys, problem.text))
+        for problem in problems
     )
     if len(others) > _MAX_OTHER_ERRORS:
         others[_MAX_OTHER_ERRORS:] = [f"and {len(others) - _MAX_OTHER_ERRORS:,} more errors"]
@@ -246,7 +247,7 @@ def _below(wanted: Any, key: str | int) -> Any:
 
 def _without_none(annotation: Any) -> Any:
     """Return the type of a section that may be null; others as they are."""
-    sections = [each for each in get_args(annotation) if _is_section(each)]
+    sections = [member for member in get_args(annotation) if _is_section(member)]
     return sections[0] if len(sections) == 1 and NoneType in get_args(annotation) else annotation
 
 

@@ -79,11 +79,13 @@ def _load_text_of_run(runs: Sequence[ComparedRun], split: str) -> ComparedText:
     candidates = _cut_at_colons(split)
     if not candidates:
         raise UsageError(f"--split {split}: expected RUN:NAME, a run and one of its splits")
-    path, name = next((each for each in candidates if _is_split_of_run(*each)), candidates[0])
+    path, name = next(
+        (candidate for candidate in candidates if _is_split_of_run(*candidate)), candidates[0]
+    )
     owner = RunDirectory(path)
     data = owner.load_config().data
     for run in runs:
-        languages = [f"{each.src_lang}-{each.tgt_lang}" for each in (data, run.config.data)]
+        languages = [f"{text.src_lang}-{text.tgt_lang}" for text in (data, run.config.data)]
         if languages[0] != languages[1]:
             raise UsageError(
                 f"--split {split}: its languages are {languages[0]}, but "

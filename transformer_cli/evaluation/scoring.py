@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from transformer_cli.config.schema import Config
+from transformer_cli.config.tokenizer_schema import Protected
 from transformer_cli.data.batches import Batch, collate
 from transformer_cli.data.corpus import ParallelText
 from transformer_cli.data.token_arrays import EncodedText, encode_text
@@ -111,12 +112,23 @@ def evaluate(
         ranks,
     )
     scores = score(hypotheses, text.tgt, thorough, metrics)
-    protect = translator.tokenizers.protect
-    pairs = zip(text.src, hypotheses, strict=True)
-    differing = sum(bool(compare_placeholders(*pair, protect)) for pair in pairs)
     return Evaluation(
-        hypotheses, scores, loss, len(text) - len(short), differing if protect else None
+        hypotheses,
+        scores,
+        loss,
+        unmeasured=len(text) - len(short),
+        differing=_count_differing(text.src, hypotheses, translator.tokenizers.protect),
     )
+
+
+def _count_differing(
+    src: Sequence[str], hypotheses: Sequence[str], protect: Sequence[Protected]
+) -> int | None:
+    """Return the number of lines whose placeholders differ; None if none are protected."""
+    if not protect:
+        return None
+    pairs = zip(src, hypotheses, strict=True)
+    return sum(bool(compare_placeholders(*pair, protect)) for pair in pairs)
 
 
 def find_measurable_pairs(translator: TorchTranslator, text: EncodedText) -> np.ndarray:

@@ -146,7 +146,7 @@ def score_sentences(
     score = _score(metric, whole)
     if len(statistics) < 2:
         return score, np.array([score])
-    without = np.array([_score(metric, each) for each in whole - statistics])
+    without = np.array([_score(metric, rest) for rest in whole - statistics])
     return score, score + (len(without) - 1) * (without.mean() - without)
 
 
@@ -205,13 +205,13 @@ def _estimate_variance(
     3 seeds and 100 sentences would show null effects in 2 % instead of 5 %.
     """
     both = (group, reference)
-    seeds = np.array([len(each) for each in both])
-    means = [each.mean(1, keepdims=True) for each in both]
-    seed_variances = np.array([each.var(ddof=1) for each in means])
+    seeds = np.array([len(scores) for scores in both])
+    means = [scores.mean(1, keepdims=True) for scores in both]
+    seed_variances = np.array([scores.var(ddof=1) for scores in means])
     over_seeds = seed_variances / seeds
-    rest = [each - mean for each, mean in zip(both, means, strict=True)]
+    rest = [scores - mean for scores, mean in zip(both, means, strict=True)]
     between = (rest[0].mean(0) - rest[1].mean(0)) ** 2
-    within = sum(each.var(0, ddof=1) / len(each) for each in rest)
+    within = sum(scores.var(0, ddof=1) / len(scores) for scores in rest)
     num_sentences = group.shape[1]
     excess = (between - within) / (num_sentences - 1)
     sentences = float(excess.mean())
@@ -276,13 +276,20 @@ def needed_seeds(
 
 def _correct_by_holm(differences: Sequence[GroupDifference | None]) -> list[GroupDifference | None]:
     """Fill in ``p_holm`` (Holm 1979)."""
-    tested = [each for each in differences if each and each.p_value is not None]
+    tested = [
+        difference for difference in differences if difference and difference.p_value is not None
+    ]
     corrected: dict[int, float] = {}
     largest = 0.0
-    for rank, each in enumerate(sorted(tested, key=lambda each: each.p_value or 0.0)):
-        largest = max(largest, min(1.0, (len(tested) - rank) * (each.p_value or 0.0)))
-        corrected[id(each)] = largest
-    return [each and replace(each, p_holm=corrected.get(id(each))) for each in differences]
+    for rank, difference in enumerate(
+        sorted(tested, key=lambda difference: difference.p_value or 0.0)
+    ):
+        largest = max(largest, min(1.0, (len(tested) - rank) * (difference.p_value or 0.0)))
+        corrected[id(difference)] = largest
+    return [
+        difference and replace(difference, p_holm=corrected.get(id(difference)))
+        for difference in differences
+    ]
 
 
 def _critical(degrees: float) -> float:

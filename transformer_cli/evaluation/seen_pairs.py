@@ -38,8 +38,8 @@ class SeenPairs:
     @property
     def rest(self) -> list[int]:
         """Numbers of the pairs of which no side is trained on."""
-        found: list[int] = np.flatnonzero(~(self.by_src | self.by_tgt)).tolist()
-        return found
+        numbers: list[int] = np.flatnonzero(~(self.by_src | self.by_tgt)).tolist()
+        return numbers
 
     def report(self) -> dict[str, Any]:
         """Return counts for a JSON object."""
@@ -79,15 +79,15 @@ def find_seen(
     of runs that have no record of its lines.
     """
     languages = _languages(runs[0])
-    wanted = [_digest(side) for side in (text.src, text.tgt)]
-    masks = [np.zeros(len(text), bool) for _ in wanted]
+    digests_of_sides = [_digest(side) for side in (text.src, text.tgt)]
+    masks = [np.zeros(len(text), bool) for _ in digests_of_sides]
     unknown = []
     for run in _find_origins(runs):
         try:
             sides = _languages(run)
             for chunk in _read_trained_lines(run, progress):
                 # The run that one starts from may have been trained the other way round.
-                for language, digests, mask in zip(languages, wanted, masks, strict=True):
+                for language, digests, mask in zip(languages, digests_of_sides, masks, strict=True):
                     for side, column in zip(sides, chunk.T, strict=True):
                         if side == language:
                             mask |= _are_in(digests, column)

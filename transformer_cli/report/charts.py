@@ -51,7 +51,7 @@ class Chart(NamedTuple):
 
     def as_json(self) -> dict[str, Any]:
         """Return the chart as JSON values."""
-        return {**self._asdict(), "series": [each._asdict() for each in self.series]}
+        return {**self._asdict(), "series": [line._asdict() for line in self.series]}
 
 
 def make_training_charts(records: Sequence[Record], step: int) -> list[Chart]:
@@ -63,7 +63,9 @@ def make_training_charts(records: Sequence[Record], step: int) -> list[Chart]:
     scores = " and ".join(metric.label for metric in metrics if not metric.needs_case)
 
     def series(name: str, role: str, of: Sequence[Record], key: str) -> Series:
-        return Series(name, role, [each["step"] for each in of], [number(each, key) for each in of])
+        return Series(
+            name, role, [record["step"] for record in of], [number(record, key) for record in of]
+        )
 
     def both(key: str) -> list[Series]:
         return [
@@ -92,7 +94,7 @@ def make_training_charts(records: Sequence[Record], step: int) -> list[Chart]:
         Chart("rate", "Learning rate", "", _STEP, "learning rate", [rate]),
     ]
     drawn = [
-        chart._replace(series=[each for each in chart.series if any(y is not None for y in each.y)])
+        chart._replace(series=[line for line in chart.series if any(y is not None for y in line.y)])
         for chart in charts
     ]
     return [
@@ -107,7 +109,7 @@ def measured_metrics(validated: Sequence[Record]) -> list[Metric]:
     return [
         metric
         for metric in METRICS.values()
-        if metric.build and any(each.get(metric.name) is not None for each in validated)
+        if metric.build and any(record.get(metric.name) is not None for record in validated)
     ]
 
 

@@ -124,7 +124,8 @@ def choose_differing(
     Translations are by run and sentence; shown are the largest differences of mean chrF.
     """
     scores = [
-        np.array([sentence_scores(each, references) for each in group]) for group in (first, second)
+        np.array([sentence_scores(translations, references) for translations in group])
+        for group in (first, second)
     ]
     means = [group.mean(axis=0) for group in scores]
     difference = means[0] - means[1]
@@ -134,7 +135,9 @@ def choose_differing(
             group[_median(own[:, line])][line]
             for group, own in zip((first, second), scores, strict=True)
         ]
-        one, other = (mark_differences(each, references[line])[0] for each in chosen)
+        one, other = (
+            mark_differences(translations, references[line])[0] for translations in chosen
+        )
         mean = (float(means[0][line]), float(means[1][line]))
         return TwoTranslations(1 + line, src[line], references[line], mean, (one, other))
 

@@ -20,8 +20,8 @@ DRAWN = 12
 """Groups whose curves are drawn at first; there are as many colours."""
 
 _WIDE_RANGE = 10  # a larger ratio of values is drawn on a logarithmic axis
-_MOST_TICKS = 6
-_LEAST_GAP = 0.09  # of the axis, between two ticks with room for their numbers
+_MAX_TICKS = 6
+_MIN_GAP = 0.09  # of the axis, between two ticks with room for their numbers
 _LONGEST_TICK = 18
 
 
@@ -75,8 +75,8 @@ class GroupResult:
     @property
     def seconds(self) -> float | None:
         """Mean time of a run of ``scored``."""
-        found = [run.seconds for run in self.scored if run.seconds is not None]
-        return fmean(found) if found else None
+        times = [run.seconds for run in self.scored if run.seconds is not None]
+        return fmean(times) if times else None
 
     @property
     def unfinished(self) -> dict[str, int]:
@@ -109,8 +109,8 @@ def rank_groups(groups: Sequence[GroupResult], metric: str) -> list[int]:
 def _read_run(run: RunDirectory, metric: str, state: str | None) -> RunResult:
     records = read_records(run.metrics)
     validated = validations(records)
-    scores = [each[metric] for each in validated if each[metric] is not None]
-    seconds = [spent for each in records if (spent := number(each, "seconds")) is not None]
+    scores = [record[metric] for record in validated if record[metric] is not None]
+    seconds = [spent for record in records if (spent := number(record, "seconds")) is not None]
     return RunResult(
         run.path.name, validated, METRICS[metric].best(scores), max(seconds, default=None), state
     )
@@ -127,9 +127,9 @@ def make_group_curves(
     for key in dict.fromkeys((metric, "loss")):
         y = "nats a token" if key == "loss" else f"{METRICS[key].label}, greedy"
         series = [
-            each
+            line
             for place, index in enumerate(order)
-            for each in _curve(groups[index], str(place), key)
+            for line in _curve(groups[index], str(place), key)
         ]
         if series:
             title = f"{'Loss' if key == 'loss' else METRICS[key].label} of the validation split"
@@ -173,15 +173,15 @@ def make_setting_charts(
                 "",  # the title says it
                 METRICS[metric].label,
                 [
-                    each
+                    tick
                     for index in order
-                    for each in _dots(groups[index], roles[index], values[index], scale)
+                    for tick in _dots(groups[index], roles[index], values[index], scale)
                 ],
                 kind="dots",
                 from_zero=False,
                 x_scale=scale,
                 ticks=ticks,
-                tick_names=[_shorten(each) for each in ticks] if ticks else None,
+                tick_names=[_shorten(tick) for tick in ticks] if ticks else None,
             )
         )
     return charts
@@ -194,7 +194,7 @@ def _curve(group: GroupResult, role: str, key: str) -> list[Series]:
     epoch is not at the same step with each seed, whose batches differ.
     """
     curves = [
-        [(each["step"], each[key]) for each in run.validations if each[key] is not None]
+        [(record["step"], record[key]) for record in run.validations if record[key] is not None]
         for run in group.runs
     ]
     curves = [curve for curve in curves if curve]
@@ -262,13 +262,13 @@ def _scale(values: Sequence[Any]) -> str:
 def _ticks(values: Sequence[Any], scale: str) -> list[Any] | None:
     """Return the values themselves, in order, where the axis has room for them."""
     if scale == "category":
-        numbers = sorted({each for each in values if are_numbers([each])})
-        return list(dict.fromkeys(as_yaml(each) for each in [*numbers, *values]))
+        numbers = sorted({value for value in values if are_numbers([value])})
+        return list(dict.fromkeys(as_yaml(value) for value in [*numbers, *values]))
     different = sorted(set(values))
-    places = [log(each) if scale == "log" else each for each in different]
-    least = _LEAST_GAP * (places[-1] - places[0])
-    fits = all(after - before >= least for before, after in pairwise(places))
-    if fits and len(different) <= _MOST_TICKS:
+    places = [log(value) if scale == "log" else value for value in different]
+    gap = _MIN_GAP * (places[-1] - places[0])
+    fits = all(after - before >= gap for before, after in pairwise(places))
+    if fits and len(different) <= _MAX_TICKS:
         return different
     return _round_numbers(different[0], different[-1]) if scale == "log" else None
 
@@ -278,7 +278,7 @@ def _round_numbers(low: float, high: float) -> list[float]:
     factors = (1, 2, 5) if high / low < 20 else (1, 3) if high / low < 3000 else (1,)
     powers = range(floor(log10(low)), floor(log10(high)) + 1)
     numbers = [float(f"{factor}e{power}") for power in powers for factor in factors]
-    return [each for each in numbers if low <= each <= high]
+    return [number for number in numbers if low <= number <= high]
 
 
 def _shorten(value: object) -> str:

@@ -55,7 +55,7 @@ def render_page(name: str, plotly: str | None, page_data: dict[str, Any], **valu
         page_data=_make_all_visible(page_data),
         css=_template("page.css"),
         scripts=scripts,
-        sums=[_policy_sum(each) for each in scripts],
+        sums=[_policy_sum(script) for script in scripts],
         version=__version__,
         **values,
     )
@@ -69,9 +69,9 @@ def _make_all_visible(value: Any) -> Any:
     """Return what a page shows, with the control characters of all strings in it as escapes."""
     match value:
         case dict():
-            return {_make_all_visible(key): _make_all_visible(each) for key, each in value.items()}
+            return {_make_all_visible(key): _make_all_visible(item) for key, item in value.items()}
         case list() | tuple():
-            return [_make_all_visible(each) for each in value]
+            return [_make_all_visible(item) for item in value]
         case str() if not hasattr(value, "__html__"):
             return make_visible(value)
         case _:
@@ -110,5 +110,6 @@ def _visible(line: str) -> str:
     """Return a line with its control characters as escapes, cut if it is long."""
     shown = line if len(line) <= _LONGEST else f"{line[:_LONGEST]} …"
     return "".join(
-        each if each.isprintable() or each.isspace() else ascii(each)[1:-1] for each in shown
+        character if character.isprintable() or character.isspace() else ascii(character)[1:-1]
+        for character in shown
     )

@@ -15,8 +15,7 @@ from transformer_cli.data.corpus import ParallelText
 from transformer_cli.data.sources import open_training_text
 from transformer_cli.data.token_arrays import encode_text
 from transformer_cli.errors import CorpusError, InputError
-from transformer_cli.evaluation.scores import score
-from transformer_cli.evaluation.scoring import evaluate
+from transformer_cli.evaluation.scoring import Evaluation, evaluate
 from transformer_cli.inference.attention_maps import AttentionMaps, compute_attention_maps
 from transformer_cli.inference.ctranslate2_engine import CTranslate2Engine
 from transformer_cli.inference.engine import ignore
@@ -89,57 +88,71 @@ def make_run_page(
         translated: called with the number of sentences just translated.
         on_long_line: called with each line too long to be translated as one.
     """
-    translator, text, config = subject.translator, subject.text, subject.translator.config
-    records = read_records(subject.run.metrics)
-    validated = validations(records)
+    translator, text = subject.translator, subject.text
     encoded = encode_text(text, translator.tokenizers, progress)
-    lengths = encoded.src.lengths.tolist()
-    statistics = compute_statistics(subject.run, translator.tokenizers, encoded)
     result = evaluate(
         translator,
         text,
         translated,
         on_long_line=on_long_line,
+        thorough=True,
         searcher=subject.searcher,
         metrics=subject.metrics,
     )
-    attention = [*attention, *_attend(subject, lengths)]
-    by_length = score_by_length(lengths, result.hypotheses, text.tgt, subject.metrics)
-    by_rarity = _score_by_rarity(subject, result.hypotheses, progress)
+    values: dict[str, Any] = {
+        **_describe_training(subject),
+        **_describe_result(subject, result, encoded.src.lengths.tolist(), progress),
+        "statistics": compute_statistics(subject.run, translator.tokenizers, encoded),
+        "attention": [*attention, *_attend(subject, encoded.src.lengths.tolist())],
+    }
+    data = translator.config.data
     charts = [
-        *make_training_charts(records, subject.step),
-        *make_length_chart(statistics, (config.data.src_lang, config.data.tgt_lang)),
-        *make_breakdown_charts(by_length, by_rarity),
+        *values.pop("training_charts"),
+        *make_length_chart(values["statistics"], (data.src_lang, data.tgt_lang)),
+        *make_breakdown_charts(values["lengths"], values["rarity"]),
     ]
+    page_data = {
+        "charts": [chart.as_json() for chart in charts],
+        "attention": values["attention"],
+        "subwords": not translator.tokenizers.tgt.is_word_level,
+        "marks": {SPECIALS[BOS_ID]: "start", SPECIALS[EOS_ID]: "end"},
+    }
+    values["charts"] = {chart.name: chart for chart in charts}
     return render_page(
-        "page",
-        plotly,
-        {
-            "charts": [chart.as_json() for chart in charts],
-            "attention": attention,
-            "subwords": not translator.tokenizers.tgt.is_word_level,
-            "marks": {SPECIALS[BOS_ID]: "start", SPECIALS[EOS_ID]: "end"},
-        },
-        subject=subject,
-        data=config.data,
-        decoding=translator.decoding,
-        label_smoothing=config.training.label_smoothing,
-        parameters=count_parameters(translator.engine.model),
-        metrics=METRICS,
-        scores=score(result.hypotheses, text.tgt, True, subject.metrics),
-        perplexity=perplexity(result.loss),
-        charts={chart.name: chart for chart in charts},
-        validations=validated,
-        validated_metrics=measured_metrics(validated),
-        lengths=by_length,
-        rarity=by_rarity,
-        examples=_choose_examples(text, result.hypotheses),
-        attention=attention,
-        statistics=statistics,
-        settings=chosen_settings(config, load_origins(subject.run.origins)),
-        trained_with=environment_of_training(records, subject.step),
-        config=dump_config(config),
+        "page", plotly, page_data, subject=subject, data=data, metrics=METRICS, **values
     )
+
+
+def _describe_training(subject: Subject) -> dict[str, Any]:
+    """Return what the page says of the model and its training."""
+    config = subject.translator.config
+    records = read_records(subject.run.metrics)
+    validated = validations(records)
+    return {
+        "parameters": count_parameters(subject.translator.engine.model),
+        "training_charts": make_training_charts(records, subject.step),
+        "validations": validated,
+        "validated_metrics": measured_metrics(validated),
+        "label_smoothing": config.training.label_smoothing,
+        "settings": chosen_settings(config, load_origins(subject.run.origins)),
+        "trained_with": environment_of_training(records, subject.step),
+        "config": dump_config(config),
+    }
+
+
+def _describe_result(
+    subject: Subject, result: Evaluation, lengths: Sequence[int], progress: ProgressBar
+) -> dict[str, Any]:
+    """Return what the page says of the split's translations."""
+    text, hypotheses = subject.text, result.hypotheses
+    return {
+        "decoding": subject.translator.decoding,
+        "scores": result.scores,
+        "perplexity": perplexity(result.loss),
+        "lengths": score_by_length(lengths, hypotheses, text.tgt, subject.metrics),
+        "rarity": _score_by_rarity(subject, hypotheses, progress),
+        "examples": _choose_examples(text, hypotheses),
+    }
 
 
 def _choose_examples(text: ParallelText, hypotheses: Sequence[str]) -> dict[str, Any]:

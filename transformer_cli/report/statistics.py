@@ -158,8 +158,10 @@ def score_by_length(
     for label, numbers in inside.items():
         if numbers:
             theirs = [hypotheses[number] for number in numbers]
-            wanted = [[references[number] for number in numbers]]
-            scores = {name: m.corpus_score(theirs, wanted).score for name, m in scored.items()}
+            own_references = [[references[number] for number in numbers]]
+            scores = {
+                name: m.corpus_score(theirs, own_references).score for name, m in scored.items()
+            }
             buckets.append(LengthBucket(label, len(numbers), scores))
     return buckets
 
@@ -172,14 +174,18 @@ def score_by_rarity(
     A word that a reference has twice and its translation once is found once.
     """
     labels = ["never", *_labels(FREQUENCIES)[1:]]
-    wanted, met = Counter[str](), Counter[str]()
+    in_references, found_again = Counter[str](), Counter[str]()
     for hypothesis, reference in zip(hypotheses, references, strict=True):
         of_reference = Counter(split_words(reference))
         of_both = of_reference & Counter(split_words(hypothesis))
-        for totals, counts in ((wanted, of_reference), (met, of_both)):
+        for totals, counts in ((in_references, of_reference), (found_again, of_both)):
             for word, count in counts.items():
                 totals[labels[bisect_right(FREQUENCIES, seen.get(word, 0)) - 1]] += count
-    return [RarityBucket(label, wanted[label], met[label]) for label in labels if wanted[label]]
+    return [
+        RarityBucket(label, in_references[label], found_again[label])
+        for label in labels
+        if in_references[label]
+    ]
 
 
 def count_words(lines: Iterable[str], references: Sequence[str]) -> Counter[str]:

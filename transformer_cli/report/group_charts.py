@@ -173,9 +173,9 @@ def make_setting_charts(
                 "",  # the title says it
                 METRICS[metric].label,
                 [
-                    tick
+                    dots
                     for index in order
-                    for tick in _dots(groups[index], roles[index], values[index], scale)
+                    for dots in _dots(groups[index], roles[index], values[index], scale)
                 ],
                 kind="dots",
                 from_zero=False,

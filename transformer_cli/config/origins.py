@@ -18,7 +18,7 @@ from transformer_cli.config.setting_tree import (
     join_keys,
     values,
 )
-from transformer_cli.foreign_files import read_small
+from transformer_cli.files import read_small
 
 SET = "--set"
 """The source of what the command line changes."""

@@ -29,7 +29,7 @@ from transformer_cli.config.setting_tree import (
 )
 from transformer_cli.config.validation import check_paths, validate_as
 from transformer_cli.errors import ConfigError
-from transformer_cli.foreign_files import read_small
+from transformer_cli.files import read_small
 
 MAX_YAML_BYTES = 1 << 20
 """A hundred times our longest files; YAML of this size takes seconds to parse."""

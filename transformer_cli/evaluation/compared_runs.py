@@ -10,18 +10,14 @@ from transformer_cli.config.differences import as_yaml, differing_settings
 from transformer_cli.config.schema import Config, TrainingConfig
 from transformer_cli.data.corpus import ParallelText
 from transformer_cli.errors import RunError, UsageError
-from transformer_cli.extras import import_extra
 from transformer_cli.inference.engine import ignore
 from transformer_cli.inference.lines import LongLine
 from transformer_cli.inference.loading import ComputeOptions, load_translator
-from transformer_cli.runs.checkpoint import Checkpoint
-from transformer_cli.runs.checkpoint_directory import find_checkpoint
-from transformer_cli.runs.contents import SWEEP_MARK, SWEEP_RUNS
-from transformer_cli.runs.directory import RunDirectory
-from transformer_cli.runs.environment import environment_of_training
-from transformer_cli.runs.groups import RunGroup, read_sweep_plan
-from transformer_cli.runs.mark import is_run
-from transformer_cli.runs.records import read_records
+from transformer_cli.packages import import_extra
+from transformer_cli.runs.checkpoint import Checkpoint, find_checkpoint
+from transformer_cli.runs.directory import SWEEP_MARK, SWEEP_RUNS, RunDirectory, is_run
+from transformer_cli.runs.groups import RunGroup, read_run_state, read_sweep_plan, run_name
+from transformer_cli.runs.records import environment_of_training, read_records
 from transformer_cli.text.tokenizer import fingerprint
 
 _SEED = "seed"
@@ -183,9 +179,9 @@ def _find_points(sweep: Path) -> Iterator[tuple[Path, list[Path]]]:
     """Yield a sweep's points with their finished runs, its reference first."""
     plan = read_sweep_plan(sweep)
     for point in sorted(plan["points"], key=lambda point: bool(point != plan["reference"])):
-        path = sweep / SWEEP_RUNS / point
-        runs = [path / f"seed-{seed}" for seed in plan["seeds"]]
-        yield path, [run for run in runs if run.is_dir()]
+        runs = [run_name(point, seed) for seed in plan["seeds"]]
+        finished = [sweep / run for run in runs if read_run_state(sweep, run) == "done"]
+        yield sweep / SWEEP_RUNS / point, finished
 
 
 def group_runs(groups: Sequence[RunGroup], runs: Sequence[ComparedRun]) -> list[ComparedGroup]:

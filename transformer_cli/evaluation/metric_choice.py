@@ -5,8 +5,8 @@ from typing import NamedTuple, get_args
 
 from transformer_cli.config.schema import Config
 from transformer_cli.errors import MissingExtraError
-from transformer_cli.extras import import_extra
 from transformer_cli.metrics import DEFAULT_TOKENIZER, METRICS, Metrics, RankName
+from transformer_cli.packages import import_extra
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.records import read_records
 from transformer_cli.text.scripts import base_language, has_case, has_spaces

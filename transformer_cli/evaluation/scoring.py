@@ -28,8 +28,8 @@ from transformer_cli.model.out_of_memory import split_when_out_of_memory
 from transformer_cli.model.transformer import Transformer
 from transformer_cli.ranks import SINGLE_PROCESS, Ranks
 from transformer_cli.text.placeholders import compare_placeholders
+from transformer_cli.training.metrics import Sample, Validation
 from transformer_cli.training.preparation import PreparedData
-from transformer_cli.training.train_state import Sample, Validation
 from transformer_cli.training.trainer import Trainer
 
 # Of the validation loss: half a gigabyte in float32.

@@ -14,8 +14,8 @@ import numpy as np
 from jaxtyping import Float
 from sacrebleu.metrics.base import Metric as SacreMetric
 
-from transformer_cli.extras import import_extra
 from transformer_cli.metrics import USUAL, Metrics
+from transformer_cli.packages import import_extra
 
 LEVEL = 0.05
 """Of the two-sided tests; intervals cover the rest."""

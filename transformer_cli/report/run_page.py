@@ -37,10 +37,9 @@ from transformer_cli.report.statistics import (
     score_by_length,
     score_by_rarity,
 )
-from transformer_cli.runs.corpus_location import corpus_directory
 from transformer_cli.runs.directory import RunDirectory
-from transformer_cli.runs.environment import environment_of_training
-from transformer_cli.runs.records import read_records, validations
+from transformer_cli.runs.initialize import corpus_directory
+from transformer_cli.runs.records import environment_of_training, read_records, validations
 from transformer_cli.text.lines import ProgressBar
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, SPECIALS
 

@@ -68,9 +68,7 @@ def evaluate(
     searcher: TextTranslator[SearchEngine] | None = None,
     metrics: Metrics = USUAL,
 ) -> Evaluation:
-    """Translate the source side and compare with the target side.
-
-    The loss is of pairs whose sides could both be translated as one.
+    """Translate the source side and compare with the target side, by the language's ``metrics``.
 
     Args:
         translator: model, tokenizers and search.
@@ -81,7 +79,6 @@ def evaluate(
         should_stop: called before each batch that is translated.
         thorough: as for ``score``; it takes longer than training would wait.
         searcher: translates instead, with an engine that gives no loss.
-        metrics: those of the target language.
 
     Raises:
         CorpusError: all pairs are too long for the loss.

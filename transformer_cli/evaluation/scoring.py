@@ -13,8 +13,7 @@ from transformer_cli.config.schema import Config
 from transformer_cli.config.tokenizer_schema import Protected
 from transformer_cli.data.batches import Batch, collate
 from transformer_cli.data.corpus import ParallelText
-from transformer_cli.data.token_arrays import EncodedText, encode_text
-from transformer_cli.data.token_budget import cut_by_tokens
+from transformer_cli.data.token_arrays import EncodedText, cut_by_tokens, encode_text
 from transformer_cli.errors import CorpusError
 from transformer_cli.evaluation.scores import score
 from transformer_cli.inference.engine import SearchEngine, ignore, never
@@ -27,7 +26,7 @@ from transformer_cli.model.ensemble import Ensemble
 from transformer_cli.model.out_of_memory import split_when_out_of_memory
 from transformer_cli.model.transformer import Transformer
 from transformer_cli.ranks import SINGLE_PROCESS, Ranks
-from transformer_cli.text.placeholders import compare_placeholders
+from transformer_cli.text.reserved import compare_placeholders
 from transformer_cli.training.metrics import Sample, Validation
 from transformer_cli.training.preparation import PreparedData
 from transformer_cli.training.trainer import Trainer
@@ -68,7 +67,7 @@ def evaluate(
     searcher: TextTranslator[SearchEngine] | None = None,
     metrics: Metrics = USUAL,
 ) -> Evaluation:
-    """Translate the source side and compare with the target side, by the language's ``metrics``.
+    """Translate the source side and score it; the loss is of pairs that are short enough.
 
     Args:
         translator: model, tokenizers and search.
@@ -79,6 +78,7 @@ def evaluate(
         should_stop: called before each batch that is translated.
         thorough: as for ``score``; it takes longer than training would wait.
         searcher: translates instead, with an engine that gives no loss.
+        metrics: those of the target language.
 
     Raises:
         CorpusError: all pairs are too long for the loss.

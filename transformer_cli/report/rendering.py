@@ -7,7 +7,7 @@ from typing import Any
 
 from transformer_cli.config.data_schema import CorpusData
 from transformer_cli.config.differences import as_yaml
-from transformer_cli.data.cleaning import Cleaning
+from transformer_cli.data.preparing import Cleaning
 from transformer_cli.errors import make_visible
 from transformer_cli.packages import __version__, import_extra
 

@@ -7,10 +7,9 @@ from pathlib import Path
 import pytest
 
 from cli.process import PATIENCE, assert_refused, run, start
-from transformer_cli.config.base_files import list_base_files
 from transformer_cli.config.data_schema import CorpusData
 from transformer_cli.config.shipped import shipped_configs
-from transformer_cli.config.yaml import load_config
+from transformer_cli.config.yaml import list_base_files, load_config
 from transformer_cli.data.prepared import split_path
 from transformer_cli.data.preparing import prepare_corpus
 

@@ -3,7 +3,6 @@
 import json as json_format
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,7 +11,7 @@ import typer
 from transformer_cli.cli import options
 from transformer_cli.cli.completion import complete_run
 from transformer_cli.cli.display import align_columns, pair_bar, say
-from transformer_cli.errors import RunError, UsageError
+from transformer_cli.errors import RunError, UsageError, did_you_mean
 from transformer_cli.packages import lazy_imports
 
 with lazy_imports():
@@ -96,8 +95,7 @@ def _check_finding_names(names: Iterable[str]) -> None:
     known = findings.FINDINGS
     for name in names:
         if name not in known:
-            close = get_close_matches(name, known, n=1)
-            hint = f"did you mean '{close[0]}'?" if close else f"choose from {', '.join(known)}"
+            hint = did_you_mean(name, known) or f"choose from {', '.join(known)}"
             raise UsageError(f"--ignore {name}: there is no finding of that name; {hint}")
 
 

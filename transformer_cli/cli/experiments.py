@@ -7,7 +7,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
@@ -25,9 +25,8 @@ from transformer_cli.cli.process import exit_code, stop_requests
 from transformer_cli.compression import write_text
 from transformer_cli.config.choices import DeviceName, PrecisionName
 from transformer_cli.errors import MissingExtraError, RunError, make_visible
-from transformer_cli.evaluation.group_scores import MetricComparison
-from transformer_cli.evaluation.metrics import metrics_of_runs
-from transformer_cli.evaluation.seed_statistics import compare_groups
+from transformer_cli.evaluation.metric_choice import metrics_of_runs
+from transformer_cli.evaluation.seed_statistics import MetricComparison, compare_groups
 from transformer_cli.files import read_small
 from transformer_cli.jobs.distill import DistillDirectory, DistillPlan
 from transformer_cli.jobs.distill_file import Distillation
@@ -38,10 +37,10 @@ from transformer_cli.jobs.search import Grid
 from transformer_cli.jobs.sweep import PointStatus, SweepDirectory, SweepPlan, best_point
 from transformer_cli.jobs.sweep_file import Sweep
 from transformer_cli.jobs.sweep_results import SweepResults, TranslatedSplit, read_results
+from transformer_cli.metrics import METRICS, Score
 from transformer_cli.ranks import count_cores
 from transformer_cli.runs.groups import read_run_state, run_name
 from transformer_cli.runs.lock import lock_directory
-from transformer_cli.runs.records import METRIC_NAMES
 from transformer_cli.training.units import duration, size
 
 STOPPING_RUNS = "stopping all runs, each with a checkpoint; once more stops at once"
@@ -100,7 +99,7 @@ def run_sweep(request: SweepRequest, say: Callable[[str], None]) -> int:
     plan.record()
     status = plan.read_status()
     rows = [[point.name, _count(point), _score(point)] for point in status]
-    title = f"{METRIC_NAMES[plan.metric]} of the best validation"
+    title = f"{METRICS[plan.metric].label} of the best validation"
     say("\n".join([title, *align_columns([["point", "seeds", "mean"], *rows])]))
     if any(point.scores for point in status):
         results = read_results(directory)
@@ -184,7 +183,7 @@ class SweepDisplay:
     def _table(self, running: Sequence[Job]) -> Group:
         points = self.plan.read_status()
         best = best_point(points, self.plan.metric)
-        table = Table("point", "seeds", METRIC_NAMES[self.plan.metric])
+        table = Table("point", "seeds", METRICS[self.plan.metric].label)
         for point in points:
             style = "bold" if point is best else None
             table.add_row(make_visible(point.name), _count(point), _score(point), style=style)
@@ -219,7 +218,7 @@ def _score(point: PointStatus) -> str:
 
 def _compare_splits(
     results: SweepResults,
-) -> Iterator[tuple[TranslatedSplit, list[MetricComparison]]]:
+) -> Iterator[tuple[TranslatedSplit, dict[str, MetricComparison]]]:
     """Compare the points of each split with the reference, if it has translations of it."""
     if not results.splits:
         return
@@ -228,13 +227,9 @@ def _compare_splits(
     metrics = metrics_of_runs(reference.runs[0].load_config(), runs, log)
     for split in results.splits:
         given = split.translations, split.text.tgt
-        if reference.name in split.groups:
-            number = split.groups.index(reference.name)
-            yield split, compare_groups(*given, number, metrics)
-        else:
-            compared = compare_groups(*given, metrics=metrics)
-            size = len(split.groups)
-            yield split, [replace(metric, differences=[None] * size) for metric in compared]
+        is_there = reference.name in split.groups
+        number = split.groups.index(reference.name) if is_there else None
+        yield split, compare_groups(*given, number, metrics)
 
 
 def format_splits(results: SweepResults) -> list[str]:
@@ -243,9 +238,8 @@ def format_splits(results: SweepResults) -> list[str]:
     try:
         for split, compared in _compare_splits(results):
             lines += ["", f"{split.name}: {len(split.text):,} sentences"]
-            for metric in compared:
-                name = METRIC_NAMES[metric.metric]
-                lines += ["", *format_group_scores(name, split.groups, metric)]
+            for name, metric in compared.items():
+                lines += ["", *format_group_scores(METRICS[name].label, split.groups, metric)]
     except MissingExtraError as error:
         return [*lines, "", str(error)]
     lines += ["", "mean: over seeds, ± their standard deviation. interval: of the mean."]
@@ -265,8 +259,7 @@ def render_sweep(directory: SweepDirectory, results: SweepResults) -> str:
     Raises:
         MissingExtraError: plotly, Jinja or scipy is not installed.
     """
-    from transformer_cli.report.groups_build import EvaluatedSplit, build_groups_page
-    from transformer_cli.report.groups_page import render
+    from transformer_cli.report.groups_page import EvaluatedSplit, build_groups_page, render_groups
     from transformer_cli.report.rendering import plotly_script
 
     script = plotly_script()
@@ -285,7 +278,7 @@ def render_sweep(directory: SweepDirectory, results: SweepResults) -> str:
         results.reference,
         results.metric,
     )
-    return render(page, script)
+    return render_groups(page, script)
 
 
 # --- its forecast ---------------------------------------------------------------------------------
@@ -458,28 +451,20 @@ class _Scores(BaseModel):
 
     sentences: int
     beam_size: int
-    bleu: float
-    bleu_half_width: float | None
-    bleu_lc: float | None
-    bleu_lc_half_width: float | None
-    chrf: float
-    chrf_half_width: float | None
-    ter: float
-    ter_half_width: float | None
+    scores: dict[str, Score]
 
 
 def format_scores(plan: DistillPlan) -> list[str]:
     """Return the lines of a table of all models' scores on the validation text."""
     scores = {name: _read_scores(plan.directory.scores(name)) for name in plan.models()}
-    heads = {"bleu": "BLEU", "bleu_lc": "BLEU lowercased", "chrf": "chrF", "ter": "TER"}
-    if all(each.bleu_lc is None for each in scores.values()):  # the script has no case
-        del heads["bleu_lc"]
-    rows = [["model", "search", *heads.values()]]
+    measured = {name for of_model in scores.values() for name in of_model.scores}
+    names = [name for name in METRICS if name in measured]
+    rows = [["model", "search", *(METRICS[name].label for name in names)]]
     for name, runs in plan.models().items():
         beam_size = scores[name].beam_size
         search = "greedy" if beam_size == 1 else f"beam {beam_size}"
         model = "ensemble" if len(runs) > 1 else runs[0].path.as_posix()
-        rows.append([model, search, *(_format_score(scores[name], key) for key in heads)])
+        rows.append([model, search, *(_format_score(scores[name], key) for key in names)])
     return [f"val: {scores['student'].sentences:,} sentences", "", *align_columns(rows)]
 
 
@@ -491,10 +476,10 @@ def _read_scores(path: Path) -> _Scores:
 
 
 def _format_score(scores: _Scores, key: str) -> str:
-    score, half = getattr(scores, key), getattr(scores, f"{key}_half_width")
+    score = scores.scores.get(key)
     if score is None:
         return "-"
-    return f"{score:.2f}" + ("" if half is None else f" ± {half:.2f}")
+    return f"{score.value:.2f}" + ("" if score.half_width is None else f" ± {score.half_width:.2f}")
 
 
 def preview_distillation(request: DistillRequest) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""A corpus without what its filters take, and what that is."""
+"""A corpus without what its filters reject, and what that is."""
 
 import random
 from collections import Counter
@@ -19,7 +19,7 @@ _EXAMPLES = 20
 
 @dataclass(frozen=True)
 class Reason:
-    """A filter or ``HELD_OUT``, and the pairs that it takes."""
+    """A filter or ``HELD_OUT``, and the pairs that it rejects."""
 
     name: str
     summary: str
@@ -40,7 +40,7 @@ class Cleaning:
 
     record: CorpusRecord
     reasons: list[Reason]
-    """In the order in which they are looked for; those that took nothing are there too."""
+    """In the order in which they are looked for; those that reject nothing are there too."""
 
     @property
     def pairs(self) -> int:
@@ -94,7 +94,7 @@ def is_written(name: str) -> bool:
 def _reasons(data: CorpusData, record: CorpusRecord, sample: "_Sample") -> list[Reason]:
     names = {*data.filters, *(name for source in data.sources for name in source.filters or [])}
     filters = build_filters(names, data.src_lang, data.tgt_lang)
-    summaries: dict[str, str] = {each.name: each.summary for each in filters}
+    summaries: dict[str, str] = {rule.name: rule.summary for rule in filters}
     if data.split is not None:
         summaries[HELD_OUT] = "a side occurs in val or test, which were drawn"
     return [

@@ -113,16 +113,13 @@ class _LabelSmoothedLoss(torch.autograd.Function):
         real = (targets != pad_id).to(hidden_states.dtype)
         real_hidden = hidden_states * real[:, None]
         weight_sum, bias_sum = weight.sum(dim=0) - weight[pad_id], bias.sum() - bias[pad_id]
-
         loss, nll_loss = hidden_states.new_zeros(()), hidden_states.new_zeros(())
         grad_hidden = torch.empty_like(hidden_states)
         # Transposed, as its parts come out of the matmul: adding across strides is slow. The
         # weight is frozen if it is tied to a frozen embedding.
-        grad_weight = (
-            torch.zeros_like(weight.t(), memory_format=torch.contiguous_format)
-            if ctx.needs_input_grad[1]
-            else None
-        )
+        grad_weight = None
+        if ctx.needs_input_grad[1]:
+            grad_weight = torch.zeros_like(weight.t(), memory_format=torch.contiguous_format)
         grad_bias = torch.zeros_like(bias)
         for rows in _chunks(len(targets), passes * tgt_size, hidden_states.device):
             # The rows of the first pass, then the same rows of the second.
@@ -136,19 +133,14 @@ class _LabelSmoothedLoss(torch.autograd.Function):
             sum_log_probs = hidden @ weight_sum + bias_sum - (tgt_size - 1) * log_sum
             nll_loss -= real_rows @ true_log_probs
             loss -= real_rows @ (confidence * true_log_probs + uniform * sum_log_probs)
-
-            gradient = probabilities
-            if rdrop_alpha:
-                divergence, gradient = _rdrop_divergence(logits, probabilities, rdrop_alpha)
+            parts = (logits, probabilities, true_tokens, confidence, rdrop_alpha)
+            gradient, divergence = _gradient_by_logits(*parts)
+            if divergence is not None:
                 loss += real[rows] @ divergence.to(hidden_states.dtype)
-            # Not scatter_add_, which copies the whole tensor twice.
-            row_ids = torch.arange(len(gradient), device=gradient.device)
-            gradient[row_ids, true_tokens] -= confidence
             grad_rows = linear_no_grad(gradient, cast_weight.t())
             grad_hidden[:, rows] = grad_rows.view_as(hidden_states[:, rows])
             if grad_weight is not None:
-                # Transposed: oneDNN copies the first of two transposed operands, here the small
-                # one.
+                # Transposed: oneDNN copies the first of two transposed operands, the small one.
                 real_rows_hidden = real_hidden[:, rows].flatten(0, 1).to(dtype)
                 grad_weight += linear_no_grad(real_rows_hidden.t(), gradient.t())
             grad_bias += real_rows[None].to(dtype).mm(gradient)[0]
@@ -156,16 +148,13 @@ class _LabelSmoothedLoss(torch.autograd.Function):
         uniform_row = torch.full_like(bias, uniform)
         uniform_row[pad_id] = 0.0
         if grad_weight is not None:
-            grad_weight = grad_weight.t().contiguous()
-            grad_weight.addr_(uniform_row, real_hidden.sum(dim=(0, 1)), alpha=-1.0)
+            grad_weight = _add_uniform_part(grad_weight, uniform_row, real_hidden)
         grad_bias -= uniform_row * (passes * real.sum())
-
         ctx.save_for_backward(grad_hidden, grad_weight, grad_bias)
         ctx.passes = passes
         nll_loss /= passes
         ctx.mark_non_differentiable(nll_loss)
-        entropy = _target_entropy(smoothing, tgt_size) * real.sum()
-        return loss / passes - entropy, nll_loss
+        return loss / passes - _target_entropy(smoothing, tgt_size) * real.sum(), nll_loss
 
     @staticmethod
     def backward(
@@ -174,6 +163,32 @@ class _LabelSmoothedLoss(torch.autograd.Function):
         scale = grad_loss / ctx.passes
         gradients = [None if saved is None else saved * scale for saved in ctx.saved_tensors]
         return *gradients, None, None, None, None, None
+
+
+def _gradient_by_logits(
+    logits: Float[Tensor, "row tgt_size"],
+    probabilities: Float[Tensor, "row tgt_size"],
+    true_tokens: Int[Tensor, " row"],
+    confidence: float,
+    rdrop_alpha: float,
+) -> tuple[Float[Tensor, "row tgt_size"], Float[Tensor, " token"] | None]:
+    """Return the gradient without its uniform part, and the weighted divergence of two passes."""
+    divergence, gradient = None, probabilities
+    if rdrop_alpha:
+        divergence, gradient = _rdrop_divergence(logits, probabilities, rdrop_alpha)
+    # Not scatter_add_, which copies the whole tensor twice.
+    gradient[torch.arange(len(gradient), device=gradient.device), true_tokens] -= confidence
+    return gradient, divergence
+
+
+def _add_uniform_part(
+    grad_weight: Float[Tensor, "d_model tgt_size"],
+    uniform_row: Float[Tensor, " tgt_size"],
+    real_hidden: Float[Tensor, "pass token d_model"],
+) -> Float[Tensor, "tgt_size d_model"]:
+    """Return the weight's gradient, not transposed, with that of the target's uniform part."""
+    whole = grad_weight.t().contiguous()
+    return whole.addr_(uniform_row, real_hidden.sum(dim=(0, 1)), alpha=-1.0)
 
 
 def _rdrop_divergence(

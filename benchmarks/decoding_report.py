@@ -10,7 +10,7 @@ from benchmarks.decoding_job import Ids
 from benchmarks.rounds import Result, markdown_table, median_of
 from benchmarks.shortlist import FREQUENT, PER_TOKEN
 from transformer_cli.evaluation.scoring import score
-from transformer_cli.text.tokenizer import Tokenizer
+from transformer_cli.text.protocol import Tokenizer
 
 OURS = "ours, float32"
 CTRANSLATE2 = ("CTranslate2 4.8.5, float32", "CTranslate2 4.8.5, float32, 2 workers")

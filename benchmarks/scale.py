@@ -22,16 +22,16 @@ import sys
 import time
 import zlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-from pydantic import BaseModel
 
 from benchmarks.growth import CONFIG, VAL_PAIRS
 from benchmarks.rounds import markdown_table
 from benchmarks.synthetic_text import write_pairs
-from transformer_cli.artifact import write_record
+from transformer_cli.artifact import record_files
+from transformer_cli.data.store import ID, IDS, LENGTHS, PAGE, PAGES, store_artifact
 
 SIZES = (100_000, 1_000_000, 10_000_000)
 _TICK = 0.02
@@ -151,36 +151,34 @@ def start_on_more(directory: Path, times: int) -> str:
 
 def multiply_store(store: Path, times: int) -> int:
     """Make a store hold its pages so many times; give the number of pairs that it then has."""
-    description = json.loads((store / "store.json").read_text())["content"]
-    pairs, page_pairs = description["survey"]["pairs"], description["page_pairs"]
-    whole = pairs // page_pairs  # pages; a short one may only be the last
-    pages, index = store / "pages", store / "index"
-    starts = np.fromfile(index, np.int64)
-    ends = np.append(starts, pages.stat().st_size)
-    lengths = np.diff(ends)
-    with pages.open("rb") as source, (store / "more").open("wb") as file:
-        for number in range(whole * times):
-            source.seek(int(ends[number % whole]))
-            words = np.frombuffer(source.read(int(lengths[number % whole])), np.uint32).copy()
-            words[2] = number
-            body = 4 + 2 * page_pairs
-            words[0] = zlib.crc32(words[2:body].tobytes())
-            words[1] = zlib.crc32(words[body:].tobytes(), int(words[0]))
-            file.write(words.tobytes())
-    length = int(ends[whole])
-    np.concatenate([starts[:whole] + turn * length for turn in range(times)]).tofile(index)
-    (store / "more").replace(pages)
+    artifact = store_artifact(store)
+    record = artifact.read()
+    assert record is not None
+    whole = record.stats.pairs // record.page_pairs  # pages; a short one may only be the last
+    pairs = whole * record.page_pairs
+    table = np.fromfile(store / PAGES, PAGE)
+    lengths = np.fromfile(store / LENGTHS, ID)[: 2 * pairs]
+    ids_bytes = int(lengths.sum()) * ID.itemsize
+    by_page = lengths.reshape(whole, -1)
+    with (store / IDS).open("rb") as source, (store / "more").open("wb") as ids:
+        for _ in range(times):
+            source.seek(0)
+            left = ids_bytes
+            while left:
+                left -= ids.write(source.read(min(left, 1 << 24)))
+    with (store / PAGES).open("wb") as entries:
+        for turn in range(times):
+            for entry, own in zip(table[:whole], by_page, strict=True):
+                entry = entry.copy()
+                entry["start"] += turn * ids_bytes // ID.itemsize
+                entry["crc"] = zlib.crc32(own.tobytes(), zlib.crc32(entry.tobytes()[:-4]))
+                entries.write(entry.tobytes())
+    np.tile(lengths, times).tofile(store / LENGTHS)
+    (store / "more").replace(store / IDS)
     (store / "batches.json").unlink()
-    description["survey"]["pairs"] = whole * times * page_pairs
-    description["files"] = {
-        path.name: [path.stat().st_size, path.stat().st_mtime_ns] for path in (pages, index)
-    }
-    write_record(store / "store.json", _Content.model_validate(description))
-    return int(description["survey"]["pairs"])
-
-
-class _Content(BaseModel, extra="allow"):
-    """What store.json says, taken as it is."""
+    stats = replace(record.stats, pairs=pairs * times)
+    artifact.update(record, stats=stats, files=record_files(store, record.files))
+    return pairs * times
 
 
 def _follow(

@@ -365,6 +365,7 @@ def _look_in(directory: str) -> None:
     os.environ["MULTI30K_DIR"] = directory
 
 
+@pytest.mark.long
 @pytest.mark.multi30k
 def test_a_run_finds_multi30k_where_it_was_trained(tmp_path: Path) -> None:
     corpus = Path(os.environ["MULTI30K_DIR"])

@@ -28,7 +28,7 @@ from transformer_cli.inference.translator import TextTranslator
 from transformer_cli.model.device import autocast
 from transformer_cli.model.perplexity import perplexity
 from transformer_cli.model.transformer import Transformer
-from transformer_cli.text.tokenizer import Tokenizers
+from transformer_cli.text.protocol import Tokenizers
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID
 
 REFERENCES = [

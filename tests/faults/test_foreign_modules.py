@@ -91,17 +91,18 @@ def test_the_encoding_of_training_text(training: Training, foreign: Path) -> Non
 
 
 def attacked_workers() -> None:
-    from transformer_cli.data import encode_workers
+    from transformer_cli.data import encoding
 
-    encode_workers.MIN_PAIRS_FOR_WORKERS = 1
-    vars(encode_workers)["count_cores"] = lambda: 2
+    encoding.MIN_PAIRS_FOR_WORKERS = 1
+    vars(encoding)["count_cores"] = lambda: 2
     attacked()
 
 
 def run_a_stage() -> None:
-    from transformer_cli.jobs.runner import run_command
+    from transformer_cli.jobs.runner import Command, run_command
 
-    assert run_command(["config", "schema"], Path("stop"), Path("schema.json")).code == 0
+    command = Command(["config", "schema"], Path("stop"), Path("schema.json"))
+    assert run_command(command).code == 0
     assert Path("schema.json").stat().st_size
 
 

@@ -16,7 +16,7 @@ from inference.test_search import (
     padded,
     random_model,
 )
-from transformer_cli.data.token_budget import cut_by_tokens
+from transformer_cli.data.token_arrays import cut_by_tokens
 from transformer_cli.inference import bucketed_search, torch_engine
 from transformer_cli.inference.bucketed_search import (
     BucketedSearch,

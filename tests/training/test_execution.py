@@ -19,8 +19,7 @@ from test_trainer import (
     weights,
 )
 
-from transformer_cli.data.batches import Batch, collate
-from transformer_cli.data.epochs import EpochBatches
+from transformer_cli.data.batches import Batch, EpochBatches, collate
 from transformer_cli.errors import TrainingError
 from transformer_cli.model import linear
 from transformer_cli.model.graphs import GraphPool

@@ -19,7 +19,8 @@ from test_trainer import (
 )
 
 from transformer_cli.config.schema import Config
-from transformer_cli.data.batches import collate, plan_epoch
+from transformer_cli.data.batches import collate
+from transformer_cli.data.token_arrays import plan_epoch
 from transformer_cli.model.transformer import build_model
 from transformer_cli.model.weights import load_weights, weights_of
 from transformer_cli.ranks import SINGLE_PROCESS

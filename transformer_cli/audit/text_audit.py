@@ -12,9 +12,15 @@ from pathlib import Path
 
 from transformer_cli.audit.shift import ShiftCheck
 from transformer_cli.config.data_schema import CopyData, CorpusData, DataConfig, SourceConfig
-from transformer_cli.data.corpus import ParallelFiles, ParallelText
+from transformer_cli.data.corpus import (
+    ConcatenatedSources,
+    PairSource,
+    ParallelFiles,
+    ParallelText,
+    StreamedText,
+)
 from transformer_cli.data.filters.rules import ScriptCheck
-from transformer_cli.data.given_splits import given_sources
+from transformer_cli.data.prepared import given_sources
 from transformer_cli.data.sources import (
     default_split,
     is_on_disk,
@@ -22,7 +28,6 @@ from transformer_cli.data.sources import (
     open_training_parts,
     split_names,
 )
-from transformer_cli.data.streamed import ConcatenatedSources, PairSource, StreamedText
 from transformer_cli.errors import CorpusError, SuspectTextError
 from transformer_cli.text.scripts import scripts_of
 
@@ -81,7 +86,7 @@ class TextAudit:
             watched = _Watched(name, source)
             try:
                 deque(watched.pairs(), maxlen=0)
-                self._text_sha256s[name] = StreamedText.of(source).survey.text_sha256
+                self._text_sha256s[name] = StreamedText.of(source).stats.text_sha256
             except CorpusError as error:
                 self._miss(name, error)
             else:
@@ -195,8 +200,8 @@ class _Watched:
     def source_sha256(self) -> str:
         return self.source.source_sha256()
 
-    def stamp(self) -> str | None:
-        return self.source.stamp()
+    def mtime_key(self) -> str | None:
+        return self.source.mtime_key()
 
 
 def find_mistaken_files(data: DataConfig, training: Sources, scored: Sources) -> Iterator[str]:

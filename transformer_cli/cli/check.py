@@ -18,7 +18,7 @@ from transformer_cli.packages import lazy_imports
 with lazy_imports():
     from transformer_cli.audit import findings
     from transformer_cli.config import data_schema, yaml
-    from transformer_cli.data import lengths, sources
+    from transformer_cli.data import sources, token_arrays
     from transformer_cli.runs import directory
     from transformer_cli.text import tokenizer
 
@@ -124,7 +124,7 @@ def _find_tokenizer(
 
 
 def _lines(report: "findings.CorpusReport") -> Iterable[str]:
-    percentiles = "/".join(map(str, lengths.PERCENTILES))
+    percentiles = "/".join(map(str, token_arrays.PERCENTILES))
     rows: list[Sequence[str]] = [("split", "pairs", f"source, percentiles {percentiles}", "target")]
     for split in report.splits:
         sides = ("/".join(map(str, side)) for side in (split.src_lengths, split.tgt_lengths))

@@ -7,7 +7,7 @@ from transformer_cli.ranks import SINGLE_PROCESS
 
 with lazy_imports():
     from transformer_cli.config import base_files, schema, yaml
-    from transformer_cli.data import lengths, sources
+    from transformer_cli.data import sources, token_arrays
     from transformer_cli.runs import directory, lock
     from transformer_cli.training import preparation, summary
 
@@ -50,7 +50,7 @@ def _print_summary(
     src: "summary.SideSummary",
     tgt: "summary.SideSummary",
 ) -> None:
-    percentiles = "/".join(map(str, lengths.PERCENTILES))
+    percentiles = "/".join(map(str, token_arrays.PERCENTILES))
     note = settings.tokenizer.size_note
     rows = [
         ("", f"source ({settings.data.src_lang})", f"target ({settings.data.tgt_lang})"),

@@ -11,8 +11,7 @@ from torch.nn import functional as F
 
 from transformer_cli.data.batches import Batch, collate
 from transformer_cli.data.corpus import ParallelText
-from transformer_cli.data.token_arrays import EncodedText, encode_text
-from transformer_cli.data.token_budget import cut_by_tokens
+from transformer_cli.data.token_arrays import EncodedText, cut_by_tokens, encode_text
 from transformer_cli.errors import CorpusError
 from transformer_cli.evaluation.metrics import USUAL, Metrics
 from transformer_cli.inference.engine import SearchEngine, ignore, never
@@ -24,7 +23,7 @@ from transformer_cli.model.ensemble import Ensemble
 from transformer_cli.model.out_of_memory import split_when_out_of_memory
 from transformer_cli.model.transformer import Transformer
 from transformer_cli.ranks import SINGLE_PROCESS, Ranks
-from transformer_cli.text.placeholders import compare_placeholders
+from transformer_cli.text.reserved import compare_placeholders
 
 # Of the validation loss: half a gigabyte in float32.
 _LOGITS_AT_A_TIME = 1 << 27

@@ -10,12 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from transformer_cli.data.corpus import ParallelText
-from transformer_cli.data.digests import NO_DIGEST, digest_lines, is_among
+from transformer_cli.data.corpus import PairProgress, ParallelText, StreamedText
+from transformer_cli.data.selection import NO_DIGEST, digest_lines, fold_side, is_among
 from transformer_cli.data.sources import is_on_disk, open_training_text
-from transformer_cli.data.splitting import fold_side
-from transformer_cli.data.store import read_lines, read_survey
-from transformer_cli.data.streamed import PairProgress, StreamedText
+from transformer_cli.data.store import read_lines, read_stats
 from transformer_cli.errors import CorpusError, TransformerCliError
 from transformer_cli.files import read_small
 from transformer_cli.runs.directory import RunDirectory
@@ -171,8 +169,8 @@ def _read_trained_lines(run: RunDirectory, progress: PairProgress) -> Iterator[n
     data, earlier = run.load_config().data, corpus_directory(run)
     if not is_on_disk(data, "train", earlier):
         raise CorpusError(f"{run.path}: its training text is not on disk")
-    text = StreamedText.of(open_training_text(data, earlier), read_survey(run.encoded))
-    if text.survey.text_sha256 != learned_from:
+    text = StreamedText.of(open_training_text(data, earlier), read_stats(run.encoded))
+    if text.stats.text_sha256 != learned_from:
         raise CorpusError(f"{run.path}: its training text has changed")
     pairs = iter(progress(text.pairs(), f"{run.path.name}'s training text"))
     while page := list(islice(pairs, _PAGE_PAIRS)):

@@ -20,8 +20,7 @@ from transformer_cli.packages import __version__
 from transformer_cli.runs.checkpoint_writer import save_checkpoint
 from transformer_cli.runs.directory import IMPORT, RunDirectory, write_mark
 from transformer_cli.text.kinds.marian import write_tokenizers
-from transformer_cli.text.manifest import MANIFEST_NAME
-from transformer_cli.text.tokenizer import fingerprint
+from transformer_cli.text.tokenizer import MANIFEST_NAME, fingerprint
 from transformer_cli.text.vocabulary import BOS_ID
 
 # Probability 0 in float32, beside any logits of a model.

@@ -8,7 +8,7 @@ from jaxtyping import Int
 from torch import Tensor, nn
 
 from transformer_cli.data.batches import pad_rows
-from transformer_cli.data.token_budget import cut_by_tokens
+from transformer_cli.data.token_arrays import cut_by_tokens
 from transformer_cli.model.attention import record_attention
 from transformer_cli.model.device import autocast
 from transformer_cli.model.ensemble import Ensemble

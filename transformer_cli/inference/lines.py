@@ -6,7 +6,7 @@ from itertools import accumulate, pairwise
 
 from transformer_cli.inference.hypotheses import Hypothesis
 from transformer_cli.inference.token_words import map_tokens_to_words
-from transformer_cli.text.tokenizer import Tokenizer, Tokenizers
+from transformer_cli.text.protocol import Tokenizer, Tokenizers
 from transformer_cli.text.vocabulary import EOS_ID, UNK_ID
 
 
@@ -168,7 +168,7 @@ def to_translation(
     if replace_unk:
         for place, number in enumerate(ids):
             if number == UNK_ID and place >= len(line.prefix_ids):
-                # Tags and glue tokens are no words.
+                # Tags and joiners are no words.
                 tgt_tokens[place] = src_tokens[aligned[place]] or tgt_tokens[place]
     text = " ".join(filter(None, _chunk_texts(tgt, hypothesis, tgt_tokens)))
     return Translation(

@@ -12,7 +12,7 @@ from transformer_cli.inference.engine import SearchEngine, ignore
 from transformer_cli.inference.lines import LongLine, Translation
 from transformer_cli.inference.translator import TextTranslator
 from transformer_cli.ranks import SINGLE_PROCESS, Ranks
-from transformer_cli.text.placeholders import compare_placeholders
+from transformer_cli.text.reserved import compare_placeholders
 
 CHUNK_LINES = 4096
 """Lines read, sorted by length and translated together when translating a stream."""

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from transformer_cli.data.batches import pad_rows
-from transformer_cli.data.token_budget import cut_by_tokens
+from transformer_cli.data.token_arrays import cut_by_tokens
 from transformer_cli.inference.alignment import align_tokens
 from transformer_cli.inference.bucketed_search import BucketedSearch
 from transformer_cli.inference.hypotheses import Hypothesis, SearchOptions

@@ -18,7 +18,7 @@ from transformer_cli.inference.lines import (
     join_hypotheses,
     to_translation,
 )
-from transformer_cli.text.tokenizer import Tokenizers
+from transformer_cli.text.protocol import Tokenizers
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 
 SLOT_BEAM = 8

@@ -46,7 +46,7 @@ from transformer_cli.report.statistics import Statistics, compute_statistics, ma
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.initialize import corpus_directory
 from transformer_cli.runs.records import Record, environment_of_training, read_records, validations
-from transformer_cli.text.lines import ProgressBar
+from transformer_cli.text.protocol import ProgressBar
 
 ATTENTION_SENTENCES = 5
 """Sentences of the split whose attention is shown."""

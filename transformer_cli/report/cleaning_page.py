@@ -1,7 +1,7 @@
 """What the filters took of a corpus, as one self-contained HTML page."""
 
 from transformer_cli.config.data_schema import CorpusData
-from transformer_cli.data.cleaning import Cleaning
+from transformer_cli.data.preparing import Cleaning
 from transformer_cli.report.rendering import render_page
 
 _LONGEST = 500

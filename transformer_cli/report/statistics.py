@@ -4,12 +4,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from transformer_cli.data.lengths import PERCENTILES, percentiles
-from transformer_cli.data.store import EncodedStore, open_checked_store, read_survey
-from transformer_cli.data.token_arrays import EncodedText
+from transformer_cli.data.store import EncodedStore, open_store, read_stats
+from transformer_cli.data.token_arrays import PERCENTILES, EncodedText, percentiles
 from transformer_cli.report.charts import Chart, Series
 from transformer_cli.runs.directory import RunDirectory
-from transformer_cli.text.tokenizer import Tokenizers, fingerprint
+from transformer_cli.text.protocol import Tokenizers
+from transformer_cli.text.tokenizer import fingerprint
 from transformer_cli.text.vocabulary import UNK_ID
 
 
@@ -48,8 +48,8 @@ def compute_statistics(run: RunDirectory, tokenizers: Tokenizers, split: Encoded
     src = tgt = None
     if store is not None and len(store):
         counts = store.count_lengths()
-        src = _side(store, store.src_tokens, counts.src)
-        tgt = _side(store, store.tgt_tokens, counts.tgt)
+        src = _side(store, store.record.src_tokens, counts.src)
+        tgt = _side(store, store.record.tgt_tokens, counts.tgt)
     return Statistics(
         src,
         tgt,
@@ -84,10 +84,10 @@ def make_length_chart(statistics: Statistics, languages: tuple[str, str]) -> Cha
 
 
 def _store(run: RunDirectory) -> EncodedStore | None:
-    survey = read_survey(run.encoded)
-    if survey is None:
+    stats = read_stats(run.encoded)
+    if stats is None:
         return None
-    return open_checked_store(run.encoded, survey.text_sha256, fingerprint(run.tokenizer))
+    return open_store(run.encoded, stats.text_sha256, fingerprint(run.tokenizer), is_verified=True)
 
 
 def _side(store: EncodedStore, tokens: int, counts: np.ndarray) -> SideStatistics:

@@ -22,7 +22,8 @@ from transformer_cli.runs.checkpoint import (
     list_checkpoints,
 )
 from transformer_cli.runs.directory import CONFIG, RunDirectory, is_run
-from transformer_cli.text.tokenizer import Tokenizers, fingerprint, load_tokenizers
+from transformer_cli.text.protocol import Tokenizers
+from transformer_cli.text.tokenizer import fingerprint, load_tokenizers
 from transformer_cli.text.vocabulary import PAD_ID
 
 if TYPE_CHECKING:

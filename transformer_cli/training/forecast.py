@@ -11,8 +11,7 @@ import psutil
 import torch
 
 from transformer_cli.config.schema import Config
-from transformer_cli.data.batches import Batch
-from transformer_cli.data.epochs import EpochSample
+from transformer_cli.data.batches import Batch, EpochSample
 from transformer_cli.errors import ConfigError, TrainingError, is_out_of_memory
 from transformer_cli.model.device import empty_cache, synchronize
 from transformer_cli.model.transformer import Transformer, count_parameters

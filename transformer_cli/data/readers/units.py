@@ -13,7 +13,7 @@ from transformer_cli.config.choices import DecodingErrors
 from transformer_cli.data.corpus import (
     decode_line,
     hash_files,
-    stamp_files,
+    mtime_key_of,
     without_byte_order_mark,
 )
 from transformer_cli.errors import CorpusError
@@ -130,9 +130,9 @@ class UnitReader(ABC):
         """Return a SHA-256 of the files' decompressed bytes; raise what ``hash_files`` does."""
         return hash_files(self.files)
 
-    def stamp(self) -> str | None:
-        """Return the stamp of all files, see ``stamp_files``."""
-        return stamp_files(self.files)
+    def mtime_key(self) -> str | None:
+        """Return the key of all files; see ``mtime_key_of``."""
+        return mtime_key_of(self.files)
 
 
 class InvalidTextError(ValueError):

@@ -28,7 +28,7 @@ from transformer_cli.runs.checkpoint import Checkpoint
 from transformer_cli.runs.checkpoint_writer import save_checkpoint
 from transformer_cli.text.vocabulary import PAD_ID
 from transformer_cli.training.execution import Execution
-from transformer_cli.training.gradients import GradientAccumulator
+from transformer_cli.training.loss import GradientAccumulator
 from transformer_cli.training.trainer import Trainer
 
 MODELS: dict[str, dict[str, Any]] = {

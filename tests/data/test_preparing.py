@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
+from hypothesis import example, given, settings, strategies as st
 
 from transformer_cli.config.data_schema import CorpusData
 from transformer_cli.data.corpus import StreamedText
@@ -28,7 +27,7 @@ from transformer_cli.data.preparing import (
     prepare_corpus,
 )
 from transformer_cli.errors import CorpusError
-from transformer_cli.training.sources import describe_record
+from transformer_cli.training.texts import describe_record
 
 Pairs = list[tuple[str, str]]
 

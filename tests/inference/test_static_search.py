@@ -8,8 +8,7 @@ import jaxtyping
 import pytest
 import torch
 from graph_tape import capture_on_tape
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from synchronisations import watch_operations
 from torch import Tensor
 
@@ -157,7 +156,7 @@ def test_shapes_are_as_annotated(beam_size: int, monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize("beam_size", [1, 4])
-@pytest.mark.parametrize("run", ["format-1", "format-2"])
+@pytest.mark.parametrize("run", ["copy-run"])
 def test_trained_models(run: str, beam_size: int) -> None:
     translator = load_torch_translator(RunDirectory(FIXTURES / run), "best", CPU, torch.float32)
     model = translator.engine.model

@@ -26,8 +26,8 @@ from transformer_cli.training.preparation import (
     prepare_data,
     select_training_pairs,
 )
+from transformer_cli.training.summary import summarize_sides
 from transformer_cli.training.texts import Texts, read_texts
-from transformer_cli.training.vocabulary_summary import summarize_sides
 
 WORDS = {"kind": "words", "min_freq": 2}
 SUBWORDS = {"kind": "sentencepiece", "vocab_size": 20, "joint": False, "byte_fallback": False}

@@ -18,7 +18,6 @@ from typing import BinaryIO, NamedTuple
 
 import numpy as np
 
-from transformer_cli.cores import count_cores
 from transformer_cli.data.corpus import StreamedLines, StreamedText
 from transformer_cli.data.selection import digest_lines, fold_side
 from transformer_cli.data.store import (
@@ -34,6 +33,7 @@ from transformer_cli.data.store import (
     store_artifact,
 )
 from transformer_cli.errors import TokenizerError, TransformerCliError
+from transformer_cli.ranks import count_cores
 from transformer_cli.text.protocol import ProgressBar, Tokenizers
 from transformer_cli.text.tokenizer import load_tokenizers
 

@@ -14,8 +14,8 @@ import numpy as np
 
 from transformer_cli.config.data_schema import CorpusData, FilterName, SourceConfig
 from transformer_cli.data.corpus import ConcatenatedSources, PairProgress
-from transformer_cli.data.filters.protocol import Filter
-from transformer_cli.data.filters.registry import build_filters
+from transformer_cli.data.filters.filter_pass import Filter, FilterPass
+from transformer_cli.data.filters.rules import build_filters
 from transformer_cli.data.prepared import (
     RECORD,
     CorpusRecord,
@@ -35,7 +35,6 @@ from transformer_cli.data.selection import (
     TRAIN,
     VAL,
     Digests,
-    FilterPass,
     draw_splits,
     fold_side,
 )

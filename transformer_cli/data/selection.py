@@ -1,14 +1,13 @@
-"""Which pairs of a corpus are kept, and in which split: by filters, by equal lines, by draws."""
+"""Splits drawn by pair, so that no side of a held-out pair is trained on; equal lines."""
 
 import unicodedata
 from array import array
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable
 from hashlib import blake2b
 
 import numpy as np
 
-from transformer_cli.config.data_schema import FilterName, SplitConfig
-from transformer_cli.data.filters.protocol import Filter, OutlierFilter, PairFilter, RepeatFilter
+from transformer_cli.config.data_schema import SplitConfig
 from transformer_cli.errors import CorpusError
 
 TRAIN, VAL, TEST, LEFT_OUT = 0, 1, 2, -1
@@ -85,141 +84,6 @@ class _FormatCharacters(dict[int, str | None]):
 
 
 _FORMAT_CHARACTERS = _FormatCharacters()
-
-# --- filters -------------------------------------------------------------------------------------
-
-
-class FilterPass:
-    """Applies filters in their order: each pair is removed by the first one that rejects it.
-
-    One pass over the pairs, then a decision on all. A pair costs at most 8 bytes a filter: a flag,
-    a measure or a digest.
-    """
-
-    def __init__(self, filters: Sequence[Filter]) -> None:
-        self.filters = filters
-        self._columns = [_column(each) for each in filters]
-        self._sources: list[tuple[int, Collection[str]]] = []
-        """First pair of each source, and its filters."""
-        self._looked_at: list[tuple[_Column, bool]] = []
-        self._count = 0
-
-    def begin_source(self, active: Collection[FilterName]) -> None:
-        """Begin the pairs of a source, to which these filters are applied."""
-        names = {"blank", *active}
-        self._sources.append((self._count, names))
-        self._looked_at = [
-            # What other sources repeat has to be known of all.
-            (column, each.name in names or isinstance(each, RepeatFilter))
-            for each, column in zip(self.filters, self._columns, strict=True)
-        ]
-
-    def add(self, src: str, tgt: str) -> None:
-        """Look at the next pair."""
-        self._count += 1
-        is_rejected = False
-        for column, is_looked_at in self._looked_at:
-            if is_rejected or not is_looked_at:
-                column.skip()
-            else:
-                is_rejected = column.look(src, tgt)
-
-    def decide(self) -> np.ndarray:
-        """Return for each pair the place in ``filters`` of the one that removes it, or -1."""
-        verdict = np.full(self._count, -1, np.int8)
-        for place, (each, column) in enumerate(zip(self.filters, self._columns, strict=True)):
-            left = verdict == -1
-            verdict[column.decide(left, left & self._is_active(each.name))] = place
-        return verdict
-
-    def _is_active(self, name: FilterName) -> np.ndarray:
-        """Return a mask of the pairs of sources that have this filter."""
-        mask = np.zeros(self._count, bool)
-        ends = [first for first, _ in self._sources[1:]] + [self._count]
-        for (first, names), end in zip(self._sources, ends, strict=True):
-            mask[first:end] = name in names
-        return mask
-
-
-class _Flags:
-    """What a filter of single pairs says of each."""
-
-    def __init__(self, pair_filter: PairFilter) -> None:
-        self._filter = pair_filter
-        self._flags = bytearray()
-
-    def look(self, src: str, tgt: str) -> bool:
-        """Look at the next pair; return whether it is rejected for certain."""
-        is_rejected = self._filter.takes(src, tgt)
-        self._flags.append(is_rejected)
-        return is_rejected
-
-    def skip(self) -> None:
-        """Note that the next pair is not looked at."""
-        self._flags.append(False)
-
-    def decide(self, left: np.ndarray, candidates: np.ndarray) -> np.ndarray:
-        """Return which pairs are rejected, of those left and those whose source has the filter."""
-        rejected: np.ndarray = candidates & np.frombuffer(self._flags, bool)
-        return rejected
-
-
-class _Measures:
-    """A number for each pair, of which the filter rejects outliers."""
-
-    def __init__(self, outlier_filter: OutlierFilter) -> None:
-        self._filter = outlier_filter
-        self._values = array("d")
-
-    def look(self, src: str, tgt: str) -> bool:
-        self._values.append(self._filter.measure(src, tgt))
-        return False
-
-    def skip(self) -> None:
-        self._values.append(np.nan)
-
-    def decide(self, left: np.ndarray, candidates: np.ndarray) -> np.ndarray:
-        rejected = np.zeros(len(left), bool)
-        rejected[candidates] = self._filter.takes(np.frombuffer(self._values)[candidates])
-        return rejected
-
-
-class _Keys:
-    """A key for each pair, of which the filter rejects all of one kind but the first."""
-
-    def __init__(self, repeat_filter: RepeatFilter) -> None:
-        self._filter = repeat_filter
-        self._digests = Digests()
-
-    def look(self, src: str, tgt: str) -> bool:
-        self._digests.add(self._filter.key(src, tgt))
-        return False
-
-    def skip(self) -> None:
-        self._digests.skip()
-
-    def decide(self, left: np.ndarray, candidates: np.ndarray) -> np.ndarray:
-        digests = self._digests.numbers
-        rejected: np.ndarray = left & is_among(digests, find_repeated(digests[left]))
-        places = np.flatnonzero(rejected)
-        _, first = np.unique(digests[places], return_index=True)
-        rejected[places[first]] = False
-        rejected &= candidates
-        return rejected
-
-
-_Column = _Flags | _Measures | _Keys
-
-
-def _column(each: Filter) -> _Column:
-    match each:
-        case PairFilter():
-            return _Flags(each)
-        case OutlierFilter():
-            return _Measures(each)
-        case RepeatFilter():
-            return _Keys(each)
-
 
 # --- splits --------------------------------------------------------------------------------------
 

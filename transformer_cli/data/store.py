@@ -23,7 +23,7 @@ from transformer_cli.artifact import Artifact, Record
 from transformer_cli.data.corpus import TextStats
 from transformer_cli.data.token_arrays import EncodedText, Lengths, SrcTgt, TokenArray
 from transformer_cli.errors import RunError
-from transformer_cli.foreign_files import open_regular
+from transformer_cli.files import open_regular
 
 IDS, LENGTHS, PAGES, LINES = "ids", "lengths", "pages", "lines"
 ID = np.dtype("<i4")

@@ -22,16 +22,15 @@ from pydantic import BaseModel, ConfigDict
 from transformer_cli.artifact import read_record, write_record
 from transformer_cli.config.choices import Quantization
 from transformer_cli.errors import CheckpointError
-from transformer_cli.extras import import_extra
 from transformer_cli.files import (
     remove_directory,
     remove_leftovers,
     sha256,
     whole_directory,
 )
+from transformer_cli.packages import __version__, import_extra
 from transformer_cli.runs.trained_model import OpenedModel, load_weights_of
 from transformer_cli.text.model_check import find_fault
-from transformer_cli.version import __version__
 
 FORMAT = 1
 """Of what ``write_model`` writes: raise it where the same weights are converted otherwise."""

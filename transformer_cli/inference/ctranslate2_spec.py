@@ -12,12 +12,12 @@ import torch
 from torch import Tensor, nn
 
 from transformer_cli.config.choices import Quantization
-from transformer_cli.extras import import_extra
 from transformer_cli.inference.ctranslate2_engine import SINUSOIDS
 from transformer_cli.model.attention import MultiHeadAttention
 from transformer_cli.model.embeddings import Embedding, LearnedPositions, sinusoids
 from transformer_cli.model.layers import DecoderLayer, EncoderLayer, FeedForward
 from transformer_cli.model.transformer import Transformer
+from transformer_cli.packages import import_extra
 from transformer_cli.runs.trained_model import TrainedModel
 from transformer_cli.text.protocol import Tokenizer
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, SPECIALS, UNK_ID

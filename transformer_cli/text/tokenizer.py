@@ -21,11 +21,11 @@ from pydantic import (
     model_validator,
 )
 
+from transformer_cli.compression import write_text
 from transformer_cli.config.data_schema import TagName
 from transformer_cli.config.tokenizer_schema import Protected, TokenizerConfig
 from transformer_cli.errors import TokenizerError
-from transformer_cli.files import sha256, whole_file, write_text
-from transformer_cli.foreign_files import read_small
+from transformer_cli.files import read_small, sha256, whole_file
 from transformer_cli.text.kinds import check_kind, import_kind
 from transformer_cli.text.protocol import BothSides, Lines, ProgressBar, Tokenizer, Tokenizers
 from transformer_cli.text.reserved import ReservedTokenizers, UnprotectedLines

@@ -5,9 +5,9 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
-from importlib.machinery import ModuleSpec
-from importlib.util import LazyLoader
+from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
+from typing import Any
 
 from transformer_cli.errors import MissingExtraError
 
@@ -53,7 +53,7 @@ def _requirements(extra: str) -> list[str]:
 
 @contextmanager
 def lazy_imports() -> Iterator[None]:
-    """Have our modules imported in the block loaded when an attribute of one is first read.
+    """Have our modules that are imported in the block loaded once an attribute of theirs is read.
 
     A command's module can then name at its top all that it works with, though --help and a shell's
     completion read none of it, and torch takes seconds to import. Import modules, not names.
@@ -64,16 +64,38 @@ def lazy_imports() -> Iterator[None]:
         yield
     finally:
         sys.meta_path.remove(finder)
+        # What looks through all modules, as torch does, is not to load these.
+        for name in finder.names:
+            package, _, module = name.rpartition(".")
+            del sys.modules[name]
+            delattr(sys.modules[package], module)
+
+
+class _LazyModule(ModuleType):
+    """Stands for a module in those that have imported it in such a block."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):  # the import asks for them before it is finished
+            raise AttributeError(name)
+        return getattr(import_module(self.__name__), name)
 
 
 class _LazyFinder:
+    """Finds and loads a stand-in for each module of ours; packages are imported as they are."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+
     def find_spec(
         self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        if not name.startswith("transformer_cli."):
+        real = PathFinder.find_spec(name, path) if name.startswith("transformer_cli.") else None
+        if real is None or real.submodule_search_locations is not None:
             return None
-        others = (finder for finder in sys.meta_path if finder is not self)
-        spec = next(filter(None, (other.find_spec(name, path, target) for other in others)), None)
-        if spec is not None and spec.loader is not None and not spec.submodule_search_locations:
-            spec.loader = LazyLoader(spec.loader)
-        return spec
+        return ModuleSpec(name, self)  # type: ignore[arg-type]
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        return _LazyModule(spec.name)
+
+    def exec_module(self, module: ModuleType) -> None:
+        self.names.append(module.__name__)

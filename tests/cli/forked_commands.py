@@ -3,10 +3,11 @@
 import os
 import signal
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from concurrent.futures import Executor, Future
-from pathlib import Path
 from typing import Any
+
+from transformer_cli.jobs.runner import Command, Ended
 
 
 class Inline(Executor):
@@ -30,20 +31,12 @@ def fork_commands(hooked: str = "", hook: Callable[[], None] | None = None) -> N
     """
     from transformer_cli.cli import experiments
     from transformer_cli.jobs import forecast, runner
-    from transformer_cli.jobs.runner import Ended
 
-    def run_command(
-        arguments: Sequence[str],
-        stop: Path,
-        stdout: Path | None = None,
-        log: Path | None = None,
-        variables: Mapping[str, str] | None = None,
-        lock: int | None = None,
-    ) -> Ended:
-        is_hooked = hook is not None and " ".join(arguments).startswith(hooked)
+    def run_command(command: Command) -> Ended:
+        is_hooked = hook is not None and " ".join(command.arguments).startswith(hooked)
         process = os.fork()
         if not process:
-            _be_a_command(arguments, stdout, log, hook if is_hooked else None)
+            _be_a_command(command, hook if is_hooked else None)
         code = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
         if code == -signal.SIGKILL:
             os.kill(os.getpid(), signal.SIGKILL)
@@ -54,17 +47,15 @@ def fork_commands(hooked: str = "", hook: Callable[[], None] | None = None) -> N
     vars(experiments)["ThreadPoolExecutor"] = Inline
 
 
-def _be_a_command(
-    arguments: Sequence[str], stdout: Path | None, log: Path | None, hook: Callable[[], None] | None
-) -> None:
+def _be_a_command(command: Command, hook: Callable[[], None] | None) -> None:
     from transformer_cli.cli import main
 
-    for descriptor, path in ((2, log), (1, stdout)):
+    for descriptor, path in ((2, command.log), (1, command.stdout)):
         if path is not None:
             os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), descriptor)
-    if stdout is None:
+    if command.stdout is None:
         os.dup2(2, 1)
-    sys.argv = ["transformer-cli", *arguments]
+    sys.argv = ["transformer-cli", *command.arguments]
     if hook is not None:
         hook()
     code = 1

@@ -31,21 +31,6 @@ PATIENCE = 600.0
 """Seconds after which a process is taken to hang."""
 
 _ENVIRONMENT = {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
-_PRELOADED = [
-    "pytest",
-    "sacrebleu.metrics",
-    "sacremoses",
-    "spacy.lang.xx",
-    "tensorboard.compat.proto.event_pb2",
-    "tensorboard.summary.writer.record_writer",
-    "torch._dynamo",  # which optimizers import when they are made
-    "transformer_cli.cli",
-    "transformer_cli.config.yaml",
-    "transformer_cli.evaluation.comparison",
-    "transformer_cli.training.curves",
-    "transformer_cli.training.preparation",
-    "transformer_cli.training.summary",
-]
 # The server is started by the first test that runs the program, in any file: it gets the
 # environment and the directory of before all tests, not those that this test has set.
 _AT_FIRST = {**os.environ, **_ENVIRONMENT}

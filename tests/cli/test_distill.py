@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -244,9 +244,9 @@ def _name_commands() -> None:
     fork_commands()
     run = vars(forecast)["run_command"]
 
-    def told(arguments: Sequence[str], *others: Any) -> Any:
-        print(f"did {arguments[0]}", file=sys.stderr)
-        return run(arguments, *others)
+    def told(command: runner.Command) -> Any:
+        print(f"did {command.arguments[0]}", file=sys.stderr)
+        return run(command)
 
     vars(forecast)["run_command"] = told
 
@@ -294,12 +294,13 @@ def test_a_stop_is_passed_on_to_the_command(
     out = tmp_path / "out"
     begun, stop = tmp_path / f"out{TEMPORARY_MARK}{os.getpid()}", tmp_path / "stop"
     with ThreadPoolExecutor(1) as executor:
-        command = executor.submit(runner.run_command, [], stop, out, tmp_path / "log")
+        command = runner.Command([], stop, out, tmp_path / "log")
+        running = executor.submit(runner.run_command, command)
         while not begun.exists() or not begun.read_text():
-            assert not command.done()
+            assert not running.done()
             time.sleep(0.01)
         stop.touch()
-    assert command.result().code == 143
+    assert running.result().code == 143
     assert [path.name for path in tmp_path.iterdir()] == ["log"]
 
 

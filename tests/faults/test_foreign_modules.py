@@ -99,9 +99,10 @@ def attacked_workers() -> None:
 
 
 def run_a_stage() -> None:
-    from transformer_cli.jobs.runner import run_command
+    from transformer_cli.jobs.runner import Command, run_command
 
-    assert run_command(["config", "schema"], Path("stop"), Path("schema.json")).code == 0
+    command = Command(["config", "schema"], Path("stop"), Path("schema.json"))
+    assert run_command(command).code == 0
     assert Path("schema.json").stat().st_size
 
 

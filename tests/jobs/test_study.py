@@ -33,7 +33,7 @@ def space_of(text: str = SPACE) -> SearchSpace:
 def open_study(
     directory: Path, sampler: Sampler = "tpe", seed: int = 1, prune: Prune = "none"
 ) -> Study:
-    return Study.open(directory, space_of(), sampler, seed, prune)
+    return Study(directory, space_of(), sampler, seed, prune)
 
 
 def score(values: dict[str, object]) -> float:
@@ -91,7 +91,7 @@ def finish(worker: subprocess.Popen[bytes]) -> list[int]:
 def test_optuna_is_imported_when_a_study_is_opened_and_needs_no_database() -> None:
     program = (
         "import sys, transformer_cli.jobs.study as s; assert 'optuna' not in sys.modules;"
-        "o = s._import_optuna(); o.storages.JournalStorage; o.samplers.TPESampler;"
+        "o = s.import_optuna(); o.storages.JournalStorage; o.samplers.TPESampler;"
         "print(sorted({'sqlalchemy', 'alembic', 'torch', 'pandas'} & sys.modules.keys()))"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
@@ -252,7 +252,7 @@ def test_a_hopeless_trial_is_pruned(tmp_path: Path, prune: Prune, first: int | N
 
 
 def test_a_small_space_is_searched_once(tmp_path: Path) -> None:
-    study = Study.open(tmp_path, space_of("{a: [x, y, z], b: {int: [1, 4]}}"), "tpe", 1, "none")
+    study = Study(tmp_path, space_of("{a: [x, y, z], b: {int: [1, 4]}}"), "tpe", 1, "none")
     seen = []
     while point := study.ask(100):
         seen.append(point.values)
@@ -274,5 +274,5 @@ def test_another_search_is_refused_in_the_same_place(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"study\.journal: this search began with seed 1, not 2"):
         open_study(tmp_path, seed=2)
     with pytest.raises(ConfigError, match=r"began with search\.b \{uniform.*\}, not left out"):
-        Study.open(tmp_path, space_of("{a: {log: [5e-4, 5e-1]}}"), "tpe", 1, "none")
+        Study(tmp_path, space_of("{a: {log: [5e-4, 5e-1]}}"), "tpe", 1, "none")
     open_study(tmp_path, prune="median")

@@ -23,16 +23,13 @@ from transformer_cli.runs.checkpoint import (
     Checkpoint,
     Manifest,
     find_checkpoint,
+    finish_replacing,
     list_checkpoints,
     open_newest_intact,
     prune_checkpoints,
     read_manifest,
 )
-from transformer_cli.runs.checkpoint_writer import (
-    finish_replacing,
-    replace_state,
-    save_checkpoint,
-)
+from transformer_cli.runs.checkpoint_writer import replace_state, save_checkpoint
 
 TOKENIZER = "0123abcd"
 MODEL, OPTIMIZER, STATE, MANIFEST = (

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import date
 from itertools import count
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 
 from transformer_cli.config.schema import Config
-from transformer_cli.errors import RunError, RunInUseError
+from transformer_cli.errors import RunError, RunInUseError, TokenizerError
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.initialize import begin_run, initialize_run, rename_run
 from transformer_cli.runs.lock import lock_run
@@ -176,4 +177,24 @@ def test_what_cannot_be_renamed_is_named(
     with pytest.raises(
         RunError, match=r"run: cannot be renamed to .*run\.\d.*: Device or resource"
     ):
+        begin(run)
+
+
+@pytest.mark.parametrize(
+    "name", [None, "notes.txt", "tokenizer/notes.txt", "checkpoints/notes.txt"]
+)
+def test_of_a_run_that_cannot_begin_nothing_is_left_but_what_is_a_users(
+    tmp_path: Path, name: str | None
+) -> None:
+    run = RunDirectory(tmp_path / "run")
+    with suppress(TokenizerError), begin_run(run, settings(), False, {}, lambda _: None):
+        (run.path / "tokenizer").mkdir()
+        (run.path / "tokenizer/tokenizer.json").write_text("half")
+        if name is not None:
+            (run.path / name).write_text("mine")
+        raise TokenizerError("too large a vocab_size")
+    assert run.path.exists() == (name is not None)
+    if name is not None:
+        assert contents(run)[name] == "mine"
+        (run.path / name).unlink()
         begin(run)

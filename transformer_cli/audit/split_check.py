@@ -29,8 +29,9 @@ _ENTITY = re.compile(r"&(?:[a-z]{2,8}|#\d{2,7}|#x[0-9a-f]{2,6});", re.IGNORECASE
 _TWICE_ENCODED = re.compile(
     "Ã[\u0080-\u00ba\u00bc-\u00bf\u0152\u0153\u0160\u0161\u0178\u017d\u017e\u0192\u201e\u2030]|â€"
 )
-# Not joiners, with which some scripts are spelled, nor direction marks.
-_INVISIBLE = frozenset("\u00ad\u200b\u2060\ufeff\u2028\u2029\u202a\u202b\u202c\u202d\u202e")
+_ODD_CATEGORIES = frozenset(("Cc", "Co", "Cn"))  # control, private-use, unassigned
+# U+FFFD and invisible ones; not joiners, with which some scripts are spelled, nor direction marks.
+_ODD = frozenset("\ufffd\u00ad\u200b\u2060\ufeff\u2028\u2029\u202a\u202b\u202c\u202d\u202e")
 
 
 @dataclass
@@ -58,7 +59,7 @@ class SplitCheck:
         config: the experiment's settings.
         tokenizers: those that it is to be trained with; None: not known yet, and lines are cut as
             ``cut`` says.
-        longest: most tokens of a side.
+        max_tokens: of a side; a pair with more is too long.
         training: what is trained on, checked before; None for that itself.
         cut: cuts a line into what its length is counted in, where there are no tokenizers.
     """
@@ -69,7 +70,7 @@ class SplitCheck:
         source: PairSource,
         config: Config,
         tokenizers: Tokenizers | None,
-        longest: int,
+        max_tokens: int,
         training: "Sequence[SplitCheck] | None" = None,
         cut: Callable[[str], Sized] = str.split,
     ) -> None:
@@ -90,7 +91,7 @@ class SplitCheck:
         self._copies = self._blank = 0
         self._shift = ShiftCheck()
         self._one_language = languages[0] == languages[1]
-        self._longest = longest
+        self._max_tokens = max_tokens
         both = (None, None) if tokenizers is None else (tokenizers.src, tokenizers.tgt)
         self.sides = tuple(
             SideCheck(self._lacks(number, tokenizer), tokenizer.encode if tokenizer else cut)
@@ -131,17 +132,17 @@ class SplitCheck:
         tokens = max(
             side.check_line(index, line) for side, line in zip(self.sides, (src, tgt), strict=True)
         )
-        if tokens > self._longest:
+        if tokens > self._max_tokens:
             self.long.add(index, f"{tokens:,}")
 
     @property
     def pair_digests(self) -> Digests:
-        """Digests of all pairs but blank ones."""
+        """Digests of all pairs, of which blank ones have none."""
         return self.rules.digests("duplicates")
 
     def known_digests(self) -> np.ndarray:
-        """Return the digests of all pairs but blank ones, without gaps."""
-        digests: np.ndarray = self.pair_digests.numbers
+        """Return the digests of all pairs but blank ones."""
+        digests = self.pair_digests.numbers
         known: np.ndarray = digests[digests != NO_DIGEST]
         return known
 
@@ -215,7 +216,7 @@ class SideCheck:
         if odd := self._find_odd(line, characters):
             self.odd.add(index, odd)
         if lacking := characters & self._lacking_characters:
-            self.lacking.add(index, format_characters(lacking))
+            self.lacking.add(index, _format(lacking))
         tokens = len(self._encode(line))
         self._lengths[tokens] += 1
         return tokens
@@ -229,14 +230,14 @@ class SideCheck:
     def _meet(self, new: set[str]) -> None:
         self.characters |= new
         for character in new:
-            if is_odd(character):
+            if unicodedata.category(character) in _ODD_CATEGORIES or character in _ODD:
                 self._odd_characters.add(character)
             elif not character.isspace() and self._lacks(character):
                 self._lacking_characters.add(character)
 
     def _find_odd(self, line: str, characters: set[str]) -> str:
         if odd := characters & self._odd_characters:
-            return format_characters(odd)
+            return _format(odd)
         if "&" in characters and (entity := _ENTITY.search(line)):
             return entity[0]
         if ("Ã" in characters or "€" in characters) and (twice := _TWICE_ENCODED.search(line)):
@@ -244,16 +245,7 @@ class SideCheck:
         return ""
 
 
-def is_odd(character: str) -> bool:
-    """Return whether it belongs in no text: control, invisible, private-use, U+FFFD."""
-    return (
-        unicodedata.category(character) in ("Cc", "Co", "Cn")
-        or character == "\ufffd"
-        or character in _INVISIBLE
-    )
-
-
-def format_characters(characters: set[str]) -> str:
+def _format(characters: set[str]) -> str:
     """Return a few of the characters in readable form, by code point."""
     shown = sorted(characters)[:5]
     return " ".join(

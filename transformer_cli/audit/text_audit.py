@@ -202,11 +202,6 @@ class _Watched:
 def find_mistaken_files(data: DataConfig, training: Sources, scored: Sources) -> Iterator[str]:
     """Yield a message for each file that is used twice, and each text whose sides are swapped.
 
-    Args:
-        data: the settings that name them.
-        training: what is trained on, by name.
-        scored: what is validated or evaluated on.
-
     Raises:
         CorpusError: the first lines of a text cannot be read.
     """

@@ -33,7 +33,11 @@ from transformer_cli.errors import (
     UsageError,
     is_lost_process,
 )
+from transformer_cli.packages import lazy_imports
 from transformer_cli.ranks import Ranks
+
+with lazy_imports():
+    from transformer_cli.config import foreign
 
 SPIN_COUNT = "3000"
 """Spins of a libgomp thread before it sleeps.
@@ -175,14 +179,12 @@ def _name_setting(error: typer.TyperException) -> str | None:
     option, context = getattr(error, "option_name", ""), getattr(error, "ctx", None)
     if context is None or not hasattr(error, "possibilities"):
         return None
-    from transformer_cli.config.foreign import our_key
-
     name = option.lstrip("-").replace("-", "_")
     settings = list_settings()
     keys = [key for key in settings if key.endswith(f".{name}")]
-    own = name if name in settings else keys[0] if len(keys) == 1 else None
-    key = own or our_key(name)
-    here = {each for parameter in context.command.params for each in parameter.opts}
+    setting = name if name in settings else keys[0] if len(keys) == 1 else None
+    key = setting or foreign.our_key(name)
+    here = {own for parameter in context.command.params for own in parameter.opts}
     same = "--" + (key or "").rpartition(".")[2].replace("_", "-")
     if key is None or not here & {same, "--set"}:
         return None

@@ -79,11 +79,12 @@ def complete_setting(context: typer.Context, incomplete: str) -> Values:
     settings = list_settings()
     key, equals, _ = incomplete.partition("=")
     keys = [key] if equals else [name for name in settings if name.startswith(key)]
-    found = {f"{name}=": settings[name][0] for name in keys if not equals}
+    items = {f"{name}=": settings[name][0] for name in keys if not equals}
     # Two items at least, or the shell would add a space after the `=`.
-    for name in keys if len(keys) == 1 else ():
-        found |= {f"{name}={value}": means for value, means in settings[name][1].items()}
-    return found
+    if len(keys) == 1:
+        (name,) = keys
+        items |= {f"{name}={value}": means for value, means in settings[name][1].items()}
+    return items
 
 
 def list_settings() -> dict[str, tuple[str, Values]]:
@@ -133,8 +134,8 @@ def complete_run(context: typer.Context, incomplete: str) -> Values:
 @_quiet
 def complete_config_or_run(context: typer.Context, incomplete: str) -> Values:
     """Complete a configuration file or a run directory."""
-    found = [path for path in _iter_paths(incomplete) if _is_config(path) or _is_run(path)]
-    return dict.fromkeys(found, "")
+    paths = [path for path in _iter_paths(incomplete) if _is_config(path) or _is_run(path)]
+    return dict.fromkeys(paths, "")
 
 
 def _iter_paths(incomplete: str) -> Iterator[str]:
@@ -195,12 +196,12 @@ def _split_names(run: Path) -> list[str]:
 @_quiet
 def complete_checkpoint(context: typer.Context, incomplete: str) -> Values:
     """Complete a checkpoint of the run that the command line names."""
-    found = {"best": "best validation", "last": "newest"}
+    special = {"best": "best validation", "last": "newest"}
     names = [path.name for path in (_run(context) / "checkpoints").iterdir()]
     if "average" in names:
-        found["average"] = "made by transformer-cli average"
+        special["average"] = "made by transformer-cli average"
     steps = [name for name in sorted(names) if re.fullmatch(r"step-\d+", name)]
-    return found | dict.fromkeys(steps, "")
+    return special | dict.fromkeys(steps, "")
 
 
 def _run(context: typer.Context) -> Path:

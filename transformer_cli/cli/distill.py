@@ -7,7 +7,6 @@ import typer
 
 from transformer_cli.cli import options
 from transformer_cli.cli.display import say
-from transformer_cli.cli.process import exit_code
 from transformer_cli.cli.train import AllowSuspectData
 
 File = Annotated[
@@ -68,8 +67,4 @@ def distill(
     if dry_run:
         say("\n".join(preview_distillation(request)))
         return
-    outcome = run_distillation(request, say)
-    if outcome.signal is not None:
-        raise typer.Exit(exit_code(outcome.signal))
-    if outcome.code:
-        raise typer.Exit(outcome.code)
+    raise typer.Exit(run_distillation(request, say))

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -20,7 +21,7 @@ from transformer_cli.child import PYTHON, environment
 from transformer_cli.cli.compare_tables import format_group_scores
 from transformer_cli.cli.display import align_columns, bar, log, print_error
 from transformer_cli.cli.options import open_device
-from transformer_cli.cli.process import stop_requests
+from transformer_cli.cli.process import exit_code, stop_requests
 from transformer_cli.compression import write_text
 from transformer_cli.config.choices import DeviceName, PrecisionName
 from transformer_cli.errors import MissingExtraError, RunError, make_visible
@@ -48,15 +49,6 @@ STOPPING_STAGE = "stopping this stage; run it again to resume; once more stops a
 _REDRAW_SECONDS = 1.0
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """How a sweep or a distillation ended."""
-
-    code: int = 0
-    signal: int | None = None
-    """The signal that stopped it before it was finished."""
-
-
 # --- a sweep --------------------------------------------------------------------------------------
 
 
@@ -79,8 +71,8 @@ class SweepRequest:
         return SweepPlan(self.sweep, self.directory, options, self.jobs, trials)
 
 
-def run_sweep(request: SweepRequest, say: Callable[[str], None]) -> Outcome:
-    """Train and score what is left, until nothing is or a signal comes.
+def run_sweep(request: SweepRequest, say: Callable[[str], None]) -> int:
+    """Train and score what is left, until nothing is or a signal comes; return the exit code.
 
     Args:
         request: the sweep.
@@ -104,31 +96,25 @@ def run_sweep(request: SweepRequest, say: Callable[[str], None]) -> Outcome:
             display.show(event, runner.running)
     if should_stop.signal is not None:
         log("stopped; the same command goes on from there")
-        return Outcome(signal=should_stop.signal)
+        return exit_code(should_stop.signal)
     plan.record()
     status = plan.read_status()
     rows = [[point.name, _count(point), _score(point)] for point in status]
     title = f"{METRIC_NAMES[plan.metric]} of the best validation"
     say("\n".join([title, *align_columns([["point", "seeds", "mean"], *rows])]))
     if any(point.scores for point in status):
-        _conclude(directory, say)
+        results = read_results(directory)
+        if results.splits:
+            say("\n".join(format_splits(results)))
+        try:
+            write_text(directory.report, render_sweep(directory, results))
+            log(f"{directory.report}: all runs on one page")
+        except MissingExtraError as error:
+            log(f"{directory.report}: not written: {error}")
     failed = [job for job in directory.failed if not job.startswith("data/")]
     if failed:
         log(f"{len(failed)} failed: see the logs in {directory.path / 'jobs'}")
-    return Outcome(code=1 if failed else 0)
-
-
-def _conclude(directory: SweepDirectory, say: Callable[[str], None]) -> None:
-    """Compare the points on the evaluated splits, and write the page."""
-    results = read_results(directory)
-    if results.splits:
-        say("\n".join(format_splits(results)))
-    try:
-        write_text(directory.report, render_sweep(directory, results))
-    except MissingExtraError as error:
-        log(f"{directory.report}: not written: {error}")
-    else:
-        log(f"{directory.report}: all runs on one page")
+    return 1 if failed else 0
 
 
 def make_slots(request: SweepRequest) -> Sequence[Mapping[str, str]]:
@@ -286,12 +272,7 @@ def render_sweep(directory: SweepDirectory, results: SweepResults) -> str:
     script = plotly_script()
     evaluated = [
         EvaluatedSplit(
-            split.name,
-            split.text.src,
-            split.text.tgt,
-            split.groups,
-            split.translations,
-            compared,
+            split.name, split.text.src, split.text.tgt, split.groups, split.translations, compared
         )
         for split, compared in _compare_splits(results)
     ]
@@ -325,9 +306,10 @@ def preview_sweep(request: SweepRequest) -> str:
             trainings[run.point.name] = Training(run.job.command, vocab, config, run.directory)
     forecasts = {}
     with (
-        Forecaster([*trainings.values()], log) as forecaster,
+        tempfile.TemporaryDirectory(prefix="transformer-cli-") as directory,
         bar(len(trainings), "forecast", " points") as done,
     ):
+        forecaster = Forecaster(Path(directory), [*trainings.values()], log)
         for point, training in trainings.items():
             forecasts[point] = forecaster.forecast(training)
             done.update()
@@ -427,8 +409,8 @@ class DistillRequest:
         return measured if is_measured and measured else self.precision
 
 
-def run_distillation(request: DistillRequest, say: Callable[[str], None]) -> Outcome:
-    """Run the jobs that are left, until none is or a signal comes; say the scores."""
+def run_distillation(request: DistillRequest, say: Callable[[str], None]) -> int:
+    """Run the jobs that are left, and say the scores; return the exit code."""
     directory = request.directory
     directory.check()
     failed: list[Event] = []
@@ -444,12 +426,12 @@ def run_distillation(request: DistillRequest, say: Callable[[str], None]) -> Out
                     failed += [event] if event.kind == "failed" else []
     if should_stop.signal is not None:
         log("stopped; the same command goes on from there")
-        return Outcome(signal=should_stop.signal)
+        return exit_code(should_stop.signal)
     if failed:
         codes = [report_failure(event, runner.codes.get(event.job.name, 1)) for event in failed]
-        return Outcome(code=codes[0])
+        return codes[0]
     say("\n".join(format_scores(plan)))
-    return Outcome()
+    return 0
 
 
 def report_failure(event: Event, code: int) -> int:
@@ -524,8 +506,8 @@ def preview_distillation(request: DistillRequest) -> Iterator[str]:
     rows = [["stage", "", "lines", "time", "disk"]]
     for each in forecasts:
         lines = "" if each.lines is None else f"{each.lines:,}"
-        taken = duration(each.seconds) if each.seconds is not None else "unknown"
-        if each.is_done or each.is_short:
+        taken = "unknown" if each.seconds is None else duration(each.seconds)
+        if each.is_done or each.seconds == 0.0:
             taken = ""
         disk = size(each.disk) if each.disk else ""
         rows.append([each.name, "done" if each.is_done else "to do", lines, taken, disk])
@@ -533,7 +515,7 @@ def preview_distillation(request: DistillRequest) -> Iterator[str]:
     left = [each for each in forecasts if not each.is_done]
     known = sum(each.seconds or 0.0 for each in left)
     needed = sum(each.disk for each in left)
-    unknown = sum(each.seconds is None and not each.is_short for each in left)
+    unknown = sum(each.seconds is None for each in left)
     besides = f", and {unknown} of unknown time" if unknown else ""
     yield ""
     total = f"about {duration(known)}{besides}; {size(needed)} of disk" if left else "nothing"

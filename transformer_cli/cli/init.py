@@ -78,10 +78,16 @@ def init(
         "--tgt-lang": tgt_lang,
     }
     configs = {**shipped.shipped_configs(), _OWN: _ABOUT_OWN}
-    name = from_ or _choose(configs, given)
+    if not from_:
+        _check_only_own("", given)
+    name = from_ or _choose(configs)
     if name is None:
         return
-    _check_name(name, configs, given)
+    if name not in configs:
+        close = get_close_matches(name, configs, n=1)
+        hint = f"did you mean '{close[0]}'?" if close else f"choose from {', '.join(configs)}"
+        raise UsageError(f"--from {name}: there is no configuration of that name; {hint}")
+    _check_only_own(name, given)
     if name == _OWN:
         _write_own(directory, _Answers(given))
     else:
@@ -89,9 +95,8 @@ def init(
         _show_next(directory, f"transformer-cli train configs/{name}.yaml")
 
 
-def _choose(configs: Mapping[str, str], given: Mapping[str, object]) -> str | None:
+def _choose(configs: Mapping[str, str]) -> str | None:
     """List the configurations; return the chosen one if stdin is a terminal."""
-    _check_only_own("", given)
     width = max(map(len, configs))
     for name, about in configs.items():
         say(f"{name:<{width}}  {about}")
@@ -99,14 +104,6 @@ def _choose(configs: Mapping[str, str], given: Mapping[str, object]) -> str | No
         return _ask("start from", "toy")
     log("choose one with transformer-cli init --from NAME")
     return None
-
-
-def _check_name(name: str, configs: Mapping[str, str], given: Mapping[str, object]) -> None:
-    if name not in configs:
-        close = get_close_matches(name, configs, n=1)
-        hint = f"did you mean '{close[0]}'?" if close else f"choose from {', '.join(configs)}"
-        raise UsageError(f"--from {name}: there is no configuration of that name; {hint}")
-    _check_only_own(name, given)
 
 
 def _check_only_own(name: str, given: Mapping[str, object]) -> None:
@@ -127,18 +124,12 @@ def _add(directory: Path, fill: Callable[[Path], None]) -> None:
 
 
 def _show_next(directory: Path, *commands: str) -> None:
-    if directory == Path():
-        enter = []
-    elif sys.platform == "win32":
-        enter = [f'cd "{directory}"']
-    else:
-        enter = [f"cd {shlex.quote(str(directory))}"]
+    is_windows = sys.platform == "win32"
+    quoted = f'"{directory}"' if is_windows else shlex.quote(str(directory))
+    enter = [] if directory == Path() else [f"cd {quoted}"]
     # PowerShell has no `&&`.
-    joint = "\n      " if sys.platform == "win32" else " && "
+    joint = "\n      " if is_windows else " && "
     log(f"next: {joint.join([*enter, *commands])}")
-
-
-# --- own text -------------------------------------------------------------------------------------
 
 
 class _Answers:
@@ -151,9 +142,13 @@ class _Answers:
     def pair(self, split: str, src: str, tgt: str) -> "corpus.ParallelFiles | None":
         """Return the files of a split, None if the user has none."""
         sides = self.given[src], self.given[tgt]
+        required = split == "training"
         if self.asks and sides == (None, None):
-            sides = _ask_for_pair(split, required=split == "training")
-        if None in sides and (sides != (None, None) or split == "training"):
+            hint = "" if required else " (Enter if you have none)"
+            asked_src = _ask_for_file(f"{split} text, source side{hint}", required)
+            if asked_src is not None:
+                sides = asked_src, _ask_for_file(f"{split} text, target side", required=True)
+        if None in sides and (sides != (None, None) or required):
             missing = src if sides[0] is None else tgt
             raise UsageError(
                 f"{missing}: is missing; name both sides of the {split} text, as in "
@@ -188,13 +183,6 @@ def _write_own(directory: Path, answers: _Answers) -> None:
     _add(directory, lambda made: own_text.write_own(text, pairs, made, directory))
     config = own_text.CONFIG.as_posix()
     _show_next(directory, f"transformer-cli check {config}", f"transformer-cli train {config}")
-
-
-def _ask_for_pair(split: str, required: bool) -> tuple[Path | None, Path | None]:
-    hint = "" if required else " (Enter if you have none)"
-    if (src := _ask_for_file(f"{split} text, source side{hint}", required)) is None:
-        return None, None
-    return src, _ask_for_file(f"{split} text, target side", required=True)
 
 
 def _ask_for_file(question: str, required: bool) -> Path | None:

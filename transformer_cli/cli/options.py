@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from transformer_cli.inference.translator import TextTranslator
 
 
-def _print_version(asked: bool) -> None:
-    if asked:
+def _print_version(is_requested: bool) -> None:
+    if is_requested:
         print(f"transformer-cli {__version__}")
         raise typer.Exit()
 

@@ -7,7 +7,6 @@ import typer
 
 from transformer_cli.cli import options
 from transformer_cli.cli.display import say
-from transformer_cli.cli.process import exit_code
 
 File = Annotated[
     Path,
@@ -62,8 +61,4 @@ def sweep(
     if dry_run:
         say(preview_sweep(request))
         return
-    outcome = run_sweep(request, say)
-    if outcome.signal is not None:
-        raise typer.Exit(exit_code(outcome.signal))
-    if outcome.code:
-        raise typer.Exit(outcome.code)
+    raise typer.Exit(run_sweep(request, say))

@@ -5,7 +5,6 @@ import signal
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Self
 
@@ -95,33 +94,28 @@ def train(
             f"{run.path} yourself, or choose another --run-dir"
         )
     files = base_files.list_base_files(config)
-    _check_run(run, files, dry_run, ranks)
+    if dry_run:
+        run.check_is_run_or_empty()
+    elif ranks.is_main:
+        lock.check_unlocked(run)
+    directory.check_config_files(run.path, files)
     # From here on torch is needed; what is wrong above is told without waiting for it.
     request = preparation.TrainRequest(settings, origins, run, begins_anew, allow_suspect_data)
     hint = trained_model.describe_inherited_init(settings, origins, files[1:])
     if ranks.is_main and hint:
         log(hint)
     with _open_job(request, device, precision, threads) as job:
-        outcome = _preview(job, json) if dry_run else _run(job)
-    if outcome.signal is not None:
+        if dry_run:
+            text, stopped_by = _preview(job, json), None
+        else:
+            session, stopped_by = _run(job)
+            text = _describe_end(session, job.select)
+    if stopped_by is not None:
         same = "the same command without --overwrite" if overwrite else "the same command"
-        log(f"stopped at step {outcome.step}; {same} resumes from there")
-        raise typer.Exit(exit_code(outcome.signal))
+        log(f"stopped at step {session.trainer.step}; {same} resumes from there")
+        raise typer.Exit(exit_code(stopped_by))
     if ranks.is_main:
-        say(outcome.text)
-
-
-def _check_run(
-    run: "directory.RunDirectory",
-    files: Sequence[Path],
-    dry_run: bool,
-    ranks: Ranks,
-) -> None:
-    if dry_run:
-        run.check_is_run_or_empty()
-    elif ranks.is_main:
-        lock.check_unlocked(run)
-    directory.check_config_files(run.path, files)
+        say(text)
 
 
 def callbacks() -> "preparation.Callbacks":
@@ -165,16 +159,6 @@ class _Job(NamedTuple):
         return trainer, validation.build_validator(config, data, trainer, self.metrics, self.select)
 
 
-class _Outcome(NamedTuple):
-    """How a training ended."""
-
-    text: str
-    """For stdout."""
-    step: int
-    signal: int | None = None
-    """The signal that stopped it before it was finished."""
-
-
 @contextmanager
 def _open_job(
     request: "preparation.TrainRequest",
@@ -192,12 +176,12 @@ def _open_job(
     devices.choose_precision(precision, torch_device)
     begun = None if request.overwrite else request.run
     notes: list[str] = []
-    judged_by = metrics.metrics_of_training(request.config, begun, notes.append)
+    scoring, select = metrics.metrics_of_training(request.config, begun, notes.append)
     with ranks.init(torch_device) as ranks:
-        yield _Job(request, torch_device, precision, ranks, *judged_by, notes)
+        yield _Job(request, torch_device, precision, ranks, scoring, select, notes)
 
 
-def _preview(job: _Job, as_json: bool) -> _Outcome:
+def _preview(job: _Job, as_json: bool) -> str:
     """Return the summary and a forecast, or the latter alone as JSON, without training."""
     config, run = job.request.config, job.request.run
     previous = job.load_previous_config()
@@ -206,28 +190,24 @@ def _preview(job: _Job, as_json: bool) -> _Outcome:
         newest = checkpoint.newest_step(run.checkpoints)
         trainer.step = 0 if job.request.overwrite else newest
         if as_json:
-            return _Outcome(
-                json_format.dumps(summary.report_forecast(config, trainer)), trainer.step
-            )
-        rows = summary.summarize_training(
-            config, data, trainer, validator.num_unscored, run, previous, True
-        )
+            return json_format.dumps(summary.report_forecast(config, trainer))
+        unscored = validator.num_unscored
+        rows = summary.summarize_training(config, data, trainer, unscored, run, previous, True)
         for line in job.notes:
             log(line)
-        return _Outcome("\n".join(table(rows)), trainer.step)
+        return "\n".join(table(rows))
 
 
-def _run(job: _Job) -> _Outcome:
-    """Train from the last checkpoint to the end, or until a signal."""
+def _run(job: _Job) -> "tuple[sessions.Session, int | None]":
+    """Train from the last checkpoint to the end, or until the signal that is returned."""
     config, run = job.request.config, job.request.run
     previous = job.load_previous_config()
     with preparation.open_data(job.request, job.ranks, callbacks()) as data:
         trainer, validator = job.build(data)
         fingerprint = tokenizer.fingerprint(run.tokenizer)
         session = sessions.Session(config, run, trainer, fingerprint, validator)
-        rows = summary.summarize_training(
-            config, data, trainer, validator.num_unscored, run, previous
-        )
+        unscored = validator.num_unscored
+        rows = summary.summarize_training(config, data, trainer, unscored, run, previous)
         for line in (*job.notes, *table(rows)):
             log(line)
         with stop_requests() as should_stop:
@@ -236,9 +216,9 @@ def _run(job: _Job) -> _Outcome:
             if job.ranks.is_main:
                 _draw(run, job.select)
             job.ranks.barrier()  # when the first process ends, torchrun may end the others
-    if session.stopped and not session.is_finished:
-        return _Outcome("", trainer.step, should_stop.signal or signal.SIGTERM)
-    return _Outcome(_describe_end(session, job.select), trainer.step)
+    is_cut_off = session.stopped and not session.is_finished
+    # The signal may have reached another rank only.
+    return session, (should_stop.signal or signal.SIGTERM) if is_cut_off else None
 
 
 def _log_start(session: "sessions.Session", is_changed: bool) -> None:

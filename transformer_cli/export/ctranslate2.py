@@ -40,14 +40,7 @@ LibreTranslate serves all packages that are installed.
 def write_ctranslate2(
     run: RunDirectory, trained: TrainedModel, directory: Path, quantization: Quantization
 ) -> None:
-    """Write the model, its tokenizers and its settings into ``directory``.
-
-    Args:
-        run: where the tokenizers' files lie.
-        trained: what was read from it.
-        directory: empty.
-        quantization: type of the weights; sums stay float32 with int8 and int16.
-    """
+    """Write the model, its tokenizers and its settings into an empty directory."""
     write_model(trained, quantization, directory)
     write_sums(directory)
     write_text(directory / SETTINGS, dump_config(trained.config))
@@ -57,11 +50,7 @@ def write_ctranslate2(
 
 
 def check_argos(config: Config, tokenizers: Tokenizers) -> None:
-    """Check that a package can have the tokenizer: it has one SentencePiece model, and no rules.
-
-    Raises:
-        UsageError: it cannot.
-    """
+    """Refuse by a UsageError a tokenizer of more than one SentencePiece model without rules."""
     tokenizer = config.tokenizer
     src, tgt = tokenizers.src, tokenizers.tgt
     wanted = "train with tokenizer {kind: sentencepiece, joint: true}"
@@ -85,14 +74,7 @@ def check_argos(config: Config, tokenizers: Tokenizers) -> None:
 def write_argos(
     run: RunDirectory, trained: TrainedModel, package: Path, quantization: Quantization
 ) -> None:
-    """Write the package of a model; the same model always gives the same bytes.
-
-    Args:
-        run: where the tokenizer's file and the measurements lie.
-        trained: what was read from it; see ``check_argos``.
-        package: where to.
-        quantization: type of the weights; sums stay float32 with int8 and int16.
-    """
+    """Write the package of a model; the same model always gives the same bytes."""
     with tempfile.TemporaryDirectory() as temporary:
         directory = Path(temporary)
         src, tgt = trained.config.data.src_lang, trained.config.data.tgt_lang

@@ -40,8 +40,7 @@ TGT_POSITIONS = 2 * LONGEST_SOURCE + 10
 def write_onnx(run: RunDirectory, trained: TrainedModel, directory: Path) -> None:
     """Write both graphs, their description and the tokenizers into an empty directory."""
     graphs = Graphs(trained.model)
-    graphs.write_encoder(directory / ENCODER)
-    graphs.write_decoder(directory / DECODER)
+    graphs.write(directory)
     tokenizer = directory / "tokenizer"
     tokenizer.mkdir()
     copy_tokenizers(run.tokenizer, load_text_sha256(run.tokenizer), tokenizer)
@@ -106,20 +105,17 @@ class Graphs:
         heads = attention.num_heads
         return ["float32", "batch", heads, length, attention.query.out_features // heads]
 
-    def write_encoder(self, path: Path) -> None:
-        """Write the graph from source ids to what the decoder looks back on."""
-        self._write(path, _Encoder(self.model), (self._example_src(),))
-
-    def write_decoder(self, path: Path) -> None:
-        """Write the graph of one decoding step."""
-        src_mask, *memory = _Encoder(self.model)(self._example_src())
-        past = [torch.zeros_like(each[:, :, :2]) for each in memory]
-        tokens = torch.full((src_mask.size(0), 1), BOS_ID)
-        self._write(path, _DecoderStep(self.model), (tokens, src_mask, *memory, *past))
-
-    def _example_src(self) -> Tensor:
-        return torch.tensor(
-            [[EOS_ID, EOS_ID, EOS_ID], [EOS_ID, self.model.pad_id, self.model.pad_id]]
+    def write(self, directory: Path) -> None:
+        """Write both: from source ids to what the decoder looks back on, and a decoding step."""
+        pad = self.model.pad_id
+        src = torch.tensor([[EOS_ID, EOS_ID, EOS_ID], [EOS_ID, pad, pad]])
+        encoder = _Encoder(self.model)
+        self._write(directory / ENCODER, encoder, (src,))
+        src_mask, *memory = encoder(src)
+        past = [torch.zeros_like(kept[:, :, :2]) for kept in memory]
+        tokens = torch.full((len(src), 1), BOS_ID)
+        self._write(
+            directory / DECODER, _DecoderStep(self.model), (tokens, src_mask, *memory, *past)
         )
 
     def _write(self, path: Path, module: nn.Module, example: tuple[Tensor, ...]) -> None:

@@ -50,13 +50,7 @@ With a beam of 5:
 
 
 def write_transformers(run: RunDirectory, trained: TrainedModel, directory: Path) -> None:
-    """Write the model, its tokenizers and a model card into ``directory``.
-
-    Args:
-        run: where the measurements lie.
-        trained: what was read from it; ``check_transformers`` has passed it.
-        directory: empty.
-    """
+    """Write the model, its tokenizers and a model card into an empty directory."""
     from safetensors.torch import save
 
     config, tokenizers = trained.config, trained.tokenizers

@@ -83,16 +83,14 @@ def read_form(files: SourceFiles) -> ModelForm:
     try:
         return _form(config, {**config, **generation}, tokenizer)
     except _FormError as error:
-        name = GENERATION if error.key in generation else CONFIG
-        raise files.error(name, f"{error.key}: {error.problem}") from None
+        key, problem = error.args
+        raise files.error(
+            GENERATION if key in generation else CONFIG, f"{key}: {problem}"
+        ) from None
 
 
 class _FormError(Exception):
     """A key, and why what was found there cannot be."""
-
-    def __init__(self, key: str, problem: str) -> None:
-        super().__init__(key, problem)
-        self.key, self.problem = key, problem
 
 
 def _form(

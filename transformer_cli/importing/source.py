@@ -29,12 +29,7 @@ _HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}")
 
 
 class SourceFiles:
-    """Files of a directory, and the SHA-256 of those that were read.
-
-    Attributes:
-        directory: where they lie.
-        sha256: SHA-256 of what was read, by name.
-    """
+    """Files of a directory, and the SHA-256 of those that were read."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -88,11 +83,7 @@ class SourceFiles:
             yield file, size
 
     def finish(self, name: str, file: BinaryIO, size: int) -> bytes:
-        """Return the bytes of an open file, from its start, and record their SHA-256.
-
-        Raises:
-            ImportedModelError: its size has changed.
-        """
+        """Return the bytes of an open file, from its start, and record their SHA-256."""
         file.seek(0)
         data = self._read(name, file, size + 1)
         if len(data) != size:
@@ -131,10 +122,6 @@ def is_hub_name(source: str) -> bool:
 
 def fetch_settings(name: str, revision: str | None) -> tuple[Path, str]:
     """Fetch what tells a model's form into the Hub's cache; return the directory and the commit.
-
-    Args:
-        name: as in 'Helsinki-NLP/opus-mt-de-en'.
-        revision: branch, tag or commit; None: the main branch.
 
     Raises:
         MissingExtraError: huggingface_hub is not installed.

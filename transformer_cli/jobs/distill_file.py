@@ -1,6 +1,6 @@
-"""The keys of a distillation's YAML file."""
+"""A distillation's YAML file: its keys, and checks of what it names before training."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -23,6 +23,7 @@ from transformer_cli.config.sections import FilePath, Section
 from transformer_cli.config.setting_tree import Keys, Node, find_place, setting_error
 from transformer_cli.config.validation import validate_as
 from transformer_cli.config.yaml import check_settings, load_config
+from transformer_cli.errors import ConfigError
 from transformer_cli.jobs.job import weights_record
 from transformer_cli.runs.directory import RunDirectory
 
@@ -163,26 +164,32 @@ def load_distillation(path: Path) -> Distillation:
     """
     root = read_mapping(path, "teachers and student")
     if isinstance(root.value, dict) and {"data", "tokenizer"} & root.value.keys():
-        raise setting_error(
-            root.place,
-            (),
-            f"is a configuration; write a file with student: {path.name}, and teachers: a list",
-        )
+        problem = f"write a file with student: {path.name}, and teachers: a list"
+        raise setting_error(root.place, (), f"is a configuration; {problem}")
     settings = validate_as(DistillSettings, root)
     student_file = find_beside(path, root, ("student",), "this file's")
     student_root = read_settings(student_file)
     student = check_settings(student_root)
-    texts = [settings.forward, *([] if settings.back is None else [settings.back])]
-    _check_sources(student_root, student.data, any(each.corpus for each in texts))
-    languages = student.data.src_lang, student.data.tgt_lang
+    is_translated = settings.forward.corpus or (settings.back is not None and settings.back.corpus)
+    _check_sources(student_root, student.data, is_translated)
+    languages = [student.data.src_lang, student.data.tgt_lang]
     forward = _find_teachers(path, root, ("teachers",), settings.teachers, languages)
     directions = [Direction("forward", forward, settings.forward)]
     if settings.back is not None:
         keys, names = ("back", "teachers"), settings.back.teachers
         back = _find_teachers(path, root, keys, names, languages[::-1])
         directions.append(Direction("back", back, settings.back))
-    _check_paths(root, directions)
+    _check_teachers_differ(root, directions)
+    for direction in directions:
+        for number, text in enumerate(direction.settings.monolingual):
+            if not text.is_file():
+                key: Keys = (direction.name, "monolingual", number)
+                raise _setting_error(root, key, f"there is no file {text}")
     return Distillation(settings, student_file, student, directions)
+
+
+def _setting_error(root: Node, keys: Keys, problem: str) -> ConfigError:
+    return setting_error(find_place(root, keys), keys, problem)
 
 
 def _check_sources(root: Node, data: DataConfig, is_translated: bool) -> None:
@@ -194,22 +201,19 @@ def _check_sources(root: Node, data: DataConfig, is_translated: bool) -> None:
         is_translated: whether the training text is.
     """
     if find_replay(data) is not None:
-        replay: Keys = ("data", "replay")
         problem = "a student's text is written anew, and nothing is replayed; leave it out"
-        raise setting_error(find_place(root, replay), replay, problem)
+        raise _setting_error(root, ("data", "replay"), problem)
+    instead = "leave it out"
+    if isinstance(data, CorpusData):
+        instead += (
+            ", or write the text with 'transformer-cli clean CONFIG -o DIR' and name its files "
+            "with kind files"
+        )
     for keys, source in _read_sources(data, is_translated):
         for key, value in (("tag", source.tag), ("weight", source.weight)):
-            if value in (None, 1.0):
-                continue
-            instead = "leave it out"
-            if isinstance(data, CorpusData):
-                instead += (
-                    ", or write the text with 'transformer-cli clean CONFIG -o DIR' and name its "
-                    "files with kind files"
-                )
-            each = (*keys, key)
-            problem = f"a student's text is read as plain lines, which have no {key}; {instead}"
-            raise setting_error(find_place(root, each), each, problem)
+            if value not in (None, 1.0):
+                problem = f"a student's text is read as plain lines, which have no {key}; {instead}"
+                raise _setting_error(root, (*keys, key), problem)
 
 
 def _read_sources(data: DataConfig, is_translated: bool) -> Iterator[tuple[Keys, SourceConfig]]:
@@ -230,30 +234,28 @@ def _read_sources(data: DataConfig, is_translated: bool) -> Iterator[tuple[Keys,
 
 
 def _find_teachers(
-    path: Path, root: Node, keys: Keys, names: list[str], languages: tuple[str, ...]
+    path: Path, root: Node, keys: Keys, names: Sequence[str], languages: Sequence[str]
 ) -> list[Teacher]:
-    found: list[Teacher] = []
+    teachers: list[Teacher] = []
     for number, name in enumerate(names):
-        each = (*keys, number)
+        teacher = Teacher(RunDirectory(Path(name).expanduser()), None)
         if name.endswith(_YAML):
-            file = find_beside(path, root, each, "this file's")
+            file = find_beside(path, root, (*keys, number), "this file's")
             teacher = Teacher(RunDirectory(Path("runs") / file.stem), file)
-        else:
-            teacher = Teacher(RunDirectory(Path(name).expanduser()), None)
-        if problem := _find_problem(teacher, found, languages):
-            raise setting_error(find_place(root, each), each, f"{name} {problem}")
-        found.append(teacher)
-    return found
+        if problem := _find_problem(teacher, teachers, languages):
+            raise _setting_error(root, (*keys, number), f"{name} {problem}")
+        teachers.append(teacher)
+    return teachers
 
 
 def _find_problem(
-    teacher: Teacher, others: list[Teacher], languages: tuple[str, ...]
+    teacher: Teacher, others: Sequence[Teacher], languages: Sequence[str]
 ) -> str | None:
     """Return why a teacher does not fit the student, or the others of its ensemble."""
     config = teacher.config
     if teacher.file is None:
         weights_record(teacher.run)  # or it is not trained yet
-    if (config.data.src_lang, config.data.tgt_lang) != languages:
+    if [config.data.src_lang, config.data.tgt_lang] != languages:
         return (
             f"translates {config.data.src_lang} to {config.data.tgt_lang}, and has to translate "
             f"{' to '.join(languages)} for this student; name another one"
@@ -269,24 +271,18 @@ def _find_problem(
     return None
 
 
-def _check_paths(root: Node, directions: list[Direction]) -> None:
-    """Raise ConfigError if two teachers have one run, or monolingual text is missing."""
+def _check_teachers_differ(root: Node, directions: Sequence[Direction]) -> None:
+    """Raise ConfigError if two files name one run: a teacher's is at its usual place."""
     files: dict[Path, Path] = {}
     for direction in directions:
         keys: Keys = ("teachers",) if direction.name == "forward" else ("back", "teachers")
         for number, teacher in enumerate(direction.teachers):
-            file = teacher.file
-            if file is None:
+            if teacher.file is None:
                 continue
-            other = files.setdefault(teacher.run.path, file)
-            if other.resolve() != file.resolve():
+            other = files.setdefault(teacher.run.path, teacher.file)
+            if other.resolve() != teacher.file.resolve():
+                run = teacher.run.path.as_posix()
                 problem = (
-                    f"{file} has the run {teacher.run.path.as_posix()}, as {other} has; rename one "
-                    "of the files"
+                    f"{teacher.file} has the run {run}, as {other} has; rename one of the files"
                 )
-                each = (*keys, number)
-                raise setting_error(find_place(root, each), each, problem)
-        for number, path in enumerate(direction.settings.monolingual):
-            if not path.is_file():
-                each = (direction.name, "monolingual", number)
-                raise setting_error(find_place(root, each), each, f"there is no file {path}")
+                raise _setting_error(root, (*keys, number), problem)

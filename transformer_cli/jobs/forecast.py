@@ -4,7 +4,6 @@ import json
 import statistics
 import tempfile
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -18,7 +17,7 @@ from transformer_cli.errors import ConfigError, RunError
 from transformer_cli.files import read_small
 from transformer_cli.jobs.distill import STUDENT_JOB, TEXT_JOB, DistillPlan
 from transformer_cli.jobs.job import Job
-from transformer_cli.jobs.runner import ERROR, run_command
+from transformer_cli.jobs.runner import ERROR, Command, run_command
 from transformer_cli.jobs.student_text import open_text
 from transformer_cli.runs.checkpoint import list_checkpoints, newest_step
 from transformer_cli.runs.directory import RunDirectory
@@ -79,6 +78,8 @@ class Forecaster:
     A process each: so the memory of one is not that of the one before.
     """
 
+    directory: Path
+    """A temporary one."""
     trainings: Sequence[Training]
     """All that will be asked for."""
     log: Callable[[str], object]
@@ -86,15 +87,6 @@ class Forecaster:
     _said: set[str] = field(default_factory=set)
     _tried: dict[str, _DryRun] = field(default_factory=dict)
     _prepared: dict[str, Path] = field(default_factory=dict)
-    _stack: ExitStack = field(default_factory=ExitStack)
-
-    def __enter__(self) -> "Forecaster":
-        temporary = tempfile.TemporaryDirectory(prefix="transformer-cli-")
-        self._directory = Path(self._stack.enter_context(temporary))
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self._stack.close()
 
     def forecast(self, training: Training, growth: float = 1.0) -> TrainingForecast:
         """Return what the rest of a training takes.
@@ -121,7 +113,7 @@ class Forecaster:
     def _try(self, training: Training) -> _DryRun:
         has_begun = training.run is not None and training.run.config.is_file()
         run = training.run.path if training.run and has_begun else self._prepare(training)
-        output = self._directory / "forecast.json"
+        output = self.directory / "forecast.json"
         self._run([*training.command, "--run-dir", str(run), "--dry-run", "--json"], output)
         return _DryRun.model_validate(json.loads(read_small(output)))
 
@@ -129,17 +121,17 @@ class Forecaster:
         """Return a run directory with the data that several trainings share, or a new one."""
         key = training.data_settings
         if key not in self._prepared:
-            run = self._directory / f"run-{len(self._prepared)}"
+            run = self.directory / f"run-{len(self._prepared)}"
             sharing = {each.settings for each in self.trainings if each.data_settings == key}
             if len(sharing) > 1:
-                self._run([*training.vocab, "--run-dir", str(run)], self._directory / "summary")
+                self._run([*training.vocab, "--run-dir", str(run)], self.directory / "summary")
             self._prepared[key] = run
         return self._prepared[key]
 
     def _run(self, command: Sequence[str], stdout: Path) -> None:
-        log = self._directory / "log"
+        log = self.directory / "log"
         log.unlink(missing_ok=True)
-        ended = run_command(command, self._directory / "stop", stdout, log)
+        ended = run_command(Command(command, self.directory / "stop", stdout, log))
         for line in read_small(log).decode(errors="replace").splitlines():
             if line and line not in self._said and not line.startswith(ERROR):
                 self._said.add(line)
@@ -155,12 +147,10 @@ class JobForecast(NamedTuple):
     is_done: bool
     lines: int | None = None
     """Lines to translate."""
-    seconds: float | None = None
-    """None: unknown, or nothing to speak of."""
+    seconds: float | None = 0.0
+    """None: unknown; 0: nothing to speak of."""
     disk: int = 0
     """Bytes of what it makes."""
-    is_short: bool = False
-    """Whether it takes no time to speak of."""
 
 
 class _Size(NamedTuple):
@@ -191,15 +181,20 @@ class DistillForecaster:
             for name, job in undone.items()
             if job.config is not None
         }
-        with Forecaster([*trainings.values()], self._log) as forecaster:
-            return [
-                JobForecast(job.name, True)
-                if job.name not in undone
-                else self._forecast_training(job, trainings[job.name], forecaster)
-                if job.name in trainings
-                else self._forecast_text(job)
-                for job in self._jobs
-            ]
+        forecasts = []
+        with tempfile.TemporaryDirectory(prefix="transformer-cli-") as directory:
+            forecaster = Forecaster(Path(directory), [*trainings.values()], self._log)
+            for job in self._jobs:
+                if job.name in trainings:
+                    growth = self._growth if job.name == STUDENT_JOB else 1.0
+                    expected = forecaster.forecast(trainings[job.name], growth)
+                    forecast = JobForecast(job.name, False, None, expected.seconds, expected.disk)
+                elif job.name in undone:
+                    forecast = self._forecast_text(job)
+                else:
+                    forecast = JobForecast(job.name, True)
+                forecasts.append(forecast)
+        return forecasts
 
     def _training(self, job: Job, config: Config) -> Training:
         """Return a job's training; the student's on the corpus, as its text is not there yet."""
@@ -214,18 +209,11 @@ class DistillForecaster:
             command += ["--set", "init=null"]
         return Training(command, ["vocab", str(file)], config, run)
 
-    def _forecast_training(
-        self, job: Job, training: Training, forecaster: Forecaster
-    ) -> JobForecast:
-        growth = self._growth if job.name == STUDENT_JOB else 1.0
-        expected = forecaster.forecast(training, growth)
-        return JobForecast(job.name, False, None, expected.seconds, expected.disk)
-
     def _forecast_text(self, job: Job) -> JobForecast:
         if job.text is None:
-            disk = self._corpus.src + self._corpus.tgt if job.name == TEXT_JOB else 0
-            is_selection = not job.command and job.name != TEXT_JOB
-            return JobForecast(job.name, False, disk=disk, is_short=not is_selection)
+            if job.name == TEXT_JOB:
+                return JobForecast(job.name, False, disk=self._corpus.src + self._corpus.tgt)
+            return JobForecast(job.name, False, seconds=0.0 if job.command else None)
         size = self._measure(job.text)
         seconds = size.lines / statistics.median(self._line_rates) if self._line_rates else None
         # A translation is about as long as its source.

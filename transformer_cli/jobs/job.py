@@ -106,10 +106,9 @@ class JobDirectory:
         if not isinstance(mark, dict) or mark.get("program") != f"transformer-cli {self.kind}":
             return None
         if mark.get("format") != FORMAT:
-            raise UsageError(
-                f"{self.mark}: format {mark.get('format')}, by transformer-cli "
-                f"{mark.get('version')}, but this version knows format {FORMAT}; use that version, "
-                f"or choose another directory with {self.option}"
+            raise self._refusal(
+                f"format {mark.get('format')}, by transformer-cli {mark.get('version')}, but this "
+                f"version knows format {FORMAT}; use that version, or"
             )
         return mark
 
@@ -121,20 +120,15 @@ class JobDirectory:
             RunError: it holds links, pipes or devices.
         """
         if self.path.exists() and not self.path.is_dir():
-            raise UsageError(
-                f"{self.path}: cannot be made (File exists); choose another directory with "
-                f"{self.option}"
-            )
+            raise self._refusal("cannot be made (File exists);")
         # What another process, or a killed one, has just begun.
         beginning = (LOCK, f"{self.mark.name}{TEMPORARY_MARK}")
         is_foreign = self.path.is_dir() and any(
             not path.name.startswith(beginning) for path in self.path.iterdir()
         )
         if is_foreign and self.read_mark() is None:
-            raise UsageError(
-                f"{self.path}: holds files but no {self.noun} (no {self.mark.name} of "
-                f"transformer-cli's); choose another directory with {self.option}"
-            )
+            mark = f"no {self.mark.name} of transformer-cli's"
+            raise self._refusal(f"holds files but no {self.noun} ({mark});")
         check_no_links(self.path)
 
     def create(self, **values: object) -> None:
@@ -143,14 +137,14 @@ class JobDirectory:
         try:
             self.path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise UsageError(
-                f"{self.path}: cannot be made ({error.strerror}); choose another directory with "
-                f"{self.option}"
-            ) from error
+            raise self._refusal(f"cannot be made ({error.strerror});") from error
         program = f"transformer-cli {self.kind}"
         mark = {"format": FORMAT, "program": program, "version": __version__, **values}
         if self.read_mark() != mark:
             write_text(self.mark, json.dumps(mark, ensure_ascii=False) + "\n")
+
+    def _refusal(self, problem: str) -> UsageError:
+        return UsageError(f"{self.path}: {problem} choose another directory with {self.option}")
 
     def remove_leftovers(self) -> None:
         """Remove what killed processes have left unfinished, but for that in runs."""

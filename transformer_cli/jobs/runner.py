@@ -9,6 +9,7 @@ from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import BinaryIO, Literal, NamedTuple, Protocol
 
 from transformer_cli.child import APART, CHILD, STOP, environment
@@ -98,6 +99,8 @@ class Runner:
         self._running: dict[str, _Running] = {}
         self._waiting: set[str] = set()
         """Names of jobs that other processes hold."""
+        self._told: set[str] = set()
+        """Names of those that it was said of."""
         self._looked = self._idle_since = -math.inf
 
     @property
@@ -137,7 +140,7 @@ class Runner:
 
     def _start_next(self) -> Generator[Event, None, bool]:
         """Start the first job that can be had, or have more planned; return whether it was done."""
-        known, self._waiting = self._waiting, set()
+        self._waiting.clear()
         is_blocked = has_failed = False
         for job in self.plan.jobs():
             if job.name in self._running or job.name in self._directory.failed:
@@ -159,7 +162,8 @@ class Runner:
             if lock is not None:
                 yield from self._start(job, lock)
                 return True
-            if job.name in self._waiting - known:
+            if job.name in self._waiting - self._told:
+                self._told.add(job.name)
                 yield Event("waiting", job, "another process has it")
         # Points that wait for what another job makes are there to be trained already.
         if has_failed or (not is_blocked and self.plan.extend()):
@@ -204,9 +208,10 @@ class Runner:
         used = {each.slot for each in self._running.values()}
         slot = next(number for number in range(len(self._slots)) if number not in used)
         log = None if self._shows_output else self._directory.file(job.name, ".log")
-        future = self._executor.submit(
-            run_command, job.command, stop, job.stdout, log, self._slots[slot], lock.fileno()
+        command = Command(
+            job.command, stop, job.stdout, log, dict(self._slots[slot]), lock.fileno()
         )
+        future = self._executor.submit(run_command, command)
         self._running[job.name] = _Running(job, slot, lock, future)
 
     def _reap(self) -> Iterator[Event]:
@@ -258,29 +263,29 @@ class Runner:
         self._directory.file(job.name, ".stop").touch()
 
 
-def run_command(
-    arguments: Sequence[str],
-    stop: Path,
-    stdout: Path | None = None,
-    log: Path | None = None,
-    variables: Mapping[str, str] | None = None,
-    lock: int | None = None,
-) -> Ended:
-    """Run a command of transformer-cli, and ask it to end once there is a file ``stop``.
+class Command(NamedTuple):
+    """A command of transformer-cli, to be run in a process of its own."""
 
-    Args:
-        arguments: of transformer-cli.
-        stop: by a file, so that a process on another machine can be stopped as well.
-        stdout: the file that its output becomes if it succeeds; None: it goes where stderr does.
-        log: the file that stderr is appended to; None: this process' stderr.
-        variables: of its environment, besides this process'.
-        lock: a descriptor of this process that it keeps open, so that a command that has not ended
-            yet keeps its job from being started again.
-    """
-    if stdout is None:
-        return _run(arguments, None, stop, log, variables, lock)
-    with suppress(_FailedError), whole_file(stdout) as temporary, temporary.open("wb") as file:
-        ended = _run(arguments, file.fileno(), stop, log, variables, lock)
+    arguments: Sequence[str]
+    stop: Path
+    """Once there is this file, it is asked to end: so it can be stopped on another machine, too."""
+    stdout: Path | None = None
+    """The file that its output becomes if it succeeds; None: it goes where stderr does."""
+    log: Path | None = None
+    """The file that stderr is appended to; None: this process' stderr."""
+    variables: Mapping[str, str] = MappingProxyType({})
+    """Of its environment, besides this process'."""
+    lock: int | None = None
+    """A descriptor of this process that it keeps open, so that a command that has not ended yet
+    keeps its job from being started again."""
+
+
+def run_command(command: Command) -> Ended:
+    """Run a command to its end."""
+    if command.stdout is None:
+        return _run(command, None)
+    with suppress(_FailedError), whole_file(command.stdout) as new, new.open("wb") as file:
+        ended = _run(command, file.fileno())
         if ended.code:
             raise _FailedError  # so that the file does not appear
     return ended
@@ -290,39 +295,33 @@ class _FailedError(Exception):
     pass
 
 
-def _run(
-    arguments: Sequence[str],
-    stdout: int | None,
-    stop: Path,
-    log: Path | None,
-    variables: Mapping[str, str] | None,
-    lock: int | None,
-) -> Ended:
+def _run(command: Command, stdout: int | None) -> Ended:
+    log = command.log
     with ExitStack() as stack:
-        stderr = sys.stderr.fileno()
-        log_start = 0
+        stderr, log_start = sys.stderr.fileno(), 0
         if log is not None:
             file = stack.enter_context(open_regular(log, "ab"))
             stderr, log_start = file.fileno(), file.tell()
+        kept_open = () if command.lock is None or sys.platform == "win32" else (command.lock,)
         process = subprocess.Popen(
-            [*CHILD, *arguments],
-            env={**environment(), **(variables or {})},
+            [*CHILD, *command.arguments],
+            env={**environment(), **command.variables},
             stdin=subprocess.PIPE,
             stdout=stderr if stdout is None else stdout,
             stderr=stderr,
-            pass_fds=() if lock is None or sys.platform == "win32" else (lock,),
+            pass_fds=kept_open,
             # Ctrl-C is for this process, which stops the other itself.
             **APART,
         )
         is_told = False
         while process.poll() is None:
-            if stop.exists() and not is_told:
+            if command.stop.exists() and not is_told:
                 is_told = True
                 with suppress(ProcessLookupError):
                     process.send_signal(STOP)
             with suppress(subprocess.TimeoutExpired):
                 process.wait(_POLL_SECONDS)
-        stop.unlink(missing_ok=True)
+        command.stop.unlink(missing_ok=True)
         return Ended(process.returncode, _explain(process.returncode, log, log_start))
 
 

@@ -92,9 +92,7 @@ class Search(Grid):
         self._sign = -1.0 if metric == "loss" else 1.0
         self._sweep = sweep
         self._space = space
-        self._study = Study.open(
-            directory, space, settings.sampler, seed, settings.prune, judged_by
-        )
+        self._study = Study(directory, space, settings.sampler, seed, settings.prune, judged_by)
         self._trials: list[Trial] = []
         self._read_at = -_STALE_SECONDS
         self._reported: dict[str, int] = {}

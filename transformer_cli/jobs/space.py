@@ -14,7 +14,6 @@ from transformer_cli.config.setting_tree import (
     setting_error,
     values,
 )
-from transformer_cli.errors import ConfigError
 
 _SEARCH = "search"
 _KINDS = {
@@ -151,10 +150,9 @@ def read_space(node: Node) -> SearchSpace:
     """
     if not isinstance(node.value, dict) or not node.value:
         found = "nothing" if node.value == {} else describe_value(values(node))
-        raise setting_error(
-            node.place, (_SEARCH,), f"expected settings and their values, found {found}"
-        )
-    return SearchSpace({key: _dimension(key, each) for key, each in node.value.items()})
+        problem = f"expected settings and their values, found {found}"
+        raise setting_error(node.place, (_SEARCH,), problem)
+    return SearchSpace({key: _dimension(key, below) for key, below in node.value.items()})
 
 
 def _dimension(key: str, node: Node) -> Choices | Range:
@@ -165,13 +163,8 @@ def _dimension(key: str, node: Node) -> Choices | Range:
         case dict() as entries if len(entries) == 1:
             [(name, bounds)] = entries.items()
             return _range(keys, name, bounds)
-        case _:
-            raise setting_error(
-                node.place,
-                keys,
-                "expected a list of choices, or a range as in {log: [5e-4, 5e-3]}; found "
-                + describe_value(values(node)),
-            )
+    problem = "expected a list of choices, or a range as in {log: [5e-4, 5e-3]}; found "
+    raise setting_error(node.place, keys, problem + describe_value(values(node)))
 
 
 def _choices(keys: Keys, node: Node) -> Choices:
@@ -179,46 +172,38 @@ def _choices(keys: Keys, node: Node) -> Choices:
     assert isinstance(options, list)
     choices = Choices(node.place, tuple(options))
     labels = choices.labels
+    problem = None
     if len(labels) < 2:
-        raise setting_error(
-            node.place,
-            keys,
-            f"expected two choices or more, found {len(labels)}; what is fixed belongs in the base",
-        )
+        problem = f"expected two choices or more, found {len(labels)}; "
+        problem += "what is fixed belongs in the base"
     for index, label in enumerate(labels):
         if label in labels[:index]:
-            raise setting_error(node.place, keys, f"{label} is there twice; keep one")
+            problem = f"{label} is there twice; keep one"
+    if problem is not None:
+        raise setting_error(node.place, keys, problem)
     return choices
 
 
 def _range(keys: Keys, name: str, node: Node) -> Range:
     if name not in _KINDS.values():
-        raise _unknown_kind(keys, name, node.place)
-    is_integer, is_log = next(each for each, kind in _KINDS.items() if kind == name)
-    low, high = _bounds(node, (*keys, name), is_integer)
-    if not low < high:
-        raise setting_error(
-            node.place, (*keys, name), f"expected [A, B] with A less than B, found [{low}, {high}]"
-        )
-    if is_log and low <= 0:
-        raise setting_error(
-            node.place, (*keys, name), f"has no logarithm at {low}; begin with more than 0"
-        )
-    return Range(node.place, low, high, is_integer, is_log)
-
-
-def _bounds(node: Node, keys: Keys, is_integer: bool) -> tuple[float, float]:
+        raise setting_error(node.place, keys, _describe_unknown(name))
+    is_integer, is_log = next(flags for flags, kind in _KINDS.items() if kind == name)
+    keys = (*keys, name)
     bounds = values(node)
+    problem = None
     if not (isinstance(bounds, list) and len(bounds) == 2 and all(map(_is_number, bounds))):
-        raise setting_error(
-            node.place, keys, f"expected two numbers, found {describe_value(bounds)}"
-        )
-    low, high = bounds
-    if not is_integer:
-        return float(low), float(high)
-    if not (isinstance(low, int) and isinstance(high, int)):
-        raise setting_error(node.place, keys, f"expected whole numbers, found [{low}, {high}]")
-    return low, high
+        problem = f"expected two numbers, found {describe_value(bounds)}"
+        raise setting_error(node.place, keys, problem)
+    low, high = bounds if is_integer else map(float, bounds)
+    if is_integer and not (isinstance(low, int) and isinstance(high, int)):
+        problem = f"expected whole numbers, found [{low}, {high}]"
+    elif not low < high:
+        problem = f"expected [A, B] with A less than B, found [{low}, {high}]"
+    elif is_log and low <= 0:
+        problem = f"has no logarithm at {low}; begin with more than 0"
+    if problem is not None:
+        raise setting_error(node.place, keys, problem)
+    return Range(node.place, low, high, is_integer, is_log)
 
 
 def _is_number(value: object) -> bool:
@@ -227,18 +212,12 @@ def _is_number(value: object) -> bool:
     return abs(value) < _LARGEST
 
 
-def _unknown_kind(keys: Keys, name: str, place: Place) -> ConfigError:
+def _describe_unknown(name: str) -> str:
     if name in _CHOICE_NAMES:
-        return setting_error(place, keys, f"'{name}' is not needed; write the list alone")
-    close = (
-        [_OTHER_NAMES[name]]
-        if name in _OTHER_NAMES
-        else get_close_matches(name, _KINDS.values(), n=1)
-    )
-    if close:
-        hint = f"did you mean '{close[0]}'?"
-    else:
-        # It may be a setting: sections are not taken apart here.
-        kinds = ", ".join(_KINDS.values())
-        hint = f"it is one of {kinds}; a setting is one key with dots, as in model.dropout"
-    return setting_error(place, keys, f"unknown distribution '{name}'; {hint}")
+        return f"'{name}' is not needed; write the list alone"
+    close = [_OTHER_NAMES[name]] if name in _OTHER_NAMES else []
+    close = close or get_close_matches(name, _KINDS.values(), n=1)
+    # It may be a setting: sections are not taken apart here.
+    hint = f"it is one of {', '.join(_KINDS.values())}; a setting is one key with dots, as in "
+    hint = f"did you mean '{close[0]}'?" if close else f"{hint}model.dropout"
+    return f"unknown distribution '{name}'; {hint}"

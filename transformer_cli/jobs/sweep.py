@@ -331,26 +331,26 @@ class SweepPlan:
 
     def read_status(self) -> list[PointStatus]:
         """Return what has become of each point, in their order."""
-        by_point: dict[str, list[_Run]] = {point.name: [] for point in self.trials.points}
-        for run in self.runs():
-            by_point[run.point.name].append(run)
-        return [
-            PointStatus(
-                self.trials.describe(runs[0].point),
-                [self._read_progress(r).best for r in runs if self.directory.seems_done(r.job)],
-                sum(run.job.name in self.directory.failed for run in runs),
-                self.trials.is_pruned(point),
+        status = []
+        for point in self.trials.points:
+            runs = [self._run(point, seed) for seed in self.seeds]
+            done = [run for run in runs if self.directory.seems_done(run.job)]
+            status.append(
+                PointStatus(
+                    self.trials.describe(point),
+                    [self._read_progress(run).best for run in done],
+                    sum(run.job.name in self.directory.failed for run in runs),
+                    self.trials.is_pruned(point.name),
+                )
             )
-            for point, runs in by_point.items()
-        ]
+        return status
 
     def seconds_left(self) -> float | None:
         """Estimate the time until all runs are trained, from those that are, if there are any."""
-        is_pruned, failed = self.trials.is_pruned, self.directory.failed
-        done = [run for run in self.runs() if self.directory.seems_done(run.job)]
-        others = sum(run.job.name in failed or is_pruned(run.point.name) for run in self.runs())
-        left = max(0, self.num_runs - len(done) - others) / self.num_jobs
-        seconds = [self._read_progress(run).seconds for run in done]
+        points = self.read_status()
+        others = sum(point.num_failed + point.is_pruned for point in points)
+        seconds = [progress.seconds for progress in self._finished.values()]
+        left = max(0, self.num_runs - len(seconds) - others) / self.num_jobs
         return statistics.fmean(seconds) * left if seconds else None
 
     @property

@@ -1,4 +1,4 @@
-"""The keys of a sweep's YAML file."""
+"""A sweep's YAML file: its keys, its points, and checks of each before anything is trained."""
 
 import hashlib
 import json
@@ -17,7 +17,7 @@ from transformer_cli.config.base_files import BASE, find_beside, read_mapping, r
 from transformer_cli.config.differences import as_yaml
 from transformer_cli.config.schema import Config
 from transformer_cli.config.sections import Count, Section
-from transformer_cli.config.setting_tree import Node, Place, find_node, setting_error, values
+from transformer_cli.config.setting_tree import Node, Place, find_place, setting_error, values
 from transformer_cli.config.validation import validate_as
 from transformer_cli.config.yaml import check_settings, set_node
 from transformer_cli.data.sources import check_split
@@ -99,8 +99,9 @@ class SweepSettings(Section):
 
 BASE_POINT = "base"
 """The name of the only point of a sweep without a grid."""
+SEED = "seed"
 _UNSAFE = re.compile(r"[^\w.+-]+")
-_LONGEST_NAME = 100
+_MAX_NAME = 100
 
 
 @dataclass(frozen=True)
@@ -155,15 +156,14 @@ def grid_points(grid: Node | None) -> list[Point]:
     lists = []
     for key, node in grid.value.items():
         assert isinstance(node.value, list)
-        found = [json.dumps(values(each), sort_keys=True) for each in node.value]
-        for number, each in enumerate(found):
-            if each in found[:number]:
-                raise setting_error(
-                    node.value[number].place, (key,), f"{each} is there twice; leave one out"
-                )
+        texts = [json.dumps(values(option), sort_keys=True) for option in node.value]
+        for number, text in enumerate(texts):
+            if text in texts[:number]:
+                problem = f"{text} is there twice; leave one out"
+                raise setting_error(node.value[number].place, (key,), problem)
         lists.append(node.value)
-    chosen = [dict(zip(grid.value, nodes, strict=True)) for nodes in product(*lists)]
-    return [Point(*each) for each in zip(point_names(chosen), chosen, strict=True)]
+    combinations = [dict(zip(grid.value, nodes, strict=True)) for nodes in product(*lists)]
+    return [Point(*pair) for pair in zip(point_names(combinations), combinations, strict=True)]
 
 
 def as_name(text: str) -> str:
@@ -177,32 +177,23 @@ def point_names(points: Sequence[dict[str, Node]]) -> list[str]:
     A key's last part is enough unless two keys share it. Points whose values make no file names,
     or equal ones, are named by a checksum.
     """
-    keys = [*points[0]]
-    lasts = Counter(key.rpartition(".")[2] for key in keys)
-    short = {key: last if lasts[last := key.rpartition(".")[2]] == 1 else key for key in keys}
+    last = {key: key.rpartition(".")[2] for key in points[0]}
+    counts = Counter(last.values())
+    short = {key: name if counts[name] == 1 else key for key, name in last.items()}
     names = [
-        ",".join(f"{short[key]}={_value_name(values(node))}" for key, node in nodes.items())
+        ",".join(f"{short[key]}={as_name(as_yaml(values(node)))}" for key, node in nodes.items())
         for nodes in points
     ]
-    if (
-        len(set(map(str.casefold, names))) < len(names)
-        or max(len(name.encode()) for name in names) > _LONGEST_NAME
-    ):
-        # By content, so that a grid may grow.
-        sums = [hashlib.sha256(repr(sorted(each)).encode()) for each in map(_content, points)]
-        return [f"point-{each.hexdigest()[:8]}" for each in sums]
-    return names
-
-
-def _content(nodes: dict[str, Node]) -> list[str]:
-    return [f"{key}={json.dumps(values(node), sort_keys=True)}" for key, node in nodes.items()]
-
-
-def _value_name(value: object) -> str:
-    return as_name(as_yaml(value))
-
-
-SEED = "seed"
+    is_unique = len(set(map(str.casefold, names))) == len(names)
+    if is_unique and max(len(name.encode()) for name in names) <= _MAX_NAME:
+        return names
+    # By content, so that a grid may grow.
+    contents = [
+        [f"{key}={json.dumps(values(node), sort_keys=True)}" for key, node in nodes.items()]
+        for nodes in points
+    ]
+    sums = [hashlib.sha256(repr(sorted(content)).encode()) for content in contents]
+    return [f"point-{each.hexdigest()[:8]}" for each in sums]
 
 
 @dataclass(frozen=True)
@@ -249,82 +240,68 @@ def load_sweep(path: Path) -> Sweep:
             is one line with the file and line.
     """
     root = read_mapping(path, "base")
-    if isinstance(root.value, dict) and root.value.keys() & Config.model_fields.keys():
-        raise setting_error(
-            root.place,
-            (),
-            f"is a configuration; write a file with base: {path.name}, and grid: settings' values",
-        )
+    assert isinstance(root.value, dict)
+    if root.value.keys() & Config.model_fields.keys():
+        problem = f"write a file with base: {path.name}, and grid: settings' values"
+        raise setting_error(root.place, (), f"is a configuration; {problem}")
     settings = validate_as(SweepSettings, root)
     base = find_beside(path, root, (BASE,), "the sweep file's")
-    assert isinstance(root.value, dict)
     grid = root.value.get("grid")
     search = root.value["search"] if settings.search else None
     for section in (grid, search):
-        _check_keys(section)
+        if section is not None:
+            _check_keys(section)
     space = read_space(search) if search else None
     points = [] if search else grid_points(grid)
     sweep = Sweep(settings, base, read_settings(base), points, space)
     for point in sweep.samples:
-        config = sweep.config_of(point)
-        _check_splits(root, settings, config)
-        _check_metric(root, settings, config)
+        _check_scored(root, settings, sweep.config_of(point))
     return sweep
 
 
 def _limits(space: SearchSpace | None) -> Iterator[Point]:
     """Yield points that have to be valid for all of a search to be: one for each end or choice."""
     assert space is not None
-    first = {key: value for key, value, _ in reversed([*space.limits()])}
-    places = {key: place for key, _, place in space.limits()}
-    chosen = [{**first, key: value} for key, value, _ in space.limits()]
-    nodes = [{key: as_node(each[key], places[key]) for key in each} for each in chosen]
+    limits = list(space.limits())
+    first = {key: value for key, value, _ in reversed(limits)}
+    places = {key: place for key, _, place in limits}
     # The first values are in one of each setting's points.
-    unique = {str(values): one for values, one in zip(chosen, nodes, strict=True)}
-    yield from map(Point, point_names([*unique.values()]), unique.values())
+    combinations = [{**first, key: value} for key, value, _ in limits]
+    unique = {str(each): each for each in combinations}.values()
+    nodes = [{key: as_node(each[key], places[key]) for key in each} for each in unique]
+    yield from map(Point, point_names(nodes), nodes)
 
 
-def _check_keys(section: Node | None) -> None:
+def _check_keys(section: Node) -> None:
     """Check the dotted keys of a grid or a search; the schema checks where they lead."""
-    if section is None:
-        return
     assert isinstance(section.value, dict)
     for key, node in section.value.items():
+        above = [other for other in section.value if key.startswith(f"{other}.")]
+        problem = None
         if not all(key.split(".")):
-            raise setting_error(
-                node.place, (), f"{key}: expected a dotted key, as in training.epochs"
-            )
-        if above := [other for other in section.value if key.startswith(f"{other}.")]:
-            raise setting_error(
-                node.place, (), f"{key}: is part of {above[0]}, which is varied too; leave one out"
-            )
-        if key == SEED:
-            raise setting_error(
-                node.place, (), "seed: every point has the same seeds; say how many with seeds"
-            )
-        if key == BASE:
-            raise setting_error(
-                node.place, (), "base: all points have one base; write another sweep for another"
-            )
+            problem = f"{key}: expected a dotted key, as in training.epochs"
+        elif above:
+            problem = f"{key}: is part of {above[0]}, which is varied too; leave one out"
+        elif key == SEED:
+            problem = "seed: every point has the same seeds; say how many with seeds"
+        elif key == BASE:
+            problem = "base: all points have one base; write another sweep for another"
+        if problem is not None:
+            raise setting_error(node.place, (), problem)
 
 
-def _check_metric(root: Node, settings: SweepSettings, config: Config) -> None:
+def _check_scored(root: Node, settings: SweepSettings, config: Config) -> None:
+    """Check that a point has the splits that are to be scored, and the metric."""
     language = config.data.tgt_lang
     if settings.metric == "bleu_lc" and not has_case(language):
-        node = find_node(root, ("metric",))
-        assert node is not None
         problem = f"bleu_lc is not scored in '{language}', whose letters have no case; use bleu"
-        raise setting_error(node.place, ("metric",), problem)
-
-
-def _check_splits(root: Node, settings: SweepSettings, config: Config) -> None:
+        raise setting_error(find_place(root, ("metric",)), ("metric",), problem)
     for number, split in enumerate(settings.evaluate):
-        node = find_node(root, ("evaluate", number))
-        assert node is not None
+        keys = ("evaluate", number)
         try:
             check_split(config.data, split)
         except CorpusError as error:
-            raise setting_error(node.place, ("evaluate", number), str(error)) from error
+            raise setting_error(find_place(root, keys), keys, str(error)) from error
         if split != as_name(split):
             problem = f"no directory can be named {split}; rename the split in the base"
-            raise setting_error(node.place, ("evaluate", number), problem)
+            raise setting_error(find_place(root, keys), keys, problem)

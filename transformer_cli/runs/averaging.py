@@ -29,16 +29,10 @@ def average_runs(runs: Sequence[RunDirectory], last: int | None) -> tuple[Path, 
 
     Args:
         runs: the average is written into the first, whose lock the caller holds.
-        last: number of newest checkpoints of each run; None: all.
+        last: number of newest checkpoints of each run, without those of ``list_stops``; None: all.
 
     Returns:
         The paths of the average and of the averaged checkpoints.
-
-    Raises:
-        UsageError: a run has fewer checkpoints, without those of ``list_stops``.
-        CheckpointError: a run has none, one is damaged or does not fit the others, or the average
-            cannot be written.
-        RunError: a run has another model or another tokenizer than the first.
     """
     first = runs[0]
     for run in runs[1:]:
@@ -57,11 +51,7 @@ def average_runs(runs: Sequence[RunDirectory], last: int | None) -> tuple[Path, 
 
 
 def mean(checkpoints: Iterable[Checkpoint]) -> dict[str, Tensor]:
-    """Return the mean of each weight, in its dtype; one checkpoint at a time is in memory.
-
-    Raises:
-        CheckpointError: weights' names, shapes or types differ.
-    """
+    """Return the mean of each weight, in its dtype; one checkpoint at a time is in memory."""
     sums: dict[str, Tensor] = {}
     kinds: dict[str, tuple[torch.Size, torch.dtype]] = {}
     count = 0

@@ -49,6 +49,9 @@ MODEL, OPTIMIZER = "model.safetensors", "optimizer.safetensors"
 STATE, MANIFEST = "state.json", "manifest.json"
 AVERAGE = "average"
 _NAME = re.compile(r"step-(\d{8,})")
+# A replacement appears whole under this suffix before the old checkpoint is removed.
+NEW = "-new"
+_REPLACEMENT = re.compile(rf"(step-\d{{8,}}|{AVERAGE}){NEW}")
 
 
 class Manifest(BaseModel):
@@ -103,12 +106,7 @@ class Checkpoint:
 
     @classmethod
     def open(cls, path: Path, tokenizer: str | None = None) -> "Checkpoint":
-        """Read the manifest of the checkpoint in the directory ``path``.
-
-        Raises:
-            CheckpointError: it is missing, damaged, of another format, or was trained with another
-                tokenizer than the one of this fingerprint.
-        """
+        """Read the manifest of a checkpoint, which must be of the tokenizer of this fingerprint."""
         manifest = read_manifest(path)
         if tokenizer is not None and manifest.tokenizer != tokenizer:
             raise CheckpointError(
@@ -155,11 +153,7 @@ class Checkpoint:
         return self._load_tensors(OPTIMIZER)
 
     def load_state(self) -> dict[str, Any]:
-        """Return the content of state.json.
-
-        Raises:
-            DamagedCheckpointError: it is missing, damaged or not a training state.
-        """
+        """Return the content of state.json."""
         path = self._verify(STATE)
         try:
             state: dict[str, Any] = json.loads(read_small(path))
@@ -198,11 +192,7 @@ class Checkpoint:
 
 
 def read_manifest(path: Path) -> Manifest:
-    """Return the verified manifest of the checkpoint ``path``.
-
-    Raises:
-        CheckpointError: it is missing, damaged or of another format.
-    """
+    """Return the verified manifest of the checkpoint ``path``."""
     file = path / MANIFEST
     if not file.is_file():
         raise DamagedCheckpointError(f"{file}: missing; is this a checkpoint's directory?")
@@ -250,13 +240,11 @@ def newest_step(directory: Path) -> int:
 def open_newest_intact(directory: Path, tokenizer: str) -> tuple[Checkpoint | None, list[str]]:
     """Open the newest checkpoint that is not damaged; rename newer, damaged ones.
 
-    Returns:
-        The checkpoint, or None if there are none; and a message for each damaged one.
-
-    Raises:
-        CheckpointError: all are damaged, and none is renamed; or one was trained with another
-            tokenizer or has another format.
+    Returns it, or None if there are none, and a message for each damaged one. If all are damaged,
+    none is renamed.
     """
+    if directory.is_dir():
+        finish_replacing(directory)
     damaged: list[Path] = []
     messages: list[str] = []
     for path in reversed(list_checkpoints(directory)):
@@ -283,12 +271,23 @@ def open_newest_intact(directory: Path, tokenizer: str) -> tuple[Checkpoint | No
     return None, []
 
 
-def find_checkpoint(directory: Path, which: str) -> Path:
-    """Return the path of the checkpoint 'best', 'last' or 'average', or of one by name or path.
+def finish_replacing(directory: Path) -> None:
+    """Complete replacements that were interrupted by the process' death."""
+    for new in list(directory.iterdir()):
+        if _REPLACEMENT.fullmatch(new.name):
+            move_into_place(new)
 
-    Raises:
-        CheckpointError: there is none.
-    """
+
+def move_into_place(new: Path) -> None:
+    """Put a replacement into the place of the checkpoint that it replaces."""
+    path = new.with_name(new.name.removesuffix(NEW))
+    if path.is_dir():
+        remove_directory(path)
+    new.rename(path)
+
+
+def find_checkpoint(directory: Path, which: str) -> Path:
+    """Return the path of the checkpoint 'best', 'last' or 'average', or of one by name or path."""
     if which == AVERAGE:
         if not (directory / AVERAGE).is_dir():
             raise CheckpointError(

@@ -1,7 +1,6 @@
 """Write checkpoints so that a crash at any moment leaves the older ones intact."""
 
 import json
-import re
 import shutil
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -14,22 +13,21 @@ from torch import Tensor
 
 from transformer_cli.artifact import write_record
 from transformer_cli.errors import CheckpointError
-from transformer_cli.files import remove_directory, remove_leftovers, sha256, whole_directory
+from transformer_cli.files import remove_leftovers, sha256, whole_directory
 from transformer_cli.runs.checkpoint import (
     AVERAGE,
     FORMAT,
     MANIFEST,
     MODEL,
+    NEW,
     OPTIMIZER,
     STATE,
     Manifest,
     checkpoint_path,
+    finish_replacing,
+    move_into_place,
     read_manifest,
 )
-
-# A replacement appears whole under this suffix before the old checkpoint is removed.
-_NEW = "-new"
-_REPLACEMENT = re.compile(rf"(step-\d{{8,}}|{AVERAGE}){_NEW}")
 
 
 def save_checkpoint(
@@ -39,11 +37,7 @@ def save_checkpoint(
     state: Mapping[str, Any],
     tokenizer: str,
 ) -> Path:
-    """Write the checkpoint of step ``state["step"]``, replacing an older one; return its path.
-
-    Raises:
-        CheckpointError: it cannot be written; older checkpoints are as they were.
-    """
+    """Write the checkpoint of step ``state["step"]``, replacing an older one; return its path."""
     path = checkpoint_path(directory, state["step"])
     tensors = {MODEL: weights, OPTIMIZER: optimizer_state}
     _save(path, partial(_write_tensors, tensors), state, tokenizer)
@@ -51,11 +45,7 @@ def save_checkpoint(
 
 
 def replace_state(directory: Path, state: Mapping[str, Any], tokenizer: str) -> None:
-    """Replace the state of the checkpoint of step ``state["step"]``, but not its tensor files.
-
-    Raises:
-        CheckpointError: there is no such checkpoint, or it cannot be written; it is as it was.
-    """
+    """Replace the state of the checkpoint of step ``state["step"]``, but not its tensor files."""
     path = checkpoint_path(directory, state["step"])
     hashes = {name: each for name, each in read_manifest(path).files.items() if name != STATE}
     _save(path, partial(_link_tensors, path, hashes), state, tokenizer)
@@ -67,9 +57,6 @@ def save_average(
     """Write averaged weights, replacing older ones; return their path.
 
     The caller holds the run's lock, so no other process is writing an average.
-
-    Raises:
-        CheckpointError: it cannot be written; checkpoints are as they were.
     """
     path = directory / AVERAGE
     remove_leftovers(directory, ours=(f"{AVERAGE}*",), others=())
@@ -105,7 +92,7 @@ def _save(
     """Write a checkpoint, replacing an older one; ``fill`` writes tensors, returns SHA-256s."""
     try:
         finish_replacing(path.parent)
-        target = path.with_name(f"{path.name}{_NEW}") if path.is_dir() else path
+        target = path.with_name(f"{path.name}{NEW}") if path.is_dir() else path
         with whole_directory(target) as temporary:
             files = fill(temporary)
             (temporary / STATE).write_bytes(json.dumps(state, indent=1).encode() + b"\n")
@@ -113,24 +100,10 @@ def _save(
             manifest = Manifest(format=FORMAT, tokenizer=tokenizer, files=files)
             write_record(temporary / MANIFEST, manifest)
         if target != path:
-            _move_into_place(target)
+            move_into_place(target)
     except (OSError, SafetensorError) as error:
         # What follows names a temporary file.
         reason = getattr(error, "strerror", None) or str(error).partition(" at path ")[0]
         raise CheckpointError(
             f"{path}: cannot be written: {reason}; older checkpoints are untouched"
         ) from error
-
-
-def finish_replacing(directory: Path) -> None:
-    """Complete replacements that were interrupted by the process' death."""
-    for new in list(directory.iterdir()):
-        if _REPLACEMENT.fullmatch(new.name):
-            _move_into_place(new)
-
-
-def _move_into_place(new: Path) -> None:
-    path = new.with_name(new.name.removesuffix(_NEW))
-    if path.is_dir():
-        remove_directory(path)
-    new.rename(path)

@@ -104,9 +104,6 @@ class RunDirectory:
         """Check that the directory holds a run or nothing.
 
         Links are refused where a run is written: a stranger's could make us change any file.
-
-        Raises:
-            RunError: it holds other files, or links, pipes or devices.
         """
         self.check_not_hub_model()
         # ``report`` takes no lock, and replaces its page whatever it is.
@@ -121,11 +118,7 @@ class RunDirectory:
                 )
 
     def remove_data(self, *directories: Path) -> None:
-        """Remove prepared data: by default tokenizers, encoded text, and the corpus of sources.
-
-        Raises:
-            RunError: a file there was not written by transformer-cli; nothing is deleted.
-        """
+        """Remove prepared data: by default tokenizers, encoded text, and the corpus of sources."""
         directories = directories or (self.tokenizer, self.encoded, self.corpus)
         present = [directory for directory in directories if directory.is_dir()]
         for directory in present:
@@ -148,11 +141,7 @@ def write_mark(run: Path) -> None:
 
 
 def is_run(run: Path) -> bool:
-    """Return whether a directory is marked as a run.
-
-    Raises:
-        RunError: a later version has marked it, or another program has a file of that name.
-    """
+    """Return whether a directory is marked as a run."""
     path = run / MARK
     if not path.exists():
         return False
@@ -175,11 +164,7 @@ def is_run(run: Path) -> bool:
 
 
 def check_config_files(run: Path, files: Sequence[Path]) -> None:
-    """Check that no configuration file would be overwritten but the run's own, unedited one.
-
-    Raises:
-        ConfigError: one would be overwritten.
-    """
+    """Check that no configuration file would be overwritten but the run's own, unedited one."""
     for file in files:
         path, directory = file.resolve(), run.resolve()
         if not any(path.is_relative_to(directory / name) for name in ALL):

@@ -50,12 +50,7 @@ def run_name(point: str, seed: int | str) -> str:
 
 
 def read_run_state(sweep: Path, run: str) -> str | None:
-    """Return what has become of a run, a ``JobRecord.state``; None: it never began.
-
-    Args:
-        sweep: the directory of the sweep.
-        run: its path there; see ``run_name``.
-    """
+    """Return what has become of a run, a ``JobRecord.state``; None: it never began."""
     record = read_record(job_file(sweep, run), JobRecord)
     return record.state if record is not None and (sweep / run).is_dir() else None
 
@@ -70,11 +65,7 @@ class RunGroup:
 
 
 def read_sweep_plan(sweep: Path) -> dict[str, Any]:
-    """Return what a sweep has recorded of its points; see ``record_plan`` in jobs/sweep_results.py.
-
-    Raises:
-        RunError: plan.json is missing or damaged.
-    """
+    """Return what a sweep has recorded of its points; see jobs/sweep_results.py."""
     path = sweep / SWEEP_PLAN
     try:
         return _Plan.model_validate_json(read_small(path)).model_dump()

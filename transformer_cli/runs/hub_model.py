@@ -50,12 +50,7 @@ class HubConfig(BaseModel):
 
 
 def read_hub_config(directory: Path) -> tuple[HubConfig, Config]:
-    """Read config.json; return its keys and the run's settings.
-
-    Raises:
-        RunError: this is no model of transformer-cli's, or Git LFS files are missing.
-        ConfigError: the settings are invalid; the message names the line.
-    """
+    """Read config.json; return its keys and the run's settings."""
     _check_no_lfs_pointers(directory)
     path = directory / CONFIG
     try:
@@ -87,11 +82,7 @@ def read_hub_config(directory: Path) -> tuple[HubConfig, Config]:
 
 
 def _check_no_lfs_pointers(directory: Path) -> None:
-    """Check that no file is a Git LFS pointer.
-
-    Raises:
-        RunError: one is.
-    """
+    """Check that no file is a Git LFS pointer."""
     for path in (directory / WEIGHTS, *sorted((directory / TOKENIZER).glob("*"))):
         try:
             with open_regular(path) as file:

@@ -4,7 +4,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from datetime import date
 from itertools import count
 from pathlib import Path
@@ -19,13 +19,19 @@ from transformer_cli.config.yaml import dump_config
 from transformer_cli.data import multi30k
 from transformer_cli.data.prepared import RECORD
 from transformer_cli.data.readers.units import matching_files
-from transformer_cli.errors import ConfigError, CorpusError, RunError
+from transformer_cli.errors import (
+    ConfigError,
+    CorpusError,
+    RunError,
+    SuspectTextError,
+    TokenizerError,
+)
 from transformer_cli.files import TEMPORARY_MARK, read_small, remove_leftovers
-from transformer_cli.runs.checkpoint import list_checkpoints
-from transformer_cli.runs.checkpoint_writer import finish_replacing
+from transformer_cli.runs.checkpoint import finish_replacing, list_checkpoints
 from transformer_cli.runs.directory import (
     ALL,
     CORPUS,
+    MARK,
     REPORT,
     WRITTEN_WHOLE,
     RunDirectory,
@@ -52,37 +58,44 @@ def begin_run(
 ) -> Iterator[None]:
     """Lock and initialize a run while the block runs.
 
-    Args:
-        run: the run directory.
-        config: the settings to train with.
-        overwrite: rename a run that has checkpoints, and make the data of one without anew.
-        origins: where the settings come from, to be recorded.
-        log: told where an earlier run is now.
-
-    Raises:
-        RunError: it cannot be written or renamed, or holds something else.
-        ConfigError: it holds a run that cannot be resumed with these settings.
+    With ``overwrite``, a run that has checkpoints is renamed, which ``log`` is told, and the data
+    of one without is made anew. ``origins`` say where the settings come from, to be recorded.
     """
     # Before an earlier run is renamed: a new one may be started from its config.yaml.
     origins = trace_origins(origins, run.config, load_origins(run.origins))
     if overwrite and (moved := rename_run(run)):
         log(f"{run.path}: the earlier run is now {moved}")
+    is_new = not run.path.exists()
     with lock_run(run):
-        initialize_run(run, config, overwrite, origins)
-        yield
+        try:
+            initialize_run(run, config, overwrite, origins)
+            yield
+        except SuspectTextError:  # insisted on, it is not to be prepared again
+            raise
+        except (ConfigError, CorpusError, TokenizerError):
+            if is_new:
+                _remove_beginning(run)
+            raise
+
+
+def _remove_beginning(run: RunDirectory) -> None:
+    """Remove a run whose settings or text turned out to be impossible, as far as it is ours."""
+    with suppress(RunError, OSError):
+        run.remove_data()
+        run.checkpoints.rmdir()
+        # The mark goes late, so that a run is known as one if the process dies meanwhile, and the
+        # lock last: from then on, another process may begin a run.
+        for path in (run.origins, run.path / CORPUS, run.config, run.path / MARK, run.lock):
+            path.unlink(missing_ok=True)
+        run.path.rmdir()
 
 
 def rename_run(run: RunDirectory) -> Path | None:
     """Rename a run to NAME.DATE, so that another can begin in its place; return where it is.
 
     One rename moves all of it or nothing, whenever the process dies. Nothing is deleted, and
-    nothing is ever moved back: that is up to the user.
-
-    Returns:
-        None: it has no checkpoint, so there is nothing in it that cannot be made again.
-
-    Raises:
-        RunError: it is being written, or cannot be renamed.
+    nothing is ever moved back: that is up to the user. None is returned if it has no checkpoint:
+    then there is nothing in it that cannot be made again.
     """
     run.check_is_run_or_empty()
     if not (run.checkpoints.is_dir() and any(run.checkpoints.iterdir())):
@@ -165,11 +178,7 @@ def _check_writable(directory: Path) -> None:
 
 
 def check_resumable(run: RunDirectory, config: Config) -> None:
-    """Check that training can resume from the run's checkpoints, if it has any, with ``config``.
-
-    Raises:
-        ConfigError: it cannot.
-    """
+    """Check that training can resume from the run's checkpoints, if it has any, with ``config``."""
     if not list_checkpoints(run.checkpoints):
         return
     if changed := [each for each in _fixed_differences(run, config) if not _has_moved(each)]:

@@ -25,9 +25,6 @@ def check_unlocked(run: RunDirectory) -> None:
 
     This does not import torch, so that a second training fails at once. Of several ranks only the
     main process, which will lock the directory, may call it.
-
-    Raises:
-        RunError: another process holds the lock, or the directory holds something else.
     """
     run.check_is_run_or_empty()
     try:
@@ -40,11 +37,7 @@ def check_unlocked(run: RunDirectory) -> None:
 
 @contextmanager
 def lock_run(run: RunDirectory) -> Iterator[None]:
-    """Lock ``run`` while the block runs; see ``lock_directory``.
-
-    Raises:
-        RunError: as ``lock_directory``, or it holds something else.
-    """
+    """Lock ``run`` while the block runs; see ``lock_directory``."""
     run.check_is_run_or_empty()
     with lock_directory(run.path):
         yield
@@ -56,9 +49,6 @@ def lock_directory(path: Path) -> Iterator[None]:
 
     The operating system releases the lock however the process ends. The lock file stays, and names
     the last holder.
-
-    Raises:
-        RunError: another process holds the lock, or it cannot be written.
     """
     lock = path / LOCK
     while True:

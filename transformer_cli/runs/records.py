@@ -28,11 +28,7 @@ _MEASURED = (*METRIC_NAMES, "perplexity")
 
 
 def read_lines(path: Path) -> Iterator[bytes]:
-    """Yield the lines of a metrics.jsonl with their line ends; none if there is no such file.
-
-    Raises:
-        RunError: it cannot be read, is no regular file, or is far too large.
-    """
+    """Yield the lines of a metrics.jsonl with their line ends; none if there is no such file."""
     try:
         with open_regular(path) as file:
             if os.fstat(file.fileno()).st_size > _MAX_BYTES:
@@ -132,10 +128,7 @@ def environment_of_training(
 ) -> dict[str, object] | None:
     """Return a run's environment up to a step, or to the end, by the names of ``Environment``.
 
-    If sessions differ, a value lists theirs in order.
-
-    Returns:
-        None: it is not recorded.
+    If sessions differ, a value lists theirs in order. None: it is not recorded.
     """
     # A session that ended without a checkpoint has a successor at the same step.
     sessions = {

@@ -59,11 +59,7 @@ class TrainedModel:
 
 
 def load_trained_model(run: RunDirectory, checkpoint: str) -> TrainedModel:
-    """Load a checkpoint of a trained run, as ``find_checkpoint`` names it, or a Hub model.
-
-    Raises:
-        RunError, TokenizerError, CheckpointError: something is missing or damaged.
-    """
+    """Load a checkpoint of a trained run, as ``find_checkpoint`` names it, or a Hub model."""
     return load_weights_of(open_trained_model(run, checkpoint))
 
 
@@ -80,11 +76,7 @@ def open_trained_model(run: RunDirectory, checkpoint: str) -> OpenedModel:
 
 
 def load_weights_of(opened: OpenedModel) -> TrainedModel:
-    """Load the weights of an opened model.
-
-    Raises:
-        CheckpointError: they are missing or damaged, or not of this model.
-    """
+    """Load the weights of an opened model."""
     import torch
 
     from transformer_cli.model.transformer import Transformer, build_model
@@ -143,10 +135,6 @@ def check_init(config: Config, run: RunDirectory, overwrite: bool) -> None:
     """Check, before anything is written, that ``run`` can start from ``config.init``.
 
     A run that resumes from a checkpoint no longer needs it.
-
-    Raises:
-        ConfigError: ``init`` is the run directory itself, or has another model or tokenizer.
-        RunError, TokenizerError, CheckpointError: ``init`` is no trained run.
     """
     if config.init is None or (list_checkpoints(run.checkpoints) and not overwrite):
         return

@@ -37,17 +37,8 @@ Records = Sequence[Mapping[str, Any]]
 def draw_curves(metrics: Path, picture: Path, title: str, select: str = "bleu") -> None:
     """Draw loss, perplexity, BLEU or chrF, and learning rate, and mark the best step.
 
-    The picture depends on the records and arguments only; without records none is drawn.
-
-    Args:
-        metrics: metrics.jsonl.
-        picture: the PNG file to write.
-        title: the picture's title.
-        select: what the best step is chosen by, a key of ``METRIC_NAMES``.
-
-    Raises:
-        OSError: it cannot be written.
-        Exception: matplotlib cannot draw.
+    The picture depends on the records and arguments only; without records none is drawn. The best
+    step is chosen by ``select``, a key of ``METRIC_NAMES``. matplotlib may raise anything.
     """
     records = [record for record in read_records(metrics) if record["kind"] != SESSION_KIND]
     if not records:
@@ -151,13 +142,7 @@ class EventLog:
     def open(cls, directory: Path, metrics: Path, start_time: float) -> "EventLog":
         """Replace the run's event files by one with all records so far.
 
-        Args:
-            directory: the directory of event files.
-            metrics: metrics.jsonl.
-            start_time: when the training began, less all pauses, in seconds since 1970.
-
-        Raises:
-            RunError, OSError: it cannot be written.
+        ``start_time`` is when the training began, less all pauses, in seconds since 1970.
         """
         # A running TensorBoard continues with the file whose name sorts last.
         log = cls(directory / f"{_PREFIX}{int(start_time):010d}", start_time)

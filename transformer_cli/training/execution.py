@@ -85,10 +85,6 @@ class StepGraphs:
     A text that is trained on in one shard has the same shapes in each epoch. Once there are as many
     graphs as fit, other shapes run without: with more shapes than that, each would be replaced
     before it is needed again. Gradients are accumulated into tensors that stay.
-
-    Args:
-        run: forward and backward of a batch, given the tokens to divide its loss by.
-        device: of the model.
     """
 
     def __init__(self, run: ForwardBackward, device: torch.device) -> None:

@@ -48,16 +48,10 @@ class Forecast:
 
 
 def forecast(trainer: Trainer, sample: EpochSample) -> Forecast | None:
-    """Forecast from a few trial batches, on a copy of the trainer.
+    """Forecast from a few trial batches, the largest first, on a copy of the trainer.
 
-    Each rank tries by itself, so communication is not in the forecast.
-
-    Args:
-        trainer: neither it nor the random state changes.
-        sample: a sample of its batches, the largest one first.
-
-    Returns:
-        The forecast; None if a batch does not fit into memory or its gradient is not finite.
+    Neither the trainer nor the random state changes. Each rank tries by itself, so communication is
+    not in the forecast. None: a batch does not fit into memory or its gradient is not finite.
     """
     on_gpu = trainer.device.type == "cuda"
     with torch.random.fork_rng(devices=[trainer.device] if on_gpu else []):
@@ -170,12 +164,7 @@ def count_numbers(model: Transformer, config: Config) -> Numbers:
 
 
 def predict_numbers(config: Config, sizes: tuple[int, int]) -> Numbers:
-    """Count what a training holds without allocating it, however many layers it has.
-
-    Args:
-        config: the experiment's settings.
-        sizes: vocabulary sizes of source and target.
-    """
+    """Count what a training holds without allocating it, by the vocabularies' sizes."""
 
     def count(encoder: int, decoder: int) -> Numbers:
         layers = {"num_encoder_layers": encoder, "num_decoder_layers": decoder}
@@ -199,16 +188,8 @@ def check_memory(
 ) -> None:
     """Check that weights, gradients and optimizer state fit into memory.
 
-    Activations are not counted: a batch that does not fit is split into micro-batches.
-
-    Args:
-        config: the experiment's settings.
-        sizes: vocabulary sizes of source and target.
-        device: where to train.
-        ranks: the processes; on a CPU, those of one machine share its memory.
-
-    Raises:
-        ConfigError: they do not.
+    Activations are not counted: a batch that does not fit is split into micro-batches. ``sizes``
+    are the vocabularies'. On a CPU, the processes of one machine share its memory.
     """
     numbers = predict_numbers(config, sizes)
     sharing = _processes_sharing(device, ranks)
@@ -259,9 +240,7 @@ def cgroup_limits(
 ) -> Iterator[int]:
     """Yield the memory limits of this process' cgroups, versions 2 and 1.
 
-    Args:
-        own: lists the process' cgroups.
-        root: where cgroups are mounted. A container may see its own cgroup as the root.
+    ``own`` lists them, and they are mounted at ``root``. A container may see its own as the root.
     """
     lines = own.read_text().splitlines() if own.is_file() else []
     for number, controllers, path in (line.split(":", 2) for line in lines):

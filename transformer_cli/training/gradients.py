@@ -36,7 +36,7 @@ class GradientAccumulator:
         self.micro_batches = 1
         """Number of parts that each batch is split into to fit into memory."""
         self._model = model
-        self._precision = precision
+        self._autocast = autocast(next(model.parameters()).device, precision)
         self._seed = seed
         self._ranks = ranks
         self._device = next(model.parameters()).device
@@ -52,19 +52,14 @@ class GradientAccumulator:
         self._graphs = StepGraphs(self._run, self._device) if execution.graphs else None
 
     def accumulate(self, step: int, batches: Sequence[Batch], tgt_tokens: int) -> Losses:
-        """Run forward and backward; the gradients are those of the mean loss per target token.
+        """Run forward and backward of this rank's batches; return its losses, summed over tokens.
+
+        The gradients are those of the mean loss per target token, of which the step has
+        ``tgt_tokens`` on all ranks. There may be no batch at an epoch's end.
 
         Out of memory, each batch is split into twice as many micro-batches from then on; the step
         is the same but for dropout's draws. Several ranks cannot do so, since the others are
         already waiting for this one's gradients.
-
-        Args:
-            step: seeds dropout, with the experiment's seed and a batch's index in the step.
-            batches: this rank's; there may be none at an epoch's end.
-            tgt_tokens: target tokens of the step on all ranks.
-
-        Returns:
-            This rank's losses, summed over its target tokens.
         """
         while True:
             try:
@@ -105,7 +100,7 @@ class GradientAccumulator:
     def _run(self, batch: Batch, share: Float[Tensor, ""]) -> Losses:
         """Run forward and backward on a batch; return its losses."""
         batch = batch.to(self._device)
-        with autocast(self._device, self._precision):
+        with self._autocast:
             losses: Losses = self._criterion(batch.src, batch.tgt_in, batch.tgt_out)
         (losses.loss / share).backward()  # type: ignore[no-untyped-call]
         return Losses(losses.loss.detach(), losses.nll_loss)

@@ -14,11 +14,7 @@ from transformer_cli.runs.records import read_lines
 
 
 def append_to_log(path: Path, data: bytes) -> None:
-    """Append to a file of the run, without following a link.
-
-    Raises:
-        RunError: it cannot be written completely.
-    """
+    """Append to a file of the run, without following a link."""
     try:
         with open_regular(path, "ab") as file:
             file.write(data)
@@ -37,12 +33,9 @@ class MetricsLog:
 
     @classmethod
     def open(cls, path: Path, last_step: int, is_validated: bool = True) -> "MetricsLog":
-        """Open the file; drop records of steps after the checkpoint, which will be repeated.
+        """Open the file; drop records of steps after the checkpoint's, which will be repeated.
 
-        Args:
-            path: the file, created if it is missing.
-            last_step: the checkpoint's step.
-            is_validated: whether that step's validation is done; else its record is dropped, too.
+        If that step's validation is not done, its record is dropped, too.
         """
         last = (last_step, "validation" if is_validated else "train")
         kept = [line for line in read_lines(path) if _parse_place(line) <= last]

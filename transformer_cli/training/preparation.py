@@ -134,11 +134,6 @@ def open_prepared_data(config: Config, run: RunDirectory, progress: ProgressBar)
     """Open the data that the main process has prepared, without a lock and without writing.
 
     The training text is not read again, and the store's checksums are not verified.
-
-    Raises:
-        RunError: the data is not prepared.
-        CorpusError: the validation text is missing, misaligned, damaged or blank.
-        TokenizerError: the tokenizers' files are damaged.
     """
     survey = read_survey(run.encoded)
     if survey is not None and run.tokenizer.is_dir():
@@ -188,11 +183,7 @@ def _prepare_tokenizers(
 
 
 def _can_reuse_tokenizers(config: Config, run: RunDirectory, text_sha256: str) -> bool:
-    """Return whether the run's tokenizers belong to ``config`` and the training text.
-
-    Raises:
-        RunError: they do not, and the run has checkpoints.
-    """
+    """Return whether the run's tokenizers belong to ``config`` and the training text."""
     if not run.tokenizer.is_dir():
         return False
     is_begun = bool(list_checkpoints(run.checkpoints))
@@ -229,11 +220,7 @@ def _check_can_sample(config: Config, tokenizers: Tokenizers) -> None:
 def select_training_pairs(
     config: Config, store: EncodedStore, mix: TrainingMix | None = None
 ) -> ShardedStore:
-    """Return the pairs that are not longer than ``training.max_length``, in shards.
-
-    Raises:
-        CorpusError: all pairs are longer.
-    """
+    """Return the pairs that are not longer than ``training.max_length``, in shards."""
     pairs = _shard(config, store, mix)
     if not len(pairs):
         raise CorpusError(
@@ -350,12 +337,7 @@ def build_trainer(
     precision: torch.dtype,
     ranks: Ranks,
 ) -> Trainer:
-    """Build the model and its trainer, at step 0; a new run starts from the weights of ``init``.
-
-    Raises:
-        ConfigError: the model does not fit into memory.
-        CorpusError: all training pairs are too long.
-    """
+    """Build the model and its trainer, at step 0; a new run starts from the weights of ``init``."""
     check_memory(config, data.vocab_sizes, device, ranks)
     pairs = select_training_pairs(config, data.train, data.mix)
     model = build_model(config.model, *data.vocab_sizes, PAD_ID, config.seed).to(device)

@@ -49,22 +49,10 @@ Validate = Callable[[Callable[[], bool]], Validation | None]
 
 
 class Session:
-    """One run's training, from its last checkpoint to its end.
+    """One run's training, from its newest intact checkpoint to its end.
 
-    All ranks run the same session; only the main process writes.
-
-    Args:
-        config: the run's settings.
-        run: the run directory, initialized.
-        trainer: built for ``config``; restored from the newest intact checkpoint.
-        tokenizer_fingerprint: of the run's tokenizer.
-        validate: evaluates ``trainer.eval_model``; returns None if its ``should_stop`` returns
-            true.
-
-    Raises:
-        CheckpointError: there are checkpoints but none is intact, or it does not fit the model or
-            tokenizer.
-        ConfigError: the number of batches per step has changed.
+    All ranks run the same session; only the main process writes. ``validate`` evaluates
+    ``trainer.eval_model``; it returns None if its ``should_stop`` returns true.
     """
 
     def __init__(
@@ -106,14 +94,9 @@ class Session:
     def events(self, should_stop: Callable[[], bool]) -> Iterator[Event]:
         """Train, yielding each step and each record.
 
-        Args:
-            should_stop: called at each step and during validations. If it returns true on any
-                rank, the session ends with a checkpoint after the step. The next session repeats
-                an interrupted validation, from the checkpoint that is saved before each one.
-
-        Raises:
-            TrainingError: a loss, a gradient or a weight is not finite.
-            CheckpointError: a checkpoint cannot be written.
+        ``should_stop`` is called at each step and during validations. If it returns true on any
+        rank, the session ends with a checkpoint after the step. The next session repeats an
+        interrupted validation, from the checkpoint that is saved before each one.
         """
         # Not before: the forecast in between is not training time.
         self._pace = Pace(self.trainer.step)

@@ -84,11 +84,7 @@ def read_texts(data: DataConfig, known: TextStats | None = None) -> Texts:
 
 
 def read_val(data: DataConfig, train: StreamedText, directory: Path | None = None) -> Texts:
-    """Read the validation split, perhaps from ``directory``; return it with the training text.
-
-    Raises:
-        CorpusError: the split is missing, misaligned or damaged, or one has only blank pairs.
-    """
+    """Read the validation split, perhaps from ``directory``; return it with the training text."""
     val, blank_in_val = without_blank_pairs(load_split(data, "val", directory))
     for name, pairs in (("train", len(train)), ("val", len(val))):
         if not pairs:
@@ -106,11 +102,6 @@ def prepare_sources(
 
     A run that has checkpoints goes on with its own corpus, whatever became of the sources. Only
     data of kind corpus has sources.
-
-    Raises:
-        CorpusError: a source cannot be read, or too few pairs are left.
-        MissingExtraError: a format or a filter needs a package that is not installed.
-        RunError: the corpus cannot be written.
     """
     if not isinstance(data, CorpusData):
         return
@@ -134,11 +125,7 @@ def reads_sources(data: DataConfig) -> bool:
 
 
 def has_sources(data: DataConfig, run: RunDirectory) -> bool:
-    """Return whether the run's corpus is of the sources as they are, or is trained on already.
-
-    Raises:
-        CorpusError: it is trained on already, but is lost, and the sources are not as they were.
-    """
+    """Return whether the run's corpus is of the sources as they are, or is trained on already."""
     record = read_corpus_record(run.corpus)
     if not isinstance(data, CorpusData) or record is None:
         return False
@@ -183,11 +170,7 @@ def find_mix(
     tokenizers: Tokenizers,
     store: EncodedStore,
 ) -> TrainingMix | None:
-    """Return weights and tags of the sources of the training text; None: they are all alike.
-
-    Raises:
-        CorpusError: the corpus is not prepared, or too few pairs are left to replay.
-    """
+    """Return weights and tags of the sources of the training text; None: they are all alike."""
     data = config.data
     added = [(source.weight, source.tag) for source in added_sources(data).values()]
     if isinstance(data, CorpusData):

@@ -68,15 +68,6 @@ class Trainer:
     Batches and dropout are functions of the seed, step, epoch and batch index, so that a resumed
     run equals an uninterrupted one. A step on two ranks equals one with twice the gradient
     accumulation on one rank.
-
-    Args:
-        model: the model to train, on its device.
-        pairs: the training pairs.
-        config: the experiment's settings.
-        precision: compute dtype.
-        subword_sampler: see ``EpochBatches``.
-        ranks: the processes that share the work; a step takes ``accumulate`` batches on each.
-        use_graphs: replay CUDA graphs where the device has them.
     """
 
     def __init__(
@@ -122,11 +113,8 @@ class Trainer:
         """Train to the end, yielding the result of each optimizer step.
 
         When a result is yielded, the trainer is in the state after that step: the caller may save
-        it, or validate ``eval_model``.
-
-        Args:
-            should_stop: called once per step. If any rank's returns true, ``StepResult.stop`` is
-                set; ending the loop is up to the caller.
+        it, or validate ``eval_model``. If any rank's ``should_stop``, called once per step, returns
+        true, ``StepResult.stop`` is set; ending the loop is up to the caller.
 
         Raises:
             TrainingError: a loss or a gradient is not finite, and no more steps may be skipped.
@@ -158,11 +146,7 @@ class Trainer:
         return self._epochs.sample(count)
 
     def state(self) -> dict[str, Any]:
-        """Return the training state without weights and optimizer state.
-
-        Raises:
-            TrainingError: as ``steps``.
-        """
+        """Return the training state without weights and optimizer state."""
         self._read_reports(read_all=True)
         return {
             "step": self.step,
@@ -174,11 +158,7 @@ class Trainer:
         }
 
     def restore(self, state: dict[str, Any], optimizer_state: dict[str, Tensor]) -> None:
-        """Restore ``state`` and the optimizer's; the caller loads ``eval_model``.
-
-        Raises:
-            ConfigError: the number of batches per step has changed.
-        """
+        """Restore ``state`` and the optimizer's; the caller loads ``eval_model``."""
         recorded, ranks = state["batches_per_step"], self.ranks.size
         if recorded != self.batches_per_step:
             advice = (

@@ -119,8 +119,7 @@ class FilterPass:
 
     def digests(self, name: FilterName) -> Digests:
         """Return by what a ``RepeatFilter`` compares pairs."""
-        places = {each.name: place for place, each in enumerate(self.filters)}
-        column = self._columns[places[name]]
+        column = self._columns[[filter_.name for filter_ in self.filters].index(name)]
         assert isinstance(column, _Keys)
         return column.digests
 

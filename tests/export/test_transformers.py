@@ -24,8 +24,7 @@ from transformer_cli.export.transformers import check_transformers, write_transf
 from transformer_cli.inference.torch_engine import TorchEngine
 from transformer_cli.inference.translator import TextTranslator
 from transformer_cli.interop.weights import from_transformers
-from transformer_cli.model.transformer import build_model
-from transformer_cli.model.weights import weights_of
+from transformer_cli.model.transformer import build_model, weights_of
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.trained_model import TrainedModel, load_trained_model
 from transformer_cli.text.reserved import ReservedTokenizers

@@ -74,6 +74,7 @@ def test_residual_by_its_formula(norm: Literal["pre", "post"]) -> None:
     residual = Residual(config(norm=norm))
     randomise(residual)
     x = torch.randn(5, 4)
+    assert isinstance(residual.norm, torch.nn.LayerNorm)
     weight, bias = residual.norm.weight, residual.norm.bias
     if norm == "pre":
         expected = x + normalised(x, weight, bias) ** 3

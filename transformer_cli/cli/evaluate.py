@@ -193,7 +193,7 @@ def _describe_environments(
 
 
 def _scores(result: "Evaluation") -> dict[str, Any]:
-    from transformer_cli.model.perplexity import perplexity
+    from transformer_cli.training.metrics import perplexity
 
     scores = result.scores
     differing = result.differing

@@ -211,7 +211,7 @@ def load_translator(
     others: "Sequence[RunDirectory]" = (),
 ) -> "TorchTranslator":
     """Load the model with torch, whatever the engine asked for; with int8, in float32."""
-    from transformer_cli.inference.torch_loading import load_torch_translator
+    from transformer_cli.inference.torch_engine import load_torch_translator
     from transformer_cli.model.device import choose_precision, use_threads
 
     use_threads(asked.threads)

@@ -17,12 +17,14 @@ from transformer_cli.compression import is_compressed, text_writer
 from transformer_cli.data.corpus import bounded_lines, decode_lines
 from transformer_cli.errors import TransformerCliError, UsageError
 from transformer_cli.files import sha256, whole_file
-from transformer_cli.inference import loading, stream
+from transformer_cli.inference import loading
+from transformer_cli.inference import translator as text_translator
 from transformer_cli.inference.ctranslate2_engine import CTranslate2Engine
 from transformer_cli.inference.engine import SearchEngine
+from transformer_cli.inference.lines import OutputFormat, Row, TextRow, TranslatedLine
 from transformer_cli.inference.loading import ComputeOptions
 from transformer_cli.inference.output import Output, output_file
-from transformer_cli.inference.rows import Row, TextRow, read_rows
+from transformer_cli.inference.rows import read_rows
 from transformer_cli.inference.translator import TextTranslator
 from transformer_cli.ranks import Ranks
 from transformer_cli.runs.directory import RunDirectory
@@ -42,7 +44,7 @@ class Job(NamedTuple):
     @property
     def chunk_lines(self) -> int:
         """Number of lines that each rank translates together."""
-        return 1 if self.interactive else stream.CHUNK_LINES
+        return 1 if self.interactive else text_translator.CHUNK_LINES
 
 
 def translate_text(asked: TranslateOptions) -> None:
@@ -159,7 +161,7 @@ def _run(job: Job) -> None:
         _write(job, file.write, alignments, file.kept)
 
 
-def _translate(job: Job, done: int) -> Iterator[tuple[Row, stream.TranslatedLine]]:
+def _translate(job: Job, done: int) -> Iterator[tuple[Row, TranslatedLine]]:
     """Yield each remaining row with its translation.
 
     The caller has already taken ``done`` rows from ``job.rows``, but no prefixes.
@@ -168,11 +170,11 @@ def _translate(job: Job, done: int) -> Iterator[tuple[Row, stream.TranslatedLine
     prefixes = job.prefixes and islice(job.prefixes, done, None)
     rows, remembered = tee(job.rows)
     lines = (row.text for row in rows)
-    prefixed = stream.with_prefixes(lines, prefixes, str(asked.prefix_file), done + 1)
-    translated = stream.translate_stream(
+    prefixed = text_translator.with_prefixes(lines, prefixes, str(asked.prefix_file), done + 1)
+    translated = text_translator.translate_stream(
         job.translator,
         prefixed,
-        stream.OutputFormat(_n_best(asked), asked.alignments is not None),
+        OutputFormat(_n_best(asked), asked.alignments is not None),
         job.chunk_lines,
         done + 1,
         lambda long: warn(asked.input_name, replace(long, line=long.line + asked.line_offset)),

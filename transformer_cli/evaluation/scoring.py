@@ -17,11 +17,11 @@ from transformer_cli.errors import CorpusError
 from transformer_cli.evaluation.metrics import USUAL, Metrics
 from transformer_cli.inference.engine import SearchEngine, ignore, never
 from transformer_cli.inference.lines import LongLine
-from transformer_cli.inference.torch_engine import TorchTranslator
+from transformer_cli.inference.torch_engine import TorchTranslator, split_when_out_of_memory
 from transformer_cli.inference.translator import TextTranslator
-from transformer_cli.model.device import autocast, sum_dtype
+from transformer_cli.model.device import sum_dtype
 from transformer_cli.model.ensemble import Ensemble
-from transformer_cli.model.out_of_memory import split_when_out_of_memory
+from transformer_cli.model.linear import autocast
 from transformer_cli.model.transformer import Transformer
 from transformer_cli.ranks import SINGLE_PROCESS, Ranks
 from transformer_cli.text.placeholders import compare_placeholders

@@ -14,8 +14,7 @@ from transformer_cli.export.card import write_card
 from transformer_cli.files import write_text
 from transformer_cli.interop.length_penalty import to_transformers_penalty
 from transformer_cli.interop.weights import model_type_of, to_transformers
-from transformer_cli.model.embeddings import sinusoids
-from transformer_cli.model.weights import weights_of
+from transformer_cli.model.transformer import sinusoids, weights_of
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.trained_model import TrainedModel
 from transformer_cli.text.tokenizer import Tokenizer, Tokenizers

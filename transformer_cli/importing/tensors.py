@@ -15,9 +15,7 @@ from transformer_cli.importing.source_files import SourceFiles
 from transformer_cli.importing.torch_file import read_torch_tensors
 from transformer_cli.importing.torch_pickle import TorchPickleError
 from transformer_cli.interop.weights import EMBEDDINGS, SHARED, to_transformers
-from transformer_cli.model.embeddings import sinusoids
-from transformer_cli.model.transformer import Transformer
-from transformer_cli.model.weights import weights_of
+from transformer_cli.model.transformer import Transformer, sinusoids, weights_of
 
 SAFETENSORS, INDEX, TORCH = (
     "model.safetensors",

@@ -19,7 +19,6 @@ from transformer_cli.inference.engine import ignore
 from transformer_cli.inference.lines import LongLine
 from transformer_cli.inference.torch_engine import TorchTranslator
 from transformer_cli.inference.translator import TextTranslator
-from transformer_cli.model.perplexity import perplexity
 from transformer_cli.report.breakdown import (
     LengthBucket,
     RarityBucket,
@@ -48,6 +47,7 @@ from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.environment import environment_of_training
 from transformer_cli.runs.records import Record, read_records, validations
 from transformer_cli.text.lines import ProgressBar
+from transformer_cli.training.metrics import perplexity
 
 ATTENTION_SENTENCES = 5
 """Sentences of the split whose attention is shown."""

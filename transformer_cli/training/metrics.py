@@ -150,3 +150,8 @@ class Pace:
         """
         elapsed = time.monotonic() - self._began
         return round(elapsed / (step - self.first_step) * (total_steps - step))
+
+
+def perplexity(loss: float) -> float:
+    """Return the exponential of a mean negative log-likelihood; infinite on overflow."""
+    return math.inf if loss >= 700.0 else math.exp(loss)

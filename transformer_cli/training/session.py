@@ -9,8 +9,7 @@ from typing import Any
 from transformer_cli.config.schema import Config
 from transformer_cli.errors import CheckpointError, TrainingError
 from transformer_cli.files import remove_directory, sync
-from transformer_cli.model.perplexity import perplexity
-from transformer_cli.model.weights import load_weights, weights_of
+from transformer_cli.model.transformer import load_weights, weights_of
 from transformer_cli.runs.checkpoint import Checkpoint, checkpoint_path
 from transformer_cli.runs.checkpoint_directory import open_newest_intact, prune_checkpoints
 from transformer_cli.runs.checkpoint_writer import replace_state, save_checkpoint
@@ -18,7 +17,7 @@ from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.environment import SESSION_KIND, describe_environment
 from transformer_cli.runs.overwrite import discard_previous
 from transformer_cli.training.events import EventLog
-from transformer_cli.training.metrics import MetricsLog, Pace, Window
+from transformer_cli.training.metrics import MetricsLog, Pace, Window, perplexity
 from transformer_cli.training.train_state import TrainState, Validation
 from transformer_cli.training.trainer import StepResult, Trainer
 

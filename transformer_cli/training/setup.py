@@ -11,8 +11,7 @@ import torch
 from transformer_cli.config.origins import Origins
 from transformer_cli.config.schema import Config
 from transformer_cli.data.streamed import PairProgress
-from transformer_cli.model.transformer import build_model
-from transformer_cli.model.weights import load_weights
+from transformer_cli.model.transformer import build_model, load_weights
 from transformer_cli.ranks import Ranks
 from transformer_cli.runs.checkpoint_directory import list_checkpoints
 from transformer_cli.runs.corpus_location import record_corpus_directory

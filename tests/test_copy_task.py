@@ -17,10 +17,10 @@ from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.initialize import initialize_run
 from transformer_cli.text.tokenizer import fingerprint
 from transformer_cli.text.vocabulary import PAD_ID
+from transformer_cli.training.metrics import Validation
 from transformer_cli.training.preparation import prepare_data, select_training_pairs
 from transformer_cli.training.session import Session
 from transformer_cli.training.texts import read_texts
-from transformer_cli.training.train_state import Validation
 from transformer_cli.training.trainer import Trainer
 
 CPU = torch.device("cpu")
@@ -48,7 +48,7 @@ def train(config: Config, run: RunDirectory) -> None:
     src_size, tgt_size = prepared.tokenizers.src.size, prepared.tokenizers.tgt.size
     model = build_model(config.model, src_size, tgt_size, PAD_ID, config.seed)
     trainer = Trainer(model, select_training_pairs(config, prepared.train), config, torch.float32)
-    session = Session.open(config, run, trainer, fingerprint(run.tokenizer), validate)
+    session = Session(config, run, trainer, fingerprint(run.tokenizer), validate)
     for _ in session.events(lambda: False):
         pass
     assert session.is_finished

@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 import torch
 from inference.translators import LINES, numbers, random_translator
-from stand_in_gpu import gpu as gpu
-from stand_in_gpu import to_gpu
+from stand_in_gpu import gpu as gpu, to_gpu
 from synchronisations import watch_operations
 
 from transformer_cli.config.schema import Config
@@ -29,8 +28,8 @@ from transformer_cli.text.vocabulary import PAD_ID
 from transformer_cli.training.execution import Execution
 from transformer_cli.training.gradients import GradientAccumulator
 from transformer_cli.training.loss import Losses
-from transformer_cli.training.metrics import Window
 from transformer_cli.training.optimizer import Optimizer
+from transformer_cli.training.session import Window
 from transformer_cli.training.trainer import Trainer
 
 TOKENS = 12
@@ -111,7 +110,7 @@ def test_no_tensor_is_made_on_the_default_device(
 
 
 # Whether the loss and the gradient are finite; on a GPU, some steps later.
-WAITS_OF_A_STEP = {"tolist in training/deferred.py:DeferredReads.read"}
+WAITS_OF_A_STEP = {"tolist in training/trainer.py:Trainer._read_reports"}
 
 
 def test_a_step_waits_for_nothing_else() -> None:

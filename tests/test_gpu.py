@@ -182,7 +182,7 @@ def test_training_goes_on_from_a_checkpoint_of_another_device(
     first, second = trainer_of(settings, begins_on), trainer_of(settings, goes_on_on)
     losses(first, 15)
     path = save_checkpoint(
-        tmp_path, weights_of(first.eval_model), first.optimizer_state(), first.state(), "none"
+        tmp_path, weights_of(first.eval_model), first.optimizer.state(), first.state(), "none"
     )
     checkpoint = Checkpoint.open(path, "none")
     load_weights(second.eval_model, checkpoint.load_weights())
@@ -215,7 +215,7 @@ def run(device: torch.device, tmp_path_factory: pytest.TempPathFactory) -> RunDi
     save_checkpoint(
         run.checkpoints,
         weights_of(model),
-        trainer.optimizer_state(),
+        trainer.optimizer.state(),
         {**trainer.state(), "best_step": None},
         fingerprint(run.tokenizer),
     )

@@ -13,8 +13,8 @@ from typing import Any, Generic, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from transformer_cli.files import sha256, whole_directory, write_text
-from transformer_cli.foreign_files import read_small
+from transformer_cli.compression import write_text
+from transformer_cli.files import read_small, sha256, whole_directory
 
 Content = TypeVar("Content", bound=BaseModel)
 

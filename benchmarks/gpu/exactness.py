@@ -96,7 +96,7 @@ def _train(
             # A copy: on a CPU, .cpu() is the tensor that later steps change.
             moments = {
                 name: moment.detach().to("cpu", copy=True)
-                for name, moment in trainer.optimizer_state().items()
+                for name, moment in trainer.optimizer.state().items()
                 if name.startswith("exp_avg.")
             }
     return _Trace(losses, moments)

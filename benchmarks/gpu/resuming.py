@@ -70,7 +70,7 @@ def _hand_over(first: Trainer, second: Trainer, directory: Path) -> None:
     path = save_checkpoint(
         directory,
         weights_of(first.eval_model),
-        first.optimizer_state(),
+        first.optimizer.state(),
         first.state(),
         _TOKENIZER,
     )

@@ -3,7 +3,7 @@
 import random
 
 import pytest
-from test_checks import clean
+from test_findings import clean
 
 from transformer_cli.audit import shift
 from transformer_cli.audit.shift import Shift, ShiftCheck

@@ -43,7 +43,7 @@ KEYS = {
 }
 
 
-OTHER = Path(__file__).parents[1] / "fixtures" / "format-2"
+OTHER = Path(__file__).parents[1] / "fixtures" / "copy-run"
 
 
 def report(*arguments: str | Path) -> dict[str, Any]:

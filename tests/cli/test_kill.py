@@ -87,7 +87,23 @@ POINTS: dict[str, Callable[[], None]] = {
 }
 
 
-@pytest.mark.parametrize("point", POINTS)
+ONE_OF_EACH_KIND = {
+    "while the tokenizer is made",
+    "before the encoded text gets its name",
+    "in the middle of an epoch",
+    "in the middle of a checkpoint",
+    "before a validated checkpoint takes the other's place",
+    "in the middle of a record",
+}
+
+
+@pytest.mark.parametrize(
+    "point",
+    [
+        pytest.param(each, marks=() if each in ONE_OF_EACH_KIND else pytest.mark.long)
+        for each in POINTS
+    ],
+)
 def test_a_killed_training_goes_on_as_if_nothing_had_been(
     training: Training, tmp_path: Path, point: str
 ) -> None:

@@ -105,6 +105,9 @@ def signal_rank(which: int, method: str, call: int, number: int, rank: int) -> N
         signal_at(f"transformer_cli.training.{owner}", name, call, number)
 
 
+EITHER_RANK = [pytest.param(0, marks=pytest.mark.long), 1]
+
+
 @pytest.fixture(scope="module")
 def pair(training: Training, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A training on two ranks that was left alone."""
@@ -116,7 +119,7 @@ def pair(training: Training, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize(
     "number", [pytest.param(signal.SIGINT, marks=pytest.mark.long), signal.SIGTERM]
 )
-@pytest.mark.parametrize("rank", [0, 1])
+@pytest.mark.parametrize("rank", EITHER_RANK)
 def test_a_signal_to_one_rank_stops_all_with_a_checkpoint(
     training: Training, tmp_path: Path, pair: Path, rank: int, number: int
 ) -> None:
@@ -131,7 +134,7 @@ def test_a_signal_to_one_rank_stops_all_with_a_checkpoint(
     assert_same_run(tmp_path / "run", pair, other_checkpoints=True)
 
 
-@pytest.mark.parametrize("rank", [0, 1])
+@pytest.mark.parametrize("rank", EITHER_RANK)
 def test_a_killed_rank_ends_the_others_and_nothing_is_lost(
     training: Training, tmp_path: Path, pair: Path, rank: int
 ) -> None:
@@ -329,9 +332,8 @@ def test_torchrun_starts_a_training_again_after_a_rank_is_killed(
     assert_same_run(tmp_path / "run", pair, other_checkpoints=True)
 
 
-@pytest.mark.parametrize(
-    "number", [pytest.param(signal.SIGINT, marks=pytest.mark.long), signal.SIGTERM]
-)
+@pytest.mark.long
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_torchrun_stops_a_training_with_a_checkpoint(
     training: Training, tmp_path: Path, number: int
 ) -> None:
@@ -364,7 +366,7 @@ def interrupt_a_validation(which: int, rank: int) -> None:
     vars(torch_engine)["search"] = slow
 
 
-@pytest.mark.parametrize("rank", [0, 1])
+@pytest.mark.parametrize("rank", EITHER_RANK)
 def test_a_signal_in_a_validation_does_not_wait_for_its_end(
     training: Training, tmp_path: Path, pair: Path, rank: int
 ) -> None:

@@ -18,6 +18,8 @@ import sacrebleu
 
 from cli import process
 from cli.conftest import TINY
+from transformer_cli.jobs.job import FORMAT
+from transformer_cli.runs.groups import read_run_state
 
 GRID = """\
 base: tiny.yaml
@@ -147,7 +149,7 @@ def test_run_again_it_says_the_same_and_trains_nothing(swept: Swept) -> None:
     before = _sums(swept.path)
     again = process.run("sweep", "grid.yaml", cwd=swept.path.parents[1])
     assert again.out == swept.out
-    assert "started" not in again.err
+    assert not re.search("started|going on", again.err)
     assert _sums(swept.path) == before
 
 
@@ -159,7 +161,7 @@ def test_report_takes_the_directory(swept: Swept, tmp_path: Path) -> None:
 
 def test_report_of_a_sweep_without_a_plan_says_what_to_do(tmp_path: Path) -> None:
     _write(tmp_path, SMALL.text)
-    mark = {"format": 1, "program": "transformer-cli sweep"}
+    mark = {"format": FORMAT, "program": "transformer-cli sweep"}
     (tmp_path / "sweep.json").write_text(json.dumps(mark))
     refused = process.run("report", tmp_path)
     assert refused.code == 1
@@ -203,12 +205,12 @@ def test_a_failed_run_is_told_and_tried_again(tmp_path: Path) -> None:
     assert finished.code == 1
     message = "every pair is longer than training.max_length 1 tokens; raise it"
     assert f"runs/max_length=1/seed-1: failed: split 'train': {message}" in finished.err
-    assert (tmp_path / "sweeps/grid/runs/max_length=64/seed-1").is_dir()
+    assert read_run_state(tmp_path / "sweeps/grid", "runs/max_length=64/seed-1") == "done"
     assert "max_length=1   0, 1 failed" in finished.out
     again = process.run("sweep", "grid.yaml", cwd=tmp_path)
     assert again.code == 1
-    assert "runs/max_length=1/seed-1: started" in again.err
-    assert "runs/max_length=64/seed-1: started" not in again.err
+    assert "runs/max_length=1/seed-1: going on" in again.err
+    assert "runs/max_length=64/seed-1:" not in again.err
 
 
 def test_other_settings_are_refused(swept: Swept, tmp_path: Path) -> None:
@@ -258,7 +260,7 @@ def test_ctrl_c_stops_it_with_its_code(tmp_path: Path) -> None:
         stderr=subprocess.PIPE,
         env={**os.environ, "OMP_NUM_THREADS": "1"},
     )
-    while not list((tmp_path / "sweeps/grid/attempts").glob("runs/*/*/config.yaml")):
+    while not list((tmp_path / "sweeps/grid").glob("runs/*/*/config.yaml")):
         assert worker.poll() is None
         time.sleep(0.05)
     worker.send_signal(2)

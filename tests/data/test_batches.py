@@ -6,8 +6,7 @@ from random import Random
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from transformer_cli.data.batches import (
     Batch,

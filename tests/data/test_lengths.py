@@ -4,8 +4,7 @@ from fractions import Fraction
 from itertools import accumulate
 
 import numpy as np
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from transformer_cli.data.lengths import PERCENTILES, percentiles
 

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
+from hypothesis import example, given, settings, strategies as st
 
 from transformer_cli.config.data_schema import CorpusData
 from transformer_cli.data.given_splits import update_given_splits
@@ -25,7 +24,7 @@ from transformer_cli.data.preparing import (
 from transformer_cli.data.streamed import StreamedText
 from transformer_cli.errors import CorpusError
 from transformer_cli.files import whole_directory
-from transformer_cli.training.sources import describe_record
+from transformer_cli.training.texts import describe_record
 
 Pairs = list[tuple[str, str]]
 

@@ -5,8 +5,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from hypothesis import assume, given
-from hypothesis import strategies as st
+from hypothesis import assume, given, strategies as st
 
 from transformer_cli.config.data_schema import SplitConfig
 from transformer_cli.data.digests import Digests

@@ -7,8 +7,7 @@ import pytest
 
 from documents.commands import ROOT, blocks
 from transformer_cli.config.differences import as_yaml
-from transformer_cli.sweeps.settings import SweepSettings
-from transformer_cli.sweeps.sweep_file import load_sweep
+from transformer_cli.jobs.sweep_file import SweepSettings, load_sweep
 
 PAGE = (ROOT / "docs" / "sweeps.md").read_text(encoding="utf-8")
 EXAMPLES = ["\n".join(block.lines) for block in blocks(PAGE) if block.language == "yaml"]

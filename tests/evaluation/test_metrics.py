@@ -20,15 +20,12 @@ from transformer_cli.evaluation.metrics import (
 )
 from transformer_cli.evaluation.scoring import score
 from transformer_cli.evaluation.seed_statistics import compare_groups, summarize
+from transformer_cli.jobs.sweep import PointStatus, SweepDirectory, SweepPlan, best_point
+from transformer_cli.jobs.sweep_file import load_sweep
 from transformer_cli.report.breakdown import score_by_length
 from transformer_cli.report.group_results import GroupResult, RunResult, rank_groups
 from transformer_cli.report.score_rows import make_score_rows
 from transformer_cli.runs.directory import RunDirectory
-from transformer_cli.sweeps.directory import SweepDirectory
-from transformer_cli.sweeps.finished import FinishedRun
-from transformer_cli.sweeps.plan import Plan
-from transformer_cli.sweeps.status import PointStatus, best_point
-from transformer_cli.sweeps.sweep_file import load_sweep
 
 HYPOTHESES = ["ファイルを開けません。", "GIMP の設定を保存する", "印刷"]
 REFERENCES = ["ファイルを開くことができません。", "gimp の設定を保存します", "印刷する"]
@@ -230,9 +227,9 @@ def test_a_sweep_goes_by_what_its_base_selects(
     )
     (tmp_path / "sweep.yaml").write_text("base: base.yaml\ngrid: {model.d_ff: [8, 16]}\n")
     sweep = load_sweep(tmp_path / "sweep.yaml")
-    plan = Plan(sweep, SweepDirectory(tmp_path / "out"), [])
+    plan = SweepPlan(sweep, SweepDirectory(tmp_path / "out"), [])
     assert plan.metric == metric
-    points = [PointStatus(str(score), [FinishedRun(score, 1.0)], 0) for score in (20.0, 30.0, 10.0)]
+    points = [PointStatus(str(score), [score]) for score in (20.0, 30.0, 10.0)]
     found = best_point(points, plan.metric)
     assert found is not None
     assert found.mean == best
@@ -247,7 +244,7 @@ def test_a_search_may_ask_for_another_metric(tmp_path: Path) -> None:
         "base: base.yaml\nsearch: {model.dropout: {uniform: [0, 0.4]}}\nmetric: chrf\n"
     )
     pytest.importorskip("optuna")
-    plan = Plan(load_sweep(tmp_path / "sweep.yaml"), SweepDirectory(tmp_path / "out"), [])
+    plan = SweepPlan(load_sweep(tmp_path / "sweep.yaml"), SweepDirectory(tmp_path / "out"), [])
     assert plan.metric == "chrf"
 
 

@@ -330,7 +330,7 @@ def subword_run(path: Path, joint: bool) -> RunDirectory:
 
 def exported(run: RunDirectory, directory: Path) -> Path:
     directory.mkdir()
-    write_ctranslate2(run, load_trained_model(run, "best"), "float32", directory)
+    write_ctranslate2(run, load_trained_model(run, "best"), directory, "float32")
     return directory
 
 

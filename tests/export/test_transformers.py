@@ -20,10 +20,11 @@ from transformer_cli.config.schema import Config, DecodingConfig, ModelConfig
 from transformer_cli.config.tokenizer_schema import SentencePieceConfig
 from transformer_cli.data.batches import pad_rows
 from transformer_cli.errors import UsageError
+from transformer_cli.export.formats import check_expressible
 from transformer_cli.export.transformers import check_transformers, write_transformers
+from transformer_cli.importing.weights import from_transformers
 from transformer_cli.inference.torch_engine import TorchEngine
 from transformer_cli.inference.translator import TextTranslator
-from transformer_cli.interop.weights import from_transformers
 from transformer_cli.model.transformer import build_model, weights_of
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.trained_model import TrainedModel, load_trained_model
@@ -278,7 +279,7 @@ def test_a_form_that_transformers_lacks_is_refused(
         model=ModelConfig(**{"tying": "all", **model}),
     )
     with pytest.raises(UsageError, match=f"--format transformers: .*{fragment}"):
-        check_transformers(config, tokenizers["joint"][1])
+        check_expressible("transformers", config, tokenizers["joint"][1])
 
 
 def test_tokenizers_that_marian_cannot_be_are_refused(

@@ -120,7 +120,23 @@ MOMENTS = {
 }
 
 
-@pytest.mark.parametrize("what", MOMENTS)
+ONE_OF_EACH_KIND = {
+    "the settings",
+    "the tokenizer",
+    "the encoded text",
+    "a record",
+    "half of the weights",
+    "the manifest",
+}
+
+
+@pytest.mark.parametrize(
+    "what",
+    [
+        pytest.param(each, marks=() if each in ONE_OF_EACH_KIND else pytest.mark.long)
+        for each in MOMENTS
+    ],
+)
 def test_a_disk_that_is_full_at(training: Training, small_disk: Path, what: str) -> None:
     moment = MOMENTS[what]
     directory = small_disk / "run"

@@ -307,9 +307,7 @@ def test_a_teacher_that_cannot_be_found_is_no_obstacle(name: str, tmp_path: Path
     student = tmp_path / "student"
     student.mkdir()
     (tmp_path / "circle").symlink_to("circle")
-    named = {"text": "", str(tmp_path / name): ""}
-    stages = {"translate train": {"inputs": named}}
-    (tmp_path / "distill.json").write_text(json.dumps({"stages": stages}))
+    (tmp_path / "distill.json").write_text(json.dumps({"teachers": [str(tmp_path / name)]}))
     found = [run.path for run in _find_origins([RunDirectory(student)])]
     assert found == [student, *([tmp_path / name] if name == "circle" else [])]
 

@@ -9,9 +9,9 @@ from cli.process import assert_refused, run
 from report.test_groups_page import compare, make_groups
 
 from transformer_cli.cli.display import log, print_error, say, warn
+from transformer_cli.errors import make_visible, shorten_middle
 from transformer_cli.report.groups_build import EvaluatedSplit, build_groups_page
 from transformer_cli.report.groups_page import render
-from transformer_cli.visible import make_visible, shorten_middle
 
 STEERING = "a\x1b]0;owned\x07\x9b2J\u202etxt.exe\u2066\u200f\u061cb"
 SHOWN = r"a\x1b]0;owned\x07\x9b2J\u202etxt.exe\u2066\u200f\u061cb"

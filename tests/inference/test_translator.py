@@ -116,8 +116,15 @@ def threads() -> Iterator[Callable[[int], None]]:
     torch.set_num_threads(before)
 
 
-@pytest.mark.parametrize("precision", [torch.float32, torch.bfloat16], ids=str)
-@pytest.mark.parametrize("beam_size", [1, 3])
+@pytest.mark.parametrize(
+    ("beam_size", "precision"),
+    [
+        (1, torch.bfloat16),
+        (3, torch.float32),
+        pytest.param(1, torch.float32, marks=pytest.mark.long),
+        pytest.param(3, torch.bfloat16, marks=pytest.mark.long),
+    ],
+)
 def test_several_workers_translate_as_one_does(
     beam_size: int, precision: torch.dtype, threads: Callable[[int], None]
 ) -> None:

@@ -9,10 +9,16 @@ from typing import Any
 
 import pytest
 import sentencepiece
-from hypothesis import given
-from hypothesis import strategies as st
-from tokenizers import Tokenizer as Library
-from tokenizers import decoders, models, normalizers, pre_tokenizers, processors, trainers
+from hypothesis import given, strategies as st
+from tokenizers import (
+    Tokenizer as Library,
+    decoders,
+    models,
+    normalizers,
+    pre_tokenizers,
+    processors,
+    trainers,
+)
 
 from transformer_cli.config.tokenizer_schema import (
     HuggingFaceConfig,

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 import sentencepiece
 
+from transformer_cli.compression import write_text
 from transformer_cli.config.tokenizer_schema import MarianConfig
 from transformer_cli.errors import TokenizerError
-from transformer_cli.files import write_text
 from transformer_cli.text.kinds.marian import MarianTokenizer, write_tokenizers
 from transformer_cli.text.manifest import MANIFEST_NAME
 from transformer_cli.text.tokenizer import learn_tokenizers, load_tokenizers

@@ -8,11 +8,9 @@ from typing import Any, get_args
 
 import pytest
 import sentencepiece
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from pydantic import TypeAdapter
-from tokenizers import Tokenizer as Library
-from tokenizers import models, pre_tokenizers, trainers
+from tokenizers import Tokenizer as Library, models, pre_tokenizers, trainers
 
 from transformer_cli.config.tokenizer_schema import Protected, TokenizerConfig
 from transformer_cli.errors import TokenizerError, UsageError

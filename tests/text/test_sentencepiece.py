@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 import sentencepiece
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from transformer_cli.config.tokenizer_schema import SentencePieceConfig
 from transformer_cli.errors import CorpusError, TokenizerError

@@ -3,8 +3,7 @@ import os
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from transformer_cli.errors import ConfigError
 from transformer_cli.text.kinds.words import SpacyWords, WordsTokenizer

@@ -26,8 +26,8 @@ from transformer_cli.training.preparation import (
     prepare_data,
     select_training_pairs,
 )
+from transformer_cli.training.summary import summarize_sides
 from transformer_cli.training.texts import Texts, read_texts
-from transformer_cli.training.vocabulary_summary import summarize_sides
 
 WORDS = {"kind": "words", "min_freq": 2}
 SUBWORDS = {"kind": "sentencepiece", "vocab_size": 20, "joint": False, "byte_fallback": False}
@@ -225,16 +225,6 @@ def test_a_store_that_is_gone_or_damaged_is_made_anew(run: RunDirectory) -> None
     assert encoding(run) == ENCODING
     assert {name: (run.encoded / name).read_bytes() for name in MADE} == whole
     assert not list(run.path.glob("*.partial-*"))
-
-
-def test_a_store_of_an_older_version_is_made_anew(run: RunDirectory) -> None:
-    prepared(run)
-    shutil.rmtree(run.encoded)
-    run.encoded.mkdir()
-    (run.encoded / "store.json").write_text('{"format": 1, "pairs": 3}')
-    (run.encoded / "src.ids").write_bytes(bytes(28))
-    assert encoding(run) == ENCODING
-    assert {path.name for path in run.encoded.iterdir()} == MADE | {"store.json"}
 
 
 @pytest.fixture

@@ -13,13 +13,24 @@ from transformer_cli.cli import options
 from transformer_cli.cli.completion import complete_checkpoint, complete_run, complete_run_split
 from transformer_cli.cli.display import bar, log, pair_bar, say, warn
 from transformer_cli.errors import UsageError
+from transformer_cli.packages import lazy_imports
+
+with lazy_imports():
+    from transformer_cli.cli import compare_tables
+    from transformer_cli.evaluation import (
+        compared_texts,
+        comparison,
+        group_comparison,
+        metrics as all_metrics,
+        seen_pairs,
+        significance,
+    )
+    from transformer_cli.inference import loading
+    from transformer_cli.model import device as devices
+    from transformer_cli.runs import records
 
 if TYPE_CHECKING:
     from transformer_cli.data.corpus import ParallelText
-    from transformer_cli.evaluation.comparison import ComparedRun, Comparison
-    from transformer_cli.evaluation.group_comparison import ComparedGroup, GroupComparison
-    from transformer_cli.evaluation.metrics import Metrics
-    from transformer_cli.inference.loading import ComputeOptions
 
 Runs = Annotated[
     list[Path],
@@ -83,20 +94,12 @@ def compare(
     An adapted model on the old text and the new one:
       transformer-cli compare runs/old runs/new --split runs/old:test --split runs/new:test
     """
-    from transformer_cli.cli.compare_tables import format_groups, format_runs
-    from transformer_cli.evaluation import compared_texts, comparison, group_comparison
-    from transformer_cli.evaluation.metrics import metrics_of_runs
-    from transformer_cli.inference.loading import ComputeOptions
-    from transformer_cli.model.device import choose_precision, use_threads
-    from transformer_cli.runs.environment import describe_environment
-
     if checkpoint not in ("best", "last", "average"):
         raise UsageError(
             f"--checkpoint {checkpoint}: each run has its own checkpoints; "
             "name best, last or average"
         )
     splits = splits or []
-    options.restore_previous(*runs, *compared_texts.split_runs(splits))
     with options.prefix_errors("compare: "):
         groups = group_comparison.find_groups(runs)
         paths = [run.path for group in groups for run in group.runs]
@@ -106,57 +109,57 @@ def compare(
                 f"{paths[0]} is one run alone; name two or more, "
                 f"or use: transformer-cli evaluate {paths[0]}"
             )
-        options.restore_previous(*paths)
         compared_runs = comparison.open_runs(paths, checkpoint, beam_size)
         compared_groups = group_comparison.group_runs(groups, compared_runs)
     texts = compared_texts.load_texts(compared_runs, splits)
-    metrics = metrics_of_runs(
+    metrics = all_metrics.metrics_of_runs(
         compared_runs[0].config, [run.directory for run in compared_runs], log
     )
-    use_threads(threads)
+    devices.use_threads(threads)
     torch_device = options.open_device(device)
-    torch_precision = choose_precision(precision, torch_device)
-    computing = ComputeOptions("auto", device, precision, threads, beam_size)
+    torch_precision = devices.choose_precision(precision, torch_device)
+    compute = loading.ComputeOptions("auto", device, precision, threads, beam_size)
     reports = [
         {
             "split": name,
             "sentences": len(text),
             "checkpoint": checkpoint,
-            **_compare_on(text, compared_runs, compared_groups, computing, metrics),
-            "environment": asdict(describe_environment(torch_device, torch_precision)),
+            **_compare_on(text, compared_runs, compared_groups, compute, metrics),
+            "environment": asdict(records.describe_environment(torch_device, torch_precision)),
         }
         for name, text in texts
     ]
     if json:
         say(json_format.dumps({"splits": reports} if len(reports) > 1 else reports[0]))
     else:
-        say((format_groups if compared_groups else format_runs)(reports))
+        say(
+            compare_tables.format_groups(reports)
+            if compared_groups
+            else compare_tables.format_runs(reports)
+        )
 
 
 def _compare_on(
     text: "ParallelText",
-    runs: Sequence["ComparedRun"],
-    groups: Sequence["ComparedGroup"],
-    computing: "ComputeOptions",
-    metrics: "Metrics",
+    runs: Sequence["comparison.ComparedRun"],
+    groups: Sequence["group_comparison.ComparedGroup"],
+    compute: "loading.ComputeOptions",
+    metrics: "all_metrics.Metrics",
 ) -> dict[str, Any]:
     """Translate a text with each run, and report the scores of the groups, or of the runs.
 
     Pairs that none of them has seen in training are scored by themselves too.
     """
-    from transformer_cli.evaluation import comparison, group_comparison
-    from transformer_cli.evaluation.seen_pairs import find_seen
-
     contestants = {group.name: group.runs for group in groups} or {run.name: [run] for run in runs}
     seen = {
-        name: find_seen([run.directory for run in each], text, pair_bar)
+        name: seen_pairs.find_seen([run.directory for run in each], text, pair_bar)
         for name, each in contestants.items()
     }
     translations = []
     for run in runs:
         with bar(len(text), run.name, " sentences") as sentences:
             progress = (sentences.update, partial(warn, run.name))
-            translations.append(comparison.translate(run, text, computing, *progress))
+            translations.append(comparison.translate(run, text, compute, *progress))
 
     def score(numbers: Sequence[int]) -> dict[str, Any]:
         """Report the scores of some pairs."""
@@ -179,13 +182,13 @@ def _compare_on(
     return report
 
 
-def _report(runs: Sequence["ComparedRun"], result: "Comparison") -> dict[str, Any]:
-    from transformer_cli.evaluation.significance import SAMPLES, SEED
-
+def _report(
+    runs: Sequence["comparison.ComparedRun"], result: "comparison.Comparison"
+) -> dict[str, Any]:
     lowercased_systems = result.bleu_lc.systems if result.bleu_lc else [None] * len(runs)
     return {
-        "samples": SAMPLES,
-        "seed": SEED,
+        "samples": significance.SAMPLES,
+        "seed": significance.SEED,
         "runs": [
             {
                 "name": run.name,
@@ -214,9 +217,10 @@ def _report(runs: Sequence["ComparedRun"], result: "Comparison") -> dict[str, An
     }
 
 
-def _report_groups(groups: Sequence["ComparedGroup"], result: "GroupComparison") -> dict[str, Any]:
-    from transformer_cli.cli.compare_tables import report_score
-
+def _report_groups(
+    groups: Sequence["group_comparison.ComparedGroup"], result: "group_comparison.GroupComparison"
+) -> dict[str, Any]:
+    report_score = compare_tables.report_score
     return {
         "groups": [
             {

@@ -7,7 +7,6 @@ import typer
 
 from transformer_cli.cli import options
 from transformer_cli.cli.display import say
-from transformer_cli.cli.signals import exit_code
 from transformer_cli.cli.train import AllowSuspectData
 
 File = Annotated[
@@ -48,24 +47,24 @@ def distill(
     Example:
       transformer-cli distill configs/distill/multi30k_de_en_student.yaml
     """
-    from transformer_cli.distill.directory import DistillDirectory
-    from transformer_cli.distill.distill_file import load_distillation
+    from transformer_cli.jobs.distill_file import load_distillation
 
     distillation = load_distillation(file)
     path = dir_ or Path("runs") / "distill" / file.stem
     options.check_name(path, "--dir")
+
+    from transformer_cli.cli.experiments import (
+        DistillRequest,
+        preview_distillation,
+        run_distillation,
+    )
+    from transformer_cli.jobs.distill import DistillDirectory
+
     directory = DistillDirectory(path)
-    directory.open()
-
-    from transformer_cli.cli.distill_job import DistillJob, preview_distillation, run_distillation
-
-    job = DistillJob(distillation, directory, device, precision, threads, allow_suspect_data)
+    request = DistillRequest(
+        distillation, directory, device, precision, threads, allow_suspect_data
+    )
     if dry_run:
-        say("\n".join(preview_distillation(job)))
+        say("\n".join(preview_distillation(request)))
         return
-    outcome = run_distillation(job)
-    if outcome.signal is not None:
-        raise typer.Exit(exit_code(outcome.signal))
-    if outcome.code:
-        raise typer.Exit(outcome.code)
-    say("\n".join(outcome.lines))
+    raise typer.Exit(run_distillation(request, say))

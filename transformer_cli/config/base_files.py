@@ -16,7 +16,7 @@ from transformer_cli.config.setting_tree import (
 )
 from transformer_cli.config.yaml_parser import parse
 from transformer_cli.errors import ConfigError
-from transformer_cli.foreign_files import read_small
+from transformer_cli.files import read_small
 
 BASE = "base"
 """The key that names the file whose settings a file changes; it is no setting itself."""

@@ -9,7 +9,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from transformer_cli.config.schema import Config
 from transformer_cli.config.setting_tree import Node, find_node, iter_leaves, join_keys, values
-from transformer_cli.foreign_files import read_small
+from transformer_cli.files import read_small
 
 SET = "--set"
 """The source of what the command line changes."""

@@ -170,6 +170,13 @@ class TrainingConfig(Section):
     schedule: ScheduleConfig = Field(
         NoamSchedule(kind="noam"), description="learning rate by optimizer step"
     )
+    optimizer: Literal["adam", "muon"] = Field(
+        "adam",
+        description="what updates the weights. muon (Jordan et al. 2024): the matrices of encoder "
+        "and decoder layers by orthogonalised momentum, all other weights by Adam, at the rates "
+        "of one schedule",
+    )
+    muon_momentum: Probability = Field(0.95, description="Muon's momentum")
     betas: Annotated[tuple[Probability, Probability], Field(strict=False)] = Field(
         (0.9, 0.98), description="Adam's betas"
     )
@@ -249,6 +256,17 @@ class Config(Section):
     training: TrainingConfig = TrainingConfig()
     decoding: DecodingConfig = DecodingConfig()
     evaluation: EvaluationConfig = EvaluationConfig()
+
+    @model_validator(mode="after")
+    def _leaves_muon_a_matrix(self) -> Self:
+        if self.training.optimizer == "muon" and {"encoder", "decoder"} <= set(
+            self.training.freeze
+        ):
+            raise ValueError(
+                "training.optimizer: muon updates the matrices of encoder and decoder, and both "
+                "are frozen; use adam"
+            )
+        return self
 
     @model_validator(mode="after")
     def _freezes_part_of_init(self) -> Self:

@@ -17,7 +17,7 @@ from transformer_cli.config.setting_tree import Keys, Node, Place, describe_valu
 from transformer_cli.config.validation import validate
 from transformer_cli.config.yaml_parser import parse, parse_scalar
 from transformer_cli.errors import ConfigError
-from transformer_cli.foreign_files import read_small
+from transformer_cli.files import read_small
 
 
 def load_config(path: Path, overrides: Sequence[str] = ()) -> Config:

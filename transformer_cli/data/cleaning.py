@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from transformer_cli.config.data_schema import CorpusData
-from transformer_cli.data.filters.registry import build_filters
+from transformer_cli.data.filters.rules import build_filters
 from transformer_cli.data.prepared import RECORD, CorpusRecord
 from transformer_cli.data.preparing import HELD_OUT, DroppedPair, write_corpus
 from transformer_cli.data.streamed import PairProgress

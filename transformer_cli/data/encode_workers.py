@@ -18,9 +18,9 @@ from multiprocessing.context import SpawnProcess
 from pathlib import Path
 from typing import Any
 
-from transformer_cli.cores import count_cores
 from transformer_cli.data.pages import pack_page
 from transformer_cli.errors import TokenizerError, TransformerCliError
+from transformer_cli.ranks import count_cores
 from transformer_cli.text.tokenizer import Tokenizers, load_tokenizers
 
 Pairs = list[tuple[str, str]]

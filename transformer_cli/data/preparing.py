@@ -19,10 +19,9 @@ from transformer_cli.artifact import write_record
 from transformer_cli.config.data_schema import CorpusData, FilterName, SourceConfig
 from transformer_cli.data.corpus import ParallelFiles
 from transformer_cli.data.digests import Digests
-from transformer_cli.data.filters.protocol import Filter
-from transformer_cli.data.filters.registry import build_filters
+from transformer_cli.data.filters.filter_pass import Filter, FilterPass
+from transformer_cli.data.filters.rules import build_filters
 from transformer_cli.data.given_splits import given_sources, write_given
-from transformer_cli.data.judging import FilterPass
 from transformer_cli.data.pair_files import open_writer, readable_pairs
 from transformer_cli.data.prepared import (
     RECORD,

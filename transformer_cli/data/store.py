@@ -24,7 +24,7 @@ from transformer_cli.data.pages import read_lengths, read_page
 from transformer_cli.data.streamed import TextStats
 from transformer_cli.data.token_arrays import EncodedText, Lengths, SrcTgt
 from transformer_cli.errors import RunError
-from transformer_cli.foreign_files import open_regular
+from transformer_cli.files import open_regular
 
 METADATA, PAGES, INDEX, LINES = "store.json", "pages", "index", "lines"
 INDEX_BYTES = 8

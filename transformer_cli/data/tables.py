@@ -10,12 +10,9 @@ from typing import Any, BinaryIO, Literal, NamedTuple
 from transformer_cli.compression import is_compressed, open_text
 from transformer_cli.config.choices import DecodingErrors
 from transformer_cli.data.corpus import ParallelText, stream_lines
-from transformer_cli.data.readers.fields import get_text
-from transformer_cli.data.readers.jsonl_records import read_jsonl_table
-from transformer_cli.data.readers.parquet_records import read_parquet_table
-from transformer_cli.data.readers.records import MEND_ROW
-from transformer_cli.data.readers.tsv_records import TsvTable, read_tsv, too_few_columns
-from transformer_cli.data.readers.units import InvalidTextError, one_line
+from transformer_cli.data.readers.fields import get_text, read_jsonl_table, read_parquet_table
+from transformer_cli.data.readers.tsv import TsvTable, read_tsv, too_few_columns
+from transformer_cli.data.readers.units import ROW_ADVICE, InvalidTextError, one_line
 from transformer_cli.errors import CorpusError, UsageError
 
 TableFormat = Literal["tsv", "jsonl", "parquet"]
@@ -157,7 +154,7 @@ def _tsv_records(table: TsvTable, name: str) -> Iterator[TableRecord]:
         if index >= len(row):
             if row == [""]:
                 raise CorpusError(f"{place}: is blank; remove the line, or fill in its columns")
-            raise CorpusError(f"{too_few_columns(row, index, name, number)}; {MEND_ROW}")
+            raise CorpusError(f"{too_few_columns(row, index, name, number)}; {ROW_ADVICE}")
         text = row[index]
         with _named(place):
             yield TableRecord(place, one_line(text, f"column {index + 1}"), row)
@@ -177,4 +174,4 @@ def _named(place: str) -> Iterator[None]:
     try:
         yield
     except InvalidTextError as error:
-        raise CorpusError(f"{place}: {error}; {MEND_ROW}") from None
+        raise CorpusError(f"{place}: {error}; {ROW_ADVICE}") from None

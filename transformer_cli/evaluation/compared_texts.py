@@ -15,8 +15,8 @@ from transformer_cli.data.sources import (
 )
 from transformer_cli.errors import CorpusError, RunError, UsageError
 from transformer_cli.evaluation.comparison import ComparedRun
-from transformer_cli.runs.corpus_location import corpus_directory
 from transformer_cli.runs.directory import RunDirectory
+from transformer_cli.runs.initialize import corpus_directory
 
 
 class ComparedText(NamedTuple):

@@ -15,11 +15,9 @@ from transformer_cli.evaluation.significance import PairedBootstrap, paired_boot
 from transformer_cli.inference.engine import ignore
 from transformer_cli.inference.lines import LongLine
 from transformer_cli.inference.loading import ComputeOptions, load_translator
-from transformer_cli.runs.checkpoint import Checkpoint
-from transformer_cli.runs.checkpoint_directory import find_checkpoint
+from transformer_cli.runs.checkpoint import Checkpoint, find_checkpoint
 from transformer_cli.runs.directory import RunDirectory
-from transformer_cli.runs.environment import environment_of_training
-from transformer_cli.runs.records import read_records
+from transformer_cli.runs.records import environment_of_training, read_records
 from transformer_cli.text.tokenizer import fingerprint
 
 

@@ -11,11 +11,9 @@ from transformer_cli.evaluation.comparison import ComparedRun, distinct_names
 from transformer_cli.evaluation.group_scores import MetricComparison
 from transformer_cli.evaluation.metrics import USUAL, Metrics
 from transformer_cli.evaluation.seed_statistics import compare_groups
-from transformer_cli.extras import import_extra
-from transformer_cli.runs.contents import SWEEP_MARK, SWEEP_RUNS
-from transformer_cli.runs.directory import RunDirectory
-from transformer_cli.runs.groups import RunGroup, read_sweep_plan
-from transformer_cli.runs.mark import is_run
+from transformer_cli.packages import import_extra
+from transformer_cli.runs.directory import SWEEP_MARK, SWEEP_RUNS, RunDirectory, is_run
+from transformer_cli.runs.groups import RunGroup, read_run_state, read_sweep_plan, run_name
 
 _SEED = "seed"
 _MAY_DIFFER = (_SEED, "training.keep_last", "training.save_every", "data.test.")
@@ -85,9 +83,9 @@ def _find_points(sweep: Path) -> Iterator[tuple[Path, list[Path]]]:
     """Yield a sweep's points with their finished runs, its reference first."""
     plan = read_sweep_plan(sweep)
     for point in sorted(plan["points"], key=lambda point: bool(point != plan["reference"])):
-        path = sweep / SWEEP_RUNS / point
-        runs = [path / f"seed-{seed}" for seed in plan["seeds"]]
-        yield path, [run for run in runs if run.is_dir()]
+        runs = [run_name(point, seed) for seed in plan["seeds"]]
+        finished = [sweep / run for run in runs if read_run_state(sweep, run) == "done"]
+        yield sweep / SWEEP_RUNS / point, finished
 
 
 def _runs_below(path: Path) -> list[Path]:

@@ -11,7 +11,7 @@ from sacrebleu.metrics.ter import TER
 
 from transformer_cli.config.schema import Config
 from transformer_cli.errors import MissingExtraError
-from transformer_cli.extras import import_extra
+from transformer_cli.packages import import_extra
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.records import METRIC_NAMES, read_records
 from transformer_cli.text.scripts import base_language, has_case, has_spaces

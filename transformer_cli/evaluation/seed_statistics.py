@@ -16,7 +16,7 @@ from sacrebleu.metrics.base import Metric
 
 from transformer_cli.evaluation.group_scores import GroupDifference, GroupScore, MetricComparison
 from transformer_cli.evaluation.metrics import USUAL, Metrics
-from transformer_cli.extras import import_extra
+from transformer_cli.packages import import_extra
 
 LEVEL = 0.05
 """Of the two-sided tests; intervals cover the rest."""

@@ -17,9 +17,9 @@ from transformer_cli.data.splitting import fold_side
 from transformer_cli.data.store import read_lines, read_survey
 from transformer_cli.data.streamed import PairProgress, StreamedText
 from transformer_cli.errors import CorpusError, TransformerCliError
-from transformer_cli.foreign_files import read_small
-from transformer_cli.runs.corpus_location import corpus_directory
+from transformer_cli.files import read_small
 from transformer_cli.runs.directory import RunDirectory
+from transformer_cli.runs.initialize import corpus_directory
 from transformer_cli.text.tokenizer import load_text_sha256
 
 _PAGE_PAIRS = 1 << 14
@@ -150,16 +150,11 @@ def _find_teachers(run: RunDirectory) -> list[RunDirectory]:
     """Return the runs whose translations a distilled student was trained on, by distill.json."""
     try:
         record = json.loads(read_small(run.path.parent / "distill.json"))
-        names = {
-            name
-            for stage, made in record["stages"].items()
-            if stage.startswith("translate ") and run.path.name == "student"
-            for name in made["inputs"]
-            if isinstance(name, str)
-        }
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        names = {name for name in record["teachers"] if isinstance(name, str)}
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return []
-    return [RunDirectory(Path(name)) for name in sorted(names - {"text", "search"})]
+    is_student = run.path.name == "student"
+    return [RunDirectory(Path(name)) for name in sorted(names)] if is_student else []
 
 
 def _read_trained_lines(run: RunDirectory, progress: PairProgress) -> Iterator[np.ndarray]:

@@ -9,8 +9,8 @@ from transformer_cli.evaluation import scoring
 from transformer_cli.evaluation.metrics import Metrics
 from transformer_cli.inference.torch_engine import TorchEngine
 from transformer_cli.inference.translator import TextTranslator
+from transformer_cli.training.metrics import Sample, Validation
 from transformer_cli.training.preparation import PreparedData
-from transformer_cli.training.train_state import Sample, Validation
 from transformer_cli.training.trainer import Trainer
 
 _SAMPLES = 3

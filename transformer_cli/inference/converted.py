@@ -20,11 +20,10 @@ from typing import TypeVar
 from transformer_cli.artifact import Artifact, Record, record_files, write_record
 from transformer_cli.config.choices import Quantization
 from transformer_cli.errors import CheckpointError
-from transformer_cli.extras import import_extra
 from transformer_cli.files import remove_directory, remove_leftovers
+from transformer_cli.packages import __version__, import_extra
 from transformer_cli.runs.trained_model import OpenedModel, load_weights_of
 from transformer_cli.text.model_check import find_fault
-from transformer_cli.version import __version__
 
 FORMAT = 1
 """Of what ``write_model`` writes: raise it where the same weights are converted otherwise."""

@@ -13,7 +13,6 @@ from torch import Tensor, nn
 
 from transformer_cli.config.choices import Quantization
 from transformer_cli.errors import UsageError
-from transformer_cli.extras import import_extra
 from transformer_cli.inference.ctranslate2_engine import (
     ACTIVATIONS,
     RMS_NORM,
@@ -28,6 +27,7 @@ from transformer_cli.model.transformer import (
     Transformer,
     sinusoids,
 )
+from transformer_cli.packages import import_extra
 from transformer_cli.runs.trained_model import TrainedModel
 from transformer_cli.text.protocol import Tokenizer
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, SPECIALS, UNK_ID

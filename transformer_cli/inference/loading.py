@@ -19,9 +19,8 @@ from transformer_cli.config.choices import (
 from transformer_cli.config.schema import Config
 from transformer_cli.config.tokenizer_schema import SentencePieceConfig
 from transformer_cli.config.yaml import load_config
-from transformer_cli.cores import count_cores
 from transformer_cli.errors import CheckpointError, RunError, UsageError
-from transformer_cli.foreign_files import open_regular
+from transformer_cli.files import open_regular
 from transformer_cli.inference.converted import (
     SUMS,
     check_usable,
@@ -35,7 +34,7 @@ from transformer_cli.inference.ctranslate2_engine import (
 )
 from transformer_cli.inference.engine import SearchEngine
 from transformer_cli.inference.translator import TextTranslator
-from transformer_cli.ranks import SINGLE_PROCESS, Ranks
+from transformer_cli.ranks import SINGLE_PROCESS, Ranks, count_cores
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.trained_model import open_trained_model
 from transformer_cli.text.protocol import Tokenizers

@@ -10,8 +10,8 @@ from typing import Any, BinaryIO, Literal, NamedTuple
 from uuid import uuid4
 
 from transformer_cli.config.choices import DecodingErrors
-from transformer_cli.data.readers.jsonl_records import NumberLiteral
-from transformer_cli.data.readers.records import MEND_ROW
+from transformer_cli.data.readers.fields import NumberLiteral
+from transformer_cli.data.readers.units import ROW_ADVICE
 from transformer_cli.data.tables import TableRecord, TextColumn, read_table
 from transformer_cli.errors import CorpusError
 from transformer_cli.inference.lines import Row
@@ -124,7 +124,7 @@ def _check_header(header: list[str], name: str) -> None:
 def _padded(columns: list[str], width: int, place: str) -> list[str]:
     if len(columns) > width:
         raise CorpusError(
-            f"{place}: {len(columns)} columns, but the first line has {width}; {MEND_ROW}"
+            f"{place}: {len(columns)} columns, but the first line has {width}; {ROW_ADVICE}"
         )
     return columns + [""] * (width - len(columns))
 

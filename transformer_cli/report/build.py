@@ -42,10 +42,9 @@ from transformer_cli.report.packed_attention import pack_attention
 from transformer_cli.report.score_rows import ScoreRow, make_score_rows
 from transformer_cli.report.settings import Setting, chosen_settings
 from transformer_cli.report.statistics import Statistics, compute_statistics, make_length_chart
-from transformer_cli.runs.corpus_location import corpus_directory
 from transformer_cli.runs.directory import RunDirectory
-from transformer_cli.runs.environment import environment_of_training
-from transformer_cli.runs.records import Record, read_records, validations
+from transformer_cli.runs.initialize import corpus_directory
+from transformer_cli.runs.records import Record, environment_of_training, read_records, validations
 from transformer_cli.text.lines import ProgressBar
 from transformer_cli.training.metrics import perplexity
 

@@ -6,9 +6,8 @@ from importlib.resources import files
 from typing import Any
 
 from transformer_cli.config.differences import as_yaml
-from transformer_cli.extras import import_extra
-from transformer_cli.version import __version__
-from transformer_cli.visible import make_visible
+from transformer_cli.errors import make_visible
+from transformer_cli.packages import __version__, import_extra
 
 _TEMPLATES = files("transformer_cli.report") / "template"
 

@@ -17,7 +17,7 @@ from pydantic import (
 from transformer_cli.config.data_schema import TagName
 from transformer_cli.config.tokenizer_schema import Protected
 from transformer_cli.errors import TokenizerError
-from transformer_cli.foreign_files import read_small
+from transformer_cli.files import read_small
 from transformer_cli.text.lines import BothSides, Lines, ProgressBar
 from transformer_cli.text.protocol import Tokenizers
 

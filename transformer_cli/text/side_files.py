@@ -9,8 +9,7 @@ from typing import ClassVar, Self
 from pydantic import Field, model_validator
 
 from transformer_cli.errors import TokenizerError
-from transformer_cli.files import whole_file
-from transformer_cli.foreign_files import read_small
+from transformer_cli.files import read_small, whole_file
 from transformer_cli.text.id_map import SpecialIds
 from transformer_cli.text.manifest import (
     MAX_TOKENIZER_BYTES,

@@ -7,9 +7,10 @@ from typing import Annotated, get_args
 
 from pydantic import AfterValidator, BaseModel, ValidationError
 
+from transformer_cli.compression import write_text
 from transformer_cli.config.tokenizer_schema import Protected, TokenizerConfig
 from transformer_cli.errors import TokenizerError
-from transformer_cli.files import sha256, whole_file, write_text
+from transformer_cli.files import sha256, whole_file
 from transformer_cli.text.kinds import check_kind, import_kind
 from transformer_cli.text.lines import Lines, ProgressBar
 from transformer_cli.text.manifest import (

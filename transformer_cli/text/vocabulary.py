@@ -4,9 +4,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Literal, Self
 
+from transformer_cli.compression import write_text
 from transformer_cli.errors import TokenizerError
-from transformer_cli.files import write_text
-from transformer_cli.foreign_files import read_small
+from transformer_cli.files import read_small
 
 UNK_ID, BOS_ID, EOS_ID, PAD_ID = 0, 1, 2, 3
 SPECIALS = ("<unk>", "<BOS>", "<EOS>", "<PAD>")

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from transformer_cli.config.tokenizer_schema import HuggingFaceConfig
 from transformer_cli.errors import TokenizerError
-from transformer_cli.extras import import_extra
+from transformer_cli.packages import import_extra
 from transformer_cli.text.id_map import IdMap, SpecialIds
 from transformer_cli.text.manifest import Side, TrainingText
 from transformer_cli.text.model_check import check_model

@@ -12,12 +12,10 @@ import torch
 from torch import Tensor, nn
 
 from transformer_cli.config.choices import Quantization
-from transformer_cli.errors import UsageError
 from transformer_cli.inference.ctranslate2_engine import (
     ACTIVATIONS,
     RMS_NORM,
     SINUSOIDS,
-    find_obstacle,
 )
 from transformer_cli.model import layers
 from transformer_cli.model.layers import DecoderLayer, EncoderLayer, FeedForward
@@ -51,11 +49,8 @@ def write_model(
         never_written: ids whose logits are so low that no search writes them.
 
     Raises:
-        UsageError: CTranslate2 does not support the model.
         MissingExtraError: CTranslate2 is not installed.
     """
-    if obstacle := find_obstacle(trained.config.model):
-        raise UsageError(f"{obstacle}: CTranslate2 does not support it; use torch")
     spec = build_spec(trained)
     spec.decoder.projection.bias[list(never_written)] = _IMPOSSIBLE
     spec.validate()

@@ -231,6 +231,8 @@ def load_ctranslate2_translator(
         return _load_exported(run, options, ranks)
     opened = open_trained_model(run, checkpoint)
     config, tokenizers = opened.config, opened.tokenizers
+    if obstacle := find_obstacle(config.model):
+        raise UsageError(f"{obstacle}: CTranslate2 has no such model; use --engine torch")
     precision = _choose_precision(options)
     options = replace(options, precision=precision)
 

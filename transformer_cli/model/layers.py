@@ -23,8 +23,8 @@ class Activation(NamedTuple):
     """Whether it is applied to a third matrix' output, which the first one's is multiplied by."""
 
 
-# What each exporter supports is said where it writes them: export/transformers.py, export/onnx.py,
-# inference/ctranslate2_spec.py.
+# What each exporter supports is said in export/formats.py; CTranslate2's, which also is an engine,
+# in inference/ctranslate2_engine.py. What is not named there is refused.
 NORMS: dict[str, Callable[[int], nn.Module]] = {"layernorm": nn.LayerNorm}
 """By ``model.norm_kind``; each takes the width."""
 ACTIVATIONS = {

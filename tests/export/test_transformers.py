@@ -262,6 +262,7 @@ def test_the_card_says_how_it_is_used(exported: Exported) -> None:
 REFUSED: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "learned positions": ({"positions": "learned"}, {}, "train with sinusoidal"),
     "gates": ({"activation": "swiglu"}, {}, "train with relu, gelu or swish"),
+    "other norms": ({"norm_kind": "rmsnorm"}, {}, "train with layernorm"),
     "output tied": ({"tying": "output"}, {}, "with norm: pre, has one embedding"),
     "nothing tied": ({"tying": "none"}, {}, "with tying: all, or with norm: post"),
     "lowercase": ({}, {"lowercase": True}, "does not lowercase; train with false"),

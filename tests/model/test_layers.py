@@ -83,6 +83,15 @@ def test_residual_by_its_formula(norm: Literal["pre", "post"]) -> None:
     torch.testing.assert_close(residual(x, lambda y: y**3), expected, rtol=1e-5, atol=1e-5)
 
 
+def test_rms_norm_by_its_formula() -> None:
+    residual = Residual(config(norm_kind="rmsnorm"))
+    randomise(residual)
+    x = torch.randn(5, 4)
+    (weight,) = residual.norm.parameters()
+    normed = x / ((x**2).mean(dim=-1, keepdim=True) + 1e-5).sqrt() * weight
+    torch.testing.assert_close(residual(x, lambda y: y**3), x + normed**3)
+
+
 def test_residual_drops_from_the_sublayer_and_not_from_its_input() -> None:
     residual = Residual(config(dropout=0.5))
     x = torch.zeros(500, 4)

@@ -43,7 +43,9 @@ class ModelConfig(Section):
     norm: Literal["pre", "post"] = Field(
         "pre", description="normalisation before each sublayer, or after it as in the paper"
     )
-    norm_kind: Literal["layernorm"] = Field("layernorm", description="kind of normalisation")
+    norm_kind: Literal["layernorm", "rmsnorm"] = Field(
+        "layernorm", description="kind of normalisation; rmsnorm has no mean (Zhang et al. 2019)"
+    )
     positions: Literal["sinusoidal", "learned"] = Field(
         "sinusoidal", description="position encoding; learned positions limit the input's length"
     )

@@ -37,7 +37,7 @@ _SETTINGS = {
 }
 ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "swish": "SWISH", "swiglu": "SWISH"}
 """CTranslate2's names of the activations that it supports; it gates with any of them."""
-RMS_NORM = {"layernorm": False}
+RMS_NORM = {"layernorm": False, "rmsnorm": True}
 """The norms that it supports, and whether each is what it calls ``rms_norm``."""
 SUPPORTED = {"norm_kind": tuple(RMS_NORM), "activation": tuple(ACTIVATIONS)}
 """By keys of ``model``: the settings that it can compute with, where not all."""

@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import torch
@@ -25,7 +26,10 @@ class Activation(NamedTuple):
 
 # What each exporter supports is said in export/formats.py; CTranslate2's, which also is an engine,
 # in inference/ctranslate2_engine.py. What is not named there is refused.
-NORMS: dict[str, Callable[[int], nn.Module]] = {"layernorm": nn.LayerNorm}
+NORMS: dict[str, Callable[[int], nn.Module]] = {
+    "layernorm": nn.LayerNorm,
+    "rmsnorm": partial(nn.RMSNorm, eps=1e-5),  # as of LayerNorm; its own is of the dtype
+}
 """By ``model.norm_kind``; each takes the width."""
 ACTIVATIONS = {
     "relu": Activation(F.relu),

@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 from xml.sax.saxutils import escape
 
 from transformer_cli.data.readers.units import one_line
-from transformer_cli.extras import import_extra
+from transformer_cli.packages import import_extra
 
 PACKAGES = [
     "apt",

@@ -7,8 +7,8 @@ import numpy as np
 
 from benchmarks.rounds import markdown_table
 from transformer_cli.config.data_schema import FilterName
-from transformer_cli.data.filters.registry import FILTER_NAMES, build_filters
-from transformer_cli.data.judging import FilterPass
+from transformer_cli.data.filters.filter_pass import FilterPass
+from transformer_cli.data.filters.rules import FILTER_NAMES, build_filters
 
 DEFAULTS: tuple[FilterName, ...] = ("blank", "duplicates")
 MILD: tuple[FilterName, ...] = tuple(name for name in FILTER_NAMES if name != "language_short")

@@ -8,13 +8,14 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import children
+import jaxtyping
 import pytest
 import torch
 from children import pytest_sessionfinish as pytest_sessionfinish
 from hypothesis import settings
-from jaxtyping import install_import_hook
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # As in a shell script's background job; whatever the tests start would ignore it as well.
@@ -27,17 +28,35 @@ os.environ["TRANSFORMER_CLI_CACHE"] = str(Path(_CACHE.name) / "transformer-cli")
 # Before any test imports these modules: their shape annotations are checked from here on. A machine
 # that is lent for its GPU may have no beartype; the checks are then left out.
 if importlib.util.find_spec("beartype") is not None:
-    install_import_hook(
+    jaxtyping.install_import_hook(
         [
             "transformer_cli.model",
-            "transformer_cli.training.gradients",
             "transformer_cli.training.loss",
-            "transformer_cli.inference.alignment",
+            "transformer_cli.inference.torch_engine",
             "transformer_cli.inference.attention_maps",
             "transformer_cli.inference.search",
         ],
         "beartype.beartype",
     )
+
+
+class _ShapeChecks(type(jaxtyping.config)):  # type: ignore[misc]
+    """Checks the shapes of as many calls as are left: they take two thirds of a search's time."""
+
+    left: int = sys.maxsize
+
+    @property
+    def jaxtyping_disable(self) -> bool:
+        self.left -= 1
+        return self.left < 0
+
+
+_CHECKED_CALLS = 300
+"""A few steps of a search: the functions are all called by then."""
+jaxtyping.config.__class__ = _ShapeChecks
+_shape_checks: Any = jaxtyping.config
+
+_HAS_GPU = torch.cuda.is_available()
 
 # No test fails for being slow on a busy machine.
 settings.register_profile("no deadline", deadline=None)
@@ -52,8 +71,16 @@ if sys.platform == "win32":
     ]
 
 
+_IS_FIRST_CASE = pytest.StashKey[bool]()
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if not torch.cuda.is_available():
+    names = set()
+    for item in items:
+        name = item.nodeid.partition("[")[0]
+        item.stash[_IS_FIRST_CASE] = name not in names
+        names.add(name)
+    if not _HAS_GPU:
         _skip(items, "gpu", "no CUDA device")
     if sys.platform == "win32":
         _skip(items, "posix", "Windows has no such signals, devices, permissions or links")
@@ -83,7 +110,20 @@ def _one_thread() -> None:
 
 @pytest.fixture(autouse=True)
 def _fixed_seed() -> None:
-    torch.manual_seed(1)
+    if _HAS_GPU:
+        torch.manual_seed(1)
+    else:  # without looking for devices, which takes a millisecond
+        torch.default_generator.manual_seed(1)
+
+
+@pytest.fixture(autouse=True)
+def _shapes_are_checked(request: pytest.FixtureRequest) -> None:
+    """In each test's first case, as long as the calls last; in all of the model's tests."""
+    item = request.node
+    if item.path.parent.name == "model" or not request.config.option.markexpr:
+        _shape_checks.left = sys.maxsize
+    else:
+        _shape_checks.left = _CHECKED_CALLS if item.stash[_IS_FIRST_CASE] else 0
 
 
 @pytest.fixture(autouse=True)

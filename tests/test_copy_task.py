@@ -11,17 +11,16 @@ from transformer_cli.config.yaml import load_config
 from transformer_cli.data.sources import load_split
 from transformer_cli.data.token_arrays import encode_text
 from transformer_cli.evaluation.scoring import mean_loss
-from transformer_cli.inference.torch_engine import TorchTranslator
-from transformer_cli.inference.torch_loading import load_torch_translator
+from transformer_cli.inference.torch_engine import TorchTranslator, load_torch_translator
 from transformer_cli.model.transformer import build_model
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.initialize import initialize_run
 from transformer_cli.text.tokenizer import fingerprint
 from transformer_cli.text.vocabulary import PAD_ID
+from transformer_cli.training.metrics import Validation
 from transformer_cli.training.preparation import prepare_data, select_training_pairs
 from transformer_cli.training.session import Session
 from transformer_cli.training.texts import read_texts
-from transformer_cli.training.train_state import Validation
 from transformer_cli.training.trainer import Trainer
 
 CPU = torch.device("cpu")
@@ -42,14 +41,14 @@ def train(config: Config, run: RunDirectory) -> None:
     """Train to the end, saving the last step."""
 
     def validate(give_up: Callable[[], bool]) -> Validation:
-        return Validation(loss=0.0, bleu=0.0, bleu_lc=0.0)
+        return Validation(0.0, {"bleu": 0.0})
 
     initialize_run(run, config)
     prepared = prepare_data(config, read_texts(config.data), run, lambda lines, _: lines)
     src_size, tgt_size = prepared.tokenizers.src.size, prepared.tokenizers.tgt.size
     model = build_model(config.model, src_size, tgt_size, PAD_ID, config.seed)
     trainer = Trainer(model, select_training_pairs(config, prepared.train), config, torch.float32)
-    session = Session.open(config, run, trainer, fingerprint(run.tokenizer), validate)
+    session = Session(config, run, trainer, fingerprint(run.tokenizer), validate)
     for _ in session.events(lambda: False):
         pass
     assert session.is_finished

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from transformer_cli.errors import MissingExtraError
-from transformer_cli.extras import import_extra
+from transformer_cli.packages import import_extra
 
 
 def test_what_is_installed_is_imported() -> None:
@@ -25,7 +25,7 @@ def test_where_nothing_is_known_of_the_extra_the_package_is_named(
     def no_metadata(name: str) -> None:
         raise PackageNotFoundError(name)
 
-    monkeypatch.setattr("transformer_cli.extras.requires", no_metadata)
+    monkeypatch.setattr("importlib.metadata.requires", no_metadata)
     with pytest.raises(MissingExtraError, match=r"; pip install 'nowhere_to_be_found'$"):
         import_extra("nowhere_to_be_found.part", "report", "report")
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from transformer_cli import files
+from transformer_cli.compression import write_text
 from transformer_cli.errors import RunError, UsageError
 from transformer_cli.files import (
     TEMPORARY_MARK,
@@ -20,7 +21,6 @@ from transformer_cli.files import (
     sync,
     whole_directory,
     whole_file,
-    write_text,
 )
 
 

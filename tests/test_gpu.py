@@ -18,11 +18,10 @@ from transformer_cli.config.yaml import load_config
 from transformer_cli.data.sources import load_split
 from transformer_cli.data.token_arrays import EncodedText, TokenArray
 from transformer_cli.errors import TrainingError, is_out_of_memory
-from transformer_cli.inference.torch_loading import load_torch_translator
+from transformer_cli.inference.torch_engine import load_torch_translator
 from transformer_cli.model.device import choose_device
 from transformer_cli.model.graphs import GraphPool, graph_stream
-from transformer_cli.model.transformer import build_model
-from transformer_cli.model.weights import load_weights, weights_of
+from transformer_cli.model.transformer import build_model, load_weights, weights_of
 from transformer_cli.runs.checkpoint import Checkpoint
 from transformer_cli.runs.checkpoint_writer import save_checkpoint
 from transformer_cli.runs.directory import RunDirectory
@@ -183,7 +182,7 @@ def test_training_goes_on_from_a_checkpoint_of_another_device(
     first, second = trainer_of(settings, begins_on), trainer_of(settings, goes_on_on)
     losses(first, 15)
     path = save_checkpoint(
-        tmp_path, weights_of(first.eval_model), first.optimizer_state(), first.state(), "none"
+        tmp_path, weights_of(first.eval_model), first.optimizer.state(), first.state(), "none"
     )
     checkpoint = Checkpoint.open(path, "none")
     load_weights(second.eval_model, checkpoint.load_weights())
@@ -216,7 +215,7 @@ def run(device: torch.device, tmp_path_factory: pytest.TempPathFactory) -> RunDi
     save_checkpoint(
         run.checkpoints,
         weights_of(model),
-        trainer.optimizer_state(),
+        trainer.optimizer.state(),
         {**trainer.state(), "best_step": None},
         fingerprint(run.tokenizer),
     )

@@ -7,7 +7,7 @@ import torch
 from synchronisations import watch_operations
 from torch import Tensor
 
-from transformer_cli.training.metrics import Window
+from transformer_cli.training.session import Window
 
 
 @pytest.mark.parametrize(
@@ -74,4 +74,4 @@ def test_tensors_made_on_the_default_device_are_seen() -> None:
 def test_the_caller_in_the_package_is_named() -> None:
     with watch_operations() as watched:
         Window.empty(torch.device("cpu"))
-    assert watched.synchronisations == ["tensor in training/metrics.py:Window.from_state"]
+    assert watched.synchronisations == ["tensor in training/session.py:Window.from_state"]

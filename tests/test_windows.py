@@ -4,7 +4,6 @@ import ast
 import errno
 import io
 import json
-import multiprocessing
 import os
 import signal
 import subprocess
@@ -20,14 +19,13 @@ import stand_in_windows
 from cli import process
 from cli.conftest import TINY, config
 
-from transformer_cli.cli import options, streams
+from transformer_cli.cli import options, process as processes
 from transformer_cli.config.data_schema import FilePair
-from transformer_cli.data import encode_workers
+from transformer_cli.data import encoding
 from transformer_cli.errors import TokenizerError, UsageError
 from transformer_cli.files import find_unusable_on_windows
-from transformer_cli.runs.overwrite import set_aside
 from transformer_cli.text import model_check, model_check_script
-from transformer_cli.training.events import EventLog
+from transformer_cli.training.curves import EventLog
 
 __all__ = ["config"]
 
@@ -143,22 +141,6 @@ def test_paths_are_recorded_alike() -> None:
     assert recorded == {"src": "C:/text/a.de", "tgt": "C:/text/a.en"}
 
 
-def test_an_empty_directory_is_not_in_the_way(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    rename = os.rename
-
-    def refuse(path: Path, target: Path) -> None:
-        assert not os.path.lexists(target)
-        rename(path, target)
-
-    monkeypatch.setattr(os, "rename", refuse)
-    (tmp_path / "previous").mkdir()
-    (tmp_path / "metrics.jsonl").touch()
-    set_aside(tmp_path)
-    assert (tmp_path / "previous" / "metrics.jsonl").is_file()
-
-
 def have_break(then: Callable[[], None]) -> None:
     signal.SIGBREAK = stand_in_windows.SIGBREAK  # type: ignore[attr-defined]
     then()
@@ -179,21 +161,19 @@ def test_ctrl_break_is_a_request_to_stop(config: Path, tmp_path: Path) -> None:
 
 
 def test_what_a_reader_no_longer_wants_is_no_error(windows: None) -> None:
-    assert streams._is_closed_pipe(OSError(errno.EINVAL, "Invalid argument"))
-    assert not streams._is_closed_pipe(OSError(errno.ENOSPC, "No space left on device"))
+    assert processes.is_closed_pipe(OSError(errno.EINVAL, "Invalid argument"))
+    assert not processes.is_closed_pipe(OSError(errno.ENOSPC, "No space left on device"))
 
 
 def test_ctrl_c_is_left_to_the_main_process(windows: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(signal, "pthread_sigmask")
-    with encode_workers._block_sigint():
+    with encoding._block_sigint():
         pass  # nothing can be blocked: a worker ignores it
     monkeypatch.setitem(sys.modules, "torch", sys.modules["torch"])  # put back: workers hide it
-    monkeypatch.setattr(encode_workers, "load_tokenizers", lambda _: None)
-    ours, theirs = multiprocessing.Pipe()
-    ours.close()
+    monkeypatch.setattr(encoding, "_end_with_parent", lambda: None)
     before = signal.getsignal(signal.SIGINT)
     try:
-        encode_workers._run_worker(theirs, Path())
+        encoding._begin_worker()
         assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
     finally:
         signal.signal(signal.SIGINT, before)

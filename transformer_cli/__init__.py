@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from transformer_cli.version import __version__
+from transformer_cli.packages import __version__
 
 __all__ = ["TransformerCliError", "Translation", "Translator", "__version__"]
 

@@ -9,7 +9,6 @@ whole or not there.
 
 import os
 import signal
-import subprocess
 import sys
 import threading
 from pathlib import Path
@@ -37,7 +36,9 @@ APART: dict[str, Any]
 STOP: int
 """The signal that asks it to stop."""
 if sys.platform == "win32":
-    APART, STOP = {"creationflags": subprocess.CREATE_NEW_PROCESS_GROUP}, signal.CTRL_BREAK_EVENT
+    from subprocess import CREATE_NEW_PROCESS_GROUP
+
+    APART, STOP = {"creationflags": CREATE_NEW_PROCESS_GROUP}, signal.CTRL_BREAK_EVENT
 else:
     APART, STOP = {"start_new_session": True}, signal.SIGTERM
 
@@ -48,7 +49,7 @@ def environment() -> dict[str, str]:
     That is ours without the entries of PYTHONPATH that stand for the directory: the empty ones.
     """
     named = os.environ.get("PYTHONPATH", "").split(os.pathsep)
-    searched = os.pathsep.join(each for each in named if os.path.normpath(each) != os.curdir)
+    searched = os.pathsep.join(path for path in named if os.path.normpath(path) != os.curdir)
     return {**os.environ, "PYTHONPATH": searched, "PYTHONSAFEPATH": "1"}
 
 
@@ -66,11 +67,11 @@ def leave_out_working_directory() -> None:
         return
     if here in os.environ["PYTHONPATH"].split(os.pathsep):
         return  # it is asked for by its name
-    sys.path[:count] = [each for each in sys.path[:count] if each not in ("", here)]
+    sys.path[:count] = [path for path in sys.path[:count] if path not in ("", here)]
     root = str(_HERE.parent)
     if here == root and root not in sys.path:
         # The program lies there, not installed. It still goes before another one that is.
-        installed = (at for at, each in enumerate(sys.path) if each.endswith("-packages"))
+        installed = (at for at, path in enumerate(sys.path) if path.endswith("-packages"))
         sys.path.insert(next(installed, len(sys.path)), root)
 
 

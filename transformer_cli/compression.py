@@ -1,11 +1,12 @@
 """Text files, compressed or not: a name's ending, .gz, .xz or .zst, says which.
 
-All three formats allow several compressed members one after another. What is written here ends a
+All formats allow several compressed members one after another. What is written here ends a
 member at each flush, so that a file may be cut at a member's end and gone on with.
 """
 
 import gzip
 import io
+import lzma
 import sys
 import zlib
 from collections.abc import Callable
@@ -15,7 +16,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, TextIO
 
 from transformer_cli.errors import CorpusError, MissingExtraError
-from transformer_cli.foreign_files import SpecialFileError, open_checked
+from transformer_cli.files import SpecialFileError, open_checked, whole_file
 
 _FORMATS = {".gz": "gzip", ".xz": "xz", ".zst": "zstd"}
 _MAGIC = {".gz": b"\x1f\x8b", ".xz": b"\xfd7zXZ\0", ".zst": b"\x28\xb5\x2f\xfd"}
@@ -31,8 +32,7 @@ def open_text(path: Path, once: bool = False) -> BinaryIO:
         once: whether a user has named it to be read once: then a pipe or a device will do.
 
     Raises:
-        CorpusError: it cannot be opened. Reading from what is returned raises it too, if the file
-            is damaged or cut off, say.
+        CorpusError: it cannot be opened or, later, read: it is damaged or cut off, say.
         MissingExtraError: the package that reads .zst is not installed.
     """
     new_member = _decompressor(path)
@@ -57,17 +57,11 @@ def open_text(path: Path, once: bool = False) -> BinaryIO:
 
 
 def compressor(path: Path) -> Callable[[bytes], bytes]:
-    """Return the function that makes a whole member of bytes; for plain text it changes nothing.
-
-    Raises:
-        MissingExtraError: the package that writes .zst is not installed.
-    """
+    """Return the function that makes a whole member of bytes; for plain text it changes nothing."""
     match path.suffix:
         case ".gz":
             return partial(gzip.compress, mtime=0)  # so that the same text is the same bytes
         case ".xz":
-            import lzma
-
             return lzma.compress
         case ".zst":
             zstd = _zstd(path)
@@ -88,8 +82,18 @@ def text_writer(file: io.FileIO, path: Path) -> TextIO:
     return io.TextIOWrapper(members, encoding="utf-8", newline="")
 
 
+def write_text(path: Path, text: str, is_named: bool = False) -> None:
+    """Write UTF-8 text whole, with line ends as they are, compressed if the name ends so.
+
+    ``is_named`` as for ``whole_file``.
+    """
+    compress = compressor(path)
+    with whole_file(path, is_named) as temporary:
+        temporary.write_bytes(compress(text.encode()))
+
+
 def compressed_ending(data: bytes) -> str | None:
-    """Return the ending that a file of these first bytes should have; None: it is no archive."""
+    """Return the ending that a file of these first bytes should have; None: it is plain."""
     return next((ending for ending, magic in _MAGIC.items() if data.startswith(magic)), None)
 
 
@@ -104,8 +108,6 @@ def _decompressor(path: Path) -> Callable[[], Any] | None:
         case ".gz":
             return _GzipMember
         case ".xz":
-            import lzma
-
             return lzma.LZMADecompressor
         case ".zst":
             zstd = _zstd(path)
@@ -145,9 +147,9 @@ class _Plain(io.RawIOBase):
         buffer[: len(data)] = data
         return len(data)
 
-    def _read(self, most: int) -> bytes:
+    def _read(self, max_bytes: int) -> bytes:
         try:
-            return self._file.read(most) or b""
+            return self._file.read(max_bytes) or b""
         except OSError as error:
             raise _unreadable(self._path, error) from error
 
@@ -169,7 +171,7 @@ class _Compressed(_Plain):
         self._waiting = b""
         self._is_empty = True
 
-    def _read(self, most: int) -> bytes:
+    def _read(self, max_bytes: int) -> bytes:
         data = b""
         while not data:
             if self._member is None and not self._begin_member():
@@ -180,7 +182,7 @@ class _Compressed(_Plain):
                 compressed = super()._read(_CHUNK_BYTES)
                 ended = not compressed
             try:
-                data = self._member.decompress(compressed, most)
+                data = self._member.decompress(compressed, max_bytes)
             except Exception as error:  # each library has its own
                 raise self._damage_error(str(error)) from error
             if self._member.eof:
@@ -192,8 +194,8 @@ class _Compressed(_Plain):
     def _begin_member(self) -> bool:
         """Begin the next member; return False if there is none. Zeros before it are padding."""
         waiting = self._waiting.lstrip(b"\0")
-        while not waiting and (found := super()._read(_CHUNK_BYTES)):
-            waiting = found.lstrip(b"\0")
+        while not waiting and (data := super()._read(_CHUNK_BYTES)):
+            waiting = data.lstrip(b"\0")
         self._waiting = waiting
         if waiting:
             self._member = self._new_member()

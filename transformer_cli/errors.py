@@ -1,11 +1,25 @@
-"""Errors that users can cause, with their exit codes.
+"""Errors that users can cause, with their exit codes, and text as their messages may show it.
 
 A message is one line that names the file, line or key, what was found there, and what to do. Any
 other exception is a bug.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+
+
+def did_you_mean(name: object, choices: Iterable[str], known: str | None = None) -> str | None:
+    """Return the question 'did you mean …?', or None if no choice is close to a name.
+
+    Args:
+        name: what there is.
+        choices: what there may be.
+        known: what the name means elsewhere, in another program say; it goes before similar names.
+    """
+    from difflib import get_close_matches  # only mistakes need it, and --help imports this module
+
+    close = [known] if known else get_close_matches(str(name), list(choices), n=1)
+    return f"did you mean '{close[0]}'?" if close else None
 
 
 class TransformerCliError(Exception):
@@ -128,3 +142,27 @@ def is_out_of_memory(error: BaseException) -> bool:
     if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
         return True
     return _OUT_OF_MEMORY.search(str(error)) is not None
+
+
+# But tabs and line ends. Surrogates are bytes of a file's name that are not UTF-8.
+_CONTROLS = "\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff"
+# Unicode's line ends, and what changes the order of all text up to the end of the line.
+_OF_LINES = "\u2028\u2029\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
+
+
+def make_visible(text: str, is_sentence: bool = False) -> str:
+    r"""Return text with its control characters as escapes, ``\x1b`` say.
+
+    Args:
+        text: may have several lines; tabs and line ends stay.
+        is_sentence: whether it is a paragraph of its own, in which bidi controls may stay too.
+    """
+    hidden = _CONTROLS if is_sentence else _CONTROLS + _OF_LINES
+    return re.sub(f"[{hidden}]", lambda match: ascii(match[0])[1:-1], text)
+
+
+def shorten_middle(text: str, max_length: int) -> str:
+    """Return ``text``, without its middle if it is too long: a message ends with what to do."""
+    head = max_length * 3 // 4
+    tail = max_length - head - 1
+    return text if len(text) <= max_length else f"{text[:head]}…{text[len(text) - tail :]}"

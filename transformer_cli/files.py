@@ -1,4 +1,9 @@
-"""Write files so that they appear whole or not at all."""
+"""Read files that may be a stranger's, and write files that appear whole or not at all.
+
+A directory from elsewhere may hold links to any place, pipes that block and devices without end.
+What reads below one uses ``open_regular`` or ``read_small``, and so does what writes to a file in
+place. What writes below one calls ``check_no_links`` first; ``whole_file`` follows no link, either.
+"""
 
 import errno
 import filecmp
@@ -6,16 +11,19 @@ import hashlib
 import os
 import re
 import shutil
+import stat
 import sys
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePath
+from typing import IO, BinaryIO, Literal
 
-from transformer_cli.compression import compressor
-from transformer_cli.errors import UsageError
-from transformer_cli.foreign_files import check_replaceable, open_regular
+from transformer_cli.errors import RunError, UsageError
 
+# Of manifests, states and records: a thousand times ours. Parsed, JSON may take 20 times as much
+# memory.
+MAX_SMALL_BYTES = 1 << 24
 # Temporary names carry this mark and the writer's process id, so that leftovers of a killed process
 # can be recognised.
 TEMPORARY_MARK = ".partial-"
@@ -24,6 +32,102 @@ _WINDOWS_DEVICE = re.compile(r"con|prn|aux|nul|conin\$|conout\$|(com|lpt)[0-9Â¹Â
 _NOT_IN_WINDOWS_NAMES = re.compile(r'[<>:"|?*\x00-\x1f]|[. ]$')
 # Write errors that the operating system raises without a file name.
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+# --- Reading what may be a stranger's ---
+
+
+class SpecialFileError(OSError):
+    """A pipe, a device or a socket where a file has to be."""
+
+
+def open_checked(path: str, flags: int) -> int:
+    """Open a regular file, as the opener of ``open``; do not wait for a pipe's other end.
+
+    Raises:
+        SpecialFileError: it is no regular file.
+        OSError: it cannot be opened, or is to be written to and a link or a file elsewhere.
+    """
+    is_written = flags & (os.O_WRONLY | os.O_RDWR)
+    flags |= getattr(os, "O_NONBLOCK", 0) | (is_written and getattr(os, "O_NOFOLLOW", 0))
+    descriptor = os.open(path, flags, 0o666)
+    # Of what was opened, which somebody may have replaced meanwhile.
+    status = os.fstat(descriptor)
+    if stat.S_ISREG(status.st_mode) and not (is_written and status.st_nlink > 1):
+        return descriptor
+    os.close(descriptor)
+    if stat.S_ISDIR(status.st_mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+    if stat.S_ISREG(status.st_mode):
+        raise OSError(errno.EMLINK, "has another name elsewhere; replace it by a copy", path)
+    raise SpecialFileError(errno.EINVAL, "is a pipe or a device, not a file", path)
+
+
+def open_regular(path: Path, mode: Literal["rb", "r+b", "ab", "a+b"] = "rb") -> BinaryIO:
+    """Open a file that may be a stranger's; raise what ``open_checked`` does."""
+    return open(path, mode, opener=open_checked)
+
+
+def read_small(path: Path, max_bytes: int = MAX_SMALL_BYTES) -> bytes:
+    """Return the bytes of a regular file; raise OSError if it is larger than ``max_bytes``."""
+    with open_regular(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        if size > max_bytes:
+            problem = f"has {size:,} bytes, more than the {max_bytes:,} of any such file"
+            raise OSError(errno.EINVAL, problem, str(path))
+        return file.read(size)
+
+
+def is_at(file: IO[bytes], path: Path) -> bool:
+    """Return whether an open file is still the one at ``path``; Windows moves none that is open."""
+    if sys.platform == "win32":
+        return True
+    try:
+        return os.path.samestat(os.fstat(file.fileno()), path.lstat())
+    except FileNotFoundError:
+        return False
+
+
+def check_no_links(directory: Path, names: Collection[str] | None = None) -> None:
+    """Raise RunError if there is a link, a pipe or a device where something is to be written.
+
+    Args:
+        directory: need not exist; may be a link itself, as the user has named it.
+        names: of what is written in it; None: everything may be.
+    """
+    waiting = [directory]
+    while waiting:
+        # What has gone meanwhile is not in the way.
+        with suppress(FileNotFoundError, NotADirectoryError), os.scandir(waiting.pop()) as entries:
+            for entry in entries:
+                if names is not None and entry.name not in names:
+                    continue
+                if entry.is_dir(follow_symlinks=False):
+                    waiting.append(Path(entry.path))
+                elif not entry.is_file(follow_symlinks=False):
+                    advice = f"into {directory}, or link that directory as a whole"
+                    check_replaceable(Path(entry.path), f"move what it leads to {advice}")
+        names = None
+
+
+def check_replaceable(path: Path, advice: str = "put what it leads to in its place") -> None:
+    """Raise RunError if there is something at ``path`` but a file or a directory.
+
+    ``advice`` is what to do about a link; its message ends with it.
+    """
+    try:
+        mode = path.lstat().st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    if stat.S_ISLNK(mode):
+        raise RunError(
+            f"{path}: is a link, and what is written there would be written elsewhere; {advice}"
+        )
+    if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+        raise RunError(f"{path}: is a pipe or a device, and in the way; remove it")
+
+
+# --- Writing whole ---
 
 
 def _temporary(path: Path) -> Path:
@@ -51,12 +155,9 @@ def is_stream(path: Path) -> bool:
 
 
 def find_unusable_on_windows(path: PurePath) -> str | None:
-    """Return the first part of ``path`` that Windows has no file or directory of, or None.
-
-    It is a device's name, with any ending, or has a sign that Windows refuses or drops.
-    """
+    """Return the first part of ``path`` that Windows has no file or directory of, or None."""
     for part in path.parts[1:] if path.anchor else path.parts:
-        is_device = _WINDOWS_DEVICE.fullmatch(part.partition(".")[0].rstrip())
+        is_device = _WINDOWS_DEVICE.fullmatch(part.partition(".")[0].rstrip())  # with any ending
         if is_device or (part != ".." and _NOT_IN_WINDOWS_NAMES.search(part)):
             return part
     return None
@@ -80,16 +181,14 @@ def name_path_in_error(path: Path) -> Iterator[None]:
 def whole_file(path: Path, is_named: bool = False) -> Iterator[Path]:
     """Give a temporary path to write to; it becomes ``path`` when the block ends well.
 
-    If the block raises, nothing is left behind and an older ``path`` is as it was.
+    If the block raises, nothing is left behind and an older ``path`` is as it was. An OSError names
+    ``path``, not the temporary one.
 
     Args:
         path: the final name; its directory must exist.
         is_named: whether a user has named this file for output. Then what a link points to is
-            replaced, and a device or a pipe, such as /dev/null, is written to as it is.
-
-    Raises:
-        RunError: a link, a device or a pipe is there, and nobody has named it.
-        OSError: it cannot be written; it is named, not the temporary path.
+            replaced, and a device or a pipe, such as /dev/null, is written to as it is. Otherwise
+            they raise RunError.
     """
     if is_named and is_stream(path):
         with name_path_in_error(path):
@@ -114,12 +213,7 @@ def whole_file(path: Path, is_named: bool = False) -> Iterator[Path]:
 def whole_directory(path: Path) -> Iterator[Path]:
     """Give a temporary directory to fill; it becomes ``path`` when the block ends well.
 
-    Args:
-        path: the final name, which must not exist yet, or be an empty directory; its parent must
-            exist.
-
-    Raises:
-        OSError: it cannot be written; it is named, not the temporary path.
+    ``path`` must not exist yet, or be an empty directory; its parent must exist.
     """
     temporary = _temporary(path)
     shutil.rmtree(temporary, ignore_errors=True)
@@ -138,23 +232,11 @@ def whole_directory(path: Path) -> Iterator[Path]:
         shutil.rmtree(temporary, ignore_errors=True)
 
 
-def write_text(path: Path, text: str, is_named: bool = False) -> None:
-    """Write UTF-8 text whole, with line ends as they are, compressed if the name ends so.
-
-    ``is_named`` as for ``whole_file``.
-    """
-    compress = compressor(path)
-    with whole_file(path, is_named) as temporary:
-        temporary.write_bytes(compress(text.encode()))
-
-
 def add_files(made: Path, directory: Path) -> list[Path]:
     """Copy all files below ``made`` to the same places below ``directory``, over none of its files.
 
-    Equal ones that are there already are left as they are.
-
     Returns:
-        the places of those that are new, relative to ``directory``.
+        the places of those that are new, relative to ``directory``; equal ones may be there.
 
     Raises:
         UsageError: a different one is in a place, or a file where a directory has to be; nothing
@@ -204,15 +286,16 @@ def remove_leftovers(
         temporary = _TEMPORARY_NAME.fullmatch(entry.name)
         if temporary is None:
             continue
-        is_ours, is_anybodys = (
+        is_ours, is_others = (
             any(fnmatchcase(temporary[1], pattern) for pattern in patterns)
             for patterns in (ours, others)
         )
-        if is_ours or (is_anybodys and not _is_writing(int(temporary[2]))):
-            if entry.is_dir() and not entry.is_symlink():
-                shutil.rmtree(entry, ignore_errors=True)
-            else:
-                entry.unlink(missing_ok=True)
+        if not is_ours and not (is_others and not _is_writing(int(temporary[2]))):
+            continue
+        if entry.is_dir() and not entry.is_symlink():
+            shutil.rmtree(entry, ignore_errors=True)
+        else:
+            entry.unlink(missing_ok=True)
 
 
 def _is_writing(process_id: int) -> bool:

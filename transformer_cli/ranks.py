@@ -1,4 +1,4 @@
-"""The ranks of a distributed job, and their collectives.
+"""The ranks of a distributed job, their collectives, and the cores of a process.
 
 torchrun starts the processes and sets their rank in the environment. Without torchrun there is one
 process, and the collectives do nothing. torch is imported only if there are several.
@@ -64,9 +64,6 @@ class Ranks:
     def init(self, device: "torch.device") -> Iterator["Ranks"]:
         """Initialize the process group for the block; yield the connected ranks.
 
-        Args:
-            device: where this process computes.
-
         Raises:
             RanksError: they cannot be connected.
         """
@@ -128,7 +125,7 @@ class Ranks:
         sums = torch.tensor(values, dtype=torch.float64)
         with _raise_ranks_error():
             dist.all_reduce(sums, group=self.group)
-        return [float(each) for each in sums.tolist()]
+        return cast(list[float], sums.tolist())
 
     def broadcast(self, value: Value) -> Value:
         """Return the main process' ``value`` on all ranks."""
@@ -147,9 +144,9 @@ class Ranks:
         """
         if self.size == 1:
             return function(items)
-        shares = self._gather(json.dumps(function(items[self.rank :: self.size])).encode())
+        own = json.dumps(function(items[self.rank :: self.size])).encode()
         results: list[Any] = [None] * len(items)
-        for rank, share in enumerate(shares):
+        for rank, share in enumerate(self._gather(own)):
             results[rank :: self.size] = json.loads(share)
         return results
 
@@ -184,3 +181,10 @@ def _raise_ranks_error() -> Iterator[None]:
         if is_out_of_memory(error):
             raise
         raise RanksError.of(error) from error
+
+
+def count_cores() -> int:
+    """Return the number of cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

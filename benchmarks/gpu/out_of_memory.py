@@ -36,7 +36,7 @@ def _train(corpus: Corpus, graphs: bool) -> Iterator[Row]:
     last = results[-1]
     yield {
         "steps": len(results),
-        "chunks, step by step": ", ".join(str(each.chunks) for each in results),
+        "micro-batches, step by step": ", ".join(str(each.micro_batches) for each in results),
         "last loss a token": last.losses.loss.item() / last.tgt_tokens,
         "peak memory, GiB": peak_memory(corpus.setting.device) / 2**30,
     }

@@ -10,8 +10,7 @@ from collections.abc import Iterator
 from benchmarks.environments import ROOT
 from benchmarks.gpu.parts import Row
 from benchmarks.gpu.setting import Setting
-from transformer_cli.runs.checkpoint import parse_step
-from transformer_cli.runs.checkpoint_directory import list_checkpoints
+from transformer_cli.runs.checkpoint import list_checkpoints, parse_step
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.records import read_records, validations
 
@@ -44,8 +43,8 @@ def measure(setting: Setting) -> Iterator[Row]:
         yield {"sum of": kind, "seconds": seconds}
     yield {
         "split": scores["split"],
-        "BLEU": scores["bleu"],
-        "BLEU lowercased": scores["bleu_lc"],
+        "BLEU": scores["scores"]["bleu"]["value"],
+        "BLEU lowercased": scores["scores"]["bleu_lc"]["value"],
         "train, s": trained - began,
         "evaluate, s": ended - trained,
         "together, s": ended - began,

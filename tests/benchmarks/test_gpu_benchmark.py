@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-from benchmarks.gpu import __main__ as gpu
-from benchmarks.gpu import exactness, profiled, syncs, whole
+from benchmarks.gpu import __main__ as gpu, exactness, profiled, syncs, whole
 from benchmarks.gpu.corpus import load_corpus
 from benchmarks.gpu.parts import PARTS, Part, Row
 from benchmarks.gpu.profiled import Kernel, busy_time
@@ -23,6 +22,7 @@ from benchmarks.gpu.setting import SMALL_MODEL, Setting, attempt
 from transformer_cli.errors import UsageError
 
 TESTED_ALONE = {"whole", "exactness"}
+IN_SECONDS = {"attention", "corpus", "process_group"}
 ON_CPU = [part.name for part in PARTS if not part.needs_gpu and part.name not in TESTED_ALONE]
 
 
@@ -52,7 +52,7 @@ def test_a_part_is_a_module_with_a_measurement() -> None:
 
 @pytest.mark.parametrize(
     "name",
-    [pytest.param(name, marks=pytest.mark.long) if name == "decoding" else name for name in ON_CPU],
+    [pytest.param(each, marks=() if each in IN_SECONDS else pytest.mark.long) for each in ON_CPU],
 )
 @pytest.mark.usefixtures("whole_rows")  # decoding needs a run
 def test_a_part_measures_on_the_cpu(name: str, setting: Setting) -> None:
@@ -82,6 +82,7 @@ def test_the_way_to_a_score_is_told_phase_by_phase(whole_rows: list[Row]) -> Non
     assert last["split"] == "test"
 
 
+@pytest.mark.long
 def test_a_step_of_float32_on_the_cpu_is_the_reference_itself(setting: Setting) -> None:
     rows = list(exactness.measure(setting))
     assert len(rows) == 8

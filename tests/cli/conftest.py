@@ -1,12 +1,13 @@
 """A tiny experiment, and one training of it that all tests of the command line share."""
 
+import json
+import os
 import shutil
-from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cache
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 
 from cli import process
 
@@ -35,17 +36,18 @@ class Training:
 
 @pytest.fixture(scope="session")
 def training(tmp_path_factory: pytest.TempPathFactory) -> Training:
-    """Look at it, and change nothing."""
-    return _train_once(tmp_path_factory.mktemp)
-
-
-@cache  # tests/faults has the same fixture
-def _train_once(make_directory: Callable[[str], Path]) -> Training:
-    directory = make_directory("training")
-    config = directory / "tiny.yaml"
-    config.write_text(TINY)
-    finished = process.run_anew("train", config, cwd=directory)
-    assert finished.code == 0, finished.err
+    """Look at it, and change nothing; all workers of pytest-xdist share it."""
+    base = tmp_path_factory.getbasetemp()
+    directory = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "training"
+    config, ended = directory / "tiny.yaml", directory / "finished.json"
+    with FileLock(f"{directory}.lock"):
+        if not ended.exists():
+            directory.mkdir()
+            config.write_text(TINY)
+            finished = process.run_anew("train", config, cwd=directory)
+            assert finished.code == 0, finished.err
+            ended.write_text(json.dumps(asdict(finished)))
+    finished = process.Finished(**json.loads(ended.read_text()))
     return Training(directory / "runs" / "tiny", config, finished)
 
 

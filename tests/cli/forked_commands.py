@@ -3,8 +3,23 @@
 import os
 import signal
 import sys
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Callable
+from concurrent.futures import Executor, Future
+from typing import Any
+
+from transformer_cli.jobs.runner import Command, Ended
+
+
+class Inline(Executor):
+    """Runs what is submitted at once: a fork is best made by the only thread."""
+
+    def __init__(self, workers: int) -> None:
+        assert workers == 1
+
+    def submit(self, call: Callable[..., Any], /, *args: Any, **kwargs: Any) -> "Future[Any]":
+        future: Future[Any] = Future()
+        future.set_result(call(*args, **kwargs))
+        return future
 
 
 def fork_commands(hooked: str = "", hook: Callable[[], None] | None = None) -> None:
@@ -14,31 +29,33 @@ def fork_commands(hooked: str = "", hook: Callable[[], None] | None = None) -> N
         hooked: what a command's arguments begin with.
         hook: called in its process first.
     """
-    from transformer_cli.distill import runner
+    from transformer_cli.cli import distill
+    from transformer_cli.jobs import forecast, runner
 
-    def run_command(
-        arguments: Sequence[str], stdout: Path | None, should_stop: Callable[[], bool]
-    ) -> int:
-        is_hooked = hook is not None and " ".join(arguments).startswith(hooked)
+    def run_command(command: Command) -> Ended:
+        is_hooked = hook is not None and " ".join(command.arguments).startswith(hooked)
         process = os.fork()
         if not process:
-            _be_a_command(arguments, stdout, hook if is_hooked else None)
+            _be_a_command(command, hook if is_hooked else None)
         code = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
         if code == -signal.SIGKILL:
             os.kill(os.getpid(), signal.SIGKILL)
-        return code
+        return Ended(code)
 
-    runner.run_command = run_command
+    for module in (runner, forecast):
+        vars(module)["run_command"] = run_command
+    vars(distill)["ThreadPoolExecutor"] = Inline
 
 
-def _be_a_command(
-    arguments: Sequence[str], stdout: Path | None, hook: Callable[[], None] | None
-) -> None:
+def _be_a_command(command: Command, hook: Callable[[], None] | None) -> None:
     from transformer_cli.cli import main
 
-    target = os.dup(2) if stdout is None else os.open(stdout, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-    os.dup2(target, 1)
-    sys.argv = ["transformer-cli", *arguments]
+    for descriptor, path in ((2, command.log), (1, command.stdout)):
+        if path is not None:
+            os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), descriptor)
+    if command.stdout is None:
+        os.dup2(2, 1)
+    sys.argv = ["transformer-cli", *command.arguments]
     if hook is not None:
         hook()
     code = 1

@@ -60,9 +60,11 @@ def test_what_is_wrong_with_multi30k_is_noted_and_no_warning(tmp_path: Path) -> 
     ]
     finished = run("check", config, *named, cwd=tmp_path)
     assert (finished.code, finished.err) == (0, "")
-    assert "\nnote: train: pairs that occur earlier [repeated]: 3 (0.01%): " in finished.out
-    # '@@' is all that the German side has of them.
-    assert "/train.de.gz:16510; " in finished.out
+    assert (
+        "\nnote: train: pairs where the same pair occurs earlier [duplicates]: 3 (0.01%): "
+        in finished.out
+    )
+    assert "[length_ratio]: 10 (0.03%): " in finished.out
     assert "\nno warnings, " in finished.out
 
 
@@ -78,8 +80,8 @@ def test_warnings_name_the_lines_and_are_the_exit_code_if_strict(files: Path) ->
     assert run("check", files, cwd=files.parent) == replace(finished, code=0)
     warnings = [line for line in finished.out.splitlines() if line.startswith("warning: ")]
     assert warnings == [
-        "warning: val: source lines mostly in no script of 'de' [source_script]: "
-        "1 (0.50%): val.de:10 (Cyrillic)",
+        "warning: val: pairs where most letters of a side are of a script that its language is not "
+        "written in [script]: 1 (0.50%): val.de:10 (source: Cyrillic)",
         "warning: val: source lines with characters that the training text lacks "
         "[source_unknown_characters]: 2 (1.00%): val.de:7 (е); val.de:10 (Ч а б е ж …)",
     ]

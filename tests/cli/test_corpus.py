@@ -74,7 +74,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 KILLS = {
     "while the sources are read": partial(
-        signal_at, "transformer_cli.data.judging:FilterPass", "add", 150
+        signal_at, "transformer_cli.data.filters.filter_pass:FilterPass", "add", 150
     ),
     "while the splits are drawn": partial(
         signal_at, "transformer_cli.data.preparing", "draw_splits", 1

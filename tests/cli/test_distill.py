@@ -8,7 +8,9 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,14 +21,14 @@ import pytest
 from cli import process
 from cli.conftest import TINY
 from cli.forked_commands import fork_commands
-from transformer_cli.cli import distill_job
+from transformer_cli.cli.distill import report_failure
 from transformer_cli.config.data_schema import FilesData
 from transformer_cli.config.yaml import load_config
-from transformer_cli.distill import runner
-from transformer_cli.distill.directory import DistillDirectory, StageRecord
-from transformer_cli.distill.runner import Failure
-from transformer_cli.distill.stages import Stage
 from transformer_cli.files import TEMPORARY_MARK
+from transformer_cli.jobs import runner
+from transformer_cli.jobs.distill import DistillDirectory
+from transformer_cli.jobs.job import Job
+from transformer_cli.jobs.runner import Event
 from transformer_cli.runs.lock import lock_directory
 
 FILE = """\
@@ -128,15 +130,15 @@ KILLS: dict[str, tuple[str, Hook]] = {
 
 def _kill_in(command: str, hook: Hook | None) -> None:
     # Chunks of a few lines, so that some are on disk.
-    from transformer_cli.inference import stream
+    from transformer_cli.inference import translator
 
-    stream.CHUNK_LINES = 32
+    translator.CHUNK_LINES = 32
     fork_commands(command, hook)
 
 
 def _kill_while_selecting() -> None:
     _kill_in("", None)
-    process.signal_at("transformer_cli.distill.selection", "stream_lines", 4)
+    process.signal_at("transformer_cli.jobs.student_text", "stream_lines", 4)
 
 
 @pytest.mark.posix
@@ -188,7 +190,7 @@ def test_a_linked_student_is_refused(tmp_path: Path) -> None:
     _write(tmp_path)
     out = tmp_path / "runs" / "distill" / "file"
     out.mkdir(parents=True)
-    DistillDirectory(out).record("text", StageRecord(inputs={}))
+    DistillDirectory(out).create()
     (out / "student").symlink_to(tmp_path)
     process.assert_refused(_distill(tmp_path), 1, "runs/distill/file/student: is a link")
 
@@ -198,10 +200,10 @@ def test_a_half_done_translation_that_is_refused_is_named(
 ) -> None:
     output = tmp_path / "train.tgt"
     (tmp_path / "train.tgt.partial").touch()
-    stage = Stage("translate forward train", "translate", dict, lambda: [output])
-    assert distill_job._tell(Failure(stage, 2)) == 2
+    job = Job("translate forward train", dict, lambda: [output], text=tmp_path / "train.src")
+    assert report_failure(Event("failed", job), 2) == 2
     assert f"; if {output.as_posix()}.partial cannot be gone on with" in capsys.readouterr().err
-    assert distill_job._tell(Failure(stage, 1)) == 1
+    assert report_failure(Event("failed", job), 1) == 1
     assert "partial" not in capsys.readouterr().err
 
 
@@ -228,39 +230,42 @@ def test_a_failed_stage_is_told(tmp_path: Path) -> None:
     failed = _distill(tmp_path)
     assert failed.code == 1
     assert failed.out == ""
-    first, second = failed.err.splitlines()[-2:]
-    assert first.startswith("transformer-cli: error: split 'train': every pair is longer")
-    assert second.startswith("train runs/teacher: failed; once that is mended, the same command")
+    lines = failed.err.splitlines()
+    (error,) = [line for line in lines if line.startswith("transformer-cli: error: ")]
+    assert error.startswith("transformer-cli: error: split 'train': every pair is longer")
+    assert "text: done" in lines  # which does not need it
+    assert lines[-1].startswith("train runs/teacher: failed; once that is mended, the same command")
 
 
-def _tell_of_long_work() -> None:
-    from transformer_cli.distill import forecast
+def _name_commands() -> None:
+    """Write what is run to prepare and to try trainings."""
+    from transformer_cli.jobs import forecast
 
-    for name in ("open_data_dry", "forecast"):
-        work = getattr(forecast, name)
+    fork_commands()
+    run = vars(forecast)["run_command"]
 
-        def told(*arguments: Any, name: str = name, work: Any = work) -> Any:
-            print(f"did {name}", file=sys.stderr)
-            return work(*arguments)
+    def told(command: runner.Command) -> Any:
+        print(f"did {command.arguments[0]}", file=sys.stderr)
+        return run(command)
 
-        setattr(forecast, name, told)
+    vars(forecast)["run_command"] = told
 
 
 def test_a_dry_run_prepares_and_times_equal_settings_once(tmp_path: Path) -> None:
     _write(tmp_path, FILE.replace("[teacher.yaml]", "[teacher.yaml, other.yaml]"))
     teacher = (tmp_path / "teacher.yaml").read_text()
     (tmp_path / "other.yaml").write_text(f"{teacher}seed: 2\n")
-    dry = _distill(tmp_path, "--dry-run", before=_tell_of_long_work)
+    dry = _distill(tmp_path, "--dry-run", before=_name_commands)
     assert dry.code == 0, dry.err
     assert len(re.findall(r"^train .* to do +\d+ s ", dry.out, flags=re.M)) == 3
     did = [line for line in dry.err.splitlines() if line.startswith("did ")]
-    assert did == ["did open_data_dry", "did forecast"]
+    assert did == ["did train"]
 
     smaller = teacher.replace("d_model: 16", "d_model: 8")
     (tmp_path / "student.yaml").write_text(smaller)
-    dry = _distill(tmp_path, "--dry-run", before=_tell_of_long_work)
+    dry = _distill(tmp_path, "--dry-run", before=_name_commands)
     did = [line for line in dry.err.splitlines() if line.startswith("did ")]
-    assert did == ["did open_data_dry", "did forecast", "did forecast"]
+    assert did == ["did vocab", "did train", "did train"]
 
 
 def test_a_dry_run_tells_the_stages_and_writes_nothing(tmp_path: Path) -> None:
@@ -287,10 +292,16 @@ def test_a_stop_is_passed_on_to_the_command(
 ) -> None:
     monkeypatch.setattr(runner, "CHILD", (sys.executable, "-c", STUBBORN))
     out = tmp_path / "out"
-    begun = f"out{TEMPORARY_MARK}{os.getpid()}"
-    code = runner.run_command([], out, lambda: bool((tmp_path / begun).read_text()))
-    assert code == 143
-    assert not list(tmp_path.iterdir())
+    begun, stop = tmp_path / f"out{TEMPORARY_MARK}{os.getpid()}", tmp_path / "stop"
+    with ThreadPoolExecutor(1) as executor:
+        command = runner.Command([], stop, out, tmp_path / "log")
+        running = executor.submit(runner.run_command, command)
+        while not begun.exists() or not begun.read_text():
+            assert not running.done()
+            time.sleep(0.01)
+        stop.touch()
+    assert running.result().code == 143
+    assert [path.name for path in tmp_path.iterdir()] == ["log"]
 
 
 KILLED_AT = (

@@ -4,14 +4,14 @@ import subprocess
 import sys
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
-import typer
 from typer.core import TyperGroup
 
 from cli import process
 from transformer_cli import __version__
-from transformer_cli.cli import app
+from transformer_cli.cli import COMMANDS as SUMMARIES, load_command
 
 COMMANDS = (
     "init",
@@ -59,6 +59,7 @@ OPTIONS = {
         "--set",
         "--overwrite",
         "--dry-run",
+        "--json",
         "--allow-suspect-data",
         *SHARED,
     ],
@@ -67,8 +68,6 @@ OPTIONS = {
         "--sweep-dir",
         "--jobs",
         "--dry-run",
-        "--slurm",
-        "--slurm-option",
         *SHARED,
     ],
     "distill": ["FILE", "--dir", "--dry-run", "--allow-suspect-data", *SHARED],
@@ -201,14 +200,19 @@ def test_program_names_its_commands_in_the_order_of_use() -> None:
     assert [line.split()[0] for line in listed] == list(COMMANDS)
 
 
-def group_of(*path: str) -> TyperGroup:
-    group = typer.main.get_command(app)
+def commands_of(*path: str) -> dict[str, Any]:
+    """The commands of the program, or of a group of it."""
+    if not path:
+        return {name: load_command(name) for name in COMMANDS}
+    (name,) = path
+    group = load_command(name)
     assert isinstance(group, TyperGroup)
-    for name in path:
-        below = group.commands[name]
-        assert isinstance(below, TyperGroup)
-        group = below
-    return group
+    return dict(group.commands)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_command_is_listed_by_the_first_sentence_of_its_help(name: str) -> None:
+    assert load_command(name).help.startswith(f"{SUMMARIES[name]}\n")
 
 
 @pytest.mark.parametrize(("path", "options"), [((), OPTIONS), (("config",), CONFIG_OPTIONS)])
@@ -220,14 +224,14 @@ def test_options_are_as_published(path: tuple[str, ...], options: dict[str, list
             else str(parameter.metavar)
             for parameter in command.params
         ]
-        for name, command in group_of(*path).commands.items()
+        for name, command in commands_of(*path).items()
     }
     assert found == options
 
 
 def test_every_option_has_help() -> None:
     for path in ((), ("config",)):
-        for command in group_of(*path).commands.values():
+        for command in commands_of(*path).values():
             for parameter in command.params:
                 assert getattr(parameter, "help", None), f"{command.name} {parameter.name}"
 

@@ -10,7 +10,7 @@ from safetensors.torch import load_file
 from cli.conftest import Training
 from cli.process import Finished, assert_refused, run
 from cli.test_train import contents
-from transformer_cli.runs.checkpoint_directory import find_checkpoint
+from transformer_cli.runs.checkpoint import find_checkpoint
 
 # Other lines than those of the run to start from, so that a vocabulary learned anew is another one.
 OTHER_LINES = ("--set", "data.train_lines=150")

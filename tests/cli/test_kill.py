@@ -64,7 +64,7 @@ POINTS: dict[str, Callable[[], None]] = {
         signal_at, "transformer_cli.training.preparation", "learn_tokenizers", 1
     ),
     "while the text is encoded": partial(
-        signal_at, "transformer_cli.data.encode_workers", "_encode_page", 1
+        signal_at, "transformer_cli.data.encoding", "_encode_page", 1
     ),
     "before the encoded text gets its name": partial(at_rename, r".* -> encoded", after=False),
     "in the middle of an epoch": partial(
@@ -87,7 +87,23 @@ POINTS: dict[str, Callable[[], None]] = {
 }
 
 
-@pytest.mark.parametrize("point", POINTS)
+ONE_OF_EACH_KIND = {
+    "while the tokenizer is made",
+    "before the encoded text gets its name",
+    "in the middle of an epoch",
+    "in the middle of a checkpoint",
+    "before a validated checkpoint takes the other's place",
+    "in the middle of a record",
+}
+
+
+@pytest.mark.parametrize(
+    "point",
+    [
+        pytest.param(each, marks=() if each in ONE_OF_EACH_KIND else pytest.mark.long)
+        for each in POINTS
+    ],
+)
 def test_a_killed_training_goes_on_as_if_nothing_had_been(
     training: Training, tmp_path: Path, point: str
 ) -> None:

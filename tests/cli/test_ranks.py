@@ -105,6 +105,9 @@ def signal_rank(which: int, method: str, call: int, number: int, rank: int) -> N
         signal_at(f"transformer_cli.training.{owner}", name, call, number)
 
 
+EITHER_RANK = [pytest.param(0, marks=pytest.mark.long), 1]
+
+
 @pytest.fixture(scope="module")
 def pair(training: Training, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A training on two ranks that was left alone."""
@@ -116,7 +119,7 @@ def pair(training: Training, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize(
     "number", [pytest.param(signal.SIGINT, marks=pytest.mark.long), signal.SIGTERM]
 )
-@pytest.mark.parametrize("rank", [0, 1])
+@pytest.mark.parametrize("rank", EITHER_RANK)
 def test_a_signal_to_one_rank_stops_all_with_a_checkpoint(
     training: Training, tmp_path: Path, pair: Path, rank: int, number: int
 ) -> None:
@@ -131,7 +134,7 @@ def test_a_signal_to_one_rank_stops_all_with_a_checkpoint(
     assert_same_run(tmp_path / "run", pair, other_checkpoints=True)
 
 
-@pytest.mark.parametrize("rank", [0, 1])
+@pytest.mark.parametrize("rank", EITHER_RANK)
 def test_a_killed_rank_ends_the_others_and_nothing_is_lost(
     training: Training, tmp_path: Path, pair: Path, rank: int
 ) -> None:
@@ -164,8 +167,7 @@ def test_one_process_goes_on_where_two_were_stopped(
 
 def spoil_a_loss(rank: int) -> None:
     """Have rank 1's loss of step 13 be infinite, and its gradients sound."""
-    from transformer_cli.training.gradients import GradientAccumulator
-    from transformer_cli.training.loss import Losses
+    from transformer_cli.training.loss import GradientAccumulator, Losses
 
     accumulate = GradientAccumulator.accumulate
 
@@ -218,9 +220,9 @@ def test_ranks_translate_into_one_file_in_order(
 
 def small_chunks(call: int | None, rank: int) -> None:
     """Translate few lines at a time; have the leading rank killed before a chunk is on disk."""
-    from transformer_cli.inference import stream
+    from transformer_cli.inference import translator
 
-    stream.CHUNK_LINES = 8
+    translator.CHUNK_LINES = 8
     if call is not None and rank == 0:
         signal_at("transformer_cli.inference.output:Output", "commit", call)
 
@@ -329,9 +331,8 @@ def test_torchrun_starts_a_training_again_after_a_rank_is_killed(
     assert_same_run(tmp_path / "run", pair, other_checkpoints=True)
 
 
-@pytest.mark.parametrize(
-    "number", [pytest.param(signal.SIGINT, marks=pytest.mark.long), signal.SIGTERM]
-)
+@pytest.mark.long
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_torchrun_stops_a_training_with_a_checkpoint(
     training: Training, tmp_path: Path, number: int
 ) -> None:
@@ -364,7 +365,7 @@ def interrupt_a_validation(which: int, rank: int) -> None:
     vars(torch_engine)["search"] = slow
 
 
-@pytest.mark.parametrize("rank", [0, 1])
+@pytest.mark.parametrize("rank", EITHER_RANK)
 def test_a_signal_in_a_validation_does_not_wait_for_its_end(
     training: Training, tmp_path: Path, pair: Path, rank: int
 ) -> None:

@@ -80,7 +80,7 @@ def test_events_say_what_the_metrics_say(training: Training) -> None:
             marks=pytest.mark.long,
         ),
         pytest.param(
-            partial(signal_at, "transformer_cli.training.events:EventLog", "append", 3),
+            partial(signal_at, "transformer_cli.training.curves:EventLog", "append", 3),
             id="killed before an event",
         ),
         pytest.param(partial(half_a_line, 3), id="killed in a record"),
@@ -139,12 +139,12 @@ def test_curves_are_drawn_at_the_end(training: Training) -> None:
 
 
 def fail_to_draw() -> None:
-    from transformer_cli.cli import training_job
+    from transformer_cli.training import curves
 
     def fail(*arguments: object) -> None:
         raise RuntimeError("no\nfont")
 
-    training_job.draw_curves = fail  # type: ignore[assignment, attr-defined]
+    curves.draw_curves = fail  # type: ignore[assignment]
 
 
 def test_curves_that_cannot_be_drawn_spoil_nothing(training: Training, own_run: Path) -> None:

@@ -18,6 +18,9 @@ import sacrebleu
 
 from cli import process
 from cli.conftest import TINY
+from cli.forked_commands import fork_commands
+from transformer_cli.jobs.job import FORMAT
+from transformer_cli.runs.groups import read_run_state
 
 GRID = """\
 base: tiny.yaml
@@ -68,7 +71,7 @@ class Swept:
 
 
 SMALL = Grid([0.2], 2)
-"""A process takes 5 seconds to begin, and each run and each score is one."""
+"""Its processes are forks, one at a time: another takes 5 seconds to begin."""
 
 
 @pytest.fixture(
@@ -81,7 +84,9 @@ SMALL = Grid([0.2], 2)
 def swept(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Swept:
     directory = tmp_path_factory.mktemp("sweep")
     _write(directory, request.param.text)
-    finished = process.run("sweep", "grid.yaml", "--jobs", "2", "--threads", "1", cwd=directory)
+    jobs, before = ("1", fork_commands) if request.param is SMALL else ("2", None)
+    command = ("sweep", "grid.yaml", "--jobs", jobs, "--threads", "1")
+    finished = process.run(*command, cwd=directory, before=before)
     assert finished.code == 0, finished.err
     return Swept(request.param, directory / "sweeps/grid", finished.out)
 
@@ -120,7 +125,7 @@ def test_the_test_split_is_scored_as_sacrebleu_does(swept: Swept) -> None:
 
 def _references() -> list[str]:
     from transformer_cli.config.data_schema import CopyData
-    from transformer_cli.data.copy_task import copy_lines
+    from transformer_cli.data.sources import copy_lines
 
     data = CopyData(kind="copy", symbols=6, length=4, train_lines=200, test_lines=20)
     return list(copy_lines(data, "test").tgt)
@@ -147,7 +152,7 @@ def test_run_again_it_says_the_same_and_trains_nothing(swept: Swept) -> None:
     before = _sums(swept.path)
     again = process.run("sweep", "grid.yaml", cwd=swept.path.parents[1])
     assert again.out == swept.out
-    assert "started" not in again.err
+    assert not re.search("started|going on", again.err)
     assert _sums(swept.path) == before
 
 
@@ -159,7 +164,7 @@ def test_report_takes_the_directory(swept: Swept, tmp_path: Path) -> None:
 
 def test_report_of_a_sweep_without_a_plan_says_what_to_do(tmp_path: Path) -> None:
     _write(tmp_path, SMALL.text)
-    mark = {"format": 1, "program": "transformer-cli sweep"}
+    mark = {"format": FORMAT, "program": "transformer-cli sweep"}
     (tmp_path / "sweep.json").write_text(json.dumps(mark))
     refused = process.run("report", tmp_path)
     assert refused.code == 1
@@ -203,12 +208,12 @@ def test_a_failed_run_is_told_and_tried_again(tmp_path: Path) -> None:
     assert finished.code == 1
     message = "every pair is longer than training.max_length 1 tokens; raise it"
     assert f"runs/max_length=1/seed-1: failed: split 'train': {message}" in finished.err
-    assert (tmp_path / "sweeps/grid/runs/max_length=64/seed-1").is_dir()
+    assert read_run_state(tmp_path / "sweeps/grid", "runs/max_length=64/seed-1") == "done"
     assert "max_length=1   0, 1 failed" in finished.out
     again = process.run("sweep", "grid.yaml", cwd=tmp_path)
     assert again.code == 1
-    assert "runs/max_length=1/seed-1: started" in again.err
-    assert "runs/max_length=64/seed-1: started" not in again.err
+    assert "runs/max_length=1/seed-1: going on" in again.err
+    assert "runs/max_length=64/seed-1:" not in again.err
 
 
 def test_other_settings_are_refused(swept: Swept, tmp_path: Path) -> None:
@@ -241,7 +246,8 @@ def test_a_search_is_run_and_scored(tmp_path: Path) -> None:
 
 def test_a_dry_run_tells_runs_time_and_disk_and_writes_nothing(tmp_path: Path) -> None:
     _write(tmp_path, SMALL.text)
-    finished = process.run("sweep", "grid.yaml", "--jobs", "2", "--dry-run", cwd=tmp_path)
+    command = ("sweep", "grid.yaml", "--jobs", "2", "--dry-run")
+    finished = process.run(*command, cwd=tmp_path, before=fork_commands)
     assert finished.code == 0, finished.err
     assert finished.out.startswith("0 of 4 runs are done\n")
     assert "4 runs, 2 at a time: about " in finished.out
@@ -258,7 +264,7 @@ def test_ctrl_c_stops_it_with_its_code(tmp_path: Path) -> None:
         stderr=subprocess.PIPE,
         env={**os.environ, "OMP_NUM_THREADS": "1"},
     )
-    while not list((tmp_path / "sweeps/grid/attempts").glob("runs/*/*/config.yaml")):
+    while not list((tmp_path / "sweeps/grid").glob("runs/*/*/config.yaml")):
         assert worker.poll() is None
         time.sleep(0.05)
     worker.send_signal(2)

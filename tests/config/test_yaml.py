@@ -5,8 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from transformer_cli.config.schema import Config
 from transformer_cli.config.yaml import dump_config, load_config

@@ -2,13 +2,16 @@
 
 import shutil
 import subprocess
+from contextlib import nullcontext, suppress
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
+import typer
 from cli import process
 
 from documents.commands import ROOT, Command, commands, documents
+from transformer_cli.cli import load_command
 
 SHOWN = [
     command
@@ -90,9 +93,25 @@ def test_commands_are_found() -> None:
     assert {"train", "evaluate", "translate", "compare"} <= shown
 
 
-@pytest.mark.parametrize(
+EACH_COMMAND = pytest.mark.parametrize(
     "command", SHOWN, ids=[f"{command.document}: {command.line}" for command in SHOWN]
 )
+
+
+@EACH_COMMAND
+def test_command_has_options_that_there_are(command: Command) -> None:
+    name, *arguments = command.arguments
+    if name.startswith("-"):
+        return
+    found = load_command(name)
+    while hasattr(found, "resolve_command"):
+        name, found, arguments = found.resolve_command(typer.Context(found), arguments)
+    with suppress(typer.TyperException) if command.refused else nullcontext():
+        found.make_context(name, arguments)
+
+
+@pytest.mark.long
+@EACH_COMMAND
 def test_command_works(command: Command, trained: Path, tmp_path: Path) -> None:
     directory = tmp_path / "here"
     directory.mkdir()

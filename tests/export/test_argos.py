@@ -15,7 +15,7 @@ from cli.process import assert_refused, run
 
 from transformer_cli.config.schema import Config
 from transformer_cli.errors import UsageError
-from transformer_cli.export.argos import check_argos
+from transformer_cli.export.ctranslate2 import check_argos
 
 LINES = [" ".join(f"{number * 7919 % 6**4:04d}"[:4]) for number in range(200)]
 NAME = "translate-de_en-1_0"

@@ -20,16 +20,17 @@ from transformer_cli.config.schema import Config, DecodingConfig, ModelConfig
 from transformer_cli.config.tokenizer_schema import SentencePieceConfig
 from transformer_cli.data.batches import pad_rows
 from transformer_cli.errors import UsageError
+from transformer_cli.export.formats import check_expressible
 from transformer_cli.export.transformers import check_transformers, write_transformers
+from transformer_cli.importing.weights import from_transformers
 from transformer_cli.inference.torch_engine import TorchEngine
 from transformer_cli.inference.translator import TextTranslator
-from transformer_cli.interop.weights import from_transformers
-from transformer_cli.model.transformer import build_model
-from transformer_cli.model.weights import weights_of
+from transformer_cli.model.transformer import build_model, weights_of
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.trained_model import TrainedModel, load_trained_model
+from transformer_cli.text.protocol import Tokenizers
 from transformer_cli.text.reserved import ReservedTokenizers
-from transformer_cli.text.tokenizer import Tokenizers, learn_tokenizers
+from transformer_cli.text.tokenizer import learn_tokenizers
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, SPECIALS
 
 GERMAN = ["Ein Hund läuft über die Straße.", "Ein Mann im T-Shirt sieht einen Hund."] * 20
@@ -262,6 +263,7 @@ def test_the_card_says_how_it_is_used(exported: Exported) -> None:
 REFUSED: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "learned positions": ({"positions": "learned"}, {}, "train with sinusoidal"),
     "gates": ({"activation": "swiglu"}, {}, "train with relu, gelu or swish"),
+    "other norms": ({"norm_kind": "rmsnorm"}, {}, "train with layernorm"),
     "output tied": ({"tying": "output"}, {}, "with norm: pre, has one embedding"),
     "nothing tied": ({"tying": "none"}, {}, "with tying: all, or with norm: post"),
     "lowercase": ({}, {"lowercase": True}, "does not lowercase; train with false"),
@@ -279,7 +281,7 @@ def test_a_form_that_transformers_lacks_is_refused(
         model=ModelConfig(**{"tying": "all", **model}),
     )
     with pytest.raises(UsageError, match=f"--format transformers: .*{fragment}"):
-        check_transformers(config, tokenizers["joint"][1])
+        check_expressible("transformers", config, tokenizers["joint"][1])
 
 
 def test_tokenizers_that_marian_cannot_be_are_refused(

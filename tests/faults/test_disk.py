@@ -93,7 +93,7 @@ MOMENTS = {
     "the tokenizer": Moment(
         "transformer_cli.training.preparation", "learn_tokenizers", 1, "tokenizer"
     ),
-    "the encoded text": Moment("transformer_cli.data.store_writer", "_write_pages", 1, "encoded"),
+    "the encoded text": Moment("transformer_cli.data.encoding", "_write_pages", 1, "encoded"),
     "a record": Moment(METRICS, "append", 1, "metrics.jsonl"),
     "how a step was judged": Moment(
         CHECKPOINT, "_write_json", 5, "checkpoints/step-00000020", (10, 20)
@@ -120,7 +120,23 @@ MOMENTS = {
 }
 
 
-@pytest.mark.parametrize("what", MOMENTS)
+ONE_OF_EACH_KIND = {
+    "the settings",
+    "the tokenizer",
+    "the encoded text",
+    "a record",
+    "half of the weights",
+    "the manifest",
+}
+
+
+@pytest.mark.parametrize(
+    "what",
+    [
+        pytest.param(each, marks=() if each in ONE_OF_EACH_KIND else pytest.mark.long)
+        for each in MOMENTS
+    ],
+)
 def test_a_disk_that_is_full_at(training: Training, small_disk: Path, what: str) -> None:
     moment = MOMENTS[what]
     directory = small_disk / "run"
@@ -163,7 +179,7 @@ LIMITS = {
         5000,
     ),
     "the encoded text": (
-        Moment("transformer_cli.data.store_writer", "_write_pages", 1, "encoded"),
+        Moment("transformer_cli.data.encoding", "_write_pages", 1, "encoded"),
         500,
     ),
     "the tokenizer": (

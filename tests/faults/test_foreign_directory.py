@@ -17,16 +17,17 @@ from cli.conftest import TINY, Training
 from cli.process import Finished, assert_refused, run
 
 import transformer_cli
+from transformer_cli.artifact import write_record
 from transformer_cli.config.data_schema import SourceConfig
 from transformer_cli.data.readers.opening import open_source
-from transformer_cli.distill.directory import DistillDirectory, StageRecord
 from transformer_cli.errors import CorpusError, RunError
-from transformer_cli.foreign_files import check_no_links, open_regular, read_small
+from transformer_cli.files import check_no_links, open_regular, read_small
+from transformer_cli.jobs.distill import DistillDirectory
+from transformer_cli.jobs.sweep import SweepDirectory
 from transformer_cli.runs.directory import RunDirectory
+from transformer_cli.runs.groups import JobRecord
 from transformer_cli.runs.lock import lock_directory
 from transformer_cli.runs.records import read_records
-from transformer_cli.sweeps.directory import SweepDirectory
-from transformer_cli.sweeps.lease import Lease, create_next
 
 pytestmark = pytest.mark.posix
 
@@ -84,19 +85,22 @@ def swept(training: Training, tmp_path: Path) -> Path:
     """A sweep's directory with something of all that it may hold."""
     sweep = SweepDirectory(tmp_path / "sweep")
     sweep.create()
-    for name in ("runs/peak=0.01/seed-1", "attempts/runs/peak=0.01/seed-2.1"):
+    for name in ("runs/peak=0.01/seed-1", "runs/peak=0.01/seed-2"):
         shutil.copytree(training.run, sweep.path / name)
     shutil.copytree(training.run / "tokenizer", sweep.path / "data" / "0123" / "tokenizer")
-    create_next(Lease(sweep.leases / "runs" / "peak=0.01" / "seed-1", 0))
+    records = {1: JobRecord(made_of={}, state="done"), 2: JobRecord(made_of={}, state="failed")}
+    for seed, record in records.items():
+        path = sweep.file(f"runs/peak=0.01/seed-{seed}", ".json")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_record(path, record)
     plan = {"points": ["peak=0.01"], "seeds": [1], "reference": "peak=0.01", "metric": "bleu"}
     for name, text in {
         "plan.json": json.dumps({**plan, "evaluate": ["test"]}),
         "report.html": "",
         "study.journal": "",
         "study.lock": "",
-        "logs/runs/peak=0.01/seed-1.log": "",
-        "failures/runs/peak=0.01/seed-2.txt": "no\n",
-        "pruned/peak=0.01": "",
+        "jobs/runs/peak=0.01/seed-1.log": "",
+        "jobs/runs/peak=0.01/seed-1.lock": "",
         "scores/test/peak=0.01/seed-1/translations.txt": "1\n" * 20,
         "scores/test/peak=0.01/seed-1/scores.json": "{}",
     }.items():
@@ -110,8 +114,7 @@ def swept(training: Training, tmp_path: Path) -> Path:
 def distilled(training: Training, tmp_path: Path) -> Path:
     """The directory of a distillation with something of all that it may hold."""
     directory = DistillDirectory(tmp_path / "distilled")
-    directory.path.mkdir()
-    directory.record("text", StageRecord(inputs={}))
+    directory.create()
     shutil.copytree(training.run, directory.student.path)
     for name in ("student.yaml", "text/train.src", "forward/train.tgt", "scores/student.json"):
         (directory.path / name).parent.mkdir(exist_ok=True)
@@ -132,8 +135,8 @@ def test_what_is_written_to_has_nothing_but_files(
     """Each file and each directory below is looked at before anything is written."""
     checks: dict[Path, Callable[[], object]] = {
         own_run: RunDirectory(own_run).check_is_run_or_empty,
-        swept: SweepDirectory(swept).create,
-        distilled: DistillDirectory(distilled).open,
+        swept: SweepDirectory(swept).check,
+        distilled: DistillDirectory(distilled).check,
     }
     for directory, check in checks.items():
         check()
@@ -282,7 +285,7 @@ def test_no_command_waits_or_reads_without_end(
 
 
 def test_a_sweeps_page_waits_for_no_pipe_and_reads_no_device(swept: Path) -> None:
-    others = ("runs", "attempts", "data")  # as of a run
+    others = ("runs", "data")  # as of a run
     files = [path for path in files_below(swept) if path.relative_to(swept).parts[0] not in others]
     metrics = swept / "runs" / "peak=0.01" / "seed-1" / "metrics.jsonl"
     for number, path in enumerate([*files, metrics]):
@@ -390,9 +393,8 @@ READ_OTHERWISE = {
     "config/shipped.py",
     "cli/completion.py",
     "report/rendering.py",
-    "sweeps/lease.py",
     "text/model_check_script.py",  # a child with limits, of files whose sums are right
-    "training/memory.py",
+    "training/forecast.py",
     "files.py",
     "export/argos.py",
 }

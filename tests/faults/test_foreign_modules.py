@@ -38,7 +38,7 @@ NAMES = (
         "typing",
     ),
     *("subprocess", "threading", "signal", "importlib", "json", "contextlib", "pathlib"),
-    *("torch", "numpy", "tqdm", "sentencepiece", "typer", "yaml", "pydantic", "submitit"),
+    *("torch", "numpy", "tqdm", "sentencepiece", "typer", "yaml", "pydantic"),
     *("transformer_cli",),
 )
 SECONDS, MEMORY = 100, 8 << 30
@@ -91,24 +91,25 @@ def test_the_encoding_of_training_text(training: Training, foreign: Path) -> Non
 
 
 def attacked_workers() -> None:
-    from transformer_cli.data import encode_workers
+    from transformer_cli.data import encoding
 
-    encode_workers.MIN_PAIRS_FOR_WORKERS = 1
-    vars(encode_workers)["count_cores"] = lambda: 2
+    encoding.MIN_PAIRS_FOR_WORKERS = 1
+    vars(encoding)["count_cores"] = lambda: 2
     attacked()
 
 
 def run_a_stage() -> None:
-    from transformer_cli.distill.runner import run_command
+    from transformer_cli.jobs.runner import Command, run_command
 
-    assert run_command(["config", "schema"], Path("schema.json"), lambda: False) == 0
+    command = Command(["config", "schema"], Path("stop"), Path("schema.json"))
+    assert run_command(command).code == 0
     assert Path("schema.json").stat().st_size
 
 
-def list_gpus() -> None:
-    from transformer_cli.cli.sweep_job import _list_gpus
+def find_gpus() -> None:
+    from transformer_cli.cli.experiments import list_gpus
 
-    assert _list_gpus() == []
+    assert list_gpus() == []
 
 
 def check_a_model() -> None:
@@ -119,7 +120,7 @@ def check_a_model() -> None:
         check_model("sentencepiece", b"no model", Path("joint.model"), "")
 
 
-@pytest.mark.parametrize("start", [run_a_stage, list_gpus, check_a_model])
+@pytest.mark.parametrize("start", [run_a_stage, find_gpus, check_a_model])
 def test_what_else_is_started(foreign: Path, start: Callable[[], None]) -> None:
     assert_unharmed(run(cwd=foreign, before=partial(attacked, start)), foreign)
 
@@ -127,11 +128,11 @@ def test_what_else_is_started(foreign: Path, start: Callable[[], None]) -> None:
 OTHER = """\
 import multiprocessing, subprocess
 from transformer_cli.child import PROGRAM, environment, leave_out_working_directory
-from transformer_cli.version import __version__
+from transformer_cli.packages import __version__
 leave_out_working_directory()
 subprocess.run([*PROGRAM, "--version"], env=environment(), check=True)
 with multiprocessing.get_context("spawn").Pool(1) as pool:
-    print(pool.apply(__import__("pkgutil").resolve_name, ["transformer_cli.version:__version__"]))
+    print(pool.apply(__import__("pkgutil").resolve_name, ["transformer_cli.packages:__version__"]))
 """
 
 
@@ -139,7 +140,8 @@ def test_a_child_is_of_the_package_that_started_it(tmp_path: Path) -> None:
     package = Path(transformer_cli.__file__).parent
     ignored = shutil.ignore_patterns("__pycache__")
     copied = shutil.copytree(package, tmp_path / package.name, ignore=ignored)
-    (copied / "version.py").write_text('__version__ = "9.8.7"\n')
+    packages = copied / "packages.py"
+    packages.write_text(packages.read_text().replace(f'"{transformer_cli.__version__}"', '"9.8.7"'))
     done = subprocess.run(
         [sys.executable, "-c", OTHER], cwd=tmp_path, capture_output=True, timeout=SECONDS
     )

@@ -12,8 +12,7 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from transformer_cli.config.data_schema import CopyData
 from transformer_cli.config.schema import Config, DecodingConfig, ModelConfig, TrainingConfig
@@ -25,10 +24,9 @@ from transformer_cli.inference.lines import LongLine
 from transformer_cli.inference.torch_engine import TorchEngine, TorchTranslator
 from transformer_cli.inference.translator import TextTranslator
 from transformer_cli.model.transformer import build_model
-from transformer_cli.text.kinds.sentencepiece import learn_model
-from transformer_cli.text.kinds.sentencepiece_file import SentencePieceTokenizer
+from transformer_cli.text.kinds.sentencepiece import SentencePieceTokenizer, learn_model
 from transformer_cli.text.kinds.words import SpacyWords, WordsTokenizer
-from transformer_cli.text.tokenizer import Tokenizer, Tokenizers
+from transformer_cli.text.protocol import Tokenizer, Tokenizers
 from transformer_cli.text.vocabulary import PAD_ID, Vocabulary
 
 CONFIGS = sorted(Path(__file__).parents[2].glob("configs/*.yaml"))
@@ -270,7 +268,7 @@ def test_any_lines_are_translated_one_by_one(count: int) -> None:
         found = translator(kind).translate(lines, on_long_line=cuts.append)
         assert len(found) == len(lines)
         assert not any("\n" in line for line in found)
-        assert all(1 <= cut.line <= len(lines) and cut.chunks > 1 for cut in cuts)
+        assert all(1 <= cut.line <= len(lines) and cut.pieces > 1 for cut in cuts)
         assert all("\n" not in str(cut) for cut in cuts)
         try:
             assert list(decode_lines(data, "in.txt")) == lines

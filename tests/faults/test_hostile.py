@@ -16,13 +16,13 @@ import pytest
 from cli.conftest import TINY, Training
 from cli.process import Finished, assert_refused, run
 
+from transformer_cli.artifact import read_record, write_record
 from transformer_cli.config.tokenizer_schema import SentencePieceConfig
 from transformer_cli.errors import TokenizerError
 from transformer_cli.files import sha256
 from transformer_cli.runs import checkpoint
 from transformer_cli.text import model_check
-from transformer_cli.text.kinds.sentencepiece import learn_model
-from transformer_cli.text.kinds.sentencepiece_file import SentencePieceTokenizer
+from transformer_cli.text.kinds.sentencepiece import SentencePieceTokenizer, learn_model
 from transformer_cli.text.vocabulary import SPECIALS
 
 SUBWORDS = TINY.replace(
@@ -82,14 +82,10 @@ def make_sums_match(run_directory: Path) -> None:
     with_description(tokenizer, lambda it: {name: sha256(tokenizer.parent / name) for name in it})
     for path in (run_directory / "checkpoints").iterdir():
         file = path / checkpoint.MANIFEST
-        try:
-            manifest = json.loads(file.read_bytes())
-        except ValueError:
-            continue
-        manifest.pop("sum", None)
-        manifest["tokenizer"] = sha256(tokenizer)
-        manifest["files"] = {name: sha256(path / name) for name in manifest["files"]}
-        file.write_text(json.dumps({**manifest, "sum": checkpoint.hash_manifest(manifest)}))
+        if (manifest := read_record(file, checkpoint.Manifest)) is not None:
+            manifest.tokenizer = sha256(tokenizer)
+            manifest.files = {name: sha256(path / name) for name in manifest.files}
+            write_record(file, manifest)
 
 
 def with_description(path: Path, change: Callable[[Any], Any]) -> None:
@@ -244,11 +240,9 @@ def test_a_tokenizers_files_have_the_names_they_have(
     before = sha256(own_run / "stolen")
     with_description(own_run / "tokenizer/tokenizer.json", lambda sums: {**sums, name: before})
     for each in (own_run / "checkpoints").iterdir():
-        manifest = json.loads((each / checkpoint.MANIFEST).read_bytes())
-        manifest.pop("sum")
-        manifest["tokenizer"] = sha256(own_run / "tokenizer/tokenizer.json")
-        manifest["sum"] = checkpoint.hash_manifest(manifest)
-        (each / checkpoint.MANIFEST).write_text(json.dumps(manifest))
+        manifest = checkpoint.read_manifest(each)
+        manifest.tokenizer = sha256(own_run / "tokenizer/tokenizer.json")
+        write_record(each / checkpoint.MANIFEST, manifest)
     heir = own_run.parent / "heirs" / "heir"
     refused = run("train", config, "--run-dir", heir, "--set", f"init={own_run}")
     assert_refused(refused, 1, "tokenizer.json: ")

@@ -19,7 +19,7 @@ EPOCHS = 3
 # last one of three batches; on one rank eight, the last one of one batch.
 SETTINGS = {"batch_tokens": 70, "accumulate": 2, "epochs": EPOCHS}
 STEPS = {1: 8, 2: 4}
-GRADIENTS = "transformer_cli.training.gradients:GradientAccumulator"
+GRADIENTS = "transformer_cli.training.loss:GradientAccumulator"
 
 
 def prepare(seen: Path, signals: tuple[str, int] | None, rank: int) -> None:
@@ -43,8 +43,24 @@ def prepare(seen: Path, signals: tuple[str, int] | None, rank: int) -> None:
         signal_at(GRADIENTS, method, call, signal.SIGTERM)
 
 
-@pytest.mark.parametrize("ranks", [1, 2])
-@pytest.mark.parametrize("where", ["mid-epoch", "mid-accumulation", "epoch's end", "the end"])
+@pytest.mark.parametrize(
+    ("ranks", "where"),
+    [
+        (1, "mid-accumulation"),
+        (2, "mid-epoch"),
+        *(
+            pytest.param(*each, marks=pytest.mark.long)
+            for each in [
+                (1, "mid-epoch"),
+                (1, "epoch's end"),
+                (1, "the end"),
+                (2, "mid-accumulation"),
+                (2, "epoch's end"),
+                (2, "the end"),
+            ]
+        ),
+    ],
+)
 def test_each_pair_is_seen_once_an_epoch(
     training: Training, tmp_path: Path, ranks: int, where: str
 ) -> None:

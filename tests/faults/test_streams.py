@@ -11,7 +11,7 @@ import pytest
 from cli.conftest import Training
 from cli.process import PATIENCE, Finished, assert_refused, run, start
 
-from transformer_cli.cli.shortage import find_shortage
+from transformer_cli.cli.process import find_shortage
 
 pytestmark = pytest.mark.posix
 NAMES = ("stdin", "stdout", "stderr")

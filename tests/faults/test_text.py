@@ -4,6 +4,7 @@ import unicodedata
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cli import process
@@ -12,8 +13,7 @@ from cli.process import Finished, assert_refused, run
 
 from transformer_cli.config.tokenizer_schema import SentencePieceConfig
 from transformer_cli.data.corpus import decode_lines
-from transformer_cli.text.kinds.sentencepiece import learn_model
-from transformer_cli.text.kinds.sentencepiece_file import SentencePieceTokenizer
+from transformer_cli.text.kinds.sentencepiece import SentencePieceTokenizer, learn_model
 from transformer_cli.text.kinds.words import SpacyWords
 
 SUBWORDS = """\
@@ -51,6 +51,10 @@ def lines_of(finished: Finished) -> list[str]:
     *lines, rest = finished.out.split("\n")
     assert rest == ""
     return lines
+
+
+def long(*cases: str) -> list[Any]:
+    return [pytest.param(each, marks=pytest.mark.long) for each in cases]
 
 
 # --- bytes ----------------------------------------------------------------------------------------
@@ -155,7 +159,7 @@ def test_a_line_of_very_many_tokens_is_cut_and_said(
     assert pieces <= len(found[2].split()) <= 6 * pieces
 
 
-@pytest.mark.parametrize("word", ["a", "(", "'", "ä", "a-"])
+@pytest.mark.parametrize("word", ["a", "(", *long("'", "ä", "a-")])
 def test_a_word_of_very_many_characters_hurts_no_neighbour(any_run: Path, word: str) -> None:
     # For the short form a word that would still take spaCy two hundred seconds.
     neighbours = [b"1 2 3 4\n", b"5 6\n"]
@@ -207,7 +211,7 @@ def test_a_line_of_ten_megabytes_is_refused_by_number(
     assert_refused(refused, 1, "long:2: a line of more than 4 MiB; ")
 
 
-@pytest.mark.parametrize("language", ["de", "en", "xx"])
+@pytest.mark.parametrize("language", ["en", *long("de", "xx")])
 @pytest.mark.parametrize(
     "word", ["a", "(", ")", "'", '"', ".", "-", "a.", "1,", "n't", "http://", "a@", "<", "…", "€1"]
 )
@@ -229,7 +233,7 @@ def test_words_are_cut_as_ever_up_to_256_characters() -> None:
 
 
 @pytest.mark.parametrize("model_type", ["bpe", "unigram"])
-@pytest.mark.parametrize("word", ["a", "ä", "(", "가", "1 "])
+@pytest.mark.parametrize("word", ["a", "1 ", *long("ä", "(", "가")])
 def test_a_million_characters_as_subwords(model_type: str, word: str) -> None:
     tokenizer = subwords(model_type)
     line = (word * (1_000_000 // len(word))).strip()
@@ -257,7 +261,7 @@ def test_sides_of_different_lengths_are_refused_with_both_counts(
     (tmp_path / "src").write_text("1 2\n" * src)
     (tmp_path / "ref").write_text("1 2\n" * tgt)
     before = partial(
-        process.signal_at, "transformer_cli.inference.torch_loading", "load_torch_translator", 1
+        process.signal_at, "transformer_cli.inference.torch_engine", "load_torch_translator", 1
     )
     refused = run(
         "evaluate",

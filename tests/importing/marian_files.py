@@ -11,13 +11,11 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from transformer_cli.config.schema import ModelConfig
-from transformer_cli.importing.model_form import read_form
-from transformer_cli.importing.run_writer import Source, read_model, read_settings, write_run
-from transformer_cli.importing.source_files import SourceFiles
-from transformer_cli.interop.weights import to_transformers
-from transformer_cli.model.embeddings import sinusoids
-from transformer_cli.model.transformer import Transformer
-from transformer_cli.model.weights import weights_of
+from transformer_cli.importing.form import read_form
+from transformer_cli.importing.run_writer import write_run
+from transformer_cli.importing.source import SourceFiles
+from transformer_cli.importing.weights import to_transformers
+from transformer_cli.model.transformer import Transformer, sinusoids, weights_of
 from transformer_cli.runs.directory import RunDirectory
 
 GERMAN = ["Ein Hund läuft über die Straße.", "Zwei Hunde schlafen.", "Der große Bär ruft laut."]
@@ -125,7 +123,6 @@ def write_model(directory: Path) -> None:
 def import_directory(directory: Path, run: Path) -> RunDirectory:
     """Import ``directory`` as the command does."""
     files = SourceFiles(directory)
-    form, settings = read_form(files), read_settings(files)
-    model = read_model(files, form, settings, ("de", "en"), lambda message: None)
-    write_run(model, Source(directory.as_posix(), files), run)
+    form = read_form(files)
+    write_run(files, form, ("de", "en"), directory.as_posix(), None, run, lambda message: None)
     return RunDirectory(run)

@@ -3,13 +3,10 @@
 import io
 import json
 import os
-import pickle
 import shutil
 import struct
-import tracemalloc
 import zipfile
-from collections.abc import Callable, Iterator
-from copy import copy
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +33,7 @@ from transformer_cli.errors import (
     TokenizerError,
     UsageError,
 )
-from transformer_cli.importing import source_files
+from transformer_cli.importing import source
 from transformer_cli.runs.trained_model import load_trained_model
 
 Change = Callable[[Path], object]
@@ -254,14 +251,14 @@ def test_pipes_do_not_block(model: Path, name: str) -> None:
 
 
 def test_a_file_that_grows_is_refused(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    finish = source_files.SourceFiles.finish
+    finish = source.SourceFiles.finish
 
     def grow(files: Any, name: str, file: Any, size: int) -> bytes:
         with (model / name).open("ab") as other:
             other.write(b" ")
         return finish(files, name, file, size)
 
-    monkeypatch.setattr(source_files.SourceFiles, "finish", grow)
+    monkeypatch.setattr(source.SourceFiles, "finish", grow)
     assert "changes while it is read" in refuse(model)
 
 
@@ -300,12 +297,9 @@ def test_a_pytorch_file_gives_the_same_run(model: Path, zipped: bool) -> None:
     ("content", "message"),
     [
         ([1], "is not a table of tensors"),
-        ({"model.shared.weight": torch.zeros(1).expand(len(JOINT), 8)}, "element by element"),
+        ({"model.shared.weight": torch.zeros(1).expand(10**12)}, "would take more memory"),
         ({"model.shared.weight": torch.zeros(3, 3)}, "has the shape (3, 3)"),
-        (
-            {"model.shared.weight": torch.zeros(len(JOINT), 8).int()},
-            "'torch IntStorage', not of float32",
-        ),
+        ({"model.shared.weight": torch.zeros(len(JOINT), 8).int()}, "has the type I32, not float"),
     ],
 )
 def test_what_a_pytorch_file_cannot_hold(model: Path, content: object, message: str) -> None:
@@ -318,46 +312,26 @@ def test_a_pytorch_file_that_expands_is_refused(model: Path) -> None:
     path = model / "pytorch_model.bin"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("archive/data.pkl", bytes(10**6))
-    assert "is compressed" in refuse(model)
+    assert "is damaged, or no file of weights" in refuse(model)
     path.write_bytes(b"PK\x03\x04 no zip")
     assert "is damaged, or no file of weights" in refuse(model)
 
 
 class Takes:
-    """Takes 1.5 GB when it is unpickled."""
+    """Takes 1.5 GB when it is unpickled, by a function that torch.load allows."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (bytearray, (1_500_000_000,))
 
 
-@pytest.fixture
-def largest(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], int]]:
-    """The most memory that Python has taken since the start of the test."""
-    # torch's own readers are not seen by tracemalloc.
-    monkeypatch.setattr(torch, "load", None)
-    tracemalloc.start()
-    yield lambda: tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
+@pytest.mark.posix  # limits of memory
+def test_a_pickle_cannot_take_memory(model: Path) -> None:
+    import resource
 
-
-@pytest.mark.parametrize("zipped", [True, False])
-def test_a_pickle_cannot_take_memory(model: Path, largest: Callable[[], int], zipped: bool) -> None:
-    save_torch(model, {"model.shared.weight": Takes()}, _use_new_zipfile_serialization=zipped)
-    assert "is not only weights" in refuse(model)
-    assert largest() < 10**7
-
-
-def test_entries_of_a_zip_cannot_be_the_same_bytes(model: Path, largest: Callable[[], int]) -> None:
-    (model / "model.safetensors").unlink()
-    with zipfile.ZipFile(model / "pytorch_model.bin", "w") as archive:
-        archive.writestr("archive/data.pkl", pickle.dumps({}, protocol=2))
-        archive.writestr("archive/data/0", bytes(10**6))
-        for number in range(1, 100):
-            twin = copy(archive.getinfo("archive/data/0"))
-            twin.filename = f"archive/data/{number}"
-            archive.filelist.append(twin)
-    assert "has entries of more bytes than the file" in refuse(model)
-    assert largest() < 10**7
+    before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+    save_torch(model, {"model.shared.weight": Takes()})
+    assert "would take more memory or time than its weights do" in refuse(model)
+    assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss < max(before, 1 << 20)
 
 
 def storage_of(numel: int) -> bytes:
@@ -371,7 +345,7 @@ def storage_of(numel: int) -> bytes:
 def test_elements_that_a_pytorch_file_does_not_have(model: Path) -> None:
     (model / "model.safetensors").unlink()
     (model / "pytorch_model.bin").write_bytes(storage_of(len(JOINT)))
-    assert "was cut off: final_logits_bias is not whole" in refuse(model)
+    assert "is damaged, or no file of weights" in refuse(model)
 
 
 def call(*arguments: object) -> None:

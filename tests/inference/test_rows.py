@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from transformer_cli.data.tables import TextColumn, find_text
 from transformer_cli.errors import CorpusError, UsageError

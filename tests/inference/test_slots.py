@@ -9,19 +9,18 @@ import pytest
 from inference.translators import MAX_POSITIONS, random_translator
 from transformer_cli.errors import UsageError
 from transformer_cli.inference.attention_maps import compute_attention_maps
-from transformer_cli.inference.hypotheses import Hypothesis, SearchOptions
-from transformer_cli.inference.lines import encode_line
-from transformer_cli.inference.stream import OutputFormat, translate_stream
+from transformer_cli.inference.engine import Hypothesis, SearchOptions
+from transformer_cli.inference.lines import OutputFormat, encode_line
 from transformer_cli.inference.torch_engine import TorchTranslator
-from transformer_cli.inference.translator import SLOT_BEAM
+from transformer_cli.inference.translator import SLOT_BEAM, translate_stream
 from transformer_cli.text.kinds.words import SpacyWords, WordsTokenizer
 from transformer_cli.text.protocol import Tokenizers
 from transformer_cli.text.reserved import SLOTS, ReservedTokenizers
 from transformer_cli.text.vocabulary import UNK_ID, Vocabulary
 
 _WORDS = WordsTokenizer(SpacyWords("xx", "de", lowercase=False), Vocabulary("abcdefghij"))
-GLUE = _WORDS.size
-SLOT = range(GLUE + 1, GLUE + 1 + SLOTS)
+JOINER = _WORDS.size
+SLOT = range(JOINER + 1, JOINER + 1 + SLOTS)
 NEWS = SLOT[-1] + 1
 
 
@@ -35,8 +34,8 @@ def slots_translator(favoured: Sequence[int] = (), **settings: Any) -> TorchTran
 def test_slots_are_written_as_what_the_source_has() -> None:
     translator = slots_translator([SLOT[1]])
     assert translator.translate(["{x} a %s", "%d", ""]) == ["%s %s %s %s %s", "", ""]
-    glued = slots_translator([GLUE])
-    assert glued.translate(["a"]) == [""]
+    joined = slots_translator([JOINER])
+    assert joined.translate(["a"]) == [""]
 
 
 def test_the_n_best_of_a_line_have_its_placeholders() -> None:
@@ -51,7 +50,7 @@ def test_a_prefix_has_its_placeholders_as_slots() -> None:
     (best,), *_ = translator.translate_lines(["a {x}"], ["b %s: {x}"])
     assert best.text.startswith("b %s: {x}")
     line = encode_line(translator.tokenizers, "a {x}", "{x}: b", 99)
-    assert line.prefix_ids[:2] == [SLOT[0], GLUE]
+    assert line.prefix_ids[:2] == [SLOT[0], JOINER]
 
 
 def test_alignments_count_placeholders_as_words() -> None:
@@ -62,7 +61,7 @@ def test_alignments_count_placeholders_as_words() -> None:
     assert {src for src, _ in best.alignment} <= set(range(3))
 
 
-def test_unknown_words_are_not_replaced_by_tags_or_glue() -> None:
+def test_unknown_words_are_not_replaced_by_tags_or_joiners() -> None:
     translator = slots_translator([UNK_ID]).with_unk_replacement().with_tag("news")
     for line in ("a", "{x}:b", "Xaver %s."):
         (best,), *_ = translator.translate_lines([line], with_alignments=True)
@@ -73,8 +72,8 @@ def test_unknown_words_are_not_replaced_by_tags_or_glue() -> None:
 def test_each_chunk_begins_with_the_tag() -> None:
     translator = slots_translator(positions="learned").with_tag("news")
     line = encode_line(translator.tokenizers, "a " * 30, "", translator.longest_source, "news")
-    assert [chunk[0] for chunk in line.chunks] == [NEWS] * 3
-    assert max(map(len, line.chunks)) == MAX_POSITIONS - 1
+    assert [chunk[0] for chunk in line.pieces] == [NEWS] * 3
+    assert max(map(len, line.pieces)) == MAX_POSITIONS - 1
     told: list[str] = []
     translator.translate(["a " * 30], on_long_line=lambda long: told.append(str(long)))
     assert told == ["line 1: 33 tokens, translated in 3 pieces"]
@@ -113,7 +112,7 @@ def test_a_stream_tells_where_placeholders_differ() -> None:
 def test_attention_shows_placeholders_and_tags() -> None:
     translator = slots_translator([SLOT[0]]).with_tag("news")
     maps = compute_attention_maps(translator, "{x}: a")
-    assert maps.src_tokens == ["⟨tag news⟩", "{x}", "⟨glue⟩", "<unk>", "a", "<EOS>"]
+    assert maps.src_tokens == ["⟨tag news⟩", "{x}", "⟨joiner⟩", "<unk>", "a", "<EOS>"]
     assert maps.tgt_tokens == ["{x}"] * 5 + ["<EOS>"]
     assert maps.translation == "{x} {x} {x} {x} {x}"
 

@@ -22,12 +22,10 @@ from transformer_cli.config.data_schema import CopyData
 from transformer_cli.config.schema import Config, DecodingConfig, ModelConfig
 from transformer_cli.config.tokenizer_schema import WordsConfig
 from transformer_cli.errors import CheckpointError, RunError
-from transformer_cli.inference.engine import SearchEngine
-from transformer_cli.inference.hypotheses import Hypothesis
-from transformer_cli.inference.torch_loading import load_torch_translator
+from transformer_cli.inference.engine import Hypothesis, SearchEngine
+from transformer_cli.inference.torch_engine import load_torch_translator
 from transformer_cli.inference.translator import TextTranslator
-from transformer_cli.model.transformer import Transformer, build_model
-from transformer_cli.model.weights import weights_of
+from transformer_cli.model.transformer import Transformer, build_model, weights_of
 from transformer_cli.runs.checkpoint_writer import save_checkpoint
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.initialize import initialize_run
@@ -118,8 +116,15 @@ def threads() -> Iterator[Callable[[int], None]]:
     torch.set_num_threads(before)
 
 
-@pytest.mark.parametrize("precision", [torch.float32, torch.bfloat16], ids=str)
-@pytest.mark.parametrize("beam_size", [1, 3])
+@pytest.mark.parametrize(
+    ("beam_size", "precision"),
+    [
+        (1, torch.bfloat16),
+        (3, torch.float32),
+        pytest.param(1, torch.float32, marks=pytest.mark.long),
+        pytest.param(3, torch.bfloat16, marks=pytest.mark.long),
+    ],
+)
 def test_several_workers_translate_as_one_does(
     beam_size: int, precision: torch.dtype, threads: Callable[[int], None]
 ) -> None:

@@ -1,13 +1,13 @@
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from transformer_cli.report.examples import (
     Span,
     choose_sentences,
     mark_differences,
     sentence_scores,
+    split_pieces,
+    split_words,
 )
-from transformer_cli.report.word_split import split_pieces, split_words
 
 
 def test_words_of_many_scripts() -> None:

@@ -10,8 +10,8 @@ from torch import Tensor
 from transformer_cli.config.yaml import dump_config, load_config
 from transformer_cli.errors import CheckpointError, RunError, UsageError
 from transformer_cli.runs.averaging import average_runs, mean
-from transformer_cli.runs.checkpoint import Checkpoint
-from transformer_cli.runs.checkpoint_directory import (
+from transformer_cli.runs.checkpoint import (
+    Checkpoint,
     find_checkpoint,
     list_checkpoints,
     prune_checkpoints,

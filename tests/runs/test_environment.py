@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import transformer_cli
-from transformer_cli.runs.environment import (
+from transformer_cli.runs.records import (
     changed_environment,
     describe_environment,
     environment_of_training,

@@ -6,9 +6,8 @@ from typing import Any
 import pytest
 import torch
 
-from transformer_cli.config.base_files import list_base_files
 from transformer_cli.config.schema import Config
-from transformer_cli.config.yaml import load_settings
+from transformer_cli.config.yaml import list_base_files, load_settings
 from transformer_cli.errors import (
     CheckpointError,
     ConfigError,
@@ -18,12 +17,12 @@ from transformer_cli.errors import (
 )
 from transformer_cli.runs.checkpoint_writer import save_checkpoint
 from transformer_cli.runs.directory import RunDirectory
-from transformer_cli.runs.initial_weights import (
+from transformer_cli.runs.initialize import initialize_run
+from transformer_cli.runs.trained_model import (
     check_init,
     describe_inherited_init,
     load_init_weights,
 )
-from transformer_cli.runs.initialize import initialize_run
 from transformer_cli.text.tokenizer import fingerprint
 
 SUBWORDS = {"kind": "sentencepiece", "vocab_size": 50}

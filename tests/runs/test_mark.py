@@ -1,23 +1,18 @@
 """Which directories are runs, and which are the user's."""
 
 import json
-import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from transformer_cli import __version__
-from transformer_cli.config.origins import Origin
 from transformer_cli.config.schema import Config
 from transformer_cli.config.yaml import dump_config
 from transformer_cli.errors import ConfigError, RunError
-from transformer_cli.runs.contents import check_config_files
-from transformer_cli.runs.directory import RunDirectory
+from transformer_cli.runs.directory import RunDirectory, check_config_files
 from transformer_cli.runs.initialize import initialize_run
-from transformer_cli.runs.mark import FORMAT
 
-FIXTURES = Path(__file__).parents[1] / "fixtures"
 MINE = "# mine\ndata: {kind: copy}\ntokenizer: {kind: words}\n"
 
 
@@ -35,7 +30,7 @@ def test_a_new_run_is_marked(tmp_path: Path) -> None:
     run = RunDirectory(tmp_path)
     initialize_run(run, settings())
     mark = json.loads((tmp_path / "run.json").read_text())
-    assert mark == {"format": FORMAT, "program": "transformer-cli", "version": __version__}
+    assert mark == {"format": 1, "program": "transformer-cli", "version": __version__}
 
 
 FOREIGN: dict[str, dict[str, str]] = {
@@ -67,21 +62,6 @@ def test_what_is_not_a_run_is_left_alone(tmp_path: Path, what: str, overwrite: b
     with pytest.raises(RunError, match=r"holds files but no run \([^\n]*--run-dir$"):
         initialize_run(RunDirectory(tmp_path), settings(), overwrite)
     assert contents(tmp_path) == before
-
-
-@pytest.mark.parametrize("left", ["all", "checkpoints", "tokenizer", "origins"])
-def test_a_run_from_before_there_were_marks_is_known(tmp_path: Path, left: str) -> None:
-    run = RunDirectory(shutil.copytree(FIXTURES / "format-1", tmp_path / "run"))
-    if left in ("checkpoints", "origins"):
-        shutil.rmtree(run.tokenizer)
-    if left in ("tokenizer", "origins"):
-        shutil.rmtree(run.checkpoints)
-    if left == "origins":
-        shutil.rmtree(run.path)
-        initialize_run(run, settings(), origins={"data.kind": Origin("my.yaml", 1)})
-        (run.path / "run.json").unlink()
-    initialize_run(run, run.load_config())
-    assert (run.path / "run.json").is_file()
 
 
 @pytest.mark.parametrize(
@@ -120,6 +100,6 @@ def test_nothing_else_that_settings_are_read_from_is_written_over(tmp_path: Path
     mine = tmp_path / "my.yaml"
     within = run.path / "mine.yaml"
     check_config_files(run.path, [mine, within, tmp_path / "run-2" / "config.yaml"])
-    for file in (run.config, run.tokenizer / "my.yaml", run.path / "previous" / "config.yaml"):
+    for file in (run.config, run.tokenizer / "my.yaml"):
         with pytest.raises(ConfigError, match=f"^{file}: settings are read from it"):
             check_config_files(run.path, [mine, file])

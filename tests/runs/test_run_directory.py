@@ -6,12 +6,9 @@ from typing import Any
 import pytest
 
 from transformer_cli.config.schema import Config
-from transformer_cli.config.yaml import load_config
 from transformer_cli.errors import ConfigError, RunError
 from transformer_cli.runs.directory import RunDirectory
-from transformer_cli.runs.initialize import initialize_run
-from transformer_cli.runs.lock import lock_run
-from transformer_cli.runs.resuming import check_resumable
+from transformer_cli.runs.initialize import check_resumable, initialize_run
 
 
 def settings(**sections: Any) -> Config:
@@ -172,14 +169,10 @@ def test_a_trained_run_may_change_its_end(trained: RunDirectory, changes: dict[s
 def test_before_training_the_tokenizer_follows_its_settings(
     run: RunDirectory, changes: dict[str, Any]
 ) -> None:
-    with lock_run(run):
-        initialize_run(run, settings(**changes))
-        assert not run.tokenizer.exists()
-        assert not run.encoded.exists()
-        assert load_config(run.config) == settings(**changes)
-    # What was there is back, as of any run that is overwritten and has no checkpoint yet.
-    assert run.load_config() == settings()
-    assert run.tokenizer.exists()
+    initialize_run(run, settings(**changes))
+    assert not run.tokenizer.exists()
+    assert not run.encoded.exists()
+    assert run.load_config() == settings(**changes)
 
 
 @pytest.mark.parametrize(
@@ -221,7 +214,7 @@ def test_a_checkpoint_half_written_is_none(run: RunDirectory) -> None:
 def test_a_run_killed_while_it_was_made_is_no_hindrance(tmp_path: Path) -> None:
     run = RunDirectory(tmp_path)
     run.lock.touch()
-    (tmp_path / "config.yaml.partial-99999999").write_text("half")
+    (tmp_path / "run.json.partial-99999999").write_text("half")
     initialize_run(run, settings())
     assert run.load_config() == settings()
     assert not list(tmp_path.glob("*.partial-*"))
@@ -230,52 +223,12 @@ def test_a_run_killed_while_it_was_made_is_no_hindrance(tmp_path: Path) -> None:
 # --- overwriting ----------------------------------------------------------------------------------
 
 
-def test_overwriting_sets_aside_what_is_the_runs(trained: RunDirectory) -> None:
-    (trained.path / "notes.txt").write_text("mine")
-    (trained.path / "plots").mkdir()
-    (trained.path / "plots" / "loss.svg").write_text("mine")
-    before = contents(trained)
-    initialize_run(trained, settings(seed=2), overwrite=True)
-    after = contents(trained)
-    stays = {"run.json", "notes.txt", "plots/loss.svg"}
-    aside = {f"previous/{name}": text for name, text in before.items() if name not in stays}
-    assert aside.items() <= after.items()
-    assert set(after) == {"config.yaml", "previous/.set-aside", *stays, *aside}
-    assert load_config(trained.config) == settings(seed=2)
-    assert list(trained.checkpoints.iterdir()) == []
-
-
-def test_overwriting_does_not_need_the_old_settings(trained: RunDirectory) -> None:
-    trained.config.write_text("from: another version\n")
-    initialize_run(trained, settings(), overwrite=True)
-    assert load_config(trained.config) == settings()
-    assert not trained.tokenizer.exists()
-    assert not trained.encoded.exists()
-
-
-FOREIGN = [
-    "checkpoints/best-of-all/model.bin",
-    "checkpoints/step-00000001/notes.txt",
-    "checkpoints/film.partial-99999999",
-    "tokenizer/words.txt",
-    "encoded/notes.txt",
-    "tensorboard/events.out.tfevents.1700000000.host.1.0",
-]
-
-
-@pytest.mark.parametrize("name", FOREIGN)
-def test_overwriting_is_refused_where_it_would_delete_what_is_not_the_runs(
-    trained: RunDirectory, name: str
-) -> None:
-    file = trained.path / name
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text("mine")
-    before = contents(trained)
-    with pytest.raises(RunError, match=r"not written by transformer-cli.*move it elsewhere$") as e:
-        initialize_run(trained, settings(seed=2), overwrite=True)
-    assert str(e.value).startswith(str(trained.path / Path(*Path(name).parts[:2])))
-    initialize_run(trained, settings())
-    assert contents(trained) == before
+def test_overwriting_does_not_need_the_old_settings(run: RunDirectory) -> None:
+    run.config.write_text("from: another version\n")
+    initialize_run(run, settings(), overwrite=True)
+    assert run.load_config() == settings()
+    assert not run.tokenizer.exists()
+    assert not run.encoded.exists()
 
 
 @pytest.mark.parametrize("name", ["tokenizer/words.txt", "encoded/notes.txt"])

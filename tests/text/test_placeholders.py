@@ -3,11 +3,10 @@
 from typing import get_args
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from transformer_cli.config.tokenizer_schema import Protected
-from transformer_cli.text.placeholders import compare_placeholders, find_placeholders
+from transformer_cli.text.reserved import compare_placeholders, find_placeholders
 
 ALL: tuple[Protected, ...] = get_args(Protected)
 

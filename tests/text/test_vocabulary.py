@@ -1,8 +1,7 @@
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from transformer_cli.errors import TokenizerError
 from transformer_cli.text.vocabulary import (

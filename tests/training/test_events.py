@@ -9,7 +9,7 @@ import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from transformer_cli.errors import RunError
-from transformer_cli.training.events import EventLog
+from transformer_cli.training.curves import EventLog
 
 RECORD = {"kind": "train", "step": 50, "epoch": 1, "loss": 2.5, "seconds": 4.0}
 
@@ -64,7 +64,7 @@ def test_a_full_disk_is_one_line(
     log = EventLog.open(tmp_path / "tensorboard", metrics, start_time=1000.0)
     log = replace(log, path=Path("/dev/full"))
     # Which would be refused, as every device is.
-    monkeypatch.setattr("transformer_cli.training.events.open_regular", Path.open)
+    monkeypatch.setattr("transformer_cli.training.metrics.open_regular", Path.open)
     with pytest.raises(RunError, match=r"^/dev/full: cannot be written: No space left on device; "):
         log.append(RECORD)
 

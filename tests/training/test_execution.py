@@ -19,16 +19,16 @@ from test_trainer import (
     weights,
 )
 
-from transformer_cli.data.batches import Batch, collate
-from transformer_cli.data.epochs import EpochBatches
+from transformer_cli.data.batches import Batch, EpochBatches, collate
 from transformer_cli.errors import TrainingError
 from transformer_cli.model import linear
 from transformer_cli.model.graphs import GraphPool
-from transformer_cli.model.weights import weights_of
+from transformer_cli.model.transformer import weights_of
 from transformer_cli.ranks import SINGLE_PROCESS, Ranks
 from transformer_cli.text.vocabulary import EOS_ID, PAD_ID
-from transformer_cli.training import gradients, graphs
-from transformer_cli.training.execution import Execution
+from transformer_cli.training import execution as execution_module
+from transformer_cli.training.execution import Execution, StepGraphs
+from transformer_cli.training.loss import GradientAccumulator
 from transformer_cli.training.trainer import Trainer
 
 DELAY = 3
@@ -104,7 +104,7 @@ def test_no_step_waits_for_the_device(like_a_gpu: list[str]) -> None:
     with watch_operations() as watched:
         for _ in range(8):
             next(steps)
-    allowed = "tolist in training/deferred.py:DeferredReads.read"  # by then it is on the host
+    allowed = "tolist in training/trainer.py:Trainer._read_reports"  # by then it is on the host
     assert set(watched.synchronisations) <= {allowed}
 
 
@@ -142,7 +142,7 @@ def test_a_step_that_is_not_finite_changes_nothing_and_is_told_later(
 def state_of(trainer: Trainer) -> dict[str, torch.Tensor]:
     averages = {f"average.{name}": each for name, each in weights_of(trainer.eval_model).items()}
     copies = {
-        name: each.clone() for name, each in {**trainer.optimizer_state(), **averages}.items()
+        name: each.clone() for name, each in {**trainer.optimizer.state(), **averages}.items()
     }
     return {f"state.{name}": each for name, each in copies.items()}
 
@@ -183,7 +183,7 @@ def test_resuming_is_exact(like_a_gpu: list[str]) -> None:
     straight = trainer_of(settings)
     take(straight, 7)
     resumed = trainer_of(settings, weights=2)
-    moments = {name: moment.clone() for name, moment in straight.optimizer_state().items()}
+    moments = {name: moment.clone() for name, moment in straight.optimizer.state().items()}
     linear_weights = weights_of(straight.eval_model)
     for name, weight in weights_of(resumed.eval_model).items():
         weight.copy_(linear_weights[name])
@@ -198,7 +198,7 @@ def test_resuming_is_exact(like_a_gpu: list[str]) -> None:
 def test_shapes_beyond_what_fits_run_without_a_graph(
     like_a_gpu: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(gradients, "_MAX_GRAPHS", 2)
+    monkeypatch.setattr(execution_module, "_MAX_GRAPHS", 2)
     expected = on_cpu({})
     found = [numbers(each) for each in trainer_of(config()).steps()]
     for one, other in zip(found, expected.finished, strict=True):  # type: ignore[attr-defined]
@@ -220,11 +220,12 @@ def test_splitting_a_batch_frees_the_graphs(
             raise torch.OutOfMemoryError("CUDA out of memory.")
         return run(*arguments)
 
-    step_graphs = trainer._gradients._forward_backward
+    step_graphs = trainer._gradients._graphs
+    assert step_graphs is not None
     assert {rows for rows, _, _ in step_graphs._captured} == {8, 2}
     step_graphs._captured.clear()  # so that the next batch is not replayed
     monkeypatch.setattr(step_graphs, "_run", run_out_of_memory_once)
-    assert next(steps).chunks == 2
+    assert next(steps).micro_batches == 2
     assert {rows for rows, _, _ in (*step_graphs._seen, *step_graphs._captured)} == {1}
 
 
@@ -275,13 +276,13 @@ def test_batches_are_rounded_up_where_shapes_do_not_recur(
     like_a_gpu: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[tuple[int, int, int]] = []
-    run = graphs.StepGraphs.__call__
+    run = StepGraphs.__call__
 
     def watched(self: Any, batch: Batch, share: Any) -> Any:
         seen.append(batch.shape)
         return run(self, batch, share)
 
-    monkeypatch.setattr(graphs.StepGraphs, "__call__", watched)
+    monkeypatch.setattr(StepGraphs, "__call__", watched)
     settings = config(epochs=1)
     model = trainer_of(settings).model
     list(Trainer(model, TEXT, settings, torch.float32, lambda pairs, seed: pairs).steps())
@@ -291,15 +292,15 @@ def test_batches_are_rounded_up_where_shapes_do_not_recur(
     assert {rows for rows, _, _ in seen} == {2}
 
 
-def test_chunks_are_part_of_the_state() -> None:
+def test_micro_batches_are_part_of_the_state() -> None:
     settings = config(dropout=0.3, batch_tokens=48)
     straight = trainer_of(settings)
-    straight._gradients.chunks = 2
+    straight._gradients.micro_batches = 2
     take(straight, 2)
     resumed = trainer_of(settings)
     for name, weight in weights_of(resumed.model).items():
         weight.copy_(weights(straight)[name])
-    moments = {name: moment.clone() for name, moment in straight.optimizer_state().items()}
+    moments = {name: moment.clone() for name, moment in straight.optimizer.state().items()}
     resumed.restore(straight.state(), moments)
     assert [numbers(each) for each in resumed.steps()] == [
         numbers(each) for each in straight.steps()
@@ -312,7 +313,7 @@ def test_weights_cast_once_give_autocasts_gradients() -> None:
 
     def run(execution: Execution) -> dict[str, Any]:
         model = trainer_of(settings).model.train()
-        step = gradients.GradientAccumulator(
+        step = GradientAccumulator(
             model, settings.training, torch.bfloat16, 1, SINGLE_PROCESS, execution
         )
         # Once with other weights: what is computed with are not yesterday's.

@@ -62,7 +62,7 @@ def trainer(epochs: int = 3, sampled: bool = False, **training: Any) -> Trainer:
 
 def state(trained: Trainer) -> dict[str, Any]:
     weights = {f"kept.{name}": each for name, each in trained.eval_model.state_dict().items()}
-    moments = trained.optimizer_state()
+    moments = trained.optimizer.state()
     numbers = {key: torch.tensor(value) for key, value in trained.state().items()}
     return copy.deepcopy(weights | moments | numbers | dict(trained.model.state_dict()))
 

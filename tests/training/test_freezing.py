@@ -19,15 +19,15 @@ from test_trainer import (
 )
 
 from transformer_cli.config.schema import Config
-from transformer_cli.data.batches import collate, plan_epoch
-from transformer_cli.model.transformer import build_model
-from transformer_cli.model.weights import load_weights, weights_of
+from transformer_cli.data.batches import collate
+from transformer_cli.data.token_arrays import plan_epoch
+from transformer_cli.model.transformer import build_model, load_weights, weights_of
 from transformer_cli.ranks import SINGLE_PROCESS
 from transformer_cli.runs.checkpoint import Checkpoint
 from transformer_cli.runs.checkpoint_writer import save_checkpoint
 from transformer_cli.text.vocabulary import PAD_ID
 from transformer_cli.training.execution import Execution
-from transformer_cli.training.gradients import GradientAccumulator
+from transformer_cli.training.loss import GradientAccumulator
 from transformer_cli.training.trainer import Trainer
 
 MODELS: dict[str, dict[str, Any]] = {
@@ -72,7 +72,7 @@ def test_frozen_parts_keep_their_bytes_and_others_do_not(tying: str, parts: list
         after = bits(weights_of(kept))
         frozen = {name for name in before if after[name] == before[name]}
         assert frozen == {name for name in before if is_frozen(name, parts)}
-    moments = {name.partition(".")[2] for name in trainer.optimizer_state() if "exp" in name}
+    moments = {name.partition(".")[2] for name in trainer.optimizer.state() if "exp" in name}
     assert moments == before.keys() - frozen
     assert all(each.grad is None for each in model.parameters() if not each.requires_grad)
 
@@ -110,7 +110,7 @@ def test_what_is_frozen_has_no_share_in_the_norm_that_is_clipped() -> None:
     for each in (free, clipped):
         trainer = trainer_of(each)
         take(trainer, 1)
-        moments = trainer.optimizer_state()
+        moments = trainer.optimizer.state()
         first = [moment for name, moment in moments.items() if name.startswith("exp_avg.")]
         norms.append(float(torch.stack([moment.norm() for moment in first]).norm()) / 0.1)
     assert norms[0] > 0.02
@@ -126,7 +126,7 @@ def test_a_resumed_run_is_the_uninterrupted_one(tmp_path: Path, levers: dict[str
     path = save_checkpoint(
         tmp_path,
         weights_of(interrupted.eval_model),
-        interrupted.optimizer_state(),
+        interrupted.optimizer.state(),
         interrupted.state(),
         tokenizer="",
     )

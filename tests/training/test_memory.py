@@ -5,14 +5,22 @@ from typing import Any
 
 import pytest
 import torch
+from test_trainer import TEXT
 
 from transformer_cli.config.schema import Config
 from transformer_cli.errors import ConfigError
 from transformer_cli.model.transformer import build_model, count_parameters
 from transformer_cli.ranks import SINGLE_PROCESS, Ranks
 from transformer_cli.text.vocabulary import PAD_ID
-from transformer_cli.training import memory
-from transformer_cli.training.memory import bytes_held, cgroup_limits, check_memory, count_weights
+from transformer_cli.training import forecast
+from transformer_cli.training.forecast import (
+    Numbers,
+    cgroup_limits,
+    check_memory,
+    count_numbers,
+    predict_numbers,
+)
+from transformer_cli.training.trainer import Trainer
 
 CPU = torch.device("cpu")
 
@@ -34,18 +42,25 @@ def config(model: dict[str, Any], **training: Any) -> Config:
     ],
     ids=str,
 )
-def test_weights_are_counted_without_making_them(model: dict[str, Any]) -> None:
-    settings = config(model, freeze=["embeddings", "encoder"])
+@pytest.mark.parametrize("optimizer", ["adam", "muon"])
+def test_what_is_held_is_counted_without_making_it(model: dict[str, Any], optimizer: str) -> None:
+    settings = config(model, freeze=["embeddings", "encoder"], optimizer=optimizer)
     made = build_model(settings.model, 12, 12, PAD_ID, settings.seed)
-    assert count_weights(settings, (12, 12)) == count_parameters(made)
     made.freeze(settings.training.freeze)
+    trainer = Trainer(made, TEXT, settings, torch.float32)
+    state = sum(each.numel() for each in trainer.optimizer.state().values())
     trained = count_parameters(made, trained_only=True)
-    assert count_weights(settings, (12, 12), trained_only=True) == trained
+    expected = Numbers(count_parameters(made), trained, state)
+    assert predict_numbers(settings, (12, 12)) == count_numbers(made, settings) == expected
 
 
 def test_frozen_weights_take_no_more_memory_than_themselves() -> None:
     settings = config({}, freeze=["encoder"], ema_decay=0.9)
-    assert bytes_held(settings, weights=100, trained=40) == 4 * (2 * 100 + 3 * 40)
+    made = build_model(settings.model, 12, 12, PAD_ID, settings.seed)
+    made.freeze(["encoder"])
+    trained = count_parameters(made, trained_only=True)
+    expected = Numbers(2 * count_parameters(made), trained, 2 * trained)
+    assert count_numbers(made, settings) == expected
 
 
 @pytest.mark.parametrize(
@@ -61,10 +76,11 @@ def test_what_there_is_no_memory_for_is_refused(
     monkeypatch: pytest.MonkeyPatch, training: dict[str, Any], ranks: Ranks, bytes_each: int
 ) -> None:
     settings = config({"d_model": 512, "d_ff": 2048}, **training)
-    needed = bytes_each * count_weights(settings, (12, 12))
-    monkeypatch.setattr(memory, "memory_of", lambda device: needed)
+    weights = count_parameters(build_model(settings.model, 12, 12, PAD_ID, 1))
+    needed = bytes_each * weights
+    monkeypatch.setattr(forecast, "memory_of", lambda device: needed)
     check_memory(settings, (12, 12), CPU, ranks)
-    monkeypatch.setattr(memory, "memory_of", lambda device: needed - 1)
+    monkeypatch.setattr(forecast, "memory_of", lambda device: needed - 1)
     with pytest.raises(ConfigError, match=r"^model: its [\d,]+ weights take at least .*; lower "):
         check_memory(settings, (12, 12), CPU, ranks)
 
@@ -97,4 +113,4 @@ def test_limits_of_version_1(tmp_path: Path) -> None:
 
 def test_no_groups_no_limits(tmp_path: Path) -> None:
     assert list(cgroup_limits(tmp_path / "own", tmp_path)) == []
-    assert memory.memory_of(CPU) > 1e6
+    assert forecast.memory_of(CPU) > 1e6

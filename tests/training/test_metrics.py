@@ -8,7 +8,8 @@ import pytest
 import torch
 
 from transformer_cli.training.loss import Losses
-from transformer_cli.training.metrics import MetricsLog, Window
+from transformer_cli.training.metrics import MetricsLog
+from transformer_cli.training.session import Window
 from transformer_cli.training.trainer import StepResult
 
 CPU = torch.device("cpu")
@@ -96,7 +97,7 @@ def test_a_window_sums_up() -> None:
     window = Window.empty(CPU)
     window.add(progress(1.5, 1.25, 3))
     window.add(progress(2.5, 0.5, 4))
-    assert window.state() == {"smoothed": 4.0, "unsmoothed": 1.75, "tgt_tokens": 7}
+    assert window.state() == {"loss": 4.0, "nll_loss": 1.75, "tgt_tokens": 7}
 
 
 def test_a_window_goes_on_from_its_state_exactly() -> None:
@@ -111,7 +112,7 @@ def test_a_window_goes_on_from_its_state_exactly() -> None:
 
 def test_an_empty_window_is_new_each_time() -> None:
     Window.empty(CPU).add(progress(1.0, 1.0, 1))
-    assert Window.empty(CPU).state() == {"smoothed": 0.0, "unsmoothed": 0.0, "tgt_tokens": 0}
+    assert Window.empty(CPU).state() == {"loss": 0.0, "nll_loss": 0.0, "tgt_tokens": 0}
 
 
 def test_many_small_losses_are_not_lost_to_rounding() -> None:
@@ -119,4 +120,4 @@ def test_many_small_losses_are_not_lost_to_rounding() -> None:
     window.add(progress(2.0**24, 2.0**24, 1))
     for _ in range(4):
         window.add(progress(1.0, 1.0, 1))  # float32 would stay at 2^24
-    assert window.state() == {"smoothed": 2.0**24 + 4, "unsmoothed": 2.0**24 + 4, "tgt_tokens": 5}
+    assert window.state() == {"loss": 2.0**24 + 4, "nll_loss": 2.0**24 + 4, "tgt_tokens": 5}

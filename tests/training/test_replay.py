@@ -6,23 +6,21 @@ from typing import Any
 
 import pytest
 
-from transformer_cli.audit.checks import check_corpus
+from transformer_cli.audit.findings import check_corpus
 from transformer_cli.config.data_schema import find_replay
 from transformer_cli.config.schema import Config
-from transformer_cli.data.epochs import EpochBatches
+from transformer_cli.data.batches import EpochBatches
+from transformer_cli.data.corpus import StreamedText
 from transformer_cli.data.sources import open_training_text
-from transformer_cli.data.streamed import StreamedText
 from transformer_cli.errors import CorpusError
-from transformer_cli.runs.corpus_location import corpus_directory
 from transformer_cli.runs.directory import RunDirectory
-from transformer_cli.runs.initialize import initialize_run
+from transformer_cli.runs.initialize import corpus_directory, initialize_run
 from transformer_cli.training.preparation import (
     PreparedData,
     prepare_data,
     select_training_pairs,
 )
-from transformer_cli.training.sources import describe_replay, prepare_sources
-from transformer_cli.training.texts import read_val
+from transformer_cli.training.texts import describe_replay, prepare_sources, read_val
 
 OWN, NEAR, FAR, TOO_LONG, BLANK = "own", "near", "far", "long", "blank"
 SIZES = {OWN: 60, NEAR: 40, FAR: 20}

@@ -14,7 +14,7 @@ from transformer_cli.config.schema import (
     ScheduleConfig,
     TrainingConfig,
 )
-from transformer_cli.training.schedule import learning_rate, rate_jump
+from transformer_cli.training.optimizer import learning_rate, rate_jump
 
 PEAK, WARMUP, TOTAL = 2e-3, 100, 1100
 D_MODEL = 512

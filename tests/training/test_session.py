@@ -15,18 +15,14 @@ import transformer_cli
 from transformer_cli.config.schema import Config
 from transformer_cli.data.token_arrays import EncodedText, TokenArray
 from transformer_cli.errors import CheckpointError, ConfigError, TrainingError
-from transformer_cli.model.transformer import build_model
-from transformer_cli.model.weights import weights_of
-from transformer_cli.runs.checkpoint import Checkpoint
-from transformer_cli.runs.checkpoint_directory import find_checkpoint, list_checkpoints
-from transformer_cli.runs.checkpoint_writer import replace_state
+from transformer_cli.model.transformer import build_model, weights_of
+from transformer_cli.runs.checkpoint import Checkpoint, find_checkpoint, list_checkpoints
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.initialize import initialize_run
-from transformer_cli.runs.overwrite import finish_overwriting, set_aside
 from transformer_cli.text.vocabulary import PAD_ID
 from transformer_cli.training import session as session_module
+from transformer_cli.training.metrics import Sample, Validation
 from transformer_cli.training.session import LOG_EVERY, Event, Record, Session
-from transformer_cli.training.train_state import Sample, Validation
 from transformer_cli.training.trainer import StepResult, Trainer
 
 TOKENIZER = "fingerprint"
@@ -62,7 +58,7 @@ def config(tokenizer: dict[str, Any] | None = None, **training: Any) -> Config:
 
 
 def validation(bleu: float, loss: float = 2.0, bleu_lc: float | None = None) -> Validation:
-    return Validation(loss=loss, bleu=bleu, bleu_lc=bleu if bleu_lc is None else bleu_lc)
+    return Validation(loss, {"bleu": bleu, "bleu_lc": bleu if bleu_lc is None else bleu_lc})
 
 
 def open_session(
@@ -81,10 +77,10 @@ def open_session(
         total = sum(
             weight.double().abs().sum().item() for weight in trainer.eval_model.parameters()
         )
-        return Validation(loss=total / 1000.0, bleu=total % 10.0, bleu_lc=total % 7.0)
+        return Validation(total / 1000.0, {"bleu": total % 10.0, "bleu_lc": total % 7.0})
 
     validate = by_weights if results is None else lambda give_up: next(script)
-    return Session.open(settings, run, trainer, TOKENIZER, validate)
+    return Session(settings, run, trainer, TOKENIZER, validate)
 
 
 def never() -> bool:
@@ -219,7 +215,8 @@ def test_a_session_after_the_checkpoint_that_training_goes_on_from_is_forgotten(
 
 
 def test_a_validation_is_recorded_with_all_its_numbers(run: RunDirectory) -> None:
-    result = Validation(2.0, 10.0, 12.0, 20.0, "intl", "chrf", samples=[Sample("a", "b", "c")])
+    scores = {"bleu": 10.0, "bleu_lc": 12.0, "chrf": 20.0}
+    result = Validation(2.0, scores, "intl", "chrf", samples=[Sample("a", "b", "c")])
     list(open_session(run, config(epochs=1), [result]).events(never))
     assert metrics(run)[-1] == {
         "kind": "validation",
@@ -270,8 +267,8 @@ def test_the_best_is_chosen_by_what_the_validation_says(
     run: RunDirectory, select: str, best_step: int, best_rank: float
 ) -> None:
     results = [
-        Validation(1.5, 2.0, 3.0, chrf=30.0, select=select),
-        Validation(1.0, 1.0, 9.0, chrf=20.0, select=select),
+        Validation(1.5, {"bleu": 2.0, "bleu_lc": 3.0, "chrf": 30.0}, select=select),
+        Validation(1.0, {"bleu": 1.0, "bleu_lc": 9.0, "chrf": 20.0}, select=select),
     ]
     session = open_session(run, config(epochs=2), results)
     list(session.events(never))
@@ -280,17 +277,6 @@ def test_the_best_is_chosen_by_what_the_validation_says(
         True,
         best_step == 12,
     ]
-
-
-def test_the_best_of_an_earlier_version_is_still_the_best(run: RunDirectory) -> None:
-    list(open_session(run, config(epochs=1), [validation(50.0)]).events(never))
-    checkpoint = run.checkpoints / "step-00000006"
-    state = json.loads((checkpoint / "state.json").read_text())
-    state["best_bleu"] = state.pop("best_rank")
-    replace_state(run.checkpoints, state, TOKENIZER)
-    session = open_session(run, config(epochs=2), [validation(40.0)])
-    list(session.events(never))
-    assert (session.train_state.best_step, session.train_state.best_rank) == (6, 50.0)
 
 
 @pytest.mark.parametrize(
@@ -586,17 +572,6 @@ def test_weights_whose_validation_loss_is_no_number_are_not_kept(run: RunDirecto
     )
     with pytest.raises(TrainingError, match=r"^step 12: the validation loss is nan; "):
         list(session.events(never))
-    assert saved_steps(run) == [6]
-
-
-def test_a_previous_run_stays_until_the_new_one_is_validated(run: RunDirectory) -> None:
-    list(open_session(run, config(epochs=1)).events(never))
-    set_aside(run.path)
-    run.checkpoints.mkdir()
-    session = open_session(run, config(epochs=1), [validation(1.0, math.nan)])
-    with pytest.raises(TrainingError, match="the validation loss is nan"):
-        list(session.events(never))
-    assert finish_overwriting(run.path), "the previous run is back"
     assert saved_steps(run) == [6]
 
 

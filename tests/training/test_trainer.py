@@ -12,18 +12,16 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from transformer_cli.config.schema import Config
-from transformer_cli.data.batches import collate, plan_epoch
-from transformer_cli.data.epochs import EpochBatches
+from transformer_cli.data.batches import EpochBatches, collate
 from transformer_cli.data.shards import ShardedText
-from transformer_cli.data.token_arrays import EncodedText, Lengths, TokenArray
+from transformer_cli.data.token_arrays import EncodedText, Lengths, TokenArray, plan_epoch
 from transformer_cli.errors import ConfigError, TrainingError
-from transformer_cli.model.transformer import Transformer, build_model
-from transformer_cli.model.weights import load_weights, weights_of
+from transformer_cli.model.transformer import Transformer, build_model, load_weights, weights_of
 from transformer_cli.runs.checkpoint import Checkpoint
 from transformer_cli.runs.checkpoint_writer import save_checkpoint
 from transformer_cli.text.vocabulary import PAD_ID
 from transformer_cli.training.loss import Losses
-from transformer_cli.training.schedule import learning_rate
+from transformer_cli.training.optimizer import learning_rate
 from transformer_cli.training.trainer import StepResult, Trainer
 
 TOKENS = 12
@@ -94,7 +92,7 @@ def assert_same(trainer: Trainer, other: Trainer) -> None:
     assert trainer.state() == other.state()
     assert_same_bits(weights(trainer), weights(other))
     assert_same_bits(weights_of(trainer.eval_model), weights_of(other.eval_model))
-    assert_same_bits(trainer.optimizer_state(), other.optimizer_state())
+    assert_same_bits(trainer.optimizer.state(), other.optimizer.state())
 
 
 def numbers(progress: StepResult) -> tuple[Any, ...]:
@@ -109,7 +107,7 @@ def first_gradient(settings: Config, text: EncodedText = TEXT) -> Tensors:
     prefix = "exp_avg."
     return {
         name.removeprefix(prefix): moment / (1.0 - BETA1)
-        for name, moment in trainer.optimizer_state().items()
+        for name, moment in trainer.optimizer.state().items()
         if name.startswith(prefix)
     }
 
@@ -147,7 +145,7 @@ def test_a_resumed_run_is_the_uninterrupted_one(
     path = save_checkpoint(
         tmp_path,
         weights_of(interrupted.eval_model),
-        interrupted.optimizer_state(),
+        interrupted.optimizer.state(),
         interrupted.state(),
         tokenizer="",
     )
@@ -319,7 +317,7 @@ def test_without_averaging_the_model_itself_is_kept() -> None:
     trainer = trainer_of(config())
     assert trainer.eval_model is trainer.model
     take(trainer, 1)
-    kinds = {name.partition(".")[0] for name in trainer.optimizer_state()}
+    kinds = {name.partition(".")[0] for name in trainer.optimizer.state()}
     assert kinds == {"exp_avg", "exp_avg_sq"}
 
 
@@ -350,9 +348,9 @@ def test_averaging_changes_nothing_in_training() -> None:
     losses = [numbers(each) for each in plain.steps()]
     assert [numbers(each) for each in averaged.steps()] == losses
     assert_same_bits(weights(averaged), weights(plain))
-    moments = averaged.optimizer_state()
+    moments = averaged.optimizer.state()
     assert_same_bits(
-        {name: moments[name] for name in plain.optimizer_state()}, plain.optimizer_state()
+        {name: moments[name] for name in plain.optimizer.state()}, plain.optimizer.state()
     )
 
 
@@ -362,7 +360,7 @@ def test_beside_an_average_the_weights_are_saved_with_the_moments() -> None:
     prefix = "weight."
     saved = {
         name.removeprefix(prefix): each
-        for name, each in trainer.optimizer_state().items()
+        for name, each in trainer.optimizer.state().items()
         if name.startswith(prefix)
     }
     assert_same_bits(saved, weights(trainer))
@@ -371,7 +369,7 @@ def test_beside_an_average_the_weights_are_saved_with_the_moments() -> None:
 def test_tied_weights_stay_tied_in_the_average_and_apart_from_the_model() -> None:
     trainer = trainer_of(config(**AVERAGED))
     take(trainer, 3)
-    state, moments = trainer.state(), trainer.optimizer_state()
+    state, moments = trainer.state(), trainer.optimizer.state()
     resumed = trainer_of(config(**AVERAGED), weights=2)
     load_weights(resumed.eval_model, weights_of(trainer.eval_model))
     resumed.restore(state, moments)
@@ -427,7 +425,7 @@ def test_a_gradient_that_is_no_number_stops_before_the_update(
     with pytest.raises(TrainingError, match=said):
         list(trainer.steps())
     assert_same_bits(weights(trainer), weights(untouched))
-    assert_same_bits(trainer.optimizer_state(), untouched.optimizer_state())
+    assert_same_bits(trainer.optimizer.state(), untouched.optimizer.state())
 
 
 def test_so_many_steps_may_be_left_out_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -456,7 +454,7 @@ def test_a_step_left_out_does_not_count_for_adam_after_resuming_either(
     take(straight, 5)
     resumed = trainer_of(settings, weights=2)
     load_weights(resumed.model, weights(straight))
-    moments = {name: moment.clone() for name, moment in straight.optimizer_state().items()}
+    moments = {name: moment.clone() for name, moment in straight.optimizer.state().items()}
     resumed.restore(straight.state(), moments)
     expected = [numbers(each) for each in straight.steps()]
     assert [numbers(each) for each in resumed.steps()] == expected
@@ -482,7 +480,7 @@ def test_a_step_that_does_not_fit_is_halved_until_it_does(monkeypatch: pytest.Mo
     out_of_memory_above(monkeypatch, 2)
     halved = trainer_of(settings)
     found = list(halved.steps())
-    assert found[0].chunks == found[-1].chunks == 4
+    assert found[0].micro_batches == found[-1].micro_batches == 4
     for one, other in zip(map(numbers, found), expected, strict=True):
         assert one[:4] == other[:4]
         assert one[4:] == pytest.approx(other[4:], rel=1e-5)
@@ -506,7 +504,7 @@ def test_other_errors_are_not_taken_for_want_of_memory(monkeypatch: pytest.Monke
     trainer = trainer_of(config())
     with pytest.raises(RuntimeError, match="shapes"):
         list(trainer.steps())
-    assert trainer._gradients.chunks == 1
+    assert trainer._gradients.micro_batches == 1
 
 
 # --- ranks ----------------------------------------------------------------------------------------
@@ -529,7 +527,7 @@ def test_a_run_refuses_another_number_of_batches_a_step() -> None:
     begun = trainer_of(config(accumulate=4))
     take(begun, 1)
     with pytest.raises(ConfigError, match=r"trained with 4; set training.accumulate=4$"):
-        trainer_of(config(accumulate=3)).restore(begun.state(), begun.optimizer_state())
+        trainer_of(config(accumulate=3)).restore(begun.state(), begun.optimizer.state())
 
 
 # --- rates and counts -----------------------------------------------------------------------------
@@ -548,7 +546,8 @@ def test_each_step_has_its_rate(schedule: dict[str, Any]) -> None:
     for progress in trainer.steps():
         expected = learning_rate(settings.training.schedule, 16, progress.step, total_steps=7)
         assert progress.learning_rate == expected
-        assert {group["lr"] for group in trainer.optimizer.adam.param_groups} == {expected}
+        (part,) = trainer.optimizer._parts
+        assert {group["lr"] for group in part.optimizer.param_groups} == {expected}
     assert trainer.step == 7
 
 
@@ -678,6 +677,6 @@ def test_training_goes_on_from_within_any_shard(stop: int) -> None:
     take(first, stop)
     second = trainer_of(settings, SHARDS, weights=2)
     load_weights(second.model, weights(first))
-    second.restore(first.state(), first.optimizer_state())
+    second.restore(first.state(), first.optimizer.state())
     assert [numbers(progress) for progress in second.steps()] == expected[stop:]
     assert_same(second, straight)

@@ -1,55 +1,53 @@
 """All checks of one split of a corpus, in one pass.
 
-Beside the text's different characters, 20 bytes a pair are held: two digests and a ratio.
+Beside the text's different characters, 30 bytes a pair are held: two digests, a ratio and flags.
 """
 
-import math
 import re
-from array import array
+import unicodedata
 from collections import Counter
-from collections.abc import Callable, Sequence, Sized
+from collections.abc import Callable, Iterator, Sequence, Sized
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 
-from transformer_cli.audit.line_checks import LineChecks, Occurrences
 from transformer_cli.audit.shift import ShiftCheck
+from transformer_cli.config.data_schema import FilterName
 from transformer_cli.config.schema import Config
-from transformer_cli.data.digests import Digests
-from transformer_cli.data.streamed import PairProgress, PairSource
+from transformer_cli.data.corpus import PairProgress, PairSource
+from transformer_cli.data.filters.filter_pass import FilterPass, RepeatFilter
+from transformer_cli.data.filters.rules import WARNING_SHARES, build_filters
+from transformer_cli.data.selection import NO_DIGEST, Digests
 from transformer_cli.errors import CorpusError
-from transformer_cli.text.scripts import scripts_of
-from transformer_cli.text.tokenizer import Tokenizer, Tokenizers
+from transformer_cli.text.protocol import Tokenizer, Tokenizers
 from transformer_cli.text.vocabulary import SPECIALS, UNK_ID
 
-# So that short lines, which vary most, are not odd: 'Ja.' beside 'Yes, indeed.'.
-_SMOOTHING = 10
-_DEVIATIONS, _FACTOR = 6.0, 3.0
-_GAUSSIAN = 1.4826  # a normal distribution's standard deviation over its median absolute one
 _BYTE = re.compile(r"<0x[0-9A-F]{2}>")
+_ENTITY = re.compile(r"&(?:[a-z]{2,8}|#\d{2,7}|#x[0-9a-f]{2,6});", re.IGNORECASE)
+# UTF-8 read as Latin-1 or Windows-1252, and written as UTF-8 again.
+_TWICE_ENCODED = re.compile(
+    "Ã[\u0080-\u00ba\u00bc-\u00bf\u0152\u0153\u0160\u0161\u0178\u017d\u017e\u0192\u201e\u2030]|â€"
+)
+_ODD_CATEGORIES = frozenset(("Cc", "Co", "Cn"))  # control, private-use, unassigned
+# U+FFFD and invisible ones; not joiners, with which some scripts are spelled, nor direction marks.
+_ODD = frozenset("\ufffd\u00ad\u200b\u2060\ufeff\u2028\u2029\u202a\u202b\u202c\u202d\u202e")
 
 
 @dataclass
-class SideCheck:
-    """Checks of one side: its lines, and their numbers of tokens."""
+class Occurrences:
+    """Number of lines or pairs with a fault, and the first few."""
 
-    lines: LineChecks
-    encode: Callable[[str], Sized]
-    lengths: Counter[int] = field(default_factory=Counter)
-    """Number of lines by number of tokens."""
+    SHOWN: ClassVar[int] = 3
+    count: int = 0
+    first: list[tuple[int, str]] = field(default_factory=list)
+    """Index of each, from 0, and a detail; at most three."""
 
-    def check_line(self, index: int, line: str) -> int:
-        """Check a line that is not blank, and count its tokens."""
-        self.lines.check_line(index, line)
-        tokens = len(self.encode(line))
-        self.lengths[tokens] += 1
-        return tokens
-
-    def length_counts(self) -> np.ndarray:
-        """Return the number of lines of 0, 1, 2, … tokens."""
-        counts = np.zeros(max(self.lengths) + 1, dtype=np.int64)
-        counts[list(self.lengths)] = list(self.lengths.values())
-        return counts
+    def add(self, index: int, detail: str = "") -> None:
+        """Count one more, later than all before."""
+        self.count += 1
+        if len(self.first) < self.SHOWN:
+            self.first.append((index, detail))
 
 
 class SplitCheck:
@@ -61,7 +59,7 @@ class SplitCheck:
         config: the experiment's settings.
         tokenizers: those that it is to be trained with; None: not known yet, and lines are cut as
             ``cut`` says.
-        longest: most tokens of a side.
+        max_tokens: of a side; a pair with more is too long.
         training: what is trained on, checked before; None for that itself.
         cut: cuts a line into what its length is counted in, where there are no tokenizers.
     """
@@ -72,7 +70,7 @@ class SplitCheck:
         source: PairSource,
         config: Config,
         tokenizers: Tokenizers | None,
-        longest: int,
+        max_tokens: int,
         training: "Sequence[SplitCheck] | None" = None,
         cut: Callable[[str], Sized] = str.split,
     ) -> None:
@@ -80,28 +78,33 @@ class SplitCheck:
         self.source = source
         self.training = training
         self.pairs = 0
-        self.pair_digests, self.src_digests = Digests(), Digests()
-        self.blank, self.copied, self.long = Occurrences(), Occurrences(), Occurrences()
-        self._shift = ShiftCheck()
+        self.src_digests = Digests()
+        self.long = Occurrences()
         languages = (config.data.src_lang, config.data.tgt_lang)
-        both = (None, None) if tokenizers is None else (tokenizers.src, tokenizers.tgt)
+        rules = set(WARNING_SHARES)
+        if languages[0] == languages[1]:
+            rules.remove("identical")
+        typical: FilterPass | None = training[0].rules if training else None
+        filters = build_filters(rules, *languages)
+        self.rules: FilterPass = FilterPass(filters, alone=True, typical=typical)
+        self.rules.begin_source(rules)
+        self._copies = self._blank = 0
+        self._shift = ShiftCheck()
         self._one_language = languages[0] == languages[1]
-        self._longest = longest
-        self._ratios = array("f")
+        self._max_tokens = max_tokens
+        both = (None, None) if tokenizers is None else (tokenizers.src, tokenizers.tgt)
         self.sides = tuple(
-            SideCheck(
-                LineChecks(scripts_of(language), self._lacks(number, tokenizer)),
-                tokenizer.encode if tokenizer is not None else cut,
-            )
-            for number, (language, tokenizer) in enumerate(zip(languages, both, strict=True))
+            SideCheck(self._lacks(number, tokenizer), tokenizer.encode if tokenizer else cut)
+            for number, tokenizer in enumerate(both)
         )
 
     def _lacks(self, side: int, tokenizer: Tokenizer | None) -> Callable[[str], bool]:
+        """Return a function that tells characters that the vocabulary lacks, or the training."""
         if tokenizer is not None:
-            return Characters(tokenizer).lacks
+            return _unknown_to(tokenizer)
         if self.training is None:
             return lambda character: False
-        seen = [split.sides[side].lines.characters for split in self.training]
+        seen = [split.sides[side].characters for split in self.training]
         return lambda character: not any(character in characters for characters in seen)
 
     def read(self, progress: PairProgress) -> None:
@@ -111,37 +114,57 @@ class SplitCheck:
             CorpusError: it is missing, misaligned, not UTF-8, or every pair has a blank side.
         """
         for src, tgt in progress(self.source.pairs(), self.name):
-            self._look_at(self.pairs, src, tgt)
+            if self.rules.add(src, tgt):
+                self._blank += 1
+                self.src_digests.skip()
+            else:
+                self._look_at(self.pairs, src, tgt)
             self._shift.add(src, tgt)
             self.pairs += 1
-        if self.blank.count == self.pairs:
+        if self._blank == self.pairs:
             raise CorpusError(
                 f"split '{self.name}': every pair has a blank side; nothing is left of it"
             )
 
     def _look_at(self, index: int, src: str, tgt: str) -> None:
-        has_text = (bool(src.strip()), bool(tgt.strip()))
-        if not all(has_text):
-            self.blank.add(index, ("both sides", "target", "source")[has_text[0] + 2 * has_text[1]])
-            self.pair_digests.skip()
-            self.src_digests.skip()
-            self._ratios.append(math.nan)
-            return
-        self.pair_digests.add(f"{src}\n{tgt}")
         self.src_digests.add(src)
-        self._ratios.append(math.log((len(src) + _SMOOTHING) / (len(tgt) + _SMOOTHING)))
-        if src == tgt and not self._one_language and any(map(str.isalpha, src)):
-            self.copied.add(index)
+        self._copies += src == tgt and not self._one_language and any(map(str.isalpha, src))
         tokens = max(
             side.check_line(index, line) for side, line in zip(self.sides, (src, tgt), strict=True)
         )
-        if tokens > self._longest:
+        if tokens > self._max_tokens:
             self.long.add(index, f"{tokens:,}")
+
+    @property
+    def pair_digests(self) -> Digests:
+        """Digests of all pairs, of which blank ones have none."""
+        return self.rules.digests("duplicates")
+
+    def known_digests(self) -> np.ndarray:
+        """Return the digests of all pairs but blank ones."""
+        digests = self.pair_digests.numbers
+        known: np.ndarray = digests[digests != NO_DIGEST]
+        return known
 
     @property
     def is_all_copied(self) -> bool:
         """Whether each target is its source."""
-        return self.copied.count > 0 and self.copied.count + self.blank.count == self.pairs
+        return self._copies > 0 and self._copies + self._blank == self.pairs
+
+    def find_by_rules(self) -> Iterator[tuple[FilterName, str, Occurrences]]:
+        """Yield name, summary and faults of each rule that filters go by as well."""
+        for place, mask in enumerate(self.rules.rejected()):
+            rule = self.rules.filters[place]
+            indices = np.flatnonzero(mask).tolist()
+            details = self.rules.details(place)
+            if isinstance(rule, RepeatFilter):
+                digests = self.pair_digests.numbers
+                details = {
+                    index: f"as line {int(np.argmax(digests == digests[index])) + 1}"
+                    for index in indices[: Occurrences.SHOWN]
+                }
+            first = [(index, details.get(index, "")) for index in indices[: Occurrences.SHOWN]]
+            yield rule.name, rule.summary, Occurrences(len(indices), first)
 
     def find_shifted(self) -> Occurrences:
         """Return the pairs whose source goes with another line's target, by stretch."""
@@ -151,37 +174,112 @@ class SplitCheck:
             [(shift.first, shift.describe(self.pairs)) for shift in shifts[: Occurrences.SHOWN]],
         )
 
-    def find_length_ratio_outliers(self) -> Occurrences:
-        """Return the pairs with an unusual length ratio.
-
-        With r = (source's characters + 10) / (target's + 10), these are the pairs whose r is off
-        the training text's median by more than a factor of 3, and log r by more than 6 standard
-        deviations, as the median deviation tells them.
-        """
-        typical = self.training[0] if self.training else self
-        known = np.frombuffer(typical._ratios, dtype=np.float32)
-        median = np.nanmedian(known)
-        deviation = _GAUSSIAN * float(np.nanmedian(np.abs(known - median)))
-        off = np.abs(np.frombuffer(self._ratios, dtype=np.float32) - median)
-        hits = Occurrences()
-        for index in np.flatnonzero(off > max(math.log(_FACTOR), _DEVIATIONS * deviation)).tolist():
-            hits.add(index)
-        return hits
+    def find_trained_on(self, digests: "Callable[[SplitCheck], Digests]") -> Occurrences:
+        """Return the lines that are in the training text as well, compared by these digests."""
+        first: dict[int, tuple[SplitCheck, int]] = {}
+        for part in self.training or ():
+            for index, like in find_in(digests(self), digests(part)).items():
+                first.setdefault(index, (part, like))
+        faults = Occurrences()
+        for index, (part, like) in sorted(first.items(), key=lambda item: item[0]):
+            faults.add(index, f"as line {like + 1} of {part.name}")
+        return faults
 
 
-class Characters:
-    """The characters that a vocabulary has."""
+class SideCheck:
+    """Checks the lines of one side of a split, and counts their tokens.
 
-    def __init__(self, tokenizer: Tokenizer) -> None:
-        tokens = map(tokenizer.token, range(len(SPECIALS), tokenizer.text_size))
-        self._tokenizer = tokenizer
-        self._known = set().union(*(token for token in tokens if not _BYTE.fullmatch(token)))
-        self._lowercase = not any(map(str.isupper, self._known))
+    Args:
+        lacks: whether the vocabulary lacks a character; called once for each.
+        encode: cuts a line into tokens.
+    """
 
-    def lacks(self, character: str) -> bool:
-        """Return whether a character is in no token, so that it is unknown or spelled as bytes."""
-        if self._known.issuperset(character.lower() if self._lowercase else character):
+    def __init__(self, lacks: Callable[[str], bool], encode: Callable[[str], Sized]) -> None:
+        self.characters: set[str] = set()
+        """All that were seen."""
+        self.odd = Occurrences()
+        """Lines with characters that belong in no text."""
+        self.lacking = Occurrences()
+        """Lines with characters that the vocabulary lacks."""
+        self._lengths: Counter[int] = Counter()
+        self._lacks = lacks
+        self._encode = encode
+        self._lacking_characters: set[str] = set()
+        self._odd_characters: set[str] = set()
+
+    def check_line(self, index: int, line: str) -> int:
+        """Check a line that is not blank; return its number of tokens."""
+        # By its different characters, since nearly all lines have none that matters.
+        characters = set(line)
+        if not characters <= self.characters:
+            self._meet(characters - self.characters)
+        if odd := self._find_odd(line, characters):
+            self.odd.add(index, odd)
+        if lacking := characters & self._lacking_characters:
+            self.lacking.add(index, _format(lacking))
+        tokens = len(self._encode(line))
+        self._lengths[tokens] += 1
+        return tokens
+
+    def length_counts(self) -> np.ndarray:
+        """Return the number of lines of 0, 1, 2, … tokens."""
+        counts = np.zeros(max(self._lengths) + 1, dtype=np.int64)
+        counts[list(self._lengths)] = list(self._lengths.values())
+        return counts
+
+    def _meet(self, new: set[str]) -> None:
+        self.characters |= new
+        for character in new:
+            if unicodedata.category(character) in _ODD_CATEGORIES or character in _ODD:
+                self._odd_characters.add(character)
+            elif not character.isspace() and self._lacks(character):
+                self._lacking_characters.add(character)
+
+    def _find_odd(self, line: str, characters: set[str]) -> str:
+        if odd := characters & self._odd_characters:
+            return _format(odd)
+        if "&" in characters and (entity := _ENTITY.search(line)):
+            return entity[0]
+        if ("Ã" in characters or "€" in characters) and (twice := _TWICE_ENCODED.search(line)):
+            return twice[0] if twice[0].isprintable() else "Ã"
+        return ""
+
+
+def _format(characters: set[str]) -> str:
+    """Return a few of the characters in readable form, by code point."""
+    shown = sorted(characters)[:5]
+    return " ".join(
+        sign if sign.isprintable() and not sign.isspace() else f"U+{ord(sign):04X}"
+        for sign in shown
+    ) + (" …" if len(characters) > len(shown) else "")
+
+
+def _unknown_to(tokenizer: Tokenizer) -> Callable[[str], bool]:
+    """Return a function that tells whether a character is in no token of a vocabulary."""
+    tokens = map(tokenizer.token, range(len(SPECIALS), tokenizer.text_size))
+    known: set[str] = set().union(*(token for token in tokens if not _BYTE.fullmatch(token)))
+    is_lowercase = not any(map(str.isupper, known))
+
+    def lacks(character: str) -> bool:
+        if known.issuperset(character.lower() if is_lowercase else character):
             return False
         # A tokenizer may also read it as another one, as SentencePiece reads 'ﬁ' as 'fi'.
-        ids = self._tokenizer.encode(character)
-        return any(each == UNK_ID or _BYTE.fullmatch(self._tokenizer.token(each)) for each in ids)
+        ids = tokenizer.encode(character)
+        return any(number == UNK_ID or _BYTE.fullmatch(tokenizer.token(number)) for number in ids)
+
+    return lacks
+
+
+def find_in(few: Digests, many: Digests) -> dict[int, int]:
+    """Return by the index of each line of one text, rising, the first like it in another one."""
+    wanted, numbers = few.numbers, many.numbers
+    known = np.unique(wanted[wanted != NO_DIGEST])
+    if not len(known):
+        return {}
+    # The other way round, the big text would have to be sorted.
+    places = np.searchsorted(known, numbers).clip(max=len(known) - 1)
+    hits = np.flatnonzero(known[places] == numbers)
+    first: dict[int, int] = {}
+    for index, number in zip(hits.tolist(), numbers[hits].tolist(), strict=True):
+        first.setdefault(number, index)
+    return {index: first[number] for index, number in enumerate(wanted.tolist()) if number in first}

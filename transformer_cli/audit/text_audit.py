@@ -4,21 +4,23 @@ The splits to validate and to evaluate on are read. The training text is looked 
 streamed anyway, so that a run that goes on starts as soon as before. ``check`` looks more closely.
 """
 
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-from transformer_cli.audit.mistakes import (
-    all_copied,
-    configured_files,
-    same_files,
-    swapped_sides,
-    trained_text,
-)
 from transformer_cli.audit.shift import ShiftCheck
-from transformer_cli.config.data_schema import CopyData, DataConfig
-from transformer_cli.data.corpus import ParallelFiles, ParallelText
+from transformer_cli.config.data_schema import CopyData, CorpusData, DataConfig, SourceConfig
+from transformer_cli.data.corpus import (
+    ConcatenatedSources,
+    PairSource,
+    ParallelFiles,
+    ParallelText,
+    StreamedText,
+)
+from transformer_cli.data.filters.rules import ScriptCheck
+from transformer_cli.data.prepared import given_sources
 from transformer_cli.data.sources import (
     default_split,
     is_on_disk,
@@ -26,13 +28,17 @@ from transformer_cli.data.sources import (
     open_training_parts,
     split_names,
 )
-from transformer_cli.data.streamed import ConcatenatedSources, PairSource, StreamedText
 from transformer_cli.errors import CorpusError, SuspectTextError
+from transformer_cli.text.scripts import scripts_of
+
+Sources = Mapping[str, PairSource]
 
 LARGE_OVERLAP = 0.01
 """Share of a split's pairs from which it is worth a line that they are trained on."""
 _LOOKED_FOR = 20_000
 """Pairs of a split that are looked for in the training text."""
+_LOOKED_AT = 1000
+"""Pairs of a split whose script is looked at."""
 _SHIFT_PAIRS = 1_000_000
 """First pairs of a text that are compared with their neighbours, at 20 µs each; ``check`` compares
 all of them."""
@@ -74,26 +80,18 @@ class TextAudit:
         if isinstance(self._data, CopyData):  # made as it has to be
             return
         scored = dict(self._open_scored())
-        sources, given = configured_files(self._data)
-        for mistake in same_files(
-            {**self._training, **sources}, {**scored, **given}, self._one_language
-        ):
-            self._refuse(mistake)
-        texts = {**self._training, **scored}
-        for mistake in swapped_sides(texts, self._data.src_lang, self._data.tgt_lang):
+        for mistake in find_mistaken_files(self._data, self._training, scored):
             self._refuse(mistake)
         for name, source in scored.items():
             watched = _Watched(name, source)
             try:
-                for _ in watched.pairs():
-                    pass
-                self._text_sha256s[name] = StreamedText.of(source).survey.text_sha256
+                deque(watched.pairs(), maxlen=0)
+                self._text_sha256s[name] = StreamedText.of(source).stats.text_sha256
             except CorpusError as error:
                 self._miss(name, error)
             else:
                 self._scored.append(watched)
-                self._note_shifts(watched)
-                self._check_no_copies(watched)
+                self._check_pairs(watched)
 
     def _open_scored(self) -> Iterator[tuple[str, ParallelFiles | ParallelText]]:
         _, *names = split_names(self._data)
@@ -118,7 +116,7 @@ class TextAudit:
         """Return the training text, which is checked in its first pass."""
         wanted: dict[int, list[_Watched]] = {}
         for scored in self._scored:
-            for pair in islice(scored.seen, _LOOKED_FOR):
+            for pair in scored.seen:
                 wanted.setdefault(pair, []).append(scored)
         for part in self._watched:
             part.wanted = wanted
@@ -135,20 +133,17 @@ class TextAudit:
             if other == text_sha256:
                 self._refuse(trained_text(name))
         for part in self._watched:
-            self._check_no_copies(part)
-            self._note_shifts(part)
+            self._check_pairs(part)
         for scored in self._scored:
-            looked_for = min(len(scored.seen), _LOOKED_FOR)
-            if scored.found >= LARGE_OVERLAP * looked_for and scored.found:
+            count, trained = len(scored.seen), scored.trained
+            if trained and trained >= LARGE_OVERLAP * count:
                 self.notes.append(
-                    f"{scored.name}: {scored.found:,} of {looked_for:,} pairs are trained on too"
+                    f"{scored.name}: {trained:,} of {count:,} pairs are trained on too"
                 )
 
-    def _check_no_copies(self, watched: "_Watched") -> None:
+    def _check_pairs(self, watched: "_Watched") -> None:
         if watched.count and watched.copies == watched.count and not self._one_language:
             self._refuse(all_copied(watched.name))
-
-    def _note_shifts(self, watched: "_Watched") -> None:
         for shift in watched.shift.find_shifts():
             self.notes.append(f"{watched.name}: {shift.describe(watched.shift.pairs)}")
 
@@ -171,7 +166,7 @@ class _Watched:
 
     def __post_init__(self) -> None:
         self.shift = ShiftCheck()
-        self.count = self.copies = self.found = 0
+        self.count = self.copies = self.trained = 0
         self.seen: dict[int, None] = {}
         """Of a split that is not trained on: its first different pairs, by a number each."""
         self.wanted: dict[int, list[_Watched]] | None = None
@@ -179,7 +174,6 @@ class _Watched:
         self._is_fresh = True
 
     def pairs(self) -> Iterator[tuple[str, str]]:
-        """Yield each pair of lines, in order, blank ones included."""
         if not self._is_fresh:
             yield from self.source.pairs()
             return
@@ -201,12 +195,94 @@ class _Watched:
                 self.seen[pair] = None
         else:
             for scored in self.wanted.pop(pair, ()):
-                scored.found += 1
+                scored.trained += 1
 
     def source_sha256(self) -> str:
-        """Return the source's."""
         return self.source.source_sha256()
 
-    def stamp(self) -> str | None:
-        """Return the source's."""
-        return self.source.stamp()
+    def mtime_key(self) -> str | None:
+        return self.source.mtime_key()
+
+
+def find_mistaken_files(data: DataConfig, training: Sources, scored: Sources) -> Iterator[str]:
+    """Yield a message for each file that is used twice, and each text whose sides are swapped.
+
+    Raises:
+        CorpusError: the first lines of a text cannot be read.
+    """
+    sources: dict[str, SourceConfig] = {}
+    given: Mapping[str, SourceConfig] = {}
+    if isinstance(data, CorpusData):  # whose splits are made of other files
+        sources = {f"data.sources[{number}]": source for number, source in enumerate(data.sources)}
+        given = given_sources(data)
+    one_language = data.src_lang == data.tgt_lang
+    yield from _same_files(
+        {**training, **_text_files(sources)}, {**scored, **_text_files(given)}, one_language
+    )
+    yield from _swapped_sides({**training, **scored}, (data.src_lang, data.tgt_lang))
+
+
+def _text_files(sources: Mapping[str, SourceConfig]) -> Sources:
+    return {
+        name: ParallelFiles(source.src, source.tgt)
+        for name, source in sources.items()
+        if source.src is not None and source.tgt is not None
+    }
+
+
+def _same_files(training: Sources, scored: Sources, one_language: bool) -> Iterator[str]:
+    """Yield a message for each file that is used for two things that exclude each other."""
+    for name, source in {**training, **scored}.items():
+        if isinstance(source, ParallelFiles) and not one_language and _is_same(*_sides(source)):
+            yield f"{name}: {source.src} is its source and its target"
+    for name, source in scored.items():
+        for path in _sides(source):
+            parts = [
+                part
+                for part, text in training.items()
+                if any(_is_same(path, other) for other in _sides(text))
+            ]
+            if parts:
+                yield f"{name}: {path} is trained on, as part of {parts[0]}"
+                break
+
+
+def _sides(source: PairSource) -> tuple[Path, ...]:
+    return (source.src, source.tgt) if isinstance(source, ParallelFiles) else ()
+
+
+def _is_same(path: Path, other: Path) -> bool:
+    try:
+        return path.samefile(other)
+    except OSError:  # what is not there is found out when it is read
+        return False
+
+
+def _swapped_sides(sources: Sources, languages: tuple[str, str]) -> Iterator[str]:
+    """Yield a message for each text whose sides are swapped, judged by their scripts."""
+    src_scripts, tgt_scripts = map(scripts_of, languages)
+    if src_scripts is None or tgt_scripts is None or src_scripts & tgt_scripts:
+        return
+    for name, source in sources.items():
+        pairs = list(islice(source.pairs(), _LOOKED_AT))
+        # Whether most lines of a side are in no script of a language, for both of each.
+        foreign = [
+            2 * sum(check.foreign_script(pair[side]) is not None for pair in pairs) > len(pairs)
+            for side in (0, 1)
+            for check in map(ScriptCheck, languages)
+        ]
+        if foreign == [True, False, False, True]:
+            yield (
+                f"{name}: its source is in the script of '{languages[1]}' and its target in that "
+                f"of '{languages[0]}', so they are swapped"
+            )
+
+
+def all_copied(name: str) -> str:
+    """Return the message for a text of which each target is its source."""
+    return f"{name}: each target is its source, so one file is both"
+
+
+def trained_text(name: str) -> str:
+    """Return the message for a text to score that is the training text."""
+    return f"{name}: its text is the training text"

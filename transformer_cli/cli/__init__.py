@@ -3,34 +3,28 @@
 import os
 import signal
 import sys
+from importlib import import_module
+from keyword import iskeyword
 from types import FrameType
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
 from transformer_cli.child import leave_out_working_directory
-from transformer_cli.cli.attention import attention
-from transformer_cli.cli.average import average
-from transformer_cli.cli.check import check
-from transformer_cli.cli.clean import clean
-from transformer_cli.cli.compare import compare
 from transformer_cli.cli.completion import joined_bash_words, list_settings, name_shell
-from transformer_cli.cli.config import config_app
 from transformer_cli.cli.display import print_error
-from transformer_cli.cli.distill import distill
-from transformer_cli.cli.evaluate import evaluate
-from transformer_cli.cli.export import export
-from transformer_cli.cli.import_ import import_
-from transformer_cli.cli.init import init
 from transformer_cli.cli.options import Version
-from transformer_cli.cli.report import report
-from transformer_cli.cli.shortage import find_shortage, is_address_space_short, keep_torch_out
-from transformer_cli.cli.signals import exit_code, stop_signals
-from transformer_cli.cli.streams import open_closed_streams, settle_output, use_utf8
-from transformer_cli.cli.sweep import sweep
-from transformer_cli.cli.train import train
-from transformer_cli.cli.translate import translate
-from transformer_cli.cli.vocab import vocab
+from transformer_cli.cli.process import (
+    exit_code,
+    find_shortage,
+    is_address_space_short,
+    keep_libraries_out,
+    open_closed_streams,
+    settle_output,
+    stop_signals,
+    use_utf8,
+)
 from transformer_cli.errors import (
     ConfigError,
     RanksError,
@@ -39,7 +33,11 @@ from transformer_cli.errors import (
     UsageError,
     is_lost_process,
 )
+from transformer_cli.packages import lazy_imports
 from transformer_cli.ranks import Ranks
+
+with lazy_imports():
+    from transformer_cli.config import foreign
 
 SPIN_COUNT = "3000"
 """Spins of a libgomp thread before it sleeps.
@@ -47,34 +45,38 @@ SPIN_COUNT = "3000"
 The default, 300,000, blocks a core that others could use; see docs/benchmarks.md.
 """
 
-app = typer.Typer(
+# In the order of use. Each is the first sentence of the help of the function of that name in the
+# module of that name, which is imported when the command is used.
+COMMANDS = {
+    "init": "Write a configuration to start from, and what it needs.",
+    "check": "Check an experiment's text before training on it.",
+    "clean": "Write what the filters of a corpus keep, and what they take.",
+    "vocab": "Build the vocabularies or subword models of an experiment.",
+    "train": "Train a model, or resume an earlier training.",
+    "sweep": "Train many variations of a configuration, each with several seeds, and compare them.",
+    "distill": "Train a student on what its teachers translate.",
+    "evaluate": "Score a trained model: BLEU, chrF, TER and perplexity.",
+    "compare": "Compare trained models: scores on the same text, costs, and the settings that "
+    "differ.",
+    "report": "Report on a trained model as one HTML page: curves, scores, translations, "
+    "attention.",
+    "translate": "Translate text, one sentence a line; line N in is line N out.",
+    "attention": "Draw a model's attention while it translates a sentence, and print the "
+    "translation.",
+    "export": "Write a trained model in a format that other programs read.",
+    "average": "Average the weights of a run's newest checkpoints.",
+    "import": "Make a run of a Marian model of transformers, such as OPUS-MT's.",
+    "config": "Show and check configuration files.",
+}
+
+_app = typer.Typer(
     name="transformer-cli",
     rich_markup_mode=None,  # rich costs --help a third of its time
-    pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-for command in (
-    init,
-    check,
-    clean,
-    vocab,
-    train,
-    sweep,
-    distill,
-    evaluate,
-    compare,
-    report,
-    translate,
-    attention,
-    export,
-    average,
-):
-    app.command()(command)
-app.command("import")(import_)
-app.add_typer(config_app)
 
 
-@app.callback()
+@_app.callback()
 def _transformer_cli(version: Version = False) -> None:
     """Train a Transformer to translate, from two text files to a scored model.
 
@@ -86,6 +88,35 @@ def _transformer_cli(version: Version = False) -> None:
     """
 
 
+class _LazyCommand(TyperCommand):
+    """Stands for a command until its arguments are to be parsed."""
+
+    def make_context(
+        self, info_name: str | None, args: list[str], *rest: Any, **others: Any
+    ) -> Any:
+        assert self.name is not None
+        return load_command(self.name).make_context(info_name, args, *rest, **others)
+
+
+def load_command(name: str) -> Any:
+    """Import a command's module; return click's command."""
+    name = f"{name}_" if iskeyword(name) else name
+    command = getattr(import_module(f"transformer_cli.cli.{name}"), name)
+    if not isinstance(command, typer.Typer):
+        function, command = command, typer.Typer(add_completion=False, rich_markup_mode=None)
+        command.command(name.removesuffix("_"))(function)
+    return typer.main.get_command(command)
+
+
+def app(arguments: list[str], standalone_mode: bool = True) -> Any:
+    """Run a command line, in which typer looks for a shell's name as the group is built."""
+    group = typer.main.get_command(_app)
+    assert isinstance(group, TyperGroup)
+    for name, summary in COMMANDS.items():
+        group.add_command(_LazyCommand(name, help=summary, rich_markup_mode=None))
+    return group(arguments, standalone_mode=standalone_mode)
+
+
 def main() -> NoReturn:
     """Run the command line and exit."""
     open_closed_streams()
@@ -93,13 +124,13 @@ def main() -> NoReturn:
         # libgomp reads it once, when torch is loaded.
         os.environ.setdefault("GOMP_SPINCOUNT", SPIN_COUNT)
     leave_out_working_directory()
-    keep_torch_out()
+    keep_libraries_out()
     use_utf8()
     for number in stop_signals():
         signal.signal(number, _exit_on_signal)
     code = _run()
     if (failed := settle_output()) is not None:
-        code = _complain_of(failed)
+        code = _report_os_error(failed)
     try:
         print(end="", file=sys.stderr, flush=True)
     except OSError:
@@ -130,16 +161,16 @@ def _run() -> int:
         context = getattr(error, "ctx", None)
         name = context.command_path if context else "transformer-cli"
         message = _name_setting(error) or error.format_message()
-        return _complain(f"{message} (see: {name} --help)", error.exit_code)
+        return _report(f"{message} (see: {name} --help)", error.exit_code)
     except Exception as error:
         # NCCL's errors may be both.
         if (shortage := find_shortage(error)) is not None:
-            return _complain(shortage, 1)
+            return _report(shortage, 1)
         if is_lost_process(error):
-            return _complain(str(RanksError.of(error)), RanksError.exit_code)
+            return _report(str(RanksError.of(error)), RanksError.exit_code)
         if not isinstance(error, OSError):
             raise
-        return _complain_of(error)
+        return _report_os_error(error)
     return code if isinstance(code, int) else 0
 
 
@@ -148,14 +179,12 @@ def _name_setting(error: typer.TyperException) -> str | None:
     option, context = getattr(error, "option_name", ""), getattr(error, "ctx", None)
     if context is None or not hasattr(error, "possibilities"):
         return None
-    from transformer_cli.config.foreign import our_key
-
     name = option.lstrip("-").replace("-", "_")
     settings = list_settings()
     keys = [key for key in settings if key.endswith(f".{name}")]
-    own = name if name in settings else keys[0] if len(keys) == 1 else None
-    key = own or our_key(name)
-    here = {each for parameter in context.command.params for each in parameter.opts}
+    setting = name if name in settings else keys[0] if len(keys) == 1 else None
+    key = setting or foreign.our_key(name)
+    here = {own for parameter in context.command.params for own in parameter.opts}
     same = "--" + (key or "").rpartition(".")[2].replace("_", "-")
     if key is None or not here & {same, "--set"}:
         return None
@@ -169,12 +198,12 @@ def _check_ranks(arguments: list[str]) -> None:
         raise UsageError(f"{alone[0]}: works in one process; start it without torchrun")
 
 
-def _complain_of(error: OSError) -> int:
+def _report_os_error(error: OSError) -> int:
     named = error.filename is not None and error.strerror is not None
-    return _complain(f"{error.filename}: {error.strerror}" if named else str(error), 1)
+    return _report(f"{error.filename}: {error.strerror}" if named else str(error), 1)
 
 
-def _complain(message: str, code: int) -> int:
+def _report(message: str, code: int) -> int:
     print_error(message)
     return code
 

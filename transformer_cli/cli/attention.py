@@ -8,6 +8,11 @@ import typer
 
 from transformer_cli.cli import options
 from transformer_cli.cli.display import warn
+from transformer_cli.packages import lazy_imports
+
+with lazy_imports():
+    from transformer_cli.inference import attention_maps, attention_picture, loading
+    from transformer_cli.runs import directory
 
 Sentence = Annotated[
     str, typer.Argument(metavar="SENTENCE", help="Source sentence.", show_default=False)
@@ -61,27 +66,22 @@ def attention(
     """
     # Before it is imported: it says where its caches are, if there is no home directory.
     logging.getLogger("matplotlib").setLevel(logging.CRITICAL)
-    from transformer_cli.inference.attention_maps import compute_attention_maps
-    from transformer_cli.inference.attention_picture import draw, picture_format, select_panels
-    from transformer_cli.inference.loading import ComputeOptions
-    from transformer_cli.runs.directory import RunDirectory
-
     options.check_output(output)
     with options.prefix_errors("-o "):
-        picture_format(output)
+        attention_picture.picture_format(output)
     options.check_sentence(sentence, "SENTENCE")
     if translation is not None:
         options.check_sentence(translation, "--translation")
-    asked = ComputeOptions("torch", device, precision, threads, beam_size)
-    translator = options.load_translator(RunDirectory(run), checkpoint, asked)
+    compute = loading.ComputeOptions("torch", device, precision, threads, beam_size)
+    translator = options.load_translator(directory.RunDirectory(run), checkpoint, compute)
     ids = None
     if translation is not None:
         values = translator.tokenizers.encode_source(sentence).values
         ids = translator.tokenizers.encode_target(translation, values)
-    maps = compute_attention_maps(translator, sentence.strip(), ids)
+    maps = attention_maps.compute_attention_maps(translator, sentence.strip(), ids)
     with options.prefix_errors("--"):
-        panels = select_panels(maps, kind, layer, head)
-    if scripts := draw(panels, output):
+        panels = attention_picture.select_panels(maps, kind, layer, head)
+    if scripts := attention_picture.draw(panels, output):
         warn(
             str(output),
             f"no font has {', '.join(scripts)}, drawn as boxes; install Noto fonts, on Debian "

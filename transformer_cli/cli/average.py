@@ -9,6 +9,10 @@ from transformer_cli.cli import options
 from transformer_cli.cli.completion import complete_run
 from transformer_cli.cli.display import log, say
 from transformer_cli.errors import UsageError
+from transformer_cli.packages import lazy_imports
+
+with lazy_imports():
+    from transformer_cli.runs import averaging, directory, lock
 
 
 def average(
@@ -41,18 +45,14 @@ def average(
       transformer-cli average runs/multi30k_de_en
       transformer-cli evaluate runs/multi30k_de_en --checkpoint average
     """
-    from transformer_cli.runs.averaging import average_runs, list_stops
-    from transformer_cli.runs.directory import RunDirectory
-    from transformer_cli.runs.lock import lock_run
-
     if len({run.resolve() for run in runs}) < len(runs):
         raise UsageError("average: a run is named twice; name each once")
-    options.restore_previous(*runs)
-    directories = [RunDirectory(run) for run in runs]
+    directories = [directory.RunDirectory(run) for run in runs]
     directories[0].load_config()
     directories[0].check_not_hub_model()
-    with lock_run(directories[0]):
-        path, averaged = average_runs(directories, last)
-    for stop in (each for run in directories for each in list_stops(run)):
-        log(f"{stop}: left out, as training was stopped there before a validation")
-    say(f"{path}: the average of {', '.join(each.name for each in averaged)}")
+    with lock.lock_run(directories[0]):
+        path, averaged = averaging.average_runs(directories, last)
+    for run in directories:
+        for stop in averaging.list_stops(run):
+            log(f"{stop}: left out, as training was stopped there before a validation")
+    say(f"{path}: the average of {', '.join(checkpoint.name for checkpoint in averaged)}")

@@ -11,11 +11,17 @@ import typer
 from transformer_cli.cli import options
 from transformer_cli.cli.completion import complete_run
 from transformer_cli.cli.display import align_columns, pair_bar, say
-from transformer_cli.errors import UsageError
+from transformer_cli.errors import RunError, UsageError, did_you_mean
+from transformer_cli.packages import lazy_imports
+
+with lazy_imports():
+    from transformer_cli.audit import findings
+    from transformer_cli.config import data_schema, yaml
+    from transformer_cli.data import sources, token_arrays
+    from transformer_cli.runs import directory
+    from transformer_cli.text import tokenizer
 
 if TYPE_CHECKING:
-    from transformer_cli.audit.checks import CorpusReport
-    from transformer_cli.audit.filter_effects import FilterEffect
     from transformer_cli.config.schema import Config
 
 
@@ -57,62 +63,42 @@ def check(
     Example:
       transformer-cli check configs/toy.yaml
     """
-    from transformer_cli.audit.checks import check_corpus
-    from transformer_cli.config.yaml import load_config
-    from transformer_cli.data.sources import check_has_text
-    from transformer_cli.text.tokenizer import load_tokenizers
-
     run = options.run_directory(config, run_dir)
-    options.restore_previous(run)
-    ignored = ignore or []
-    _check_finding_names(ignored)
-    settings = load_config(config, set_ or [])
-    check_has_text(settings.data, config)
-    directory = _tokenizer(settings, run, run_dir is not None)
-    tokenizers = None if directory is None else load_tokenizers(directory)
-    report = check_corpus(settings, tokenizers, pair_bar, ignored)
-    effects = _filter_effects(settings)
+    _check_finding_names(ignore or [])
+    settings = yaml.load_config(config, set_ or [])
+    sources.check_has_text(settings.data, config)
+    path = _find_tokenizer(settings, directory.RunDirectory(run), run_dir is not None)
+    tokenizers = None if path is None else tokenizer.load_tokenizers(path)
+    report = findings.check_corpus(settings, tokenizers, pair_bar, ignore or [])
+    effects = None
+    if isinstance(settings.data, data_schema.CorpusData):  # others have nothing to filter
+        effects = findings.find_filter_effects(settings.data, pair_bar)
     if json:
-        found = {"config": str(config), "tokenizer": directory and str(directory)}
-        filters = {} if effects is None else {"filters": [asdict(each) for each in effects]}
-        content = {**found, "warnings": report.warnings, **asdict(report), **filters}
+        filters = {} if effects is None else {"filters": [asdict(effect) for effect in effects]}
+        about = {"config": str(config), "tokenizer": path and str(path)}
+        content = {**about, "warnings": report.warnings, **asdict(report), **filters}
         say(json_format.dumps(content))
     else:
-        of = f" of {directory}" if directory else ": no tokenizer yet (see vocab)"
-        lines = [
-            *_lines(report, f"{config}: lengths in {report.unit}{of}"),
-            *_filter_lines(effects or []),
-        ]
-        say("\n".join(lines))
+        of = f" of {path}" if path else ": no tokenizer yet (see vocab)"
+        heading = f"{config}: lengths in {report.unit}{of}"
+        say("\n".join([heading, "", *_lines(report), *_filter_lines(effects or [])]))
     if report.mistakes or (strict and report.warnings):
         raise typer.Exit(1)
 
 
 def _check_finding_names(names: Iterable[str]) -> None:
-    from difflib import get_close_matches
-
-    from transformer_cli.audit.checks import FINDINGS
-
+    known = findings.FINDINGS
     for name in names:
-        if name not in FINDINGS:
-            close = get_close_matches(name, FINDINGS, n=1)
-            hint = f"did you mean '{close[0]}'?" if close else f"choose from {', '.join(FINDINGS)}"
+        if name not in known:
+            hint = did_you_mean(name, known) or f"choose from {', '.join(known)}"
             raise UsageError(f"--ignore {name}: there is no finding of that name; {hint}")
 
 
-def _tokenizer(settings: "Config", path: Path, named: bool) -> Path | None:
-    """Return the directory of the experiment's tokenizers, if there is one.
-
-    Args:
-        settings: the experiment's.
-        path: the run's.
-        named: whether the user has named it.
-    """
-    from transformer_cli.errors import RunError
-    from transformer_cli.runs.directory import RunDirectory
-
-    run = RunDirectory(path)
-    if named:
+def _find_tokenizer(
+    settings: "Config", run: "directory.RunDirectory", is_named: bool
+) -> Path | None:
+    """Return the directory of the tokenizers of the experiment, or of the run that is named."""
+    if is_named:
         if not run.tokenizer.is_dir():
             raise RunError(
                 f"{run.tokenizer}: is not there; make it with transformer-cli vocab, or leave out "
@@ -124,32 +110,19 @@ def _tokenizer(settings: "Config", path: Path, named: bool) -> Path | None:
         same = ("data", "tokenizer", "init")
         if all(getattr(own, key) == getattr(settings, key) for key in same):
             return run.tokenizer
-    if settings.init is not None and RunDirectory(settings.init).tokenizer.is_dir():
-        return RunDirectory(settings.init).tokenizer
+    if settings.init is not None:
+        initial = directory.RunDirectory(settings.init)
+        return initial.tokenizer if initial.tokenizer.is_dir() else None
     return None
 
 
-def _lines(report: "CorpusReport", heading: str) -> Iterable[str]:
-    from transformer_cli.data.lengths import PERCENTILES
-
-    yield heading
-    yield ""
-    shares = "/".join(map(str, PERCENTILES))
-    rows = [
-        ("split", "pairs", f"source, percentiles {shares}", "target"),
-        *(
-            (
-                split.name,
-                f"{split.pairs:,}",
-                *("/".join(map(str, side)) for side in (split.src_lengths, split.tgt_lengths)),
-            )
-            for split in report.splits
-        ),
-    ]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for name, *cells in rows:
-        padded = (cell.rjust(width) for cell, width in zip(cells, widths[1:], strict=True))
-        yield "  ".join([name.ljust(widths[0]), *padded])
+def _lines(report: "findings.CorpusReport") -> Iterable[str]:
+    percentiles = "/".join(map(str, token_arrays.PERCENTILES))
+    rows: list[Sequence[str]] = [("split", "pairs", f"source, percentiles {percentiles}", "target")]
+    for split in report.splits:
+        sides = ("/".join(map(str, side)) for side in (split.src_lengths, split.tgt_lengths))
+        rows.append((split.name, f"{split.pairs:,}", *sides))
+    yield from align_columns(rows)
     yield ""
     yield from (f"mistake: {mistake}" for mistake in report.mistakes)
     yield from (f"warning: {finding}" for finding in report.findings if finding.warning)
@@ -165,37 +138,22 @@ def _lines(report: "CorpusReport", heading: str) -> Iterable[str]:
     counts = [(report.warnings, "warning"), (len(notes), "note")]
     if report.mistakes:
         counts.insert(0, (len(report.mistakes), "mistake"))
-    yield ", ".join(_count(*each) for each in counts)
+    yield ", ".join(f"{count or 'no'} {what}{'' if count == 1 else 's'}" for count, what in counts)
 
 
-def _filter_effects(settings: "Config") -> "list[FilterEffect] | None":
-    """Return what each filter would take of the sources; None: there are none to filter."""
-    from transformer_cli.audit.filter_effects import find_filter_effects
-    from transformer_cli.config.data_schema import CorpusData
-
-    data = settings.data
-    return find_filter_effects(data, pair_bar) if isinstance(data, CorpusData) else None
-
-
-def _filter_lines(effects: "Sequence[FilterEffect]") -> Iterable[str]:
+def _filter_lines(effects: "Sequence[findings.FilterEffect]") -> Iterable[str]:
+    """Format what each filter would reject of the sources, on or off."""
     if not effects:
         return
+    rows = [("filter", "on", "would take", "share", "first pair")]
+    for effect in effects:
+        cells = ("not tried", "-", "-")
+        if effect.count is not None:
+            first = "-" if effect.first is None else f"{effect.first:,}"
+            cells = (f"{effect.count:,}", f"{effect.share:.2%}", first)
+        rows.append((effect.name, "yes" if effect.is_on else "no", *cells))
     yield ""
-    yield from align_columns(
-        [
-            ("filter", "on", "would take", "share", "first pair"),
-            *((each.name, "yes" if each.is_on else "no", *_effect_cells(each)) for each in effects),
-        ]
-    )
-    yield from (f"note: not tried: {each.missing}" for each in effects if each.missing is not None)
-
-
-def _effect_cells(effect: "FilterEffect") -> tuple[str, str, str]:
-    if effect.count is None:
-        return "not tried", "-", "-"
-    first = "-" if effect.first is None else f"{effect.first:,}"
-    return f"{effect.count:,}", f"{effect.share:.2%}", first
-
-
-def _count(count: int, what: str) -> str:
-    return f"{count or 'no'} {what}{'' if count == 1 else 's'}"
+    yield from align_columns(rows)
+    for effect in effects:
+        if effect.missing is not None:
+            yield f"note: not tried: {effect.missing}"

@@ -2,16 +2,20 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from transformer_cli.cli import options
 from transformer_cli.cli.display import align_columns, pair_bar, say
 from transformer_cli.errors import ConfigError, UsageError
+from transformer_cli.packages import import_extra, lazy_imports
 
-if TYPE_CHECKING:
-    from transformer_cli.data.cleaning import Cleaning
+with lazy_imports():
+    from transformer_cli import compression
+    from transformer_cli.config import data_schema, yaml
+    from transformer_cli.data import preparing
+    from transformer_cli.report import rendering
 
 
 def clean(
@@ -43,13 +47,8 @@ def clean(
     Example:
       transformer-cli clean my.yaml -o cleaned --report cleaned.html
     """
-    from transformer_cli.config.data_schema import CorpusData
-    from transformer_cli.config.yaml import load_config
-    from transformer_cli.extras import import_extra
-    from transformer_cli.files import write_text
-
-    data = load_config(config, set_ or []).data
-    if not isinstance(data, CorpusData):
+    data = yaml.load_config(config, set_ or []).data
+    if not isinstance(data, data_schema.CorpusData):
         raise ConfigError(
             f"{config}: data.kind is {data.kind}; clean needs kind corpus, with the text as sources"
         )
@@ -57,41 +56,35 @@ def clean(
     if report is not None:
         _check_report(report, directory)
         import_extra("jinja2", "report", "--report")
-
-    from transformer_cli.data.cleaning import clean_corpus
-
-    cleaning = clean_corpus(data, directory, pair_bar)
-    say("\n".join(_lines(cleaning)))
+    result = preparing.clean_corpus(data, directory, pair_bar)
+    say("\n".join(_lines(result)))
     if report is not None:
-        from transformer_cli.report.cleaning_page import render
-
-        write_text(report, render(cleaning, data, config.stem), is_named=True)
+        page = rendering.render_cleaning(result, data, config.stem)
+        compression.write_text(report, page, is_named=True)
 
 
 def _check_report(report: Path, directory: Path) -> None:
     """Make sure that the page can be written beside the text, or anywhere else."""
-    from transformer_cli.data.cleaning import is_written
-
     place, new = report.resolve(), directory.resolve()
     if place == new:
         raise UsageError(f"--report {report}: is the directory of -o; give the name of a file")
     if place.parent != new:
         options.check_output(report, "--report")
-    elif is_written(place.name):
+    elif preparing.is_written(place.name):
         raise UsageError(f"--report {report}: clean writes text there; name it otherwise")
 
 
-def _lines(cleaning: "Cleaning") -> Iterator[str]:
+def _lines(result: "preparing.Cleaning") -> Iterator[str]:
     def row(name: str, count: int) -> tuple[str, str, str]:
-        return name, f"{count:,}", f"{count / cleaning.pairs:.2%}"
+        return name, f"{count:,}", f"{count / result.pairs:.2%}"
 
     yield from align_columns(
         [
             ("filter", "pairs", "share"),
-            *(row(reason.name, reason.count) for reason in cleaning.reasons),
-            *(row(f"kept in {split}", count) for split, count in cleaning.kept.items()),
-            ("all", f"{cleaning.pairs:,}", ""),
+            *(row(reason.name, reason.count) for reason in result.reasons),
+            *(row(f"kept in {split}", count) for split, count in result.kept.items()),
+            ("all", f"{result.pairs:,}", ""),
         ]
     )
-    if cleaning.bad:
-        yield f"{cleaning.bad:,} units could not be read"
+    if result.bad:
+        yield f"{result.bad:,} units could not be read"

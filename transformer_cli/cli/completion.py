@@ -18,9 +18,16 @@ from typing import Any
 
 import typer
 
+from transformer_cli.packages import lazy_imports
+
+with lazy_imports():
+    from transformer_cli import files
+    from transformer_cli.config import setting_tree, shipped
+    from transformer_cli.data import multi30k
+
 Values = dict[str, str]
 """What may stand on the command line, with its help."""
-_MOST_ENTRIES = 2000
+_MAX_ENTRIES = 2000
 
 
 @contextmanager
@@ -72,18 +79,17 @@ def complete_setting(context: typer.Context, incomplete: str) -> Values:
     settings = list_settings()
     key, equals, _ = incomplete.partition("=")
     keys = [key] if equals else [name for name in settings if name.startswith(key)]
-    found = {f"{name}=": settings[name][0] for name in keys if not equals}
+    items = {f"{name}=": settings[name][0] for name in keys if not equals}
     # Two items at least, or the shell would add a space after the `=`.
-    for name in keys if len(keys) == 1 else ():
-        found |= {f"{name}={value}": means for value, means in settings[name][1].items()}
-    return found
+    if len(keys) == 1:
+        (name,) = keys
+        items |= {f"{name}={value}": means for value, means in settings[name][1].items()}
+    return items
 
 
 def list_settings() -> dict[str, tuple[str, Values]]:
     """Return the help of each setting, and values it may have, by its dotted key."""
-    from transformer_cli.config.shipped import SCHEMA, shipped_directory
-
-    schema = (shipped_directory() / SCHEMA).read_text(encoding="utf-8")
+    schema = (shipped.shipped_directory() / shipped.SCHEMA).read_text(encoding="utf-8")
     properties = json.loads(schema)["properties"]
     del properties["base"]  # of a file
     settings: dict[str, tuple[str, Values]] = {}
@@ -109,7 +115,7 @@ def _values(part: dict[str, Any]) -> Values:
     default = [part["default"]] if "default" in part else []
     choices = [False, True] if part["type"] == "boolean" else part.get("enum", default)
     # A list would need quotes.
-    texts = [each if isinstance(each, str) else json.dumps(each) for each in choices]
+    texts = [choice if isinstance(choice, str) else json.dumps(choice) for choice in choices]
     return {text: part["description"] for text in texts if not text.startswith(("[", "{"))}
 
 
@@ -128,8 +134,8 @@ def complete_run(context: typer.Context, incomplete: str) -> Values:
 @_quiet
 def complete_config_or_run(context: typer.Context, incomplete: str) -> Values:
     """Complete a configuration file or a run directory."""
-    found = [path for path in _iter_paths(incomplete) if _is_config(path) or _is_run(path)]
-    return dict.fromkeys(found, "")
+    paths = [path for path in _iter_paths(incomplete) if _is_config(path) or _is_run(path)]
+    return dict.fromkeys(paths, "")
 
 
 def _iter_paths(incomplete: str) -> Iterator[str]:
@@ -143,7 +149,7 @@ def _iter_paths(incomplete: str) -> Iterator[str]:
 
 def _list_directory(directory: str) -> Iterator[str]:
     with os.scandir(directory or ".") as entries:
-        names = sorted(entry.name for entry in islice(entries, _MOST_ENTRIES))
+        names = sorted(entry.name for entry in islice(entries, _MAX_ENTRIES))
     yield from (directory + name for name in names if not name.startswith("."))
 
 
@@ -170,17 +176,13 @@ def complete_run_split(context: typer.Context, incomplete: str) -> Values:
 
 
 def _split_names(run: Path) -> list[str]:
-    from transformer_cli.config.setting_tree import Place, values
-    from transformer_cli.config.yaml_parser import parse
-    from transformer_cli.data.multi30k import SPLITS
-    from transformer_cli.foreign_files import read_small
-
-    text = read_small(run / "config.yaml").decode()
-    config: Any = values(parse(text, lambda line: Place("", line)))
+    text = files.read_small(run / "config.yaml").decode()
+    tree = setting_tree.parse(text, lambda line: setting_tree.Place("", line))
+    config: Any = setting_tree.values(tree)
     # As ``split_names`` has them, which needs the whole schema.
     match config["data"]:
         case {"kind": "multi30k"}:
-            return list(SPLITS)
+            return list(multi30k.SPLITS)
         case {"kind": "files", "test": tests}:
             return ["train", "val", *tests]
         case {"kind": "corpus"}:
@@ -194,12 +196,12 @@ def _split_names(run: Path) -> list[str]:
 @_quiet
 def complete_checkpoint(context: typer.Context, incomplete: str) -> Values:
     """Complete a checkpoint of the run that the command line names."""
-    found = {"best": "best validation", "last": "newest"}
+    special = {"best": "best validation", "last": "newest"}
     names = [path.name for path in (_run(context) / "checkpoints").iterdir()]
     if "average" in names:
-        found["average"] = "made by transformer-cli average"
+        special["average"] = "made by transformer-cli average"
     steps = [name for name in sorted(names) if re.fullmatch(r"step-\d+", name)]
-    return found | dict.fromkeys(steps, "")
+    return special | dict.fromkeys(steps, "")
 
 
 def _run(context: typer.Context) -> Path:

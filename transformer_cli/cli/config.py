@@ -9,11 +9,16 @@ from transformer_cli.cli import options
 from transformer_cli.cli.completion import complete_config, complete_config_or_run
 from transformer_cli.cli.display import log, print_error, say
 from transformer_cli.errors import ConfigError
+from transformer_cli.packages import lazy_imports
 
-config_app = typer.Typer(name="config", rich_markup_mode=None)
+with lazy_imports():
+    from transformer_cli.config import origins, reference, yaml
+    from transformer_cli.runs import directory
+
+config = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 
-@config_app.callback(invoke_without_command=True)
+@config.callback(invoke_without_command=True)
 def _config(context: typer.Context, version: options.Version = False) -> None:
     """Show and check configuration files.
 
@@ -25,7 +30,7 @@ def _config(context: typer.Context, version: options.Version = False) -> None:
         typer.echo(context.get_help())
 
 
-@config_app.command()
+@config.command()
 def show(
     config: Annotated[
         Path,
@@ -49,25 +54,20 @@ def show(
       transformer-cli config show configs/toy.yaml --set training.epochs=5
       transformer-cli config show runs/toy
     """
-    from transformer_cli.config.annotated_yaml import annotate
-    from transformer_cli.config.origins import load_origins, trace_origins
-    from transformer_cli.config.yaml import load_settings
-    from transformer_cli.runs.directory import RunDirectory
-
     file, earlier = config, {}
     if config.is_dir():
-        options.restore_previous(config)
-        run = RunDirectory(config)
+        run = directory.RunDirectory(config)
         run.check_not_hub_model()
         run.load_config()  # or it is no run
-        file, earlier = run.config, load_origins(run.origins)
+        file, earlier = run.config, origins.load_origins(run.origins)
         if not earlier:
             log(f"{run.path}: where its settings come from is not known (no {run.origins.name})")
-    settings, origins = load_settings(file, set_ or [])
-    say(annotate(settings, trace_origins(origins, file, earlier)).removesuffix("\n"))
+    settings, newer = yaml.load_settings(file, set_ or [])
+    traced = origins.trace_origins(newer, file, earlier)
+    say(yaml.annotate(settings, traced).removesuffix("\n"))
 
 
-@config_app.command()
+@config.command()
 def validate(
     configs: Annotated[
         list[Path],
@@ -89,22 +89,20 @@ def validate(
     Example:
       transformer-cli config validate configs/*.yaml
     """
-    from transformer_cli.config.yaml import load_config
-
-    good = True
-    for config in configs:
+    is_valid = True
+    for path in configs:
         try:
-            load_config(config)
+            yaml.load_config(path)
         except ConfigError as error:
-            good = False
+            is_valid = False
             print_error(str(error), error.others)
         else:
-            say(f"{config}: ok")
-    if not good:
+            say(f"{path}: ok")
+    if not is_valid:
         raise typer.Exit(ConfigError.exit_code)
 
 
-@config_app.command()
+@config.command()
 def schema(version: options.Version = False) -> None:
     """Print the JSON Schema of configuration files.
 
@@ -115,6 +113,4 @@ def schema(version: options.Version = False) -> None:
     Example:
       transformer-cli config schema > schema.json
     """
-    from transformer_cli.config.json_schema import schema_text
-
-    typer.echo(schema_text(), nl=False)
+    typer.echo(reference.schema_text(), nl=False)

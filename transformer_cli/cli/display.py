@@ -5,18 +5,16 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from threading import Event, Thread
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
+from transformer_cli.errors import make_visible, shorten_middle
 from transformer_cli.ranks import Ranks
-from transformer_cli.visible import make_visible, shorten_middle
 
 if TYPE_CHECKING:
     from tqdm import tqdm
 
-_Item = TypeVar("_Item")
-
-_LONGEST_LINE = 1000
-"""Characters of a line on stderr: a message may quote what it was given, of any length."""
+# Characters of a line on stderr: a message may quote what it was given, of any length.
+_MAX_LINE = 1000
 
 
 def say(text: str) -> None:
@@ -27,10 +25,7 @@ def say(text: str) -> None:
 
 
 def log(message: str) -> None:
-    """Write one line to stderr, above any bar; ignore that nobody reads it.
-
-    Only the main rank writes.
-    """
+    """Write one line to stderr, above any bar, on the main rank."""
     if Ranks.from_env().is_main:
         _write(message)
 
@@ -55,24 +50,34 @@ def _write(message: str) -> None:
 
 
 def _printable(line: str) -> str:
-    return shorten_middle(make_visible(line), _LONGEST_LINE)
+    return shorten_middle(make_visible(line), _MAX_LINE)
 
 
 def bar(
     total: int | None, label: str, unit: str, initial: int = 0, hidden: bool = False
 ) -> "tqdm[Any]":
     """Return a progress bar, silent if ``hidden`` or where stderr is no terminal."""
+    return _bar(None, label, unit, total=total, initial=initial, hidden=hidden)
+
+
+def _bar(
+    items: Iterable[Any] | None, label: str, unit: str, hidden: bool = False, **others: Any
+) -> "tqdm[Any]":
     from tqdm import tqdm
 
+    # A notebook's commands have a terminal too, but it cannot move its cursor up from a nested
+    # bar. jupyter_client sets this for kernels.
+    is_notebook = "JPY_PARENT_PID" in os.environ
+    is_shown = Ranks.from_env().is_main and not is_notebook and not hidden
     return tqdm(
-        total=total,
-        initial=initial,
-        desc=make_visible(label),
+        items,
+        make_visible(label),
         unit=unit,
         leave=False,
         dynamic_ncols=True,
-        disable=hidden or _silent(),
+        disable=None if is_shown else True,  # None asks for a terminal
         file=sys.stderr,
+        **others,
     )
 
 
@@ -105,35 +110,12 @@ def scoring_bar(total: int, label: str) -> Iterator[Callable[[int], object]]:
 
 def line_bar(lines: Iterable[str], label: str) -> Iterable[str]:
     """Iterate over ``lines`` with a bar."""
-    return _wrap_in_bar(lines, label, " lines")
+    return _bar(lines, label, " lines")
 
 
 def pair_bar(pairs: Iterable[tuple[str, str]], label: str) -> Iterable[tuple[str, str]]:
     """Iterate over ``pairs`` of lines with a bar."""
-    return _wrap_in_bar(pairs, label, " pairs")
-
-
-def _wrap_in_bar(items: Iterable[_Item], label: str, unit: str) -> Iterable[_Item]:
-    from tqdm import tqdm
-
-    return tqdm(
-        items,
-        make_visible(label),
-        unit=unit,
-        leave=False,
-        dynamic_ncols=True,
-        disable=_silent(),
-        file=sys.stderr,
-    )
-
-
-def _silent() -> bool | None:
-    """Return tqdm's ``disable``: None, which asks for a terminal, on the main rank alone.
-
-    A notebook's commands have a terminal too, but it cannot move its cursor up from a nested bar.
-    """
-    is_notebook = "JPY_PARENT_PID" in os.environ  # jupyter_client sets it for kernels
-    return None if Ranks.from_env().is_main and not is_notebook else True
+    return _bar(pairs, label, " pairs")
 
 
 def table(rows: Iterable[tuple[str, str]]) -> Iterator[str]:

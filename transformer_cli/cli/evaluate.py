@@ -11,20 +11,22 @@ import typer
 from transformer_cli.cli import options
 from transformer_cli.cli.display import log, pair_bar, say, scoring_bar, warn
 from transformer_cli.errors import UsageError
+from transformer_cli.metrics import METRICS, Metrics
+from transformer_cli.packages import lazy_imports
+
+with lazy_imports():
+    from transformer_cli import compression
+    from transformer_cli.data import corpus, sources, tables
+    from transformer_cli.evaluation import metric_choice, scores, scoring, seen_pairs
+    from transformer_cli.inference import loading
+    from transformer_cli.model import device as devices
+    from transformer_cli.runs import directory as directories, initialize, records, trained_model
+    from transformer_cli.training import metrics as training_metrics
 
 if TYPE_CHECKING:
-    import torch
-
-    from transformer_cli.data.corpus import ParallelText
-    from transformer_cli.data.tables import TextColumn
-    from transformer_cli.evaluation.comet import CometScore
-    from transformer_cli.evaluation.metrics import Metrics
-    from transformer_cli.evaluation.scoring import Evaluation
-    from transformer_cli.evaluation.seen_pairs import SeenPairs
     from transformer_cli.inference.ctranslate2_engine import CTranslate2Engine
     from transformer_cli.inference.torch_engine import TorchTranslator
     from transformer_cli.inference.translator import TextTranslator
-    from transformer_cli.runs.directory import RunDirectory
 
 Source = Annotated[
     Path | None, typer.Option(metavar="FILE", help="Source text or table, instead of a split.")
@@ -76,44 +78,38 @@ def evaluate(
     Example:
       transformer-cli evaluate runs/multi30k_de_en --split test_2017_flickr --beam-size 5
     """
-    from transformer_cli.data.tables import format_of
-    from transformer_cli.evaluation.metrics import metrics_of_runs
-    from transformer_cli.evaluation.seen_pairs import find_seen
-    from transformer_cli.files import write_text
-    from transformer_cli.inference.loading import ComputeOptions, choose_engine
-    from transformer_cli.model.device import choose_device, use_threads
-    from transformer_cli.runs.directory import RunDirectory
-    from transformer_cli.runs.trained_model import open_checkpoint
-
     if output is not None:
-        if format_of(output) is not None:
+        if tables.format_of(output) is not None:
             raise UsageError(
                 f"evaluate: -o {output}: lines are written, not a table; give another name, or "
                 "use translate"
             )
         options.check_output(output, inputs={"--src": src, "--ref": ref})
-    directory = RunDirectory(run)
+    directory = directories.RunDirectory(run)
     if tag is not None and src is None:
         raise UsageError("evaluate: --tag is for --src and --ref; the lines of a split have theirs")
     sides = _Side("src", src, src_column, src_field), _Side("ref", ref, ref_column, ref_field)
     name, text = _read_text(directory, split, *sides)
-    asked = ComputeOptions("auto", device, precision, threads, beam_size)
-    engine = choose_engine(directory, asked, ["--ensemble"] if ensemble else [])
-    asked = replace(asked, engine=engine)
-    metrics = metrics_of_runs(directory.load_config(), [directory], log)
-    use_threads(threads)  # before COMET
-    comet_score = _open_comet(choose_device(device)) if comet else None
-    opened = open_checkpoint(directory, checkpoint)
+    compute = loading.ComputeOptions("auto", device, precision, threads, beam_size)
+    engine = loading.choose_engine(directory, compute, ["--ensemble"] if ensemble else [])
+    compute = replace(compute, engine=engine)
+    metrics = metric_choice.metrics_of_runs(directory.load_config(), [directory], log)
+    devices.use_threads(threads)  # before COMET
+    comet_score = None
+    if comet:  # before the long work, so that what is missing is told at once
+        with options.prefix_errors("evaluate: --comet: ", ", or leave out --comet"):
+            comet_score = scores.open_comet(devices.choose_device(device))
+    opened = trained_model.open_checkpoint(directory, checkpoint)
     # One checkpoint throughout, whatever training makes the best one meanwhile.
     weights = checkpoint if directory.is_hub_model or ensemble else str(opened.path)
-    others = [RunDirectory(other) for other in ensemble or ()]
-    translator = options.load_translator(directory, weights, asked, others)
+    others = [directories.RunDirectory(other) for other in ensemble or ()]
+    translator = options.load_translator(directory, weights, compute, others)
     if tag is not None:
         with options.prefix_errors("evaluate: --tag: "):
             translator.tokenizers.tag_id(tag)
         text = replace(text, tags=[tag] * len(text))
-    searcher = options.load_searcher(directory, weights, asked)
-    seen = find_seen([directory, *others], text, pair_bar)
+    searcher = options.load_searcher(directory, weights, compute)
+    seen = seen_pairs.find_seen([directory, *others], text, pair_bar)
     result = _evaluate(translator, searcher, name, text, metrics)
     report = {
         "split": name,
@@ -127,33 +123,22 @@ def evaluate(
         **_describe_environments(directory, opened.step, translator, searcher),
     }
     if comet_score is not None:
-        from transformer_cli.evaluation.comet import MODEL
-
         report["comet"] = comet_score(text.src, result.hypotheses, text.tgt)
-        report["comet_model"] = MODEL
+        report["comet_model"] = scores.COMET_MODEL
     say(json_format.dumps(report) if json else _table(report))
     if output is not None:
-        write_text(output, "".join(f"{line}\n" for line in result.hypotheses), is_named=True)
-
-
-def _open_comet(device: "torch.device") -> "CometScore":
-    """Load COMET's model before the long work, so that what is missing is reported at once."""
-    from transformer_cli.evaluation.comet import open_comet
-
-    with options.prefix_errors("evaluate: --comet: ", ", or leave out --comet"):
-        return open_comet(device)
+        lines = "".join(f"{line}\n" for line in result.hypotheses)
+        compression.write_text(output, lines, is_named=True)
 
 
 def _evaluate(
     translator: "TorchTranslator",
     searcher: "TextTranslator[CTranslate2Engine] | None",
     name: str,
-    text: "ParallelText",
-    metrics: "Metrics",
-) -> "Evaluation":
+    text: "corpus.ParallelText",
+    metrics: Metrics,
+) -> "scoring.Evaluation":
     """Evaluate on a text behind a progress bar, and warn about lines that are too long."""
-    from transformer_cli.evaluation import scoring
-
     with scoring_bar(len(text), name) as count_sentences:
         result = scoring.evaluate(
             translator,
@@ -174,70 +159,51 @@ def _evaluate(
 
 
 def _describe_environments(
-    run: "RunDirectory",
+    run: "directories.RunDirectory",
     step: int | None,
     translator: "TorchTranslator",
     searcher: "TextTranslator[CTranslate2Engine] | None",
 ) -> dict[str, Any]:
-    from transformer_cli.runs.environment import describe_environment, environment_of_training
-    from transformer_cli.runs.records import read_records
-
     engine = translator.engine
-    found = (searcher or translator).engine.fingerprint
-    environment = asdict(describe_environment(engine.device, engine.precision))
+    fingerprint = (searcher or translator).engine.fingerprint
+    described = asdict(records.describe_environment(engine.device, engine.precision))
+    trained_with = records.environment_of_training(records.read_records(run.metrics), step)
     return {
-        "engine": found.get("engine", "torch"),
-        "environment": {**environment, "precision": found["precision"]},
-        "trained_with": environment_of_training(read_records(run.metrics), step),
+        "engine": fingerprint.get("engine", "torch"),
+        "environment": {**described, "precision": fingerprint["precision"]},
+        "trained_with": trained_with,
     }
 
 
-def _scores(result: "Evaluation") -> dict[str, Any]:
-    from transformer_cli.model.perplexity import perplexity
-
-    scores = result.scores
+def _scores(result: "scoring.Evaluation") -> dict[str, Any]:
     differing = result.differing
     return {
-        "bleu": scores.bleu,
-        "bleu_half_width": scores.bleu_ci,
-        "bleu_lc": scores.bleu_lc,
-        "bleu_lc_half_width": scores.bleu_lc_ci,
-        "chrf": scores.chrf,
-        "chrf_half_width": scores.chrf_ci,
-        "ter": scores.ter,
-        "ter_half_width": scores.ter_ci,
-        "perplexity": perplexity(result.loss),
+        "scores": {name: score._asdict() for name, score in result.scores.items()},
+        "perplexity": training_metrics.perplexity(result.loss),
         **({} if differing is None else {"placeholders_differ": differing}),
-        "signature": scores.signature,
-        "signature_lc": scores.signature_lc,
-        "signature_chrf": scores.signature_chrf,
-        "signature_ter": scores.signature_ter,
     }
 
 
 def _report_seen(
-    seen: "SeenPairs",
+    seen: "seen_pairs.SeenPairs",
     name: str,
-    result: "Evaluation",
-    text: "ParallelText",
-    metrics: "Metrics",
+    result: "scoring.Evaluation",
+    text: "corpus.ParallelText",
+    metrics: Metrics,
 ) -> dict[str, Any]:
-    """Return how many pairs are trained on, and the scores of the rest if both kinds are there.
-
-    Warn where nothing is left.
-    """
-    from transformer_cli.evaluation.scoring import score
-
+    """Return how many pairs are trained on, and the scores of the rest if both kinds are there."""
     rest = seen.rest
     if not len(rest):
         warn(name, "all its pairs were seen in training; scores on it say nothing of other text")
     if not 0 < len(rest) < len(text):
         return {**seen.report(), "rest": None}
     hypotheses, references = ([side[n] for n in rest] for side in (result.hypotheses, text.tgt))
-    of_rest = score(hypotheses, references, thorough=True, metrics=metrics)
-    scores = _scores(replace(result, scores=of_rest))
-    kept = {key: value for key, value in scores.items() if key.startswith(("bleu", "chrf"))}
-    return {**seen.report(), "rest": {"sentences": len(rest), **kept}}
+    of_rest = {
+        name: score._asdict()
+        for name, score in scores.score(hypotheses, references, True, metrics).items()
+        if not METRICS[name].is_thorough
+    }
+    return {**seen.report(), "rest": {"sentences": len(rest), "scores": of_rest}}
 
 
 class _Side(NamedTuple):
@@ -249,12 +215,10 @@ class _Side(NamedTuple):
     field: str | None
 
     @property
-    def where(self) -> "TextColumn | None":
+    def where(self) -> "tables.TextColumn | None":
         """Where the text is in a table; None: it is text, or no path is given."""
-        from transformer_cli.data.tables import find_text
-
         if self.path is not None:
-            return find_text(self.path, self.column, self.field, self.name)
+            return tables.find_text(self.path, self.column, self.field, self.name)
         for option, value in (("column", self.column), ("field", self.field)):
             if value is not None:
                 raise UsageError(
@@ -264,30 +228,21 @@ class _Side(NamedTuple):
 
 
 def _read_text(
-    run: "RunDirectory", split: str | None, src: _Side, ref: _Side
-) -> tuple[str, "ParallelText"]:
+    run: "directories.RunDirectory", split: str | None, src: _Side, ref: _Side
+) -> tuple[str, "corpus.ParallelText"]:
     """Return the name and text to evaluate on."""
-    from transformer_cli.data.corpus import ParallelFiles
-    from transformer_cli.data.sources import (
-        check_has_splits,
-        default_split,
-        load_split,
-    )
-    from transformer_cli.data.tables import read_parallel_tables
-    from transformer_cli.runs.corpus_location import corpus_directory
-
     data = run.load_config().data
-    tables = src.where, ref.where
+    columns = src.where, ref.where
     if src.path is not None and ref.path is not None and split is None:
-        if any(tables):
-            pair = read_parallel_tables((src.path, tables[0]), (ref.path, tables[1]))
-            return str(src.path), pair
-        return str(src.path), ParallelFiles(src.path, ref.path, once=True).read()
+        if any(columns):
+            sides = (src.path, columns[0]), (ref.path, columns[1])
+            return str(src.path), tables.read_parallel_tables(*sides)
+        return str(src.path), corpus.ParallelFiles(src.path, ref.path, once=True).read()
     if src.path is not None or ref.path is not None:
         raise UsageError("evaluate: give --split, or --src and --ref together")
-    check_has_splits(data, run.path, "name text with --src and --ref")
-    name = split or default_split(data)
-    return name, load_split(data, name, corpus_directory(run))
+    sources.check_has_splits(data, run.path, "name text with --src and --ref")
+    name = split or sources.default_split(data)
+    return name, sources.load_split(data, name, initialize.corpus_directory(run))
 
 
 def _table(report: dict[str, Any]) -> str:
@@ -298,17 +253,11 @@ def _table(report: dict[str, Any]) -> str:
     if "ensemble" in report:
         weights += f", ensemble with {', '.join(report['ensemble'])}"
     lines = [f"{report['split']}: {report['sentences']:,} sentences, {search}, {weights}"]
-    for name, key, signature in (
-        ("BLEU", "bleu", "signature"),
-        ("BLEU lowercased", "bleu_lc", "signature_lc"),
-        ("chrF", "chrf", "signature_chrf"),
-        ("TER", "ter", "signature_ter"),
-    ):
-        if report[key] is None:
-            continue
-        half = report[f"{key}_half_width"]
+    for name, score in report["scores"].items():
+        half = score["half_width"]
         interval = "" if half is None else f"±{half:5.2f}"
-        lines.append(_row(name, f"{report[key]:6.2f} {interval}", report[signature]))
+        value = f"{score['value']:6.2f} {interval}"
+        lines.append(_row(METRICS[name].label, value, score["signature"]))
     lines.append(
         _row("perplexity", f"{report['perplexity']:6.2f}", "of target tokens, not smoothed")
     )
@@ -321,18 +270,16 @@ def _table(report: dict[str, Any]) -> str:
 
 
 def _seen_lines(report: dict[str, Any]) -> list[str]:
-    from transformer_cli.evaluation.seen_pairs import describe_seen
-
     seen = report["seen"]
-    lines, rest = describe_seen(seen, report["sentences"], "the model"), seen["rest"]
+    lines = seen_pairs.describe_seen(seen, report["sentences"], "the model")
+    rest = seen["rest"]
     if rest is not None:
-        scores = (
-            f"{name} {rest[key]:.2f}"
-            + ("" if rest[f"{key}_half_width"] is None else f" ± {rest[f'{key}_half_width']:.2f}")
-            for name, key in (("BLEU", "bleu"), ("lowercased", "bleu_lc"), ("chrF", "chrf"))
-            if rest[key] is not None
+        shown = (
+            f"{METRICS[name].short or METRICS[name].label} {score['value']:.2f}"
+            + ("" if score["half_width"] is None else f" ± {score['half_width']:.2f}")
+            for name, score in rest["scores"].items()
         )
-        lines.append(f"of the other {rest['sentences']:,}: {', '.join(scores)}")
+        lines.append(f"of the other {rest['sentences']:,}: {', '.join(shown)}")
     return lines
 
 

@@ -44,57 +44,28 @@ def export(
     Example:
       transformer-cli export runs/toy exported --format ctranslate2 --quantization int8
     """
-    if quantization is not None and format_ not in ("ctranslate2", "argos"):
+    from transformer_cli.export import formats
+    from transformer_cli.files import remove_leftovers, whole_directory, whole_file
+    from transformer_cli.runs.directory import RunDirectory
+    from transformer_cli.runs.trained_model import load_weights_of, open_trained_model
+
+    entry = formats.FORMATS[format_]
+    if quantization is not None and entry.quantization is None:
         raise UsageError(
             f"--quantization {quantization}: {format_} has no such choice; leave it out, "
             "or use --format ctranslate2"
         )
-    if format_ == "argos":
-        options.check_new_file(directory, "DIR", ".argosmodel")
+    if entry.suffix is not None:
+        options.check_new_file(directory, "DIR", entry.suffix)
     else:
         options.check_new_directory(directory, "DIR")
-
-    from transformer_cli.extras import import_extra
-    from transformer_cli.files import remove_leftovers, whole_directory
-    from transformer_cli.runs.directory import RunDirectory
-    from transformer_cli.runs.trained_model import load_weights_of, open_trained_model
-
-    if format_ not in ("hub", "transformers"):
-        module = "onnx" if format_ == "onnx" else "ctranslate2"
-        extra = "export" if format_ == "onnx" else None
-        import_extra(module, extra, f"--format {format_}")  # before the work
+    formats.import_package(format_)  # before the work
     run_directory = RunDirectory(run)
     opened = open_trained_model(run_directory, checkpoint)
-    if format_ == "transformers":
-        from transformer_cli.export.transformers import check_transformers
-
-        check_transformers(opened.config, opened.tokenizers)
-    elif format_ == "argos":
-        from transformer_cli.export.argos import check_argos, write_argos
-
-        check_argos(opened.config, opened.tokenizers)
+    formats.check_expressible(format_, opened.config, opened.tokenizers)
     trained = load_weights_of(opened)
     target = directory.resolve()
     remove_leftovers(target.parent, others=[target.name])
-    if format_ == "argos":
-        write_argos(run_directory, trained, quantization or "int8", directory)
-        say(f"{directory}: {trained.checkpoint.name} of {run}, for {format_}")
-        return
-    with whole_directory(target) as temporary:
-        if format_ == "ctranslate2":
-            from transformer_cli.export.ctranslate2 import write_ctranslate2
-
-            write_ctranslate2(run_directory, trained, quantization or "float32", temporary)
-        elif format_ == "onnx":
-            from transformer_cli.export.onnx import write_onnx
-
-            write_onnx(run_directory, trained, temporary)
-        elif format_ == "transformers":
-            from transformer_cli.export.transformers import write_transformers
-
-            write_transformers(run_directory, trained, temporary)
-        else:
-            from transformer_cli.export.hub import write_hub
-
-            write_hub(run_directory, trained, temporary)
+    with (whole_file if entry.suffix else whole_directory)(target) as temporary:
+        formats.write_format(format_, run_directory, trained, temporary, quantization)
     say(f"{directory}: {trained.checkpoint.name} of {run}, for {format_}")

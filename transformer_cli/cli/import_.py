@@ -58,8 +58,12 @@ def import_(
         raise UsageError(f"--revision {revision}: {source} is a directory; leave the option out")
     _check_run(run, directory)
 
-    from transformer_cli.files import remove_leftovers
-    from transformer_cli.importing.hub import fetch_settings, fetch_weights, is_hub_name
+    from transformer_cli.importing.source import (
+        SourceFiles,
+        fetch_settings,
+        fetch_weights,
+        is_hub_name,
+    )
 
     commit = None
     if not directory.is_dir():
@@ -73,23 +77,18 @@ def import_(
         directory, commit = fetch_settings(source, revision)
         log(f"{source}: commit {commit}; --revision {commit} gets the same again")
 
-    from transformer_cli.importing.languages import find_languages
-    from transformer_cli.importing.model_form import read_form
-    from transformer_cli.importing.run_writer import Source, read_model, read_settings, write_run
-    from transformer_cli.importing.source_files import SourceFiles
+    from transformer_cli.importing.form import find_languages, read_form
+    from transformer_cli.importing.run_writer import write_run
 
     files = SourceFiles(directory)
-    form, settings = read_form(files), read_settings(files)
-    name = directory.resolve().name if commit is None else source
-    languages = find_languages(src_lang, tgt_lang, settings, name)
+    form = read_form(files)
+    path = directory.resolve()
+    name = path.name if commit is None else source
+    languages = find_languages(src_lang, tgt_lang, form.tokenizer, name)
     if commit is not None:
         fetch_weights(source, commit)
-    model = read_model(files, form, settings, languages, log)
-    recorded = directory.resolve().as_posix() if commit is None else source
-    target = run.resolve()
-    target.parent.mkdir(parents=True, exist_ok=True)
-    remove_leftovers(target.parent, others=[target.name])
-    write_run(model, Source(recorded, files, commit), target)
+    recorded = path.as_posix() if commit is None else source
+    write_run(files, form, languages, recorded, commit, run.resolve(), log)
     say(f"{run}: {source}, {languages[0]} to {languages[1]}")
 
 

@@ -4,16 +4,20 @@ import shlex
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from tempfile import TemporaryDirectory
+from typing import Annotated, Any
 
 import typer
 
 from transformer_cli.cli import options
 from transformer_cli.cli.display import log, say
-from transformer_cli.errors import UsageError
+from transformer_cli.errors import UsageError, did_you_mean
+from transformer_cli.packages import lazy_imports
 
-if TYPE_CHECKING:
-    from transformer_cli.data.corpus import ParallelFiles
+with lazy_imports():
+    from transformer_cli import files
+    from transformer_cli.config import shipped
+    from transformer_cli.data import corpus, own_text
 
 _OWN = "own"
 _ABOUT_OWN = "Your own text: two files, line n of one translates line n of the other."
@@ -23,14 +27,17 @@ def _option(metavar: str, about: str) -> Any:
     return typer.Option(metavar=metavar, help=about, show_default=False)
 
 
+Directory = Annotated[
+    Path, typer.Argument(metavar="DIR", help="Where to; made if it is not there.", file_okay=False)
+]
+From = Annotated[
+    str | None, typer.Option("--from", metavar="NAME", help="Configuration to start from.")
+]
+
+
 def init(
-    directory: Annotated[
-        Path,
-        typer.Argument(metavar="DIR", help="Where to; made if it is not there.", file_okay=False),
-    ] = Path(),
-    from_: Annotated[
-        str | None, typer.Option("--from", metavar="NAME", help="Configuration to start from.")
-    ] = None,
+    directory: Directory = Path(),
+    from_: From = None,
     src: Annotated[Path | None, _option("FILE", "own: source side of the training text.")] = None,
     tgt: Annotated[Path | None, _option("FILE", "own: target side of the training text.")] = None,
     val_src: Annotated[
@@ -39,8 +46,7 @@ def init(
     ] = None,
     val_tgt: Annotated[Path | None, _option("FILE", "own: its target side.")] = None,
     test_src: Annotated[
-        Path | None,
-        _option("FILE", "own: source side of the test text.  [default: held out, too]"),
+        Path | None, _option("FILE", "own: source side of the test text.  [default: held out, too]")
     ] = None,
     test_tgt: Annotated[Path | None, _option("FILE", "own: its target side.")] = None,
     src_lang: Annotated[
@@ -63,8 +69,6 @@ def init(
       transformer-cli init --from toy
       transformer-cli init translator --from own --src train.de --tgt train.en
     """
-    from transformer_cli.config.shipped import copy_shipped, shipped_configs
-
     given = {
         "--src": src,
         "--tgt": tgt,
@@ -75,21 +79,25 @@ def init(
         "--src-lang": src_lang,
         "--tgt-lang": tgt_lang,
     }
-    configs = {**shipped_configs(), _OWN: _ABOUT_OWN}
-    name = from_ or _choose(configs, given)
+    configs = {**shipped.shipped_configs(), _OWN: _ABOUT_OWN}
+    if not from_:
+        _check_only_own("", given)
+    name = from_ or _choose(configs)
     if name is None:
         return
-    _check_name(name, configs, given)
+    if name not in configs:
+        hint = did_you_mean(name, configs) or f"choose from {', '.join(configs)}"
+        raise UsageError(f"--from {name}: there is no configuration of that name; {hint}")
+    _check_only_own(name, given)
     if name == _OWN:
         _write_own(directory, _Answers(given))
     else:
-        _add(directory, lambda made: copy_shipped(name, made))
+        _add(directory, lambda made: shipped.copy_shipped(name, made))
         _show_next(directory, f"transformer-cli train configs/{name}.yaml")
 
 
-def _choose(configs: Mapping[str, str], given: Mapping[str, object]) -> str | None:
+def _choose(configs: Mapping[str, str]) -> str | None:
     """List the configurations; return the chosen one if stdin is a terminal."""
-    _check_only_own("", given)
     width = max(map(len, configs))
     for name, about in configs.items():
         say(f"{name:<{width}}  {about}")
@@ -99,16 +107,6 @@ def _choose(configs: Mapping[str, str], given: Mapping[str, object]) -> str | No
     return None
 
 
-def _check_name(name: str, configs: Mapping[str, str], given: Mapping[str, object]) -> None:
-    if name not in configs:
-        from difflib import get_close_matches
-
-        close = get_close_matches(name, configs, n=1)
-        hint = f"did you mean '{close[0]}'?" if close else f"choose from {', '.join(configs)}"
-        raise UsageError(f"--from {name}: there is no configuration of that name; {hint}")
-    _check_only_own(name, given)
-
-
 def _check_only_own(name: str, given: Mapping[str, object]) -> None:
     if name != _OWN and (wrong := [option for option, value in given.items() if value is not None]):
         raise UsageError(f"{wrong[0]}: goes with --from own only")
@@ -116,14 +114,10 @@ def _check_only_own(name: str, given: Mapping[str, object]) -> None:
 
 def _add(directory: Path, fill: Callable[[Path], None]) -> None:
     """Add the files that ``fill`` writes into a directory, and print their names."""
-    from tempfile import TemporaryDirectory
-
-    from transformer_cli.files import add_files
-
     directory.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(prefix=".init-", dir=directory) as made:
         fill(Path(made))
-        new = add_files(Path(made), directory)
+        new = files.add_files(Path(made), directory)
     for path in new:
         say((directory / path).as_posix())
     if not new:
@@ -131,18 +125,12 @@ def _add(directory: Path, fill: Callable[[Path], None]) -> None:
 
 
 def _show_next(directory: Path, *commands: str) -> None:
-    if directory == Path():
-        enter = []
-    elif sys.platform == "win32":
-        enter = [f'cd "{directory}"']
-    else:
-        enter = [f"cd {shlex.quote(str(directory))}"]
+    is_windows = sys.platform == "win32"
+    quoted = f'"{directory}"' if is_windows else shlex.quote(str(directory))
+    enter = [] if directory == Path() else [f"cd {quoted}"]
     # PowerShell has no `&&`.
-    joint = "\n      " if sys.platform == "win32" else " && "
+    joint = "\n      " if is_windows else " && "
     log(f"next: {joint.join([*enter, *commands])}")
-
-
-# --- own text -------------------------------------------------------------------------------------
 
 
 class _Answers:
@@ -152,20 +140,22 @@ class _Answers:
         self.given = given
         self.asks = given["--src"] is None and _is_terminal()
 
-    def pair(self, split: str, src: str, tgt: str) -> "ParallelFiles | None":
+    def pair(self, split: str, src: str, tgt: str) -> "corpus.ParallelFiles | None":
         """Return the files of a split, None if the user has none."""
-        from transformer_cli.data.corpus import ParallelFiles
-
-        files = self.given[src], self.given[tgt]
-        if self.asks and files == (None, None):
-            files = _ask_for_pair(split, required=split == "training")
-        if None in files and (files != (None, None) or split == "training"):
-            missing = src if files[0] is None else tgt
+        sides = self.given[src], self.given[tgt]
+        required = split == "training"
+        if self.asks and sides == (None, None):
+            hint = "" if required else " (Enter if you have none)"
+            asked_src = _ask_for_file(f"{split} text, source side{hint}", required)
+            if asked_src is not None:
+                sides = asked_src, _ask_for_file(f"{split} text, target side", required=True)
+        if None in sides and (sides != (None, None) or required):
+            missing = src if sides[0] is None else tgt
             raise UsageError(
                 f"{missing}: is missing; name both sides of the {split} text, as in "
                 f"{src} a.de {tgt} a.en"
             )
-        return None if files[0] is None else ParallelFiles(*files)
+        return None if sides[0] is None else corpus.ParallelFiles(*sides)
 
     def language(self, option: str, side: str, guess: str) -> str:
         """Return the language of a side."""
@@ -180,36 +170,20 @@ class _Answers:
 
 
 def _write_own(directory: Path, answers: _Answers) -> None:
-    from transformer_cli.data.own_text import (
-        CONFIG,
-        OwnText,
-        count_pairs,
-        guess_languages,
-        write_own,
-    )
-
     train = answers.pair("training", "--src", "--tgt")
     assert train is not None
-    guesses = guess_languages(train.src, train.tgt)
-    text = OwnText(
+    guesses = own_text.guess_languages(train.src, train.tgt)
+    text = own_text.OwnText(
         answers.language("--src-lang", "source", guesses[0]),
         answers.language("--tgt-lang", "target", guesses[1]),
         train,
         answers.pair("validation", "--val-src", "--val-tgt"),
         answers.pair("test", "--test-src", "--test-tgt"),
     )
-    pairs = count_pairs(text)
-    _add(directory, lambda made: write_own(text, pairs, made, directory))
-    _show_next(
-        directory, *(f"transformer-cli {each} {CONFIG.as_posix()}" for each in ("check", "train"))
-    )
-
-
-def _ask_for_pair(split: str, required: bool) -> tuple[Path | None, Path | None]:
-    hint = "" if required else " (Enter if you have none)"
-    if (src := _ask_for_file(f"{split} text, source side{hint}", required)) is None:
-        return None, None
-    return src, _ask_for_file(f"{split} text, target side", required=True)
+    pairs = own_text.count_pairs(text)
+    _add(directory, lambda made: own_text.write_own(text, pairs, made, directory))
+    config = own_text.CONFIG.as_posix()
+    _show_next(directory, f"transformer-cli check {config}", f"transformer-cli train {config}")
 
 
 def _ask_for_file(question: str, required: bool) -> Path | None:

@@ -16,7 +16,6 @@ from transformer_cli.cli.completion import (
     complete_split,
 )
 from transformer_cli.cli.display import log
-from transformer_cli.compression import compressor
 from transformer_cli.config.choices import (
     MOST_THREADS,
     DeviceName,
@@ -24,22 +23,25 @@ from transformer_cli.config.choices import (
     SearchPrecisionName,
 )
 from transformer_cli.errors import CometError, InputError, MissingExtraError, UsageError
-from transformer_cli.files import find_unusable_on_windows, is_stream
+from transformer_cli.packages import __version__, lazy_imports
 from transformer_cli.ranks import SINGLE_PROCESS, Ranks
-from transformer_cli.version import __version__
+
+with lazy_imports():
+    from transformer_cli import compression, files
+    from transformer_cli.inference import loading, torch_engine
+    from transformer_cli.model import device as devices
+    from transformer_cli.runs import directory
 
 if TYPE_CHECKING:
     import torch
 
     from transformer_cli.inference.ctranslate2_engine import CTranslate2Engine
-    from transformer_cli.inference.loading import ComputeOptions
     from transformer_cli.inference.torch_engine import TorchTranslator
     from transformer_cli.inference.translator import TextTranslator
-    from transformer_cli.runs.directory import RunDirectory
 
 
-def _print_version(asked: bool) -> None:
-    if asked:
+def _print_version(is_requested: bool) -> None:
+    if is_requested:
         print(f"transformer-cli {__version__}")
         raise typer.Exit()
 
@@ -59,38 +61,12 @@ Config = Annotated[
 ]
 
 
-def restore_previous(*directories: Path) -> None:
-    """Restore earlier runs whose replacement was killed, and report it.
-
-    Raises:
-        RunError: one cannot be put back.
-    """
-    from transformer_cli.runs.directory import RunDirectory
-    from transformer_cli.runs.lock import restore_previous
-
-    for directory in directories:
-        if restore_previous(RunDirectory(directory)):
-            say_put_back(directory)
-
-
-def say_put_back(directory: Path) -> None:
-    """Report that an earlier run is back in its place."""
-    log(f"{directory}: the new run ended before its first checkpoint; the earlier one is back")
-
-
-def _put_back_run(context: typer.Context, run: Path) -> Path:
-    if not context.resilient_parsing:  # which a shell's completion asks for
-        restore_previous(run)
-    return run
-
-
 Run = Annotated[
     Path,
     typer.Argument(
         metavar="RUN",
         help="Run directory of a training.",
         show_default=False,
-        callback=_put_back_run,
         autocompletion=complete_run,
     ),
 ]
@@ -174,10 +150,7 @@ SearchPrecision = Annotated[
 Threads = Annotated[
     int | None,
     typer.Option(
-        metavar="N",
-        min=1,
-        max=MOST_THREADS,
-        help="CPU threads.  [default: one per core]",
+        metavar="N", min=1, max=MOST_THREADS, help="CPU threads.  [default: one per core]"
     ),
 ]
 
@@ -193,9 +166,7 @@ def prefix_errors(prefix: str, suffix: str = "") -> Iterator[None]:
 
 def open_device(name: DeviceName, ranks: Ranks = SINGLE_PROCESS) -> "torch.device":
     """Return the device that ``--device`` asks for, and say so where it is unproven."""
-    from transformer_cli.model.device import choose_device
-
-    device = choose_device(name, ranks)
+    device = devices.choose_device(name, ranks)
     if device.type == "mps":
         log(
             "--device mps: untested, as this program has not run on an Apple GPU yet; compare its "
@@ -205,32 +176,28 @@ def open_device(name: DeviceName, ranks: Ranks = SINGLE_PROCESS) -> "torch.devic
 
 
 def load_translator(
-    run: "RunDirectory",
+    run: "directory.RunDirectory",
     checkpoint: str,
-    asked: "ComputeOptions",
-    others: "Sequence[RunDirectory]" = (),
+    compute: "loading.ComputeOptions",
+    others: "Sequence[directory.RunDirectory]" = (),
 ) -> "TorchTranslator":
     """Load the model with torch, whatever the engine asked for; with int8, in float32."""
-    from transformer_cli.inference.torch_loading import load_torch_translator
-    from transformer_cli.model.device import choose_precision, use_threads
-
-    use_threads(asked.threads)
-    device = open_device(asked.device)
-    precision = "float32" if asked.precision == "int8" else asked.precision
-    dtype = choose_precision(precision, device)
-    translator = load_torch_translator(run, checkpoint, device, dtype, others)
-    return translator.with_search(asked.beam_size)
+    devices.use_threads(compute.threads)
+    device = open_device(compute.device)
+    precision = "float32" if compute.precision == "int8" else compute.precision
+    dtype = devices.choose_precision(precision, device)
+    translator = torch_engine.load_torch_translator(run, checkpoint, device, dtype, others)
+    return translator.with_search(compute.beam_size)
 
 
 def load_searcher(
-    run: "RunDirectory", checkpoint: str, asked: "ComputeOptions"
+    run: "directory.RunDirectory", checkpoint: str, compute: "loading.ComputeOptions"
 ) -> "TextTranslator[CTranslate2Engine] | None":
     """Load what translates instead of torch, if the engine is CTranslate2."""
-    if asked.engine == "torch":
+    if compute.engine == "torch":
         return None
-    from transformer_cli.inference.loading import load_ctranslate2_translator
-
-    return load_ctranslate2_translator(run, checkpoint, asked).with_search(asked.beam_size)
+    translator = loading.load_ctranslate2_translator(run, checkpoint, compute)
+    return translator.with_search(compute.beam_size)
 
 
 def check_output(
@@ -244,7 +211,7 @@ def check_output(
         inputs: files that the command reads, by their options: none is to be written over.
 
     Raises:
-        UsageError: it cannot be made.
+        UsageError: it cannot be made, as for the functions below.
         MissingExtraError: a package that compresses it is not installed.
     """
     for name, other in (inputs or {}).items():
@@ -254,37 +221,29 @@ def check_output(
         raise UsageError(f"{option} {path}: is a directory; give the name of a file")
     if not path.parent.is_dir():
         raise UsageError(f"{option} {path}: there is no directory {path.parent}; make it first")
-    compressor(path)  # or it has not got what it takes
-    if not is_stream(path):
-        check_name(path, option)
-        _check_writable(path, option)
+    compression.compressor(path)  # or its package is missing
+    if files.is_stream(path):
+        return
+    check_name(path, option)
+    import tempfile  # 6 ms, which --help does not need
+
+    try:
+        # Permissions alone do not tell: root has them on a disk that is mounted read-only.
+        tempfile.TemporaryFile(dir=path.resolve().parent).close()
+    except OSError as error:
+        raise UsageError(
+            f"{option} {path}: cannot be written ({error.strerror}); name a file elsewhere"
+        ) from error
 
 
 def check_new_directory(path: Path, option: str) -> None:
-    """Make sure, before long work, that a directory can be made at ``path``.
-
-    Args:
-        path: where to.
-        option: what names it.
-
-    Raises:
-        UsageError: it cannot be made.
-    """
+    """Make sure, before long work, that a directory can be made at ``path``."""
     if not (path.is_dir() and not any(path.iterdir())):
         _check_new(path, option, "a new or an empty directory")
 
 
 def check_new_file(path: Path, option: str, suffix: str) -> None:
-    """Make sure, before long work, that a file can be made at ``path``; see ``check_output``.
-
-    Args:
-        path: where to; no file may be there.
-        option: what names it.
-        suffix: what its name has to end with.
-
-    Raises:
-        UsageError: it cannot be made, or has another name.
-    """
+    """Make sure, before long work, that a file that ends with ``suffix`` can be made anew."""
     if path.suffix != suffix:
         raise UsageError(f"{path}: is written as one file; give a name that ends with {suffix}")
     _check_new(path, option, "a new name")
@@ -299,34 +258,14 @@ def _check_new(path: Path, option: str, wanted: str) -> None:
 
 
 def check_name(path: Path, option: str) -> None:
-    """Make sure that a file or directory can have this name: on Windows some cannot.
-
-    Raises:
-        UsageError: it cannot.
-    """
-    if sys.platform == "win32" and (part := find_unusable_on_windows(path)):
+    """Make sure that a file or directory can have this name: on Windows some cannot."""
+    if sys.platform == "win32" and (part := files.find_unusable_on_windows(path)):
         raise UsageError(f"{option} {path}: Windows has no files named {part}; name it otherwise")
 
 
-def _check_writable(path: Path, option: str) -> None:
-    import tempfile
-
-    try:
-        # Permissions alone do not tell: root has them on a disk that is mounted read-only.
-        tempfile.TemporaryFile(dir=path.resolve().parent).close()
-    except OSError as error:
-        raise UsageError(
-            f"{option} {path}: cannot be written ({error.strerror}); name a file elsewhere"
-        ) from error
-
-
 def check_sentence(text: str, name: str) -> None:
-    """Make sure that ``text``, which ``name`` names on the command line, is a line of text.
-
-    Raises:
-        UsageError: it is blank, several lines, or bytes that are not UTF-8.
-    """
-    # What Python makes of such bytes has half a surrogate pair for each.
+    """Make sure that ``text``, which ``name`` names on the command line, is a line of text."""
+    # Python makes half a surrogate pair of each byte that is not UTF-8.
     is_utf8 = not any("\ud800" <= sign <= "\udfff" for sign in text)
     if not text.strip():
         raise UsageError(f"{name}: is empty; give a sentence")
@@ -335,11 +274,7 @@ def check_sentence(text: str, name: str) -> None:
 
 
 def run_directory(config: Path, run_dir: Path | None) -> Path:
-    """Return the run directory asked for, or the one named after the configuration file.
-
-    Raises:
-        UsageError: there can be none of that name.
-    """
-    directory = run_dir or Path("runs") / config.stem
-    check_name(directory, "--run-dir")
-    return directory
+    """Return the run directory asked for, or the one named after the configuration file."""
+    path = run_dir or Path("runs") / config.stem
+    check_name(path, "--run-dir")
+    return path

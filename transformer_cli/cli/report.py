@@ -3,15 +3,24 @@
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from transformer_cli.cli import options
 from transformer_cli.cli.display import line_bar, log, say, scoring_bar, warn
+from transformer_cli.packages import lazy_imports
 
-if TYPE_CHECKING:
-    from transformer_cli.sweeps.directory import SweepDirectory
+with lazy_imports():
+    from transformer_cli import compression, files
+    from transformer_cli.cli import experiments
+    from transformer_cli.data import sources
+    from transformer_cli.evaluation import metric_choice
+    from transformer_cli.inference import loading
+    from transformer_cli.jobs import sweep, sweep_results
+    from transformer_cli.report import rendering, run_page
+    from transformer_cli.runs import checkpoint as checkpoints, directory as directories, initialize
+    from transformer_cli.text import tokenizer
 
 Output = Annotated[
     Path | None,
@@ -45,79 +54,58 @@ def report(
     Example:
       transformer-cli report runs/toy --sentence 'Ein Hund schläft.'
     """
-    from transformer_cli.foreign_files import check_replaceable
-    from transformer_cli.runs.directory import RunDirectory
-    from transformer_cli.sweeps.directory import SweepDirectory
-
-    if SweepDirectory(run).is_marked():
-        say(str(_report_sweep(SweepDirectory(run), output)))
+    if sweep.SweepDirectory(run).read_mark() is not None:
+        say(str(_report_sweep(sweep.SweepDirectory(run), output)))
         return
-    directory = RunDirectory(run)
+    directory = directories.RunDirectory(run)
     directory.check_not_hub_model()
     settings = directory.load_config()
     page = output or directory.report
     options.check_output(page)
     if output is None:
-        check_replaceable(page)
-    for each in sentence or []:
-        options.check_sentence(each, "--sentence")
-
-    from transformer_cli.report.page import render
-    from transformer_cli.report.rendering import plotly_script
-
-    plotly = plotly_script()  # before long work
-
-    from transformer_cli.data.sources import check_has_splits, default_split, load_split
-    from transformer_cli.evaluation.metrics import metrics_of_runs
-    from transformer_cli.files import write_text
-    from transformer_cli.inference.loading import ComputeOptions, choose_engine
-    from transformer_cli.report.build import Subject, build, pack_sentence
-    from transformer_cli.runs.checkpoint import Checkpoint
-    from transformer_cli.runs.checkpoint_directory import find_checkpoint
-    from transformer_cli.runs.corpus_location import corpus_directory
-    from transformer_cli.text.tokenizer import fingerprint
-
-    check_has_splits(
+        files.check_replaceable(page)
+    for text in sentence or []:
+        options.check_sentence(text, "--sentence")
+    plotly = rendering.plotly_script()  # before long work
+    sources.check_has_splits(
         settings.data,
         run,
         f"score it on yours with: transformer-cli evaluate {run} --src FILE --ref FILE",
     )
-    name = split or default_split(settings.data)
-    text = load_split(settings.data, name, corpus_directory(directory))
+    name = split or sources.default_split(settings.data)
+    pairs = sources.load_split(settings.data, name, initialize.corpus_directory(directory))
     # One checkpoint throughout, whatever training makes the best one meanwhile.
-    weights = find_checkpoint(directory.checkpoints, checkpoint)
-    asked = ComputeOptions("auto", device, precision, threads, beam_size)
-    asked = replace(asked, engine=choose_engine(directory, asked))
-    translator = options.load_translator(directory, str(weights), asked)
-    searcher = options.load_searcher(directory, str(weights), asked)
-    step = Checkpoint.open(weights, fingerprint(directory.tokenizer)).load_state()["step"]
-    subject = Subject(
+    weights = checkpoints.find_checkpoint(directory.checkpoints, checkpoint)
+    compute = loading.ComputeOptions("auto", device, precision, threads, beam_size)
+    compute = replace(compute, engine=loading.choose_engine(directory, compute))
+    translator = options.load_translator(directory, str(weights), compute)
+    searcher = options.load_searcher(directory, str(weights), compute)
+    opened = checkpoints.Checkpoint.open(weights, tokenizer.fingerprint(directory.tokenizer))
+    subject = run_page.Subject(
         run.absolute().name,
         directory,
         translator,
         checkpoint,
-        step,
+        opened.load_state()["step"],
         name,
-        text,
+        pairs,
         searcher,
-        metrics_of_runs(settings, [directory], log),
+        metric_choice.metrics_of_runs(settings, [directory], log),
     )
     with options.prefix_errors("--sentence: "):
-        sentences = [pack_sentence(translator, each) for each in sentence or []]
-    with scoring_bar(len(text), name) as count_translated:
-        built = build(subject, sentences, line_bar, count_translated, partial(warn, name))
-    write_text(page, render(built, plotly), is_named=output is not None)
+        sentences = [run_page.pack_sentence(translator, text) for text in sentence or []]
+    with scoring_bar(len(pairs), name) as count_translated:
+        html = run_page.make_run_page(
+            subject, sentences, plotly, line_bar, count_translated, partial(warn, name)
+        )
+    compression.write_text(page, html, is_named=output is not None)
     say(str(page))
 
 
-def _report_sweep(directory: "SweepDirectory", output: Path | None) -> Path:
+def _report_sweep(directory: "sweep.SweepDirectory", output: Path | None) -> Path:
     """Write the page about a sweep; return its path."""
     page = output or directory.report
     options.check_output(page)
-
-    from transformer_cli.cli.sweep_results import render_sweep
-    from transformer_cli.files import write_text
-    from transformer_cli.sweeps.results import read_results
-
-    write_text(page, render_sweep(directory, read_results(directory)), output is not None)
+    text = experiments.render_sweep(directory, sweep_results.read_results(directory))
+    compression.write_text(page, text, is_named=output is not None)
     return page

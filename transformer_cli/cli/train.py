@@ -1,19 +1,46 @@
 """``transformer-cli train``."""
 
-from collections.abc import Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+import json as json_format
+import signal
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from types import TracebackType
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Self
 
 import typer
 
 from transformer_cli.cli import options
-from transformer_cli.cli.display import log, say
-from transformer_cli.cli.signals import exit_code
+from transformer_cli.cli.display import bar, line_bar, log, pair_bar, say, table, warn
+from transformer_cli.cli.process import StopRequest, exit_code, stop_requests
 from transformer_cli.errors import UsageError
+from transformer_cli.metrics import METRICS, Metrics
+from transformer_cli.packages import lazy_imports
 from transformer_cli.ranks import Ranks
 
+with lazy_imports():
+    from transformer_cli.config import yaml
+    from transformer_cli.data import sources
+    from transformer_cli.evaluation import metric_choice, scoring as evaluations
+    from transformer_cli.model import device as devices
+    from transformer_cli.runs import checkpoint, directory, lock, records, trained_model
+    from transformer_cli.text import tokenizer
+    from transformer_cli.training import (
+        curves,
+        execution,
+        forecast,
+        preparation,
+        session as sessions,
+        summary,
+        trainer as trainers,
+        units,
+    )
+
 if TYPE_CHECKING:
-    from transformer_cli.runs.directory import RunDirectory
+    import torch
+
+    from transformer_cli.config.choices import DeviceName, PrecisionName
+    from transformer_cli.config.schema import Config
 
 DryRun = Annotated[
     bool,
@@ -28,6 +55,7 @@ AllowSuspectData = Annotated[
         "text, one file for source and target, or languages the wrong way round.",
     ),
 ]
+_REFRESH_SECONDS = 0.5
 
 
 def train(
@@ -36,6 +64,7 @@ def train(
     set_: options.Set = None,
     overwrite: options.Overwrite = False,
     dry_run: DryRun = False,
+    json: options.Json = False,
     allow_suspect_data: AllowSuspectData = False,
     device: options.Device = "auto",
     precision: options.TrainingPrecision = "auto",
@@ -51,57 +80,276 @@ def train(
     Example:
       transformer-cli train configs/multi30k_de_en.yaml --set training.epochs=12
     """
-    from transformer_cli.config.base_files import list_base_files
-    from transformer_cli.config.yaml import load_settings
-    from transformer_cli.data.sources import check_has_text
-    from transformer_cli.runs.directory import RunDirectory
-    from transformer_cli.runs.overwrite import is_overwriting
-
+    if json and not dry_run:
+        raise UsageError("--json: is for --dry-run, which is missing; add it")
     ranks = Ranks.from_env()
-    run = RunDirectory(options.run_directory(config, run_dir))
-    # Restarted by torchrun, it would discard what was trained before the restart.
-    discards = overwrite and (not ranks.restarts or is_overwriting(run.path))
-    if ranks.is_main and not ranks.restarts and not dry_run:
-        options.restore_previous(run.path, config.parent)
-    settings, origins = load_settings(config, set_ or [])
-    check_has_text(settings.data, config)
+    run = directory.RunDirectory(options.run_directory(config, run_dir))
+    # Restarted by torchrun, it would rename what was trained before the restart.
+    begins_anew = overwrite and not ranks.restarts
+    settings, origins = yaml.load_settings(config, set_ or [])
+    sources.check_has_text(settings.data, config)
     if overwrite and ranks.machines > 1:
         # torchrun does not tell how often it has started a training there.
         raise UsageError(
             "--overwrite: not on several machines, where torchrun may start it twice; remove "
             f"{run.path} yourself, or choose another --run-dir"
         )
-    files = list_base_files(config)
-    _check_run(run, files, discards, dry_run, ranks)
-
-    from transformer_cli.cli.training_job import open_job, preview_training, run_training
-    from transformer_cli.runs.initial_weights import describe_inherited_init
-    from transformer_cli.training.setup import TrainRequest
-
-    request = TrainRequest(settings, origins, run, discards, allow_suspect_data)
-    if ranks.is_main and (hint := describe_inherited_init(settings, origins, files[1:])):
-        log(hint)
-    with open_job(request, device, precision, threads) as job:
-        outcome = preview_training(job) if dry_run else run_training(job)
-    if outcome.signal is not None:
-        same = "the same command without --overwrite" if overwrite else "the same command"
-        log(f"stopped at step {outcome.step}; {same} resumes from there")
-        raise typer.Exit(exit_code(outcome.signal))
-    if ranks.is_main:
-        say(outcome.text)
-
-
-def _check_run(
-    run: "RunDirectory", files: Sequence[Path], overwrite: bool, dry_run: bool, ranks: Ranks
-) -> None:
-    """Check the run directory before torch is imported, so that errors are reported at once."""
-    from transformer_cli.runs.contents import check_config_files
-    from transformer_cli.runs.lock import check_unlocked
-
+    files = yaml.list_base_files(config)
     if dry_run:
         run.check_is_run_or_empty()
     elif ranks.is_main:
-        check_unlocked(run)
-    check_config_files(run.path, files)
-    if overwrite and ranks.is_main:
-        run.check_no_foreign_files()
+        lock.check_unlocked(run)
+    directory.check_config_files(run.path, files)
+    # From here on torch is needed; what is wrong above is told without waiting for it.
+    request = preparation.TrainRequest(settings, origins, run, begins_anew, allow_suspect_data)
+    hint = trained_model.describe_inherited_init(settings, origins, files[1:])
+    if ranks.is_main and hint:
+        log(hint)
+    with _open_job(request, device, precision, threads) as job:
+        if dry_run:
+            text, stopped_by = _preview(job, json), None
+        else:
+            session, stopped_by = _run(job)
+            text = _describe_end(session, job.select)
+    if stopped_by is not None:
+        same = "the same command without --overwrite" if overwrite else "the same command"
+        log(f"stopped at step {session.trainer.step}; {same} resumes from there")
+        raise typer.Exit(exit_code(stopped_by))
+    if ranks.is_main:
+        say(text)
+
+
+def callbacks() -> "preparation.Callbacks":
+    """Return what a training shows of its preparation."""
+    return preparation.Callbacks(line_bar, warn, pair_bar, log)
+
+
+class _Job(NamedTuple):
+    """A training request on this process' device, with its ranks connected."""
+
+    request: "preparation.TrainRequest"
+    device: "torch.device"
+    precision: "PrecisionName"
+    ranks: Ranks
+    metrics: Metrics
+    select: str
+    """What the best checkpoint is chosen by."""
+    notes: Sequence[str]
+    """On how it is scored, to be logged once the training is sure to begin."""
+
+    def choose_precision(self) -> "torch.dtype":
+        """Return the compute dtype; to measure 'auto' takes a second, so ask once data is ready."""
+        earlier = () if self.request.overwrite else records.read_records(self.request.run.metrics)
+        return execution.choose_training_precision(
+            self.precision, self.device, self.ranks, earlier, log
+        )
+
+    def load_previous_config(self) -> "Config | None":
+        """Return the settings of the run that is resumed; None for a new run."""
+        run = self.request.run
+        resumes = self.ranks.is_main and not self.request.overwrite and run.config.is_file()
+        return run.load_config() if resumes else None
+
+    def build(
+        self, data: "preparation.PreparedData"
+    ) -> "tuple[trainers.Trainer, evaluations.Validator]":
+        """Build the trainer and what validates it."""
+        config, run = self.request.config, self.request.run
+        dtype = self.choose_precision()
+        trainer = preparation.build_trainer(config, data, run, self.device, dtype, self.ranks)
+        return trainer, evaluations.build_validator(
+            config, data, trainer, self.metrics, self.select
+        )
+
+
+@contextmanager
+def _open_job(
+    request: "preparation.TrainRequest",
+    device: "DeviceName",
+    precision: "PrecisionName",
+    threads: int | None,
+) -> Iterator[_Job]:
+    """Choose the device, check its memory and connect the ranks while the block runs."""
+    devices.use_threads(threads)
+    devices.bound_kernel_caches()
+    ranks = Ranks.from_env()
+    torch_device = options.open_device(device, ranks)
+    # Both before any text is read, which may take hours.
+    forecast.check_memory(request.config, forecast.SMALLEST, torch_device, ranks)
+    devices.choose_precision(precision, torch_device)
+    begun = None if request.overwrite else request.run
+    notes: list[str] = []
+    scoring, select = metric_choice.metrics_of_training(request.config, begun, notes.append)
+    with ranks.init(torch_device) as ranks:
+        yield _Job(request, torch_device, precision, ranks, scoring, select, notes)
+
+
+def _preview(job: _Job, as_json: bool) -> str:
+    """Return the summary and a forecast, or the latter alone as JSON, without training."""
+    config, run = job.request.config, job.request.run
+    previous = job.load_previous_config()
+    with preparation.open_data_dry(job.request, job.ranks, callbacks()) as data:
+        trainer, validator = job.build(data)
+        newest = checkpoint.newest_step(run.checkpoints)
+        trainer.step = 0 if job.request.overwrite else newest
+        if as_json:
+            return json_format.dumps(summary.report_forecast(config, trainer))
+        unscored = validator.num_unscored
+        rows = summary.summarize_training(config, data, trainer, unscored, run, previous, True)
+        for line in job.notes:
+            log(line)
+        return "\n".join(table(rows))
+
+
+def _run(job: _Job) -> "tuple[sessions.Session, int | None]":
+    """Train from the last checkpoint to the end, or until the signal that is returned."""
+    config, run = job.request.config, job.request.run
+    previous = job.load_previous_config()
+    with preparation.open_data(job.request, job.ranks, callbacks()) as data:
+        trainer, validator = job.build(data)
+        fingerprint = tokenizer.fingerprint(run.tokenizer)
+        session = sessions.Session(config, run, trainer, fingerprint, validator)
+        unscored = validator.num_unscored
+        rows = summary.summarize_training(config, data, trainer, unscored, run, previous)
+        for line in (*job.notes, *table(rows)):
+            log(line)
+        with stop_requests() as should_stop:
+            _log_start(session, previous not in (None, config))
+            _run_session(session, should_stop)
+            if job.ranks.is_main:
+                _draw(run, job.select)
+            job.ranks.barrier()  # when the first process ends, torchrun may end the others
+    is_cut_off = session.stopped and not session.is_finished
+    # The signal may have reached another rank only.
+    return session, (should_stop.signal or signal.SIGTERM) if is_cut_off else None
+
+
+def _log_start(session: "sessions.Session", is_changed: bool) -> None:
+    for message in session.damaged_checkpoints:
+        log(message)
+    step = session.trainer.step
+    if session.is_finished:
+        log(f"nothing left to train: {step} steps are done")
+        if is_changed:
+            log(f"{session.run.config}: has the changed settings, for commands that read the run")
+    elif step:
+        log(f"resuming from step {step}")
+
+
+def _run_session(session: "sessions.Session", should_stop: StopRequest) -> None:
+    with _Display(session.trainer.total_steps, session.trainer.step) as display:
+        for event in session.events(should_stop):
+            match event:
+                case trainers.StepResult():
+                    display.show_step(event)
+                case sessions.Record():
+                    display.show_record(event)
+
+
+def _draw(run: "directory.RunDirectory", select: str) -> None:
+    try:
+        curves.draw_curves(run.metrics, run.curves, str(run.path), select)
+    except Exception as error:  # a training is no worse for lacking them
+        warn(str(run.curves), f"not drawn: {' '.join(str(error).split()) or type(error).__name__}")
+
+
+def _describe_end(session: "sessions.Session", select: str) -> str:
+    state = session.train_state
+    text = f"{session.run.path}: trained {session.trainer.step} steps in {state.seconds:.0f} s"
+    if state.best_step is not None:
+        name, score = METRICS[select].label, abs(state.best_rank)
+        text += f"; best validation {name} {score:.2f} at step {state.best_step}"
+    return text
+
+
+class _Display:
+    """Shows a training on stderr: a progress bar on a terminal, a line a record in a log file."""
+
+    def __init__(self, total_steps: int, step: int) -> None:
+        self._total_steps = total_steps
+        self._bar = bar(total_steps, "", "step", initial=step)
+        # Tokens per second replace steps per second, so that the bar fits 80 columns.
+        self._bar.bar_format = (
+            "{percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} [{elapsed}<{remaining}{postfix}]"
+        )
+        self._tgt_tokens = 0
+        self._micro_batches = 1
+        self._refreshed = time.monotonic()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._bar.close()
+
+    def show_step(self, step: "trainers.StepResult") -> None:
+        """Advance the bar; read the loss now and then only, since that waits for the GPU."""
+        for skipped in step.skipped:
+            log(f"step {skipped}: not a finite number in its loss or gradient; left out")
+        if step.micro_batches != self._micro_batches:
+            self._micro_batches = step.micro_batches
+            log(
+                f"step {step.step}: out of memory; from here on each batch is split into "
+                f"{step.micro_batches} micro-batches, and a step has as many tokens as before"
+            )
+        self._bar.update()
+        self._tgt_tokens += step.tgt_tokens
+        elapsed = time.monotonic() - self._refreshed
+        if self._bar.disable or elapsed < _REFRESH_SECONDS or not step.is_finite:
+            return
+        self._bar.set_postfix_str(
+            f"loss {step.losses.loss.item() / step.tgt_tokens:.2f}, "
+            f"norm {step.gradient_norm.item():.2f}, "
+            f"lr {step.learning_rate:.1e}, {self._tgt_tokens / elapsed:.0f} tok/s",
+            refresh=False,
+        )
+        self._restart_clock()
+
+    def _restart_clock(self) -> None:
+        self._tgt_tokens, self._refreshed = 0, time.monotonic()
+
+    def show_record(self, record: "sessions.Record") -> None:
+        """Write a line for a validation, and in a log file for a training record too."""
+        values = record.values
+        where = f"step {values['step']}/{self._total_steps}, epoch {values['epoch']}"
+        if record.kind == "validation":
+            self._restart_clock()  # its time does not count
+            log(
+                f"{where}: validation loss {values['loss']:.4f}, "
+                f"perplexity {values['perplexity']:.3f}, {_describe_scores(values)}, "
+                f"{values['seconds']:.0f} s"
+            )
+            for sample in () if self._bar.disable else values["samples"]:
+                for label, line in sample.items():
+                    log(f"  {label:<11}  {line}")
+        elif self._bar.disable:
+            norm = values["grad_norm"]
+            left = values["eta_seconds"]
+            log(
+                f"{where}: loss {values['loss']:.4f}, perplexity {values['perplexity']:.3f}, "
+                f"rate {values['learning_rate']:.3e}, "
+                f"gradient norm {'not finite' if norm is None else f'{norm:.2f}'}, "
+                f"{values['tokens_per_second']:,} tok/s, {values['seconds']:.0f} s"
+                + (f", {units.duration(left)} left" if left else "")
+            )
+
+
+def _describe_scores(values: Mapping[str, Any]) -> str:
+    """Return a validation's scores, and whether it is the best so far."""
+    shown = [
+        metric
+        for metric in METRICS.values()
+        if metric.build and metric.name in values
+        if metric.is_first or metric.name == values["select"]
+    ]
+    text = ", ".join(
+        f"{metric.short or metric.label} {values[metric.name]:.2f}" for metric in shown
+    )
+    if not values["best"]:
+        return text
+    return f"{text} (best by loss)" if values["select"] == "loss" else f"{text} (best)"

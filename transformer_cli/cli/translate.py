@@ -6,8 +6,12 @@ from typing import Annotated
 import typer
 
 from transformer_cli.cli import options
-from transformer_cli.cli.translate_options import TranslateOptions
 from transformer_cli.config.choices import HIGHEST_PENALTY, DecodingErrors, EngineName
+from transformer_cli.packages import lazy_imports
+
+with lazy_imports():
+    from transformer_cli.cli import translation
+    from transformer_cli.inference import loading
 
 Input = Annotated[
     Path,
@@ -37,38 +41,28 @@ LengthPenalty = Annotated[
         help="Higher favours longer translations.  [default: the run's]",
     ),
 ]
-Errors = Annotated[
-    DecodingErrors,
-    typer.Option(help="What is not UTF-8: an error, or U+FFFD."),
-]
+Errors = Annotated[DecodingErrors, typer.Option(help="What is not UTF-8: an error, or U+FFFD.")]
 Resume = Annotated[
-    bool,
-    typer.Option("--resume", help="Resume an interrupted translation of files."),
+    bool, typer.Option("--resume", help="Resume an interrupted translation of files.")
 ]
 NBest = Annotated[
     int | None,
     typer.Option(
-        metavar="N",
-        min=1,
-        help="Write the N best with scores, as JSON; widens the beam.",
+        metavar="N", min=1, help="Write the N best with scores, as JSON; widens the beam."
     ),
 ]
 Scores = Annotated[bool, typer.Option("--scores", help="Write its score too, as JSON.")]
 PrefixFile = Annotated[
-    Path | None,
-    typer.Option(metavar="FILE", help="Forced target prefixes, one a line."),
+    Path | None, typer.Option(metavar="FILE", help="Forced target prefixes, one a line.")
 ]
 Alignments = Annotated[
-    Path | None,
-    typer.Option(metavar="FILE", help="Write word alignments, as in 0-0 1-2."),
+    Path | None, typer.Option(metavar="FILE", help="Write word alignments, as in 0-0 1-2.")
 ]
 ReplaceUnk = Annotated[
-    bool,
-    typer.Option("--replace-unk", help="Copy source words for unknown ones."),
+    bool, typer.Option("--replace-unk", help="Copy source words for unknown ones.")
 ]
 Sample = Annotated[
-    int | None,
-    typer.Option(metavar="SEED", min=0, help="Sample tokens, with this seed."),
+    int | None, typer.Option(metavar="SEED", min=0, help="Sample tokens, with this seed.")
 ]
 Engine = Annotated[
     EngineName,
@@ -113,33 +107,26 @@ def translate(
     Example:
       transformer-cli translate runs/toy -i data/toy/test.de -o test.en
     """
-    from transformer_cli.cli.translation_job import translate_text
-
-    translate_text(
-        TranslateOptions(
-            run=run,
-            input=input_,
-            output=output,
-            src_column=src_column,
-            src_field=src_field,
-            checkpoint=checkpoint,
-            ensemble=ensemble or [],
-            beam_size=beam_size,
-            batch_tokens=batch_tokens,
-            max_length=max_length,
-            length_penalty=length_penalty,
-            errors=errors,
-            resume=resume,
-            n_best=n_best,
-            scores=scores,
-            prefix_file=prefix_file,
-            alignments=alignments,
-            replace_unk=replace_unk,
-            sample=sample,
-            tag=tag,
-            engine=engine,
-            device=device,
-            precision=precision,
-            threads=threads,
-        )
+    given = translation.TranslateOptions(
+        run=run,
+        input=input_,
+        output=output,
+        src_column=src_column,
+        src_field=src_field,
+        checkpoint=checkpoint,
+        ensemble=ensemble or [],
+        compute=loading.ComputeOptions(engine, device, precision, threads, beam_size),
+        batch_tokens=batch_tokens,
+        max_length=max_length,
+        length_penalty=length_penalty,
+        errors=errors,
+        resume=resume,
+        n_best=n_best,
+        scores=scores,
+        prefix_file=prefix_file,
+        alignments=alignments,
+        replace_unk=replace_unk,
+        sample=sample,
+        tag=tag,
     )
+    translation.translate_text(given)

@@ -1,13 +1,15 @@
 """``transformer-cli vocab``."""
 
-from typing import TYPE_CHECKING
-
 from transformer_cli.cli import options
 from transformer_cli.cli.display import line_bar, log, pair_bar, say, warn
+from transformer_cli.packages import lazy_imports
+from transformer_cli.ranks import SINGLE_PROCESS
 
-if TYPE_CHECKING:
-    from transformer_cli.config.schema import Config
-    from transformer_cli.training.vocabulary_summary import SideSummary
+with lazy_imports():
+    from transformer_cli.config import schema, yaml
+    from transformer_cli.data import sources, token_arrays
+    from transformer_cli.runs import directory, lock
+    from transformer_cli.training import preparation, summary
 
 
 def vocab(
@@ -27,63 +29,28 @@ def vocab(
     Example:
       transformer-cli vocab configs/toy.yaml
     """
-    from transformer_cli.config.base_files import list_base_files
-    from transformer_cli.config.yaml import load_settings
-    from transformer_cli.data.sources import check_has_text
-    from transformer_cli.runs.contents import check_config_files
-    from transformer_cli.runs.directory import RunDirectory
-    from transformer_cli.runs.lock import check_unlocked, lock_run
-    from transformer_cli.runs.overwrite import (
-        check_set_aside_is_ours,
-        discard_previous,
-        finish_on_exit,
-        undo_beginning,
-    )
-
-    run = RunDirectory(options.run_directory(config, run_dir))
-    options.restore_previous(run.path, config.parent)
-    settings, origins = load_settings(config, set_ or [])
-    check_has_text(settings.data, config)
-    check_unlocked(run)  # before torch is imported, so that a second writer fails at once
-    check_config_files(run.path, list_base_files(config))
-    if overwrite:
-        run.check_no_foreign_files()
-
-    from transformer_cli.runs.corpus_location import record_corpus_directory
-    from transformer_cli.runs.initial_weights import check_init
-    from transformer_cli.runs.initialize import initialize_run
-    from transformer_cli.training.preparation import prepare_data
-    from transformer_cli.training.sources import prepare_sources, reads_sources
-    from transformer_cli.training.texts import audit_texts
-    from transformer_cli.training.vocabulary_summary import summarize_sides
-
-    check_init(settings, run, overwrite)
-    # Training will reuse the encoded text without reading the corpus, so it is audited here. Of
-    # kind corpus, there is no text before the sources are read into the run.
-    texts = None
-    if not reads_sources(settings.data):
-        texts = audit_texts(settings.data, run, overwrite, True, warn)
-    existed = run.path.is_dir()
-    with lock_run(run), finish_on_exit(run.path, options.say_put_back):
-        with undo_beginning(run.path, existed):
-            initialize_run(run, settings, overwrite, origins)
-            record_corpus_directory(run, settings.data)
-            if texts is None:
-                prepare_sources(settings.data, run, pair_bar, log)
-                texts = audit_texts(settings.data, run, overwrite, True, warn)
-            data = prepare_data(settings, texts, run, line_bar)
-        check_set_aside_is_ours(run.path)
-        discard_previous(run.path)
-    _print_summary(settings, *summarize_sides(data))
+    run = directory.RunDirectory(options.run_directory(config, run_dir))
+    settings, origins = yaml.load_settings(config, set_ or [])
+    sources.check_has_text(settings.data, config)
+    lock.check_unlocked(run)  # before torch is imported, so that a second writer fails at once
+    directory.check_config_files(run.path, yaml.list_base_files(config))
+    # Training will reuse the encoded text without reading the corpus, so it is audited here.
+    request = preparation.TrainRequest(settings, origins, run, overwrite, allow_suspect_data=True)
+    report = preparation.Callbacks(line_bar, warn, pair_bar, log)
+    with preparation.open_data(request, SINGLE_PROCESS, report) as data:
+        texts = data.texts
+    _print_summary(settings, *summary.summarize_sides(data))
     left_out = f"{texts.blank_in_train} of train, {texts.blank_in_val} of val"
     say(f"pairs with a blank side, left out: {left_out}")
     say(f"written to {run.tokenizer}")
 
 
-def _print_summary(settings: "Config", src: "SideSummary", tgt: "SideSummary") -> None:
-    from transformer_cli.data.lengths import PERCENTILES
-
-    percentiles = "/".join(f"{each}" for each in PERCENTILES)
+def _print_summary(
+    settings: "schema.Config",
+    src: "summary.SideSummary",
+    tgt: "summary.SideSummary",
+) -> None:
+    percentiles = "/".join(map(str, token_arrays.PERCENTILES))
     note = settings.tokenizer.size_note
     rows = [
         ("", f"source ({settings.data.src_lang})", f"target ({settings.data.tgt_lang})"),

@@ -21,6 +21,7 @@ from transformer_cli.config.sections import (
     Width,
 )
 from transformer_cli.config.tokenizer_schema import TokenizerConfig
+from transformer_cli.metrics import SelectName
 
 # --- model ----------------------------------------------------------------------------------------
 
@@ -41,7 +42,10 @@ class ModelConfig(Section):
         0.0, description="dropout after the feed-forward activation"
     )
     norm: Literal["pre", "post"] = Field(
-        "pre", description="layer normalisation before each sublayer, or after it as in the paper"
+        "pre", description="normalisation before each sublayer, or after it as in the paper"
+    )
+    norm_kind: Literal["layernorm", "rmsnorm"] = Field(
+        "layernorm", description="kind of normalisation; rmsnorm has no mean (Zhang et al. 2019)"
     )
     positions: Literal["sinusoidal", "learned"] = Field(
         "sinusoidal", description="position encoding; learned positions limit the input's length"
@@ -169,6 +173,13 @@ class TrainingConfig(Section):
     schedule: ScheduleConfig = Field(
         NoamSchedule(kind="noam"), description="learning rate by optimizer step"
     )
+    optimizer: Literal["adam", "muon"] = Field(
+        "adam",
+        description="what updates the weights. muon (Jordan et al. 2024): the matrices of encoder "
+        "and decoder layers by orthogonalised momentum, all other weights by Adam, at the rates "
+        "of one schedule",
+    )
+    muon_momentum: Probability = Field(0.95, description="Muon's momentum")
     betas: Annotated[tuple[Probability, Probability], Field(strict=False)] = Field(
         (0.9, 0.98), description="Adam's betas"
     )
@@ -188,7 +199,7 @@ class TrainingConfig(Section):
         None, description="optimizer steps between checkpoints; null: at validations only"
     )
     keep_last: Count = Field(2, description="newest checkpoints to keep, beside the best one")
-    select: Literal["bleu", "chrf", "loss"] | None = Field(
+    select: SelectName | None = Field(
         None,
         description="what the best checkpoint is chosen by, and patience counts: validation BLEU "
         "(lowercased, if translations are), chrF or loss. null: chrf if the target language sets "
@@ -248,6 +259,17 @@ class Config(Section):
     training: TrainingConfig = TrainingConfig()
     decoding: DecodingConfig = DecodingConfig()
     evaluation: EvaluationConfig = EvaluationConfig()
+
+    @model_validator(mode="after")
+    def _leaves_muon_a_matrix(self) -> Self:
+        if self.training.optimizer == "muon" and {"encoder", "decoder"} <= set(
+            self.training.freeze
+        ):
+            raise ValueError(
+                "training.optimizer: muon updates the matrices of encoder and decoder, and both "
+                "are frozen; use adam"
+            )
+        return self
 
     @model_validator(mode="after")
     def _freezes_part_of_init(self) -> Self:

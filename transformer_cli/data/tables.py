@@ -10,12 +10,9 @@ from typing import Any, BinaryIO, Literal, NamedTuple
 from transformer_cli.compression import is_compressed, open_text
 from transformer_cli.config.choices import DecodingErrors
 from transformer_cli.data.corpus import ParallelText, stream_lines
-from transformer_cli.data.readers.fields import get_text
-from transformer_cli.data.readers.jsonl_records import read_jsonl_table
-from transformer_cli.data.readers.parquet_records import read_parquet_table
-from transformer_cli.data.readers.records import MEND_ROW
-from transformer_cli.data.readers.tsv_records import TsvTable, read_tsv, too_few_columns
-from transformer_cli.data.readers.units import InvalidTextError, one_line
+from transformer_cli.data.readers.fields import get_text, read_jsonl_table, read_parquet_table
+from transformer_cli.data.readers.tsv import TsvTable, read_tsv, too_few_columns
+from transformer_cli.data.readers.units import ROW_ADVICE, InvalidTextError, one_line
 from transformer_cli.errors import CorpusError, UsageError
 
 TableFormat = Literal["tsv", "jsonl", "parquet"]
@@ -46,13 +43,9 @@ class TextColumn:
 def find_text(
     path: Path, column: str | None, field: str | None, side: str = "src"
 ) -> TextColumn | None:
-    """Return where in a file the text is, by two options and the file's name; None: in its lines.
+    """Return where a file's text is, by two options and the file's name; None: in its lines.
 
-    Args:
-        path: the file; - is standard input.
-        column: column of TSV, as it was given.
-        field: field of JSONL or Parquet.
-        side: beginning of the options' names.
+    ``side`` is the beginning of the options' names.
 
     Raises:
         UsageError: the options do not fit the name, or one is missing; or the text is among markup.
@@ -63,24 +56,24 @@ def find_text(
             "sentences one a line, or as TSV or JSONL (to train on TMX, PO or MO, name it in "
             "data.sources)"
         )
-    found = format_of(path)
+    table = format_of(path)
     column_option, field_option = f"--{side}-column", f"--{side}-field"
     if column is not None and field is not None:
         raise UsageError(
             f"{column_option} is for TSV, {field_option} for JSONL and Parquet; leave one out"
         )
     if column is not None:
-        if found in ("jsonl", "parquet"):
+        if table in ("jsonl", "parquet"):
             raise UsageError(f"{column_option}: is for TSV; {path} needs {field_option} NAME")
         return TextColumn("tsv", int(column) if re.fullmatch("[0-9]{1,9}", column) else column)
     if field is not None:
-        if found == "tsv":
+        if table == "tsv":
             raise UsageError(
                 f"{field_option}: is for JSONL and Parquet; {path} needs {column_option}"
             )
-        return TextColumn(found or "jsonl", field)
-    if found is not None:
-        needed = f"{column_option} N|NAME" if found == "tsv" else f"{field_option} NAME"
+        return TextColumn(table or "jsonl", field)
+    if table is not None:
+        needed = f"{column_option} N|NAME" if table == "tsv" else f"{field_option} NAME"
         raise UsageError(f"{path}: is a table; say where its text is with {needed}")
     return None
 
@@ -99,9 +92,7 @@ def read_parallel_tables(
 ) -> ParallelText:
     """Read two sides, each of them a table's texts or, where no column is given, a file's lines.
 
-    Raises:
-        CorpusError: a side cannot be read, there are no texts, or not as many on both sides.
-        MissingExtraError: pyarrow, which reads Parquet, is not installed.
+    Raises what ``read_table`` does, and CorpusError if there are no texts, or not as many on both.
     """
     text = ParallelText(_read_texts(*src), _read_texts(*tgt))
     if len(text.src) != len(text.tgt):
@@ -126,11 +117,7 @@ def read_table(
 ) -> tuple[list[str] | None, Iterator[TableRecord]]:
     """Return the names of a table's columns, if it is TSV with a header, and its rows.
 
-    Args:
-        where: the table's format, and where in it the text is.
-        file: the table, open; Parquet is read by its name.
-        name: the file's name.
-        errors: 'replace' writes U+FFFD for what is not UTF-8.
+    Parquet is read by its name. ``errors`` 'replace' writes U+FFFD for what is not UTF-8.
 
     Raises:
         CorpusError: the table or, while it is read, one of its rows cannot be read.
@@ -157,7 +144,7 @@ def _tsv_records(table: TsvTable, name: str) -> Iterator[TableRecord]:
         if index >= len(row):
             if row == [""]:
                 raise CorpusError(f"{place}: is blank; remove the line, or fill in its columns")
-            raise CorpusError(f"{too_few_columns(row, index, name, number)}; {MEND_ROW}")
+            raise CorpusError(f"{too_few_columns(row, index, name, number)}; {ROW_ADVICE}")
         text = row[index]
         with _named(place):
             yield TableRecord(place, one_line(text, f"column {index + 1}"), row)
@@ -177,4 +164,4 @@ def _named(place: str) -> Iterator[None]:
     try:
         yield
     except InvalidTextError as error:
-        raise CorpusError(f"{place}: {error}; {MEND_ROW}") from None
+        raise CorpusError(f"{place}: {error}; {ROW_ADVICE}") from None

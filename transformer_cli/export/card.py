@@ -2,32 +2,31 @@
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 import yaml
 
+from transformer_cli.compression import write_text
 from transformer_cli.config.data_schema import (
-    CopyData,
     CorpusData,
     FilesData,
     ImportedData,
-    Multi30kData,
     added_sources,
 )
 from transformer_cli.config.differences import differences
 from transformer_cli.config.schema import Config
-from transformer_cli.evaluation.metrics import USUAL, Metrics, read_validated_by
-from transformer_cli.files import write_text
+from transformer_cli.evaluation.metric_choice import read_validated_by
+from transformer_cli.evaluation.scores import describe_signatures
+from transformer_cli.metrics import METRICS, USUAL, Metrics
 from transformer_cli.model.transformer import count_parameters
-from transformer_cli.runs.directory import RunDirectory
+from transformer_cli.packages import __version__
+from transformer_cli.runs.directory import RunDirectory, find_import_source
 from transformer_cli.runs.hub_model import CARD
-from transformer_cli.runs.import_record import find_import_source
 from transformer_cli.runs.records import read_records, validations
 from transformer_cli.runs.trained_model import TrainedModel
-from transformer_cli.version import __version__
 
 _CARD = """\
 ---
@@ -68,20 +67,47 @@ The licence of these weights is for whoever publishes them to choose: put it int
 at the top of this file. {licence}
 """
 
+_CORPORA = {
+    "multi30k": (
+        "Multi30k, task 1: 29,000 image captions (Elliott et al. 2016).",
+        "Multi30k is for non-commercial research and education, as its repository\n"
+        "says; respect that in what you choose.",
+    ),
+    "files": (
+        "The lines of {src} and {tgt}: say here what they are.",
+        "Mind the licence of the text that it was trained on.",
+    ),
+    "corpus": (
+        "Pairs of {sources}: say here what they are.",
+        "Mind the licences of the text that it was trained on.",
+    ),
+    "imported": (
+        "Imported from {from_}: say here what that was trained on.",
+        "Mind the licence of the model that it was imported from.",
+    ),
+    "copy": (
+        "The copy task: random symbols that are their own translation.",
+        "The training text was made by transformer-cli and is free.",
+    ),
+    "toy": (
+        "The toy captions of transformer-cli, made by a grammar: for trying things out.",
+        "The training text is part of transformer-cli, under the MIT licence.",
+    ),
+}
+"""By data.kind: what the training text is, and what it means for a licence."""
+_DATASETS = {"multi30k": "Multi30k", "toy": "toy captions", "copy": "copy task"}
+
 Library = Literal["transformer-cli", "transformers", "argostranslate"]
 """What reads the directory of a card; ``library_name`` on the Hub."""
 
 
 @dataclass(frozen=True)
 class ValidationScore:
-    """BLEU and chrF of a validation."""
+    """Scores of a validation."""
 
     step: int
-    bleu: float
-    bleu_lc: float | None
-    """None: the target language's script has no case."""
-    chrf: float | None = None
-    """None: an earlier version has not recorded it."""
+    scores: Mapping[str, float]
+    """By the metric's name."""
     metrics: Metrics = USUAL
 
 
@@ -109,11 +135,12 @@ def write_card(
 def _score(run: RunDirectory, trained: TrainedModel) -> ValidationScore | None:
     """Return the validation scores of these weights, if there are any."""
     begun = read_validated_by(run)
-    for each in reversed(validations(read_records(run.metrics))):
-        is_of_these = trained.checkpoint.name == f"step-{each['step']:08d}"
-        if begun and is_of_these and each["bleu"] is not None:
-            scores = (each["bleu"], each["bleu_lc"], each["chrf"])
-            return ValidationScore(each["step"], *scores, Metrics(begun.tokenize))
+    for record in reversed(validations(read_records(run.metrics))):
+        is_of_these = trained.checkpoint.name == f"step-{record['step']:08d}"
+        if begun and is_of_these and record["bleu"] is not None:
+            names = [name for name in Metrics().by_name() if record[name] is not None]
+            scores = {name: record[name] for name in names}
+            return ValidationScore(record["step"], scores, Metrics(begun.tokenize))
     return None
 
 
@@ -141,6 +168,9 @@ def model_card(
     """
     src, tgt = config.data.src_lang, config.data.tgt_lang
     corpus, licence = _corpus(config, imported_from)
+    entries = f"{sizes[0]:,} entries for both languages"
+    if len(sizes) == 2:
+        entries = f"{sizes[0]:,} entries for {src}, {sizes[1]:,} for {tgt}"
     front = yaml.safe_dump(
         _front_matter(name, config, score, library), sort_keys=False, allow_unicode=True
     ).rstrip()
@@ -155,7 +185,7 @@ def model_card(
         use=use,
         scores=_scores(score, config.tokenizer.lowercase),
         corpus=corpus,
-        entries=_entries(sizes, src, tgt),
+        entries=entries,
         tokenizer=config.tokenizer.kind,
         settings=_settings(config),
         licence=licence,
@@ -165,69 +195,46 @@ def model_card(
 def _front_matter(
     name: str, config: Config, score: ValidationScore | None, library: Library
 ) -> dict[str, Any]:
-    languages = [each for each in (config.data.src_lang, config.data.tgt_lang) if each != "xx"]
+    sides = (config.data.src_lang, config.data.tgt_lang)
+    languages = [language for language in sides if language != "xx"]
     front: dict[str, Any] = {"language": languages} if languages else {}
     front |= {
         "library_name": library,
         "pipeline_tag": "translation",
         "tags": ["translation", "transformer-cli"],
     }
-    if isinstance(config.data, Multi30kData):
+    if config.data.kind == "multi30k":
         front["datasets"] = ["multi30k"]
     if score is not None:
-        measured = {"bleu": ("BLEU", score.bleu), "chrf": ("chrF", score.chrf)}
         metrics = [
-            {"type": kind, "name": name, "value": round(value, 2)}
-            for kind, (name, value) in measured.items()
-            if value is not None
+            {"type": name, "name": METRICS[name].label, "value": round(value, 2)}
+            for name, value in score.scores.items()
+            if not METRICS[name].needs_case  # the Hub knows no lowercased BLEU
         ]
-        front["metrics"] = [each["type"] for each in metrics]
+        front["metrics"] = [metric["type"] for metric in metrics]
+        dataset = _DATASETS.get(config.data.kind, "own text files")
         result = {
             "task": {"type": "translation", "name": "Translation"},
-            "dataset": {"name": _name(config), "type": config.data.kind, "split": "validation"},
+            "dataset": {"name": dataset, "type": config.data.kind, "split": "validation"},
             "metrics": metrics,
         }
         front["model-index"] = [{"name": name, "results": [result]}]
     return front
 
 
-def _name(config: Config) -> str:
-    return {"multi30k": "Multi30k", "toy": "toy captions", "copy": "copy task"}.get(
-        config.data.kind, "own text files"
-    )
-
-
 def _corpus(config: Config, imported_from: str | None) -> tuple[str, str]:
     """Return a description of the training text, and what it means for a licence."""
-    origin = imported_from and _quote(imported_from)
-    other = origin or "a model that was made elsewhere"
     data = config.data
-    if isinstance(data, Multi30kData):
-        text = "Multi30k, task 1: 29,000 image captions (Elliott et al. 2016)."
-        licence = (
-            "Multi30k is for non-commercial research and education, as its repository\n"
-            "says; respect that in what you choose."
-        )
-    elif isinstance(data, FilesData):
-        src, tgt = _quote(data.train.src.name), _quote(data.train.tgt.name)
-        text = f"The lines of {src} and {tgt}: say here what they are."
-        licence = "Mind the licence of the text that it was trained on."
+    origin = imported_from and _quote(imported_from)
+    names = {"from_": origin or "a model that was made elsewhere"}
+    if isinstance(data, FilesData):
+        names |= {"src": _quote(data.train.src.name), "tgt": _quote(data.train.tgt.name)}
     elif isinstance(data, CorpusData):
-        names = "; ".join(_quote(source.description) for source in data.sources)
-        text = f"Pairs of {names}: say here what they are."
-        licence = "Mind the licences of the text that it was trained on."
-    elif isinstance(data, ImportedData):
-        text = f"Imported from {other}: say here what that was trained on."
-        licence = "Mind the licence of the model that it was imported from."
-    elif isinstance(data, CopyData):
-        text = "The copy task: random symbols that are their own translation."
-        licence = "The training text was made by transformer-cli and is free."
-    else:
-        text = "The toy captions of transformer-cli, made by a grammar: for trying things out."
-        licence = "The training text is part of transformer-cli, under the MIT licence."
+        names["sources"] = "; ".join(_quote(source.description) for source in data.sources)
+    text, licence = (part.format(**names) for part in _CORPORA[data.kind])
     if added := added_sources(data):
-        names = ", ".join(_quote(source.description) for source in added.values())
-        text += f"\nTraining text was added to it: {names}."
+        more = ", ".join(_quote(source.description) for source in added.values())
+        text += f"\nTraining text was added to it: {more}."
     if config.init is not None:
         text += f"\nTraining began from the weights of another run, {_quote(config.init.name)}"
         text += f", imported from {origin}." if origin else "."
@@ -240,23 +247,16 @@ def _scores(score: ValidationScore | None, lowercase: bool) -> str:
     if score is None:
         return "Not measured yet: see `transformer-cli evaluate`.\n"
     note = "\nIt writes lower case, so that cased BLEU is low.\n" if lowercase else ""
-    names = {"bleu": "BLEU", "bleu_lc": "BLEU, lowercased,", "chrf": "chrF"}
     # A list: the signatures' bars would end a table's cells.
     listed = "".join(
-        f"- {names[key]} {value:.2f} (`{signature}`)\n"
-        for key, signature in score.metrics.signatures().items()
-        if (value := getattr(score, key)) is not None
+        f"- {METRICS[name].label} {score.scores[name]:.2f} (`{signature}`)\n"
+        for name, signature in describe_signatures(score.metrics).items()
+        if name in score.scores
     )
     return (
         f"On the validation split, at step {score.step:,}, as it was measured in training, by\n"
         f"sacreBLEU:\n\n{listed}{note}"
     )
-
-
-def _entries(sizes: Sequence[int], src: str, tgt: str) -> str:
-    if len(sizes) == 1:
-        return f"{sizes[0]:,} entries for both languages"
-    return f"{sizes[0]:,} entries for {src}, {sizes[1]:,} for {tgt}"
 
 
 def _settings(config: Config) -> str:
@@ -265,10 +265,10 @@ def _settings(config: Config) -> str:
     # Its parts may not go together with defaults of others: it is compared, never used.
     defaults = Config.model_construct(data=config.data, tokenizer=make(kind=config.tokenizer.kind))
     rows = [
-        f"| `{each.key}` | {_cell(_without_path(each.new))} |"
-        for each in differences(defaults, config)
+        f"| `{change.key}` | {_cell(change.new)} |"
+        for change in differences(defaults, config)
         # Null stands for what another kind of schedule has.
-        if each.key != "init" and not (each.key.startswith("training.schedule.") and not each.new)
+        if change.key != "init" and (change.new or not change.key.startswith("training.schedule."))
     ]
     return "\n".join(["| setting | value |", "|---|---|", *rows]) + "\n"
 
@@ -281,13 +281,10 @@ def _quote(name: str) -> str:
 def _code(text: str) -> str:
     """Return text as code on one line."""
     text = text.replace("`", "'")
-    return f"`{''.join(each if each.isprintable() else ascii(each)[1:-1] for each in text)}`"
+    return f"`{''.join(sign if sign.isprintable() else ascii(sign)[1:-1] for sign in text)}`"
 
 
 def _cell(value: object) -> str:
+    if isinstance(value, str) and value.startswith("/"):
+        value = Path(value).name  # absolute paths are private
     return _code(json.dumps(value, ensure_ascii=False)).replace("|", r"\|")
-
-
-def _without_path(value: object) -> object:
-    """Return a file's name for its absolute path, which is private."""
-    return Path(value).name if isinstance(value, str) and value.startswith("/") else value

@@ -1,35 +1,129 @@
-"""A trained model as a directory that CTranslate2 reads."""
+"""Models for CTranslate2, alone and in the packages of Argos Translate and LibreTranslate."""
 
+import json
+import re
+import shutil
+import tempfile
+import zipfile
 from pathlib import Path
 
+from transformer_cli.compression import write_text
 from transformer_cli.config.choices import Quantization
+from transformer_cli.config.schema import Config
 from transformer_cli.config.yaml import dump_config
-from transformer_cli.files import write_text
+from transformer_cli.errors import UsageError
+from transformer_cli.export.card import write_card
 from transformer_cli.inference.converted import write_sums
 from transformer_cli.inference.ctranslate2_engine import SETTINGS
 from transformer_cli.inference.ctranslate2_spec import write_model
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.trained_model import TrainedModel
+from transformer_cli.text.protocol import Tokenizers
 from transformer_cli.text.tokenizer import copy_tokenizers, load_text_sha256
+from transformer_cli.text.vocabulary import BOS_ID, PAD_ID, UNK_ID
+
+_PACKAGE_VERSION = "1.0"
+_ARGOS_VERSION = "1.11"
+"""The version of Argos Translate that it is tested with."""
+_USE = """\
+With Argos Translate (`pip install argostranslate`), and this package in `{name}`:
+
+    from argostranslate import package, translate
+
+    package.install_from_path("{name}")
+    print(translate.translate("...", "{src}", "{tgt}"))
+
+LibreTranslate serves all packages that are installed.
+"""
 
 
 def write_ctranslate2(
-    run: RunDirectory, trained: TrainedModel, quantization: Quantization, directory: Path
+    run: RunDirectory, trained: TrainedModel, directory: Path, quantization: Quantization
 ) -> None:
-    """Write the model, its tokenizers and its settings into ``directory``.
-
-    Args:
-        run: where the tokenizers' files lie.
-        trained: what was read from it.
-        quantization: type of the weights; sums stay float32 with int8 and int16.
-        directory: empty.
-
-    Raises:
-        MissingExtraError: CTranslate2 is not installed.
-    """
+    """Write the model, its tokenizers and its settings into an empty directory."""
     write_model(trained, quantization, directory)
     write_sums(directory)
     write_text(directory / SETTINGS, dump_config(trained.config))
     tokenizer = RunDirectory(directory).tokenizer
     tokenizer.mkdir()
     copy_tokenizers(run.tokenizer, load_text_sha256(run.tokenizer), tokenizer)
+
+
+def check_argos(config: Config, tokenizers: Tokenizers) -> None:
+    """Refuse by a UsageError a tokenizer of more than one SentencePiece model without rules."""
+    tokenizer = config.tokenizer
+    src, tgt = tokenizers.src, tokenizers.tgt
+    wanted = "train with tokenizer {kind: sentencepiece, joint: true}"
+    problem = None
+    if src.text_size != src.size:
+        problem = "its SentencePiece knows no reserved tokens"
+        wanted = "train without tokenizer.protect, and with no tag in a source"
+    elif src.sentencepiece_model is None:
+        problem = f"it has one SentencePiece model and no other tokenizer, as '{tokenizer.kind}'"
+    elif src is not tgt:
+        problem = "it has one SentencePiece model for both languages, and this model has two"
+        if tokenizer.kind == "marian":
+            wanted = "export it for ctranslate2 or transformers"
+    elif tokenizer.lowercase:
+        problem = "it gives the model text as it is, and this one takes lower case only"
+        wanted = "train with tokenizer.lowercase false"
+    if problem is not None:
+        raise UsageError(f"--format argos: a package cannot have this model: {problem}; {wanted}")
+
+
+def write_argos(
+    run: RunDirectory, trained: TrainedModel, package: Path, quantization: Quantization
+) -> None:
+    """Write the package of a model; the same model always gives the same bytes."""
+    with tempfile.TemporaryDirectory() as temporary:
+        directory = Path(temporary)
+        src, tgt = trained.config.data.src_lang, trained.config.data.tgt_lang
+        model = directory / "model"
+        model.mkdir()
+        # Argos bans no token in search.
+        write_model(trained, quantization, model, never_written=(UNK_ID, BOS_ID, PAD_ID))
+        shutil.copyfile(run.tokenizer / "joint.model", directory / "sentencepiece.model")
+        write_text(directory / "metadata.json", _describe(src, tgt))
+        name = f"translate-{src}_{tgt}"
+        use = _USE.format(name=f"{name}.argosmodel", src=src, tgt=tgt)
+        write_card(run, trained, directory, "argostranslate", use)
+        version = _PACKAGE_VERSION.replace(".", "_")
+        _zip(directory, f"{name}-{version}", package)
+
+
+def _describe(src: str, tgt: str) -> str:
+    metadata = {
+        "package_version": _PACKAGE_VERSION,
+        "argos_version": _ARGOS_VERSION,
+        "from_code": src,
+        "from_name": _name_language(src),
+        "to_code": tgt,
+        "to_name": _name_language(tgt),
+    }
+    return json.dumps(metadata, indent=2) + "\n"
+
+
+def _name_language(code: str) -> str:
+    """Return a language's English name as spaCy has it; the code where it has none."""
+    from spacy.util import get_lang_class
+
+    try:
+        name = get_lang_class(code).__name__
+    except ImportError:
+        return code
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name)
+
+
+def _zip(directory: Path, name: str, package: Path) -> None:
+    """Write the files below ``directory`` into a zip, below ``name``, without their times."""
+    with zipfile.ZipFile(package, "w") as archive:
+        for path in sorted(directory.rglob("*")):
+            if path.is_dir():
+                continue
+            place = f"{name}/{path.relative_to(directory).as_posix()}"
+            entry = zipfile.ZipInfo(place)  # of 1980, without a time
+            entry.compress_type = zipfile.ZIP_DEFLATED
+            entry.external_attr = 0o644 << 16
+            entry.file_size = path.stat().st_size
+            with path.open("rb") as source, archive.open(entry, "w") as target:
+                shutil.copyfileobj(source, target, 1 << 20)

@@ -6,17 +6,18 @@ from typing import Any
 
 from safetensors.torch import save
 
+from transformer_cli.compression import write_text
 from transformer_cli.errors import UsageError
 from transformer_cli.export.card import write_card
-from transformer_cli.files import sha256, write_text
-from transformer_cli.model.weights import weights_of
+from transformer_cli.files import sha256
+from transformer_cli.model.transformer import weights_of
+from transformer_cli.packages import __version__
 from transformer_cli.runs import hub_model
 from transformer_cli.runs.checkpoint import MODEL
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.trained_model import TrainedModel
 from transformer_cli.text.tokenizer import copy_tokenizers, fingerprint, load_text_sha256
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, UNK_ID
-from transformer_cli.version import __version__
 
 _USE = """\
 With transformer-cli installed, and this repository in the directory `{name}`:
@@ -37,14 +38,7 @@ config.json has all settings.
 
 
 def write_hub(run: RunDirectory, trained: TrainedModel, directory: Path) -> None:
-    """Write the model, its tokenizers, its settings and a model card into ``directory``.
-
-    Paths of the run's files are left out but for the files' names.
-
-    Args:
-        run: where the tokenizers' files, the settings and the measurements lie.
-        trained: what was read from it.
-        directory: empty.
+    """Write the model, its tokenizers, its settings and a model card into an empty directory.
 
     Raises:
         UsageError: ``run`` is a shared model already.

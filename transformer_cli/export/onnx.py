@@ -7,27 +7,25 @@ and out: ONNX has no state.
 import copy
 import json
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 
+from transformer_cli.compression import write_text
 from transformer_cli.config.choices import LONGEST_SOURCE
-from transformer_cli.extras import import_extra
-from transformer_cli.files import sha256, write_text
-from transformer_cli.model.attention import MultiHeadAttention
-from transformer_cli.model.embeddings import Embedding, sinusoids
-from transformer_cli.model.layers import DecoderLayer, LayerCache
+from transformer_cli.files import sha256
+from transformer_cli.model.layers import DecoderLayer, LayerCache, MultiHeadAttention
 from transformer_cli.model.linear import fused_linears
-from transformer_cli.model.transformer import DecoderState, Transformer
+from transformer_cli.model.transformer import DecoderState, Embedding, Transformer, sinusoids
+from transformer_cli.packages import __version__
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.trained_model import TrainedModel
 from transformer_cli.text.reserved import ReservedTokenizers
-from transformer_cli.text.tokenizer import Tokenizers, copy_tokenizers, load_text_sha256
+from transformer_cli.text.tokenizer import copy_tokenizers, load_text_sha256
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, UNK_ID
-from transformer_cli.version import __version__
 
 ENCODER, DECODER, DESCRIPTION = "encoder.onnx", "decoder_step.onnx", "onnx.json"
 OPSET = 18
@@ -38,21 +36,9 @@ TGT_POSITIONS = 2 * LONGEST_SOURCE + 10
 
 
 def write_onnx(run: RunDirectory, trained: TrainedModel, directory: Path) -> None:
-    """Write both graphs, their description and the tokenizers into ``directory``.
-
-    Args:
-        run: where the tokenizers' files lie.
-        trained: what was read from it.
-        directory: empty.
-
-    Raises:
-        MissingExtraError: the package onnx is not installed.
-        TokenizerError: a file of the tokenizers is damaged.
-    """
-    import_extra("onnx", "export", "format onnx")
+    """Write both graphs, their description and the tokenizers into an empty directory."""
     graphs = Graphs(trained.model)
-    graphs.write_encoder(directory / ENCODER)
-    graphs.write_decoder(directory / DECODER)
+    graphs.write(directory)
     tokenizer = directory / "tokenizer"
     tokenizer.mkdir()
     copy_tokenizers(run.tokenizer, load_text_sha256(run.tokenizer), tokenizer)
@@ -69,16 +55,20 @@ class Graphs:
 
     def __init__(self, model: Transformer) -> None:
         self.model = _traceable(model)
-        layers = range(len(self.model.decoder))
-        self.memory = _names("memory", layers)
-        self.past = _names("past", layers)
-        self.present = _names("present", layers)
+        kept = [
+            f"{kind}_{layer}"
+            for layer in range(len(self.model.decoder))
+            for kind in ("key", "value")
+        ]
+        self.memory, self.past, self.present = (
+            [f"{what}_{name}" for name in kept] for what in ("memory", "past", "present")
+        )
 
     @property
     def positions(self) -> tuple[int, int]:
         """Return the longest source, EOS included, and the longest output of the graphs."""
-        embeddings = (self.model.src_embedding, self.model.tgt_embedding)
-        src, tgt = (cast("_Positions", each.positions).table.size(0) for each in embeddings)
+        sides = (self.model.src_embedding, self.model.tgt_embedding)
+        src, tgt = (cast("_Positions", side.positions).table.size(0) for side in sides)
         return src, tgt
 
     @property
@@ -113,20 +103,17 @@ class Graphs:
         heads = attention.num_heads
         return ["float32", "batch", heads, length, attention.query.out_features // heads]
 
-    def write_encoder(self, path: Path) -> None:
-        """Write the graph from source ids to what the decoder looks back on."""
-        self._write(path, _Encoder(self.model), (self._example_src(),))
-
-    def write_decoder(self, path: Path) -> None:
-        """Write the graph of one decoding step."""
-        src_mask, *memory = _Encoder(self.model)(self._example_src())
-        past = [torch.zeros_like(each[:, :, :2]) for each in memory]
-        tokens = torch.full((src_mask.size(0), 1), BOS_ID)
-        self._write(path, _DecoderStep(self.model), (tokens, src_mask, *memory, *past))
-
-    def _example_src(self) -> Tensor:
-        return torch.tensor(
-            [[EOS_ID, EOS_ID, EOS_ID], [EOS_ID, self.model.pad_id, self.model.pad_id]]
+    def write(self, directory: Path) -> None:
+        """Write both: from source ids to what the decoder looks back on, and a decoding step."""
+        pad = self.model.pad_id
+        src = torch.tensor([[EOS_ID, EOS_ID, EOS_ID], [EOS_ID, pad, pad]])
+        encoder = _Encoder(self.model)
+        self._write(directory / ENCODER, encoder, (src,))
+        src_mask, *memory = encoder(src)
+        past = [torch.zeros_like(kept[:, :, :2]) for kept in memory]
+        tokens = torch.full((len(src), 1), BOS_ID)
+        self._write(
+            directory / DECODER, _DecoderStep(self.model), (tokens, src_mask, *memory, *past)
         )
 
     def _write(self, path: Path, module: nn.Module, example: tuple[Tensor, ...]) -> None:
@@ -159,7 +146,7 @@ class _Encoder(nn.Module):
         memory, src_mask = self.model.encode(src)
         layers = cast("Iterable[DecoderLayer]", self.model.decoder)
         kept = [layer.cross_attention.keys_values(memory) for layer in layers]
-        return src_mask, *(each for keys_values in kept for each in keys_values)
+        return src_mask, *(tensor for keys_values in kept for tensor in keys_values)
 
 
 class _DecoderStep(nn.Module):
@@ -231,14 +218,14 @@ def _fix_positions(embedding: Embedding, length: int) -> None:
     embedding.positions = _Positions(table.detach())  # type: ignore[assignment]
 
 
-def _names(what: str, layers: Sequence[int]) -> list[str]:
-    return [f"{what}_{kind}_{layer}" for layer in layers for kind in ("key", "value")]
-
-
 def _description(trained: TrainedModel, graphs: Graphs, directory: Path) -> dict[str, Any]:
     """Return the content of onnx.json: what a program needs beside graphs and tokenizers."""
     src_positions, tgt_positions = graphs.positions
-    decoding, data = trained.config.decoding, trained.config.data
+    decoding, data, tokenizers = trained.config.decoding, trained.config.data, trained.tokenizers
+    reserved = {}
+    if isinstance(tokenizers, ReservedTokenizers):
+        sides = {"src": tokenizers.src, "tgt": tokenizers.tgt}
+        reserved = {"reserved": {name: side.reserved_ids for name, side in sides.items()}}
     return {
         "format": 1,
         "transformer_cli_version": __version__,
@@ -246,7 +233,7 @@ def _description(trained: TrainedModel, graphs: Graphs, directory: Path) -> dict
         "tgt_lang": data.tgt_lang,
         "lowercase": trained.config.tokenizer.lowercase,
         "ids": {"unk": UNK_ID, "bos": BOS_ID, "eos": EOS_ID, "pad": PAD_ID},
-        **_reserved(trained.tokenizers),
+        **reserved,
         "search": {
             "starts_with": BOS_ID,
             "ends_with": EOS_ID,
@@ -267,13 +254,6 @@ def _description(trained: TrainedModel, graphs: Graphs, directory: Path) -> dict
             for name in (ENCODER, DECODER)
         },
     }
-
-
-def _reserved(tokenizers: Tokenizers) -> dict[str, Any]:
-    if not isinstance(tokenizers, ReservedTokenizers):
-        return {}
-    sides = {"src": tokenizers.src, "tgt": tokenizers.tgt}
-    return {"reserved": {name: side.reserved_ids for name, side in sides.items()}}
 
 
 def _shown(tensors: dict[str, list[Any]]) -> dict[str, dict[str, Any]]:

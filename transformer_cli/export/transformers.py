@@ -5,26 +5,30 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from torch import Tensor
-
+from transformer_cli.compression import write_text
 from transformer_cli.config.choices import LONGEST_SOURCE
 from transformer_cli.config.schema import Config, DecodingConfig
 from transformer_cli.errors import UsageError
 from transformer_cli.export.card import write_card
-from transformer_cli.files import write_text
-from transformer_cli.interop.length_penalty import to_transformers_penalty
-from transformer_cli.interop.weights import model_type_of, to_transformers
-from transformer_cli.model.embeddings import sinusoids
-from transformer_cli.model.weights import weights_of
+from transformer_cli.importing.form import to_transformers_penalty
+from transformer_cli.importing.weights import model_type_of, to_transformers
+from transformer_cli.model.transformer import sinusoids, weights_of
+from transformer_cli.packages import __version__
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.trained_model import TrainedModel
-from transformer_cli.text.tokenizer import Tokenizer, Tokenizers
+from transformer_cli.text.protocol import Tokenizer, Tokenizers
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, SPECIALS, UNK_ID
-from transformer_cli.version import __version__
 
 _ARCHITECTURES = {"marian": "MarianMTModel", "pegasus": "PegasusForConditionalGeneration"}
 _POSITIONS = 2 * LONGEST_SOURCE + 10
 """Rows of the sinusoids: with the usual settings, the longest output."""
+_SPECIAL_IDS = {
+    "bos_token_id": BOS_ID,
+    "eos_token_id": EOS_ID,
+    "pad_token_id": PAD_ID,
+    "decoder_start_token_id": BOS_ID,
+    "forced_eos_token_id": None,  # their default: 0 or 1
+}
 
 _USE = """\
 With transformers, sentencepiece and sacremoses installed, and this repository in the directory
@@ -45,34 +49,28 @@ With a beam of 5:
 
 
 def write_transformers(run: RunDirectory, trained: TrainedModel, directory: Path) -> None:
-    """Write the model, its tokenizers and a model card into ``directory``.
-
-    Args:
-        run: where the measurements lie.
-        trained: what was read from it; ``check_transformers`` has passed it.
-        directory: empty.
-    """
+    """Write the model, its tokenizers and a model card into an empty directory."""
     from safetensors.torch import save
 
     config, tokenizers = trained.config, trained.tokenizers
     weights = to_transformers(weights_of(trained.model), config.model)
     if config.model.norm == "pre":
-        weights |= _positions(config.model.d_model)
+        # Pegasus does not compute its tables of positions when it is loaded.
+        halves = sinusoids(_POSITIONS, config.model.d_model).view(_POSITIONS, -1, 2)
+        for stack in ("encoder", "decoder"):
+            table = halves.transpose(1, 2).flatten(1)
+            weights[f"model.{stack}.embed_positions.weight"] = table
     (directory / "model.safetensors").write_bytes(save(weights, metadata={"format": "pt"}))
     _write_json(directory / "config.json", _model_config(config, tokenizers))
     _write_json(directory / "generation_config.json", _generation_config(config))
     _write_tokenizers(config, tokenizers, directory)
-    penalty = beam_options(config.decoding)["length_penalty"]
+    penalty = _beam_options(config.decoding)["length_penalty"]
     use = _USE.format(name=run.path.resolve().name, length_penalty=penalty)
     write_card(run, trained, directory, "transformers", use)
 
 
 def check_transformers(config: Config, tokenizers: Tokenizers) -> None:
-    """Check that transformers can compute with this model and these tokenizers.
-
-    Raises:
-        UsageError: it cannot; the message names the setting.
-    """
+    """Refuse by a UsageError tokenizers and embeddings that transformers has not."""
     for obstacle in _obstacles(config, tokenizers):
         raise UsageError(f"--format transformers: {obstacle}")
 
@@ -87,38 +85,24 @@ def _obstacles(config: Config, tokenizers: Tokenizers) -> Iterator[str]:
             f"tag {tokenizers.tags[0]}: MarianTokenizer has no reserved tokens; train without a "
             "'tag' in the sources"
         )
-    if any(each.sentencepiece_model is None for each in sides):
+    if any(side.sentencepiece_model is None for side in sides):
         yield (
             f"tokenizer.kind: {config.tokenizer.kind}: MarianTokenizer has SentencePiece models "
             "only; train with sentencepiece"
         )
     if config.tokenizer.lowercase:
         yield "tokenizer.lowercase: true: MarianTokenizer does not lowercase; train with false"
-    if any(len(_vocabulary(each)) < each.size for each in sides):
+    if any(len(_vocabulary(side)) < side.size for side in sides):
         yield (
             f"tokenizer: its SentencePiece model has a piece spelled like one of {SPECIALS}; train "
             "with another model"
         )
     model = config.model
-    if model.positions == "learned":
-        yield "model.positions: learned: Marian and Pegasus have sinusoids; train with sinusoidal"
-    if model.activation == "swiglu":
-        yield (
-            "model.activation: swiglu: Marian and Pegasus have no gates; train with relu, gelu or "
-            "swish"
-        )
     if model.norm == "pre" and model.tying != "all":
         yield (
             f"model.tying: {model.tying}: Pegasus, the model with norm: pre, has one embedding for "
             "all; train with tying: all, or with norm: post"
         )
-
-
-def _positions(d_model: int) -> dict[str, Tensor]:
-    """Return Pegasus' tables of positions, which it does not compute when it is loaded."""
-    table = sinusoids(_POSITIONS, d_model).view(_POSITIONS, -1, 2).transpose(1, 2).flatten(1)
-    stacks = ("encoder", "decoder")
-    return {f"model.{stack}.embed_positions.weight": table.clone() for stack in stacks}
 
 
 def _model_config(config: Config, tokenizers: Tokenizers) -> dict[str, Any]:
@@ -149,17 +133,7 @@ def _model_config(config: Config, tokenizers: Tokenizers) -> dict[str, Any]:
         "attention_dropout": model.attention_dropout,
         "activation_dropout": model.activation_dropout,
         "scale_embedding": True,
-        **_special_ids(),
-    }
-
-
-def _special_ids() -> dict[str, int | None]:
-    return {
-        "bos_token_id": BOS_ID,
-        "eos_token_id": EOS_ID,
-        "pad_token_id": PAD_ID,
-        "decoder_start_token_id": BOS_ID,
-        "forced_eos_token_id": None,  # their default: 0 or 1
+        **_SPECIAL_IDS,
     }
 
 
@@ -168,16 +142,16 @@ def _generation_config(config: Config) -> dict[str, Any]:
     decoding = config.decoding
     longest = int(config.training.max_length * decoding.max_length_ratio) + 10
     return {
-        **_special_ids(),
+        **_SPECIAL_IDS,
         "suppress_tokens": [UNK_ID, BOS_ID, PAD_ID],
         "max_length": min(longest, _POSITIONS) + 1,  # BOS counts there
         "num_beams": decoding.beam_size,
         # With a beam of 1 they would have no effect, and transformers would say so each time.
-        **(beam_options(decoding) if decoding.beam_size > 1 else {}),
+        **(_beam_options(decoding) if decoding.beam_size > 1 else {}),
     }
 
 
-def beam_options(decoding: DecodingConfig) -> dict[str, Any]:
+def _beam_options(decoding: DecodingConfig) -> dict[str, Any]:
     """Return what ``generate`` needs, beside ``num_beams``, to search as we do."""
     penalty = to_transformers_penalty(decoding.length_penalty)
     return {"early_stopping": True, "length_penalty": penalty}

@@ -1,30 +1,24 @@
 """The weights of a transformers model, checked against its form before memory is taken."""
 
-from collections.abc import Callable, Mapping
-from functools import partial
+import subprocess
+import tempfile
+from collections.abc import Callable
 from math import prod
-from typing import Any
+from pathlib import Path
+from typing import BinaryIO
 
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load
 from torch import Tensor
 
-from transformer_cli.importing.model_form import CONFIG, ModelForm
-from transformer_cli.importing.source_files import SourceFiles
-from transformer_cli.importing.torch_file import read_torch_tensors
-from transformer_cli.importing.torch_pickle import TorchPickleError
-from transformer_cli.interop.weights import EMBEDDINGS, SHARED, to_transformers
-from transformer_cli.model.embeddings import sinusoids
-from transformer_cli.model.transformer import Transformer
-from transformer_cli.model.weights import weights_of
+from transformer_cli.child import PROGRAM, environment
+from transformer_cli.importing.form import ModelForm
+from transformer_cli.importing.source import CONFIG, INDEX, SAFETENSORS, TORCH, SourceFiles
+from transformer_cli.importing.torch_child import TOO_MUCH
+from transformer_cli.importing.weights import EMBEDDINGS, SHARED, to_transformers
+from transformer_cli.model.transformer import Transformer, sinusoids, weights_of
 
-SAFETENSORS, INDEX, TORCH = (
-    "model.safetensors",
-    "model.safetensors.index.json",
-    "pytorch_model.bin",
-)
-Shapes = Mapping[str, tuple[int, ...]]
 # In bytes; headers of large models take a hundredth of it.
 _MAX_HEADER = 1 << 26
 # Of a whole file besides the weights: names, and the table of positions.
@@ -37,12 +31,7 @@ _FLOATS = {"F64", "F32", "F16", "BF16"}
 def read_tensors(
     files: SourceFiles, form: ModelForm, log: Callable[[str], object]
 ) -> dict[str, Tensor]:
-    """Read a model's tensors, in float32.
-
-    Args:
-        files: the model's directory.
-        form: the model's, which the tensors have to have.
-        log: told where a PyTorch file is read.
+    """Read a model's tensors, in float32; tell ``log`` of a PyTorch file.
 
     Raises:
         ImportedModelError: a file is missing or damaged, or a tensor is not of this form.
@@ -63,59 +52,33 @@ def read_tensors(
     if SHARED not in tensors and not tensors.keys() >= set(list(EMBEDDINGS.values())[:2]):
         raise files.error(SAFETENSORS, f"no file has the tensor {SHARED}")
     for name in _POSITIONS:
-        if name in tensors and not _are_sinusoids(tensors.pop(name)):
+        if (table := tensors.pop(name, None)) is None:
+            continue
+        ours = sinusoids(*table.shape)
+        halves = torch.cat((ours[:, ::2], ours[:, 1::2]), dim=1)
+        if not torch.allclose(halves, table, atol=2e-3):  # they may be of half precision
             raise files.error(CONFIG, f"{name}: is no table of sinusoids; our models have no other")
     return tensors
 
 
-def expected_shapes(form: ModelForm) -> dict[str, tuple[int, ...]]:
-    """Return the shapes of a model's tensors but its embeddings, without taking memory."""
-    with torch.device("meta"):
-        weights = weights_of(Transformer(form.model, form.src_size, form.tgt_size, form.pad_id))
-        named = to_transformers(weights, form.model)
-    return {name: tuple(tensor.shape) for name, tensor in named.items()}
-
-
 class _Reader:
-    """Reads tensors of a form.
-
-    Attributes:
-        needed: tensors that must be there.
-    """
+    """Reads tensors of a form; ``needed`` are those that must be there."""
 
     def __init__(self, files: SourceFiles, form: ModelForm) -> None:
         self._files = files
-        shapes = expected_shapes(form)
+        with torch.device("meta"):  # without taking memory
+            weights = weights_of(Transformer(form.model, form.src_size, form.tgt_size, form.pad_id))
+            named = to_transformers(weights, form.model)
+        shapes = {name: tuple(tensor.shape) for name, tensor in named.items()}
         self._d_model = form.model.d_model
         self._shapes = {**shapes, SHARED: (form.src_size, form.model.d_model)}
         self.needed = shapes.keys() - {*EMBEDDINGS.values(), "final_logits_bias"}
         self._max_size = 8 * sum(map(prod, self._shapes.values())) + _MAX_REST
 
     def read_safetensors(self, name: str) -> dict[str, Tensor]:
-        files = self._files
-        with files.open(name, self._max_size) as (file, size):
-            length = int.from_bytes(file.read(8), "little")
-            if not 0 < length <= min(_MAX_HEADER, size - 8):
-                raise files.error(name, "is not a safetensors file, or was cut off")
-            header = files.parse(name, file.read(length))
-            header.pop("__metadata__", None)
-            for tensor, entry in header.items():
-                self._check_header(name, tensor, entry)
-            data = files.finish(name, file, size)
-        try:
-            tensors = load(data)
-        except (SafetensorError, KeyError, ValueError) as error:
-            raise files.error(name, f"is not a safetensors file, or damaged ({error})") from None
-        return self._checked(name, tensors)
-
-    def _check_header(self, name: str, tensor: str, entry: Any) -> None:
-        entry = entry if isinstance(entry, dict) else {}
-        shape, dtype = entry.get("shape"), entry.get("dtype")
-        if not isinstance(shape, list) or not all(type(each) is int for each in shape):
-            raise self._files.error(name, f"is not a safetensors file ({tensor[:80]} has no shape)")
-        self._check_shape(name, tensor, tuple(shape))
-        if dtype not in _FLOATS:
-            raise self._files.error(name, f"{tensor} has the type {str(dtype)[:20]}, not float32")
+        with self._files.open(name, self._max_size) as (file, size):
+            self._check_header(name, file, size)
+            return self._load(name, self._files.finish(name, file, size))
 
     def read_shards(self) -> dict[str, Tensor]:
         files = self._files
@@ -125,28 +88,55 @@ class _Reader:
             raise files.error(INDEX, f"weight_map names {len(names)} files")
         tensors: dict[str, Tensor] = {}
         for name in sorted(names):
-            found = self.read_safetensors(name)
-            if twice := tensors.keys() & found.keys():
+            shard = self.read_safetensors(name)
+            if twice := tensors.keys() & shard.keys():
                 raise files.error(name, f"has {min(twice)}, which another file has, too")
-            tensors |= found
+            tensors |= shard
         return tensors
 
     def read_torch(self, name: str) -> dict[str, Tensor]:
-        data = self._files.read(name, self._max_size)
-        try:
-            tensors = read_torch_tensors(data, partial(self._check_shape, name))
-        except TorchPickleError as error:
-            raise self._files.error(name, f"{error}") from None
-        return self._checked(name, tensors)
+        """Read a file of torch.save, by way of a process that turns it into safetensors."""
+        with (
+            tempfile.TemporaryDirectory(prefix="transformer-cli-") as directory,
+            self._files.open(name, self._max_size) as (file, size),
+        ):
+            self._files.finish(name, file, size)
+            file.seek(0)
+            out = Path(directory) / SAFETENSORS
+            # The file, its tensors apart from each other, and as bytes.
+            command = [
+                *PROGRAM[:-1],
+                f"{__package__}.torch_child",
+                str(out),
+                str(3 * self._max_size),
+            ]
+            done = subprocess.run(
+                command, stdin=file, capture_output=True, text=True, env=environment(), check=False
+            )
+            if done.returncode:  # by a signal, if the limit has ended it
+                raise self._files.error(name, done.stdout.strip() or TOO_MUCH)
+            with out.open("rb") as tensors:
+                self._check_header(name, tensors, out.stat().st_size)
+                tensors.seek(0)
+                return self._load(name, tensors.read())
 
-    def _checked(self, name: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-        for key, tensor in tensors.items():
-            self._check_shape(name, key, tuple(tensor.shape))
-            if not tensor.is_floating_point():
-                raise self._files.error(name, f"{key} has the type {tensor.dtype}, not float32")
-            if not tensor.isfinite().all():
-                raise self._files.error(name, f"{key} has values that are infinite or no number")
-        return {key: tensor.float() for key, tensor in tensors.items()}
+    def _check_header(self, name: str, file: BinaryIO, size: int) -> None:
+        """Check names, types and shapes, which the start of a safetensors file tells."""
+        files = self._files
+        length = int.from_bytes(file.read(8), "little")
+        if not 0 < length <= min(_MAX_HEADER, size - 8):
+            raise files.error(name, "is not a safetensors file, or was cut off")
+        header = files.parse(name, file.read(length))
+        header.pop("__metadata__", None)
+        for tensor, entry in header.items():
+            entry = entry if isinstance(entry, dict) else {}
+            shape, dtype = entry.get("shape"), entry.get("dtype")
+            if not isinstance(shape, list) or not all(type(length) is int for length in shape):
+                problem = f"is not a safetensors file ({tensor[:80]} has no shape)"
+                raise files.error(name, problem)
+            self._check_shape(name, tensor, tuple(shape))
+            if dtype not in _FLOATS:
+                raise files.error(name, f"{tensor} has the type {str(dtype)[:20]}, not float32")
 
     def _check_shape(self, name: str, tensor: str, shape: tuple[int, ...]) -> None:
         if tensor in _POSITIONS:
@@ -163,8 +153,14 @@ class _Reader:
             name, f"{tensor} has the shape {shape}, which is {expected} by {CONFIG}"
         )
 
-
-def _are_sinusoids(table: Tensor) -> bool:
-    """Return whether positions are ours, but for the order of columns and half precision."""
-    ours = sinusoids(*table.shape)
-    return torch.allclose(torch.cat((ours[:, ::2], ours[:, 1::2]), dim=1), table, atol=2e-3)
+    def _load(self, name: str, data: bytes) -> dict[str, Tensor]:
+        try:
+            tensors = load(data)
+        except (SafetensorError, KeyError, ValueError) as error:
+            problem = f"is not a safetensors file, or damaged ({error})"
+            raise self._files.error(name, problem) from None
+        for key, tensor in tensors.items():
+            self._check_shape(name, key, tuple(tensor.shape))
+            if not tensor.isfinite().all():
+                raise self._files.error(name, f"{key} has values that are infinite or no number")
+        return {key: tensor.float() for key, tensor in tensors.items()}

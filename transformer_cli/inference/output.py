@@ -22,8 +22,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from transformer_cli.compression import compressor
 from transformer_cli.errors import OutputError, UsageError
-from transformer_cli.files import sync
-from transformer_cli.foreign_files import is_at, open_checked, read_small
+from transformer_cli.files import is_at, open_checked, read_small, sync
 
 _READ_BYTES = 1 << 20
 _Count = Annotated[int, Field(ge=0, lt=1 << 63)]

@@ -7,12 +7,16 @@ import torch
 from torch import Tensor
 
 from transformer_cli.errors import CheckpointError, RunError, UsageError
-from transformer_cli.runs.checkpoint import Checkpoint, parse_step
-from transformer_cli.runs.checkpoint_directory import find_checkpoint, list_checkpoints
+from transformer_cli.runs.checkpoint import (
+    Checkpoint,
+    find_checkpoint,
+    list_checkpoints,
+    parse_step,
+)
 from transformer_cli.runs.checkpoint_writer import save_average
 from transformer_cli.runs.directory import RunDirectory
-from transformer_cli.runs.initial_weights import model_differences
 from transformer_cli.runs.records import read_records, validations
+from transformer_cli.runs.trained_model import model_differences
 from transformer_cli.text.tokenizer import fingerprint, have_same_tokenizers
 
 
@@ -24,44 +28,30 @@ def average_runs(runs: Sequence[RunDirectory], last: int | None) -> tuple[Path, 
     runs is useful only if they started from the same weights.
 
     Args:
-        runs: the average is written into the first, replacing an older one. The caller holds its
-            lock.
-        last: number of newest checkpoints of each run; None: all.
+        runs: the average is written into the first, whose lock the caller holds.
+        last: number of newest checkpoints of each run, without those of ``list_stops``; None: all.
 
     Returns:
         The paths of the average and of the averaged checkpoints.
-
-    Raises:
-        UsageError: a run has fewer checkpoints, without those of ``list_stops``.
-        CheckpointError: a run has none.
-        RunError: a run has another model or another tokenizer than the first.
-        CheckpointError: a checkpoint is damaged, or does not fit the others; or the average cannot
-            be written.
     """
     first = runs[0]
     for run in runs[1:]:
         _check_match(first, run)
+    paths = {run: _newest(run, last) for run in runs}
     checkpoints = [
-        Checkpoint.open(path, fingerprint(run.tokenizer))
-        for run in runs
-        for path in _newest(run, last)
+        Checkpoint.open(path, fingerprint(run.tokenizer)) for run in runs for path in paths[run]
     ]
-    paths = [checkpoint.path for checkpoint in checkpoints]
+    averaged = [checkpoint.path for checkpoint in checkpoints]
     state = {
-        "step": checkpoints[len(_newest(first, last)) - 1].load_state()["step"],
-        "averaged": [path.as_posix() for path in paths],
+        "step": checkpoints[len(paths[first]) - 1].load_state()["step"],
+        "averaged": [path.as_posix() for path in averaged],
     }
-    return save_average(
-        first.checkpoints, mean(checkpoints), state, fingerprint(first.tokenizer)
-    ), paths
+    weights, tokenizer = mean(checkpoints), fingerprint(first.tokenizer)
+    return save_average(first.checkpoints, weights, state, tokenizer), averaged
 
 
 def mean(checkpoints: Iterable[Checkpoint]) -> dict[str, Tensor]:
-    """Return the mean of each weight, in its dtype; one checkpoint at a time is in memory.
-
-    Raises:
-        CheckpointError: weights' names, shapes or types differ.
-    """
+    """Return the mean of each weight, in its dtype; one checkpoint at a time is in memory."""
     sums: dict[str, Tensor] = {}
     kinds: dict[str, tuple[torch.Size, torch.dtype]] = {}
     count = 0
@@ -69,7 +59,7 @@ def mean(checkpoints: Iterable[Checkpoint]) -> dict[str, Tensor]:
         weights = checkpoint.load_weights()
         if not count:
             kinds = {name: (weight.shape, weight.dtype) for name, weight in weights.items()}
-            sums = {name: torch.zeros_like(each).double() for name, each in weights.items()}
+            sums = {name: torch.zeros_like(weight).double() for name, weight in weights.items()}
         for name in sorted(kinds.keys() | weights.keys()):
             weight = weights.get(name)
             if weight is None or kinds.get(name) != (weight.shape, weight.dtype):
@@ -86,28 +76,24 @@ def list_stops(run: RunDirectory) -> list[Path]:
     """Return the checkpoints of moments at which training was merely stopped, by Ctrl-C say.
 
     They are neither validated nor due by ``training.save_every``: mid-epoch, or in the warm-up.
-
-    Raises:
-        RunError: it is no run.
     """
     every = run.load_config().training.save_every
     records = read_records(run.metrics)
     if not records:  # a model of another program
         return []
-    validated = {each["step"] for each in validations(records)}
-
-    def is_stop(path: Path) -> bool:
-        step = parse_step(path) or 0
-        return step not in validated and (every is None or step % every > 0)
-
-    return list(filter(is_stop, list_checkpoints(run.checkpoints)))
+    validated = {record["step"] for record in validations(records)}
+    steps = {path: parse_step(path) or 0 for path in list_checkpoints(run.checkpoints)}
+    return [
+        path
+        for path, step in steps.items()
+        if step not in validated and (every is None or step % every > 0)
+    ]
 
 
 def _newest(run: RunDirectory, last: int | None) -> list[Path]:
     stops = list_stops(run)
     run.check_not_hub_model()
-    if not list_checkpoints(run.checkpoints):
-        find_checkpoint(run.checkpoints, "last")  # raises
+    find_checkpoint(run.checkpoints, "last")  # or there is none
     paths = [path for path in list_checkpoints(run.checkpoints) if path not in stops]
     if not paths:
         raise CheckpointError(
@@ -125,7 +111,7 @@ def _newest(run: RunDirectory, last: int | None) -> list[Path]:
 def _check_match(first: RunDirectory, other: RunDirectory) -> None:
     differing = model_differences(first.load_config(), other.load_config())
     if differing:
-        listed = ", ".join(f"{each.key} is {each.old} and {each.new}" for each in differing)
+        listed = ", ".join(f"{diff.key} is {diff.old} and {diff.new}" for diff in differing)
         raise RunError(
             f"{first.path} and {other.path}: other models ({listed}); no average of them"
         )

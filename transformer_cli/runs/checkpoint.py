@@ -1,9 +1,10 @@
-"""A checkpoint on disk: its format, loading and verification (checkpoint_writer.py writes it).
+"""The checkpoints of a run: their format, loading, verification and pruning.
 
 A checkpoint is a directory ``step-00001200`` that holds
 
 - ``model.safetensors``: the weights, or their moving average if the run has one,
-- ``optimizer.safetensors``: Adam's moments by weight; with a moving average, also the weights,
+- ``optimizer.safetensors``: the optimizer's state by weight; with a moving average, also the
+  weights,
 - ``state.json``: the training state,
 - ``manifest.json``: the format, the tokenizer's fingerprint, the SHA-256 of the other files and
   that of the manifest itself.
@@ -16,22 +17,18 @@ last one's state tells which is the best. No other file has to agree with them.
 
 A step is saved before its validation, with ``unvalidated`` in its state, and replaced after it: the
 same tensor files, a new state.
-
-Later versions read all earlier formats: format 1 had no SHA-256 of the manifest itself.
 """
 
-import hashlib
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pydantic import (
-    AliasChoices,
     BaseModel,
     ConfigDict,
-    Field,
     FiniteFloat,
     NonNegativeInt,
     PositiveInt,
@@ -39,17 +36,32 @@ from pydantic import (
 )
 from safetensors import SafetensorError
 
+from transformer_cli.artifact import read_record
 from transformer_cli.errors import CheckpointError, DamagedCheckpointError
-from transformer_cli.files import sha256
-from transformer_cli.foreign_files import read_small
-from transformer_cli.runs.contents import CHECKPOINT_FILES, CHECKPOINT_NAME
+from transformer_cli.files import read_small, remove_directory, sha256
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-FORMAT = 2
-MODEL, OPTIMIZER, STATE, MANIFEST = CHECKPOINT_FILES
+FORMAT = 3
+"""Formats 1 and 2 were never released, and are not read."""
+MODEL, OPTIMIZER = "model.safetensors", "optimizer.safetensors"
+STATE, MANIFEST = "state.json", "manifest.json"
 AVERAGE = "average"
+_NAME = re.compile(r"step-(\d{8,})")
+# A replacement appears whole under this suffix before the old checkpoint is removed.
+NEW = "-new"
+_REPLACEMENT = re.compile(rf"(step-\d{{8,}}|{AVERAGE}){NEW}")
+
+
+class Manifest(BaseModel):
+    """Schema of manifest.json."""
+
+    model_config = ConfigDict(strict=True)
+
+    format: Any
+    tokenizer: str
+    files: dict[str, str]
 
 
 class _WindowState(BaseModel):
@@ -57,8 +69,8 @@ class _WindowState(BaseModel):
 
     model_config = ConfigDict(strict=True)
 
-    loss: float = Field(alias="smoothed")
-    nll_loss: float = Field(alias="unsmoothed")
+    loss: float
+    nll_loss: float
     tgt_tokens: int
 
 
@@ -71,9 +83,10 @@ class _State(BaseModel):
     epoch: NonNegativeInt = 0
     batch: NonNegativeInt = 0
     skipped: NonNegativeInt = 0
-    batches_per_step: PositiveInt = Field(1, alias="batches_a_step")
+    batches_per_step: PositiveInt = 1
+    micro_batches: PositiveInt = 1
     best_step: NonNegativeInt | None = None
-    best_rank: float = Field(0.0, validation_alias=AliasChoices("best_rank", "best_bleu"))
+    best_rank: float = 0.0
     best_loss: float = 0.0
     bad_validations: NonNegativeInt = 0
     seconds: FiniteFloat = 0.0
@@ -89,39 +102,26 @@ class Checkpoint:
     files: Mapping[str, str]
     """SHA-256 by file name."""
     advice: str = "use another checkpoint, or delete this one"
-    """Advice to the user if a file is damaged."""
+    """To the user, if a file is damaged."""
 
     @classmethod
     def open(cls, path: Path, tokenizer: str | None = None) -> "Checkpoint":
-        """Read the manifest of the checkpoint in the directory ``path``.
-
-        Args:
-            path: the checkpoint's directory.
-            tokenizer: fingerprint of the run's tokenizer; None if it does not matter.
-
-        Raises:
-            CheckpointError: it is missing, damaged, of an unknown format, or was trained with
-                another tokenizer.
-        """
+        """Read the manifest of a checkpoint, which must be of the tokenizer of this fingerprint."""
         manifest = read_manifest(path)
-        if tokenizer is not None and manifest.get("tokenizer") != tokenizer:
+        if tokenizer is not None and manifest.tokenizer != tokenizer:
             raise CheckpointError(
                 f"{path}: trained with another tokenizer than the run's; "
                 "use a checkpoint of this run"
             )
-        return cls(path, manifest["files"])
+        return cls(path, manifest.files)
 
     @property
     def step(self) -> int | None:
-        """Return the step in its directory's name; None for an average."""
+        """The step in its directory's name; None for an average."""
         return parse_step(self.path)
 
     def verify(self) -> None:
-        """Compare the SHA-256 of all files with the manifest.
-
-        Raises:
-            DamagedCheckpointError: one differs.
-        """
+        """Compare all files with the manifest; raise ``DamagedCheckpointError`` if one differs."""
         for name in self.files:
             self._verify(name)
 
@@ -144,32 +144,26 @@ class Checkpoint:
         return weights
 
     def hash_weights(self) -> str:
-        """Return the SHA-256 of the weights.
-
-        Raises:
-            DamagedCheckpointError: they are missing, or it is not the manifest's.
-        """
+        """Return the SHA-256 of the weights, which is verified."""
         self._verify(MODEL)
         return self.files[MODEL]
 
     def load_optimizer(self) -> "dict[str, Tensor]":
-        """Return the optimizer state by name, on the CPU; see ``Trainer.optimizer_state``."""
+        """Return the optimizer state by name, on the CPU; see ``Optimizer.state``."""
         return self._load_tensors(OPTIMIZER)
 
     def load_state(self) -> dict[str, Any]:
-        """Return the content of state.json, validated, with its keys as stored.
-
-        Raises:
-            DamagedCheckpointError: it is missing, damaged or not a training state.
-        """
+        """Return the content of state.json."""
         path = self._verify(STATE)
-        state = read_json(path)
         try:
+            state: dict[str, Any] = json.loads(read_small(path))
             _State.model_validate(state)
         except ValidationError as error:
             first = error.errors()[0]
             key = ".".join(map(str, first["loc"]))
             raise DamagedCheckpointError(f"{path}: {key}: {first['msg']}; {self.advice}") from error
+        except (OSError, ValueError, RecursionError) as error:
+            raise DamagedCheckpointError(f"{path}: cannot be read: {error}") from error
         return state
 
     def _load_tensors(self, name: str) -> "dict[str, Tensor]":
@@ -187,14 +181,36 @@ class Checkpoint:
         if not path.is_file():
             raise DamagedCheckpointError(f"{path}: missing; {self.advice}")
         try:
-            found = sha256(path)
+            is_intact = sha256(path) == self.files.get(name)
         except OSError as error:
             raise DamagedCheckpointError(f"{path}: cannot be read: {error}") from error
-        if found != self.files.get(name):
+        if not is_intact:
             raise DamagedCheckpointError(
                 f"{path}: damaged, its SHA-256 is not the manifest's; {self.advice}"
             )
         return path
+
+
+def read_manifest(path: Path) -> Manifest:
+    """Return the verified manifest of the checkpoint ``path``."""
+    file = path / MANIFEST
+    if not file.is_file():
+        raise DamagedCheckpointError(f"{file}: missing; is this a checkpoint's directory?")
+    manifest = read_record(file, Manifest)
+    if manifest is None:
+        raise DamagedCheckpointError(
+            f"{file}: damaged, its checksum does not match; use another checkpoint"
+        )
+    if manifest.format != FORMAT:
+        # It is not damaged: training does not pass over it for an older one.
+        raise CheckpointError(
+            f"{file}: format {manifest.format!r}, "
+            f"but this version of transformer-cli reads format {FORMAT}"
+        )
+    return manifest
+
+
+# --- the checkpoints of a run ---------------------------------------------------------------------
 
 
 def checkpoint_path(directory: Path, step: int) -> Path:
@@ -204,52 +220,107 @@ def checkpoint_path(directory: Path, step: int) -> Path:
 
 def parse_step(path: Path) -> int | None:
     """Return the step in a checkpoint's name; None if it is no checkpoint of a step."""
-    match = CHECKPOINT_NAME.fullmatch(path.name)
+    match = _NAME.fullmatch(path.name)
     return int(match[1]) if match else None
 
 
-def read_manifest(path: Path) -> dict[str, Any]:
-    """Return the verified manifest of the checkpoint ``path``.
+def list_checkpoints(directory: Path) -> list[Path]:
+    """Return the checkpoints of steps in ``directory``, oldest first."""
+    if not directory.is_dir():
+        return []
+    steps = {parse_step(path): path for path in directory.iterdir()}
+    return [steps[step] for step in sorted(step for step in steps if step is not None)]
 
-    Raises:
-        CheckpointError: it is missing, damaged or of an unknown format.
+
+def newest_step(directory: Path) -> int:
+    """Return the step of the newest checkpoint, intact or not; 0 if there is none."""
+    return max((parse_step(path) or 0 for path in list_checkpoints(directory)), default=0)
+
+
+def open_newest_intact(directory: Path, tokenizer: str) -> tuple[Checkpoint | None, list[str]]:
+    """Open the newest checkpoint that is not damaged; rename newer, damaged ones.
+
+    Returns it, or None if there are none, and a message for each damaged one. If all are damaged,
+    none is renamed.
     """
-    manifest = read_json(path / MANIFEST)
-    written = manifest.pop("sum", None)
-    is_intact = (
-        manifest.get("format") == 1 if written is None else written == hash_manifest(manifest)
-    )
-    if not is_intact or not isinstance(manifest.get("files"), dict):
-        raise DamagedCheckpointError(
-            f"{path / MANIFEST}: damaged, its checksum does not match; use another checkpoint"
-        )
-    if manifest.get("format") not in range(1, FORMAT + 1):
+    if directory.is_dir():
+        finish_replacing(directory)
+    damaged: list[Path] = []
+    messages: list[str] = []
+    for path in reversed(list_checkpoints(directory)):
+        try:
+            checkpoint = Checkpoint.open(path, tokenizer)
+            checkpoint.verify()
+        except DamagedCheckpointError as error:
+            damaged.append(path)
+            reason, _, advice = str(error).rpartition("; ")
+            messages.append(f"{reason or advice}; set aside as damaged-{path.name}")
+            continue
+        # Training will save these steps again; the damaged files are kept for inspection.
+        for newer in damaged:
+            renamed = newer.with_name(f"damaged-{newer.name}")
+            if renamed.is_dir():
+                remove_directory(renamed)
+            newer.rename(renamed)
+        return checkpoint, messages
+    if damaged:
         raise CheckpointError(
-            f"{path / MANIFEST}: format {manifest.get('format')!r}, "
-            f"but this version of transformer-cli reads formats up to {FORMAT}"
+            f"{directory}: no checkpoint is whole, the newest is {damaged[0].name}; restore one "
+            "or start anew with --overwrite"
         )
-    return manifest
+    return None, []
 
 
-def hash_manifest(manifest: Mapping[str, Any]) -> str:
-    """Return the SHA-256 of a manifest without its key ``sum``, where it is recorded."""
-    return hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()
+def finish_replacing(directory: Path) -> None:
+    """Complete replacements that were interrupted by the process' death."""
+    for new in list(directory.iterdir()):
+        if _REPLACEMENT.fullmatch(new.name):
+            move_into_place(new)
 
 
-def read_json(path: Path) -> dict[str, Any]:
-    """Return the JSON object in a checkpoint's file.
+def move_into_place(new: Path) -> None:
+    """Put a replacement into the place of the checkpoint that it replaces."""
+    path = new.with_name(new.name.removesuffix(NEW))
+    if path.is_dir():
+        remove_directory(path)
+    new.rename(path)
 
-    Raises:
-        DamagedCheckpointError: it is missing or damaged.
-    """
-    try:
-        content = json.loads(read_small(path))
-    except FileNotFoundError:
-        raise DamagedCheckpointError(
-            f"{path}: missing; is this a checkpoint's directory?"
-        ) from None
-    except (OSError, ValueError, RecursionError) as error:
-        raise DamagedCheckpointError(f"{path}: cannot be read: {error}") from error
-    if not isinstance(content, dict):
-        raise DamagedCheckpointError(f"{path}: damaged, not a JSON object")
-    return content
+
+def find_checkpoint(directory: Path, which: str) -> Path:
+    """Return the path of the checkpoint 'best', 'last' or 'average', or of one by name or path."""
+    if which == AVERAGE:
+        if not (directory / AVERAGE).is_dir():
+            raise CheckpointError(
+                f"{directory}: no average yet; make one with: "
+                f"transformer-cli average {directory.parent}"
+            )
+        return directory / AVERAGE
+    if which not in ("best", "last"):
+        path = directory / which if (directory / which).is_dir() else Path(which)
+        if not path.is_dir():
+            raise CheckpointError(
+                f"--checkpoint {which}: neither best, last, average, one of {directory}, nor the "
+                "path of one"
+            )
+        return path
+    checkpoints = list_checkpoints(directory)
+    if not checkpoints:
+        raise CheckpointError(
+            f"{directory}: no checkpoint yet; train first: transformer-cli train CONFIG"
+        )
+    last = checkpoints[-1]
+    best_step = Checkpoint.open(last).load_state().get("best_step") if which == "best" else None
+    if best_step is None:
+        return last  # asked for, or the run has not been validated yet
+    best = checkpoint_path(directory, best_step)
+    if not best.is_dir():
+        raise CheckpointError(f"{best}: the best checkpoint is gone; use --checkpoint last")
+    return best
+
+
+def prune_checkpoints(directory: Path, keep: int) -> None:
+    """Delete all but the newest ``keep`` checkpoints and the best one."""
+    best = find_checkpoint(directory, "best")
+    for path in list_checkpoints(directory)[:-keep]:
+        if path != best:
+            remove_directory(path)

@@ -11,23 +11,23 @@ from safetensors import SafetensorError
 from safetensors.torch import save_file
 from torch import Tensor
 
+from transformer_cli.artifact import write_record
 from transformer_cli.errors import CheckpointError
-from transformer_cli.files import remove_directory, remove_leftovers, sha256, whole_directory
+from transformer_cli.files import remove_leftovers, sha256, whole_directory
 from transformer_cli.runs.checkpoint import (
     AVERAGE,
     FORMAT,
     MANIFEST,
     MODEL,
+    NEW,
     OPTIMIZER,
     STATE,
+    Manifest,
     checkpoint_path,
-    hash_manifest,
+    finish_replacing,
+    move_into_place,
     read_manifest,
 )
-from transformer_cli.runs.contents import REPLACEMENT_NAME
-
-# A replacement appears whole under this suffix before the old checkpoint is removed.
-_NEW = "-new"
 
 
 def save_checkpoint(
@@ -37,33 +37,18 @@ def save_checkpoint(
     state: Mapping[str, Any],
     tokenizer: str,
 ) -> Path:
-    """Write the checkpoint of step ``state["step"]``, replacing an older one; return its path.
-
-    Raises:
-        CheckpointError: it cannot be written; older checkpoints are as they were.
-    """
+    """Write the checkpoint of step ``state["step"]``, replacing an older one; return its path."""
     path = checkpoint_path(directory, state["step"])
-    _save(
-        path,
-        partial(_write_tensors, {MODEL: weights, OPTIMIZER: optimizer_state}),
-        state,
-        tokenizer,
-    )
+    tensors = {MODEL: weights, OPTIMIZER: optimizer_state}
+    _save(path, partial(_write_tensors, tensors), state, tokenizer)
     return path
 
 
-def replace_state(directory: Path, state: Mapping[str, Any], tokenizer: str) -> Path:
-    """Replace the state of the checkpoint of step ``state["step"]``; return its path.
-
-    The tensor files are hard-linked, not written again.
-
-    Raises:
-        CheckpointError: there is no such checkpoint, or it cannot be written; it is as it was.
-    """
+def replace_state(directory: Path, state: Mapping[str, Any], tokenizer: str) -> None:
+    """Replace the state of the checkpoint of step ``state["step"]``, but not its tensor files."""
     path = checkpoint_path(directory, state["step"])
-    hashes = {name: each for name, each in read_manifest(path)["files"].items() if name != STATE}
+    hashes = {name: hash_ for name, hash_ in read_manifest(path).files.items() if name != STATE}
     _save(path, partial(_link_tensors, path, hashes), state, tokenizer)
-    return path
 
 
 def save_average(
@@ -72,9 +57,6 @@ def save_average(
     """Write averaged weights, replacing older ones; return their path.
 
     The caller holds the run's lock, so no other process is writing an average.
-
-    Raises:
-        CheckpointError: it cannot be written; checkpoints are as they were.
     """
     path = directory / AVERAGE
     remove_leftovers(directory, ours=(f"{AVERAGE}*",), others=())
@@ -110,36 +92,18 @@ def _save(
     """Write a checkpoint, replacing an older one; ``fill`` writes tensors, returns SHA-256s."""
     try:
         finish_replacing(path.parent)
-        target = path.with_name(f"{path.name}{_NEW}") if path.is_dir() else path
+        target = path.with_name(f"{path.name}{NEW}") if path.is_dir() else path
         with whole_directory(target) as temporary:
             files = fill(temporary)
-            _write_json(temporary / STATE, state)
+            (temporary / STATE).write_bytes(json.dumps(state, indent=1).encode() + b"\n")
             files[STATE] = sha256(temporary / STATE)
-            manifest = {"format": FORMAT, "tokenizer": tokenizer, "files": files}
-            _write_json(temporary / MANIFEST, {**manifest, "sum": hash_manifest(manifest)})
+            manifest = Manifest(format=FORMAT, tokenizer=tokenizer, files=files)
+            write_record(temporary / MANIFEST, manifest)
         if target != path:
-            _move_into_place(target)
+            move_into_place(target)
     except (OSError, SafetensorError) as error:
         # What follows names a temporary file.
         reason = getattr(error, "strerror", None) or str(error).partition(" at path ")[0]
         raise CheckpointError(
             f"{path}: cannot be written: {reason}; older checkpoints are untouched"
         ) from error
-
-
-def finish_replacing(directory: Path) -> None:
-    """Complete replacements that were interrupted by the process' death."""
-    for new in list(directory.iterdir()):
-        if REPLACEMENT_NAME.fullmatch(new.name):
-            _move_into_place(new)
-
-
-def _move_into_place(new: Path) -> None:
-    path = new.with_name(new.name.removesuffix(_NEW))
-    if path.is_dir():
-        remove_directory(path)
-    new.rename(path)
-
-
-def _write_json(path: Path, content: Mapping[str, Any]) -> None:
-    path.write_bytes(json.dumps(content, indent=1).encode() + b"\n")

@@ -1,82 +1,67 @@
-"""The paths of a run directory, and checks of what it holds."""
+"""A run directory: its paths, the names of all files that are written into it, and its mark."""
 
+import json
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from transformer_cli.compression import write_text
+from transformer_cli.config.data_schema import SPLIT_NAME
 from transformer_cli.config.schema import Config
-from transformer_cli.config.yaml import load_config
-from transformer_cli.errors import RunError
-from transformer_cli.files import remove_directory
-from transformer_cli.foreign_files import check_no_links
-from transformer_cli.runs import contents, hub_model
-from transformer_cli.runs.mark import is_run
+from transformer_cli.config.yaml import is_resolved, load_config
+from transformer_cli.errors import ConfigError, RunError
+from transformer_cli.files import TEMPORARY_MARK, check_no_links, read_small, remove_directory
+from transformer_cli.packages import __version__
+from transformer_cli.runs import hub_model
+
+CONFIG, MARK, LOCK = "config.yaml", "run.json", ".lock"
+CORPUS, IMPORT, REPORT = "corpus.json", "import.json", "report.html"
+SWEEP_MARK, SWEEP_PLAN, SWEEP_RUNS = "sweep.json", "plan.json", "runs"
+"""In the directory of a sweep."""
+
+# Data that can be made again, by directory, with the names of its files: nothing else is deleted.
+_DATA = {
+    "tokenizer": r"tokenizer\.json|(src|tgt|joint)\.(vocab\.txt|model|tokenizer\.json)",
+    "encoded": r"ids|lengths|pages|lines|store\.json|batches\.json",
+    "corpus": rf"{SPLIT_NAME}\.(src|tgt)|sources\.json",
+}
+ALL = (
+    *(MARK, LOCK, CONFIG, CORPUS, "origins.json", IMPORT, "metrics.jsonl", "curves.png", REPORT),
+    *(*_DATA, "checkpoints", "tensorboard"),
+)
+"""Everything that is written."""
+WRITTEN_WHOLE = {
+    "checkpoints": ("step-*", "average", "average-new", "trial"),
+    "encoded": ("store.json", "batches.json"),
+    "corpus": ("sources.json", "*.src", "*.tgt"),
+}
+"""Patterns of what is written under a temporary name first, by directory."""
+# Left by a process that died before the mark was written.
+_BEGINNING = re.compile(rf"{re.escape(LOCK)}|{re.escape(MARK)}{re.escape(TEMPORARY_MARK)}\d+")
+
+_FORMAT = 1
+_PROGRAM = "transformer-cli"
 
 
-@dataclass(frozen=True)
+@dataclass(unsafe_hash=True)
 class RunDirectory:
     """The paths of one run; creating this object touches no file."""
 
     path: Path
 
-    @property
-    def config(self) -> Path:
-        """Path of the resolved settings, as YAML."""
-        return self.path / "config.yaml"
-
-    @property
-    def origins(self) -> Path:
-        """Path of the settings' origins; see config/origins.py."""
-        return self.path / "origins.json"
-
-    @property
-    def tokenizer(self) -> Path:
-        """Directory of the tokenizer's files."""
-        return self.path / "tokenizer"
-
-    @property
-    def encoded(self) -> Path:
-        """Directory of the training text as token ids; see data/store.py."""
-        return self.path / "encoded"
-
-    @property
-    def corpus(self) -> Path:
-        """Directory of the text prepared from sources; see data/preparing.py."""
-        return self.path / "corpus"
-
-    @property
-    def checkpoints(self) -> Path:
-        """Directory with one directory per checkpoint."""
-        return self.path / "checkpoints"
-
-    @property
-    def lock(self) -> Path:
-        """Path of the file that a writing process locks; see ``lock_run``."""
-        return self.path / ".lock"
-
-    @property
-    def metrics(self) -> Path:
-        """Path of the training metrics, one JSON object per line."""
-        return self.path / "metrics.jsonl"
-
-    @property
-    def tensorboard(self) -> Path:
-        """Directory of the metrics as TensorBoard event files."""
-        return self.path / "tensorboard"
-
-    @property
-    def curves(self) -> Path:
-        """Path of the metrics as a picture."""
-        return self.path / "curves.png"
-
-    @property
-    def report(self) -> Path:
-        """Path of the page that ``report`` writes."""
-        return self.path / "report.html"
-
-    @property
-    def locked_paths(self) -> tuple[Path, ...]:
-        """Paths that are written under the lock, and the lock; ``report`` needs none."""
-        return tuple(self.path / name for name in contents.ALL if name != self.report.name)
+    def __post_init__(self) -> None:
+        self.config = self.path / CONFIG  # resolved, as YAML
+        self.origins = self.path / "origins.json"  # of the settings; see config/origins.py
+        self.tokenizer = self.path / "tokenizer"
+        self.encoded = self.path / "encoded"  # the training text as token ids; see data/store.py
+        self.corpus = self.path / "corpus"  # the text prepared from sources
+        self.checkpoints = self.path / "checkpoints"
+        self.lock = self.path / LOCK
+        self.metrics = self.path / "metrics.jsonl"
+        self.tensorboard = self.path / "tensorboard"
+        self.curves = self.path / "curves.png"
+        self.report = self.path / REPORT
 
     @property
     def is_hub_model(self) -> bool:
@@ -89,11 +74,7 @@ class RunDirectory:
         return (self.path / "model.bin").is_file()
 
     def check_not_hub_model(self) -> None:
-        """Check that this is not an exported Hub model, which has no checkpoints.
-
-        Raises:
-            RunError: it is one.
-        """
+        """Raise a ``RunError`` if this is an exported Hub model, which has no checkpoints."""
         if self.is_hub_model:
             raise RunError(
                 f"{self.path}: is an exported model, which has no checkpoints and is not trained "
@@ -101,14 +82,7 @@ class RunDirectory:
             )
 
     def load_config(self) -> Config:
-        """Return the settings of the run or the Hub model.
-
-        Raises:
-            RunError: it is neither.
-        """
-        from transformer_cli.runs.lock import restore_previous
-
-        restore_previous(self)
+        """Return the settings of the run or the Hub model; raise ``RunError`` if it is neither."""
         if self.is_for_ctranslate2:
             raise RunError(
                 f"{self.path}: is exported for CTranslate2, whose models nothing but translate "
@@ -116,14 +90,12 @@ class RunDirectory:
             )
         if self.is_hub_model:
             return hub_model.read_hub_config(self.path)[1]
-        if not self.path.exists():
-            raise RunError(
-                f"{self.path}: not a run directory, there is nothing of that name; "
-                "make one with: transformer-cli train CONFIG"
-            )
         if not self.config.is_file():
+            reason = (
+                "it has no config.yaml" if self.path.exists() else "there is nothing of that name"
+            )
             raise RunError(
-                f"{self.path}: not a run directory, it has no config.yaml; "
+                f"{self.path}: not a run directory, {reason}; "
                 "make one with: transformer-cli train CONFIG"
             )
         return load_config(self.config)
@@ -132,40 +104,91 @@ class RunDirectory:
         """Check that the directory holds a run or nothing.
 
         Links are refused where a run is written: a stranger's could make us change any file.
-
-        Raises:
-            RunError: it holds other files, or links, pipes or devices.
         """
         self.check_not_hub_model()
-        check_no_links(self.path, {path.name for path in self.locked_paths})
+        # ``report`` takes no lock, and replaces its page whatever it is.
+        check_no_links(self.path, set(ALL) - {REPORT})
         if not self.path.is_dir() or is_run(self.path):
             return
         for path in sorted(self.path.iterdir()):
-            if not contents.is_leftover_of_start(path):
+            if not _BEGINNING.fullmatch(path.name):
                 raise RunError(
-                    f"{self.path}: holds files but no run ({path.name}, and no {contents.MARK} of "
+                    f"{self.path}: holds files but no run ({path.name}, and no {MARK} of "
                     "transformer-cli's); choose another directory with --run-dir"
                 )
 
-    def check_no_foreign_files(self) -> None:
-        """Check that the run's directories hold only files that transformer-cli has written.
-
-        Raises:
-            RunError: they hold others.
-        """
-        contents.check_no_foreign_files(self.path)
-
-    def remove_data(self) -> None:
-        """Remove the prepared data: tokenizers, encoded text, and the corpus made of sources."""
-        for directory in (self.tokenizer, self.encoded, self.corpus):
-            self.remove(directory)
-
-    def remove(self, directory: Path) -> None:
-        """Remove one of the run's directories, if it exists.
-
-        Raises:
-            RunError: it holds files that transformer-cli has not written.
-        """
-        if directory.is_dir():
-            contents.check_no_foreign_files(self.path, (directory.name,))
+    def remove_data(self, *directories: Path) -> None:
+        """Remove prepared data: by default tokenizers, encoded text, and the corpus of sources."""
+        directories = directories or (self.tokenizer, self.encoded, self.corpus)
+        present = [directory for directory in directories if directory.is_dir()]
+        for directory in present:
+            ours = re.compile(rf"({_DATA[directory.name]})({re.escape(TEMPORARY_MARK)}\d+)?")
+            for path in sorted(directory.iterdir()):
+                if not ours.fullmatch(path.name):
+                    raise RunError(
+                        f"{path}: was not written by transformer-cli, and would be deleted; move "
+                        "it elsewhere"
+                    )
+        for directory in present:
             remove_directory(directory)
+
+
+def write_mark(run: Path) -> None:
+    """Mark a directory as a run unless it is marked."""
+    if not is_run(run):
+        mark = {"format": _FORMAT, "program": _PROGRAM, "version": __version__}
+        write_text(run / MARK, json.dumps(mark) + "\n")
+
+
+def is_run(run: Path) -> bool:
+    """Return whether a directory is marked as a run."""
+    path = run / MARK
+    if not path.exists():
+        return False
+    try:
+        mark = json.loads(read_small(path))
+        program, version, number = mark["program"], mark.get("version"), mark["format"]
+    except (OSError, ValueError, RecursionError, TypeError, KeyError):
+        program, version, number = None, None, None
+    if program != _PROGRAM or not isinstance(number, int):
+        raise RunError(
+            f"{path}: was not written by transformer-cli, or is damaged; choose another directory "
+            "with --run-dir, or delete the file if this is a run"
+        )
+    if number > _FORMAT:
+        raise RunError(
+            f"{path}: format {number}, by transformer-cli {version}, but this version "
+            f"knows formats up to {_FORMAT}; use a newer one, or choose another --run-dir"
+        )
+    return True
+
+
+def check_config_files(run: Path, files: Sequence[Path]) -> None:
+    """Check that no configuration file would be overwritten but the run's own, unedited one."""
+    for file in files:
+        path, directory = file.resolve(), run.resolve()
+        if not any(path.is_relative_to(directory / name) for name in ALL):
+            continue
+        if path != directory / CONFIG or file != files[0]:
+            raise ConfigError(
+                f"{file}: settings are read from it, and it lies where this run is written; "
+                "choose another directory with --run-dir"
+            )
+        if not is_resolved(file):
+            raise ConfigError(
+                f"{file}: has been edited since transformer-cli wrote it, and would be written "
+                "over; copy it elsewhere, and name the copy"
+            )
+
+
+def find_import_source(run: RunDirectory) -> str | None:
+    """Return the name of the model that ``run`` was imported from; None: it was not imported.
+
+    It is the Hub's name with the commit, or a directory's name without its path, which is private.
+    """
+    try:
+        record = json.loads(read_small(run.path / IMPORT))
+        source, revision = str(record["source"]), record["revision"]
+    except (OSError, ValueError, RecursionError, KeyError, TypeError):
+        return None
+    return f"{source} at commit {revision}" if revision else Path(source).name

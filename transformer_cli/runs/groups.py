@@ -6,10 +6,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, ValidationError
 
+from transformer_cli.artifact import Record, read_record
 from transformer_cli.errors import RunError
-from transformer_cli.foreign_files import read_small
-from transformer_cli.runs.contents import SWEEP_PLAN
-from transformer_cli.runs.directory import RunDirectory
+from transformer_cli.files import read_small
+from transformer_cli.metrics import RankName
+from transformer_cli.runs.directory import SWEEP_PLAN, SWEEP_RUNS, RunDirectory
 
 # They are names of directories below the sweep's.
 _Name = Annotated[str, Field(pattern=r"^[^/\\\x00]+$")]
@@ -23,8 +24,36 @@ class _Plan(BaseModel):
     points: list[_Name]
     seeds: list[NonNegativeInt]
     reference: str
-    metric: Literal["bleu", "bleu_lc", "chrf", "loss"]
+    metric: RankName
     evaluate: list[_Name]
+
+
+class JobRecord(Record):
+    """What a job of a sweep or a distillation was begun with, and what has become of it."""
+
+    state: Literal["begun", "done", "failed", "pruned"] = "begun"
+    options: list[str] = Field(default=[])
+    """Those that it resumes with only, if it is not done."""
+    message: str = ""
+    """Why it has failed."""
+    seconds: float | None = None
+    """How long it took; None: it was stopped meanwhile, or is not done."""
+
+
+def job_file(directory: Path, name: str, ending: str = ".json") -> Path:
+    """Return the path of a job's record, or of another file of it, in a sweep's directory."""
+    return directory / "jobs" / f"{name}{ending}"
+
+
+def run_name(point: str, seed: int | str) -> str:
+    """Return the name of the job that trains a run, which is its path in the sweep's directory."""
+    return f"{SWEEP_RUNS}/{point}/seed-{seed}"
+
+
+def read_run_state(sweep: Path, run: str) -> str | None:
+    """Return what has become of a run, a ``JobRecord.state``; None: it never began."""
+    record = read_record(job_file(sweep, run), JobRecord)
+    return record.state if record is not None and (sweep / run).is_dir() else None
 
 
 @dataclass(frozen=True)
@@ -37,11 +66,7 @@ class RunGroup:
 
 
 def read_sweep_plan(sweep: Path) -> dict[str, Any]:
-    """Return what a sweep has recorded of its points; see ``record_plan`` in sweeps/results.py.
-
-    Raises:
-        RunError: plan.json is missing or damaged.
-    """
+    """Return what a sweep has recorded of its points; see jobs/sweep_results.py."""
     path = sweep / SWEEP_PLAN
     try:
         return _Plan.model_validate_json(read_small(path)).model_dump()

@@ -16,13 +16,12 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from transformer_cli.config.base_files import MAX_YAML_BYTES
 from transformer_cli.config.schema import Config
-from transformer_cli.config.setting_tree import Place, values
-from transformer_cli.config.validation import validate
-from transformer_cli.config.yaml_parser import parse
+from transformer_cli.config.setting_tree import Place, parse, values
+from transformer_cli.config.validation import validate_as
+from transformer_cli.config.yaml import MAX_YAML_BYTES
 from transformer_cli.errors import RunError
-from transformer_cli.foreign_files import open_regular, read_small
+from transformer_cli.files import open_regular, read_small
 
 CONFIG, CARD, TOKENIZER = "config.json", "README.md", "tokenizer"
 MODEL_TYPE: Literal["transformer-cli"] = "transformer-cli"
@@ -50,12 +49,7 @@ class HubConfig(BaseModel):
 
 
 def read_hub_config(directory: Path) -> tuple[HubConfig, Config]:
-    """Read config.json; return its keys and the run's settings.
-
-    Raises:
-        RunError: this is no model of transformer-cli's, or Git LFS files are missing.
-        ConfigError: the settings are invalid; the message names the line.
-    """
+    """Read config.json; return its keys and the run's settings."""
     _check_no_lfs_pointers(directory)
     path = directory / CONFIG
     try:
@@ -83,15 +77,11 @@ def read_hub_config(directory: Path) -> tuple[HubConfig, Config]:
             f"{path}: {key}: {first['msg']}; this is no model of transformer-cli's, or one of a "
             "later version's"
         ) from error
-    return hub_config, validate(entries["settings"])
+    return hub_config, validate_as(Config, entries["settings"])
 
 
 def _check_no_lfs_pointers(directory: Path) -> None:
-    """Check that no file is a Git LFS pointer.
-
-    Raises:
-        RunError: one is.
-    """
+    """Check that no file is a Git LFS pointer."""
     for path in (directory / WEIGHTS, *sorted((directory / TOKENIZER).glob("*"))):
         try:
             with open_regular(path) as file:

@@ -1,37 +1,130 @@
-"""Initialize a run directory, for a new run or to resume one."""
+"""Begin a run, or go on with one: what may have changed, what is renamed, and what is written."""
 
+import json
 import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext, suppress
+from datetime import date
+from itertools import count
 from pathlib import Path
 
+from transformer_cli.compression import write_text
+from transformer_cli.config.data_schema import PATH_KEYS, DataConfig, Multi30kData
+from transformer_cli.config.differences import MAY_CHANGE, Difference, differences
 from transformer_cli.config.origins import Origins, dump_origins, load_origins, trace_origins
 from transformer_cli.config.schema import Config
 from transformer_cli.config.yaml import dump_config
-from transformer_cli.errors import RunError
-from transformer_cli.files import TEMPORARY_MARK, remove_leftovers, write_text
-from transformer_cli.foreign_files import read_small
-from transformer_cli.runs import contents
-from transformer_cli.runs.checkpoint_writer import finish_replacing
-from transformer_cli.runs.directory import RunDirectory
-from transformer_cli.runs.mark import write_mark
-from transformer_cli.runs.overwrite import set_aside
-from transformer_cli.runs.resuming import check_resumable, is_data_outdated
+from transformer_cli.data import multi30k
+from transformer_cli.data.prepared import RECORD
+from transformer_cli.data.readers.units import matching_files
+from transformer_cli.errors import (
+    ConfigError,
+    CorpusError,
+    RunError,
+    SuspectTextError,
+    TokenizerError,
+)
+from transformer_cli.files import TEMPORARY_MARK, read_small, remove_leftovers
+from transformer_cli.runs.checkpoint import finish_replacing, list_checkpoints
+from transformer_cli.runs.directory import (
+    ALL,
+    CORPUS,
+    MARK,
+    REPORT,
+    WRITTEN_WHOLE,
+    RunDirectory,
+    write_mark,
+)
+from transformer_cli.runs.lock import lock_run
+
+_SHAPES_DATA = ("data.", "tokenizer.", "init")
+# Files may have moved, for instance with the whole checkout.
+_SPLITS = ("data.train.", "data.val.")
+_FILES = [
+    *("data.more", "data.sources", "data.replay.sources", "init"),
+    *(f"tokenizer.{side}{key}" for side in ("", "src_", "tgt_") for key in ("model", "file")),
+]
+
+
+@contextmanager
+def begin_run(
+    run: RunDirectory,
+    config: Config,
+    overwrite: bool,
+    origins: Origins,
+    log: Callable[[str], object],
+) -> Iterator[None]:
+    """Lock and initialize a run while the block runs.
+
+    With ``overwrite``, a run that has checkpoints is renamed, which ``log`` is told, and the data
+    of one without is made anew. ``origins`` say where the settings come from, to be recorded.
+    """
+    # Before an earlier run is renamed: a new one may be started from its config.yaml.
+    origins = trace_origins(origins, run.config, load_origins(run.origins))
+    if overwrite and (moved := rename_run(run)):
+        log(f"{run.path}: the earlier run is now {moved}")
+    is_new = not run.path.exists()
+    with lock_run(run):
+        try:
+            initialize_run(run, config, overwrite, origins)
+            yield
+        except SuspectTextError:  # insisted on, it is not to be prepared again
+            raise
+        except (ConfigError, CorpusError, TokenizerError):
+            if is_new:
+                _remove_beginning(run)
+            raise
+
+
+def _remove_beginning(run: RunDirectory) -> None:
+    """Remove a run whose settings or text turned out to be impossible, as far as it is ours."""
+    with suppress(RunError, OSError):
+        run.remove_data()
+        run.checkpoints.rmdir()
+        # The mark goes late, so that a run is known as one if the process dies meanwhile, and the
+        # lock last: from then on, another process may begin a run.
+        for path in (run.origins, run.path / CORPUS, run.config, run.path / MARK, run.lock):
+            path.unlink(missing_ok=True)
+        run.path.rmdir()
+
+
+def rename_run(run: RunDirectory) -> Path | None:
+    """Rename a run to NAME.DATE, so that another can begin in its place; return where it is.
+
+    One rename moves all of it or nothing, whenever the process dies. Nothing is deleted, and
+    nothing is ever moved back: that is up to the user. None is returned if it has no checkpoint:
+    then there is nothing in it that cannot be made again.
+    """
+    run.check_is_run_or_empty()
+    if not (run.checkpoints.is_dir() and any(run.checkpoints.iterdir())):
+        return None
+    # Of a link, what it leads to; and '..' has no name to add a date to.
+    path = run.path.resolve() if run.path.is_symlink() or not run.path.name.strip(".") else run.path
+    if Path.cwd().is_relative_to(path.resolve()):
+        raise RunError(
+            f"{run.path}: is the working directory, or above it, and would be renamed; start from "
+            "elsewhere"
+        )
+    names = (f"{path.name}.{date.today()}{f'-{n}' if n > 1 else ''}" for n in count(1))
+    moved = next(path.with_name(name) for name in names if not os.path.lexists(path.parent / name))
+    # Windows renames no directory in which a file is open, so there another process' lock itself is
+    # in the way.
+    with lock_run(run) if sys.platform != "win32" else nullcontext():
+        try:
+            path.rename(moved)
+            path.mkdir()  # a link leads to it
+        except OSError as error:
+            raise RunError(
+                f"{run.path}: cannot be renamed to {moved}: {error.strerror}; rename it yourself"
+            ) from error
+    return moved
 
 
 def initialize_run(
     run: RunDirectory, config: Config, overwrite: bool = False, origins: Origins | None = None
 ) -> None:
-    """Initialize a run directory; keep an earlier session's files unless ``overwrite``.
-
-    Args:
-        run: the run directory, locked.
-        config: the settings to train with.
-        overwrite: set an earlier run aside; see overwrite.py.
-        origins: where the settings come from, to be recorded.
-
-    Raises:
-        RunError: it cannot be written, or holds something else.
-        ConfigError: it holds a run that cannot be resumed with these settings.
-    """
+    """Initialize a run directory, which the caller has locked; see ``begin_run``."""
     try:
         _initialize(run, config, overwrite, origins or {})
     except OSError as error:
@@ -44,23 +137,21 @@ def _initialize(run: RunDirectory, config: Config, overwrite: bool, origins: Ori
     run.check_is_run_or_empty()
     # We hold the lock, so temporary files in our places are a dead process'.
     if run.path.is_dir():
-        remove_leftovers(run.path, [path.name for path in run.locked_paths], [run.report.name])
-    for name, patterns in contents.WRITTEN_WHOLE.items():
+        remove_leftovers(run.path, set(ALL) - {REPORT}, [REPORT])
+    for name, patterns in WRITTEN_WHOLE.items():
         if (run.path / name).is_dir():
             remove_leftovers(run.path / name, patterns, ())
     if run.checkpoints.is_dir():
         finish_replacing(run.checkpoints)
-    # Before the run is set aside: a new run may be started from its config.yaml.
-    origins = trace_origins(origins, run.config, load_origins(run.origins))
-    if run.config.is_file() and not overwrite:
+    if run.config.is_file():
         check_resumable(run, config)
-        # As if overwritten: tokenizers of these settings may turn out to be impossible.
-        overwrite = is_data_outdated(run, config)
+        # Without a checkpoint, no setting binds: what depends on others is made anew.
+        has_checkpoint = bool(list_checkpoints(run.checkpoints))
+        if not has_checkpoint and (overwrite or is_data_outdated(run, config)):
+            run.remove_data()
     # The mark is written first, so that the directory is known as a run whenever the process dies.
     run.path.mkdir(parents=True, exist_ok=True)
     write_mark(run.path)
-    if overwrite:
-        set_aside(run.path)
     text = dump_config(config)
     if not run.config.is_file() or read_small(run.config) != text.encode():
         write_text(run.config, text)
@@ -80,3 +171,98 @@ def _check_writable(directory: Path) -> None:
     except OSError as error:
         error.filename = str(directory)
         raise
+
+
+# --- which settings may have changed --------------------------------------------------------------
+
+
+def check_resumable(run: RunDirectory, config: Config) -> None:
+    """Check that training can resume from the run's checkpoints, if it has any, with ``config``."""
+    if not list_checkpoints(run.checkpoints):
+        return
+    if changed := [diff for diff in _fixed_differences(run, config) if not _has_moved(diff)]:
+        listed = "; ".join(map(str, changed))
+        raise ConfigError(
+            f"{run.path}: trained with other settings ({listed}); "
+            "go on with the old ones, choose another --run-dir, or start anew with --overwrite"
+        )
+
+
+def is_data_outdated(run: RunDirectory, config: Config) -> bool:
+    """Return whether tokenizers and encoded text are of other settings and must be made again.
+
+    That is only possible before the first checkpoint.
+    """
+    if list_checkpoints(run.checkpoints):
+        return False
+    return any(diff.key.startswith(_SHAPES_DATA) for diff in _fixed_differences(run, config))
+
+
+def _fixed_differences(run: RunDirectory, config: Config) -> list[Difference]:
+    """Return the differences in settings that may not change on resuming."""
+    return [
+        difference
+        for difference in differences(run.load_config(), config)
+        if not difference.key.startswith(tuple(MAY_CHANGE))
+    ]
+
+
+def _has_moved(difference: Difference) -> bool:
+    """Return whether paths differ only because no file is left at the old ones."""
+    key, old, new = difference.key, difference.old, difference.new
+    is_path = key in _FILES or (key.startswith(_SPLITS) and key.rpartition(".")[2] in PATH_KEYS)
+    if not is_path or _without_paths(old) != _without_paths(new):
+        return False
+    old_paths = _paths(old)
+    return 0 < len(old_paths) == len(_paths(new)) and not any(map(_is_there, old_paths))
+
+
+def _is_there(path: str) -> bool:
+    """Return whether a file is at a path, which may have wildcards."""
+    try:
+        return any(file.exists() for file in matching_files(Path(path)))
+    except CorpusError:
+        return False
+
+
+def _paths(value: object) -> list[str]:
+    if isinstance(value, list):  # of sources
+        return [source[key] for source in value for key in source if key in PATH_KEYS]
+    return [value] if isinstance(value, str) else []
+
+
+def _without_paths(value: object) -> object:
+    """Return the settings of sources that are no paths; None for a path alone."""
+    if not isinstance(value, list):
+        return None
+    return [{key: source[key] for key in source if key not in PATH_KEYS} for source in value]
+
+
+# --- where the text lies --------------------------------------------------------------------------
+
+
+def record_corpus_directory(run: RunDirectory, data: DataConfig) -> None:
+    """Record in an initialized run where Multi30k lies, if it is trained on that.
+
+    It is found there again without ``$MULTI30K_DIR``.
+    """
+    if not isinstance(data, Multi30kData):
+        return
+    files = multi30k.find("train", data.src_lang, data.tgt_lang, corpus_directory(run))
+    if files is None:
+        return
+    directory = files[0].parent.absolute()
+    if corpus_directory(run) != directory:
+        write_text(run.path / CORPUS, json.dumps({"multi30k": directory.as_posix()}) + "\n")
+
+
+def corpus_directory(run: RunDirectory) -> Path | None:
+    """Return the run's prepared corpus, or the recorded directory, or None."""
+    if (run.corpus / RECORD).is_file():
+        return run.corpus
+    try:
+        directory = json.loads(read_small(run.path / CORPUS))["multi30k"]
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return None
+    # The record is not trusted: files found there are verified.
+    return Path(directory) if isinstance(directory, str) and "\0" not in directory else None

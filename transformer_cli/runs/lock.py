@@ -13,11 +13,8 @@ from typing import BinaryIO
 from filelock import lock_descriptor
 
 from transformer_cli.errors import RunError, RunInUseError
-from transformer_cli.files import name_path_in_error
-from transformer_cli.foreign_files import is_at, open_regular
-from transformer_cli.runs.contents import LOCK, PREVIOUS
-from transformer_cli.runs.directory import RunDirectory
-from transformer_cli.runs.overwrite import finish_overwriting, is_overwriting
+from transformer_cli.files import is_at, name_path_in_error, open_regular
+from transformer_cli.runs.directory import LOCK, RunDirectory
 
 # Longer than a check holds the lock, and shorter than any training.
 _RETRY_SECONDS = 0.2
@@ -28,13 +25,10 @@ def check_unlocked(run: RunDirectory) -> None:
 
     This does not import torch, so that a second training fails at once. Of several ranks only the
     main process, which will lock the directory, may call it.
-
-    Raises:
-        RunError: another process holds the lock, or the directory holds something else.
     """
     run.check_is_run_or_empty()
     try:
-        file = open_regular(run.lock, "r+b")
+        file = open_regular(run.path / LOCK, "r+b")
     except OSError:
         return  # there is no lock yet; ``lock_run`` reports if there cannot be one
     with file:
@@ -42,24 +36,20 @@ def check_unlocked(run: RunDirectory) -> None:
 
 
 @contextmanager
-def lock_run(run: RunDirectory) -> Iterator[bool]:
-    """Lock ``run`` while the block runs; yield whether a previous run was restored.
-
-    The operating system releases the lock however the process ends. The lock file stays, and names
-    the last holder.
-
-    Raises:
-        RunError: another process holds the lock, or the directory holds something else or cannot
-            be written.
-    """
+def lock_run(run: RunDirectory) -> Iterator[None]:
+    """Lock ``run`` while the block runs; see ``lock_directory``."""
     run.check_is_run_or_empty()
     with lock_directory(run.path):
-        yield finish_overwriting(run.path)
+        yield
 
 
 @contextmanager
 def lock_directory(path: Path) -> Iterator[None]:
-    """Lock a directory, made if it is not there, while the block runs; see ``lock_run``."""
+    """Lock a directory, made if it is not there, while the block runs.
+
+    The operating system releases the lock however the process ends. The lock file stays, and names
+    the last holder.
+    """
     lock = path / LOCK
     while True:
         try:
@@ -71,7 +61,7 @@ def lock_directory(path: Path) -> Iterator[None]:
         with file:
             _lock(path, file)
             if not is_at(file, lock):
-                continue  # its holder has removed it meanwhile; see ``undo_beginning``
+                continue  # its holder has renamed the directory meanwhile
             with name_path_in_error(lock):
                 # Unbuffered: a failed write to a full disk is not repeated when the file is closed.
                 os.ftruncate(file.fileno(), 0)
@@ -79,29 +69,6 @@ def lock_directory(path: Path) -> Iterator[None]:
                 os.write(file.fileno(), holder.encode())
             yield
             return
-
-
-def restore_previous(run: RunDirectory) -> bool:
-    """Restore the previous run if a training that was overwriting it was killed.
-
-    Returns:
-        Whether it was restored; not while that training still runs.
-
-    Raises:
-        RunError: it cannot be restored.
-    """
-    if not is_overwriting(run.path):
-        return False
-    try:
-        with lock_run(run) as was_restored:
-            return was_restored
-    except RunInUseError:
-        return False
-    except RunError as error:
-        raise RunError(
-            f"{run.path}: a new run was killed before its first checkpoint, and the earlier one, "
-            f"in {run.path / PREVIOUS}, cannot be put back: {error}"
-        ) from error
 
 
 def _lock(path: Path, file: BinaryIO) -> None:
@@ -115,7 +82,7 @@ def _lock(path: Path, file: BinaryIO) -> None:
         raise RunError(
             f"{path}: cannot be locked: {error.strerror}; choose a directory on a local disk"
         ) from error
-    # Windows lets nobody else read the first byte, which is locked; earlier versions wrote it.
+    # Windows lets nobody else read the first byte, which is locked.
     file.seek(1 if sys.platform == "win32" else 0)
     holder = file.read(1000).decode(errors="replace").strip() or "another process"
     raise RunInUseError(f"{path}: in use by {holder}; wait for it, or use another directory")

@@ -1,31 +1,33 @@
-"""Read the records of metrics.jsonl."""
+"""The records of metrics.jsonl: steps, validations, and the environment of each session."""
 
 import json
 import math
 import os
+import platform
 from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass, fields
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from transformer_cli.config.differences import Difference
 from transformer_cli.errors import RunError
-from transformer_cli.foreign_files import open_regular
+from transformer_cli.files import open_regular
+from transformer_cli.metrics import METRICS
+from transformer_cli.packages import __version__
+
+if TYPE_CHECKING:
+    import torch
 
 Record = dict[str, Any]
 _MAX_BYTES = 1 << 26
 """Records of ten million steps; each takes several times its size of memory."""
 _MAX_LINE_BYTES = 1 << 20
-METRIC_NAMES = {"bleu": "BLEU", "bleu_lc": "BLEU lowercased", "chrf": "chrF", "loss": "loss"}
-"""What a best checkpoint may be chosen by, as a validation's record and as a person calls it."""
-_MEASURED = (*METRIC_NAMES, "perplexity")
+_MEASURED = (*(name for name, metric in METRICS.items() if not metric.is_thorough), "perplexity")
 
 
 def read_lines(path: Path) -> Iterator[bytes]:
-    """Yield the lines of a metrics.jsonl with their line ends; none if there is no such file.
-
-    Raises:
-        RunError: it cannot be read, is no regular file, or is far too large.
-    """
+    """Yield the lines of a metrics.jsonl with their line ends; none if there is no such file."""
     try:
         with open_regular(path) as file:
             if os.fstat(file.fileno()).st_size > _MAX_BYTES:
@@ -42,39 +44,29 @@ def read_lines(path: Path) -> Iterator[bytes]:
 def read_records(path: Path) -> list[Record]:
     """Return the records of a metrics.jsonl; none if there is no such file.
 
-    Invalid lines are skipped: the last one may be incomplete.
-
-    Raises:
-        RunError: as ``read_lines``.
+    Invalid lines are skipped: the last one may be incomplete. Raises what ``read_lines`` does.
     """
-    found = []
+    records = []
     for line in read_lines(path):
         try:
             record = json.loads(line)
         except (ValueError, RecursionError):
             continue
-        if isinstance(record, dict) and isinstance(record.get("kind"), str) and _has_step(record):
-            found.append(record)
-    return found
-
-
-def _has_step(record: Record) -> bool:
-    step = record.get("step")
-    return isinstance(step, int) and 0 <= step < 2**63  # numpy and TensorBoard have no larger ones
+        if not isinstance(record, dict) or not isinstance(record.get("kind"), str):
+            continue
+        step = record.get("step")
+        if isinstance(step, int) and 0 <= step < 2**63:  # numpy and TensorBoard have no larger ones
+            records.append(record)
+    return records
 
 
 def validations(records: Iterable[Record]) -> list[Record]:
     """Return the steps and metrics of validations; invalid metrics are None."""
     return [
-        {"step": each["step"], **{key: number(each, key) for key in _MEASURED}}
-        for each in records
-        if each["kind"] == "validation"
+        {"step": record["step"], **{key: number(record, key) for key in _MEASURED}}
+        for record in records
+        if record["kind"] == "validation"
     ]
-
-
-def best_score(scores: Iterable[float], metric: str) -> float | None:
-    """Return the best of a metric's scores: the highest, but of the loss the lowest."""
-    return (min if metric == "loss" else max)(scores, default=None)
 
 
 def number(record: Record, key: str) -> float | None:
@@ -86,3 +78,75 @@ def number(record: Record, key: str) -> float | None:
         return value if math.isfinite(value) else None
     except OverflowError:  # an integer too large for a float
         return None
+
+
+# --- the environment ------------------------------------------------------------------------------
+
+SESSION_KIND = "session"
+"""Kind of the record that each session of a training begins with."""
+_UNKNOWN = "not recorded"
+
+
+@dataclass(frozen=True)
+class Environment:
+    """What results depend on besides settings, text and weights."""
+
+    device: str  # the GPU's name, or 'cpu'
+    precision: str  # of computing
+    threads: int  # per process
+    processes: int
+    torch: str
+    transformer_cli: str
+    python: str
+
+
+def describe_environment(
+    device: "torch.device", precision: "torch.dtype", processes: int = 1
+) -> Environment:
+    """Return this process' environment; ``processes`` is the world size."""
+    import torch  # which readers of records do without
+
+    return Environment(
+        torch.cuda.get_device_name(device) if device.type == "cuda" else device.type,
+        str(precision).removeprefix("torch."),
+        torch.get_num_threads(),
+        processes,
+        str(torch.__version__),
+        __version__,
+        platform.python_version(),
+    )
+
+
+def environment_of_training(
+    records: Iterable[Record], step: int | None = None
+) -> dict[str, object] | None:
+    """Return a run's environment up to a step, or to the end, by the names of ``Environment``.
+
+    If sessions differ, a value lists theirs in order. None: it is not recorded.
+    """
+    # A session that ended without a checkpoint has a successor at the same step.
+    sessions = {
+        record["step"]: record
+        for record in records
+        if record["kind"] == SESSION_KIND and (step is None or record["step"] < step)
+    }
+    if not sessions:
+        return None
+    unrecorded = [_UNKNOWN] if min(sessions) else []
+    environment: dict[str, object] = {}
+    for key in (field.name for field in fields(Environment)):
+        values: list[Any] = [session.get(key) for session in sessions.values()]
+        known = [value if isinstance(value, str | int) else _UNKNOWN for value in values]
+        distinct = list(dict.fromkeys([*unrecorded, *known]))
+        environment[key] = distinct[0] if len(distinct) == 1 else ", then ".join(map(str, distinct))
+    return environment
+
+
+def changed_environment(records: Iterable[Record], now: Environment) -> list[Difference]:
+    """Return the differences from the last session; none if that is not recorded."""
+    sessions = [record for record in records if record["kind"] == SESSION_KIND]
+    return [
+        Difference(key, sessions[-1].get(key), value)
+        for key, value in asdict(now).items()
+        if sessions and sessions[-1].get(key) != value
+    ]

@@ -1,82 +1,74 @@
-"""Load a trained model with its settings and tokenizers, from a run or a Hub model."""
+"""Load a trained model with its settings and tokenizers, from a run or a Hub model.
 
+To use it, or to begin another training with its weights and tokenizers, as ``init`` says.
+"""
+
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from transformer_cli.config.differences import Difference, differences
+from transformer_cli.config.origins import Origins
 from transformer_cli.config.schema import Config
-from transformer_cli.errors import CheckpointError, RunError
+from transformer_cli.errors import CheckpointError, ConfigError, RunError
 from transformer_cli.files import sha256
 from transformer_cli.runs import hub_model
-from transformer_cli.runs.checkpoint import MANIFEST, MODEL, Checkpoint
-from transformer_cli.runs.checkpoint_directory import find_checkpoint, list_checkpoints
-from transformer_cli.runs.directory import RunDirectory
-from transformer_cli.text.tokenizer import Tokenizers, fingerprint, load_tokenizers
+from transformer_cli.runs.checkpoint import (
+    MANIFEST,
+    MODEL,
+    Checkpoint,
+    find_checkpoint,
+    list_checkpoints,
+)
+from transformer_cli.runs.directory import CONFIG, RunDirectory, is_run
+from transformer_cli.text.protocol import Tokenizers
+from transformer_cli.text.tokenizer import fingerprint, load_tokenizers
 from transformer_cli.text.vocabulary import PAD_ID
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from transformer_cli.model.transformer import Transformer
 
 
 @dataclass(frozen=True)
 class OpenedModel:
-    """A trained model without its weights, which torch takes a second to load.
-
-    Attributes:
-        config: the run's settings.
-        tokenizers: the run's.
-        checkpoint: where the weights are.
-        sum: SHA-256 of the file in it that records the weights' SHA-256.
-        tokenizer_sum: fingerprint of the tokenizers.
-    """
+    """A trained model without its weights, which torch takes a second to load."""
 
     config: Config
     tokenizers: Tokenizers
     checkpoint: Checkpoint
+    """Where the weights are."""
     sum: str
+    """SHA-256 of the file in it that records the weights' SHA-256."""
     tokenizer_sum: str
+    """Fingerprint of the tokenizers."""
 
 
 @dataclass(frozen=True)
 class TrainedModel:
-    """A trained model with its settings and tokenizers.
-
-    Attributes:
-        config: the run's settings.
-        tokenizers: the run's.
-        model: on the CPU, in evaluation mode.
-        checkpoint: the directory of the weights.
-        sum: SHA-256 of the file in it that records the weights' SHA-256.
-    """
+    """A trained model with its settings and tokenizers, on the CPU, in evaluation mode."""
 
     config: Config
     tokenizers: Tokenizers
     model: "Transformer"
     checkpoint: Path
+    """The directory of the weights."""
     sum: str
+    """As of ``OpenedModel``."""
 
 
 def load_trained_model(run: RunDirectory, checkpoint: str) -> TrainedModel:
-    """Load a trained run, or a Hub model.
-
-    Args:
-        run: its directory.
-        checkpoint: 'best', 'last', 'average' or a checkpoint's path.
-
-    Raises:
-        RunError, TokenizerError, CheckpointError: something is missing or damaged.
-    """
+    """Load a checkpoint of a trained run, as ``find_checkpoint`` names it, or a Hub model."""
     return load_weights_of(open_trained_model(run, checkpoint))
 
 
 def open_trained_model(run: RunDirectory, checkpoint: str) -> OpenedModel:
     """Open what ``load_trained_model`` loads, without torch."""
     config = run.load_config()
-    if (
-        not run.tokenizer.is_dir()
-        and not run.is_hub_model
-        and not list_checkpoints(run.checkpoints)
-    ):
+    has_model = run.is_hub_model or list_checkpoints(run.checkpoints)
+    if not run.tokenizer.is_dir() and not has_model:
         raise RunError(f"{run.path}: not trained yet; train first: transformer-cli train CONFIG")
     tokenizers = load_tokenizers(run.tokenizer)
     opened = open_checkpoint(run, checkpoint)
@@ -85,15 +77,10 @@ def open_trained_model(run: RunDirectory, checkpoint: str) -> OpenedModel:
 
 
 def load_weights_of(opened: OpenedModel) -> TrainedModel:
-    """Load the weights of an opened model.
-
-    Raises:
-        CheckpointError: they are missing or damaged, or not of this model.
-    """
+    """Load the weights of an opened model."""
     import torch
 
-    from transformer_cli.model.transformer import Transformer, build_model
-    from transformer_cli.model.weights import check_fit, load_weights
+    from transformer_cli.model.transformer import Transformer, build_model, check_fit, load_weights
 
     config, tokenizers, path = opened.config, opened.tokenizers, opened.checkpoint.path
     weights = opened.checkpoint.load_weights()
@@ -114,11 +101,7 @@ def load_weights_of(opened: OpenedModel) -> TrainedModel:
 
 
 def open_checkpoint(run: RunDirectory, which: str) -> Checkpoint:
-    """Open a checkpoint of a run, or the weights of a Hub model; see ``load_trained_model``.
-
-    Raises:
-        RunError, TokenizerError, CheckpointError: something is missing or damaged.
-    """
+    """Open a checkpoint of a run, or the weights of a Hub model; see ``load_trained_model``."""
     if not run.is_hub_model:
         path = find_checkpoint(run.checkpoints, which)
         return Checkpoint.open(path, fingerprint(run.tokenizer))
@@ -134,3 +117,64 @@ def open_checkpoint(run: RunDirectory, which: str) -> Checkpoint:
             "get the model again"
         )
     return Checkpoint(run.path, {MODEL: config.sha256.weights}, "get the model again")
+
+
+# --- init -----------------------------------------------------------------------------------------
+
+
+def model_differences(old: Config, new: Config) -> list[Difference]:
+    """Return the model settings that differ, dropout excluded."""
+    return [
+        diff
+        for diff in differences(old, new)
+        if diff.key.startswith("model.") and not diff.key.endswith("dropout")
+    ]
+
+
+def check_init(config: Config, run: RunDirectory, overwrite: bool) -> None:
+    """Check, before anything is written, that ``run`` can start from ``config.init``.
+
+    A run that resumes from a checkpoint no longer needs it.
+    """
+    if config.init is None or (list_checkpoints(run.checkpoints) and not overwrite):
+        return
+    source = RunDirectory(config.init)
+    if source.path.resolve() == run.path.resolve():
+        raise ConfigError(
+            f"init: {source.path} is the run directory itself; choose another with --run-dir"
+        )
+    _check_same_settings(config, source)
+    open_checkpoint(source, "best")
+
+
+def describe_inherited_init(config: Config, origins: Origins, bases: Sequence[Path]) -> str | None:
+    """Return a hint if settings build on a run's, but not on its weights.
+
+    ``bases`` are the files that they build on, the nearest first.
+    """
+    base = next((base for base in bases if base.name == CONFIG and is_run(base.parent)), None)
+    origin = origins.get("init")
+    if base is None or (origin is not None and Path(origin.source) != base):
+        return None
+    weights = "random weights" if config.init is None else f"the weights of {config.init}"
+    return (
+        f"init: as in the base {base}, so training starts from {weights}; init: {base.parent} "
+        "starts from that run's"
+    )
+
+
+def load_init_weights(source: RunDirectory) -> "dict[str, Tensor]":
+    """Return the best weights of ``source``."""
+    return open_checkpoint(source, "best").load_weights()
+
+
+def _check_same_settings(config: Config, source: RunDirectory) -> None:
+    old = source.load_config()
+    # A joint vocabulary reads both languages; separate ones are learned for one language each.
+    languages = () if config.tokenizer.one_vocabulary else ("data.src_lang", "data.tgt_lang")
+    keys = ("tokenizer.", *languages)
+    tokenizer = [diff for diff in differences(old, config) if diff.key.startswith(keys)]
+    differing = [*tokenizer, *model_differences(old, config)]
+    if differing:
+        listed = ", ".join(f"{diff.key} {diff.old}, not {diff.new}" for diff in differing)
+        raise ConfigError(f"init: {source.path} has {listed}; take the same settings here")

@@ -1,21 +1,36 @@
-"""Draw the training curves."""
+"""The training curves: a picture, and a TensorBoard event file."""
 
+import io
 import logging
 import math
+import re
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from transformer_cli.errors import make_visible
 from transformer_cli.files import whole_file
-from transformer_cli.runs.environment import SESSION_KIND
-from transformer_cli.runs.records import METRIC_NAMES, read_records
+from transformer_cli.metrics import METRICS
+from transformer_cli.runs.records import SESSION_KIND, read_records
+from transformer_cli.training.metrics import append_to_log
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from tensorboard.compat.proto.event_pb2 import Event
+    from tensorboard.compat.proto.summary_pb2 import Summary
 
 # Okabe and Ito's palette, which colour-blind people can tell apart.
 _BLUE, _ORANGE, _GREEN = "#0072B2", "#D55E00", "#009E73"
+
+_PREFIX = "events.out.tfevents."
+_EVENT_FILE_NAME = re.compile(r"events\.out\.tfevents\.\d{10,}")
+# Keys that are stored elsewhere in an event, or are not plotted.
+_NO_CURVES = frozenset(
+    {"kind", "step", "seconds", "epoch", "best", "tgt_tokens", "tokenize", "select", "samples"}
+)
 
 Records = Sequence[Mapping[str, Any]]
 
@@ -23,17 +38,8 @@ Records = Sequence[Mapping[str, Any]]
 def draw_curves(metrics: Path, picture: Path, title: str, select: str = "bleu") -> None:
     """Draw loss, perplexity, BLEU or chrF, and learning rate, and mark the best step.
 
-    The picture depends on the records and arguments only; without records none is drawn.
-
-    Args:
-        metrics: metrics.jsonl.
-        picture: the PNG file to write.
-        title: the picture's title.
-        select: what the best step is chosen by, a key of ``METRIC_NAMES``.
-
-    Raises:
-        OSError: it cannot be written.
-        Exception: matplotlib cannot draw.
+    The picture depends on the records and arguments only; without records none is drawn. The best
+    step is chosen by ``select``, a key of ``METRICS``. matplotlib may raise anything.
     """
     records = [record for record in read_records(metrics) if record["kind"] != SESSION_KIND]
     if not records:
@@ -57,10 +63,9 @@ def draw_curves(metrics: Path, picture: Path, title: str, select: str = "bleu") 
 
 
 def _plot_panels(panels: Sequence["Axes"], records: Records, select: str) -> None:
-    train, validation = (
-        [each for each in records if each["kind"] == kind] for kind in ("train", "validation")
-    )
-    best = max((each["step"] for each in validation if each.get("best")), default=None)
+    train = [record for record in records if record["kind"] == "train"]
+    validation = [record for record in records if record["kind"] == "validation"]
+    best = max((record["step"] for record in validation if record.get("best")), default=None)
     score = "bleu" if select == "loss" else select
     loss, perplexity, scores, rate = panels
     _plot_curve(loss, train, "loss", "training: what is minimised", _BLUE)
@@ -69,9 +74,9 @@ def _plot_panels(panels: Sequence["Axes"], records: Records, select: str) -> Non
     _plot_curve(perplexity, validation, "perplexity", "validation", _ORANGE, best)
     _plot_curve(scores, validation, score, "validation", _ORANGE, best)
     _plot_curve(rate, train, "learning_rate", "", _GREEN)
-    if any(math.isfinite(each["perplexity"]) for each in records):
+    if any(math.isfinite(record["perplexity"]) for record in records):
         perplexity.set_yscale("log")
-    names = ("loss", "perplexity", METRIC_NAMES[score], "learning rate")
+    names = ("loss", "perplexity", METRICS[score].label, "learning rate")
     for axes, name in zip(panels, names, strict=True):
         if best is not None:
             axes.axvline(best, color="#888888", linewidth=0.8, linestyle=":")
@@ -91,20 +96,13 @@ def _plot_curve(
     best: int | None = None,
 ) -> None:
     """Plot one curve, with a ring at the best step and its value in the legend."""
-    values = {each["step"]: each[key] for each in records if math.isfinite(each.get(key, math.nan))}
+    finite = (record for record in records if math.isfinite(record.get(key, math.nan)))
+    values = {record["step"]: record[key] for record in finite}
     if best is not None and best in values:
         label = f"{label} (best, step {best:,}: {values[best]:.2f})"
         axes.plot(best, values[best], "o", color=colour, fillstyle="none", markersize=9)
-    marker = "o" if len(values) < 40 else ""
-    axes.plot(
-        list(values),
-        list(values.values()),
-        marker,
-        linestyle="-",
-        color=colour,
-        markersize=3,
-        label=label,
-    )
+    style = "-o" if len(values) < 40 else "-"
+    axes.plot(list(values), list(values.values()), style, color=colour, markersize=3, label=label)
 
 
 def _format_axes(axes: "Axes", name: str, last_step: int) -> None:
@@ -116,3 +114,106 @@ def _format_axes(axes: "Axes", name: str, last_step: int) -> None:
     axes.tick_params(labelsize=9)
     if axes.get_legend_handles_labels()[1]:
         axes.legend(fontsize=8.5, frameon=False)
+
+
+# --- TensorBoard ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class EventLog:
+    """Appends to an event file.
+
+    Each session writes a new file with all records of metrics.jsonl. Wall times leave out pauses
+    between sessions, so that TensorBoard's relative time is the time spent training.
+    """
+
+    path: Path
+    start_time: float
+    """When the training began, less all pauses, in seconds since 1970."""
+
+    @classmethod
+    def open(cls, directory: Path, metrics: Path, start_time: float) -> "EventLog":
+        """Replace the run's event files by one with all records so far.
+
+        ``start_time`` is when the training began, less all pauses, in seconds since 1970.
+        """
+        # A running TensorBoard continues with the file whose name sorts last.
+        log = cls(directory / f"{_PREFIX}{int(start_time):010d}", start_time)
+        directory.mkdir(exist_ok=True)
+        for older in directory.iterdir():
+            if _EVENT_FILE_NAME.fullmatch(older.name):
+                with suppress(PermissionError):  # on Windows, TensorBoard has it open
+                    older.unlink()
+        log.path.touch(exist_ok=False)  # never write through a link
+        log._write([_version_event(start_time), *map(log._to_event, read_records(metrics))])
+        return log
+
+    def append(self, record: Mapping[str, Any]) -> None:
+        """Write one record; see ``append_to_log``."""
+        self._write([self._to_event(record)])
+
+    def _write(self, events: "Iterable[Event | None]") -> None:
+        # Takes a quarter of a second to import.
+        from tensorboard.summary.writer.record_writer import RecordWriter
+
+        data = io.BytesIO()
+        framed = RecordWriter(data)
+        for event in events:
+            if event is not None:
+                framed.write(event.SerializeToString())
+        append_to_log(self.path, data.getvalue())
+
+    def _to_event(self, record: Mapping[str, Any]) -> "Event | None":
+        """Convert a record; return None if it has nothing to plot."""
+        if record.get("kind") == SESSION_KIND:
+            return None
+        from tensorboard.compat.proto.event_pb2 import Event
+        from tensorboard.compat.proto.summary_pb2 import Summary
+
+        try:
+            values = [
+                Summary.Value(tag=f"{record['kind']}/{key}", simple_value=value)
+                for key, value in record.items()
+                if key not in _NO_CURVES and value is not None
+            ]
+            if record.get("samples"):
+                values.append(_to_text("validation/samples", format_samples(record["samples"])))
+            return Event(
+                wall_time=self.start_time + record["seconds"],
+                step=record["step"],
+                summary=Summary(value=values),
+            )
+        except (KeyError, TypeError, ValueError, OverflowError):
+            return None
+
+
+def format_samples(samples: Iterable[Mapping[str, str]]) -> str:
+    """Return samples as TensorBoard, which renders Markdown, shows them as they are.
+
+    Each line is part of an indented block of code, which nothing in a line can end.
+    """
+    return "\n    \n".join(
+        "\n".join(
+            f"    {label}  {make_visible(' '.join(sample[label].split()))}"
+            for label in ("source", "reference", "translation")
+        )
+        for sample in samples
+    )
+
+
+def _to_text(tag: str, text: str) -> "Summary.Value":
+    """Return a value of TensorBoard's text tab."""
+    from tensorboard.compat.proto.summary_pb2 import Summary, SummaryMetadata
+    from tensorboard.compat.proto.tensor_pb2 import TensorProto
+    from tensorboard.compat.proto.types_pb2 import DT_STRING
+
+    plugin = SummaryMetadata.PluginData(plugin_name="text")
+    tensor = TensorProto(dtype=DT_STRING, string_val=[text.encode("utf-8", "replace")])
+    return Summary.Value(tag=tag, metadata=SummaryMetadata(plugin_data=plugin), tensor=tensor)
+
+
+def _version_event(start_time: float) -> "Event":
+    """Return the first event of a file, which names its format."""
+    from tensorboard.compat.proto.event_pb2 import Event
+
+    return Event(wall_time=start_time, file_version="brain.Event:2")

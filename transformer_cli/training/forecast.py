@@ -1,19 +1,29 @@
-"""Forecast a training's duration and memory from a few trial steps."""
+"""What a training will take: memory, by its shapes, and time, by a few trial steps."""
 
 import sys
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import NamedTuple
 
 import psutil
 import torch
 
-from transformer_cli.data.batches import Batch
-from transformer_cli.data.epochs import EpochSample
-from transformer_cli.errors import TrainingError, is_out_of_memory
+from transformer_cli.config.schema import Config
+from transformer_cli.data.batches import Batch, EpochSample
+from transformer_cli.errors import ConfigError, TrainingError, is_out_of_memory
 from transformer_cli.model.device import empty_cache, synchronize
+from transformer_cli.model.transformer import Transformer, count_parameters
+from transformer_cli.ranks import Ranks
+from transformer_cli.text.vocabulary import PAD_ID, SPECIALS
+from transformer_cli.training.optimizer import kind_of
 from transformer_cli.training.trainer import Trainer
+from transformer_cli.training.units import size
 
+_FLOAT = 4
+SMALLEST = (len(SPECIALS), len(SPECIALS))
+"""The smallest vocabulary sizes, while the real ones are unknown."""
 PROBED = 5
 """Maximum number of trial batches."""
 WORTHWHILE = 20 * PROBED
@@ -37,16 +47,10 @@ class Forecast:
 
 
 def forecast(trainer: Trainer, sample: EpochSample) -> Forecast | None:
-    """Forecast from a few trial batches, on a copy of the trainer.
+    """Forecast from a few trial batches, the largest first, on a copy of the trainer.
 
-    Each rank tries by itself, so communication is not in the forecast.
-
-    Args:
-        trainer: neither it nor the random state changes.
-        sample: a sample of its batches, the largest one first.
-
-    Returns:
-        The forecast; None if a batch does not fit into memory or its gradient is not finite.
+    Neither the trainer nor the random state changes. Each rank tries by itself, so communication is
+    not in the forecast. None: a batch does not fit into memory or its gradient is not finite.
     """
     on_gpu = trainer.device.type == "cuda"
     with torch.random.fork_rng(devices=[trainer.device] if on_gpu else []):
@@ -129,3 +133,124 @@ def _peak_memory(device: torch.device) -> int:
 
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024
+
+
+# --- memory ---------------------------------------------------------------------------------------
+
+
+class Numbers(NamedTuple):
+    """How many numbers, of four bytes, a training holds at least."""
+
+    weights: int
+    """Those of the moving average included."""
+    gradients: int
+    state: int
+    """The optimizer's."""
+
+
+def count_numbers(model: Transformer, config: Config) -> Numbers:
+    """Count what a training of ``model`` holds, of which ``training.freeze`` is frozen."""
+    copies = 2 if config.training.ema_decay is not None else 1
+    trained = {name: weight for name, weight in model.named_parameters() if weight.requires_grad}
+    return Numbers(
+        copies * count_parameters(model),
+        sum(weight.numel() for weight in trained.values()),
+        sum(
+            weight.numel() * len(kind_of(config.training, name, weight).state)
+            for name, weight in trained.items()
+        ),
+    )
+
+
+def predict_numbers(config: Config, sizes: tuple[int, int]) -> Numbers:
+    """Count what a training holds without allocating it, by the vocabularies' sizes."""
+
+    def count(encoder: int, decoder: int) -> Numbers:
+        layers = {"num_encoder_layers": encoder, "num_decoder_layers": decoder}
+        with torch.device("meta"):
+            model = Transformer(config.model.model_copy(update=layers), *sizes, PAD_ID)
+        model.freeze(config.training.freeze)
+        return count_numbers(model, config)
+
+    more_encoder = config.model.num_encoder_layers - 1
+    more_decoder = config.model.num_decoder_layers - 1
+    return Numbers(
+        *(
+            base + more_encoder * (encoder - base) + more_decoder * (decoder - base)
+            for base, encoder, decoder in zip(count(1, 1), count(2, 1), count(1, 2), strict=True)
+        )
+    )
+
+
+def check_memory(
+    config: Config, sizes: tuple[int, int], device: torch.device, ranks: Ranks
+) -> None:
+    """Check that weights, gradients and optimizer state fit into memory.
+
+    Activations are not counted: a batch that does not fit is split into micro-batches. ``sizes``
+    are the vocabularies'. On a CPU, the processes of one machine share its memory.
+    """
+    numbers = predict_numbers(config, sizes)
+    sharing = _processes_sharing(device, ranks)
+    needed, there = sharing * _FLOAT * sum(numbers), memory_of(device)
+    if needed > there:
+        has_average = config.training.ema_decay is not None
+        owner = "the GPU" if device.type == "cuda" else "this machine"
+        average = " and an average" if has_average else ""
+        shared = f" in {sharing} processes" if sharing > 1 else ""
+        is_adam = config.training.optimizer == "adam"
+        state = "Adam's two moments" if is_adam else "the optimizer's state"
+        raise ConfigError(
+            f"model: its {numbers.weights // (1 + has_average):,} weights take at least "
+            f"{size(needed)} to train{shared} (with gradients, {state}{average}), and "
+            f"{owner} has {size(there)} of memory; "
+            "lower d_model, d_ff, the number of layers or the vocabulary"
+        )
+
+
+def checkpoint_bytes(config: Config, model: Transformer) -> int:
+    """Return the bytes of the checkpoints that a run keeps: the newest ones, and the best."""
+    numbers = count_numbers(model, config)
+    return (config.training.keep_last + 1) * _FLOAT * (numbers.weights + numbers.state)
+
+
+def trial_fits(trainer: Trainer, config: Config) -> bool:
+    """Return whether a forecast's copy of the trainer fits into memory beside it."""
+    numbers = count_numbers(trainer.model, config)
+    held = numbers.weights + (numbers.state if trainer.step else 0)
+    sharing = _processes_sharing(trainer.device, trainer.ranks)
+    return sharing * _FLOAT * (held + sum(numbers)) <= memory_of(trainer.device)
+
+
+def _processes_sharing(device: torch.device, ranks: Ranks) -> int:
+    """Return how many processes share the device's memory: on a CPU, those of one machine."""
+    return ranks.size // ranks.machines if device.type == "cpu" else 1
+
+
+def memory_of(device: torch.device) -> int:
+    """Return the bytes of memory of a GPU, or of the machine or the process' cgroup."""
+    if device.type == "cuda":
+        return torch.cuda.mem_get_info(device)[1]
+    return min(psutil.virtual_memory().total, *cgroup_limits())
+
+
+def cgroup_limits(
+    own: Path = Path("/proc/self/cgroup"), root: Path = Path("/sys/fs/cgroup")
+) -> Iterator[int]:
+    """Yield the memory limits of this process' cgroups, versions 2 and 1.
+
+    ``own`` lists them, and they are mounted at ``root``. A container may see its own as the root.
+    """
+    lines = own.read_text().splitlines() if own.is_file() else []
+    for number, controllers, path in (line.split(":", 2) for line in lines):
+        base, name = root, "memory.max"
+        if number != "0":
+            if "memory" not in controllers.split(","):
+                continue
+            base, name = root / "memory", "memory.limit_in_bytes"
+        group = base / path.lstrip("/")
+        for directory in (group, *group.parents):
+            if directory.is_relative_to(base) and (directory / name).is_file():
+                limit = (directory / name).read_text().strip()
+                if limit.isdigit():  # not 'max'
+                    yield int(limit)

@@ -1,29 +1,29 @@
-"""The training metrics: metrics.jsonl, and the sums its training records are computed from."""
+"""What a training measures: metrics.jsonl, validations, and the best one so far."""
 
 import json
 import math
-import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-import torch
-from jaxtyping import Int
-from torch import Tensor
-
+from transformer_cli.compression import write_text
 from transformer_cli.errors import RunError
-from transformer_cli.files import write_text
-from transformer_cli.foreign_files import open_regular
-from transformer_cli.model.device import sum_dtype
-from transformer_cli.ranks import Ranks
+from transformer_cli.files import open_regular
+from transformer_cli.metrics import METRICS
 from transformer_cli.runs.records import read_lines
-from transformer_cli.training.loss import Losses
-from transformer_cli.training.trainer import StepResult
 
-# The keys of ``Losses`` in state.json.
-_KEYS = ("smoothed", "unsmoothed")
+
+def append_to_log(path: Path, data: bytes) -> None:
+    """Append to a file of the run, without following a link."""
+    try:
+        with open_regular(path, "ab") as file:
+            file.write(data)
+    except OSError as error:
+        raise RunError(
+            f"{path}: cannot be written: {error.strerror}; mend that, and the same "
+            "command resumes from the last checkpoint"
+        ) from error
 
 
 @dataclass(frozen=True)
@@ -34,12 +34,9 @@ class MetricsLog:
 
     @classmethod
     def open(cls, path: Path, last_step: int, is_validated: bool = True) -> "MetricsLog":
-        """Open the file; drop records of steps after the checkpoint, which will be repeated.
+        """Open the file; drop records of steps after the checkpoint's, which will be repeated.
 
-        Args:
-            path: the file, created if it is missing.
-            last_step: the checkpoint's step.
-            is_validated: whether that step's validation is done; else its record is dropped, too.
+        If that step's validation is not done, its record is dropped, too.
         """
         last = (last_step, "validation" if is_validated else "train")
         kept = [line for line in read_lines(path) if _parse_place(line) <= last]
@@ -47,19 +44,8 @@ class MetricsLog:
         return cls(path)
 
     def append(self, record: Mapping[str, Any]) -> None:
-        """Write one record.
-
-        Raises:
-            RunError: it cannot be written completely.
-        """
-        try:
-            with open_regular(self.path, "ab") as file:
-                file.write(f"{json.dumps(record)}\n".encode())
-        except OSError as error:
-            raise RunError(
-                f"{self.path}: cannot be written: {error.strerror}; mend that, and the same "
-                "command resumes from the last checkpoint"
-            ) from error
+        """Write one record; see ``append_to_log``."""
+        append_to_log(self.path, f"{json.dumps(record)}\n".encode())
 
 
 def _parse_place(line: bytes) -> tuple[float, str]:
@@ -73,80 +59,59 @@ def _parse_place(line: bytes) -> tuple[float, str]:
     return math.inf, ""  # cut short when a process was killed
 
 
-@dataclass
-class Window:
-    """Losses summed over the steps since the last record, on the device."""
+@dataclass(frozen=True)
+class Sample:
+    """A validation pair and its translation, for people to look at; shortened if it is long."""
 
-    losses: Losses
-    tgt_tokens: Int[Tensor, ""]
+    source: str
+    reference: str
+    translation: str
 
-    @classmethod
-    def from_state(cls, state: Mapping[str, Any], device: torch.device) -> "Window":
-        """Restore the window from ``state``."""
-        values = [state[key] for key in _KEYS]
-        sums = torch.tensor(values, dtype=sum_dtype(device), device=device)
-        return cls(Losses(*sums.unbind()), torch.full((), state["tgt_tokens"], device=device))
 
-    @classmethod
-    def empty(cls, device: torch.device) -> "Window":
-        """Return the window before its first step."""
-        return cls.from_state({**dict.fromkeys(_KEYS, 0.0), "tgt_tokens": 0}, device)
+class Validation(NamedTuple):
+    """Metrics of the model on the validation split."""
 
-    def add(self, result: StepResult) -> None:
-        """Add one step."""
-        for total, loss in zip(self.losses, result.losses, strict=True):
-            total += loss
-        self.tgt_tokens += result.tgt_tokens * result.is_finite
+    loss: float
+    """Mean negative log-likelihood of a target token."""
+    scores: Mapping[str, float]
+    """Of greedy translations, by the metric's name."""
+    tokenize: str = "13a"
+    """sacreBLEU's name of BLEU's tokenizer."""
+    select: str = "bleu"
+    """What the best checkpoint is chosen by."""
+    samples: Sequence[Sample] = ()
+    """Of the same pairs each time."""
 
-    def reduce(self, ranks: Ranks) -> None:
-        """Sum over all ranks on the main process; the others start again from zero."""
-        if ranks.size == 1:
-            return
-        sums = (*self.losses, self.tgt_tokens)
-        for own, total in zip(sums, ranks.sum([each.item() for each in sums]), strict=True):
-            own.fill_(total if ranks.is_main else 0)
-
-    def state(self) -> dict[str, Any]:
-        """Return the sums, for a checkpoint."""
-        losses = (loss.item() for loss in self.losses)
-        return {**dict(zip(_KEYS, losses, strict=True)), "tgt_tokens": self.tgt_tokens.item()}
+    @property
+    def rank(self) -> float:
+        """What is highest at the best checkpoint."""
+        return METRICS[self.select].rank({**self.scores, "loss": self.loss}[self.select])
 
 
 @dataclass
-class Pace:
-    """How fast a session trains.
+class TrainState:
+    """The best validation, the number of validations since, and the time spent training."""
 
-    Attributes:
-        first_step: the step that the session starts from.
-    """
+    best_step: int | None = None
+    best_rank: float = -1.0
+    """Its ``Validation.rank``: a score, or the negative loss."""
+    best_loss: float = 0.0
+    bad_validations: int = 0
+    """Validations since the best one."""
+    seconds: float = 0.0
+    """Time spent training, in all sessions."""
 
-    first_step: int
-    _began: float = field(default_factory=time.monotonic)
-    _tokens: int = 0
-    _since: float = field(default_factory=time.monotonic)
+    def update(self, step: int, rank: float, loss: float) -> bool:
+        """Add a validation's result; return whether it is the best so far."""
+        is_best = self.best_step is None or (rank, -loss) > (self.best_rank, -self.best_loss)
+        if is_best:
+            self.best_step, self.best_rank, self.best_loss = step, rank, loss
+            self.bad_validations = 0
+        else:
+            self.bad_validations += 1
+        return is_best
 
-    def add(self, tokens: int) -> None:
-        """Count the target tokens of a step."""
-        self._tokens += tokens
 
-    @contextmanager
-    def pause(self) -> Iterator[None]:
-        """Leave the time that the block takes, which is no step, out of the tokens a second."""
-        started = time.monotonic()
-        yield
-        self._since += time.monotonic() - started
-
-    def read_tokens_per_second(self) -> int:
-        """Return the target tokens a second since this was last asked."""
-        now = time.monotonic()
-        rate = self._tokens / max(now - self._since, 1e-9)
-        self._tokens, self._since = 0, now
-        return round(rate)
-
-    def estimate_seconds(self, step: int, total_steps: int) -> int:
-        """Return the seconds to the last step, if the session goes on as before.
-
-        Its validations are part of what the estimate is made from.
-        """
-        elapsed = time.monotonic() - self._began
-        return round(elapsed / (step - self.first_step) * (total_steps - step))
+def perplexity(loss: float) -> float:
+    """Return the exponential of a mean negative log-likelihood; infinite on overflow."""
+    return math.inf if loss >= 700.0 else math.exp(loss)

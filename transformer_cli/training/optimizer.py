@@ -1,21 +1,91 @@
-"""Adam's step, with clipping, the moving average of the weights, and skipped non-finite steps."""
+"""The update of the weights: optimizers and learning rates, a registry of each.
 
-from collections.abc import Mapping
+Around every optimizer: clipping, the moving average of the weights, and skipped non-finite steps.
+"""
+
+import math
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from transformer_cli.config.schema import TrainingConfig
+from transformer_cli.config.schema import NoamSchedule, ScheduleConfig, TrainingConfig
 from transformer_cli.model.graphs import GraphPool, graph_stream
-from transformer_cli.model.transformer import Transformer
-from transformer_cli.model.weights import load_weights, weights_of
+from transformer_cli.model.transformer import Transformer, load_weights, weights_of
 from transformer_cli.ranks import Ranks
 from transformer_cli.training.execution import Execution
 from transformer_cli.training.loss import Losses
 
-_MOMENTS = ("exp_avg", "exp_avg_sq")
+# --- optimizers -----------------------------------------------------------------------------------
+
+
+class OptimizerKind(NamedTuple):
+    """An optimizer that ``training.optimizer`` may name."""
+
+    build: Callable[[list[nn.Parameter], TrainingConfig, bool, bool], torch.optim.Optimizer]
+    """Builds it for some weights, given whether it is to be fused, and captured in a graph."""
+    state: tuple[str, ...]
+    """Its tensors of each weight, as torch calls them; a checkpoint has them by these names."""
+    updates: Callable[[str, Tensor], bool]
+    """Whether it updates the weight of a name; Adam updates the others."""
+    skips_itself: bool
+    """Whether, fused, it reads on the device that a step is not to be taken."""
+
+
+def _build_adam(
+    weights: list[nn.Parameter], config: TrainingConfig, fused: bool, captured: bool
+) -> torch.optim.Optimizer:
+    return torch.optim.Adam(
+        weights,
+        # A graph would keep a number for good.
+        lr=torch.zeros((), device=weights[0].device) if captured else 0.0,
+        betas=config.betas,
+        eps=config.eps,
+        fused=fused,
+        capturable=captured,
+    )
+
+
+def _build_muon(
+    weights: list[nn.Parameter], config: TrainingConfig, fused: bool, captured: bool
+) -> torch.optim.Optimizer:
+    # Scaled so that updates are as large as Adam's: one schedule serves both (Liu et al. 2025,
+    # arXiv 2502.16982). Adam has no weight decay here, so Muon has none.
+    return torch.optim.Muon(
+        weights,
+        lr=0.0,
+        weight_decay=0.0,
+        momentum=config.muon_momentum,
+        adjust_lr_fn="match_rms_adamw",
+    )
+
+
+def _is_hidden_matrix(name: str, weight: Tensor) -> bool:
+    return weight.ndim == 2 and name.startswith(("encoder.", "decoder."))
+
+
+OPTIMIZERS = {
+    "adam": OptimizerKind(
+        _build_adam, ("exp_avg", "exp_avg_sq"), lambda name, weight: True, skips_itself=True
+    ),
+    "muon": OptimizerKind(_build_muon, ("momentum_buffer",), _is_hidden_matrix, skips_itself=False),
+}
+
+
+def kind_of(config: TrainingConfig, name: str, weight: Tensor) -> OptimizerKind:
+    """Return the optimizer that updates a weight."""
+    chosen = OPTIMIZERS[config.optimizer]
+    return chosen if chosen.updates(name, weight) else OPTIMIZERS["adam"]
+
+
+class _Part(NamedTuple):
+    """An optimizer with the weights that it updates, by name."""
+
+    kind: OptimizerKind
+    optimizer: torch.optim.Optimizer
+    weights: dict[str, nn.Parameter]
 
 
 class UpdateResult(NamedTuple):
@@ -32,18 +102,16 @@ class UpdateResult(NamedTuple):
 class Optimizer:
     """Updates the weights from their gradients, and the moving average from the weights.
 
-    Frozen weights have no gradient, no moments, and no average but themselves.
+    Frozen weights have no gradient, no state, and no average but themselves.
 
     A step whose loss or gradient is not finite changes nothing. That is decided on the device, so
     that the host need not wait for it; once more than ``skip_nonfinite`` steps were skipped, all
-    later ones are skipped too, until the host finds out.
+    later ones are skipped too, until the host finds out. Of an optimizer that cannot skip itself,
+    the host decides.
 
     Args:
-        model: the model that is trained.
-        eval_model: the moving average of its weights; ``model`` itself if there is none.
-        config: settings of the updates.
+        eval_model: the moving average of the model's weights; ``model`` itself if there is none.
         ranks: the processes that share the work; a step is skipped by all or by none.
-        execution: how to execute steps on the model's device.
     """
 
     def __init__(
@@ -57,25 +125,20 @@ class Optimizer:
         self._model = model
         self._config = config
         self._ranks = ranks
-        self._use_graphs = use_graphs = execution.graphs
-        self._fused = execution.fused
-        self._named_weights = {
+        trained = {
             name: weight for name, weight in model.named_parameters() if weight.requires_grad
         }
-        self._weights = list(self._named_weights.values())
+        self._weights = list(trained.values())
         self._trained = [weight.detach() for weight in self._weights]
         averages = weights_of(eval_model) if eval_model is not model else {}
-        self._averages = [averages[name] for name in self._named_weights if averages]
+        self._averages = [averages[name] for name in trained if averages]
         self._device = device = self._weights[0].device
-        self.adam = torch.optim.Adam(
-            self._weights,
-            # A graph would keep a number for good.
-            lr=torch.zeros((), device=device) if use_graphs else 0.0,
-            betas=config.betas,
-            eps=config.eps,
-            fused=self._fused,
-            capturable=use_graphs,
-        )
+        self._skips_itself = execution.fused and OPTIMIZERS[config.optimizer].skips_itself
+        # Where batches are replayed as graphs, gradients stay in the same tensors. The update is
+        # a graph too, unless the host has to decide about it.
+        self._keep_gradients = execution.graphs
+        self._can_capture = execution.graphs and self._skips_itself
+        self._parts = self._build_parts(trained, execution.fused)
         self._average_weight = torch.zeros((), device=device)
         self._losses = Losses(*torch.zeros(2, device=device))
         self._skipped = torch.zeros((), dtype=torch.int64, device=device)
@@ -83,56 +146,63 @@ class Optimizer:
         self._update = self._update_eagerly
         self._has_updated = False
 
+    def _build_parts(self, trained: dict[str, nn.Parameter], fused: bool) -> list[_Part]:
+        parts = []
+        for kind in OPTIMIZERS.values():
+            own = {
+                name: weight
+                for name, weight in trained.items()
+                if kind_of(self._config, name, weight) is kind
+            }
+            if own:
+                weights = list(own.values())
+                optimizer = kind.build(weights, self._config, fused, self._can_capture)
+                parts.append(_Part(kind, optimizer, own))
+        return parts
+
     def prepare(self) -> None:
         """Allocate what every step needs, so that what does not fit later is a batch."""
-        for weight in self._weights:
-            if weight not in self.adam.state:
-                moments = {kind: torch.zeros_like(weight) for kind in _MOMENTS}
-                step = torch.zeros((), device=self._device)
-                self.adam.state[weight] = {"step": step, **moments}
-            if self._use_graphs and weight.grad is None:
-                weight.grad = torch.zeros_like(weight)
+        for kind, optimizer, weights in self._parts:
+            for weight in weights.values():
+                if weight not in optimizer.state:
+                    tensors = {name: torch.zeros_like(weight) for name in kind.state}
+                    step = torch.zeros((), device=self._device)
+                    optimizer.state[weight] = {"step": step, **tensors}
+                if self._keep_gradients and weight.grad is None:
+                    weight.grad = torch.zeros_like(weight)
 
     def step(self, losses: Losses, step: int, rate: float) -> UpdateResult:
-        """Update the weights unless the loss or the gradient is not finite; zero the gradients.
-
-        Args:
-            losses: of the step on this rank.
-            step: counted from 1.
-            rate: learning rate.
-        """
-        for group in self.adam.param_groups:
-            if isinstance(group["lr"], Tensor):
-                group["lr"].fill_(rate)
-            else:
-                group["lr"] = rate
+        """Update the weights unless the loss or the gradient is not finite; zero the gradients."""
+        for part in self._parts:
+            for group in part.optimizer.param_groups:
+                if isinstance(group["lr"], Tensor):
+                    group["lr"].fill_(rate)
+                else:
+                    group["lr"] = rate
         if self._config.ema_decay is not None:
             # Early on, a lower decay, so that the initial weights are forgotten.
             decay = min(self._config.ema_decay, (1 + step) / (10 + step))
             self._average_weight.fill_(1.0 - decay)
         for own, loss in zip(self._losses, losses, strict=True):
             own.copy_(loss)
-        if self._use_graphs and self._has_updated and self._update == self._update_eagerly:
-            self._update = self._pool.capture(self._update_eagerly)
-        with graph_stream(self._device):
-            results = self._update()
-        self._has_updated = True
+        results = self._update_as_graph() if self._can_capture else self._update_eagerly()
         # A copy: the next replay writes over the graph's.
         loss, nll_loss, *report = results.clone().unbind()
         return UpdateResult(Losses(loss, nll_loss), report[0] == 0, torch.stack(report))
 
     def state(self) -> dict[str, Tensor]:
-        """Return Adam's moments by kind and weight; with an average, also the trained weights."""
+        """Return the state by kind and weight; with a moving average, also the trained weights."""
         self.prepare()
-        moments = {
-            f"{kind}.{name}": self.adam.state[weight][kind]
-            for kind in _MOMENTS
-            for name, weight in self._named_weights.items()
+        state = {
+            f"{kind}.{name}": part.optimizer.state[weight][kind]
+            for part in self._parts
+            for kind in part.kind.state
+            for name, weight in part.weights.items()
         }
         if self._averages:
-            for name, weight in weights_of(self._model).items():
-                moments[f"weight.{name}"] = weight
-        return moments
+            for name, trained in weights_of(self._model).items():
+                state[f"weight.{name}"] = trained
+        return state
 
     def load_state(self, state: Mapping[str, Tensor], steps: int, skipped: int) -> None:
         """Restore ``state`` after so many updates and skipped steps.
@@ -144,32 +214,43 @@ class Optimizer:
         if self._averages:
             names = weights_of(self._model)
             load_weights(self._model, {name: state[f"weight.{name}"] for name in names})
-        for name, weight in self._named_weights.items():
-            own = self.adam.state[weight]
-            own["step"].fill_(steps)
-            for kind in _MOMENTS:
-                own[kind].copy_(state[f"{kind}.{name}"].view_as(weight))
+        for part in self._parts:
+            for name, weight in part.weights.items():
+                own = part.optimizer.state[weight]
+                own["step"].fill_(steps)
+                for kind in part.kind.state:
+                    own[kind].copy_(state[f"{kind}.{name}"].view_as(weight))
         self._skipped.fill_(skipped)
+
+    def _update_as_graph(self) -> Float[Tensor, "5"]:
+        if self._has_updated and self._update == self._update_eagerly:
+            self._update = self._pool.capture(self._update_eagerly)
+        with graph_stream(self._device):
+            results = self._update()
+        self._has_updated = True
+        return results
 
     def _update_eagerly(self) -> Float[Tensor, "5"]:
         """Update; return both losses, and the report of ``UpdateResult``."""
         norm = nn.utils.get_total_norm(
-            [each.grad for each in self._weights if each.grad is not None]
+            [weight.grad for weight in self._weights if weight.grad is not None]
         )
         is_bad, total_loss = self._find_nonfinite(norm)
         self._skipped += is_bad
         skip = is_bad | (self._skipped > self._config.skip_nonfinite)
         if self._config.clip_norm is not None:
             nn.utils.clip_grads_with_norm_(self._weights, self._config.clip_norm, norm)
-        if self._fused:
-            # It reads this on the device, and changes nothing where it is 1.
-            self.adam.found_inf = skip.float()  # type: ignore[attr-defined]
-        if self._fused or not skip:
-            self.adam.step()
+        is_skipped = not self._skips_itself and bool(skip)
+        for part in self._parts:
+            if self._skips_itself:
+                # It reads this on the device, and changes nothing where it is 1.
+                part.optimizer.found_inf = skip.float()  # type: ignore[attr-defined]
+            if not is_skipped:
+                part.optimizer.step()
+            part.optimizer.zero_grad(set_to_none=not self._keep_gradients)
         if self._averages:
             weight = self._average_weight * ~skip
             torch._foreach_lerp_(self._averages, self._trained, [weight] * len(self._averages))
-        self.adam.zero_grad(set_to_none=not self._use_graphs)
         losses = (loss.masked_fill(skip, 0.0) for loss in self._losses)
         return torch.stack((*losses, skip.float(), total_loss, norm))
 
@@ -181,3 +262,51 @@ class Optimizer:
             return is_bad, loss
         count, total = self._ranks.sum([is_bad.item(), loss.item()])
         return torch.full_like(is_bad, count > 0), torch.full_like(loss, total)
+
+
+# --- learning rates -------------------------------------------------------------------------------
+
+_DECAYS: dict[str, Callable[[int, int, float], float]] = {
+    "constant": lambda warmup, step, done: 1.0,
+    "inverse_sqrt": lambda warmup, step, done: math.sqrt(warmup / step),
+    "linear": lambda warmup, step, done: 1.0 - done,
+    "cosine": lambda warmup, step, done: 0.5 * (1.0 + math.cos(math.pi * done)),
+}
+"""By kind of schedule, the share of the peak after the warm-up. ``done`` is the share of the steps
+from there to the last one that is completed."""
+
+
+def learning_rate(schedule: ScheduleConfig, d_model: int, step: int, total_steps: int) -> float:
+    """Return the learning rate of ``step``, counted from 1.
+
+    At ``total_steps``, linear and cosine schedules reach zero.
+    """
+    if isinstance(schedule, NoamSchedule):  # Vaswani et al. 2017, equation 3
+        scale = schedule.factor / math.sqrt(d_model)
+        return scale * min(1.0 / math.sqrt(step), step / math.sqrt(schedule.warmup) ** 3)
+    warmup = schedule.warmup
+    if step < warmup:
+        return schedule.peak * step / warmup
+    done = min(1.0, (step - warmup) / max(1, total_steps - warmup))
+    return schedule.peak * _DECAYS[schedule.kind](warmup, step, done)
+
+
+def last_step(training: TrainingConfig, steps_per_epoch: int) -> int:
+    """Return the last step of a training."""
+    steps = training.epochs * steps_per_epoch
+    return min(steps, training.max_steps or steps)
+
+
+def rate_jump(
+    old: TrainingConfig, new: TrainingConfig, d_model: int, step: int, steps_per_epoch: int
+) -> tuple[float, float] | None:
+    """Return the rates of ``step`` and the next one if a new last step makes the rate jump.
+
+    ``step`` was the last one by the ``old`` settings; the ``new`` ones have the same schedule.
+    """
+    old_end, new_end = last_step(old, steps_per_epoch), last_step(new, steps_per_epoch)
+    if not 0 < step < new_end:
+        return None
+    planned = learning_rate(new.schedule, d_model, step + 1, old_end)
+    now = learning_rate(new.schedule, d_model, step + 1, new_end)
+    return None if planned == now else (learning_rate(old.schedule, d_model, step, old_end), now)

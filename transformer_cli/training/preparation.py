@@ -1,33 +1,40 @@
-"""Prepare a run's data before training: learn tokenizers and encode the text."""
+"""Set a training up: begin its run, learn tokenizers, encode the text, and build the trainer."""
 
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
+
+import torch
 
 from transformer_cli.config.data_schema import tag_names
+from transformer_cli.config.origins import Origins
 from transformer_cli.config.schema import Config
-from transformer_cli.data.encode_workers import choose_encoder
-from transformer_cli.data.mixing import TrainingMix
-from transformer_cli.data.sampling import BpeDropout
-from transformer_cli.data.shards import ShardedStore
+from transformer_cli.data.batches import BpeDropout
+from transformer_cli.data.corpus import PairProgress, StreamedText
+from transformer_cli.data.encoding import choose_encoder, write_store
+from transformer_cli.data.shards import ShardedStore, TrainingMix
 from transformer_cli.data.sources import open_training_text
-from transformer_cli.data.store import (
-    EncodedStore,
-    open_checked_store,
-    open_store,
-    read_survey,
-    refresh_metadata,
-)
-from transformer_cli.data.store_writer import write_store
-from transformer_cli.data.streamed import StreamedText
+from transformer_cli.data.store import EncodedStore, open_store, read_stats, store_artifact
 from transformer_cli.data.token_arrays import EncodedText, encode_text
 from transformer_cli.errors import ConfigError, CorpusError, RunError
 from transformer_cli.files import whole_directory
-from transformer_cli.runs.checkpoint_directory import list_checkpoints
-from transformer_cli.runs.corpus_location import corpus_directory
+from transformer_cli.model.transformer import build_model, load_weights
+from transformer_cli.ranks import Ranks
+from transformer_cli.runs.checkpoint import list_checkpoints
 from transformer_cli.runs.directory import RunDirectory
-from transformer_cli.text.lines import ProgressBar
+from transformer_cli.runs.initialize import (
+    begin_run,
+    check_resumable,
+    corpus_directory,
+    is_data_outdated,
+    record_corpus_directory,
+)
+from transformer_cli.runs.trained_model import check_init, load_init_weights
+from transformer_cli.text.protocol import ProgressBar, Tokenizers
 from transformer_cli.text.tokenizer import (
-    Tokenizers,
     copy_tokenizers,
     fingerprint,
     have_same_tokenizers,
@@ -36,8 +43,19 @@ from transformer_cli.text.tokenizer import (
     load_tokenizers,
     matches_configured_files,
 )
-from transformer_cli.training.sources import find_mix
-from transformer_cli.training.texts import Texts, read_val
+from transformer_cli.text.vocabulary import PAD_ID
+from transformer_cli.training.forecast import check_memory
+from transformer_cli.training.texts import (
+    Texts,
+    Warn,
+    audit_texts,
+    find_mix,
+    has_sources,
+    prepare_sources,
+    read_val,
+    reads_sources,
+)
+from transformer_cli.training.trainer import Trainer
 
 
 @dataclass(frozen=True)
@@ -70,39 +88,29 @@ def prepare_data(
     """
     tokenizers = _prepare_tokenizers(config, run, texts.train, progress)
     _check_can_sample(config, tokenizers)
-    store = _prepare_store(run, texts.train, tokenizers, progress)
-    data = _encode_val(config, run, texts, tokenizers, store, progress)
+    expected = (texts.train.stats.text_sha256, fingerprint(run.tokenizer))
     try:
+        store = open_store(run.encoded, *expected)
+        if store is not None:
+            record = store_artifact(run.encoded).update(store.record, stats=texts.train.stats)
+            store = EncodedStore(run.encoded, record)
+        else:
+            run.remove_data(run.encoded)
+            encode = choose_encoder(tokenizers, run.tokenizer, len(texts.train))
+            store = write_store(run.encoded, texts.train, encode, expected[1], progress)
+        data = _encode_val(config, run, texts, tokenizers, store, progress)
         _shard(config, store, data.mix).save_counts()
     except OSError as error:
-        raise _write_error(run, error) from error
+        reason = error.strerror or error
+        raise RunError(f"{run.encoded}: cannot be written: {reason}") from error
     return data
-
-
-def _encode_val(
-    config: Config,
-    run: RunDirectory,
-    texts: Texts,
-    tokenizers: Tokenizers,
-    store: EncodedStore,
-    progress: ProgressBar,
-) -> PreparedData:
-    mix = find_mix(config, corpus_directory(run), texts.train.survey, tokenizers, store)
-    val = encode_text(texts.val, tokenizers, progress)
-    return PreparedData(texts, tokenizers, store, val, mix)
 
 
 def find_prepared_data(
     config: Config, texts: Texts, run: RunDirectory, progress: ProgressBar
 ) -> PreparedData | None:
-    """Return the data that ``prepare_data`` would reuse as a whole, or None; write nothing.
-
-    Raises:
-        ConfigError: BPE-dropout is on, and the tokenizers cannot sample.
-        RunError: the run was trained on another text.
-        TokenizerError: the tokenizers' files are damaged.
-    """
-    text_sha256 = texts.train.survey.text_sha256
+    """Return the data that ``prepare_data`` would reuse as a whole, or None; write nothing."""
+    text_sha256 = texts.train.stats.text_sha256
     if not _can_reuse_tokenizers(config, run, text_sha256):
         return None
     store = open_store(run.encoded, text_sha256, fingerprint(run.tokenizer))
@@ -117,49 +125,49 @@ def open_prepared_data(config: Config, run: RunDirectory, progress: ProgressBar)
     """Open the data that the main process has prepared, without a lock and without writing.
 
     The training text is not read again, and the store's checksums are not verified.
-
-    Raises:
-        RunError: the data is not prepared.
-        CorpusError: the validation text is missing, misaligned, damaged or blank.
-        TokenizerError: the tokenizers' files are damaged.
     """
-    survey = read_survey(run.encoded)
-    if survey is None or not run.tokenizer.is_dir():
-        raise _not_prepared(run)
-    directory = corpus_directory(run)
-    train = StreamedText(open_training_text(config.data, directory), survey)
-    texts = read_val(config.data, train, directory)
-    tokenizers = load_tokenizers(run.tokenizer)
-    store = open_checked_store(run.encoded, survey.text_sha256, fingerprint(run.tokenizer))
-    if store is None or load_text_sha256(run.tokenizer) != survey.text_sha256:
-        raise _not_prepared(run)
-    return _encode_val(config, run, texts, tokenizers, store, progress)
-
-
-def _not_prepared(run: RunDirectory) -> RunError:
-    return RunError(
+    stats = read_stats(run.encoded)
+    if stats is not None and run.tokenizer.is_dir():
+        directory = corpus_directory(run)
+        train = StreamedText(open_training_text(config.data, directory), stats)
+        texts = read_val(config.data, train, directory)
+        tokenizers = load_tokenizers(run.tokenizer)
+        expected = (stats.text_sha256, fingerprint(run.tokenizer))
+        store = open_store(run.encoded, *expected, is_verified=True)
+        if store is not None and load_text_sha256(run.tokenizer) == stats.text_sha256:
+            return _encode_val(config, run, texts, tokenizers, store, progress)
+    raise RunError(
         f"{run.encoded}: missing, or does not belong to {run.tokenizer}; make both with: "
         "transformer-cli vocab CONFIG"
     )
 
 
-def _write_error(run: RunDirectory, error: OSError) -> RunError:
-    return RunError(f"{run.encoded}: cannot be written: {error.strerror or error}")
+def _encode_val(
+    config: Config,
+    run: RunDirectory,
+    texts: Texts,
+    tokenizers: Tokenizers,
+    store: EncodedStore,
+    progress: ProgressBar,
+) -> PreparedData:
+    mix = find_mix(config, corpus_directory(run), texts.train.stats, tokenizers, store)
+    val = encode_text(texts.val, tokenizers, progress)
+    return PreparedData(texts, tokenizers, store, val, mix)
 
 
 def _prepare_tokenizers(
     config: Config, run: RunDirectory, text: StreamedText, progress: ProgressBar
 ) -> Tokenizers:
-    text_sha256 = text.survey.text_sha256
+    text_sha256 = text.stats.text_sha256
     if _can_reuse_tokenizers(config, run, text_sha256):
         return load_tokenizers(run.tokenizer)
     if run.tokenizer.is_dir():
         run.remove_data()
-    source = _init_tokenizers(config)
     languages = (config.data.src_lang, config.data.tgt_lang)
     tags = tag_names(config.data)
     with whole_directory(run.tokenizer) as directory:
-        if source is not None:
+        if config.init is not None:
+            source = RunDirectory(config.init).tokenizer
             return copy_tokenizers(source, text_sha256, directory, tags)
         return learn_tokenizers(
             config.tokenizer, *languages, text.src, text.tgt, text_sha256, directory, progress, tags
@@ -167,22 +175,20 @@ def _prepare_tokenizers(
 
 
 def _can_reuse_tokenizers(config: Config, run: RunDirectory, text_sha256: str) -> bool:
-    """Return whether the run's tokenizers belong to ``config`` and the training text.
-
-    Raises:
-        RunError: they do not, and the run has checkpoints.
-    """
+    """Return whether the run's tokenizers belong to ``config`` and the training text."""
     if not run.tokenizer.is_dir():
         return False
     is_begun = bool(list_checkpoints(run.checkpoints))
-    source = _init_tokenizers(config)
-    # The run that ``init`` names may have been retrained with other tokenizers.
-    is_source_same = is_begun or source is None or have_same_tokenizers(source, run.tokenizer)
-    # A copied model file is copied again if the original has changed.
-    are_files_same = (
-        is_begun or source is not None or matches_configured_files(config.tokenizer, run.tokenizer)
-    )
-    if load_text_sha256(run.tokenizer) == text_sha256 and is_source_same and are_files_same:
+    if is_begun:
+        is_source_same = True
+    elif config.init is not None:
+        # The run that ``init`` names may have been retrained with other tokenizers.
+        source = RunDirectory(config.init).tokenizer
+        is_source_same = have_same_tokenizers(source, run.tokenizer)
+    else:
+        # A copied model file is copied again if the original has changed.
+        is_source_same = matches_configured_files(config.tokenizer, run.tokenizer)
+    if load_text_sha256(run.tokenizer) == text_sha256 and is_source_same:
         return True
     if is_begun:
         raise RunError(
@@ -190,47 +196,6 @@ def _can_reuse_tokenizers(config: Config, run: RunDirectory, text_sha256: str) -
             "--run-dir, or start anew with --overwrite"
         )
     return False
-
-
-def _init_tokenizers(config: Config) -> Path | None:
-    return RunDirectory(config.init).tokenizer if config.init is not None else None
-
-
-def _prepare_store(
-    run: RunDirectory, text: StreamedText, tokenizers: Tokenizers, progress: ProgressBar
-) -> EncodedStore:
-    expected = (text.survey.text_sha256, fingerprint(run.tokenizer))
-    try:
-        store = open_store(run.encoded, *expected)
-        if store is not None:
-            refresh_metadata(run.encoded, text.survey)
-            return store
-        run.remove(run.encoded)
-        encode = choose_encoder(tokenizers, run.tokenizer, len(text))
-        return write_store(run.encoded, text, encode, expected[1], progress)
-    except OSError as error:
-        raise _write_error(run, error) from error
-
-
-def select_training_pairs(
-    config: Config, store: EncodedStore, mix: TrainingMix | None = None
-) -> ShardedStore:
-    """Return the pairs that are not longer than ``training.max_length``, in shards.
-
-    Raises:
-        CorpusError: all pairs are longer.
-    """
-    pairs = _shard(config, store, mix)
-    if not len(pairs):
-        raise CorpusError(
-            f"split 'train': every pair is longer than training.max_length "
-            f"{config.training.max_length} tokens; raise it"
-        )
-    return pairs
-
-
-def _shard(config: Config, store: EncodedStore, mix: TrainingMix | None) -> ShardedStore:
-    return ShardedStore(store, config.training.max_length, config.training.batch_tokens, mix=mix)
 
 
 def _check_can_sample(config: Config, tokenizers: Tokenizers) -> None:
@@ -244,8 +209,131 @@ def _check_can_sample(config: Config, tokenizers: Tokenizers) -> None:
             )
 
 
+def select_training_pairs(
+    config: Config, store: EncodedStore, mix: TrainingMix | None = None
+) -> ShardedStore:
+    """Return the pairs that are not longer than ``training.max_length``, in shards."""
+    pairs = _shard(config, store, mix)
+    if not len(pairs):
+        raise CorpusError(
+            f"split 'train': every pair is longer than training.max_length "
+            f"{config.training.max_length} tokens; raise it"
+        )
+    return pairs
+
+
+def _shard(config: Config, store: EncodedStore, mix: TrainingMix | None) -> ShardedStore:
+    return ShardedStore(store, config.training.max_length, config.training.batch_tokens, mix=mix)
+
+
 def build_bpe_dropout(config: Config, tokenizers: Tokenizers) -> BpeDropout | None:
     """Return the sampler for ``src_bpe_dropout`` and ``tgt_bpe_dropout``; None if both are 0."""
     src, tgt = tokenizers.src, tokenizers.tgt
     rates = (config.training.src_bpe_dropout, config.training.tgt_bpe_dropout)
     return BpeDropout(src, tgt, *rates, config.training.max_length) if any(rates) else None
+
+
+# --- a training -----------------------------------------------------------------------------------
+
+
+class TrainRequest(NamedTuple):
+    """What to train, and where."""
+
+    config: Config
+    origins: Origins
+    run: RunDirectory
+    overwrite: bool
+    """Whether to rename an earlier run, and begin anew."""
+    allow_suspect_data: bool
+
+
+class Callbacks(NamedTuple):
+    """Callbacks that tell the user what happens while data is prepared."""
+
+    progress: ProgressBar
+    warn: Warn
+    pairs: PairProgress
+    log: Callable[[str], object]
+
+
+@contextmanager
+def open_data(request: TrainRequest, ranks: Ranks, report: Callbacks) -> Iterator[PreparedData]:
+    """Yield the prepared data; on the main process, hold the run's lock meanwhile.
+
+    The main process prepares what is missing, and the others read it.
+    """
+    config, origins, run, overwrite, _ = request
+    if not ranks.is_main:
+        ranks.barrier()
+        yield open_prepared_data(config, run, report.progress)
+        return
+    check_init(config, run, overwrite)
+    # Of kind corpus, there is no text before the sources are read into the run.
+    texts = None if reads_sources(config.data) else _audit_texts(request, run, report)
+    with begin_run(run, config, overwrite, origins, report.log):
+        record_corpus_directory(run, config.data)
+        if texts is None:
+            prepare_sources(config.data, run, report.pairs, report.log)
+            texts = _audit_texts(request, run, report)
+        data = prepare_data(config, texts, run, report.progress)
+        ranks.barrier()
+        yield data
+
+
+@contextmanager
+def open_data_dry(request: TrainRequest, ranks: Ranks, report: Callbacks) -> Iterator[PreparedData]:
+    """Yield the prepared data, without writing to the run.
+
+    Unless the run's data can be reused as a whole, it is prepared in a temporary directory.
+    """
+    config, _, run, overwrite, _ = request
+    data: PreparedData | None = None
+    with ExitStack() as stack:
+        directory = run.path
+        if ranks.is_main:
+            check_init(config, run, overwrite)
+            can_resume = run.config.is_file() and not overwrite
+            if can_resume:
+                check_resumable(run, config)
+            can_reuse = can_resume and not is_data_outdated(run, config)
+            texts = None
+            if (can_reuse and has_sources(config.data, run)) or not reads_sources(config.data):
+                texts = _audit_texts(request, run, report)
+                if can_reuse:
+                    data = find_prepared_data(config, texts, run, report.progress)
+            if data is None:
+                temporary = tempfile.TemporaryDirectory(prefix="transformer-cli-")
+                directory = Path(stack.enter_context(temporary))
+                trial = RunDirectory(directory)
+                prepare_sources(config.data, trial, report.pairs, report.log)
+                if texts is None or reads_sources(config.data):
+                    texts = _audit_texts(request, trial, report)
+                data = prepare_data(config, texts, trial, report.progress)
+        ranks.barrier()  # preparing may take hours, and a broadcast times out after minutes
+        directory = Path(ranks.broadcast(str(directory)))
+        yield data or open_prepared_data(config, RunDirectory(directory), report.progress)
+        ranks.barrier()  # before the temporary directory is removed
+
+
+def _audit_texts(request: TrainRequest, run: RunDirectory, report: Callbacks) -> Texts:
+    return audit_texts(
+        request.config.data, run, request.overwrite, request.allow_suspect_data, report.warn
+    )
+
+
+def build_trainer(
+    config: Config,
+    data: PreparedData,
+    run: RunDirectory,
+    device: torch.device,
+    precision: torch.dtype,
+    ranks: Ranks,
+) -> Trainer:
+    """Build the model and its trainer, at step 0; a new run starts from the weights of ``init``."""
+    check_memory(config, data.vocab_sizes, device, ranks)
+    pairs = select_training_pairs(config, data.train, data.mix)
+    model = build_model(config.model, *data.vocab_sizes, PAD_ID, config.seed).to(device)
+    if config.init is not None and not list_checkpoints(run.checkpoints):
+        load_weights(model, load_init_weights(RunDirectory(config.init)))
+    bpe_dropout = build_bpe_dropout(config, data.tokenizers)
+    return Trainer(model, pairs, config, precision, bpe_dropout, ranks)

@@ -2,24 +2,33 @@
 
 import math
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from typing import Any
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
 
 from transformer_cli.config.schema import Config
 from transformer_cli.errors import CheckpointError, TrainingError
 from transformer_cli.files import remove_directory, sync
-from transformer_cli.model.perplexity import perplexity
-from transformer_cli.model.weights import load_weights, weights_of
-from transformer_cli.runs.checkpoint import Checkpoint, checkpoint_path
-from transformer_cli.runs.checkpoint_directory import open_newest_intact, prune_checkpoints
+from transformer_cli.model.device import sum_dtype
+from transformer_cli.model.transformer import load_weights, weights_of
+from transformer_cli.ranks import Ranks
+from transformer_cli.runs.checkpoint import (
+    Checkpoint,
+    checkpoint_path,
+    open_newest_intact,
+    prune_checkpoints,
+)
 from transformer_cli.runs.checkpoint_writer import replace_state, save_checkpoint
 from transformer_cli.runs.directory import RunDirectory
-from transformer_cli.runs.environment import SESSION_KIND, describe_environment
-from transformer_cli.runs.overwrite import discard_previous
-from transformer_cli.training.events import EventLog
-from transformer_cli.training.metrics import MetricsLog, Pace, Window
-from transformer_cli.training.train_state import TrainState, Validation
+from transformer_cli.runs.records import SESSION_KIND, describe_environment
+from transformer_cli.training.curves import EventLog
+from transformer_cli.training.loss import Losses
+from transformer_cli.training.metrics import MetricsLog, TrainState, Validation, perplexity
 from transformer_cli.training.trainer import StepResult, Trainer
 
 LOG_EVERY = 50
@@ -38,67 +47,42 @@ Event = StepResult | Record
 Validate = Callable[[Callable[[], bool]], Validation | None]
 
 
-@dataclass
 class Session:
-    """One run's training, from its last checkpoint to its end; opened by ``open``.
+    """One run's training, from its newest intact checkpoint to its end.
 
-    All ranks run the same session; only the main process writes.
-
-    Attributes:
-        config: the run's settings.
-        run: the run directory, initialized.
-        trainer: built for ``config``.
-        tokenizer_fingerprint: of the run's tokenizer.
-        validate: evaluates ``trainer.eval_model``; returns None if its ``should_stop`` returns
-            true.
-        train_state: the best validation so far, and the time spent.
-        damaged_checkpoints: a message for each damaged checkpoint that was passed over.
-        stopped: whether the session ended because a rank was asked to stop.
+    All ranks run the same session; only the main process writes. ``validate`` evaluates
+    ``trainer.eval_model``; it returns None if its ``should_stop`` returns true.
     """
 
-    config: Config
-    run: RunDirectory
-    trainer: Trainer
-    tokenizer_fingerprint: str
-    validate: Validate
-    train_state: TrainState = field(default_factory=TrainState)
-    damaged_checkpoints: list[str] = field(default_factory=list)
-    stopped: bool = False
-    _metrics: MetricsLog = field(init=False)
-    _tensorboard: EventLog = field(init=False)
-    _unvalidated: bool = False
-    """Whether the current step has yet to be validated."""
-
-    @classmethod
-    def open(
-        cls,
+    def __init__(
+        self,
         config: Config,
         run: RunDirectory,
         trainer: Trainer,
         tokenizer_fingerprint: str,
         validate: Validate,
-    ) -> "Session":
-        """Open the run's logs, and restore ``trainer`` from the newest intact checkpoint.
-
-        Raises:
-            CheckpointError: there are checkpoints but none is intact, or it does not fit the model
-                or tokenizer.
-            ConfigError: the number of batches per step has changed.
-        """
-        session = cls(config, run, trainer, tokenizer_fingerprint, validate)
-        session._resume()
-        if trainer.ranks.is_main:
+    ) -> None:
+        self.config = config
+        self.run = run
+        self.trainer = trainer
+        self.validate = validate
+        self.train_state = TrainState()
+        self.damaged_checkpoints: list[str] = []
+        """A message for each that was passed over."""
+        self.stopped = False
+        """Whether the session ended because a rank was asked to stop."""
+        self._tokenizer = tokenizer_fingerprint
+        self._ranks = trainer.ranks
+        self._window = Window.empty(trainer.device)
+        self._unvalidated = False
+        """Whether the current step has yet to be validated."""
+        self._resume()
+        self._pace = Pace(trainer.step)
+        if self._ranks.is_main:
             # An interrupted validation may have been recorded already.
-            is_validated = not session._unvalidated
-            session._metrics = MetricsLog.open(run.metrics, trainer.step, is_validated)
-            start_time = time.time() - session.train_state.seconds
-            session._tensorboard = EventLog.open(run.tensorboard, run.metrics, start_time)
-        return session
-
-    def __post_init__(self) -> None:
-        self._pace = Pace(self.trainer.step)
-        self._ranks = self.trainer.ranks
-        self._window = Window.empty(self.trainer.device)
+            self._metrics = MetricsLog.open(run.metrics, trainer.step, not self._unvalidated)
+            start_time = time.time() - self.train_state.seconds
+            self._tensorboard = EventLog.open(run.tensorboard, run.metrics, start_time)
 
     @property
     def is_finished(self) -> bool:
@@ -109,16 +93,11 @@ class Session:
     def events(self, should_stop: Callable[[], bool]) -> Iterator[Event]:
         """Train, yielding each step and each record.
 
-        Args:
-            should_stop: called at each step and during validations. If it returns true on any
-                rank, the session ends with a checkpoint after the step. The next session repeats
-                an interrupted validation, from the checkpoint that is saved before each one.
-
-        Raises:
-            TrainingError: a loss, a gradient or a weight is not finite.
-            CheckpointError: a checkpoint cannot be written.
+        ``should_stop`` is called at each step and during validations. If it returns true on any
+        rank, the session ends with a checkpoint after the step. The next session repeats an
+        interrupted validation, from the checkpoint that is saved before each one.
         """
-        # Not in ``open``: the forecast in between is not training time.
+        # Not before: the forecast in between is not training time.
         self._pace = Pace(self.trainer.step)
         self._started = time.monotonic() - self.train_state.seconds
         if self.is_finished:
@@ -130,30 +109,35 @@ class Session:
             yield from self._validate_step(should_stop)
             if self._unvalidated or self.is_finished:
                 return
-        for result in self.trainer.steps(should_stop):
+        for result in trainer.steps(should_stop):
             self._window.add(result)
             self._pace.add(result.tgt_tokens * self._ranks.size)
             yield result
-            is_last = result.step == self.trainer.total_steps
-            recording = is_last or self._is_due(LOG_EVERY)
-            validating = is_last or self._validation_is_due(result)
-            saving = validating or result.stop or self._is_due(self.config.training.save_every)
-            if recording or saving:
-                self._window.reduce(self._ranks)
-            if recording:
-                yield self._record_training(result)
-            self._unvalidated = validating
-            with self._pace.pause():
-                if saving:
-                    self._save()
-                if validating:
-                    yield from self._validate_step(should_stop)
-            self.stopped = result.stop or self._unvalidated
-            if self.stopped:
-                # When the first process ends, torchrun ends the others; one may still be saving.
-                self._ranks.barrier()
+            yield from self._finish_step(result, should_stop)
             if self.stopped or self._is_out_of_patience:
                 return
+
+    def _finish_step(self, result: StepResult, should_stop: Callable[[], bool]) -> Iterator[Record]:
+        """Record, save and validate what is due after a step."""
+        is_last = result.step == self.trainer.total_steps
+        recording = is_last or self._is_due(LOG_EVERY)
+        every = self.config.training.validate_every
+        validating = is_last or (result.ends_epoch if every is None else self._is_due(every))
+        saving = validating or result.stop or self._is_due(self.config.training.save_every)
+        if recording or saving:
+            self._window.reduce(self._ranks)
+        if recording:
+            yield self._record_training(result)
+        self._unvalidated = validating
+        with self._pace.pause():
+            if saving:
+                self._save()
+            if validating:
+                yield from self._validate_step(should_stop)
+        self.stopped = result.stop or self._unvalidated
+        if self.stopped:
+            # When the first process ends, torchrun ends the others; one may still be saving.
+            self._ranks.barrier()
 
     def _validate_step(self, should_stop: Callable[[], bool]) -> Iterator[Record]:
         """Validate the saved step, yield its record and save the result.
@@ -165,7 +149,9 @@ class Session:
         if validation is not None:
             yield self._record_validation(validation)
             self._unvalidated = False
-            self._save_validation()
+            if self._ranks.is_main:
+                replace_state(self.run.checkpoints, self._state(), self._tokenizer)
+                prune_checkpoints(self.run.checkpoints, self.config.training.keep_last)
 
     @property
     def _is_out_of_patience(self) -> bool:
@@ -175,21 +161,19 @@ class Session:
     def _is_due(self, every: int | None) -> bool:
         return every is not None and self.trainer.step % every == 0
 
-    def _validation_is_due(self, result: StepResult) -> bool:
-        every = self.config.training.validate_every
-        return result.ends_epoch if every is None else self._is_due(every)
-
     def _record_training(self, result: StepResult) -> Record:
         tgt_tokens = max(1, int(self._window.tgt_tokens))  # 0 if all steps were skipped
         loss = self._window.losses.loss.item() / tgt_tokens
         nll_loss = self._window.losses.nll_loss.item() / tgt_tokens
+        norm = result.gradient_norm.item()
         self._window = Window.empty(self.trainer.device)
         return self._record(
             "train",
             loss=loss,
             perplexity=perplexity(nll_loss),
             learning_rate=result.learning_rate,
-            grad_norm=_finite(result.gradient_norm.item()),
+            # A skipped step's is no number that JSON can have.
+            grad_norm=norm if math.isfinite(norm) else None,
             tgt_tokens=tgt_tokens,
             tokens_per_second=self._pace.read_tokens_per_second(),
             eta_seconds=self._pace.estimate_seconds(result.step, self.trainer.total_steps),
@@ -205,9 +189,7 @@ class Session:
             "validation",
             loss=validation.loss,
             perplexity=perplexity(validation.loss),
-            bleu=validation.bleu,
-            bleu_lc=validation.bleu_lc,
-            chrf=validation.chrf,
+            **validation.scores,
             tokenize=validation.tokenize,
             select=validation.select,
             best=best,
@@ -234,23 +216,11 @@ class Session:
         if not all(bool(weight.isfinite().all()) for weight in weights.values()):
             # A step along a finite gradient may still overflow.
             raise self._divergence_error("a weight is not a finite number")
-        if not self._ranks.is_main:
-            return
-        optimizer = self.trainer.optimizer_state()
-        save_checkpoint(
-            self.run.checkpoints, weights, optimizer, self._state(), self.tokenizer_fingerprint
-        )
-        if not self._unvalidated:  # otherwise pruned once validation tells whether it is the best
-            self._prune()
-
-    def _save_validation(self) -> None:
         if self._ranks.is_main:
-            replace_state(self.run.checkpoints, self._state(), self.tokenizer_fingerprint)
-            self._prune()
-
-    def _prune(self) -> None:
-        discard_previous(self.run.path)
-        prune_checkpoints(self.run.checkpoints, self.config.training.keep_last)
+            optimizer, state = self.trainer.optimizer.state(), self._state()
+            save_checkpoint(self.run.checkpoints, weights, optimizer, state, self._tokenizer)
+            if not self._unvalidated:  # else pruned once it is known whether it is the best
+                prune_checkpoints(self.run.checkpoints, self.config.training.keep_last)
 
     def _state(self) -> dict[str, Any]:
         """Return the state to save in a checkpoint."""
@@ -269,8 +239,6 @@ class Session:
         if checkpoint is None:
             return
         state = checkpoint.load_state()
-        if "best_bleu" in state:  # of an earlier version
-            state["best_rank"] = state["best_bleu"]
         lacking = {"step", "epoch", "batch", "window", *asdict(self.train_state)} - state.keys()
         if lacking:
             raise CheckpointError(f"{checkpoint.path}: its state lacks '{min(lacking)}'")
@@ -283,29 +251,93 @@ class Session:
             self._window = Window.from_state(state["window"], self.trainer.device)
         self._unvalidated = state.get("unvalidated", False)
         self.train_state = TrainState(**{key: state[key] for key in asdict(self.train_state)})
-        self._reset_missing_best()
-
-    def _open_newest_intact(self) -> Checkpoint | None:
-        """Open the newest intact checkpoint; the main process finds it and renames damaged ones."""
-        found: Checkpoint | None = None
-        if self._ranks.is_main:
-            found, self.damaged_checkpoints = open_newest_intact(
-                self.run.checkpoints, self.tokenizer_fingerprint
-            )
-        step = self._ranks.broadcast(found.step if found else None)
-        if self._ranks.is_main or step is None:
-            return found
-        return Checkpoint.open(
-            checkpoint_path(self.run.checkpoints, step), self.tokenizer_fingerprint
-        )
-
-    def _reset_missing_best(self) -> None:
         # The best checkpoint may have been pruned for a better one that is now damaged.
         best = self.train_state.best_step
         if best is not None and not checkpoint_path(self.run.checkpoints, best).is_dir():
             self.train_state.best_step, self.train_state.best_rank = None, -1.0
 
+    def _open_newest_intact(self) -> Checkpoint | None:
+        """Open the newest intact checkpoint; the main process finds it and renames damaged ones."""
+        newest: Checkpoint | None = None
+        if self._ranks.is_main:
+            newest, self.damaged_checkpoints = open_newest_intact(
+                self.run.checkpoints, self._tokenizer
+            )
+        step = self._ranks.broadcast(newest.step if newest else None)
+        if self._ranks.is_main or step is None:
+            return newest
+        return Checkpoint.open(checkpoint_path(self.run.checkpoints, step), self._tokenizer)
 
-def _finite(value: float) -> float | None:
-    """Return a number that JSON can have; None for a skipped step's."""
-    return value if math.isfinite(value) else None
+
+# --- between two records --------------------------------------------------------------------------
+
+
+@dataclass
+class Window:
+    """Losses summed over the steps since the last record, on the device."""
+
+    losses: Losses
+    tgt_tokens: Int[Tensor, ""]
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any], device: torch.device) -> "Window":
+        """Restore the window from ``state``."""
+        values = [state[key] for key in Losses._fields]
+        sums = torch.tensor(values, dtype=sum_dtype(device), device=device)
+        return cls(Losses(*sums.unbind()), torch.full((), state["tgt_tokens"], device=device))
+
+    @classmethod
+    def empty(cls, device: torch.device) -> "Window":
+        """Return the window before its first step."""
+        return cls.from_state({**dict.fromkeys(Losses._fields, 0.0), "tgt_tokens": 0}, device)
+
+    def add(self, result: StepResult) -> None:
+        """Add one step."""
+        for total, loss in zip(self.losses, result.losses, strict=True):
+            total += loss
+        self.tgt_tokens += result.tgt_tokens * result.is_finite
+
+    def reduce(self, ranks: Ranks) -> None:
+        """Sum over all ranks on the main process; the others start again from zero."""
+        if ranks.size == 1:
+            return
+        sums = (*self.losses, self.tgt_tokens)
+        for own, total in zip(sums, ranks.sum([own.item() for own in sums]), strict=True):
+            own.fill_(total if ranks.is_main else 0)
+
+    def state(self) -> dict[str, Any]:
+        """Return the sums, for a checkpoint."""
+        losses = {name: loss.item() for name, loss in self.losses._asdict().items()}
+        return {**losses, "tgt_tokens": self.tgt_tokens.item()}
+
+
+class Pace:
+    """How fast a session trains, which starts from the step ``first_step``."""
+
+    def __init__(self, first_step: int) -> None:
+        self._first_step = first_step
+        self._began = self._since = time.monotonic()
+        self._tokens = 0
+
+    def add(self, tokens: int) -> None:
+        """Count the target tokens of a step."""
+        self._tokens += tokens
+
+    @contextmanager
+    def pause(self) -> Iterator[None]:
+        """Leave the time that the block takes, which is no step, out of the tokens a second."""
+        started = time.monotonic()
+        yield
+        self._since += time.monotonic() - started
+
+    def read_tokens_per_second(self) -> int:
+        """Return the target tokens a second since this was last asked."""
+        now = time.monotonic()
+        rate = self._tokens / max(now - self._since, 1e-9)
+        self._tokens, self._since = 0, now
+        return round(rate)
+
+    def estimate_seconds(self, step: int, total_steps: int) -> int:
+        """Return the seconds to the last step, if it goes on as before, validations included."""
+        elapsed = time.monotonic() - self._began
+        return round(elapsed / (step - self._first_step) * (total_steps - step))

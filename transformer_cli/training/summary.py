@@ -1,6 +1,7 @@
-"""The summary of a training that is shown before it starts."""
+"""What is shown before a training starts, and what ``vocab`` reports of each side."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import chain, repeat
 from pathlib import Path
 
@@ -9,16 +10,23 @@ import torch
 from transformer_cli.config.data_schema import find_replay
 from transformer_cli.config.differences import Difference, differences
 from transformer_cli.config.schema import Config
-from transformer_cli.data.epochs import EpochSample
+from transformer_cli.data.batches import EpochSample
+from transformer_cli.data.token_arrays import PERCENTILES, percentiles
 from transformer_cli.model.transformer import Transformer, count_parameters
 from transformer_cli.runs.directory import RunDirectory
-from transformer_cli.runs.environment import changed_environment, describe_environment
-from transformer_cli.runs.records import read_records
-from transformer_cli.training.forecast import PROBED, WORTHWHILE, Forecast, forecast
-from transformer_cli.training.memory import trial_fits
+from transformer_cli.runs.records import changed_environment, describe_environment, read_records
+from transformer_cli.text.vocabulary import UNK_ID
+from transformer_cli.training.forecast import (
+    PROBED,
+    WORTHWHILE,
+    Forecast,
+    checkpoint_bytes,
+    forecast,
+    trial_fits,
+)
+from transformer_cli.training.optimizer import rate_jump
 from transformer_cli.training.preparation import PreparedData, select_training_pairs
-from transformer_cli.training.schedule import rate_jump
-from transformer_cli.training.sources import describe_replay
+from transformer_cli.training.texts import describe_replay
 from transformer_cli.training.trainer import Trainer
 from transformer_cli.training.units import duration, size
 
@@ -162,6 +170,23 @@ def summarize_forecast(expected: Forecast | None, run: Path) -> Iterator[Row]:
     yield "run", str(run)
 
 
+def report_forecast(config: Config, trainer: Trainer) -> dict[str, float | None]:
+    """Return what the steps that are left take, as jobs/forecast.py reads it.
+
+    Seconds and bytes of memory are None if a step does not fit into memory.
+    """
+    fits = trainer.step < trainer.total_steps and trial_fits(trainer, config)
+    expected = forecast(trainer, trainer.sample(PROBED)) if fits else None
+    return {
+        "steps": trainer.total_steps,
+        "steps_done": trainer.step,
+        "steps_per_epoch": trainer.steps_per_epoch,
+        "seconds": None if expected is None else expected.idle_seconds,
+        "memory": None if expected is None else expected.memory,
+        "disk": checkpoint_bytes(config, trainer.model),
+    }
+
+
 def count_parameters_by_part(model: Transformer) -> dict[str, int]:
     """Count the weights of each part; tied ones count for the first part."""
     counts = dict.fromkeys(("embeddings", "encoder", "decoder", "output"), 0)
@@ -170,3 +195,45 @@ def count_parameters_by_part(model: Transformer) -> dict[str, int]:
         part = "embeddings" if module.endswith("_embedding") else module.partition("_")[0]
         counts[part] += weight.numel()
     return counts
+
+
+# --- of each side's vocabulary --------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class SideSummary:
+    """Statistics of one side's vocabulary and tokens."""
+
+    lines: int
+    tokens: int
+    types: int | None
+    """Distinct words of the training text; None for subwords."""
+    size: int
+    """Entries of the vocabulary, the four specials included."""
+    unknown_in_val: float
+    """Share of UNK among the tokens of the validation side."""
+    lengths: Sequence[int]
+    """Percentiles of tokens per training line, at ``PERCENTILES``."""
+
+
+def summarize_sides(prepared: PreparedData) -> tuple[SideSummary, SideSummary]:
+    """Return the summaries of source and target."""
+    types = prepared.tokenizers.types or (None, None)
+    sizes = (prepared.tokenizers.src.size, prepared.tokenizers.tgt.size)
+    train, val = prepared.train, prepared.val
+    counts = train.count_lengths()
+    src, tgt = (
+        SideSummary(
+            lines=len(train),
+            tokens=tokens,
+            types=types[side],
+            size=sizes[side],
+            unknown_in_val=float((ids == UNK_ID).mean()) if len(ids) else 0.0,
+            lengths=percentiles(counts[side], PERCENTILES),
+        )
+        for side, tokens, ids in (
+            (0, train.record.src_tokens, val.src.ids),
+            (1, train.record.tgt_tokens, val.tgt.ids),
+        )
+    )
+    return src, tgt

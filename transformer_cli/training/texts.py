@@ -1,19 +1,46 @@
-"""The training and validation texts of an experiment, checked and audited."""
+"""The texts of an experiment: prepared from sources, audited, and how they are mixed."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from transformer_cli.audit.text_audit import TextAudit
-from transformer_cli.config.data_schema import DataConfig
-from transformer_cli.data.corpus import ParallelText, without_blank_pairs
+from transformer_cli.config.data_schema import (
+    MAX_WEIGHT,
+    CorpusData,
+    DataConfig,
+    Replay,
+    added_sources,
+    find_replay,
+)
+from transformer_cli.config.schema import Config
+from transformer_cli.data.corpus import (
+    PairProgress,
+    ParallelText,
+    StreamedText,
+    TextStats,
+    without_blank_pairs,
+)
+from transformer_cli.data.prepared import (
+    CorpusRecord,
+    ExplicitSplit,
+    SourceRecord,
+    find_damage,
+    lost_text_error,
+    read_corpus_record,
+    update_given_splits,
+)
+from transformer_cli.data.preparing import is_prepared, prepare_corpus
+from transformer_cli.data.shards import TrainingMix, count_short_pairs
 from transformer_cli.data.sources import load_split, open_training_text
-from transformer_cli.data.store import read_survey
-from transformer_cli.data.streamed import StreamedText, TextStats
-from transformer_cli.errors import CorpusError
-from transformer_cli.runs.checkpoint_directory import list_checkpoints
-from transformer_cli.runs.corpus_location import corpus_directory
+from transformer_cli.data.store import EncodedStore, read_stats
+from transformer_cli.errors import CorpusError, RunError
+from transformer_cli.runs.checkpoint import list_checkpoints
 from transformer_cli.runs.directory import RunDirectory
+from transformer_cli.runs.initialize import corpus_directory
+from transformer_cli.text.protocol import Tokenizers
 
 Warn = Callable[[str, str], None]
 """Shows a warning, given what it is about and the finding."""
@@ -30,7 +57,7 @@ class Texts:
     @property
     def blank_in_train(self) -> int:
         """Pairs of the training split with a blank side."""
-        return self.train.survey.blank
+        return self.train.stats.blank
 
 
 def audit_texts(
@@ -46,8 +73,8 @@ def audit_texts(
     audit = TextAudit(data, allow_suspect, is_begun, corpus_directory(run))
     try:
         audit.look_at_scored()
-        train = StreamedText.of(audit.training_text(), read_survey(run.encoded))
-        audit.conclude(train.survey.text_sha256)
+        train = StreamedText.of(audit.training_text(), read_stats(run.encoded))
+        audit.conclude(train.stats.text_sha256)
         return read_val(data, train, audit.earlier)
     finally:
         for note in audit.notes:
@@ -56,22 +83,147 @@ def audit_texts(
 
 
 def read_texts(data: DataConfig, known: TextStats | None = None) -> Texts:
-    """Check the texts without an audit; training text as in the survey ``known`` is not read.
-
-    Raises:
-        CorpusError: a text is missing, misaligned, damaged or blank.
-    """
+    """Check the texts without an audit; training text as in ``known`` is not read."""
     return read_val(data, StreamedText.of(open_training_text(data), known))
 
 
 def read_val(data: DataConfig, train: StreamedText, directory: Path | None = None) -> Texts:
-    """Read the validation split, perhaps from ``directory``; return it with the training text.
-
-    Raises:
-        CorpusError: the split is missing, misaligned or damaged, or one has only blank pairs.
-    """
+    """Read the validation split, perhaps from ``directory``; return it with the training text."""
     val, blank_in_val = without_blank_pairs(load_split(data, "val", directory))
     for name, pairs in (("train", len(train)), ("val", len(val))):
         if not pairs:
             raise CorpusError(f"split '{name}': every pair has a blank side; nothing is left of it")
     return Texts(train, val, blank_in_val)
+
+
+# --- text of sources ------------------------------------------------------------------------------
+
+
+def prepare_sources(
+    data: DataConfig, run: RunDirectory, progress: PairProgress, log: Callable[[str], object]
+) -> None:
+    """Read, filter and split the sources into the locked run, unless it has them.
+
+    A run that has checkpoints goes on with its own corpus, whatever became of the sources. Only
+    data of kind corpus has sources.
+    """
+    if not isinstance(data, CorpusData):
+        return
+    try:
+        if has_sources(data, run):
+            is_begun = bool(list_checkpoints(run.checkpoints))
+            for given in update_given_splits(data, run.corpus, is_begun):
+                log(_describe_given(given))
+            return
+        run.remove_data(run.corpus)
+        record = prepare_corpus(data, run.corpus, progress)
+    except OSError as error:
+        raise RunError(f"{run.corpus}: cannot be written: {error.strerror or error}") from error
+    for line in describe_record(record):
+        log(line)
+
+
+def reads_sources(data: DataConfig) -> bool:
+    """Return whether there is no text before ``prepare_sources``."""
+    return isinstance(data, CorpusData)
+
+
+def has_sources(data: DataConfig, run: RunDirectory) -> bool:
+    """Return whether the run's corpus is of the sources as they are, or is trained on already."""
+    record = read_corpus_record(run.corpus)
+    if not isinstance(data, CorpusData) or record is None:
+        return False
+    damage = find_damage(run.corpus, record, record.drawn)
+    if not list_checkpoints(run.checkpoints):
+        return damage is None and is_prepared(data, run.corpus)
+    if damage is not None and not _can_prepare_again(data, run):
+        raise lost_text_error(damage)
+    return damage is None
+
+
+def _can_prepare_again(data: CorpusData, run: RunDirectory) -> bool:
+    try:
+        return is_prepared(data, run.corpus)
+    except CorpusError:  # a source is gone
+        return False
+
+
+def describe_record(record: CorpusRecord) -> Iterable[str]:
+    """Yield a line about each source: how many pairs it has, and how many are kept."""
+    for source in record.sources:
+        kept = ", ".join(f"{count:,} {split}" for split, count in source.kept.items()) or "none"
+        left_out = [f"{count:,} {name}" for name, count in source.removed.items()]
+        reasons = ", ".join(filter(None, [*left_out, _describe_bad(source)])) or "none"
+        yield f"{source.name}: {source.pairs:,} pairs; kept: {kept}; left out: {reasons}"
+    yield from map(_describe_given, record.given.values())
+
+
+def _describe_given(given: ExplicitSplit) -> str:
+    return f"{given.name}: {given.pairs:,} pairs; left out: {_describe_bad(given) or 'none'}"
+
+
+def _describe_bad(source: SourceRecord | ExplicitSplit) -> str:
+    why = f" ({source.first_bad})" if source.first_bad else ""
+    return f"{source.bad:,} that cannot be read{why}" if source.bad else ""
+
+
+def find_mix(
+    config: Config,
+    corpus: Path | None,
+    stats: TextStats,
+    tokenizers: Tokenizers,
+    store: EncodedStore,
+) -> TrainingMix | None:
+    """Return weights and tags of the sources of the training text; None: they are all alike."""
+    data = config.data
+    added = [(source.weight, source.tag) for source in added_sources(data).values()]
+    if isinstance(data, CorpusData):
+        record = None if corpus is None else read_corpus_record(corpus)
+        if record is None:
+            raise CorpusError(f"{corpus}: the record of the sources is missing or damaged")
+        sizes = [source.kept.get("train", 0) for source in record.sources] + stats.parts[1:]
+        settings = [*((source.weight, source.tag) for source in data.sources), *added]
+    else:
+        sizes = stats.parts
+        settings = [(1.0, None), *added]
+    replay = find_replay(data)
+    if replay is None and all(setting == (1.0, None) for setting in settings):
+        return None
+    weights, tags = zip(*settings, strict=True)
+    ids = tuple(None if tag is None else tokenizers.tag_id(tag) for tag in tags)
+    mix = TrainingMix(tuple(sizes), weights, ids)
+    return mix if replay is None else _weigh_replay(replay, mix, store, config.training.max_length)
+
+
+def _weigh_replay(
+    replay: Replay, mix: TrainingMix, store: EncodedStore, max_length: int
+) -> TrainingMix:
+    """Return the mix in which the replayed pairs have their share of each epoch."""
+    drawn = np.array(mix.weights) * count_short_pairs(store, max_length, mix)
+    own, replayed = np.split(drawn, [-len(replay.sources)])
+    for name, pairs in (("split 'train'", own), ("data.replay", replayed)):
+        if not pairs.any():
+            raise CorpusError(
+                f"{name}: every pair has a blank side or is longer than training.max_length "
+                f"{max_length} tokens; raise it, or give other text"
+            )
+    factor = replay.share / (1 - replay.share) * own.sum() / replayed.sum()
+    scaled = mix.scale_last(len(replayed), float(factor))
+    weight = max(scaled.weights[-len(replayed) :])
+    if weight > MAX_WEIGHT:
+        raise CorpusError(
+            f"data.replay: at share {replay.share:g}, a pair would be drawn {weight:,.0f} times an "
+            f"epoch, and at most {MAX_WEIGHT:,.0f} are possible; lower share, or give more text"
+        )
+    return scaled
+
+
+def describe_replay(replay: Replay, mix: TrainingMix, store: EncodedStore, max_length: int) -> str:
+    """Return how many pairs of an epoch are replayed, and from how many they are drawn."""
+    pairs = count_short_pairs(store, max_length, mix)
+    drawn = np.array(mix.weights) * pairs
+    first = len(pairs) - len(replay.sources)
+    return (
+        f"{drawn[first:].sum():,.0f} of {drawn.sum():,.0f} pairs an epoch, drawn from "
+        f"{pairs[first:].sum():,}"
+    )

@@ -1,6 +1,7 @@
 """The training loop, as a generator of optimizer steps. It prints nothing and owns no files."""
 
 import copy
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -11,19 +12,14 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from transformer_cli.config.schema import Config
-from transformer_cli.data.batches import Batch
-from transformer_cli.data.epochs import EpochBatches, EpochSample, SubwordSampler
-from transformer_cli.data.prefetch import prefetch
+from transformer_cli.data.batches import Batch, EpochBatches, EpochSample, SubwordSampler, prefetch
 from transformer_cli.data.shards import ShardedText
 from transformer_cli.errors import ConfigError, TrainingError
 from transformer_cli.model.transformer import Transformer
 from transformer_cli.ranks import SINGLE_PROCESS, Ranks
-from transformer_cli.training.deferred import DeferredReads
 from transformer_cli.training.execution import Execution
-from transformer_cli.training.gradients import GradientAccumulator
-from transformer_cli.training.loss import Losses
-from transformer_cli.training.optimizer import Optimizer
-from transformer_cli.training.schedule import last_step, learning_rate
+from transformer_cli.training.loss import GradientAccumulator, Losses
+from transformer_cli.training.optimizer import Optimizer, last_step, learning_rate
 
 
 @dataclass(frozen=True)
@@ -46,18 +42,21 @@ class StepResult:
     """Before clipping, on the device."""
     skipped: Sequence[int] = ()
     """Steps that are known by now to have been skipped, as they were not finite."""
-    chunks: int = 1
-    """Number of chunks that each batch was split into to fit into memory."""
+    micro_batches: int = 1
+    """Number of parts that each batch was split into to fit into memory."""
     stop: bool = False
     """Whether a rank was asked to stop before the step."""
 
 
-class _StepLabel(NamedTuple):
-    """What a message about a step names."""
+class _Report(NamedTuple):
+    """Whether a step was skipped, its loss and gradient norm: on their way to the host."""
 
     step: int
     where: str
+    """The step and its batches, for a message."""
     tgt_tokens: int
+    values: Float[Tensor, "3"]
+    copied: torch.cuda.Event | None
 
 
 class Trainer:
@@ -66,15 +65,6 @@ class Trainer:
     Batches and dropout are functions of the seed, step, epoch and batch index, so that a resumed
     run equals an uninterrupted one. A step on two ranks equals one with twice the gradient
     accumulation on one rank.
-
-    Args:
-        model: the model to train, on its device.
-        pairs: the training pairs.
-        config: the experiment's settings.
-        precision: compute dtype.
-        subword_sampler: see ``EpochBatches``.
-        ranks: the processes that share the work; a step takes ``accumulate`` batches on each.
-        use_graphs: replay CUDA graphs where the device has them.
     """
 
     def __init__(
@@ -103,17 +93,14 @@ class Trainer:
         self._gradients = GradientAccumulator(
             model, self.config, precision, config.seed, ranks, self._execution
         )
-        self._reports = DeferredReads[_StepLabel](self._execution.read_delay)
+        # A GPU's host reads reports some steps later, so that it does not wait for them.
+        self._reports: deque[_Report] = deque()
         self._newly_skipped: list[int] = []
-        self.step = 0
-        self.epoch = 0
-        self.batch = 0
-        self.skipped = 0
+        self.step = self.epoch = self.batch = self.skipped = 0
         self._epochs = EpochBatches(pairs, self.config.batch_tokens, config.seed, subword_sampler)
         # Only the batches of a text in one shard, as it is, have the same shapes in each epoch.
-        self._rounds_up = self._execution.graphs and (
-            pairs.num_shards > 1 or subword_sampler is not None
-        )
+        is_text_as_it_is = pairs.num_shards == 1 and subword_sampler is None
+        self._rounds_up = self._execution.graphs and not is_text_as_it_is
         self.batches_per_step = self.config.accumulate * ranks.size
         self.steps_per_epoch = -(-len(self._epochs) // self.batches_per_step)
         self.total_steps = last_step(self.config, self.steps_per_epoch)
@@ -123,19 +110,15 @@ class Trainer:
         """Train to the end, yielding the result of each optimizer step.
 
         When a result is yielded, the trainer is in the state after that step: the caller may save
-        it, or validate ``eval_model``.
-
-        Args:
-            should_stop: called once per step. If any rank's returns true, ``StepResult.stop`` is
-                set; ending the loop is up to the caller.
+        it, or validate ``eval_model``. If any rank's ``should_stop``, called once per step, returns
+        true, ``StepResult.stop`` is set; ending the loop is up to the caller.
 
         Raises:
             TrainingError: a loss or a gradient is not finite, and no more steps may be skipped.
                 The weights are those before the step. On a GPU that is noticed some steps later.
         """
         while self.step < self.total_steps:
-            batches = list(islice(self._batches, self._count_own_batches()))
-            where = self._describe_next_step()
+            batches, where = self._next_batches()
             self.step += 1
             self.batch += self.batches_per_step
             ends_epoch = self.batch >= len(self._epochs)
@@ -151,11 +134,7 @@ class Trainer:
         return trial
 
     def try_step(self, batches: list[Batch]) -> None:
-        """Update the weights with ``batches``; step, epoch and batch index stay.
-
-        Raises:
-            TrainingError: a loss or a gradient is not finite.
-        """
+        """Update the weights with ``batches``; step, epoch and batch index stay."""
         self._update(batches, "trial step", False, lambda: False)
         self._read_reports(read_all=True)
 
@@ -164,36 +143,21 @@ class Trainer:
         return self._epochs.sample(count)
 
     def state(self) -> dict[str, Any]:
-        """Return the training state without weights and optimizer state.
-
-        Raises:
-            TrainingError: as ``steps``.
-        """
+        """Return the training state without weights and optimizer state."""
         self._read_reports(read_all=True)
         return {
             "step": self.step,
             "epoch": self.epoch,
             "batch": self.batch,
             "skipped": self.skipped,
-            "batches_a_step": self.batches_per_step,
-            "chunks": self._gradients.chunks,
+            "batches_per_step": self.batches_per_step,
+            "micro_batches": self._gradients.micro_batches,
         }
 
-    def optimizer_state(self) -> dict[str, Tensor]:
-        """Return Adam's moments by kind and weight; with an EMA, also the trained weights."""
-        return self.optimizer.state()
-
     def restore(self, state: dict[str, Any], optimizer_state: dict[str, Tensor]) -> None:
-        """Restore ``state`` and ``optimizer_state``; the caller loads ``eval_model``.
-
-        Raises:
-            ConfigError: the number of batches per step has changed.
-        """
-        # Not in format 1, whose runs had one process and may not change ``accumulate``
-        # (runs/resuming.py).
-        recorded = state.get("batches_a_step", self.config.accumulate)
+        """Restore ``state`` and the optimizer's; the caller loads ``eval_model``."""
+        recorded, ranks = state["batches_per_step"], self.ranks.size
         if recorded != self.batches_per_step:
-            ranks = self.ranks.size
             advice = (
                 f"set training.accumulate={recorded // ranks}"
                 if recorded % ranks == 0
@@ -205,28 +169,23 @@ class Trainer:
                 f"{recorded}; {advice}"
             )
         self.step, self.epoch, self.batch = state["step"], state["epoch"], state["batch"]
-        self.skipped = state.get("skipped", 0)
+        self.skipped = state["skipped"]
         self.optimizer.load_state(optimizer_state, self.step - self.skipped, self.skipped)
-        # Not in earlier checkpoints. Splitting a batch changes dropout's draws.
-        self._gradients.chunks = state.get("chunks", 1)
+        # Splitting a batch changes dropout's draws.
+        self._gradients.micro_batches = state["micro_batches"]
         self._batches = self._iter_batches()
 
-    def _describe_next_step(self) -> str:
-        """Return the next step and its batches for a message, counted from 1."""
-        first = self.batch + 1
-        last = min(self.batch + self.batches_per_step, len(self._epochs))
-        batches = f"batch {last}" if first == last else f"batches {first} to {last}"
-        return f"step {self.step + 1} (epoch {self.epoch + 1}, {batches})"
-
-    def _count_own_batches(self) -> int:
-        """Return how many batches the next step takes on this rank."""
-        end = min(self.batch + self.batches_per_step, len(self._epochs))
-        return len(range(self.batch + self.ranks.rank, end, self.ranks.size))
+    def _next_batches(self) -> tuple[list[Batch], str]:
+        """Return this rank's batches of the next step, and their places for a message."""
+        first, last = self.batch + 1, min(self.batch + self.batches_per_step, len(self._epochs))
+        own = range(first + self.ranks.rank, last + 1, self.ranks.size)
+        places = f"batch {last}" if first == last else f"batches {first} to {last}"
+        where = f"step {self.step + 1} (epoch {self.epoch + 1}, {places})"
+        return list(islice(self._batches, len(own))), where
 
     def _iter_batches(self) -> Iterator[Batch]:
         """Iterate over this rank's batches from here to the end of the training."""
-        ahead = self._execution.prefetch
-        return prefetch(map(self._prepare_batch, self._iter_epochs()), ahead)
+        return prefetch(map(self._prepare_batch, self._iter_epochs()), self._execution.prefetch)
 
     def _iter_epochs(self) -> Iterator[Batch]:
         first = self.batch
@@ -253,7 +212,8 @@ class Trainer:
         losses = self._gradients.accumulate(self.step, batches, int(tgt_tokens))
         rate = learning_rate(self.config.schedule, self.d_model, self.step, self.total_steps)
         outcome = self.optimizer.step(losses, self.step, rate)
-        self._reports.append(_StepLabel(self.step, where, int(tgt_tokens)), outcome.report)
+        report = _copy_to_host(outcome.report)
+        self._reports.append(_Report(self.step, where, int(tgt_tokens), *report))
         self._read_reports(read_all=self.step >= self.total_steps)
         skipped, self._newly_skipped = self._newly_skipped, []
         return StepResult(
@@ -265,26 +225,38 @@ class Trainer:
             ends_epoch=ends_epoch,
             is_finite=outcome.is_finite,
             skipped=skipped,
-            chunks=self._gradients.chunks,
+            micro_batches=self._gradients.micro_batches,
             gradient_norm=outcome.report[-1],
             stop=bool(stop),
         )
 
     def _read_reports(self, read_all: bool) -> None:
-        """Note which steps were skipped.
-
-        Raises:
-            TrainingError: more of them than may be.
-        """
-        for label, (is_skipped, loss, norm) in self._reports.read(read_all):
+        """Note which steps were skipped; raise a ``TrainingError`` if more were than may be."""
+        while len(self._reports) > (0 if read_all else self._execution.read_delay):
+            report = self._reports.popleft()
+            if report.copied is not None:
+                report.copied.synchronize()
+            is_skipped, loss, norm = report.values.tolist()
             if not is_skipped:
                 continue
             if self.skipped >= self.config.skip_nonfinite:
                 raise TrainingError(
-                    f"{label.where}: the loss is {loss / label.tgt_tokens:.4g} and the gradient's "
-                    f"norm {norm:.4g}; lower the learning rate (training.schedule) and start again "
-                    "with --overwrite, or skip such steps: "
+                    f"{report.where}: the loss is {loss / report.tgt_tokens:.4g} and the "
+                    f"gradient's norm {norm:.4g}; lower the learning rate (training.schedule) and "
+                    "start again with --overwrite, or skip such steps: "
                     f"--set training.skip_nonfinite={self.skipped + 10}"
                 )
             self.skipped += 1
-            self._newly_skipped.append(label.step)
+            self._newly_skipped.append(report.step)
+
+
+def _copy_to_host(values: Tensor) -> tuple[Tensor, torch.cuda.Event | None]:
+    """Start to copy ``values`` to the host; return them, and what tells that they are there."""
+    on_gpu = values.device.type == "cuda"
+    on_host = torch.empty_like(values, device="cpu", pin_memory=on_gpu)
+    on_host.copy_(values, non_blocking=on_gpu)
+    if not on_gpu:
+        return on_host, None
+    copied = torch.cuda.Event()  # type: ignore[no-untyped-call]
+    copied.record()
+    return on_host, copied

@@ -1,4 +1,4 @@
-"""What each filter takes, and what it leaves."""
+"""What each filter rejects, and what it keeps."""
 
 import sys
 from typing import get_args
@@ -7,8 +7,13 @@ import numpy as np
 import pytest
 
 from transformer_cli.config.data_schema import FilterName
-from transformer_cli.data.filters.protocol import OutlierFilter, PairFilter, RepeatFilter
-from transformer_cli.data.filters.registry import FILTER_NAMES, build_filters
+from transformer_cli.data.filters.filter_pass import (
+    FilterPass,
+    OutlierFilter,
+    PairFilter,
+    RepeatFilter,
+)
+from transformer_cli.data.filters.rules import FILTER_NAMES, ScriptCheck, build_filters
 from transformer_cli.errors import MissingExtraError
 
 
@@ -26,7 +31,7 @@ def test_filters_are_built_in_the_order_of_the_schema_and_blank_always() -> None
     assert [each.name for each in build_filters(["numbers"], "de", "en")] == ["blank", "numbers"]
 
 
-TAKEN: dict[FilterName, list[tuple[str, str]]] = {
+REJECTED: dict[FilterName, list[tuple[str, str]]] = {
     "blank": [("", "A dog."), ("Ein Hund.", " \u3000\t")],
     "encoding": [
         ("Zwei junge weiÃŸe MÃ¤nner.", "Two young white men."),
@@ -56,7 +61,7 @@ TAKEN: dict[FilterName, list[tuple[str, str]]] = {
     ],
     "language_short": [("Zugriff verweigert", "Zugriff verweigert")],
 }
-LEFT: dict[FilterName, list[tuple[str, str]]] = {
+KEPT: dict[FilterName, list[tuple[str, str]]] = {
     "blank": [("-", "-")],
     "encoding": [
         ("„Zwei“ weiße Männer – 20 €, ½ Âge", "“Two” white men – €20"),
@@ -98,19 +103,19 @@ LEFT: dict[FilterName, list[tuple[str, str]]] = {
 }
 
 
-@pytest.mark.parametrize("name", TAKEN)
-def test_pairs_that_a_filter_takes_and_leaves(name: FilterName) -> None:
-    takes = pair_filter(name).takes
-    assert [pair for pair in TAKEN[name] if not takes(*pair)] == []
-    assert [pair for pair in LEFT[name] if takes(*pair)] == []
-    assert [(tgt, src) for src, tgt in LEFT["blank"] if takes(tgt, src)] == []
+@pytest.mark.parametrize("name", REJECTED)
+def test_pairs_that_a_filter_rejects_and_keeps(name: FilterName) -> None:
+    rejects = pair_filter(name).rejects
+    assert [pair for pair in REJECTED[name] if not rejects(*pair)] == []
+    assert [pair for pair in KEPT[name] if rejects(*pair)] == []
+    assert [(tgt, src) for src, tgt in KEPT["blank"] if rejects(tgt, src)] == []
 
 
 def test_a_language_that_is_not_known_is_not_judged() -> None:
     for name in ("script", "language"):
         (_, each) = build_filters([name], "tlh", "qya")
         assert isinstance(each, PairFilter)
-        assert not each.takes("Мужчина бежит быстро по дороге", "Мужчина бежит быстро по дороге")
+        assert not each.rejects("Мужчина бежит быстро по дороге", "Мужчина бежит быстро по дороге")
 
 
 @pytest.mark.parametrize(
@@ -146,12 +151,17 @@ def test_lengths_are_judged_by_the_corpus_itself(name: FilterName) -> None:
     words = draw.integers(4, 20, 2000)
     pairs = [("x" * (6 * n + int(draw.integers(9))), "y" * (5 * n)) for n in words]
     measures = np.array([each.measure(*pair) for pair in pairs])
-    assert each.takes(measures).mean() < 0.001  # percentiles would take their share
+
+    def rejected(values: np.ndarray) -> np.ndarray:
+        low, high = each.bounds(values)
+        return np.asarray((values < low) | (values > high))
+
+    assert rejected(measures).mean() < 0.001  # percentiles would reject their share
     odd = [("x" * 4000, "y" * 4000)] if name == "length" else [("x" * 300, "yy"), ("xx", "y" * 300)]
     with_odd = np.append(measures, [each.measure(*pair) for pair in odd])
-    assert each.takes(with_odd)[-len(odd) :].all()
-    assert not each.takes(np.full(50, measures[0])).any()
-    assert each.takes(np.zeros(0)).shape == (0,)
+    assert rejected(with_odd)[-len(odd) :].all()
+    assert not rejected(np.full(50, measures[0])).any()
+    assert rejected(np.zeros(0)).shape == (0,)
 
 
 @pytest.mark.parametrize(
@@ -165,3 +175,42 @@ def test_a_package_that_is_missing_is_named(
         monkeypatch.setitem(sys.modules, each, None)
     with pytest.raises(MissingExtraError, match=f"filter '{name}': needs the package {package}"):
         build_filters([name], "de", "en")
+
+
+@pytest.mark.parametrize(
+    ("line", "language", "script"),
+    [
+        ("собака бежит", "de", "CYRILLIC"),
+        ("der Hund собака", "de", None),
+        ("Haus собака", "de", "CYRILLIC"),
+        ("собака", "ru", None),
+        ("да", "de", None),  # too short to tell
+        ("12 345 !!! …", "ru", None),
+        ("iPhone", "ru", "LATIN"),
+        ("犬が走る公園", "zh", None),  # most of it is Chinese as well
+        ("いぬがはしる", "zh", "HIRAGANA"),
+        ("что угодно", "tlh", None),
+    ],
+)
+def test_a_line_is_foreign_by_most_of_its_letters(
+    line: str, language: str, script: str | None
+) -> None:
+    assert ScriptCheck(language).foreign_script(line) == script
+
+
+def test_filters_that_judge_alone_agree_with_each_by_itself() -> None:
+    pairs = [("", "a"), ("a b", "c"), ("a b", "c"), ("да да да", "yes"), ("", "a"), ("a b", "c")]
+    names: list[FilterName] = ["script", "length_ratio", "duplicates"]
+    both = FilterPass(build_filters(names, "de", "en"), alone=True)
+    both.begin_source(names)
+    for pair in pairs:
+        both.add(*pair)
+    masks = list(both.rejected())
+    for place, name in enumerate(names, start=1):
+        one = FilterPass(build_filters([name], "de", "en"))
+        one.begin_source([name])
+        for pair in pairs:
+            one.add(*pair)
+        assert masks[place].tolist() == (one.decide() == 1).tolist()
+    assert both.details(0) == {0: "source", 4: "source"}
+    assert both.details(1) == {3: "source: Cyrillic"}

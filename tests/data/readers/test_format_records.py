@@ -5,10 +5,8 @@ from typing import Any
 import pytest
 
 from transformer_cli.data.corpus import MAX_LINE_BYTES
-from transformer_cli.data.readers.jsonl_records import read_jsonl
-from transformer_cli.data.readers.parquet_records import read_parquet
-from transformer_cli.data.readers.records import field_names, get_field
-from transformer_cli.data.readers.tsv_records import read_tsv
+from transformer_cli.data.readers.fields import field_names, get_field, read_jsonl, read_parquet
+from transformer_cli.data.readers.tsv import read_tsv
 from transformer_cli.errors import CorpusError
 
 

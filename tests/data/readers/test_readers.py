@@ -1,6 +1,7 @@
 import gzip
 import json
 import lzma
+import sys
 from gettext import GNUTranslations
 from itertools import islice
 from pathlib import Path
@@ -11,12 +12,11 @@ from format_files import PAIRS, reader, written
 
 from transformer_cli.compression import compressor
 from transformer_cli.config.data_schema import Multi30kData, SourceConfig
-from transformer_cli.data.corpus import ParallelFiles
+from transformer_cli.data.corpus import PairSource, ParallelFiles, StreamedText
 from transformer_cli.data.readers.opening import SourceReader, open_source
 from transformer_cli.data.readers.units import InvalidTextError, one_line
 from transformer_cli.data.sources import open_split
-from transformer_cli.data.streamed import PairSource, StreamedText
-from transformer_cli.errors import CorpusError
+from transformer_cli.errors import CorpusError, MissingExtraError
 
 Pairs = list[tuple[str, str]]
 FORMATS = ["tsv", "jsonl", "po", "mo", "tmx", "parquet"]
@@ -41,7 +41,7 @@ def assert_same_in_each_format(pairs: Pairs, directory: Path) -> None:
     src, tgt = (directory / side for side in ("src", "tgt"))
     saved(src, "".join(f"{line}\n" for line, _ in pairs))
     saved(tgt, "".join(f"{line}\n" for _, line in pairs))
-    text_sha256 = StreamedText.of(opened(src=src, tgt=tgt)).survey.text_sha256
+    text_sha256 = StreamedText.of(opened(src=src, tgt=tgt)).stats.text_sha256
     for form in FORMATS:
         data = written(form, pairs)
         sums = set()
@@ -50,7 +50,7 @@ def assert_same_in_each_format(pairs: Pairs, directory: Path) -> None:
             path.write_bytes(compressor(path)(data))
             source = reader(form, path)
             assert list(source.pairs()) == pairs, (form, ending)
-            assert StreamedText.of(source).survey.text_sha256 == text_sha256
+            assert StreamedText.of(source).stats.text_sha256 == text_sha256
             assert (source.bad.units, source.bad.count) == (len(pairs), 0)
             sums.add(source.source_sha256())
         assert len(sums) == 1, form
@@ -302,6 +302,23 @@ def test_entries_of_po(tmp_path: Path, encoding: str, language: str) -> None:
     assert list(swapped.pairs()) == [(tgt, src) for src, tgt in PO_PAIRS]
 
 
+def test_a_file_too_large_for_polib_is_refused(tmp_path: Path) -> None:
+    for name, data in (
+        ("x.po", b'msgid "a"\nmsgstr "b"\n' * (1 << 21)),
+        ("x.mo", b"\xde\x12\x04\x95" * (1 << 24)),
+    ):
+        path = tmp_path / f"{name}.gz"
+        path.write_bytes(gzip.compress(data, 1))
+        assert error_of(opened(po=path)).endswith("file of more than 32 MiB")
+
+
+def test_the_extra_of_po_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "polib", None)
+    path = saved(tmp_path / "x.po", "")
+    with pytest.raises(MissingExtraError, match=r"x\.po: needs the package polib, .* pip install"):
+        list(opened(po=path).pairs())
+
+
 # The rules of gettext's manual, but for the second of Slovenian, which has another order.
 PLURAL_FORMS = {
     "ja": ["nplurals=1; plural=0;"],
@@ -349,7 +366,7 @@ def test_plurals_are_paired_as_gettext_chooses_them(
 
 def test_forms_stay_at_their_numbers(tmp_path: Path) -> None:
     rule = f"Plural-Forms: {PLURAL_FORMS['ru'][0]}"
-    text = plural_entry(rule, 3).replace('msgstr[1] "1"\n', "").replace("[2]", "[02]")
+    text = plural_entry(rule, 3).replace('msgstr[1] "1"\n', "")
     source = open_source(SourceConfig(po=saved(tmp_path / "x.po", text)), "en", "ru")
     assert list(source.pairs()) == [("one", "0"), ("many", "2")]
 
@@ -407,7 +424,7 @@ def test_one_odd_file_of_many_is_counted_and_left_out(tmp_path: Path) -> None:
     assert error_of(opened("it", po=tmp_path / "*.po")).startswith(f"{tmp_path / '00.po'}: the ")
 
 
-def test_po_and_mo_are_read_as_polib_reads_them(tmp_path: Path) -> None:
+def test_mo_has_the_pairs_of_its_po(tmp_path: Path) -> None:
     polib = pytest.importorskip("polib")
     po, mo = saved(tmp_path / "x.po", PO.format(encoding="UTF-8", language="de")), tmp_path / "x.mo"
     polib.pofile(str(po)).save_as_mofile(str(mo))
@@ -425,8 +442,10 @@ def test_po_and_mo_are_read_as_polib_reads_them(tmp_path: Path) -> None:
             )
             for name in ("x-y", "utf-7", "idna", "unicode_escape", "raw_unicode_escape")
         ),
-        ('msgid "a"\nmsgstr b\n', ":1: a line that is neither a keyword with a text nor a text"),
-        ('msgid "a"\nmsgid "b"\nmsgstr "c"', ":1: an entry without msgid or without msgstr; of 2"),
+        ('msgid "a"\nmsgstr "b"\nnothing\n', ":3: no line of a PO file"),
+        ('msgid "a"\nmsgstr "b"c"\n', ":2: unescaped double quote found"),
+        ('msgid "a"\nmsgid "b"\nmsgstr "c"', ":2: no line of a PO file"),
+        ('msgid "a"\nmsgstr "b"\n' + '"c"\n' * 2001, ":2003: a text of more than 2,000 lines"),
     ],
 )
 def test_damaged_po(tmp_path: Path, text: str, message: str) -> None:

@@ -1,23 +1,42 @@
-"""Pairs in two fields of JSON objects or of a Parquet file's rows."""
+"""Records with named fields: JSON objects, one per line, and rows of Parquet files."""
 
+import json
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
+from math import isfinite
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, ClassVar, NoReturn
 
 from transformer_cli.compression import is_compressed, open_text
-from transformer_cli.data.readers.jsonl_records import read_jsonl
-from transformer_cli.data.readers.parquet_records import check_text_fields, read_parquet
-from transformer_cli.data.readers.records import (
+from transformer_cli.config.choices import DecodingErrors
+from transformer_cli.data.corpus import bounded_lines
+from transformer_cli.data.readers.units import (
+    ROW_ADVICE,
+    InvalidTextError,
     Numbered,
-    field_names,
-    get_field,
+    Unit,
+    UnitReader,
     no_such,
-    type_name,
+    numbered_lines,
+    one_line,
 )
-from transformer_cli.data.readers.units import InvalidTextError, Unit, UnitReader, one_line
 from transformer_cli.errors import CorpusError
+from transformer_cli.packages import import_extra
+
+# Few, as a file of some kilobytes may hold the same long text in all its rows.
+_BATCH_ROWS = 16
+_TEXT_TYPES = ("string", "large_string", "string_view")
+_BUFFER_BYTES = 1 << 16
+_MAX_DEPTH = 9  # of fields within fields that are shown
+_TYPES = {
+    "NoneType": "null",
+    "dict": "an object",
+    "list": "a list",
+    "bool": "true or false",
+    "str": "a text",
+}
 
 
 @dataclass(frozen=True)
@@ -25,14 +44,12 @@ class FieldsReader(UnitReader):
     """Files in which a record is a pair."""
 
     fields: tuple[str, str]
+    place: ClassVar[str]
+    """Where a record is, for messages, given file and number."""
 
     @abstractmethod
     def records(self, file: Path) -> Numbered[dict[str, Any]]:
         """Yield the records of a file."""
-
-    @abstractmethod
-    def place(self, file: Path, number: int) -> str:
-        """Return where a record is, for messages."""
 
     def units(self, file: Path) -> Iterator[Unit]:
         """Yield the pair of each record."""
@@ -44,7 +61,7 @@ class FieldsReader(UnitReader):
             try:
                 yield get_text(record, src_field), get_text(record, tgt_field)
             except InvalidTextError as error:
-                yield CorpusError(f"{self.place(file, number)}: {error}")
+                yield CorpusError(f"{self.place.format(file, number)}: {error}")
 
 
 def get_text(record: dict[str, Any], field: str) -> str:
@@ -62,23 +79,143 @@ def get_text(record: dict[str, Any], field: str) -> str:
     return one_line(text, f"field '{field}'")
 
 
+def get_field(record: Mapping[str, Any], field: str) -> Any:
+    """Return the value of a field, as in 'text', or of one within another, as in 'translation.de'.
+
+    Raises:
+        KeyError: the record has no such field.
+    """
+    if field in record:
+        return record[field]
+    value: Any = record
+    for key in field.split("."):
+        if not isinstance(value, Mapping):
+            raise KeyError(field)
+        value = value[key]
+    return value
+
+
+def field_names(record: Mapping[str, Any], prefix: str = "") -> list[str]:
+    """Return the names of a record's fields that ``get_field`` takes and that hold no others."""
+    names = []
+    for key, value in record.items():
+        is_nested = isinstance(value, Mapping) and prefix.count(".") < _MAX_DEPTH
+        names += field_names(value, f"{prefix}{key}.") if is_nested else [f"{prefix}{key}"]
+    return names
+
+
+def type_name(value: Any) -> str:
+    """Return what a value of JSON is, in words."""
+    return _TYPES.get(type(value).__name__, "a number")
+
+
+# --- JSONL ----------------------------------------------------------------------------------------
+
+
 @dataclass(frozen=True)
 class JsonlReader(FieldsReader):
-    """JSON objects, one per line."""
+    """Pairs in two fields of the objects."""
+
+    place = "{}:{}"
 
     def records(self, file: Path) -> Numbered[dict[str, Any]]:
         """Yield the objects."""
         with open_text(file) as raw:
             yield from read_jsonl(raw, str(file))
 
-    def place(self, file: Path, number: int) -> str:
-        """Return the line."""
-        return f"{file}:{number}"
+
+def read_jsonl(file: BinaryIO, name: str) -> Numbered[dict[str, Any]]:
+    """Yield the objects of a file with their line numbers; blank lines are left out.
+
+    Raises:
+        CorpusError: the file is damaged, or has a line without end.
+    """
+    for number, line in numbered_lines(bounded_lines(file, name), name):
+        if isinstance(line, CorpusError):
+            yield number, line
+        elif line and not line.isspace():
+            yield number, _parse(line, f"{name}:{number}", _DECODER)
+
+
+def read_jsonl_table(
+    file: BinaryIO, name: str, errors: DecodingErrors = "strict"
+) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield the objects of a file that are to be written again, with their line numbers.
+
+    Numbers are ``NumberLiteral``s. ``errors`` 'replace' writes U+FFFD for what is not UTF-8.
+
+    Raises:
+        CorpusError: the file is damaged, or a line is blank, no JSON object, or one that cannot be
+            written again as it is.
+    """
+    for number, line in numbered_lines(bounded_lines(file, name), name, errors):
+        if isinstance(line, CorpusError):
+            raise line
+        if not line or line.isspace():
+            raise CorpusError(f"{name}:{number}: is blank; remove the line, or make it an object")
+        record = _parse(line, f"{name}:{number}", _TABLE_DECODER)
+        if isinstance(record, CorpusError):
+            raise CorpusError(f"{record}; {ROW_ADVICE}")
+        yield number, record
+
+
+@dataclass(frozen=True)
+class NumberLiteral:
+    """A number as it is written in a file, as in '1.10': a float or an int may not keep it."""
+
+    text: str
+
+
+class _UnkeptError(ValueError):
+    """JSON that would not be written again as it is."""
+
+
+def _refuse_constant(text: str) -> NoReturn:
+    raise _UnkeptError(f"{text} is not JSON")
+
+
+def _unique_fields(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in fields if names.count(name) > 1)
+        raise _UnkeptError(f"field '{twice}' is twice in an object")
+    return fields
+
+
+_DECODER = json.JSONDecoder()
+_TABLE_DECODER = json.JSONDecoder(
+    parse_float=NumberLiteral,
+    parse_int=NumberLiteral,
+    parse_constant=_refuse_constant,
+    object_pairs_hook=_unique_fields,
+)
+
+
+def _parse(line: str, place: str, decoder: json.JSONDecoder) -> dict[str, Any] | CorpusError:
+    try:
+        value = decoder.decode(line)
+    except json.JSONDecodeError as error:
+        return CorpusError(f"{place}: invalid JSON at column {error.colno} ({error.msg})")
+    except RecursionError:
+        return CorpusError(f"{place}: JSON that is nested too deeply")
+    except _UnkeptError as error:
+        return CorpusError(f"{place}: {error}")
+    except ValueError:
+        return CorpusError(f"{place}: JSON with a number of too many digits")
+    if not isinstance(value, dict):
+        return CorpusError(f"{place}: not a JSON object, but {type_name(value)}")
+    return value
+
+
+# --- Parquet --------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class ParquetReader(FieldsReader):
-    """Rows of Parquet files."""
+    """Pairs in two fields of the rows."""
+
+    place = "{}: row {}"
 
     def records(self, file: Path) -> Numbered[dict[str, Any]]:
         """Yield the rows, with the fields of the pair alone."""
@@ -87,6 +224,132 @@ class ParquetReader(FieldsReader):
         check_text_fields(file, self.fields)
         return read_parquet(file, list(self.fields))
 
-    def place(self, file: Path, number: int) -> str:
-        """Return the row."""
-        return f"{file}: row {number}"
+
+def read_parquet(path: Path, columns: list[str] | None = None) -> Numbered[dict[str, Any]]:
+    """Yield the rows of a file, numbered from 1, a structure being a dict.
+
+    Args:
+        path: the file.
+        columns: names of the columns to read, or of fields within them, as in 'translation.de';
+            None: all.
+
+    Raises:
+        CorpusError: the file is missing or damaged.
+        MissingExtraError: pyarrow is not installed.
+    """
+    number = 0
+    with open_parquet(path) as file, _our_errors(path):
+        for batch in file.iter_batches(_BATCH_ROWS, columns=columns, use_threads=False):
+            for row in _rows(batch):
+                number += 1
+                if isinstance(row, UnicodeDecodeError):
+                    yield number, CorpusError(f"{path}: row {number}: not UTF-8")
+                else:
+                    yield number, row
+
+
+def read_parquet_table(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield the rows of a file that are to be written as JSON; a float that JSON lacks is None.
+
+    Raises:
+        CorpusError: as ``read_parquet``; or a row cannot be read, or a column not be written.
+        MissingExtraError: pyarrow is not installed.
+    """
+    with open_parquet(path) as file:
+        _check_writable(file.schema_arrow, path)
+    for number, row in read_parquet(path):
+        if isinstance(row, CorpusError):
+            raise CorpusError(f"{row}; {ROW_ADVICE}")
+        yield number, _without_nan(row)
+
+
+def _check_writable(fields: Iterable[Any], path: Path, prefix: str = "") -> None:
+    """Raise an error if fields would be lost in JSON: two of one name, or bytes."""
+    names: set[str] = set()
+    for field in fields:
+        name = f"{prefix}{field.name}"
+        if name in names:
+            raise CorpusError(f"{path}: has two columns '{name}'; rename one")
+        names.add(name)
+        if not field.type.num_fields and "binary" in _plain_type(field.type):
+            raise CorpusError(
+                f"{path}: column '{name}' is of type {field.type}, which JSON cannot hold; remove "
+                "it, or make it text"
+            )
+        inner = (field.type.field(index) for index in range(field.type.num_fields))
+        _check_writable(inner, path, f"{name}.")
+
+
+def _without_nan(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if isfinite(value) else None
+    if isinstance(value, dict):
+        return {name: _without_nan(inner) for name, inner in value.items()}
+    if isinstance(value, (list, tuple)):  # tuples are entries of maps
+        return [_without_nan(inner) for inner in value]
+    return value
+
+
+def check_text_fields(path: Path, fields: Iterable[str]) -> None:
+    """Check that a file has fields of text; raise what ``read_parquet`` does."""
+    with open_parquet(path) as file:
+        types = _field_types(file.schema_arrow)
+    for field in fields:
+        if field not in types:
+            raise CorpusError(f"{path}: {no_such('field', field, types)}")
+        if types[field] not in _TEXT_TYPES:
+            raise CorpusError(f"{path}: field '{field}' is of type {types[field]}, not text")
+
+
+def _field_types(fields: Iterable[Any], prefix: str = "") -> dict[str, str]:
+    """Return the types of all fields that hold no others, as in 'translation.de'."""
+    types: dict[str, str] = {}
+    for field in fields:
+        name = prefix + field.name
+        if isinstance(field.type, Iterable):
+            types |= _field_types(field.type, f"{name}.")
+        else:
+            types[name] = _plain_type(field.type)
+    return types
+
+
+def _plain_type(kind: Any) -> str:
+    """Return a type's name; of a dictionary, its values'."""
+    return str(kind).removeprefix("dictionary<values=").partition(",")[0]
+
+
+@contextmanager
+def open_parquet(path: Path) -> Iterator[Any]:
+    """Open a file as pyarrow's ``ParquetFile``; raise what ``read_parquet`` does."""
+    parquet = import_extra("pyarrow.parquet", "parquet", str(path))
+    if not path.is_file():
+        raise CorpusError(
+            f"{path}: there is no such file, or it is none; Parquet is read from files"
+        )
+    with _our_errors(path):
+        # Pages are read as they are needed, so that a row group need not fit into memory.
+        file = parquet.ParquetFile(path, buffer_size=_BUFFER_BYTES, pre_buffer=False)
+    with file:
+        yield file
+
+
+@contextmanager
+def _our_errors(path: Path) -> Iterator[None]:
+    from pyarrow import ArrowException
+
+    try:
+        yield
+    except (ArrowException, OSError, MemoryError, ValueError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise CorpusError(f"{path}: cannot be read as Parquet ({reason})") from error
+
+
+def _rows(batch: Any) -> Iterator[dict[str, Any] | UnicodeDecodeError]:
+    try:
+        yield from batch.to_pylist()
+    except UnicodeDecodeError:
+        for index in range(len(batch)):
+            try:
+                yield from batch.slice(index, 1).to_pylist()
+            except UnicodeDecodeError as error:
+                yield error

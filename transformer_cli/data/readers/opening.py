@@ -1,39 +1,37 @@
-"""Open a configured source."""
+"""Open a configured source, in the format that it is in."""
 
-from collections.abc import Iterator
-from typing import Protocol
+from dataclasses import dataclass, field
+from pathlib import Path
 
 from transformer_cli.config.data_schema import SourceConfig
+from transformer_cli.data.corpus import ConcatenatedSources, ParallelFiles
 from transformer_cli.data.readers.fields import JsonlReader, ParquetReader
-from transformer_cli.data.readers.paths import matching_files
 from transformer_cli.data.readers.po import PoReader
-from transformer_cli.data.readers.text import TextReader, open_text_files
 from transformer_cli.data.readers.tmx import TmxReader
 from transformer_cli.data.readers.tsv import TsvReader
-from transformer_cli.data.readers.units import BadUnits
-from transformer_cli.data.streamed import PairSource
+from transformer_cli.data.readers.units import BadUnits, UnitReader, matching_files
 from transformer_cli.errors import CorpusError
-
-__all__ = ["MAX_BAD_UNITS", "BadUnits", "SourceReader", "TextReader", "open_source"]
 
 MAX_BAD_UNITS = 0.01
 """Share of a source's units that may be damaged, where no setting says otherwise."""
 
 
-class SourceReader(PairSource, Protocol):
-    """A configured source, read anew each time it is asked for."""
+@dataclass(frozen=True)
+class TextReader(ParallelFiles):
+    """Two aligned text files, of which no line may be damaged: the other side's would be lost."""
 
-    @property
-    def bad(self) -> BadUnits:
-        """Units that could not be read in the latest pass."""
+    bad: BadUnits = field(default_factory=BadUnits, compare=False)
 
-    def pairs(self) -> Iterator[tuple[str, str]]:
-        """Yield each pair, in order, on one line each, blank ones included.
 
-        Raises:
-            CorpusError: a file cannot be read, or more of its units are damaged than may be.
-            MissingExtraError: the package that reads the format is not installed.
-        """
+@dataclass(frozen=True)
+class TextFilesReader(ConcatenatedSources):
+    """Several pairs of aligned text files, one after another."""
+
+    bad: BadUnits = field(default_factory=BadUnits, compare=False)
+
+
+SourceReader = TextReader | TextFilesReader | UnitReader
+"""A configured source, read anew each time it is asked for."""
 
 
 def open_source(
@@ -51,7 +49,7 @@ def open_source(
         CorpusError: no file matches a path with wildcards, or it is a directory's.
     """
     if source.src is not None and source.tgt is not None:
-        return open_text_files(source.src, source.tgt)
+        return _open_text_files(source.src, source.tgt)
     if source.path.is_dir():
         endings = ["mo", "po"] if source.format == "po" else [source.format]
         names = " or ".join(str(source.path / f"*.{ending}") for ending in endings)
@@ -61,8 +59,21 @@ def open_source(
         case SourceConfig(src_column=src, tgt_column=tgt) if src is not None and tgt is not None:
             return TsvReader(*files, (src, tgt))
         case SourceConfig(src_field=str(src), tgt_field=str(tgt)):
-            form = JsonlReader if source.format == "jsonl" else ParquetReader
-            return form(*files, (src, tgt))
+            reader = JsonlReader if source.format == "jsonl" else ParquetReader
+            return reader(*files, (src, tgt))
         case SourceConfig(format="tmx"):
             return TmxReader(*files, (src_lang, tgt_lang))
     return PoReader(*files, (src_lang, tgt_lang))
+
+
+def _open_text_files(src: Path, tgt: Path) -> TextReader | TextFilesReader:
+    """Pair up the files that match both paths, in sorted order."""
+    src_files, tgt_files = matching_files(src), matching_files(tgt)
+    if len(src_files) != len(tgt_files):
+        raise CorpusError(
+            f"{src} matches {len(src_files)} files, but {tgt} {len(tgt_files)}; they are paired up "
+            "in sorted order, so make their numbers equal"
+        )
+    if len(src_files) == 1:
+        return TextReader(src_files[0], tgt_files[0])
+    return TextFilesReader(tuple(map(ParallelFiles, src_files, tgt_files)))

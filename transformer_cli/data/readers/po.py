@@ -1,16 +1,19 @@
-"""Pairs in gettext's PO and MO files."""
+"""Pairs in gettext's PO and MO files, which polib parses."""
 
+import codecs
 import re
+import string
+import struct
+import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from gettext import c2py
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 from transformer_cli.compression import open_text
-from transformer_cli.data.readers.mo_records import MAGICS, read_mo
-from transformer_cli.data.readers.po_records import Entry, header_field, read_po
+from transformer_cli.data.corpus import bounded_lines, without_byte_order_mark
 from transformer_cli.data.readers.units import (
     InvalidTextError,
     Unit,
@@ -19,7 +22,17 @@ from transformer_cli.data.readers.units import (
     primary_language,
 )
 from transformer_cli.errors import CorpusError
+from transformer_cli.packages import import_extra
 
+_MAGICS = {b"\xde\x12\x04\x95": "<", b"\x95\x04\x12\xde": ">"}  # of MO, and its byte order
+# polib holds a whole file as objects, some 20 times its size.
+_MAX_BYTES = 1 << 25
+# polib takes time by the square of a text's lines.
+_MAX_TEXT_LINES = 2000
+_CHARSET = re.compile(rb"Content-Type:[^\n]*?charset=\s*([\w.:-]+)", re.IGNORECASE)
+# What these change is no character set: UTF-16 and UTF-7, escapes, names of domains.
+_ASCII = (r"\u0041.xn--nxasmq6b", string.printable)
+_ERROR_LINE = re.compile(r"\(line (\d+)\)(?:: (.*))?")
 _PLURAL_FORMS = re.compile(r"nplurals\s*=\s*(\d{1,3})\s*;\s*plural\s*=([^;]*)")
 _NUMBERS = range(1, 1001)
 """Of things: enough to find the form of most, as rules go by the last two digits."""
@@ -55,18 +68,18 @@ class PoReader(UnitReader):
     def units(self, file: Path) -> Iterator[Unit]:
         """Yield the pairs of each translated entry that is neither fuzzy nor obsolete."""
         name = str(file)
-        is_swapped, plural = self._is_swapped("", name), None
+        polib = import_extra("polib", "po", name)
         with open_text(file) as raw:
-            is_mo = raw.peek(4)[:4] in MAGICS  # type: ignore[attr-defined]
-            entries = read_mo(raw, name) if is_mo else read_po(raw, name)
-            for entry in entries:
-                if isinstance(entry, CorpusError):
-                    yield entry
-                elif entry.is_header:
-                    is_swapped = self._is_swapped(header_field(entry.forms[0], "Language"), name)
-                    plural = _read_plural_forms(header_field(entry.forms[0], "Plural-Forms"))
-                else:
-                    yield from _pairs(entry, plural, is_swapped)
+            is_mo = raw.peek(4)[:4] in _MAGICS  # type: ignore[attr-defined]
+            entries = (_read_mo if is_mo else _read_po)(polib, raw, name)
+        header = {key.lower(): value for key, value in entries.metadata.items()}
+        is_swapped = self._is_swapped(header.get("language", ""), name)
+        plural = _read_plural_forms(header.get("plural-forms", ""))
+        for number, entry in enumerate(entries, start=1):
+            if entry.obsolete or "fuzzy" in (getattr(entry, "flags", None) or ()):
+                continue
+            place = f"{name}: entry {number}" if is_mo else f"{name}:{entry.linenum or 1}"
+            yield from _pairs(entry, place, plural, is_swapped)
 
     def nothing_found(self) -> str:
         """Return why there may be no pairs."""
@@ -75,9 +88,7 @@ class PoReader(UnitReader):
     def _is_swapped(self, language: str, name: str) -> bool:
         """Return whether the messages are in the target language.
 
-        Args:
-            language: of the translations, as the header has it; '' if it has none.
-            name: the file's name.
+        ``language`` is that of the translations, as the header has it; '' if it has none.
         """
         src, tgt = map(primary_language, self.languages)
         code = _language_code(language)
@@ -99,47 +110,155 @@ def _language_code(language: str) -> str:
     return _CODES.get(words[-1], "") if words else ""
 
 
-def _pairs(entry: Entry, plural: _PluralForms | None, is_swapped: bool) -> Iterator[Unit]:
+# --- files ----------------------------------------------------------------------------------------
+
+
+def _read_po(polib: Any, raw: BinaryIO, name: str) -> Any:
+    """Return polib's entries of a PO file."""
+    with tempfile.TemporaryDirectory(prefix="transformer-cli-") as directory:
+        # A file, as polib breaks the lines of a str at U+2028, too.
+        copy = Path(directory) / "x.po"
+        try:
+            encoding = _copy_po(raw, copy, name)
+        except OSError as error:
+            raise CorpusError(
+                f"{name}: cannot be copied to {directory} ({error.strerror})"
+            ) from error
+        try:
+            return polib.pofile(str(copy), encoding=encoding)
+        except OSError as error:  # polib's error of syntax
+            match = _ERROR_LINE.search(str(error))
+            line, problem = match.groups() if match else ("1", None)
+            raise CorpusError(f"{name}:{line}: {problem or 'no line of a PO file'}") from error
+        except UnicodeError as error:
+            raise CorpusError(f"{name}: the file is not {encoding}") from error
+
+
+def _copy_po(raw: BinaryIO, path: Path, name: str) -> str:
+    """Copy what polib has to read; return the file's character set."""
+    head: list[bytes] = []
+    messages = text_lines = 0
+    with path.open("wb") as copy:
+        for number, line in enumerate(bounded_lines(raw, name), start=1):
+            if number == 1:
+                line = without_byte_order_mark(line, name)
+            start = line.lstrip()[:2]
+            text_lines = text_lines + 1 if start[:1] == b'"' else 0
+            if copy.tell() + len(line) > _MAX_BYTES:
+                raise CorpusError(f"{name}: a PO file of more than {_MAX_BYTES >> 20} MiB")
+            if text_lines > _MAX_TEXT_LINES:
+                raise CorpusError(f"{name}:{number}: a text of more than {_MAX_TEXT_LINES:,} lines")
+            if start == b"#=":  # gettext 1.0 has flags there, too
+                line = b"#," + line.lstrip()[2:]
+            elif start[:1] == b"#" and start not in (b"#,", b"#~"):
+                line = b"\n"  # a comment; polib refuses some
+            messages += line.startswith(b"msgid ")
+            if messages < 2:
+                head.append(line)
+            copy.write(line)
+    return _encoding(b"".join(head), name)
+
+
+def _read_mo(polib: Any, raw: BinaryIO, name: str) -> Any:
+    """Return polib's entries of an MO file."""
+    data = raw.read(_MAX_BYTES + 1)
+    if len(data) > _MAX_BYTES:
+        raise CorpusError(f"{name}: an MO file of more than {_MAX_BYTES >> 20} MiB")
+    encoding = _encoding(_mo_header(data, name), name)
     try:
-        matched = _match_forms(entry, plural)
-        pairs = [(one_line(text, "msgid"), one_line(form, "msgstr")) for text, form in matched]
+        return polib.mofile(data, encoding=encoding)
+    except OSError as error:
+        raise CorpusError(f"{name}: an MO file of an unknown revision") from error
+    except UnicodeError as error:
+        raise CorpusError(f"{name}: the file is not {encoding}") from error
+
+
+def _mo_header(data: bytes, name: str) -> bytes:
+    """Return the header, once all strings are known to lie in the file."""
+    order = _MAGICS[data[:4]]
+    try:
+        _, _, count, *tables = struct.unpack_from(f"{order}5I", data)
+        # Length and offset of each string, by turns: of the messages, and of their translations.
+        messages, forms = (
+            struct.unpack_from(f"{order}{2 * count}I", data, table) for table in tables
+        )
+    except struct.error:
+        raise CorpusError(f"{name}: damaged MO file (it ends too early)") from None
+    lengths, offsets = messages[::2] + forms[::2], messages[1::2] + forms[1::2]
+    # Strings do not overlap; else a small file might hold text without end.
+    if sum(lengths) > 2 * len(data) or any(
+        length + offset > len(data) for length, offset in zip(lengths, offsets, strict=True)
+    ):
+        raise CorpusError(f"{name}: damaged MO file (it ends too early)")
+    if not count or messages[0]:
+        return b""
+    length, offset = forms[:2]
+    return data[offset : offset + length]
+
+
+def _encoding(header: bytes, name: str) -> str:
+    """Return the character set that a header names."""
+    match = _CHARSET.search(header)
+    if match is None or match[1] == b"CHARSET":  # as a template has it
+        return "utf-8"
+    charset = match[1].decode("latin-1")
+    try:
+        if all(text.encode("ascii").decode(charset) == text for text in _ASCII):
+            return codecs.lookup(charset).name
+    except (LookupError, ValueError):
+        pass
+    raise CorpusError(
+        f"{name}: the header names the character set '{charset[:40]}', which is unknown; convert "
+        "the file to UTF-8, for example with msgconv"
+    )
+
+
+# --- entries --------------------------------------------------------------------------------------
+
+
+def _pairs(entry: Any, place: str, plural: _PluralForms | None, is_swapped: bool) -> Iterator[Unit]:
+    try:
+        pairs = [
+            (one_line(text, "msgid"), one_line(form, "msgstr"))
+            for text, form in _match_forms(entry, plural)
+        ]
     except InvalidTextError as error:
-        yield CorpusError(f"{entry.place}: {error}")
+        yield CorpusError(f"{place}: {error}")
         return
     for message, form in pairs:
         if form:
             yield (form, message) if is_swapped else (message, form)
 
 
-def _match_forms(entry: Entry, plural: _PluralForms | None) -> list[tuple[str, str]]:
-    """Return each message of an entry with the form that translates it.
-
-    Raises:
-        InvalidTextError: nothing tells which form that is.
-    """
-    if entry.plural is None:
-        return [(entry.message, entry.forms[0])]
+def _match_forms(entry: Any, plural: _PluralForms | None) -> list[tuple[str, str]]:
+    """Return each message of an entry with the form that translates it."""
+    if not entry.msgid_plural:
+        return [(entry.msgid, entry.msgstr)]
+    forms = entry.msgstr_plural
+    if not any(forms.values()):
+        return []
     number, one, many = plural or _PluralForms(2, 0, 1)  # gettext's own default
-    if len(entry.forms) != number:
+    count = max(forms) + 1
+    if count != number:
         says = f"for {number}" if plural else "that can be used"
         raise InvalidTextError(
-            f"a plural of {len(entry.forms)} forms, where the header has "
+            f"a plural of {count} forms, where the header has "
             f"{'' if plural else 'no '}Plural-Forms {says}"
         )
-    matched = [(entry.plural, entry.forms[many])]
+    matched = [(entry.msgid_plural, forms.get(many, ""))]
     # A form for all numbers is no translation of 'one file'.
-    return matched if one == many else [(entry.message, entry.forms[one]), *matched]
+    return matched if one == many else [(entry.msgid, forms.get(one, "")), *matched]
 
 
 def _read_plural_forms(text: str) -> _PluralForms | None:
     """Return what a header's Plural-Forms says; None: nothing that can be used."""
-    found = _PLURAL_FORMS.match(text)
-    if found is None:
+    match = _PLURAL_FORMS.match(text)
+    if match is None:
         return None
-    count = int(found[1])
+    count = int(match[1])
     try:
         # As GNUTranslations reads it. It bounds the expression's length and depth.
-        one, *others = map(c2py(found[2].strip()), _NUMBERS)
+        one, *others = map(c2py(match[2].strip()), _NUMBERS)
     except (ValueError, ArithmeticError, SyntaxError):  # the last of `n == !n`
         return None
     if not all(0 <= form < count for form in (one, *others)):

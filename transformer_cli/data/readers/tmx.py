@@ -35,28 +35,28 @@ class TmxReader(UnitReader):
     """Translation memories; each pair of translations of a unit is a pair."""
 
     languages: tuple[str, str]
-    found: dict[str, None] = field(default_factory=dict, compare=False, kw_only=True)
+    languages_met: dict[str, None] = field(default_factory=dict, compare=False, kw_only=True)
     """The languages of the latest pass, in order."""
 
     def units(self, file: Path) -> Iterator[Unit]:
         """Yield the pairs of each unit in both languages."""
         with open_text(file) as raw:
-            yield from _Parser(str(file), self.languages, self.found).units(raw)
+            yield from _Parser(str(file), self.languages, self.languages_met).units(raw)
 
     def nothing_found(self) -> str:
         """Return which languages there are."""
         src, tgt = self.languages
-        found = ", ".join(f"'{each}'" for each in list(self.found)[:_LANGUAGES_SHOWN]) or "none"
-        return f"no unit is in both '{src}' and '{tgt}'; languages that were found: {found}"
+        met = ", ".join(f"'{code}'" for code in list(self.languages_met)[:_LANGUAGES_SHOWN])
+        return f"no unit is in both '{src}' and '{tgt}'; languages that were found: {met or 'none'}"
 
 
 class _Parser:
     """Expat's events, of which no tree is made, turned into pairs."""
 
-    def __init__(self, name: str, languages: tuple[str, str], found: dict[str, None]) -> None:
+    def __init__(self, name: str, languages: tuple[str, str], met: dict[str, None]) -> None:
         self._name = name
-        self._sides = [primary_language(each) for each in languages]
-        self._found = found
+        self._sides = list(map(primary_language, languages))
+        self._languages_met = met
         self._done: list[Unit] = []
         self._names: set[str] = set()
         self._depth = 0
@@ -169,8 +169,8 @@ class _Parser:
         if self._language is None:
             return
         language = primary_language(self._language)
-        if len(self._found) < _LANGUAGES_SHOWN:
-            self._found[language] = None
+        if len(self._languages_met) < _LANGUAGES_SHOWN:
+            self._languages_met[language] = None
         for side, variants in zip(self._sides, self._variants, strict=True):
             if language != side:
                 continue

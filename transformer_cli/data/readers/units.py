@@ -1,25 +1,42 @@
-"""Sources that are read unit by unit: what may be damaged, and how much of it."""
+"""What all readers share: units that may be damaged, and how much of them; texts, lines, files."""
 
+import glob
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
-from transformer_cli.data.corpus import hash_files, stamp_files
-from transformer_cli.errors import CorpusError
+from transformer_cli.config.choices import DecodingErrors
+from transformer_cli.data.corpus import (
+    decode_line,
+    hash_files,
+    mtime_key_of,
+    without_byte_order_mark,
+)
+from transformer_cli.errors import CorpusError, did_you_mean
 
 MAX_SIDE_CHARACTERS = 1 << 20
 """Longest text of a side: what is longer is damage, and might not fit into memory."""
 
 _SHOWN = 3
-# From here on a pass is judged while it runs.
+# From here on a pass is judged while it runs, so that hours are not spent on a wrong file.
 _ENOUGH_UNITS = 1000
 _ENOUGH_FOR_ALL = 100
 _SPACES = re.compile(r"[ \t\r\n]+")
 
 Unit = tuple[str, str] | CorpusError
 """A pair, or why it cannot be read."""
+T = TypeVar("T")
+Numbered = Iterator[tuple[int, T | CorpusError]]
+"""Records with the numbers of their lines or rows, from 1.
+
+A record that cannot be read is the error that says why, so that reading may go on after it.
+"""
+
+ROW_ADVICE = "mend or remove the row"
+"""What to do about a row of a table that cannot be used."""
 
 
 @dataclass
@@ -37,29 +54,20 @@ class BadUnits:
         """The message of the first one; None: there is none."""
         return self.first[0] if self.first else None
 
-    def clear(self) -> None:
-        """Begin another pass."""
-        self.units = self.count = 0
-        self.first = []
-
     def add(self, error: CorpusError) -> None:
         """Count a damaged unit."""
         self.count += 1
         if len(self.first) < _SHOWN:
             self.first.append(str(error))
 
-    def check(self, most: float) -> None:
-        """Check that all units are not damaged, and no larger share of them than ``most``.
-
-        Raises:
-            CorpusError: they are.
-        """
+    def check(self, max_share: float) -> None:
+        """Raise a CorpusError if all units are damaged, or a larger share than ``max_share``."""
         if self.count and self.count == self.units:
             raise CorpusError(self.first[0])
-        if self.count > most * self.units:
+        if self.count > max_share * self.units:
             raise CorpusError(
                 f"{self.first[0]}; of {self.units:,} units {self.count:,} are damaged, "
-                f"{self.count / self.units:.2%}, where data.max_bad_units allows {most:.2%}"
+                f"{self.count / self.units:.2%}, where data.max_bad_units allows {max_share:.2%}"
             )
 
 
@@ -94,7 +102,7 @@ class UnitReader(ABC):
             MissingExtraError: the package that reads the format is not installed.
         """
         bad = self.bad
-        bad.clear()
+        bad.units, bad.count, bad.first = 0, 0, []
         for file in self.files:
             for unit in self._units_and_end(file):
                 bad.units += 1
@@ -118,16 +126,12 @@ class UnitReader(ABC):
             yield error
 
     def source_sha256(self) -> str:
-        """Return a SHA-256 of the files' decompressed bytes, in hexadecimal.
-
-        Raises:
-            CorpusError: a file cannot be read, or cannot be read more than once.
-        """
+        """Return a SHA-256 of the files' decompressed bytes; raise what ``hash_files`` does."""
         return hash_files(self.files)
 
-    def stamp(self) -> str | None:
-        """Return the stamp of all files, see ``stamp_files``."""
-        return stamp_files(self.files)
+    def mtime_key(self) -> str | None:
+        """Return the key of all files; see ``mtime_key_of``."""
+        return mtime_key_of(self.files)
 
 
 class InvalidTextError(ValueError):
@@ -135,13 +139,9 @@ class InvalidTextError(ValueError):
 
 
 def one_line(text: str, what: str) -> str:
-    """Return a side of a pair on one line.
+    """Return a side of a pair on one line; ``what`` is its column or field, for messages.
 
     White space with a line break or a tab in it becomes a space, or nothing at either end.
-
-    Args:
-        text: as the file has it.
-        what: its column or field, for messages.
 
     Raises:
         InvalidTextError: it is longer than ``MAX_SIDE_CHARACTERS``, or has half a surrogate pair.
@@ -154,7 +154,7 @@ def one_line(text: str, what: str) -> str:
         except UnicodeEncodeError:  # as "\ud800" in JSON
             raise InvalidTextError(f"{what} has half a surrogate pair") from None
     if "\n" in text or "\t" in text or "\r" in text:
-        text = _SPACES.sub(lambda found: " " if found[0].strip(" ") else found[0], text)
+        text = _SPACES.sub(lambda spaces: " " if spaces[0].strip(" ") else spaces[0], text)
         return text.strip(" ")
     return text
 
@@ -162,3 +162,51 @@ def one_line(text: str, what: str) -> str:
 def primary_language(code: str) -> str:
     """Return a language code's primary subtag: 'de' of 'DE-AT' and of 'de_DE.UTF-8'."""
     return re.split(r"[-_.@]", code.strip(), maxsplit=1)[0].lower()
+
+
+def matching_files(path: Path) -> tuple[Path, ...]:
+    """Return the files that match a path, sorted; * and ? are wildcards.
+
+    A path without wildcards, or of a file that has them in its name, is returned unseen.
+
+    Raises:
+        CorpusError: no file matches the wildcards.
+    """
+    pattern = str(path)
+    if not any(wildcard in pattern for wildcard in "*?") or path.exists():
+        return (path,)
+    names = glob.glob(pattern.replace("[", "[[]"))  # noqa: PTH207, as the pattern may be absolute
+    files = tuple(file for file in map(Path, sorted(names)) if not file.is_dir())
+    if not files:
+        raise CorpusError(
+            f"{path}: no file matches; relative paths start from the directory that the command "
+            f"is run in, here {Path.cwd()}"
+        )
+    return files
+
+
+def no_such(what: str, name: str, known: Collection[str]) -> str:
+    """Return the words for a column or field that is not there, with the ones that are."""
+    if hint := did_you_mean(name, known):
+        return f"no {what} '{name}'; {hint}"
+    shown = ", ".join(f"'{other[:40]}'" for other in list(known)[:10])
+    return f"no {what} '{name}'; there {'is' if len(known) == 1 else 'are'} {shown or 'none'}"
+
+
+def numbered_lines(
+    raw_lines: Iterable[bytes], name: str, errors: DecodingErrors = "strict"
+) -> Numbered[str]:
+    """Yield the decoded lines of a text file, as ``decode_lines`` cuts them.
+
+    Raises:
+        CorpusError: the file is compressed.
+    """
+    for number, raw in enumerate(raw_lines, start=1):
+        if number == 1:
+            raw = without_byte_order_mark(raw, name)
+            if not raw:
+                return
+        try:
+            yield number, decode_line(raw, name, number, errors)
+        except CorpusError as error:
+            yield number, error

@@ -1,0 +1,69 @@
+"""A training in small: counts to ten in a file, and goes on from there where it was killed.
+
+Its BLEU rises with the number, and is the higher the nearer model.dropout is to 0.3. $HOPELESS is
+part of the name of runs that stay far below, and do not end by themselves.
+
+It stands in for transformer-cli in tests of the runner: ``counting.py train BASE … --run-dir DIR``.
+It does not end, with its starter or at all, while there is a file $STUBBORN.
+"""
+
+import json
+import os
+import sys
+import threading
+import time
+from pathlib import Path
+
+STEPS = 10
+STEP_SECONDS = float(os.environ.get("STEP_SECONDS", "0.02"))
+
+
+def main() -> None:
+    """Count in the directory that the command line names, and end with the starter."""
+    threading.Thread(target=_end_with_starter, daemon=True).start()
+    run = Path(sys.argv[sys.argv.index("--run-dir") + 1])
+    if sys.argv[1] == "vocab" and "NO_DATA" in os.environ:
+        sys.exit("transformer-cli: error: no data here")
+    if sys.argv[1] == "vocab":
+        run.mkdir(parents=True, exist_ok=True)
+        (run / "run.json").write_text("{}")
+        for name in ("tokenizer", "encoded"):
+            (run / name).mkdir(exist_ok=True)
+            (run / name / "file").write_text(name)
+        return
+    if "model.dropout=0.5" in sys.argv:
+        sys.exit("transformer-cli: error: model.dropout: 0.5 is too much here")
+    counted = run / "counted"
+    for number in range(len(counted.read_text()) if counted.exists() else 0, STEPS):
+        time.sleep(STEP_SECONDS)
+        with counted.open("a") as file:
+            file.write(str(number))
+        hopeless = os.environ.get("HOPELESS", "no run") in str(run)
+        score = 50 - abs(_dropout() - 0.3) * 100 + number - 1000 * hopeless
+        record = {"kind": "validation", "step": number, "bleu": score, "bleu_lc": score}
+        with (run / "metrics.jsonl").open("a") as file:
+            file.write(json.dumps({**record, "seconds": float(number + 1)}) + "\n")
+        while hopeless and number == STEPS - 2:
+            time.sleep(0.1)  # until it is stopped
+        _be_stubborn()
+
+
+def _be_stubborn() -> None:
+    while Path(os.environ.get("STUBBORN", "no file")).exists():
+        time.sleep(0.02)
+
+
+def _dropout() -> float:
+    settings = dict(each.split("=") for each in sys.argv if each.startswith("model.dropout="))
+    return float(settings.get("model.dropout", 0))
+
+
+def _end_with_starter() -> None:
+    while os.read(0, 1):
+        pass
+    _be_stubborn()
+    os._exit(143)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,262 @@
+"""A distillation's file: what it says, and each mistake as one line with its place."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from transformer_cli.cli.distill import DistillRequest
+from transformer_cli.config.yaml import load_config
+from transformer_cli.errors import CheckpointError, ConfigError, RunError
+from transformer_cli.jobs.distill import (
+    DistillDirectory,
+    evaluate_command,
+    set_aside,
+    translate_command,
+)
+from transformer_cli.jobs.distill_file import load_distillation
+from transformer_cli.jobs.job import describe_training
+from transformer_cli.runs.directory import RunDirectory, write_mark
+
+CONFIG = """\
+data:
+  kind: files
+  src_lang: {src}
+  tgt_lang: {tgt}
+  train: {{src: a, tgt: b}}
+  val: {{src: c, tgt: d}}
+tokenizer: {{kind: words}}
+"""
+CONFIGS = Path(__file__).parents[2] / "configs"
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    (tmp_path / "de_en.yaml").write_text(CONFIG.format(src="de", tgt="en"))
+    (tmp_path / "en_de.yaml").write_text(CONFIG.format(src="en", tgt="de"))
+    (tmp_path / "sub").mkdir()
+    return tmp_path
+
+
+def _refusal(directory: Path, text: str) -> str:
+    path = directory / "sub" / "file.yaml"
+    path.write_text(text)
+    with pytest.raises(ConfigError) as caught:
+        load_distillation(path)
+    return str(caught.value).removeprefix(path.as_posix())
+
+
+def test_configurations_are_looked_for_beside_the_file(directory: Path) -> None:
+    path = directory / "sub" / "file.yaml"
+    path.write_text(
+        "teachers: [../de_en.yaml]\nback: {teachers: [../en_de.yaml]}\nstudent: ../de_en.yaml\n"
+    )
+    distillation = load_distillation(path)
+    assert distillation.student_file == directory / "de_en.yaml"
+    runs = [teacher.run.path.as_posix() for teacher in distillation.teachers]
+    assert runs == ["runs/de_en", "runs/en_de"]
+    assert [each.read for each in distillation.directions] == ["src", "tgt"]
+
+
+def test_the_precision_is_measured_once(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = directory / "file.yaml"
+    path.write_text("teachers: [de_en.yaml]\nstudent: de_en.yaml\n")
+    monkeypatch.chdir(directory)
+    measured = iter([torch.bfloat16])
+    monkeypatch.setattr(
+        "transformer_cli.training.execution.choose_training_precision",
+        lambda *_, **__: next(measured),
+    )
+    for _ in range(2):
+        out = DistillDirectory(directory / "out")
+        request = DistillRequest(load_distillation(path), out, "cpu", "auto", None)
+        plan = request.plan(request.settle_precision())
+        commands = {job.name: job.command for job in plan.jobs()}
+        options = ["--device", "cpu", "--precision"]
+        for name in ("train runs/de_en", "train student"):
+            assert commands[name][-4:] == [*options, "bfloat16"]
+        assert commands["translate forward train"][-4:] == [*options, "auto"]
+
+
+def test_the_student_depends_on_what_it_reads_alone(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = directory / "file.yaml"
+    path.write_text("teachers: [de_en.yaml]\nstudent: de_en.yaml\nkeep_reference: false\n")
+    monkeypatch.chdir(directory)
+    out = DistillDirectory(Path("out"))
+    for text in ("text/train.src", "text/train.tgt", "text/val.src", "text/val.tgt"):
+        (out.path / text).parent.mkdir(parents=True, exist_ok=True)
+        (out.path / text).write_text(text)
+    (out.path / "forward").mkdir()
+    (out.path / "forward" / "train.tgt").write_text("")
+    plan = DistillRequest(load_distillation(path), out, "cpu", "auto", None).plan("auto")
+    (student,) = (job for job in plan.jobs() if job.name == "train student")
+    before = student.inputs()
+    (out.path / "text" / "train.tgt").write_text("other")
+    assert student.inputs() == before
+    (out.path / "text" / "val.src").write_text("other")
+    assert student.inputs() != before
+
+
+def _describe(directory: Path, text: str) -> dict[str, str]:
+    (directory / "config.yaml").write_text(text)
+    return describe_training(load_config(directory / "config.yaml"))
+
+
+def test_settings_are_the_same_wherever_the_project_lies(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = CONFIG.format(src="de", tgt="en")
+    monkeypatch.chdir(directory)
+    here = _describe(directory, text)
+    monkeypatch.chdir(directory / "sub")
+    assert _describe(directory, text) == here
+    # As if the version that wrote this had another setting.
+    assert _describe(directory, f"{text}training: {{accumulate: 1}}\n") == here
+    assert _describe(directory, f"{text}training: {{accumulate: 2}}\n") != here
+
+
+def test_an_earlier_run_is_set_aside_under_a_free_name(tmp_path: Path) -> None:
+    run = RunDirectory(tmp_path / "student")
+    assert set_aside(run) is None
+    (tmp_path / "student-1").symlink_to("nowhere")
+    for number in (2, 3):
+        _write_run(run, str(number))
+        assert set_aside(run) == tmp_path / f"student-{number}"
+        assert (tmp_path / f"student-{number}" / "thesis.tex").read_text() == str(number)
+    assert not run.path.exists()
+
+
+def _write_run(run: RunDirectory, text: str) -> None:
+    run.path.mkdir()
+    write_mark(run.path)
+    (run.path / "thesis.tex").write_text(text)
+
+
+def test_two_files_with_one_run_are_refused(directory: Path) -> None:
+    (directory / "sub" / "de_en.yaml").write_text(CONFIG.format(src="de", tgt="en"))
+    text = "teachers: [../de_en.yaml, ../de_en.yaml, de_en.yaml]\nstudent: ../de_en.yaml\n"
+    assert "has the run runs/de_en, as " in _refusal(directory, text)
+
+
+def test_what_would_fail_after_hours_is_told_at_once(directory: Path) -> None:
+    missing = "teachers: [../de_en.yaml]\nstudent: ../de_en.yaml\nback:\n"
+    missing += "  teachers: [../en_de.yaml]\n  monolingual: [nowhere.txt]\n"
+    assert _refusal(directory, missing).startswith(":5: back.monolingual[0]: there is no file ")
+    learned = CONFIG.format(src="de", tgt="en") + "model: {max_positions: 600}\n"
+    (directory / "other.yaml").write_text(learned)
+    unlike = "teachers: [../de_en.yaml, ../other.yaml]\nstudent: ../de_en.yaml\n"
+    expected = ":1: teachers[1]: ../other.yaml has other model.positions or model.max_positions"
+    assert _refusal(directory, unlike).startswith(expected)
+    untrained = directory / "untrained"
+    untrained.mkdir()
+    (untrained / "config.yaml").write_text(CONFIG.format(src="de", tgt="en"))
+    path = directory / "file.yaml"
+    path.write_text(f"teachers: ['{untrained}']\nstudent: de_en.yaml\n")
+    with pytest.raises(CheckpointError, match="no checkpoint yet"):
+        load_distillation(path)
+
+
+CORPUS = """\
+data:
+  kind: corpus
+  src_lang: de
+  tgt_lang: en
+  sources:
+    - {src: a, tgt: b}
+    - {tsv: c, src_column: 1, tgt_column: 2, weight: 2.5}
+  split: {val: 1}
+tokenizer: {kind: words}
+"""
+MARKED = {
+    "data.sources[1].weight": (7, CORPUS),
+    "data.sources[1].tag": (7, CORPUS.replace("weight: 2.5", "tag: web")),
+    "data.val.tag": (
+        8,
+        CORPUS.replace(", weight: 2.5", "").replace(
+            "split: {", "val: {src: c, tgt: d, tag: web} #"
+        ),
+    ),
+    "data.more[0].tag": (5, CONFIG.format(src="de", tgt="en")),
+}
+
+
+@pytest.mark.parametrize("key", MARKED)
+def test_tags_and_weights_that_would_be_lost_are_refused(directory: Path, key: str) -> None:
+    line, text = MARKED[key]
+    more = "  more: [{src: a, tgt: b, tag: web}]\n"
+    (directory / "marked.yaml").write_text(text.replace("  train:", f"{more}  train:"))
+    file = "teachers: [../de_en.yaml]\nstudent: ../marked.yaml\n"
+    refusal = _refusal(directory, file).rpartition("/")[2]
+    assert refusal.startswith(f"marked.yaml:{line}: {key}: a student's text is read as plain lines")
+    assert ("transformer-cli clean CONFIG -o DIR" in refusal) == ("more" not in key)
+
+
+def test_a_student_replays_nothing(directory: Path) -> None:
+    replay = "  replay: {share: 0.5, sources: [{src: a, tgt: b}]}\n  train:"
+    text = CONFIG.format(src="de", tgt="en").replace("  train:", replay)
+    (directory / "replayed.yaml").write_text(text)
+    refusal = _refusal(directory, "teachers: [../de_en.yaml]\nstudent: ../replayed.yaml\n")
+    assert refusal.rpartition("/")[2].startswith("replayed.yaml:5: data.replay: a student's text")
+
+
+def test_tags_of_text_that_is_not_translated_stay(directory: Path) -> None:
+    text = CONFIG.format(src="de", tgt="en")
+    more = "  more: [{src: a, tgt: b, tag: web}]\n"
+    (directory / "marked.yaml").write_text(text.replace("  train:", f"{more}  train:"))
+    (directory / "mono").touch()
+    path = directory / "file.yaml"
+    file = f"forward: {{corpus: false, monolingual: ['{directory}/mono']}}\n"
+    path.write_text(f"teachers: [de_en.yaml]\nstudent: marked.yaml\n{file}")
+    assert load_distillation(path).student.data.src_lang == "de"
+
+
+MISTAKES = {
+    "student: ../de_en.yaml\n": ": teachers: missing (configurations",
+    "teachers: []\nstudent: ../de_en.yaml\n": ":1: teachers: expected a list of at least 1",
+    "teachers: [../de_en.yaml]\nstudnet: x\nstudent: ../de_en.yaml\n": (
+        ":2: studnet: unknown key; did you mean 'student'?"
+    ),
+    "teachers: [../de_en.yaml]\nstudent: de_en.yaml\n": ":2: student: there is no file ",
+    "teachers:\n- ../de_en.yaml\n- ../en_de.yaml\nstudent: ../de_en.yaml\n": (
+        ":3: teachers[1]: ../en_de.yaml translates en to de, and has to translate de to en"
+    ),
+    "teachers: [../de_en.yaml]\nforward: {n_best: 3}\nstudent: ../de_en.yaml\n": (
+        ":2: forward.n_best: goes with keep: nearest"
+    ),
+    "teachers: [../de_en.yaml]\nforward: {corpus: false}\nstudent: ../de_en.yaml\n": (
+        ":2: forward.corpus: false, and no monolingual text: nothing to translate"
+    ),
+    CONFIG.format(src="de", tgt="en"): ": is a configuration; write a file with student: ",
+}
+
+
+@pytest.mark.parametrize("text", MISTAKES)
+def test_a_mistake_is_told_with_its_place(directory: Path, text: str) -> None:
+    assert _refusal(directory, text).startswith(MISTAKES[text])
+
+
+def test_a_teacher_that_is_no_configuration_has_to_be_a_run(directory: Path) -> None:
+    path = directory / "file.yaml"
+    path.write_text("teachers: [runs/nowhere]\nstudent: de_en.yaml\n")
+    with pytest.raises(RunError, match="runs/nowhere: not a run directory"):
+        load_distillation(path)
+
+
+@pytest.mark.parametrize("path", sorted((CONFIGS / "distill").glob("*.yaml")), ids=lambda p: p.stem)
+def test_shipped_files_say_what_they_are_for(path: Path) -> None:
+    assert load_distillation(path).student_file.parent == CONFIGS
+    comments = [line for line in path.read_text().splitlines() if line.startswith("#")]
+    assert comments[-1].startswith(f"#   transformer-cli distill configs/distill/{path.name}")
+
+
+def test_several_teachers_translate_as_an_ensemble() -> None:
+    runs = [RunDirectory(Path(name)) for name in ("a", "b", "c")]
+    command = translate_command(runs, Path("in"), Path("out"), ["--beam-size", "5"])
+    assert command == [
+        *("translate", "a", "--ensemble", "b", "--ensemble", "c"),
+        *("-i", "in", "-o", "out", "--resume", "--beam-size", "5"),
+    ]
+    command = evaluate_command(runs[:1], Path("src"), Path("ref"), [])
+    assert command == ["evaluate", "a", "--src", "src", "--ref", "ref", "--json"]

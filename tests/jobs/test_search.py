@@ -1,0 +1,105 @@
+"""Searches by workers: trials are points, whose runs' validations are told to Optuna."""
+
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from jobs.conftest import Start
+from transformer_cli.jobs.search import Search
+from transformer_cli.jobs.study import Trial
+from transformer_cli.jobs.sweep import SweepDirectory, SweepPlan
+from transformer_cli.jobs.sweep_file import load_sweep
+from transformer_cli.runs.groups import read_run_state
+
+pytest.importorskip("optuna")
+SEARCH = """\
+base: base.yaml
+search: {model.dropout: {uniform: [0.0, 0.6]}, training.epochs: [3, 4]}
+"""
+
+
+def _trials(directory: Path, worker: "subprocess.Popen[bytes]") -> list[Trial]:
+    worker.communicate()
+    assert worker.returncode == 0
+    plan = SweepPlan(load_sweep(directory / "sweep.yaml"), SweepDirectory(directory / "out"), ())
+    assert isinstance(plan.trials, Search)
+    return plan.trials.trials
+
+
+def _score(dropout: object) -> float:
+    assert isinstance(dropout, float | int)
+    return 50 - abs(dropout - 0.3) * 100 + 9
+
+
+def test_a_trial_is_judged_by_the_mean_of_its_seeds_best_validations(
+    directory: Path, start: Start
+) -> None:
+    (directory / "sweep.yaml").write_text(f"{SEARCH}seeds: 2\ntrials: 4\n")
+    trials = _trials(directory, start())
+    assert [trial.state for trial in trials] == ["complete"] * 4
+    for number, trial in enumerate(trials, 1):
+        assert trial.value == pytest.approx(_score(trial.values["model.dropout"]))
+        runs = list((directory / f"out/runs/trial-{number:03}").iterdir())
+        assert sorted(run.name for run in runs) == ["seed-1", "seed-2"]
+
+
+def test_a_search_that_is_killed_goes_on_with_the_same_trials(
+    directory: Path, start: Start
+) -> None:
+    (directory / "sweep.yaml").write_text(f"{SEARCH}trials: 5\n")
+    whole = _trials(directory, start(jobs=1))
+    (directory / "out").rename(directory / "whole")
+    for _ in range(3):
+        worker = start(jobs=1)
+        time.sleep(1.2)
+        worker.kill()
+        worker.communicate()
+    assert _trials(directory, start(jobs=1)) == whole
+
+
+def test_a_hopeless_trial_is_stopped_and_has_no_further_seeds(
+    directory: Path, start: Start
+) -> None:
+    (directory / "sweep.yaml").write_text(f"{SEARCH}trials: 6\nprune: median\nseeds: 2\n")
+    trials = _trials(directory, start(HOPELESS="trial-006", STEP_SECONDS="0"))
+    assert [trial.state for trial in trials] == ["complete"] * 5 + ["pruned"]
+    assert read_run_state(directory / "out", "runs/trial-006/seed-1") == "pruned"
+
+
+def test_a_failed_run_fails_its_trial(directory: Path, start: Start) -> None:
+    (directory / "sweep.yaml").write_text("base: base.yaml\nsearch: {model.dropout: [0.5, 0.3]}\n")
+    trials = _trials(directory, start())
+    assert {trial.state for trial in trials} == {"failed", "complete"}
+    (failed,) = (trial for trial in trials if trial.state == "failed")
+    assert failed.why == "model.dropout: 0.5 is too much here"
+
+
+def test_without_data_every_trial_fails_and_the_search_ends(directory: Path, start: Start) -> None:
+    (directory / "sweep.yaml").write_text(f"{SEARCH}trials: 3\n")
+    trials = _trials(directory, start(NO_DATA="1"))
+    assert [trial.state for trial in trials] == ["failed"] * 3
+    assert {trial.why for trial in trials} == {"no data here"}
+
+
+def test_no_trial_is_begun_after_the_budget(directory: Path, start: Start) -> None:
+    # Ten seconds a run, as it says itself; of two at a time, 12 s are spent after the third.
+    (directory / "sweep.yaml").write_text(f"{SEARCH}trials: 20\nbudget: 0.2min\n")
+    trials = _trials(directory, start(STEP_SECONDS="0.15"))
+    assert 3 <= len(trials) <= 4
+
+
+@pytest.mark.parametrize(
+    ("search", "message"),
+    [
+        ("{model.dropout: {uniform: [0.1, 1.5]}}", "expected at most 0.9, found 1.5"),
+        ("{model.dropot: [0.1, 0.2]}", "unknown key; did you mean 'dropout'?"),
+    ],
+)
+def test_the_ends_of_ranges_have_to_be_valid(directory: Path, search: str, message: str) -> None:
+    from transformer_cli.errors import ConfigError
+
+    (directory / "sweep.yaml").write_text(f"base: base.yaml\nsearch: {search}\n")
+    with pytest.raises(ConfigError, match=f"sweep.yaml:2: model.*{message.split('?')[0]}"):
+        load_sweep(directory / "sweep.yaml")

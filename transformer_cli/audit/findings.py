@@ -1,0 +1,323 @@
+"""What ``check`` reports of a corpus: findings in each split, and what each filter would reject.
+
+The rules that say what is wrong with a pair are those of ``data/filters/rules.py``.
+"""
+
+import os
+import sys
+import tempfile
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from transformer_cli.audit.split_check import Occurrences, SplitCheck
+from transformer_cli.audit.text_audit import all_copied, find_mistaken_files, trained_text
+from transformer_cli.config.choices import LONGEST_SOURCE
+from transformer_cli.config.data_schema import CopyData, CorpusData, FilterName
+from transformer_cli.config.schema import Config
+from transformer_cli.data.corpus import ConcatenatedSources, PairProgress, PairSource, ParallelFiles
+from transformer_cli.data.filters.filter_pass import Filter, FilterPass
+from transformer_cli.data.filters.rules import (
+    FILTER_NAMES,
+    STRICT_SHARE,
+    TOLERANT_SHARE,
+    WARNING_SHARES,
+    build_filters,
+)
+from transformer_cli.data.preparing import prepare_corpus
+from transformer_cli.data.readers.opening import open_source
+from transformer_cli.data.sources import open_added, open_split, split_names
+from transformer_cli.data.token_arrays import PERCENTILES, percentiles
+from transformer_cli.errors import CorpusError, MissingExtraError
+from transformer_cli.text.protocol import Tokenizers
+from transformer_cli.text.scripts import has_spaces, scripts_of
+
+FINDINGS = (
+    *WARNING_SHARES,
+    "shifted",
+    "in_training",
+    "source_in_training",
+    "long",
+    *(
+        f"{side}_{what}"
+        for side in ("source", "target")
+        for what in ("odd_characters", "unknown_characters")
+    ),
+)
+"""Names of all findings, as --ignore takes them; the first are rules' names."""
+
+Unit = Literal["tokens", "words", "characters"]
+"""Of lengths; without tokenizers, words between spaces, where both languages have spaces."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Some pairs of a split that have the same fault."""
+
+    split: str
+    what: str
+    """One of ``FINDINGS``."""
+    text: str
+    """Its description in messages."""
+    count: int
+    share: float
+    """Of the split's pairs, from 0 to 1."""
+    warning: bool
+    """Whether it is a warning, or a note only."""
+    places: list[str]
+    """The first few: file, line and what is there."""
+
+    def __str__(self) -> str:
+        has_more = self.count > len(self.places) and self.what != "shifted"  # a range of lines
+        places = "; ".join(self.places) + ("; …" if has_more else "")
+        return (
+            f"{self.split}: {self.text} [{self.what}]: {self.count:,} ({self.share:.2%}): {places}"
+        )
+
+
+@dataclass(frozen=True)
+class SplitSummary:
+    """Size of a split; lengths are its ``PERCENTILES``."""
+
+    name: str
+    pairs: int
+    src_lengths: list[int]
+    tgt_lengths: list[int]
+
+
+@dataclass(frozen=True)
+class CorpusReport:
+    """Statistics and findings of a corpus."""
+
+    unit: Unit
+    """Unit of the lengths."""
+    unknown_scripts: list[str]
+    """Languages whose script is unknown, so that wrong scripts cannot be detected."""
+    unavailable: list[str]
+    """A message for each test split that could not be opened, and so was not checked."""
+    splits: list[SplitSummary]
+    mistakes: list[str]
+    """What can only be a mistake: a file named twice, say."""
+    findings: list[Finding]
+    ignored: list[str]
+    """Names of findings that never count as warnings (--ignore)."""
+
+    @property
+    def warnings(self) -> int:
+        """Number of findings that are warnings."""
+        return sum(finding.warning for finding in self.findings)
+
+
+def check_corpus(
+    config: Config,
+    tokenizers: Tokenizers | None,
+    progress: PairProgress,
+    ignored: Collection[str] = (),
+) -> CorpusReport:
+    """Check all splits of a configured corpus in one pass each, and return the report.
+
+    Sources of kind corpus are first read, filtered and split as for a training.
+
+    Args:
+        config: the experiment's settings.
+        tokenizers: the run's; None before they are learned, when lengths are in words or
+            characters.
+        progress: wraps the iteration over a split's pairs, as tqdm does.
+        ignored: names of findings that never count as warnings.
+
+    Raises:
+        CorpusError: a split is missing, misaligned, blank, or not UTF-8. A test split that cannot
+            be opened is reported as unavailable instead.
+    """
+    data = config.data
+    unit: Unit = "characters"
+    if tokenizers is not None:
+        unit = "tokens"
+    elif has_spaces(data.src_lang) and has_spaces(data.tgt_lang):
+        unit = "words"
+    languages = [] if isinstance(data, CopyData) else [data.src_lang, data.tgt_lang]
+    unknown = [language for language in languages if scripts_of(language) is None]
+    report = CorpusReport(unit, unknown, [], [], [], [], sorted(set(ignored)))
+    training: list[SplitCheck] = []
+    scored: list[SplitCheck] = []
+    with tempfile.TemporaryDirectory(prefix="transformer-cli-") as directory:
+        prepared = Path(directory) / "corpus"
+        if isinstance(data, CorpusData):
+            prepare_corpus(data, prepared, progress)
+        for name, source, is_trained in _sources(config, report.unavailable, prepared):
+            if isinstance(data, CorpusData):
+                # Findings name a line of the split, as the files are gone afterwards.
+                source = ConcatenatedSources((source,))
+            # How many tokens so many characters are, only a tokenizer tells.
+            limit = sys.maxsize if unit == "characters" else _limit(config, is_trained)
+            cut = list if unit == "characters" else str.split
+            known = None if is_trained else training
+            split = SplitCheck(name, source, config, tokenizers, limit, known, cut)
+            split.read(progress)
+            report.findings.extend(_find(split, config, limit, unit, ignored))
+            lengths = [percentiles(side.length_counts(), PERCENTILES) for side in split.sides]
+            report.splits.append(SplitSummary(name, split.pairs, *lengths))
+            (training if is_trained else scored).append(split)
+    report.mistakes.extend(_find_mistakes(config, training, scored))
+    return report
+
+
+def _sources(
+    config: Config, unavailable: list[str], prepared: Path
+) -> Iterator[tuple[str, PairSource, bool]]:
+    """Yield (name, text, whether it is trained on) of each split and each source added to train.
+
+    Args:
+        config: the experiment's settings.
+        unavailable: a message is appended for each test split that cannot be opened.
+        prepared: directory of the prepared corpus, for kind corpus.
+    """
+    data = config.data
+    train, val, *tests = split_names(data)
+    yield train, open_split(data, train, prepared), True
+    for name, source in open_added(data).items():
+        yield name, source, True
+    yield val, open_split(data, val, prepared), False
+    for name in tests:
+        try:
+            source = open_split(data, name, prepared)
+        except CorpusError as error:
+            unavailable.append(f"{name}: not checked: {error}")
+        else:
+            yield name, source, False
+
+
+def _limit(config: Config, is_trained: bool) -> int:
+    """Return the maximum tokens per side of a pair that is neither left out nor split."""
+    if is_trained:
+        return config.training.max_length
+    if config.model.positions == "learned":
+        return min(LONGEST_SOURCE, config.model.max_positions - 1)
+    return LONGEST_SOURCE
+
+
+def _find_mistakes(
+    config: Config, training: Sequence[SplitCheck], scored: Sequence[SplitCheck]
+) -> Iterator[str]:
+    """Yield a message for each thing that ``train`` refuses as it can only be a mistake."""
+    if isinstance(config.data, CopyData):  # made as it has to be
+        return
+    trained_on = {split.name: split.source for split in training}
+    yield from find_mistaken_files(
+        config.data, trained_on, {split.name: split.source for split in scored}
+    )
+    yield from (all_copied(split.name) for split in (*training, *scored) if split.is_all_copied)
+    digests = np.concatenate([split.known_digests() for split in training])
+    for split in scored:
+        if np.array_equal(split.known_digests(), digests):
+            yield trained_text(split.name)
+
+
+def _find(
+    split: SplitCheck, config: Config, limit: int, unit: Unit, ignored: Collection[str]
+) -> Iterator[Finding]:
+    """Yield what is found in a split."""
+    for what, text, warning_share, faults, side in _look_for(split, config, limit, unit):
+        if faults.count:
+            share = faults.count / split.pairs
+            is_warning = share >= warning_share and what not in ignored
+            places = [
+                _place(split, index, side) + (f" ({detail})" if detail else "")
+                for index, detail in faults.first
+            ]
+            yield Finding(split.name, what, text, faults.count, share, is_warning, places)
+
+
+def _look_for(
+    split: SplitCheck, config: Config, limit: int, unit: Unit
+) -> Iterator[tuple[str, str, float, Occurrences, int]]:
+    """Yield name, description, share from which it is a warning, faults, and their side."""
+    for name, summary, faults in split.find_by_rules():
+        yield name, f"pairs where {summary}", WARNING_SHARES[name], faults, 0
+    shifted = split.find_shifted()
+    yield "shifted", "lines shifted against each other", 0.0, shifted, 0
+    if split.training is not None:
+        pairs = split.find_trained_on(lambda part: part.pair_digests)
+        yield "in_training", "pairs that are trained on too", STRICT_SHARE, pairs, 0
+        sources = split.find_trained_on(lambda part: part.src_digests)
+        yield "source_in_training", "sources that are trained on", TOLERANT_SHARE, sources, 0
+    over = f"pairs of more than {limit:,} {'tokens' if unit == 'tokens' else 'words'}"
+    if split.training is None:
+        text, share = f"{over} (training.max_length), not used in training", TOLERANT_SHARE
+    elif config.model.positions == "learned" and split.name == "val":
+        text, share = f"{over} (model.max_positions): training will refuse them", 0.0
+    else:
+        text, share = f"{over}, translated in pieces and not in the perplexity", STRICT_SHARE
+    yield "long", text, share, split.long, 0
+    whose = "the vocabulary" if unit == "tokens" else "the training text"
+    for number, (which, side) in enumerate(zip(("source", "target"), split.sides, strict=True)):
+        text = f"{which} lines with odd characters"
+        yield f"{which}_odd_characters", text, STRICT_SHARE, side.odd, number
+        text = f"{which} lines with characters that {whose} lacks"
+        yield f"{which}_unknown_characters", text, TOLERANT_SHARE, side.lacking, number
+
+
+def _place(split: SplitCheck, index: int, side: int) -> str:
+    if not isinstance(split.source, ParallelFiles):
+        return f"{split.name}:{index + 1}"
+    path = (split.source.src, split.source.tgt)[side]
+    here = Path.cwd()
+    shown = path.relative_to(here) if path.is_relative_to(here) else path
+    return f"{os.fspath(shown)}:{index + 1}"
+
+
+# --- filters --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class FilterEffect:
+    """What a filter would reject of all sources, alone but for blank pairs."""
+
+    name: FilterName
+    is_on: bool
+    """Whether it is applied to any source."""
+    count: int | None
+    """Pairs; None: it was not tried, as its package is not installed."""
+    share: float | None
+    """Of all pairs, from 0 to 1."""
+    first: int | None
+    """Number of the first such pair among those of all sources, from 1; None: there is none."""
+    missing: str | None
+    """Message about a package that is not installed."""
+
+
+def find_filter_effects(data: CorpusData, progress: PairProgress) -> list[FilterEffect]:
+    """Read the sources once and return what each filter would reject, on or off.
+
+    Raises:
+        CorpusError: a source cannot be read.
+        MissingExtraError: a format needs a package that is not installed.
+    """
+    filters: list[Filter] = []
+    missing: dict[FilterName, str] = {}
+    for name in FILTER_NAMES:
+        try:
+            filters.append(build_filters([name], data.src_lang, data.tgt_lang)[-1])
+        except MissingExtraError as error:
+            missing[name] = str(error)
+    tried = FilterPass(filters, alone=True)
+    on: set[FilterName] = {"blank"}
+    for source in data.sources:
+        on.update(data.filters if source.filters is None else source.filters)
+        tried.begin_source(FILTER_NAMES)
+        reader = open_source(source, data.src_lang, data.tgt_lang, data.max_bad_units)
+        for src, tgt in progress(reader.pairs(), source.path.name):
+            tried.add(src, tgt)
+    effects = {
+        name: FilterEffect(name, name in on, None, None, None, message)
+        for name, message in missing.items()
+    }
+    for filter_, mask in zip(filters, tried.rejected(), strict=True):
+        name, places = filter_.name, np.flatnonzero(mask)
+        first = int(places[0]) + 1 if len(places) else None
+        share = len(places) / len(mask)
+        effects[name] = FilterEffect(name, name in on, len(places), share, first, None)
+    return [effects[name] for name in FILTER_NAMES]

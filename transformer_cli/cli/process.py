@@ -1,0 +1,215 @@
+"""A command as a process: its standard streams, the signals that stop it, and what runs short."""
+
+import errno
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from importlib.machinery import ModuleSpec
+from io import BufferedWriter, FileIO, TextIOWrapper
+from pathlib import Path
+from types import FrameType, ModuleType
+from typing import TYPE_CHECKING
+
+from transformer_cli.errors import is_out_of_memory
+from transformer_cli.ranks import Ranks
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer as Buffer
+
+# --- Standard streams ------------------------------------------------------------------------
+
+
+def open_closed_streams() -> None:
+    """Put the null device in the place of each standard stream that is closed, as by ``2>&-``.
+
+    Any file could get its descriptor otherwise, and Python prints to stdout where there is no
+    stderr. ``sys.stdin`` and ``sys.stdout`` still tell that they were closed.
+    """
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
+        os.set_inheritable(descriptor, True)
+    os.close(descriptor)
+    if sys.stderr is None:
+        sys.stderr = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115
+
+
+class _Output(FileIO):
+    """Standard output, which is named in its errors."""
+
+    def write(self, data: "Buffer", /) -> int:
+        try:
+            return super().write(data)
+        except OSError as error:
+            error.filename = "standard output"
+            raise
+
+
+def use_utf8() -> None:
+    """Read and write UTF-8 whatever the locale; Windows' pipes would have its code page."""
+    for stream in (sys.stdin, sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):  # None where it is closed
+            stream.reconfigure(encoding="utf-8", errors=stream.errors)
+    given = sys.stdout
+    if not isinstance(given, TextIOWrapper):
+        return
+    raw = getattr(given.buffer, "raw", given.buffer)  # the latter with PYTHONUNBUFFERED
+    if type(raw) is FileIO:
+        named = _Output(given.fileno(), "w", closefd=False)
+        sys.stdout = TextIOWrapper(
+            named if raw is given.buffer else BufferedWriter(named),
+            encoding="utf-8",
+            errors=given.errors,
+            line_buffering=given.line_buffering,
+            write_through=given.write_through,
+        )
+
+
+def settle_output() -> OSError | None:
+    """Write what standard output still buffers; return why that failed, if somebody reads it."""
+    try:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return None if is_closed_pipe(error) else error
+    return None
+
+
+def is_closed_pipe(error: OSError) -> bool:
+    """Return whether the reader of a pipe has had enough, as in ``translate … | head -1``."""
+    # Windows says "invalid argument".
+    is_invalid = sys.platform == "win32" and error.errno == errno.EINVAL
+    return is_invalid or isinstance(error, BrokenPipeError)
+
+
+# --- Signals ---------------------------------------------------------------------------------
+
+_STOPPING = "stopping after this step with a checkpoint; once more stops at once"
+_ECHO_SECONDS = 1.0
+
+
+class StopRequest:
+    """The signal that has requested a stop, if any."""
+
+    def __init__(self, message: str) -> None:
+        self.signal: int | None = None
+        self._requested_at = 0.0
+        self._message = message
+        # torchrun and a sweep forward signals that their processes may have received as well: Slurm
+        # sends its own to all of a job.
+        is_forwarded = Ranks.from_env().size > 1 or "SLURM_JOB_ID" in os.environ
+        self._echo = _ECHO_SECONDS if is_forwarded else 0.0
+
+    def __call__(self) -> bool:
+        """Return whether to stop."""
+        return self.signal is not None
+
+    def handle(self, number: int, frame: FrameType | None) -> None:
+        """Request a stop at the first signal; exit at the second."""
+        if self.signal is not None:
+            if time.monotonic() - self._requested_at > self._echo:
+                os._exit(exit_code(number))
+            return
+        self.signal, self._requested_at = number, time.monotonic()
+        # Not print, which is not reentrant.
+        with suppress(OSError):  # the pipe may be closed, as after Ctrl-C with `2>&1 | tee`
+            os.write(2, f"\n{self._message}\n".encode())
+
+
+@contextmanager
+def stop_requests(message: str = _STOPPING) -> Iterator[StopRequest]:
+    """Turn signals into a request to stop, answered by ``message``, while the block runs."""
+    request = StopRequest(message)
+    before = {number: signal.signal(number, request.handle) for number in stop_signals()}
+    try:
+        yield request
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def stop_signals() -> list[int]:
+    """Return the signals that request a stop: SIGTERM, SIGINT and Ctrl-Break."""
+    numbers: list[int] = [signal.SIGTERM]
+    # It stays ignored if it is, as in a background job of a shell script.
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+        numbers.append(signal.SIGINT)
+    if hasattr(signal, "SIGBREAK"):  # Windows' Ctrl-Break, by which one process stops another
+        numbers.append(signal.SIGBREAK)
+    return numbers
+
+
+def exit_code(number: int) -> int:
+    """Return the exit code of a process that a signal has stopped: 130 or 143."""
+    return 128 + (number if number == signal.SIGINT else signal.SIGTERM)
+
+
+# --- Memory, address space (`ulimit -v`) and threads that run out ------------------------------
+# Where a library does not find the address space that it needs, it raises errors of any kind, ends
+# the process, or works in part.
+
+# Bytes of address space that libraries need on a CPU, or abort the process.
+_NEEDS = {"torch": 640 << 20, "pydantic_core": 64 << 20}
+_LITTLE = 1 << 30
+
+
+class _RefuseLibraries:
+    """Refuses libraries where they would abort the process."""
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if name in _NEEDS and _is_left_less_than(_NEEDS[name]):
+            raise ImportError(f"too little address space for {name}", name=name)
+        return None
+
+
+def keep_libraries_out() -> None:
+    """Refuse to import, from here on, what there is too little address space for."""
+    if _address_space() is not None:
+        sys.meta_path.insert(0, _RefuseLibraries())
+
+
+def find_shortage(error: BaseException) -> str | None:
+    """Return a message if an error is, or may be, for want of memory or threads, else None."""
+    chain = [error]
+    while (cause := chain[-1].__cause__ or chain[-1].__context__) and cause not in chain:
+        chain.append(cause)
+    if is_address_space_short():
+        reason = "" if isinstance(error, MemoryError) else f" ({type(error).__name__}: {error})"
+        return f"out of memory{reason}; raise the limit of the address space (ulimit -v)"
+    if any("can't start new thread" in str(link) for link in chain):
+        return "no thread can be started; raise the limit of processes (ulimit -u)"
+    if any(map(is_out_of_memory, chain)):
+        return "out of memory; lower training.batch_tokens or --batch-tokens"
+    return None
+
+
+def is_address_space_short() -> bool:
+    """Return whether this process' address space is limited, and little of it is left."""
+    return _is_left_less_than(_LITTLE)
+
+
+def _is_left_less_than(size: int) -> bool:
+    if (limit := _address_space()) is None:
+        return False
+    try:
+        with Path("/proc/self/statm").open("rb", buffering=0) as file:
+            pages = int(file.read(64).split()[0])
+    except OSError:  # not on this system
+        return False
+    except MemoryError:
+        return True
+    return limit - pages * os.sysconf("SC_PAGESIZE") < size
+
+
+def _address_space() -> int | None:
+    """Return the limit of this process' address space in bytes; None: there is none."""
+    try:
+        import resource
+    except ImportError:  # not on this system
+        return None
+    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+    return None if limit == resource.RLIM_INFINITY else limit

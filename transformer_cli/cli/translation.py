@@ -1,0 +1,419 @@
+"""What ``translate`` does: read lines, translate them, write to a stream or a file."""
+
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass, replace
+from functools import partial
+from io import FileIO
+from itertools import islice, tee
+from pathlib import Path
+from typing import BinaryIO, Literal, NamedTuple, TextIO
+
+from transformer_cli.cli.display import bar, log, warn
+from transformer_cli.cli.options import check_output, open_device, prefix_errors
+from transformer_cli.cli.process import is_closed_pipe
+from transformer_cli.compression import is_compressed, open_text, text_writer
+from transformer_cli.config.choices import DecodingErrors
+from transformer_cli.data.corpus import bounded_lines, decode_lines
+from transformer_cli.data.tables import TextColumn, find_text, format_of
+from transformer_cli.errors import CorpusError, InputError, TransformerCliError, UsageError
+from transformer_cli.files import is_stream, sha256, whole_file
+from transformer_cli.inference import loading, translator as text_translator
+from transformer_cli.inference.ctranslate2_engine import CTranslate2Engine
+from transformer_cli.inference.engine import SearchEngine
+from transformer_cli.inference.lines import OutputFormat, Row, TextRow, TranslatedLine
+from transformer_cli.inference.loading import ComputeOptions
+from transformer_cli.inference.output import Output, output_file
+from transformer_cli.inference.rows import read_rows
+from transformer_cli.inference.translator import TextTranslator
+from transformer_cli.ranks import Ranks
+from transformer_cli.runs.directory import RunDirectory
+
+
+@dataclass(frozen=True, kw_only=True)
+class TranslateOptions:
+    """Options of ``translate``; '-' is standard input or output."""
+
+    run: Path
+    input: Path
+    output: Path
+    src_column: str | None
+    src_field: str | None
+    checkpoint: str
+    ensemble: list[Path]
+    compute: ComputeOptions
+    batch_tokens: int | None
+    max_length: int | None
+    length_penalty: float | None
+    errors: DecodingErrors
+    resume: bool
+    n_best: int | None
+    scores: bool
+    prefix_file: Path | None
+    alignments: Path | None
+    replace_unk: bool
+    sample: int | None
+    tag: str | None
+
+    @property
+    def input_name(self) -> str:
+        """Name of the input in messages."""
+        return "standard input" if str(self.input) == "-" else str(self.input)
+
+    @property
+    def table(self) -> TextColumn | None:
+        """Where the text is in a table; None: the input is text."""
+        return find_text(self.input, self.src_column, self.src_field)
+
+    @property
+    def table_output(self) -> Literal["tsv", "jsonl"]:
+        """Format that a table is written in: by the output's name, or else that of the input."""
+        name = format_of(self.output) or (self.table and self.table.format)
+        return "tsv" if name == "tsv" else "jsonl"
+
+    @property
+    def line_offset(self) -> int:
+        """What to add to the number of a line of the output, for that of its line of the input."""
+        if self.table is None:
+            return 0
+        is_tsv = self.table.format == "tsv"
+        in_header = is_tsv and isinstance(self.table.key, str)
+        out_header = self.table_output == "tsv" and (in_header or not is_tsv)
+        return in_header - out_header
+
+    @property
+    def writes_stream(self) -> bool:
+        """True if translations are written as they come."""
+        return _is_stream(self.output)
+
+    @property
+    def are_files(self) -> bool:
+        """True if all text can be read and written again."""
+        read = [self.input, *([self.prefix_file] if self.prefix_file else [])]
+        return not self.writes_stream and not any(map(_is_stream, read))
+
+    @property
+    def n_best_written(self) -> int | None:
+        """Number of translations a line that are written with scores; None: one without."""
+        return self.n_best or (1 if self.scores else None)
+
+    def check(self, ranks: Ranks) -> None:
+        """Make sure, before long work, that the options go together."""
+        self._check_search()
+        if self.table is not None:
+            self._check_table()
+        inputs = {"-i": self.input, "--prefix-file": self.prefix_file}
+        if str(self.output) != "-":
+            check_output(self.output, inputs=inputs)
+        if self.alignments is not None:
+            check_output(self.alignments, "--alignments", inputs)
+            if str(self.alignments) == "-":
+                raise UsageError("translate: --alignments needs the name of a file")
+            if self.alignments.resolve() == self.output.resolve():
+                raise UsageError(f"translate: -o and --alignments are both {self.output}")
+            if self.resume:
+                raise UsageError(
+                    "translate: --resume does not go on with --alignments; leave one of them out"
+                )
+        if str(self.input) == "-" and str(self.prefix_file) == "-":
+            raise UsageError("translate: -i and --prefix-file are both standard input; name a file")
+        needs = "name them with -i and -o" + (" and --prefix-file" if self.prefix_file else "")
+        if self.resume and not self.are_files:
+            raise UsageError(f"translate: --resume needs files; {needs}")
+        if ranks.size > 1 and not self.are_files:
+            raise UsageError(f"translate: several processes need files; {needs}")
+
+    def _check_search(self) -> None:
+        n_best, beam_size = self.n_best, self.compute.beam_size
+        if n_best is not None and beam_size is not None and n_best > beam_size:
+            raise UsageError(
+                f"translate: a beam of {beam_size} does not hold the {n_best} best; "
+                "raise --beam-size, or leave it out"
+            )
+        if self.sample is not None and max(n_best or 1, beam_size or 1) > 1:
+            raise UsageError(
+                "translate: --sample draws one translation of a line; leave out --beam-size and "
+                "--n-best"
+            )
+
+    def _check_table(self) -> None:
+        if format_of(self.output) == "parquet":
+            raise UsageError("translate: writes TSV and JSONL, not Parquet; rename -o")
+        if self.table_output == "tsv" and self.n_best_written is not None:
+            raise UsageError(
+                "translate: --n-best and --scores write JSON, not TSV; give -o a name that "
+                "ends with .jsonl"
+            )
+
+
+def _is_stream(path: Path) -> bool:
+    return str(path) == "-" or is_stream(path)
+
+
+class Job(NamedTuple):
+    """Text to translate, and its translator."""
+
+    options: TranslateOptions
+    translator: TextTranslator[SearchEngine]
+    rows: Iterator[Row]
+    prefixes: Iterator[str] | None
+    interactive: bool
+    """Whether a person types the lines, and waits for each translation."""
+    ranks: Ranks
+
+    @property
+    def chunk_lines(self) -> int:
+        """Number of lines that each rank translates together."""
+        return 1 if self.interactive else text_translator.CHUNK_LINES
+
+
+def translate_text(options: TranslateOptions) -> None:
+    """Check the options, load the model, open the text, translate and write."""
+    ranks = Ranks.from_env()
+    options.check(ranks)
+    with ExitStack() as stack:
+        source = stack.enter_context(_open_input(options.input))
+        prefixes = None
+        if options.prefix_file is not None:
+            raw = stack.enter_context(_open_input(options.prefix_file, "--prefix-file"))
+            name = str(options.prefix_file)
+            prefixes = decode_lines(bounded_lines(raw, name), name, options.errors)
+        if ranks.size > 1 or options.compute.device == "mps":
+            device = open_device(options.compute.device, ranks)
+            ranks = stack.enter_context(ranks.init(device))
+        translator = _load_translator(options, ranks)
+        rows, interactive = _read_rows(options, source), source.isatty()
+        _run(Job(options, translator, rows, prefixes, interactive, ranks))
+
+
+def _read_rows(options: TranslateOptions, source: BinaryIO) -> Iterator[Row]:
+    """Return the rows of the input, which is a table or text."""
+    if options.table is not None:
+        is_json = options.n_best_written is not None
+        output = options.table_output
+        return read_rows(options.table, source, options.input_name, output, options.errors, is_json)
+    name = options.input_name
+    raw_lines = _prompt_for_lines(source) if source.isatty() else bounded_lines(source, name)
+    return map(TextRow, decode_lines(raw_lines, name, options.errors))
+
+
+def _load_translator(options: TranslateOptions, ranks: Ranks) -> TextTranslator[SearchEngine]:
+    run, checkpoint, compute = RunDirectory(options.run), options.checkpoint, options.compute
+    has_scores = options.n_best_written is not None
+    engine = loading.choose_engine(run, compute, _needing_torch(options), prefers_torch=has_scores)
+    if run.is_for_ctranslate2 and checkpoint != "best":
+        raise UsageError(
+            f"--checkpoint {checkpoint}: {run.path} holds one exported model; leave it out, "
+            "or name the run that it was made of"
+        )
+    is_named = compute.engine == "ctranslate2"
+    with prefix_errors("--engine ctranslate2: ") if is_named else nullcontext():
+        others = [RunDirectory(other) for other in options.ensemble]
+        chosen = replace(compute, engine=engine)
+        translator = loading.load_translator(run, checkpoint, chosen, ranks=ranks, others=others)
+    translator = translator.with_search(
+        compute.beam_size, options.batch_tokens, options.max_length, options.length_penalty
+    )
+    translator = translator.with_search(max(options.n_best or 1, translator.decoding.beam_size))
+    if options.sample is not None:
+        translator = translator.with_sampling(options.sample)
+    with prefix_errors("--tag: "):
+        translator = translator.with_tag(options.tag)
+    with prefix_errors("--replace-unk: ", "; leave it out"):
+        return translator.with_unk_replacement() if options.replace_unk else translator
+
+
+def _needing_torch(options: TranslateOptions) -> list[str]:
+    """Return the options that CTranslate2 cannot serve; scores it can, but has others."""
+    engine = CTranslate2Engine
+    needs = {
+        "--ensemble": bool(options.ensemble),
+        "--prefix-file": options.prefix_file is not None and not engine.supports_prefixes,
+        "--sample": options.sample is not None and not engine.supports_sampling,
+        "--alignments": options.alignments is not None and not engine.supports_alignments,
+        "--replace-unk": options.replace_unk and not engine.supports_alignments,
+    }
+    return [option for option, is_needed in needs.items() if is_needed]
+
+
+def _run(job: Job) -> None:
+    options, ranks = job.options, job.ranks
+    if not ranks.is_main:
+        # lines already translated, as the main rank read in the journal
+        (kept,) = ranks.sum([0])
+        done = sum(1 for _ in islice(job.rows, int(kept)))
+        for _ in _translate(job, done):
+            pass
+        return
+    if options.writes_stream:
+        with (
+            _output_stream(options.output) as stdout,
+            # Innermost, so that a closed stdout leaves no incomplete alignments file.
+            _open_alignments(options.alignments) as alignments,
+        ):
+            print_line = partial(print, file=stdout, flush=job.interactive)
+            # A bar and translations on one terminal would get in each other's way.
+            _write(job, lambda _, text: print_line(text), alignments, hidden=stdout.isatty())
+        return
+    # --alignments cannot be resumed, so the translations are not kept for it either.
+    keep = options.are_files and options.alignments is None
+    chunk_lines = job.chunk_lines * ranks.size
+    with (
+        _open_alignments(options.alignments) as alignments,
+        output_file(options.output, _fingerprint(job), chunk_lines, keep) as file,
+        _hint_at_resuming(file),
+    ):
+        if options.resume:
+            with prefix_errors("--resume: ", "; start anew without --resume"):
+                file.resume(row.source for row in job.rows)
+        else:
+            file.begin()
+        ranks.sum([file.kept])
+        _write(job, file.write, alignments, file.kept)
+
+
+def _translate(job: Job, done: int) -> Iterator[tuple[Row, TranslatedLine]]:
+    """Yield each remaining row with its translation.
+
+    The caller has already taken ``done`` rows from ``job.rows``, but no prefixes.
+    """
+    options = job.options
+    prefixes = job.prefixes and islice(job.prefixes, done, None)
+    rows, remembered = tee(job.rows)
+    lines = (row.text for row in rows)
+    prefixed = text_translator.with_prefixes(lines, prefixes, str(options.prefix_file), done + 1)
+    translated = text_translator.translate_stream(
+        job.translator,
+        prefixed,
+        OutputFormat(options.n_best_written, options.alignments is not None),
+        job.chunk_lines,
+        done + 1,
+        lambda long: warn(options.input_name, replace(long, line=long.line + options.line_offset)),
+        job.ranks,
+    )
+    # The translations first, so that they are asked for until the prefixes' end is checked.
+    return ((row, line) for line, row in zip(translated, remembered, strict=False))
+
+
+def _fingerprint(job: Job) -> dict[str, str]:
+    """Return every setting that decides the output, by name."""
+    settings = {**job.translator.settings_fingerprint, "errors": job.options.errors}
+    if (n_best := job.options.n_best_written) is not None:
+        settings["n_best"] = str(n_best)
+    if job.options.are_files and job.options.prefix_file is not None:
+        settings["prefixes"] = sha256(job.options.prefix_file)
+    if (table := job.options.table) is not None:
+        settings["table"] = f"{table.format} {table.key!r} to {job.options.table_output}"
+    if is_compressed(job.options.output):
+        settings["compression"] = job.options.output.suffix
+    return settings
+
+
+def _write(
+    job: Job,
+    write: Callable[[str, str], object],
+    alignments: TextIO | None,
+    done: int = 0,
+    hidden: bool = False,
+) -> None:
+    """Call ``write(source, line)`` for each remaining row, after the first ``done``."""
+    differing = first = 0
+    number = done
+    with bar(None, "translating", " lines", done, hidden) as lines_bar:
+        for number, (row, translated) in enumerate(_translate(job, done), start=done + 1):
+            write(row.source, row.to_line(translated.text))
+            if alignments is not None:
+                alignments.write(translated.alignment + "\n")
+            if translated.difference:
+                line = number + job.options.line_offset
+                differing, first = differing + 1, first or line
+                if job.interactive:
+                    warn(f"line {line:,}", f"placeholders differ: {translated.difference}")
+            lines_bar.update()
+    if differing and not job.interactive:
+        log(f"{differing:,} of {number - done:,} lines: placeholders differ; first: line {first:,}")
+
+
+@contextmanager
+def _open_alignments(path: Path | None) -> Iterator[TextIO | None]:
+    """Open a file that appears only if the block succeeds; yield None without a path."""
+    if path is None:
+        yield None
+        return
+    with (
+        whole_file(path, is_named=True) as temporary,
+        text_writer(FileIO(temporary, "w"), path) as file,
+    ):
+        yield file
+
+
+@contextmanager
+def _hint_at_resuming(file: Output) -> Iterator[None]:
+    """Add a hint at --resume to an error that ends the block, if any lines are kept."""
+    try:
+        yield
+    except BaseException as error:
+        if not file.kept:
+            raise
+        hint = f"{file.kept:,} lines are kept; to go on, add --resume to the same command"
+        if isinstance(error, TransformerCliError):
+            raise type(error)(f"{error}; {hint}") from error
+        log(hint)
+        raise
+
+
+@contextmanager
+def _open_input(path: Path, option: str = "-i") -> Iterator[BinaryIO]:
+    """Open standard input, or a file, which may be compressed; ``option`` names it."""
+    if str(path) == "-":
+        if sys.stdin is None:  # as after `<&-` in a shell
+            raise InputError(f"standard input is closed; name a file with {option}")
+        yield sys.stdin.buffer
+        return
+    try:
+        opened = open_text(path, once=True)
+    except CorpusError as error:
+        raise InputError(f"{error}; check {option}") from error
+    with opened as file:
+        yield file
+
+
+@contextmanager
+def _output_stream(path: Path) -> Iterator[TextIO]:
+    """Open standard output, or a device or a pipe, compressed if its name says so."""
+    if str(path) == "-":
+        if sys.stdout is None:
+            raise InputError("standard output is closed; name a file with -o")
+        sys.stdout.reconfigure(encoding="utf-8", newline="\n")  # type: ignore[union-attr]
+        try:
+            yield sys.stdout
+            sys.stdout.flush()
+        except OSError as error:
+            # What is still buffered goes nowhere, or Python would complain when it ends.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            # Whoever read the output may have had enough, as in `translate … | head -1`.
+            if not is_closed_pipe(error):
+                raise
+        return
+    try:
+        with text_writer(FileIO(path, "w"), path) as file:
+            yield file
+    except OSError as error:
+        error.filename = error.filename or str(path)
+        raise
+
+
+def _prompt_for_lines(lines: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield the lines that a person types, asked for on stderr."""
+    end = "Ctrl-Z and Enter end" if sys.platform == "win32" else "Ctrl-D ends"
+    log(f"one sentence a line; {end}")
+    remaining = iter(lines)
+    while True:
+        print("> ", end="", file=sys.stderr, flush=True)
+        line = next(remaining, None)
+        if line is None:
+            print(file=sys.stderr)
+            return
+        yield line

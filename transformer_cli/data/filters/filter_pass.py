@@ -1,0 +1,217 @@
+"""Three kinds of filters, by what they have to know of a corpus, and a pass of pairs through them.
+
+The pass looks at each pair once, and decides on all of them at its end.
+"""
+
+from array import array
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from transformer_cli.config.data_schema import FilterName
+from transformer_cli.data.selection import Digests, find_repeated, is_among
+
+
+@dataclass(frozen=True)
+class _Filter:
+    name: FilterName
+    summary: str
+    """Of which pairs it rejects, as in 'a side is blank'."""
+
+
+@dataclass(frozen=True)
+class PairFilter(_Filter):
+    """Judges each pair by itself."""
+
+    rejects: Callable[[str, str], bool]
+    """(source, target) -> whether the pair is left out."""
+    describe: Callable[[str, str], str] = lambda src, tgt: ""
+    """(source, target) of a pair that is rejected -> what is wrong with it, if that differs."""
+
+
+@dataclass(frozen=True)
+class RepeatFilter(_Filter):
+    """Rejects pairs that are like an earlier one that is kept."""
+
+    key: Callable[[str, str], str]
+    """(source, target) -> the text by which pairs are compared."""
+
+
+@dataclass(frozen=True)
+class OutlierFilter(_Filter):
+    """Rejects pairs whose measure is far from the corpus's own."""
+
+    measure: Callable[[str, str], float]
+    """(source, target) -> a number."""
+    bounds: Callable[[np.ndarray], tuple[float, float]]
+    """Measures of a corpus -> the least and the greatest that are kept."""
+
+
+Filter = PairFilter | RepeatFilter | OutlierFilter
+
+
+class FilterPass:
+    """Applies filters in order; each pair is rejected by the first filter that rejects it.
+
+    A pair costs at most 8 bytes a filter: a flag, a measure or a digest.
+
+    Args:
+        filters: in the order in which they are applied; the first is ``blank``.
+        alone: whether each filter but the first judges all pairs, whatever others say.
+        typical: a pass of the same filters, over the text that tells which measures are usual;
+            None: this text does.
+    """
+
+    def __init__(
+        self, filters: Sequence[Filter], alone: bool = False, typical: "FilterPass | None" = None
+    ) -> None:
+        self.filters = filters
+        others: Sequence[_Column | None] = typical._columns if typical else [None] * len(filters)
+        self._columns: list[_Column] = list(map(_column, filters, others))
+        self._alone = alone
+        self._sources: list[tuple[int, Collection[str]]] = []
+        """First pair of each source, and its filters."""
+        self._looked_at: list[tuple[_Column, bool]] = []
+        self._count = 0
+
+    def begin_source(self, active: Collection[FilterName]) -> None:
+        """Begin the pairs of a source, to which these filters are applied."""
+        names = {"blank", *active}
+        self._sources.append((self._count, names))
+        self._looked_at = [
+            # What other sources repeat has to be known of all.
+            (column, filter_.name in names or isinstance(filter_, RepeatFilter))
+            for filter_, column in zip(self.filters, self._columns, strict=True)
+        ]
+
+    def add(self, src: str, tgt: str) -> bool:
+        """Look at the next pair; return whether no more filters need to look at it."""
+        self._count += 1
+        is_rejected = False
+        for column, is_looked_at in self._looked_at:
+            if is_rejected or not is_looked_at:
+                column.skip()
+            elif column.look(src, tgt):
+                is_rejected = not self._alone or column is self._columns[0]
+        return is_rejected
+
+    def decide(self) -> np.ndarray:
+        """Return for each pair the place in ``filters`` of the one that rejects it, or -1."""
+        verdict = np.full(self._count, -1, np.int8)
+        for place, mask in enumerate(self.rejected()):
+            verdict[mask] = place
+        return verdict
+
+    def rejected(self) -> Iterator[np.ndarray]:
+        """Yield for each filter a mask of the pairs that it rejects."""
+        left = np.ones(self._count, bool)
+        for place, column in enumerate(self._columns):
+            mask = column.rejects(left, left & self._is_active(self.filters[place].name))
+            if not place or not self._alone:
+                left = left & ~mask
+            yield mask
+
+    def details(self, place: int) -> dict[int, str]:
+        """Return what is wrong with the first few pairs that a filter rejects, by their index."""
+        column = self._columns[place]
+        return column.details if isinstance(column, _Flags) else {}
+
+    def digests(self, name: FilterName) -> Digests:
+        """Return by what a ``RepeatFilter`` compares pairs."""
+        column = self._columns[[filter_.name for filter_ in self.filters].index(name)]
+        assert isinstance(column, _Keys)
+        return column.digests
+
+    def _is_active(self, name: FilterName) -> np.ndarray:
+        """Return a mask of the pairs of sources that have this filter."""
+        mask = np.zeros(self._count, bool)
+        ends = [first for first, _ in self._sources[1:]] + [self._count]
+        for (first, names), end in zip(self._sources, ends, strict=True):
+            mask[first:end] = name in names
+        return mask
+
+
+# --- what each kind of filter has to know of a pair: ----------------------------------------------
+# look(src, tgt) at the next pair, and return whether it is rejected for certain; skip() it, as an
+# earlier filter rejects it; rejects(left, active) returns a mask of the pairs that are rejected,
+# given one of those that no earlier filter rejects, and one of those of sources with the filter.
+
+
+class _Flags:
+    _SHOWN = 3
+
+    def __init__(self, filter_: PairFilter) -> None:
+        self._filter = filter_
+        self._flags = bytearray()
+        self.details: dict[int, str] = {}
+
+    def look(self, src: str, tgt: str) -> bool:
+        is_rejected = self._filter.rejects(src, tgt)
+        if is_rejected and len(self.details) < self._SHOWN:
+            self.details[len(self._flags)] = self._filter.describe(src, tgt)
+        self._flags.append(is_rejected)
+        return is_rejected
+
+    def skip(self) -> None:
+        self._flags.append(False)
+
+    def rejects(self, left: np.ndarray, active: np.ndarray) -> np.ndarray:
+        mask: np.ndarray = active & np.frombuffer(self._flags, bool)
+        return mask
+
+
+class _Measures:
+    def __init__(self, filter_: OutlierFilter, typical: "_Measures | None") -> None:
+        self._filter = filter_
+        self._typical = typical
+        self._values = array("d")
+
+    def look(self, src: str, tgt: str) -> bool:
+        self._values.append(self._filter.measure(src, tgt))
+        return False
+
+    def skip(self) -> None:
+        self._values.append(np.nan)
+
+    def rejects(self, left: np.ndarray, active: np.ndarray) -> np.ndarray:
+        measures = np.frombuffer(self._values)
+        usual = np.frombuffer(self._typical._values) if self._typical else measures[active]
+        low, high = self._filter.bounds(usual[~np.isnan(usual)])
+        mask: np.ndarray = active & ((measures < low) | (measures > high))
+        return mask
+
+
+class _Keys:
+    def __init__(self, filter_: RepeatFilter) -> None:
+        self._filter = filter_
+        self.digests = Digests()
+
+    def look(self, src: str, tgt: str) -> bool:
+        self.digests.add(self._filter.key(src, tgt))
+        return False
+
+    def skip(self) -> None:
+        self.digests.skip()
+
+    def rejects(self, left: np.ndarray, active: np.ndarray) -> np.ndarray:
+        digests = self.digests.numbers
+        mask: np.ndarray = left & is_among(digests, find_repeated(digests[left]))
+        places = np.flatnonzero(mask)
+        _, first = np.unique(digests[places], return_index=True)
+        mask[places[first]] = False
+        mask &= active
+        return mask
+
+
+_Column = _Flags | _Measures | _Keys
+
+
+def _column(filter_: Filter, typical: _Column | None) -> _Column:
+    match filter_:
+        case PairFilter():
+            return _Flags(filter_)
+        case OutlierFilter():
+            return _Measures(filter_, typical if isinstance(typical, _Measures) else None)
+        case RepeatFilter():
+            return _Keys(filter_)

@@ -1,0 +1,361 @@
+"""Rules of what is wrong with pairs: corpora are filtered by them, and ``check`` reports them.
+
+A new rule needs its name in ``config/data_schema.py``, and an entry in ``_RULES`` here.
+"""
+
+import math
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Callable, Collection
+from functools import cache, partial
+from typing import TYPE_CHECKING, get_args
+
+import numpy as np
+
+from transformer_cli.config.data_schema import FilterName
+from transformer_cli.config.tokenizer_schema import Protected
+from transformer_cli.data.filters.filter_pass import (
+    Filter,
+    OutlierFilter,
+    PairFilter,
+    RepeatFilter,
+)
+from transformer_cli.packages import import_extra
+from transformer_cli.text.reserved import find_placeholders
+from transformer_cli.text.scripts import script_of, scripts_of
+
+if TYPE_CHECKING:
+    from py3langid.langid import LanguageIdentifier
+
+# --- thresholds -----------------------------------------------------------------------------------
+
+MIN_TELLING_LETTERS = 20
+"""A line of fewer letters may be anything, as 'GNU General Public', which has 16."""
+MIN_SCRIPT_LETTERS = 5
+"""A line of fewer letters, an abbreviation say, tells no script."""
+MAX_FOREIGN_SHARE = 0.5
+"""Of a line's letters, in other scripts than its language's."""
+MAX_NUMBER_IN_WORDS = 12
+"""A number that one side may spell out, as it may round ones."""
+MIN_LIKELIHOOD_RATIO = 100.0
+"""How much likelier another language is than a side's own, if the side counts as in that."""
+MAX_LENGTH_SPREAD = 3.0
+MAX_LENGTH_RATIO_SPREAD = 2.5
+"""Times as far from the median as the 5th or 95th percentile, which itself would always reject its
+share."""
+_SPREAD_PERCENTILES = (5, 50, 95)
+_MIN_SPREAD = 0.1
+"""Least distance of a percentile from the median, in logarithms: of a corpus of equal lengths."""
+# So that short lines, whose ratios vary most, are not odd: 'Ja.' beside 'Yes, indeed.'.
+_SMOOTHING = 10
+
+STRICT_SHARE, TOLERANT_SHARE = 0.001, 0.01
+WARNING_SHARES: dict[FilterName, float] = {
+    "blank": STRICT_SHARE,
+    "identical": TOLERANT_SHARE,
+    "script": STRICT_SHARE,
+    "length_ratio": STRICT_SHARE,
+    "duplicates": TOLERANT_SHARE,
+}
+"""Share of a split's pairs from which ``check`` warns. It looks at each split for these rules, as
+they are fast and need no extra: for what should not occur, and what any corpus has a little of."""
+
+FILTER_NAMES: tuple[FilterName, ...] = get_args(FilterName)
+
+
+def build_filters(names: Collection[FilterName], src_lang: str, tgt_lang: str) -> list[Filter]:
+    """Return the filters of these names, in the order in which they are applied.
+
+    Args:
+        names: of the filters; ``blank`` is always there.
+        src_lang: language of the source side, for filters that look at it.
+        tgt_lang: language of the target side.
+
+    Raises:
+        MissingExtraError: a filter needs a package that is not installed.
+    """
+    rules = {rule.name: rule for rule in _RULES}
+    return [
+        _BUILDERS[name](src_lang, tgt_lang) if name in _BUILDERS else rules[name]
+        for name in FILTER_NAMES
+        if name == "blank" or name in names
+    ]
+
+
+# --- texts, lengths -------------------------------------------------------------------------------
+
+
+class _Folding(dict[int, str | None]):
+    """A table for ``str.translate`` that drops digits, punctuation and white space."""
+
+    def __missing__(self, code: int) -> str | None:
+        # Marks stay: the vowels of Hindi are some.
+        self[code] = None if unicodedata.category(chr(code))[0] in "NPZC" else chr(code)
+        return self[code]
+
+
+_FOLDING = _Folding()
+
+
+def _fold(line: str) -> str:
+    # A line of numbers alone would be like any other.
+    return line.casefold().translate(_FOLDING) or line
+
+
+def _spread_bounds(measures: np.ndarray, max_spread: float) -> tuple[float, float]:
+    """Return the bounds of logarithms, by how far their percentiles are from their median."""
+    if not len(measures):
+        return -math.inf, math.inf
+    low, median, high = np.percentile(measures, _SPREAD_PERCENTILES)
+    below, above = max(median - low, _MIN_SPREAD), max(high - median, _MIN_SPREAD)
+    return median - max_spread * below, median + max_spread * above
+
+
+# --- markup and numbers ---------------------------------------------------------------------------
+
+_PLACEHOLDERS: tuple[Protected, ...] = get_args(Protected)
+_BEGINNINGS = "%<{&"
+_POSITION_OR_FORMAT = re.compile(r"(?<=%)(?:\d+\$)?[-+#0]*\d*(?:\.\d+)?[hljztL]*")
+_TAG_NAME = re.compile(r"</?[\w:-]+")
+_THOUSANDS = re.compile(r"(?<=\d)[.,'’ \u00a0\u202f](?=\d{3}(?!\d))")
+_AFTERNOON = re.compile(r"\b(1[01]|0?[1-9])((?:[:.][0-5]\d)?\s?p\.?\s?m\b)", re.IGNORECASE)
+_FULL_HOUR = re.compile(r"(?<=\d):00\b")
+_NUMBER = re.compile(r"\d+")
+
+
+def _placeholders(line: str) -> list[str]:
+    """Return the placeholders, tags and URLs of a line, in their order."""
+    may_have = any(sign in line for sign in _BEGINNINGS) or "://" in line or "www." in line
+    return [part.text for part in find_placeholders(line, _PLACEHOLDERS)] if may_have else []
+
+
+def _without_placeholders(line: str) -> str:
+    """Return a line with a space for each placeholder, tag and URL."""
+    for placeholder in _placeholders(line):
+        line = line.replace(placeholder, " ", 1)
+    return line
+
+
+def _is_short(line: str) -> bool:
+    """Return whether a line has few letters beside its placeholders, and so may be anything."""
+    return sum(map(str.isalpha, _without_placeholders(line))) < MIN_TELLING_LETTERS
+
+
+def _markup(line: str) -> Counter[str]:
+    return Counter(kept for part in _placeholders(line) if (kept := _kept(part)) is not None)
+
+
+def _kept(placeholder: str) -> str | None:
+    """Return what a translation keeps of a placeholder: it may move it, or link to its language."""
+    if placeholder.startswith("%"):
+        if not placeholder[-1].isalpha():
+            return None if placeholder == "%%" else placeholder
+        return _POSITION_OR_FORMAT.sub("", placeholder).lower().replace("%i", "%d")
+    if tag := _TAG_NAME.match(placeholder):
+        return tag[0].lower()
+    if placeholder.startswith("&"):
+        return None
+    return placeholder if placeholder.endswith("}") else "URL"
+
+
+def _differ_in_numbers(src: str, tgt: str) -> bool:
+    src_numbers, tgt_numbers = _numbers(src), _numbers(tgt)
+    if src_numbers == tgt_numbers:
+        return False
+    only_src, only_tgt = src_numbers - tgt_numbers, tgt_numbers - src_numbers
+    if only_src and only_tgt:
+        return True
+    return not all(map(_may_be_in_words, only_src or only_tgt))
+
+
+def _numbers(line: str) -> Counter[str]:
+    """Return the numbers of a line: '1,000', '1.000' and '1 000' are one, '3 pm' is 15."""
+    if not any(map(str.isdecimal, line)):
+        return Counter()
+    line = _without_placeholders(line)
+    if not line.isascii():
+        line = "".join(
+            str(unicodedata.decimal(sign)) if sign.isdecimal() else sign for sign in line
+        )
+    line = _AFTERNOON.sub(lambda time: f"{int(time[1]) + 12}{time[2]}", line)
+    line = _FULL_HOUR.sub("", _THOUSANDS.sub("", line))
+    return Counter(number.lstrip("0") or "0" for number in _NUMBER.findall(line))
+
+
+def _may_be_in_words(number: str) -> bool:
+    is_round = len(number.rstrip("0")) <= 1
+    return is_round or (len(number) == 2 and int(number) <= MAX_NUMBER_IN_WORDS)
+
+
+# --- scripts and encodings ------------------------------------------------------------------------
+
+# Control characters but the tab, U+FFFD, and halves of surrogate pairs.
+_DAMAGED = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f\ufffd\ud800-\udfff]")
+
+
+class ScriptCheck:
+    """Tells lines that are in no script of a language."""
+
+    def __init__(self, language: str) -> None:
+        self._scripts = scripts_of(language)
+        self._met: set[str] = set()
+        self._foreign: dict[str, str] = {}
+        """Scripts of the letters of others."""
+
+    def foreign_script(self, line: str) -> str | None:
+        """Return the script that most of a line's letters are in, if the language has not it."""
+        if self._scripts is None or ("LATIN" in self._scripts and line.isascii()):
+            return None
+        # By its different characters, since nearly all lines have none that matters.
+        characters = set(line)
+        for character in characters - self._met:
+            self._met.add(character)
+            script = script_of(character)
+            if script is not None and script not in self._scripts:
+                self._foreign[character] = script
+        if characters.isdisjoint(self._foreign):
+            return None
+        letters = [character for character in line if character.isalpha()]
+        foreign = [letter for letter in letters if letter in self._foreign]
+        is_most = len(foreign) > MAX_FOREIGN_SHARE * len(letters)
+        return self._foreign[foreign[0]] if is_most and len(letters) >= MIN_SCRIPT_LETTERS else None
+
+
+# --- languages, as py3langid tells them -----------------------------------------------------------
+
+_LIKE = {"nb": "no", "zh": "zh wuu yue", "ar": "ar ary arz", "ku": "ku sdh", "uz": "uz uzs"}
+_LIKE |= dict.fromkeys(("bs", "hr", "sr"), "bs hr sr")
+"""Labels of the model that count as a language, where not its own alone."""
+
+
+@cache  # it takes half a second
+def _load_identifier() -> "LanguageIdentifier":
+    from py3langid.langid import MODEL_FILE, LanguageIdentifier
+
+    return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
+
+
+class _LanguageCheck:
+    """Tells lines that are surely in another language.
+
+    All languages of the model stay, or a third one would be taken for one of two.
+    """
+
+    def __init__(self, language: str, skip_short: bool) -> None:
+        first = language.partition("-")[0]
+        self._identifier = _load_identifier()
+        self._skip_short = skip_short
+        self._labels = set(_LIKE.get(first, first).split()) & set(self._identifier.labels)
+
+    def is_foreign(self, line: str) -> bool:
+        if not self._labels:  # the model does not know the language
+            return False
+        line = _without_placeholders(line)
+        best, probability = self._identifier.classify(line)
+        if best in self._labels or (self._skip_short and _is_short(line)):
+            return False
+        shares = dict(self._identifier.rank(line))
+        own = sum(shares[label] for label in self._labels)
+        return bool(own * MIN_LIKELIHOOD_RATIO < probability)
+
+
+# --- all rules ------------------------------------------------------------------------------------
+
+
+def _describe_blank(src: str, tgt: str) -> str:
+    return "both sides" if not (src + tgt).strip() else "target" if src.strip() else "source"
+
+
+def _build_script(src_lang: str, tgt_lang: str) -> PairFilter:
+    src_check, tgt_check = ScriptCheck(src_lang), ScriptCheck(tgt_lang)
+
+    def describe(src: str, tgt: str) -> str:
+        scripts = (src_check.foreign_script(src), tgt_check.foreign_script(tgt))
+        sides = zip(("source", "target"), scripts, strict=True)
+        return ", ".join(f"{side}: {script.capitalize()}" for side, script in sides if script)
+
+    return PairFilter(
+        "script",
+        "most letters of a side are of a script that its language is not written in",
+        lambda src, tgt: bool(src_check.foreign_script(src) or tgt_check.foreign_script(tgt)),
+        describe,
+    )
+
+
+def _build_encoding(*_: str) -> PairFilter:
+    fix_encoding = import_extra("ftfy", "clean", "filter 'encoding'").fix_encoding
+
+    def is_broken(line: str) -> bool:
+        is_damaged = _DAMAGED.search(line) is not None
+        return is_damaged or (not line.isascii() and fix_encoding(line) != line)
+
+    return PairFilter(
+        "encoding",
+        "a side has control characters, U+FFFD, or UTF-8 read as another encoding",
+        lambda src, tgt: is_broken(src) or is_broken(tgt),
+    )
+
+
+def _build_language(
+    name: FilterName, what: str, skip_short: bool, src_lang: str, tgt_lang: str
+) -> PairFilter:
+    import_extra("py3langid", "clean", f"filter '{name}'")
+    src_check, tgt_check = (_LanguageCheck(code, skip_short) for code in (src_lang, tgt_lang))
+    return PairFilter(
+        name,
+        f"{what} is most likely in another language than it should be",
+        lambda src, tgt: src_check.is_foreign(src) or tgt_check.is_foreign(tgt),
+    )
+
+
+_RULES: tuple[Filter, ...] = (
+    PairFilter(
+        "blank",
+        "a side is nothing but whitespace",
+        lambda src, tgt: not src.strip() or not tgt.strip(),
+        _describe_blank,
+    ),
+    PairFilter(
+        # Short ones may be right: names, titles and 'OK' are the same in many languages.
+        "identical",
+        "the target is the source, and is not short",
+        lambda src, tgt: src.strip() == tgt.strip() and not _is_short(src),
+    ),
+    PairFilter(
+        "markup",
+        "the sides have different tags, placeholders or numbers of URLs",
+        lambda src, tgt: _markup(src) != _markup(tgt),
+    ),
+    PairFilter(
+        "numbers", "the sides have different numbers, however they are written", _differ_in_numbers
+    ),
+    OutlierFilter(
+        "length",
+        "the longer side's length is far from the others",
+        lambda src, tgt: math.log(max(len(src), len(tgt)) + _SMOOTHING),
+        partial(_spread_bounds, max_spread=MAX_LENGTH_SPREAD),
+    ),
+    OutlierFilter(
+        "length_ratio",
+        "the ratio of the sides' lengths is far from the others",
+        lambda src, tgt: math.log((len(src) + _SMOOTHING) / (len(tgt) + _SMOOTHING)),
+        partial(_spread_bounds, max_spread=MAX_LENGTH_RATIO_SPREAD),
+    ),
+    RepeatFilter("duplicates", "the same pair occurs earlier", lambda src, tgt: f"{src}\n{tgt}"),
+    RepeatFilter(
+        "duplicates_folded",
+        "the same pair but for case, digits, punctuation and white space occurs earlier",
+        lambda src, tgt: f"{_fold(src)}\n{_fold(tgt)}",
+    ),
+)
+# Of what depends on the languages, or needs an extra: a function of both languages.
+_BUILDERS: dict[FilterName, Callable[[str, str], Filter]] = {
+    "script": _build_script,
+    "encoding": _build_encoding,
+    "language": partial(_build_language, "language", "a side that is not short", True),
+    # Short sides are often misjudged.
+    "language_short": partial(
+        _build_language, "language_short", "a side, even a short one,", False
+    ),
+}

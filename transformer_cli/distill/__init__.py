@@ -1,1 +1,0 @@
-"""One model trained on what others translate."""

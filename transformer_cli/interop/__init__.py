@@ -1,1 +1,0 @@
-"""Models of transformers (Hugging Face), in both directions."""

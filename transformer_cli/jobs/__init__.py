@@ -1,0 +1,1 @@
+"""Sweeps and distillations: functions that give jobs, and what runs these."""

@@ -1,0 +1,293 @@
+"""A distillation's YAML file: its keys, and checks of what it names before training."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from transformer_cli.config.choices import LARGEST_BEAM
+from transformer_cli.config.data_schema import (
+    CopyData,
+    CorpusData,
+    DataConfig,
+    ImportedData,
+    SourceConfig,
+    find_replay,
+)
+from transformer_cli.config.schema import Config
+from transformer_cli.config.sections import FilePath, Section
+from transformer_cli.config.setting_tree import Keys, Node, find_place, setting_error
+from transformer_cli.config.validation import validate_as
+from transformer_cli.config.yaml import (
+    check_settings,
+    find_beside,
+    load_config,
+    read_mapping,
+    read_settings,
+)
+from transformer_cli.errors import ConfigError
+from transformer_cli.jobs.job import weights_record
+from transformer_cli.runs.directory import RunDirectory
+
+Teachers = Annotated[list[str], Field(min_length=1)]
+
+
+class Translated(Section):
+    """Text that is translated for the student."""
+
+    corpus: bool = Field(True, description="the student's own training text, or its other side")
+    monolingual: list[FilePath] = Field(
+        default=[], description="further text, a sentence a line; may be compressed"
+    )
+    beam_size: Annotated[int, Field(gt=0, le=LARGEST_BEAM)] | None = Field(
+        None, description="beam size; null: the first teacher's"
+    )
+
+    @model_validator(mode="after")
+    def _there_is_text(self) -> Self:
+        if not self.corpus and not self.monolingual:
+            raise ValueError("corpus: false, and no monolingual text: nothing to translate")
+        return self
+
+
+class Forward(Translated):
+    """What the teachers translate: the student's targets."""
+
+    n_best: Annotated[int, Field(ge=2, le=LARGEST_BEAM)] | None = Field(
+        None, description="candidates for each line of the corpus, with keep: nearest"
+    )
+    keep: Literal["best", "nearest"] = Field(
+        "best",
+        description="best: the likeliest translation; nearest: of n_best, the one with the "
+        "highest chrF against the reference",
+    )
+
+    @model_validator(mode="after")
+    def _nearest_has_candidates(self) -> Self:
+        if (self.keep == "nearest") != (self.n_best is not None):
+            raise ValueError(
+                "n_best: goes with keep: nearest, and that with n_best; give both or neither"
+            )
+        return self
+
+
+class Back(Translated):
+    """Back-translation: what models of the other direction write as the student's sources."""
+
+    teachers: Teachers = Field(description="as above, but from the target language to the source")
+    sample: bool = Field(
+        False,
+        description="draw from the model's distribution, with the student's seed, instead of "
+        "searching",
+    )
+
+    @model_validator(mode="after")
+    def _samples_without_a_beam(self) -> Self:
+        if self.sample and self.beam_size is not None:
+            raise ValueError("beam_size: is for search, and sample draws; leave one of them out")
+        return self
+
+
+class DistillSettings(Section):
+    """A distillation: who translates what for which student."""
+
+    teachers: Teachers = Field(
+        description="configurations (YAML), trained first unless their runs are finished, or run "
+        "directories; several translate as an ensemble"
+    )
+    forward: Forward = Field(Forward(), description="what the teachers translate")
+    back: Back | None = Field(None, description="back-translation; null: none")
+    student: str = Field(description="configuration of the student")
+    keep_reference: bool = Field(
+        True, description="whether the student is trained on the original pairs too"
+    )
+
+
+_YAML = (".yaml", ".yml")
+
+
+@dataclass(frozen=True)
+class Teacher:
+    """A model that translates."""
+
+    run: RunDirectory
+    file: Path | None
+    """The configuration that the run is trained with; None: it is there already."""
+
+    @cached_property
+    def config(self) -> Config:
+        """Its settings."""
+        return self.run.load_config() if self.file is None else load_config(self.file)
+
+
+@dataclass(frozen=True)
+class Direction:
+    """Who translates what, and in which direction."""
+
+    name: str
+    """'forward' or 'back'."""
+    teachers: list[Teacher]
+    settings: Forward | Back
+
+    @property
+    def read(self) -> str:
+        """The student's side that is translated: 'src' or 'tgt'."""
+        return "src" if self.name == "forward" else "tgt"
+
+    @property
+    def written(self) -> str:
+        """The student's side that is written."""
+        return "tgt" if self.name == "forward" else "src"
+
+
+@dataclass(frozen=True)
+class Distillation:
+    """A distillation's file, checked."""
+
+    settings: DistillSettings
+    student_file: Path
+    student: Config
+    directions: list[Direction]
+    """Forward, and back if there is back-translation."""
+
+    @property
+    def teachers(self) -> list[Teacher]:
+        """The teachers of all directions."""
+        return [teacher for direction in self.directions for teacher in direction.teachers]
+
+
+def load_distillation(path: Path) -> Distillation:
+    """Read a distillation's file, and the configurations that it names.
+
+    Raises:
+        ConfigError: a file cannot be read, is not YAML, or a key or value does not fit. The message
+            is one line with the file and line.
+        RunError, CheckpointError: a teacher is no run, or is not trained yet.
+    """
+    root = read_mapping(path, "teachers and student")
+    if isinstance(root.value, dict) and {"data", "tokenizer"} & root.value.keys():
+        problem = f"write a file with student: {path.name}, and teachers: a list"
+        raise setting_error(root.place, (), f"is a configuration; {problem}")
+    settings = validate_as(DistillSettings, root)
+    student_file = find_beside(path, root, ("student",), "this file's")
+    student_root = read_settings(student_file)
+    student = check_settings(student_root)
+    is_translated = settings.forward.corpus or (settings.back is not None and settings.back.corpus)
+    _check_sources(student_root, student.data, is_translated)
+    languages = [student.data.src_lang, student.data.tgt_lang]
+    forward = _find_teachers(path, root, ("teachers",), settings.teachers, languages)
+    directions = [Direction("forward", forward, settings.forward)]
+    if settings.back is not None:
+        keys, names = ("back", "teachers"), settings.back.teachers
+        back = _find_teachers(path, root, keys, names, languages[::-1])
+        directions.append(Direction("back", back, settings.back))
+    _check_teachers_differ(root, directions)
+    for direction in directions:
+        for number, text in enumerate(direction.settings.monolingual):
+            if not text.is_file():
+                key: Keys = (direction.name, "monolingual", number)
+                raise _setting_error(root, key, f"there is no file {text}")
+    return Distillation(settings, student_file, student, directions)
+
+
+def _setting_error(root: Node, keys: Keys, problem: str) -> ConfigError:
+    return setting_error(find_place(root, keys), keys, problem)
+
+
+def _check_sources(root: Node, data: DataConfig, is_translated: bool) -> None:
+    """Raise ConfigError if sources have tags or weights, which plain text loses, or are replayed.
+
+    Args:
+        root: the student's settings.
+        data: what they say of the text.
+        is_translated: whether the training text is.
+    """
+    if find_replay(data) is not None:
+        problem = "a student's text is written anew, and nothing is replayed; leave it out"
+        raise _setting_error(root, ("data", "replay"), problem)
+    instead = "leave it out"
+    if isinstance(data, CorpusData):
+        instead += (
+            ", or write the text with 'transformer-cli clean CONFIG -o DIR' and name its files "
+            "with kind files"
+        )
+    for keys, source in _read_sources(data, is_translated):
+        for key, value in (("tag", source.tag), ("weight", source.weight)):
+            if value not in (None, 1.0):
+                problem = f"a student's text is read as plain lines, which have no {key}; {instead}"
+                raise _setting_error(root, (*keys, key), problem)
+
+
+def _read_sources(data: DataConfig, is_translated: bool) -> Iterator[tuple[Keys, SourceConfig]]:
+    """Yield the sources whose text is written to plain files."""
+    match data:
+        case CopyData() | ImportedData():
+            return
+        case CorpusData():
+            for number, source in enumerate(data.sources):
+                yield ("data", "sources", number), source
+            if data.val is not None:
+                yield ("data", "val"), data.val
+            for name, source in data.test.items():
+                yield ("data", "test", name), source
+        case _ if is_translated:
+            for number, source in enumerate(data.more):
+                yield ("data", "more", number), source
+
+
+def _find_teachers(
+    path: Path, root: Node, keys: Keys, names: Sequence[str], languages: Sequence[str]
+) -> list[Teacher]:
+    teachers: list[Teacher] = []
+    for number, name in enumerate(names):
+        teacher = Teacher(RunDirectory(Path(name).expanduser()), None)
+        if name.endswith(_YAML):
+            file = find_beside(path, root, (*keys, number), "this file's")
+            teacher = Teacher(RunDirectory(Path("runs") / file.stem), file)
+        if problem := _find_problem(teacher, teachers, languages):
+            raise _setting_error(root, (*keys, number), f"{name} {problem}")
+        teachers.append(teacher)
+    return teachers
+
+
+def _find_problem(
+    teacher: Teacher, others: Sequence[Teacher], languages: Sequence[str]
+) -> str | None:
+    """Return why a teacher does not fit the student, or the others of its ensemble."""
+    config = teacher.config
+    if teacher.file is None:
+        weights_record(teacher.run)  # or it is not trained yet
+    if [config.data.src_lang, config.data.tgt_lang] != languages:
+        return (
+            f"translates {config.data.src_lang} to {config.data.tgt_lang}, and has to translate "
+            f"{' to '.join(languages)} for this student; name another one"
+        )
+    for other in others:
+        models = config.model, other.config.model
+        if len({(model.positions, model.max_positions) for model in models}) > 1:
+            return (
+                "has other model.positions or model.max_positions than "
+                f"{other.run.path.as_posix()}, and models of one ensemble need the same; leave one "
+                "of them out"
+            )
+    return None
+
+
+def _check_teachers_differ(root: Node, directions: Sequence[Direction]) -> None:
+    """Raise ConfigError if two files name one run: a teacher's is at its usual place."""
+    files: dict[Path, Path] = {}
+    for direction in directions:
+        keys: Keys = ("teachers",) if direction.name == "forward" else ("back", "teachers")
+        for number, teacher in enumerate(direction.teachers):
+            if teacher.file is None:
+                continue
+            other = files.setdefault(teacher.run.path, teacher.file)
+            if other.resolve() != teacher.file.resolve():
+                run = teacher.run.path.as_posix()
+                problem = (
+                    f"{teacher.file} has the run {run}, as {other} has; rename one of the files"
+                )
+                raise _setting_error(root, (*keys, number), problem)

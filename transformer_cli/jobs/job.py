@@ -1,0 +1,324 @@
+"""A job: an ordinary command that makes something once from its inputs; and the record of that."""
+
+import hashlib
+import json
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO, ClassVar
+
+from filelock import lock_descriptor
+
+from transformer_cli.artifact import Artifact, FileRecord, write_record
+from transformer_cli.compression import write_text
+from transformer_cli.config.schema import Config
+from transformer_cli.errors import RunError, TransformerCliError, UsageError
+from transformer_cli.files import (
+    TEMPORARY_MARK,
+    check_no_links,
+    open_regular,
+    read_small,
+    remove_leftovers,
+    sha256,
+)
+from transformer_cli.packages import __version__
+from transformer_cli.runs.checkpoint import MANIFEST, find_checkpoint
+from transformer_cli.runs.directory import LOCK, RunDirectory
+from transformer_cli.runs.groups import JobRecord, job_file
+from transformer_cli.runs.hub_model import CONFIG as HUB_CONFIG
+
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Job:
+    """Something to be done once, as long as its inputs stay as they are.
+
+    Paths of jobs are of the coordinator: ``inputs``, ``outputs``, ``prepare`` and ``discard`` are
+    called where the sweep or the distillation runs, only ``command`` where the executor has it.
+    """
+
+    name: str
+    """Also the path of its record, log and lock below jobs/."""
+    inputs: Callable[[], Mapping[str, str]]
+    """Settings and SHA-256 sums that decide the outputs; called once what it needs is done."""
+    outputs: Callable[[], Sequence[Path]]
+    """The files whose sums are recorded, once it is done."""
+    command: Sequence[str] = ()
+    """Arguments of transformer-cli; none: ``prepare`` does it all."""
+    needs: Sequence[str] = ()
+    """Names of jobs that have to be done first."""
+    stdout: Path | None = None
+    """The file that the command's output becomes."""
+    prepare: Callable[[], object] = lambda: None
+    """Called before the command, each time that it is started."""
+    discard: Callable[[], Path | None] = lambda: None
+    """Removes what was made of other inputs, finished or not, or returns where it is set aside."""
+    resumes_with: Sequence[str] = ()
+    """Options that it resumes with only: one file has one precision."""
+    config: Config | None = None
+    """The settings of what is trained."""
+    text: Path | None = None
+    """What is translated."""
+    candidates: int = 1
+    """Translations of each of its lines."""
+
+
+@dataclass
+class JobDirectory:
+    """The directory of a sweep or a distillation: its mark, and the records of its jobs.
+
+    Creating this object touches no file.
+    """
+
+    kind: ClassVar[str]
+    """The command that makes it."""
+    noun: ClassVar[str]
+    option: ClassVar[str]
+    """Of the command, by which another directory is chosen."""
+
+    path: Path
+    done: set[str] = field(default_factory=set)
+    """Names of jobs that are known to be done."""
+    failed: dict[str, str] = field(default_factory=dict)
+    """Messages of jobs that have failed since this object was made; the next one tries again."""
+    _begun: dict[str, tuple[JobRecord, float | None]] = field(default_factory=dict)
+
+    # --- the directory ----------------------------------------------------------------------------
+
+    @property
+    def mark(self) -> Path:
+        """Path of the file that marks the directory."""
+        return self.path / f"{self.kind}.json"
+
+    def read_mark(self) -> dict[str, Any] | None:
+        """Return what marks the directory; None: it is not one of this kind.
+
+        Raises:
+            UsageError: another version has marked it.
+        """
+        try:
+            mark = json.loads(read_small(self.mark))
+        except (OSError, ValueError, RecursionError):
+            return None
+        if not isinstance(mark, dict) or mark.get("program") != f"transformer-cli {self.kind}":
+            return None
+        if mark.get("format") != FORMAT:
+            raise self._refusal(
+                f"format {mark.get('format')}, by transformer-cli {mark.get('version')}, but this "
+                f"version knows format {FORMAT}; use that version, or"
+            )
+        return mark
+
+    def check(self) -> None:
+        """Check that the directory is one of this kind, or empty, or not there.
+
+        Raises:
+            UsageError: it holds something else, or another version has marked it.
+            RunError: it holds links, pipes or devices.
+        """
+        if self.path.exists() and not self.path.is_dir():
+            raise self._refusal("cannot be made (File exists);")
+        # What another process, or a killed one, has just begun.
+        beginning = (LOCK, f"{self.mark.name}{TEMPORARY_MARK}")
+        is_foreign = self.path.is_dir() and any(
+            not path.name.startswith(beginning) for path in self.path.iterdir()
+        )
+        if is_foreign and self.read_mark() is None:
+            mark = f"no {self.mark.name} of transformer-cli's"
+            raise self._refusal(f"holds files but no {self.noun} ({mark});")
+        check_no_links(self.path)
+
+    def create(self, **values: object) -> None:
+        """Create the directory unless it is there, and mark it; raise what ``check`` does."""
+        self.check()
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise self._refusal(f"cannot be made ({error.strerror});") from error
+        program = f"transformer-cli {self.kind}"
+        mark = {"format": FORMAT, "program": program, "version": __version__, **values}
+        if self.read_mark() != mark:
+            write_text(self.mark, json.dumps(mark, ensure_ascii=False) + "\n")
+
+    def _refusal(self, problem: str) -> UsageError:
+        return UsageError(f"{self.path}: {problem} choose another directory with {self.option}")
+
+    def remove_leftovers(self) -> None:
+        """Remove what killed processes have left unfinished, but for that in runs."""
+        remove_leftovers(self.path)
+        for name in ("jobs", "scores", "text", "forward", "back"):
+            for directory, _, _ in os.walk(self.path / name):
+                remove_leftovers(Path(directory))
+
+    # --- its jobs ---------------------------------------------------------------------------------
+
+    def file(self, job: str, ending: str) -> Path:
+        """Return the path of a job's file: .json, its record; .log, .lock or .stop."""
+        return job_file(self.path, job, ending)
+
+    def read(self, job: str) -> JobRecord | None:
+        """Return a job's record; None: it never began."""
+        return self._record_of(job).read()
+
+    def is_done(self, job: Job) -> bool:
+        """Return whether a job's outputs are there, and made of its present inputs.
+
+        Raises:
+            TransformerCliError, OSError: an input cannot be read.
+        """
+        if job.name not in self.done:
+            record = self.read(job.name)
+            if record is None or record.state != "done":
+                return False
+            if record.made_of != job.inputs() or self._record_of(job.name).find_damage(record):
+                return False
+            self.done.add(job.name)
+        return True
+
+    def seems_done(self, job: Job) -> bool:
+        """Return whether a job is done, as far as can be seen before what it needs is done."""
+        try:
+            return self.is_done(job)
+        except (OSError, TransformerCliError):
+            return False
+
+    def begin(self, job: Job) -> tuple[bool, str]:
+        """Record that a job begins, or resumes from where it was stopped.
+
+        Returns:
+            Whether it begins anew; and what becomes of an earlier one.
+        """
+        inputs = dict(job.inputs())
+        known = self.read(job.name)
+        reason = None if known is None else self._find_change(known, job, inputs)
+        # A training that has ended, and whose files are others now, is resumed.
+        is_resumed = known is not None and (
+            reason is None or (known.made_of == inputs and job.config is not None)
+        )
+        news = [f"again, as {reason}"] if reason and not is_resumed else []
+        if not is_resumed and (earlier := job.discard()):
+            news.append(f"the earlier one is now {earlier.as_posix()}")
+        record = JobRecord(made_of=inputs, options=list(job.resumes_with))
+        self._write(job.name, record)
+        self._begun[job.name] = record, None if is_resumed else time.monotonic()
+        return not is_resumed, "; ".join(news)
+
+    def finish(self, job: Job) -> None:
+        """Record what a job has made.
+
+        Raises:
+            TransformerCliError, OSError: it is not there.
+        """
+        record, began = self._begun.pop(job.name)
+        record.files = {
+            # The directory may be a link, behind which .. leads elsewhere.
+            Path(os.path.relpath(path.resolve(), self.path.resolve())).as_posix(): FileRecord(
+                size=path.stat().st_size, sha256=sha256(path)
+            )
+            for path in job.outputs()
+        }
+        record.state = "done"
+        record.seconds = None if began is None else time.monotonic() - began
+        self._write(job.name, record)
+        self.done.add(job.name)
+
+    def fail(self, job: Job, message: str) -> None:
+        """Record that a job has failed."""
+        self.failed[job.name] = message
+        self._end(job, "failed", message)
+
+    def prune(self, job: Job) -> None:
+        """Record that a job was given up early."""
+        self._end(job, "pruned", "")
+
+    def _end(self, job: Job, state: str, message: str) -> None:
+        if record := self.read(job.name):
+            self._write(job.name, record.model_copy(update={"state": state, "message": message}))
+
+    def _find_change(self, known: JobRecord, job: Job, inputs: Mapping[str, str]) -> str | None:
+        """Return why a job that was begun cannot be resumed; None: it can."""
+        keys = {**known.made_of, **inputs}
+        changed = [key for key in keys if known.made_of.get(key) != inputs.get(key)]
+        if changed:
+            return f"{', '.join(changed)} changed"
+        if known.state == "done":
+            return "what it has made was changed, or is gone"
+        if known.options != list(job.resumes_with):
+            return f"it was begun with {' '.join(known.options)}"
+        return None
+
+    def _record_of(self, job: str) -> Artifact[JobRecord]:
+        return Artifact(
+            self.path, JobRecord, self.file(job, ".json").relative_to(self.path).as_posix()
+        )
+
+    def _write(self, job: str, record: JobRecord) -> None:
+        path = self.file(job, ".json")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_record(path, record)
+
+    def lock(self, job: Job) -> BinaryIO | None:
+        """Lock a job until the file that is returned is closed; None: another process holds it.
+
+        The operating system releases the lock however its holders end: this process, and the
+        command that it starts, which has the file open too.
+
+        Raises:
+            RunError: the directory cannot be written, or its file system has no locks.
+        """
+        path = self.file(job.name, ".lock")
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            file = open_regular(path, "a+b")
+            if lock_descriptor(file.fileno(), blocking=False):
+                return file
+        except OSError as error:
+            raise RunError(
+                f"{path}: cannot be locked: {error.strerror}; choose a directory that can be "
+                f"written, and whose file system has locks, with {self.option}"
+            ) from error
+        file.close()
+        return None
+
+
+# --- fingerprints ---------------------------------------------------------------------------------
+
+
+def weights_record(run: RunDirectory) -> Path:
+    """Return the file that has the SHA-256 of a run's best weights."""
+    if run.is_hub_model:
+        return run.path / HUB_CONFIG
+    return find_checkpoint(run.checkpoints, "best") / MANIFEST
+
+
+def describe_model(run: RunDirectory) -> str:
+    """Return the sum of a run's weights and of how it searches."""
+    decoding = run.load_config().decoding.model_dump(mode="json")
+    return sum_text(sha256(weights_record(run)) + json.dumps(decoding, sort_keys=True))
+
+
+# Whose bytes count, and not where they lie: a project may be moved.
+_PATHS: dict[str, bool | set[str]] = {
+    "init": True,
+    "data": {"train", "val", "test", "more"},
+    "tokenizer": {f"{side}{key}" for side in ("", "src_", "tgt_") for key in ("model", "file")},
+}
+
+
+def describe_training(config: Config) -> dict[str, str]:
+    """Return the sums of what a run's weights depend on, but for its text.
+
+    Defaults are left out, so that a setting which a later version adds changes nothing.
+    """
+    settings = config.model_dump(mode="json", exclude_defaults=True, exclude=_PATHS)
+    init = {} if config.init is None else {"init": describe_model(RunDirectory(config.init))}
+    files = {f"tokenizer {side}": sha256(path) for side, path in config.tokenizer.files.items()}
+    return {"settings": sum_text(json.dumps(settings, sort_keys=True)), **init, **files}
+
+
+def sum_text(text: str) -> str:
+    """Return the SHA-256 of a text."""
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -1,0 +1,398 @@
+"""The jobs of a sweep: prepare data that runs share, train the runs, score them.
+
+A job is named by the path of what it makes in the sweep's directory.
+"""
+
+import json
+import os
+import shutil
+import statistics
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from pathlib import Path
+from typing import ClassVar, Literal
+
+from transformer_cli.compression import write_text
+from transformer_cli.config.differences import differences
+from transformer_cli.config.schema import Config
+from transformer_cli.errors import ConfigError
+from transformer_cli.evaluation.metric_choice import choose_selection
+from transformer_cli.files import remove_leftovers, whole_directory
+from transformer_cli.jobs.job import Job, JobDirectory, describe_model, describe_training, sum_text
+from transformer_cli.jobs.search import Grid, Search
+from transformer_cli.jobs.sweep_file import BASE_POINT, SEED, Point, Sweep
+from transformer_cli.metrics import METRICS
+from transformer_cli.runs.directory import MARK, SWEEP_PLAN, RunDirectory
+from transformer_cli.runs.groups import run_name
+from transformer_cli.runs.records import number, read_records, validations
+
+TRANSLATIONS, SCORES = "translations.txt", "scores.json"
+"""The files of a scored run."""
+_SHARED = ("tokenizer", "encoded", "corpus")
+
+
+class SweepDirectory(JobDirectory):
+    """The directory of a sweep."""
+
+    kind: ClassVar[str] = "sweep"
+    noun: ClassVar[str] = "sweep"
+    option: ClassVar[str] = "--sweep-dir"
+
+    @property
+    def plan(self) -> Path:
+        """Path of what was planned last; see ``SweepPlan.record``."""
+        return self.path / SWEEP_PLAN
+
+    @property
+    def report(self) -> Path:
+        """Path of the page about all runs."""
+        return self.path / "report.html"
+
+    def run(self, point: str, seed: int) -> RunDirectory:
+        """Return the directory of a run."""
+        return RunDirectory(self.path / run_name(point, seed))
+
+
+def scores_name(split: str, point: str, seed: int) -> str:
+    """Return the name of the job that scores a run on a split, which is the path of its files."""
+    return f"scores/{split}/{point}/seed-{seed}"
+
+
+class Progress:
+    """What a run has reached, whether it is finished or not."""
+
+    def __init__(self, run: RunDirectory, metric: str) -> None:
+        records = read_records(run.metrics)
+        found = (validation[metric] for validation in validations(records))
+        self.scores = [score for score in found if score is not None]
+        """The metric at each validation, in their order."""
+        self.best = METRICS[metric].best(self.scores)
+        """In points; None: it was not validated."""
+        seconds = (number(record, "seconds") for record in records)
+        self.seconds = max((each for each in seconds if each is not None), default=0.0)
+        """Time of its training."""
+
+
+@dataclass(frozen=True)
+class PointStatus:
+    """What has become of a point."""
+
+    name: str
+    """With its settings, if the name alone does not tell them."""
+    scores: list[float | None]
+    """Of its finished runs; None: it was not validated."""
+    num_failed: int = 0
+    is_pruned: bool = False
+
+    @property
+    def known_scores(self) -> list[float]:
+        """The scores of the runs that have one."""
+        return [score for score in self.scores if score is not None]
+
+    @property
+    def mean(self) -> float | None:
+        """The mean score over seeds."""
+        return statistics.fmean(self.known_scores) if self.known_scores else None
+
+    @property
+    def deviation(self) -> float | None:
+        """The sample standard deviation over seeds; None of fewer than two."""
+        return statistics.stdev(self.known_scores) if len(self.known_scores) > 1 else None
+
+
+def best_point(points: Sequence[PointStatus], metric: str) -> PointStatus | None:
+    """Return the point with the best mean of a metric; None if no run was validated yet."""
+    scored = [(point.mean, point) for point in points if point.mean is not None]
+    best = min if metric == "loss" else max
+    return best(scored, key=lambda pair: pair[0])[1] if scored else None
+
+
+@dataclass(frozen=True)
+class _Run:
+    point: Point
+    seed: int
+    job: Job
+    data: Job
+    """What makes the data that its training needs."""
+    directory: RunDirectory
+
+
+class SweepPlan:
+    """The jobs of a sweep, given what has become of those that were begun."""
+
+    def __init__(
+        self,
+        sweep: Sweep,
+        directory: SweepDirectory,
+        options: Sequence[str],
+        num_jobs: int = 1,
+        trials: Grid | None = None,
+    ) -> None:
+        """Plan a sweep.
+
+        Args:
+            sweep: its file.
+            directory: where to; a search is begun there, or opened.
+            options: of ``train`` and ``evaluate``, for all jobs alike: device, precision, threads.
+            num_jobs: how many run at a time, among which a search's budget is divided.
+            trials: the source of points; None: what the file says.
+        """
+        self.sweep = sweep
+        self.directory: SweepDirectory = directory
+        self.options = options
+        self.num_jobs = num_jobs
+        self._runs: dict[str, _Run] = {}
+        self._configs: dict[str, Config] = {}
+        self._finished: dict[str, Progress] = {}
+        if trials is None and sweep.space is not None:
+            trials = Search(sweep, sweep.space, self.metric, directory.path)
+        self.trials = trials or Grid(sweep.points)
+
+    @property
+    def seeds(self) -> range:
+        """The seeds that each point is trained with."""
+        return range(1, self.sweep.settings.num_seeds + 1)
+
+    @property
+    def num_runs(self) -> int:
+        """Number of runs that there will be, at most."""
+        is_known = self.trials.is_over
+        return len(self.seeds) * (len(self.trials.points) if is_known else self.sweep.num_points)
+
+    @cached_property
+    def metric(self) -> str:
+        """The metric of validations that points are judged by.
+
+        Of BLEU, only the lowercased one counts where a point's translations are lowercased.
+        """
+        selected = {choose_selection(self.sweep.config_of(each)) for each in self.sweep.samples}
+        wanted = self.sweep.settings.metric
+        if "bleu_lc" in selected and wanted in (None, "bleu"):
+            return "bleu_lc"
+        return wanted or choose_selection(self.sweep.config_of(Point(BASE_POINT)))
+
+    # --- jobs -------------------------------------------------------------------------------------
+
+    def jobs(self) -> Iterator[Job]:
+        """Yield what is to be trained, or once nothing is, what is to be scored."""
+        self._settle_points()
+        is_training = False
+        for run in self.runs():
+            is_left = not self.trials.is_ended(run.point.name) and not self._is_settled(run.job)
+            if is_left:
+                is_training = True
+                yield run.data
+                yield run.job
+        # Once all are trained, so that no decision can depend on the test splits.
+        if not is_training and self.trials.is_over:
+            yield from self.score_jobs()
+
+    def runs(self) -> list[_Run]:
+        """Return all runs so far, every point's first seed first: half a sweep has all points."""
+        points = self.trials.points
+        return [self._run(point, seed) for seed in self.seeds for point in points]
+
+    def score_jobs(self) -> list[Job]:
+        """Return the jobs that score the finished runs on the splits to evaluate."""
+        return [
+            self._score_job(run, split)
+            for split in self.sweep.settings.evaluate
+            for run in self.runs()
+            if self.directory.seems_done(run.job)
+        ]
+
+    def _run(self, point: Point, seed: int) -> _Run:
+        name = run_name(point.name, seed)
+        if name not in self._runs:
+            config = self._config_of(point).model_copy(update={SEED: seed})
+            directory = self.directory.run(point.name, seed)
+            data = self._data_job(point, config)
+            settings = _set([*point.overrides, f"seed={seed}"])
+            train = ("train", str(self.sweep.base), *settings, "--run-dir", str(directory.path))
+            job = Job(
+                name,
+                partial(describe_training, config),
+                lambda: [directory.metrics],
+                command=(*train, *self.options),
+                needs=(data.name,),
+                prepare=partial(share_data, self.directory.path / data.name, directory.path),
+                config=config,
+            )
+            self._runs[name] = _Run(point, seed, job, data, directory)
+        return self._runs[name]
+
+    def _data_job(self, point: Point, config: Config) -> Job:
+        """Return the job that prepares the data of a point, and of all with the same settings."""
+        shaping = config.model_dump(mode="json", include={"data", "tokenizer", "init"})
+        key = sum_text(json.dumps(shaping, sort_keys=True))
+        name = f"data/{key[:12]}"
+        run = RunDirectory(self.directory.path / name)
+        settings = _set(point.overrides)
+        return Job(
+            name,
+            lambda: {"settings": key},
+            lambda: sorted(path for path in run.tokenizer.iterdir() if path.is_file()),
+            command=("vocab", str(self.sweep.base), *settings, "--run-dir", str(run.path)),
+        )
+
+    def _score_job(self, run: _Run, split: str) -> Job:
+        name = scores_name(split, run.point.name, run.seed)
+        directory = self.directory.path / name
+        translations, scores = directory / TRANSLATIONS, directory / SCORES
+        evaluate = ("evaluate", str(run.directory.path), "--split", split, "--json")
+        return Job(
+            name,
+            lambda: {"model": describe_model(run.directory)},
+            lambda: [translations, scores],
+            command=(*evaluate, "--output", str(translations), *self.options),
+            needs=(run.job.name,),
+            stdout=scores,
+            prepare=partial(directory.mkdir, parents=True, exist_ok=True),
+        )
+
+    def _config_of(self, point: Point) -> Config:
+        if point.name not in self._configs:
+            self._configs[point.name] = self.sweep.config_of(point)
+        return self._configs[point.name]
+
+    def _is_settled(self, job: Job) -> bool:
+        return job.name in self.directory.failed or self.directory.seems_done(job)
+
+    def check_trained_alike(self) -> None:
+        """Check that the runs that are there have the settings of their points.
+
+        Raises:
+            ConfigError: one has others, as the sweep's file or its base has changed since.
+        """
+        for run in self.runs():
+            if not run.directory.config.is_file():
+                continue
+            assert run.job.config is not None
+            changed = differences(run.directory.load_config(), run.job.config)
+            if changed:
+                listed = "; ".join(map(str, changed))
+                raise ConfigError(
+                    f"{run.directory.path}: trained with other settings ({listed}); sweep into "
+                    "another directory with --sweep-dir, or delete this run to train it again"
+                )
+
+    # --- a search ---------------------------------------------------------------------------------
+
+    def extend(self) -> bool:
+        """Add a point if this is a search that goes on; return whether one was added.
+
+        Raises:
+            RunError: the last trials have all failed.
+        """
+        budget = self.sweep.settings.budget_seconds
+        if budget is not None and not self.trials.is_over:
+            spent = sum(self._read_progress(run).seconds for run in self.runs())
+            self.trials.is_over = spent / self.num_jobs > budget
+        return self.trials.extend()
+
+    def give_up(self, job: Job) -> Literal["pruned", "stopped"] | None:
+        """Return what becomes of a training that is not worth its time; None: it is."""
+        run = self._runs.get(job.name)
+        if run is None:
+            return None
+        point = run.point.name
+        if self.trials.is_ended(point):
+            return "stopped"
+        if self.sweep.settings.prune == "none" or run.seed != self.seeds[0]:
+            return None
+        if not self.trials.should_prune(point, self._read_progress(run).scores):
+            return None
+        self.directory.prune(job)
+        self.trials.prune(point)
+        return "pruned"
+
+    def _settle_points(self) -> None:
+        """End the search's trials whose runs are all done, or of which one has failed."""
+        for point in self.trials.open_points:
+            runs = [self._run(point, seed) for seed in self.seeds]
+            failed = [run.job.name for run in runs if run.job.name in self.directory.failed]
+            if failed:
+                self.trials.fail(point.name, self.directory.failed[failed[0]])
+            elif all(self.directory.seems_done(run.job) for run in runs):
+                reached = [self._read_progress(run) for run in runs]
+                scores = [each.best for each in reached if each.best is not None]
+                self.trials.complete(point.name, scores, reached[0].scores)
+
+    # --- how far it is ----------------------------------------------------------------------------
+
+    def _read_progress(self, run: _Run) -> Progress:
+        name = run.job.name
+        if name in self._finished:
+            return self._finished[name]
+        progress = Progress(run.directory, self.metric)
+        if name in self.directory.done:
+            self._finished[name] = progress
+        return progress
+
+    def read_status(self) -> list[PointStatus]:
+        """Return what has become of each point, in their order."""
+        status = []
+        for point in self.trials.points:
+            runs = [self._run(point, seed) for seed in self.seeds]
+            done = [run for run in runs if self.directory.seems_done(run.job)]
+            status.append(
+                PointStatus(
+                    self.trials.describe(point),
+                    [self._read_progress(run).best for run in done],
+                    sum(run.job.name in self.directory.failed for run in runs),
+                    self.trials.is_pruned(point.name),
+                )
+            )
+        return status
+
+    def seconds_left(self) -> float | None:
+        """Estimate the time until all runs are trained, from those that are, if there are any."""
+        points = self.read_status()
+        others = sum(point.num_failed + point.is_pruned for point in points)
+        seconds = [progress.seconds for progress in self._finished.values()]
+        left = max(0, self.num_runs - len(seconds) - others) / self.num_jobs
+        return statistics.fmean(seconds) * left if seconds else None
+
+    @property
+    def reference(self) -> str:
+        """Name of the point that others are compared with: the base's settings, or the first."""
+        base = self.sweep.config_of(Point(BASE_POINT))
+        points = self.trials.points
+        same = [point.name for point in points if self._config_of(point) == base]
+        return next(iter([*same, *(point.name for point in points)]), BASE_POINT)
+
+    def record(self) -> None:
+        """Record what is planned, for commands that read the directory without the sweep's file."""
+        plan = {
+            "points": [point.name for point in self.trials.points],
+            "seeds": list(self.seeds),
+            "reference": self.reference,
+            "metric": self.metric,
+            "evaluate": self.sweep.settings.evaluate,
+        }
+        write_text(self.directory.plan, json.dumps(plan, ensure_ascii=False) + "\n")
+
+
+def _set(overrides: Sequence[str]) -> list[str]:
+    return [part for override in overrides for part in ("--set", override)]
+
+
+def share_data(data: Path, run: Path) -> None:
+    """Give a new run prepared data, by hard links where the file system has them."""
+    if run.is_dir():
+        return
+    run.parent.mkdir(parents=True, exist_ok=True)
+    remove_leftovers(run.parent)
+    with whole_directory(run) as new:
+        shutil.copyfile(data / MARK, new / MARK)  # so that the directory is known as a run
+        for name in _SHARED:
+            if (data / name).is_dir():
+                shutil.copytree(data / name, new / name, copy_function=_link)
+
+
+def _link(source: str, target: str) -> None:
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copy2(source, target)

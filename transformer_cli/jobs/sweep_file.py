@@ -1,0 +1,313 @@
+"""A sweep's YAML file: its keys, its points, and checks of each before anything is trained."""
+
+import hashlib
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, field
+from itertools import product
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, model_validator
+
+from transformer_cli.config.differences import as_yaml
+from transformer_cli.config.schema import Config
+from transformer_cli.config.sections import Count, Section
+from transformer_cli.config.setting_tree import BASE, Node, Place, find_place, setting_error, values
+from transformer_cli.config.validation import validate_as
+from transformer_cli.config.yaml import (
+    check_settings,
+    find_beside,
+    read_mapping,
+    read_settings,
+    set_node,
+)
+from transformer_cli.data.sources import check_split
+from transformer_cli.errors import CorpusError
+from transformer_cli.jobs.space import SearchSpace, read_space
+from transformer_cli.metrics import RankName
+from transformer_cli.text.scripts import has_case
+
+Values = Annotated[list[Any], Field(min_length=1)]
+Seeds = Annotated[int, Field(gt=0, le=1000)]
+_BUDGET = re.compile(r"[0-9]+(\.[0-9]+)?(min|h|d)")
+_SECONDS = {"min": 60.0, "h": 3600.0, "d": 86400.0}
+_OF_SEARCH = ("trials", "budget", "sampler", "prune", "metric")
+
+
+class SweepSettings(Section):
+    """A sweep: which settings of one configuration are tried, and how often."""
+
+    base: str = Field(
+        description="configuration whose settings are varied; its path starts from this file's "
+        "directory"
+    )
+    seeds: Seeds | None = Field(
+        None,
+        description="each point is trained with the seeds 1 to this number; null: 3, in a search 1",
+    )
+    grid: dict[str, Values] = Field(
+        default={}, description="values by setting; every combination is a point"
+    )
+    search: dict[str, Any] = Field(
+        default={}, description="ranges and choices by setting, which Optuna draws points from"
+    )
+    trials: Count = Field(20, description="most points that a search draws")
+    budget: str | None = Field(
+        None,
+        description="a search draws no point after this much time (90min, 6h, 2d): that of all "
+        "trainings together, divided by --jobs",
+    )
+    sampler: Literal["tpe", "random"] = Field("tpe", description="how a search draws points")
+    prune: Literal["none", "median", "halving"] = Field(
+        "none", description="which trainings of a search are stopped early, by their validations"
+    )
+    metric: RankName | None = Field(
+        None,
+        description="metric to maximize (the loss: to minimize), at the best validation; null: "
+        "what the base's training.select says",
+    )
+    evaluate: list[str] = Field(
+        default=[], description="splits that all runs are scored on at the end, all alike"
+    )
+
+    @property
+    def num_seeds(self) -> int:
+        """The number of seeds."""
+        return self.seeds or (1 if self.search else 3)
+
+    @property
+    def budget_seconds(self) -> float | None:
+        """The budget in seconds."""
+        if self.budget is None:
+            return None
+        unit = next(unit for unit in _SECONDS if self.budget.endswith(unit))
+        return float(self.budget.removesuffix(unit)) * _SECONDS[unit]
+
+    @model_validator(mode="after")
+    def _keys_agree(self) -> Self:
+        if not self.base:
+            raise ValueError("base: expected the path of a YAML file, found an empty text")
+        if self.budget is not None and not _BUDGET.fullmatch(self.budget):
+            raise ValueError(
+                f"budget: expected a time such as 90min, 6h or 2d, found {self.budget!r}"
+            )
+        if self.grid and self.search:
+            raise ValueError("search: a sweep has a grid or a search; leave one of them out")
+        unused = [key for key in _OF_SEARCH if key in self.model_fields_set]
+        if unused and not self.search:
+            raise ValueError(f"{unused[0]}: is of a search, and there is none; leave it out")
+        return self
+
+
+BASE_POINT = "base"
+"""The name of the only point of a sweep without a grid."""
+SEED = "seed"
+_UNSAFE = re.compile(r"[^\w.+-]+")
+_MAX_NAME = 100
+
+
+@dataclass(frozen=True)
+class Point:
+    """Settings that are tried together.
+
+    Attributes:
+        name: of its directory.
+        nodes: what it changes of the base, by dotted key, with the place in the sweep's file.
+    """
+
+    name: str
+    nodes: dict[str, Node] = field(default_factory=dict)
+
+    @property
+    def values(self) -> dict[str, object]:
+        """What it changes of the base, by dotted key."""
+        return {key: values(node) for key, node in self.nodes.items()}
+
+    @property
+    def overrides(self) -> list[str]:
+        """The same as ``--set`` takes it; JSON is YAML."""
+        return [
+            f"{key}={json.dumps(value, ensure_ascii=False)}" for key, value in self.values.items()
+        ]
+
+
+def as_node(value: object, place: Place) -> Node:
+    """Return a value as a tree whose parts all have one place."""
+    match value:
+        case dict():
+            return Node({str(key): as_node(below, place) for key, below in value.items()}, place)
+        case list():
+            return Node([as_node(below, place) for below in value], place)
+        case str() | int() | float() | None:
+            return Node(value, place)
+    raise TypeError(value)
+
+
+def grid_points(grid: Node | None) -> list[Point]:
+    """Return all combinations of a grid's values, the last key's varying fastest.
+
+    Args:
+        grid: lists of values by dotted key; None: one point that changes nothing.
+
+    Raises:
+        ConfigError: a list has a value twice.
+    """
+    if grid is None or not grid.value:
+        return [Point(BASE_POINT)]
+    assert isinstance(grid.value, dict)
+    lists = []
+    for key, node in grid.value.items():
+        assert isinstance(node.value, list)
+        texts = [json.dumps(values(option), sort_keys=True) for option in node.value]
+        for number, text in enumerate(texts):
+            if text in texts[:number]:
+                problem = f"{text} is there twice; leave one out"
+                raise setting_error(node.value[number].place, (key,), problem)
+        lists.append(node.value)
+    combinations = [dict(zip(grid.value, nodes, strict=True)) for nodes in product(*lists)]
+    return [Point(*pair) for pair in zip(point_names(combinations), combinations, strict=True)]
+
+
+def as_name(text: str) -> str:
+    """Return a text as a name of files, on Windows as well."""
+    return _UNSAFE.sub("-", text).strip("-.")
+
+
+def point_names(points: Sequence[dict[str, Node]]) -> list[str]:
+    """Name points by their values: ``dropout=0.1,label_smoothing=0.0``.
+
+    A key's last part is enough unless two keys share it. Points whose values make no file names,
+    or equal ones, are named by a checksum.
+    """
+    last = {key: key.rpartition(".")[2] for key in points[0]}
+    counts = Counter(last.values())
+    short = {key: name if counts[name] == 1 else key for key, name in last.items()}
+    names = [
+        ",".join(f"{short[key]}={as_name(as_yaml(values(node)))}" for key, node in nodes.items())
+        for nodes in points
+    ]
+    is_unique = len(set(map(str.casefold, names))) == len(names)
+    if is_unique and max(len(name.encode()) for name in names) <= _MAX_NAME:
+        return names
+    # By content, so that a grid may grow.
+    contents = [
+        [f"{key}={json.dumps(values(node), sort_keys=True)}" for key, node in nodes.items()]
+        for nodes in points
+    ]
+    sums = [hashlib.sha256(repr(sorted(content)).encode()) for content in contents]
+    return [f"point-{each.hexdigest()[:8]}" for each in sums]
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """A sweep's file, checked."""
+
+    settings: SweepSettings
+    base: Path
+    """The configuration that the points are variations of."""
+    tree: Node
+    """That configuration, with its bases."""
+    points: list[Point]
+    """Those of the grid; one without changes if there is none. Empty for a search."""
+    space: SearchSpace | None
+    """What a search draws points from."""
+
+    @property
+    def samples(self) -> list[Point]:
+        """The points of the grid; of a search, points that have each choice and end of a range."""
+        return self.points or list(_limits(self.space))
+
+    @property
+    def num_points(self) -> int:
+        """Number of points that there will be, at most."""
+        return len(self.points) or self.settings.trials
+
+    def config_of(self, point: Point) -> Config:
+        """Return the settings of a point, with its first seed.
+
+        Raises:
+            ConfigError: they do not fit the schema; the place is that in the sweep's file.
+        """
+        root = deepcopy(self.tree)
+        for keys, node in point.nodes.items():
+            set_node(root, tuple(keys.split(".")), deepcopy(node))
+        return check_settings(root)
+
+
+def load_sweep(path: Path) -> Sweep:
+    """Read a sweep's file, and check each point of its grid.
+
+    Raises:
+        ConfigError: a file cannot be read, is not YAML, or a key or value does not fit. The message
+            is one line with the file and line.
+    """
+    root = read_mapping(path, "base")
+    assert isinstance(root.value, dict)
+    if root.value.keys() & Config.model_fields.keys():
+        problem = f"write a file with base: {path.name}, and grid: settings' values"
+        raise setting_error(root.place, (), f"is a configuration; {problem}")
+    settings = validate_as(SweepSettings, root)
+    base = find_beside(path, root, (BASE,), "the sweep file's")
+    grid = root.value.get("grid")
+    search = root.value["search"] if settings.search else None
+    for section in (grid, search):
+        if section is not None:
+            _check_keys(section)
+    space = read_space(search) if search else None
+    points = [] if search else grid_points(grid)
+    sweep = Sweep(settings, base, read_settings(base), points, space)
+    for point in sweep.samples:
+        _check_scored(root, settings, sweep.config_of(point))
+    return sweep
+
+
+def _limits(space: SearchSpace | None) -> Iterator[Point]:
+    """Yield points that have to be valid for all of a search to be: one for each end or choice."""
+    assert space is not None
+    limits = list(space.limits())
+    first = {key: value for key, value, _ in reversed(limits)}
+    places = {key: place for key, _, place in limits}
+    # The first values are in one of each setting's points.
+    combinations = [{**first, key: value} for key, value, _ in limits]
+    unique = {str(each): each for each in combinations}.values()
+    nodes = [{key: as_node(each[key], places[key]) for key in each} for each in unique]
+    yield from map(Point, point_names(nodes), nodes)
+
+
+def _check_keys(section: Node) -> None:
+    """Check the dotted keys of a grid or a search; the schema checks where they lead."""
+    assert isinstance(section.value, dict)
+    for key, node in section.value.items():
+        above = [other for other in section.value if key.startswith(f"{other}.")]
+        problem = None
+        if not all(key.split(".")):
+            problem = f"{key}: expected a dotted key, as in training.epochs"
+        elif above:
+            problem = f"{key}: is part of {above[0]}, which is varied too; leave one out"
+        elif key == SEED:
+            problem = "seed: every point has the same seeds; say how many with seeds"
+        elif key == BASE:
+            problem = "base: all points have one base; write another sweep for another"
+        if problem is not None:
+            raise setting_error(node.place, (), problem)
+
+
+def _check_scored(root: Node, settings: SweepSettings, config: Config) -> None:
+    """Check that a point has the splits that are to be scored, and the metric."""
+    language = config.data.tgt_lang
+    if settings.metric == "bleu_lc" and not has_case(language):
+        problem = f"bleu_lc is not scored in '{language}', whose letters have no case; use bleu"
+        raise setting_error(find_place(root, ("metric",)), ("metric",), problem)
+    for number, split in enumerate(settings.evaluate):
+        keys = ("evaluate", number)
+        try:
+            check_split(config.data, split)
+        except CorpusError as error:
+            raise setting_error(find_place(root, keys), keys, str(error)) from error
+        if split != as_name(split):
+            problem = f"no directory can be named {split}; rename the split in the base"
+            raise setting_error(find_place(root, keys), keys, problem)

@@ -1,0 +1,101 @@
+"""This package's version, and the packages that only some commands need."""
+
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from importlib import import_module
+from importlib.machinery import ModuleSpec, PathFinder
+from types import ModuleType
+from typing import Any
+
+from transformer_cli.errors import MissingExtraError
+
+__version__ = "0.1.0"
+
+
+def import_extra(module: str, extra: str | None, what: str) -> ModuleType:
+    """Import a module of an optional package.
+
+    Args:
+        module: its name, as in 'plotly.io'.
+        extra: the extra of transformer-cli that brings it; None: every install has it, but on
+            platforms that it is not made for.
+        what: what needs it, as in 'report'.
+
+    Raises:
+        MissingExtraError: the package is not installed.
+    """
+    try:
+        return import_module(module)
+    except ModuleNotFoundError as error:
+        package = module.partition(".")[0]
+        if (error.name or "").partition(".")[0] != package:
+            raise  # it is installed, and lacks a package of its own
+        wanted = " ".join(f"'{name}'" for name in (extra and _requirements(extra)) or [package])
+        raise MissingExtraError(
+            f"{what}: needs the package {package}, which is not installed; pip install {wanted}"
+        ) from error
+
+
+def _requirements(extra: str) -> list[str]:
+    """Return an extra's requirements, as pip takes them."""
+    from importlib.metadata import PackageNotFoundError, requires  # a fifth of --help's time
+
+    # 'transformer-cli[extra]' would not do: our name is on no index, where anybody may take it.
+    try:
+        declared = requires("transformer-cli") or []
+    except PackageNotFoundError:  # run from a checkout that is not installed
+        return []
+    of_extra = re.compile(rf"""\s*(.+?)\s*;.*\bextra == ['"]{extra}['"]""")
+    return [match[1] for line in declared if (match := of_extra.match(line))]
+
+
+@contextmanager
+def lazy_imports() -> Iterator[None]:
+    """Have our modules that are imported in the block loaded once an attribute of theirs is read.
+
+    A command's module can then name at its top all that it works with, though --help and a shell's
+    completion read none of it, and torch takes seconds to import. Import modules, not names.
+    """
+    finder = _LazyFinder()
+    sys.meta_path.insert(0, finder)
+    try:
+        yield
+    finally:
+        sys.meta_path.remove(finder)
+        # What looks through all modules, as torch does, is not to load these.
+        for name in finder.names:
+            package, _, module = name.rpartition(".")
+            del sys.modules[name]
+            delattr(sys.modules[package], module)
+
+
+class _LazyModule(ModuleType):
+    """Stands for a module in those that have imported it in such a block."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):  # the import asks for them before it is finished
+            raise AttributeError(name)
+        return getattr(import_module(self.__name__), name)
+
+
+class _LazyFinder:
+    """Finds and loads a stand-in for each module of ours; packages are imported as they are."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        real = PathFinder.find_spec(name, path) if name.startswith("transformer_cli.") else None
+        if real is None or real.submodule_search_locations is not None:
+            return None
+        return ModuleSpec(name, self)  # type: ignore[arg-type]
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        return _LazyModule(spec.name)
+
+    def exec_module(self, module: ModuleType) -> None:
+        self.names.append(module.__name__)

@@ -1,1 +1,0 @@
-"""Many runs of one experiment."""

@@ -15,7 +15,7 @@ with lazy_imports():
     from transformer_cli import compression
     from transformer_cli.config import data_schema, yaml
     from transformer_cli.data import preparing
-    from transformer_cli.report import cleaning_page
+    from transformer_cli.report import rendering
 
 
 def clean(
@@ -59,7 +59,7 @@ def clean(
     result = preparing.clean_corpus(data, directory, pair_bar)
     say("\n".join(_lines(result)))
     if report is not None:
-        page = cleaning_page.render(result, data, config.stem)
+        page = rendering.render_cleaning(result, data, config.stem)
         compression.write_text(report, page, is_named=True)
 
 

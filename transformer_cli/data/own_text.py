@@ -8,8 +8,7 @@ from pathlib import Path
 
 from transformer_cli.compression import is_compressed
 from transformer_cli.config.sections import LANGUAGE_PATTERN
-from transformer_cli.config.shipped import SCHEMA, shipped_directory
-from transformer_cli.config.template import fill_template
+from transformer_cli.config.shipped import SCHEMA, fill_template, shipped_directory
 from transformer_cli.data.corpus import ParallelFiles
 from transformer_cli.errors import CorpusError, UsageError
 

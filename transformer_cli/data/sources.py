@@ -1,6 +1,5 @@
 """The parallel text that a configuration names."""
 
-import difflib
 import hashlib
 import random
 from pathlib import Path
@@ -25,7 +24,7 @@ from transformer_cli.data.corpus import (
 )
 from transformer_cli.data.prepared import find_damage, read_corpus_record, read_split, split_path
 from transformer_cli.data.readers.opening import MAX_BAD_UNITS, open_source
-from transformer_cli.errors import ConfigError, CorpusError
+from transformer_cli.errors import ConfigError, CorpusError, did_you_mean
 
 # Draws before a line of the other kind is taken after all. Three lines in four are for training,
 # so this many draws of the wrong kind (0.75^200) mean that there is no line of the right one.
@@ -146,10 +145,10 @@ def check_split(data: DataConfig, split: str) -> None:
             f"data.kind imported has no split '{split}', as the model came without text"
         )
     if split not in names:
-        close = difflib.get_close_matches(split, names, n=1)
-        hint = f"; did you mean '{close[0]}'?" if close else ""
+        hint = did_you_mean(split, names)
         raise CorpusError(
-            f"data.kind {data.kind} has no split '{split}'{hint}; choose from {', '.join(names)}"
+            f"data.kind {data.kind} has no split '{split}'{f'; {hint}' if hint else ''}; "
+            f"choose from {', '.join(names)}"
         )
 
 

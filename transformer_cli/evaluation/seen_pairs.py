@@ -36,8 +36,8 @@ class SeenPairs:
     @property
     def rest(self) -> list[int]:
         """Numbers of the pairs of which no side is trained on."""
-        found: list[int] = np.flatnonzero(~(self.by_src | self.by_tgt)).tolist()
-        return found
+        numbers: list[int] = np.flatnonzero(~(self.by_src | self.by_tgt)).tolist()
+        return numbers
 
     def report(self) -> dict[str, Any]:
         """Return counts for a JSON object."""
@@ -50,13 +50,7 @@ class SeenPairs:
 
 
 def describe_seen(report: Mapping[str, Any], sentences: int, who: str) -> list[str]:
-    """Return lines about pairs that were seen, or may have been; none if there are none.
-
-    Args:
-        report: as ``SeenPairs.report`` makes it.
-        sentences: pairs of the text.
-        who: name of the model.
-    """
+    """Return lines about the pairs that ``who`` has seen, or may have, by ``SeenPairs.report``."""
     lines = []
     if report["pairs"]:
         lines.append(
@@ -79,23 +73,19 @@ def find_seen(
 
     Lines are compared as splits are drawn: without format characters and extra white space. What a
     run was trained on is its own text, replayed text included; that of the run that it starts from;
-    and if it was distilled, that of its teachers.
-
-    Args:
-        runs: trained on the same languages.
-        text: in these languages.
-        progress: wraps a pass over the training text of runs that have no record of its lines.
+    and if it was distilled, that of its teachers. ``progress`` wraps a pass over the training text
+    of runs that have no record of its lines.
     """
     languages = _languages(runs[0])
-    wanted = [_digest(side) for side in (text.src, text.tgt)]
-    masks = [np.zeros(len(text), bool) for _ in wanted]
+    digests_of_sides = [_digest(side) for side in (text.src, text.tgt)]
+    masks = [np.zeros(len(text), bool) for _ in digests_of_sides]
     unknown = []
     for run in _find_origins(runs):
         try:
             sides = _languages(run)
             for chunk in _read_trained_lines(run, progress):
                 # The run that one starts from may have been trained the other way round.
-                for language, digests, mask in zip(languages, wanted, masks, strict=True):
+                for language, digests, mask in zip(languages, digests_of_sides, masks, strict=True):
                     for side, column in zip(sides, chunk.T, strict=True):
                         if side == language:
                             mask |= _are_in(digests, column)

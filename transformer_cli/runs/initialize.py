@@ -11,9 +11,8 @@ from pathlib import Path
 
 from transformer_cli.compression import write_text
 from transformer_cli.config.data_schema import PATH_KEYS, DataConfig, Multi30kData
-from transformer_cli.config.differences import Difference, differences
+from transformer_cli.config.differences import MAY_CHANGE, Difference, differences
 from transformer_cli.config.origins import Origins, dump_origins, load_origins, trace_origins
-from transformer_cli.config.resuming import MAY_CHANGE
 from transformer_cli.config.schema import Config
 from transformer_cli.config.yaml import dump_config
 from transformer_cli.data import multi30k

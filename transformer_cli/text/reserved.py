@@ -11,13 +11,12 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from functools import cache
 from itertools import groupby
 from typing import Any, NamedTuple
 
 from transformer_cli.config.tokenizer_schema import Protected
-from transformer_cli.errors import UsageError
+from transformer_cli.errors import UsageError, did_you_mean
 from transformer_cli.text.protocol import EncodedSource, Lines, Tokenizer, Tokenizers
 
 SLOTS = 16
@@ -372,9 +371,10 @@ class ReservedTokenizers(Tokenizers):
         if not self.tags:
             return super().tag_id(name)
         if name not in self.tags:
-            close = get_close_matches(name, self.tags, n=1)
-            hint = f"did you mean '{close[0]}'? " if close else ""
-            raise UsageError(f"no tag '{name}'; {hint}known tags: {', '.join(self.tags)}")
+            hint = did_you_mean(name, self.tags) or ""
+            raise UsageError(
+                f"no tag '{name}'; {hint}{hint and ' '}known tags: {', '.join(self.tags)}"
+            )
         return self.src.tag_ids[name]
 
     def encode_pair(self, src: str, tgt: str) -> tuple[list[int], list[int]]:

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from transformer_cli.errors import make_visible
 from transformer_cli.files import whole_file
-from transformer_cli.runs.records import METRIC_NAMES, SESSION_KIND, read_records
+from transformer_cli.metrics import METRICS
+from transformer_cli.runs.records import SESSION_KIND, read_records
 from transformer_cli.training.metrics import append_to_log
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ def draw_curves(metrics: Path, picture: Path, title: str, select: str = "bleu") 
     """Draw loss, perplexity, BLEU or chrF, and learning rate, and mark the best step.
 
     The picture depends on the records and arguments only; without records none is drawn. The best
-    step is chosen by ``select``, a key of ``METRIC_NAMES``. matplotlib may raise anything.
+    step is chosen by ``select``, a key of ``METRICS``. matplotlib may raise anything.
     """
     records = [record for record in read_records(metrics) if record["kind"] != SESSION_KIND]
     if not records:
@@ -75,7 +76,7 @@ def _plot_panels(panels: Sequence["Axes"], records: Records, select: str) -> Non
     _plot_curve(rate, train, "learning_rate", "", _GREEN)
     if any(math.isfinite(record["perplexity"]) for record in records):
         perplexity.set_yscale("log")
-    names = ("loss", "perplexity", METRIC_NAMES[score], "learning rate")
+    names = ("loss", "perplexity", METRICS[score].label, "learning rate")
     for axes, name in zip(panels, names, strict=True):
         if best is not None:
             axes.axvline(best, color="#888888", linewidth=0.8, linestyle=":")

@@ -12,7 +12,7 @@ from benchmarks.environments import ROOT, WORKSHOP
 from benchmarks.task import settings
 from transformer_cli.config.schema import Config
 from transformer_cli.config.yaml import load_config
-from transformer_cli.data.store import read_survey
+from transformer_cli.data.store import read_stats
 from transformer_cli.model.device import bound_kernel_caches
 from transformer_cli.model.transformer import build_model
 from transformer_cli.runs.directory import RunDirectory
@@ -58,7 +58,7 @@ def prepare_model(name: str) -> PreparedData:
     """
     config = _config(name)
     run = RunDirectory(WORKSHOP / "contention" / name)
-    texts = read_texts(config.data, read_survey(run.encoded))
+    texts = read_texts(config.data, read_stats(run.encoded))
     initialize_run(run, config)
     return prepare_data(config, texts, run, lambda lines, _: lines)
 

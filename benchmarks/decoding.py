@@ -19,7 +19,8 @@ from transformer_cli.data.token_arrays import encode_text
 from transformer_cli.errors import TransformerCliError
 from transformer_cli.runs.checkpoint import find_checkpoint
 from transformer_cli.runs.directory import RunDirectory
-from transformer_cli.text.tokenizer import Tokenizer, load_tokenizers
+from transformer_cli.text.protocol import Tokenizer
+from transformer_cli.text.tokenizer import load_tokenizers
 
 SPLIT = "test_2016_flickr"
 INT8 = "CTranslate2 4.8.5, int8, 2 workers"

@@ -9,8 +9,8 @@ from typing import Any
 from benchmarks.decoding_job import Ids
 from benchmarks.rounds import Result, markdown_table, median_of
 from benchmarks.shortlist import FREQUENT, PER_TOKEN
-from transformer_cli.evaluation.scoring import score
-from transformer_cli.text.tokenizer import Tokenizer
+from transformer_cli.evaluation.scores import score
+from transformer_cli.text.protocol import Tokenizer
 
 OURS = "ours, float32"
 CTRANSLATE2 = ("CTranslate2 4.8.5, float32", "CTranslate2 4.8.5, float32, 2 workers")
@@ -54,7 +54,7 @@ class FilterPass:
     def bleu(self, outputs: Outputs) -> float:
         """BLEU of the sentences that were translated."""
         hypotheses = [self.tokenizer.decode(ids) for ids in outputs.values()]
-        return score(hypotheses, [self.references[number] for number in outputs]).bleu
+        return score(hypotheses, [self.references[number] for number in outputs])["bleu"].value
 
 
 def report(results: Mapping[str, Sequence[Result]], judge: FilterPass) -> str:

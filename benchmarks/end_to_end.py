@@ -17,7 +17,7 @@ from benchmarks.machine import report_head
 from benchmarks.peers.marian_weights import LENGTH_FACTOR
 from benchmarks.rounds import THREADS, markdown_table
 from transformer_cli.data.sources import load_split
-from transformer_cli.evaluation.scoring import score
+from transformer_cli.evaluation.scores import score
 from transformer_cli.runs.directory import RunDirectory
 
 _CONDITIONS = """\
@@ -65,7 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> str:
             if len(translations) != number:
                 raise SystemExit(f"{name}: {number} lines became {len(translations)}")
             scored = translations[: len(test.tgt)]
-            bleu = score(scored, list(test.tgt)[: len(scored)]).bleu
+            bleu = score(scored, list(test.tgt)[: len(scored)])["bleu"].value
             shown = "–" if name.startswith("Marian") else f"{bleu:.2f}"
             rows[name] += [f"{took:.1f}", f"{number / took:,.0f}", shown]
     header = ["command"]

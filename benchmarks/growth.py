@@ -153,7 +153,7 @@ def _start(directory: Path) -> "tuple[Trainer, Start]":
     import torch
 
     from transformer_cli.config.yaml import load_config
-    from transformer_cli.data.store import read_survey
+    from transformer_cli.data.store import read_stats
     from transformer_cli.model.device import bound_kernel_caches
     from transformer_cli.model.transformer import build_model
     from transformer_cli.runs.directory import RunDirectory
@@ -168,7 +168,7 @@ def _start(directory: Path) -> "tuple[Trainer, Start]":
     before = time.perf_counter()
     config = load_config(directory / "config.yaml")
     run = RunDirectory(directory / "run")
-    texts = read_texts(config.data, read_survey(run.encoded))
+    texts = read_texts(config.data, read_stats(run.encoded))
     initialize_run(run, config)
     prepared = prepare_data(config, texts, run, lambda lines, _: lines)
     text = select_training_pairs(config, prepared.train)

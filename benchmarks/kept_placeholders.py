@@ -13,7 +13,7 @@ from typing import get_args
 
 from transformer_cli.config.tokenizer_schema import Protected
 from transformer_cli.data.corpus import stream_lines
-from transformer_cli.text.placeholders import compare_placeholders, find_placeholders
+from transformer_cli.text.reserved import compare_placeholders, find_placeholders
 
 GROUPS: tuple[Protected, ...] = get_args(Protected)
 

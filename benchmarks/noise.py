@@ -18,7 +18,7 @@ from pathlib import Path
 from benchmarks.noise_phrases import OTHER_SCRIPT, SAME_SCRIPT, make_boilerplate, make_caption
 from benchmarks.noise_scores import score_filters
 from transformer_cli.compression import write_text
-from transformer_cli.data.corpus import read_parallel
+from transformer_cli.data.corpus import ParallelFiles
 
 Pair = tuple[str, str]
 SEED = 19
@@ -61,7 +61,7 @@ def main() -> None:
 def read_clean() -> list[Pair]:
     """Return Multi30k's training pairs, German to English."""
     directory = Path(os.environ["MULTI30K_DIR"])
-    return list(read_parallel(directory / "train.de.gz", directory / "train.en.gz").pairs())
+    return list(ParallelFiles(directory / "train.de.gz", directory / "train.en.gz").pairs())
 
 
 def inject(pairs: list[Pair], draw: random.Random) -> list[tuple[Pair, str | None]]:

@@ -20,18 +20,17 @@ import shutil
 import subprocess
 import sys
 import time
-import zlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-from pydantic import BaseModel
 
 from benchmarks.growth import CONFIG, VAL_PAIRS
 from benchmarks.rounds import markdown_table
 from benchmarks.synthetic_text import write_pairs
-from transformer_cli.artifact import write_record
+from transformer_cli.artifact import record_files
+from transformer_cli.data.store import ID, IDS, LENGTHS, PAGES, page_entry, store_artifact
 
 SIZES = (100_000, 1_000_000, 10_000_000)
 _TICK = 0.02
@@ -151,36 +150,33 @@ def start_on_more(directory: Path, times: int) -> str:
 
 def multiply_store(store: Path, times: int) -> int:
     """Make a store hold its pages so many times; give the number of pairs that it then has."""
-    description = json.loads((store / "store.json").read_text())["content"]
-    pairs, page_pairs = description["survey"]["pairs"], description["page_pairs"]
-    whole = pairs // page_pairs  # pages; a short one may only be the last
-    pages, index = store / "pages", store / "index"
-    starts = np.fromfile(index, np.int64)
-    ends = np.append(starts, pages.stat().st_size)
-    lengths = np.diff(ends)
-    with pages.open("rb") as source, (store / "more").open("wb") as file:
+    artifact = store_artifact(store)
+    record = artifact.read()
+    assert record is not None
+    whole = record.stats.pairs // record.page_pairs  # pages; a short one may only be the last
+    pairs = whole * record.page_pairs
+    lengths = np.fromfile(store / LENGTHS, ID)[: 2 * pairs]
+    size = (store / IDS).stat().st_size // ID.itemsize
+    with (store / IDS).open("rb") as ids, (store / "more").open("wb") as file:
+        for _ in range(times):
+            ids.seek(0)
+            shutil.copyfileobj(ids, file, 1 << 24)
+    starts = np.cumsum([0, *lengths.reshape(whole, -1).sum(1)])
+    with (store / "more").open("rb") as ids, (store / PAGES).open("wb") as table:
         for number in range(whole * times):
-            source.seek(int(ends[number % whole]))
-            words = np.frombuffer(source.read(int(lengths[number % whole])), np.uint32).copy()
-            words[2] = number
-            body = 4 + 2 * page_pairs
-            words[0] = zlib.crc32(words[2:body].tobytes())
-            words[1] = zlib.crc32(words[body:].tobytes(), int(words[0]))
-            file.write(words.tobytes())
-    length = int(ends[whole])
-    np.concatenate([starts[:whole] + turn * length for turn in range(times)]).tofile(index)
-    (store / "more").replace(pages)
+            turn, page = divmod(number, whole)
+            count = int(starts[page + 1] - starts[page])
+            start = turn * size + int(starts[page])
+            ids.seek(start * ID.itemsize)
+            own = lengths[2 * page * record.page_pairs :][: 2 * record.page_pairs]
+            data = ids.read(count * ID.itemsize)
+            table.write(page_entry(start, own.tobytes(), data))
+    np.tile(lengths, times).tofile(store / LENGTHS)
+    (store / "more").replace(store / IDS)
     (store / "batches.json").unlink()
-    description["survey"]["pairs"] = whole * times * page_pairs
-    description["files"] = {
-        path.name: [path.stat().st_size, path.stat().st_mtime_ns] for path in (pages, index)
-    }
-    write_record(store / "store.json", _Content.model_validate(description))
-    return int(description["survey"]["pairs"])
-
-
-class _Content(BaseModel, extra="allow"):
-    """What store.json says, taken as it is."""
+    stats = replace(record.stats, pairs=pairs * times)
+    artifact.update(record, stats=stats, files=record_files(store, record.files))
+    return pairs * times
 
 
 def _follow(

@@ -55,7 +55,7 @@ def prepare_data() -> None:
     config = settings()
     texts = read_texts(config.data)
     train = ParallelText(list(texts.train.src), list(texts.train.tgt))
-    text_sha256 = texts.train.survey.text_sha256
+    text_sha256 = texts.train.stats.text_sha256
     with whole_directory(DATA) as directory:
         languages = (config.data.src_lang, config.data.tgt_lang)
         tokenizers = learn_tokenizers(

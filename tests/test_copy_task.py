@@ -41,7 +41,7 @@ def train(config: Config, run: RunDirectory) -> None:
     """Train to the end, saving the last step."""
 
     def validate(give_up: Callable[[], bool]) -> Validation:
-        return Validation(loss=0.0, bleu=0.0, bleu_lc=0.0)
+        return Validation(0.0, {"bleu": 0.0})
 
     initialize_run(run, config)
     prepared = prepare_data(config, read_texts(config.data), run, lambda lines, _: lines)

@@ -26,8 +26,7 @@ from transformer_cli.model.transformer import Transformer, build_model
 from transformer_cli.ranks import SINGLE_PROCESS
 from transformer_cli.text.vocabulary import PAD_ID
 from transformer_cli.training.execution import Execution
-from transformer_cli.training.gradients import GradientAccumulator
-from transformer_cli.training.loss import Losses
+from transformer_cli.training.loss import GradientAccumulator, Losses
 from transformer_cli.training.optimizer import Optimizer
 from transformer_cli.training.session import Window
 from transformer_cli.training.trainer import Trainer

@@ -2,10 +2,14 @@
 
 An artifact is a directory. Its record is written last and says what the artifact was made of (its
 fingerprints: sums, settings), and the size and SHA-256 of its files. One rename publishes it all.
+
+Its files and its record are given one time, so that the record is the same whenever it is made.
+What has another time, as a file that was changed or copied, is read and compared.
 """
 
 import hashlib
 import json
+import os
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
@@ -80,7 +84,26 @@ class Artifact(Generic[AnyRecord]):
             record = write(temporary)
             record.files = record_files(temporary)
             write_record(temporary / self.name, record)
+            self._align_times(temporary, record)
         return record
+
+    def update(self, old: AnyRecord, **changes: object) -> AnyRecord:
+        """Note these changes, and that the files are whole, so that they are not read again.
+
+        Raises:
+            OSError: the record cannot be written; it is left as it was.
+        """
+        record = old.model_copy(update=changes)
+        if record != old:
+            write_record(self.path / self.name, record)
+        self._align_times(self.path, record)
+        return record
+
+    def _align_times(self, directory: Path, record: AnyRecord) -> None:
+        time = (directory / self.name).stat().st_mtime_ns
+        for name in record.files:
+            if (directory / name).stat().st_mtime_ns != time:
+                os.utime(directory / name, ns=(time, time))
 
     def find_damage(
         self, record: AnyRecord, names: Collection[str] | None = None, is_trusted: bool = True
@@ -90,8 +113,8 @@ class Artifact(Generic[AnyRecord]):
         Args:
             record: of the artifact.
             names: of the files to look at; None: all.
-            is_trusted: whether files older than the record are known by their sizes alone, which
-                is right for what this user's processes have made, and wrong for a stranger's.
+            is_trusted: whether files of the right size and time are not read, which is right for
+                what this user's processes have made, and wrong for a stranger's.
         """
         written = (self.path / self.name).stat().st_mtime_ns
         for name, file in record.files.items():
@@ -101,16 +124,19 @@ class Artifact(Generic[AnyRecord]):
             if not path.is_file():
                 return f"{path}: is missing"
             stat = path.stat()
-            is_read = not is_trusted or stat.st_mtime_ns > written
-            if stat.st_size != file.size or (is_read and sha256(path) != file.sha256):
+            is_known = is_trusted and stat.st_mtime_ns == written
+            if stat.st_size != file.size or not (is_known or sha256(path) == file.sha256):
                 return f"{path}: has changed since it was written"
         return None
 
 
-def record_files(directory: Path) -> dict[str, FileRecord]:
-    """Return size and SHA-256 of all files in a directory, by name."""
-    paths = sorted(path for path in directory.iterdir() if path.is_file())
-    return {path.name: FileRecord(size=path.stat().st_size, sha256=sha256(path)) for path in paths}
+def record_files(directory: Path, names: Collection[str] | None = None) -> dict[str, FileRecord]:
+    """Return the records of files in a directory, of all or of these, by name."""
+    records = {}
+    for path in sorted(directory.iterdir()):
+        if path.is_file() and (names is None or path.name in names):
+            records[path.name] = FileRecord(size=path.stat().st_size, sha256=sha256(path))
+    return records
 
 
 def write_record(path: Path, content: BaseModel) -> None:

@@ -5,7 +5,21 @@ other exception is a bug.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+
+
+def did_you_mean(name: object, choices: Iterable[str], known: str | None = None) -> str | None:
+    """Return the question 'did you mean …?', or None if no choice is close to a name.
+
+    Args:
+        name: what there is.
+        choices: what there may be.
+        known: what the name means elsewhere, in another program say; it goes before similar names.
+    """
+    from difflib import get_close_matches  # only mistakes need it, and --help imports this module
+
+    close = [known] if known else get_close_matches(str(name), list(choices), n=1)
+    return f"did you mean '{close[0]}'?" if close else None
 
 
 class TransformerCliError(Exception):

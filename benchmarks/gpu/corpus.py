@@ -11,9 +11,8 @@ from benchmarks.flops import training_flops
 from benchmarks.gpu.parts import Row
 from benchmarks.gpu.setting import SMALL_MODEL, Setting
 from transformer_cli.config.schema import Config
-from transformer_cli.data.batches import count_batches
-from transformer_cli.data.store import read_survey
-from transformer_cli.data.token_arrays import EncodedText, Lengths
+from transformer_cli.data.store import read_stats
+from transformer_cli.data.token_arrays import EncodedText, Lengths, count_batches
 from transformer_cli.model.transformer import build_model
 from transformer_cli.ranks import SINGLE_PROCESS, Ranks
 from transformer_cli.runs.directory import RunDirectory
@@ -85,7 +84,7 @@ def load_corpus(setting: Setting) -> Corpus:
     config = setting.config(SMALL_MODEL)
     run = RunDirectory(setting.work / "corpus")
     initialize_run(run, config)
-    texts = read_texts(config.data, read_survey(run.encoded))
+    texts = read_texts(config.data, read_stats(run.encoded))
     prepared = prepare_data(config, texts, run, _quietly)
     text = select_training_pairs(config, prepared.train).shard(0)
     return Corpus(setting, text, prepared.tokenizers.tgt.size)

@@ -18,8 +18,7 @@ from benchmarks.gpu.setting import (
     on_off,
     precision_name,
 )
-from transformer_cli.data.batches import plan_epoch
-from transformer_cli.data.token_arrays import EncodedText
+from transformer_cli.data.token_arrays import EncodedText, plan_epoch
 
 _NO_DROPOUT = ("model.dropout=0", "model.attention_dropout=0", "model.activation_dropout=0")
 _STEPS = 5

@@ -43,8 +43,8 @@ def measure(setting: Setting) -> Iterator[Row]:
         yield {"sum of": kind, "seconds": seconds}
     yield {
         "split": scores["split"],
-        "BLEU": scores["bleu"],
-        "BLEU lowercased": scores["bleu_lc"],
+        "BLEU": scores["scores"]["bleu"]["value"],
+        "BLEU lowercased": scores["scores"]["bleu_lc"]["value"],
         "train, s": trained - began,
         "evaluate, s": ended - trained,
         "together, s": ended - began,

@@ -10,7 +10,7 @@ import pytest
 from transformer_cli.audit.findings import CorpusReport, Finding, check_corpus
 from transformer_cli.config.schema import Config, TrainingConfig
 from transformer_cli.errors import CorpusError
-from transformer_cli.text.tokenizer import Tokenizer, Tokenizers
+from transformer_cli.text.protocol import Tokenizer, Tokenizers
 from transformer_cli.text.vocabulary import SPECIALS, UNK_ID
 
 Pairs = list[tuple[str, str]]

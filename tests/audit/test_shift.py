@@ -8,7 +8,7 @@ from test_findings import clean
 from transformer_cli.audit import shift
 from transformer_cli.audit.shift import Shift, ShiftCheck
 from transformer_cli.config.data_schema import CopyData
-from transformer_cli.data.copy_task import copy_lines
+from transformer_cli.data.sources import copy_lines
 
 Pairs = list[tuple[str, str]]
 CORPUS = clean("shift", 3000)

@@ -50,18 +50,17 @@ def content(path: Path) -> object:
         case "state.json":
             return timeless(path.read_text())
         case "manifest.json":
-            manifest = json.loads(path.read_text())
-            del manifest["files"]["state.json"], manifest["sum"]  # these hang on the time it took
-            return manifest
+            record = json.loads(path.read_text())["content"]
+            del record["files"]["state.json"]  # it hangs on the time it took
+            return record
         case "store.json":
-            description = json.loads(path.read_text())["content"]
-            del description["files"]  # the times of its files
+            record = json.loads(path.read_text())["content"]
             if (path.parent.parent / "corpus").is_dir():
-                del description["survey"]["stamp"]  # the times of the run's own text
-            return description
+                del record["stats"]["mtime_key"]  # the times of the run's own text
+            return record
         case "sources.json":
             record = json.loads(path.read_text())["content"]
-            del record["stamp"]  # null where the sources were new when they were read
+            del record["mtime_key"]  # null where the sources were new when they were read
             return record
         case _:
             return path.read_bytes()

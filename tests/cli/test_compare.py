@@ -8,6 +8,7 @@ import pytest
 
 from cli.conftest import Training
 from cli.process import assert_refused, run, run_anew
+from transformer_cli.metrics import METRICS
 
 KEYS = {
     "split",
@@ -18,22 +19,13 @@ KEYS = {
     "runs",
     "rest",
     "settings",
-    "signature",
-    "signature_lc",
-    "signature_chrf",
     "environment",
 }
 RUN_KEYS = {
     "name",
     "path",
     "beam_size",
-    "bleu",
-    "bleu_half_width",
-    "bleu_p",
-    "bleu_lc",
-    "bleu_lc_half_width",
-    "bleu_lc_p",
-    "chrf",
+    "scores",
     "seen",
     "step",
     "steps",
@@ -72,8 +64,9 @@ def test_json_is_one_object_with_evaluates_scores(training: Training, other: Pat
     assert values.keys() == KEYS
     assert (values["split"], values["sentences"], values["checkpoint"]) == ("test", 20, "best")
     assert (values["samples"], values["seed"]) == (1000, 12345)
-    assert {"bs:1000", "seed:12345", "case:mixed"} <= set(values["signature"].split("|"))
-    assert {"bs:1000", "seed:12345", "case:lc"} <= set(values["signature_lc"].split("|"))
+    signatures = {key: each["signature"] for key, each in values["runs"][0]["scores"].items()}
+    assert {"bs:1000", "seed:12345", "case:mixed"} <= set(signatures["bleu"].split("|"))
+    assert {"bs:1000", "seed:12345", "case:lc"} <= set(signatures["bleu_lc"].split("|"))
     assert values["settings"] == {"seed": [1, 2], "decoding.beam_size": [1, 3]}
     assert [each["name"] for each in values["runs"]] == ["tiny", "other"]
     for path, beam_size, found in zip((training.run, other), (1, 3), values["runs"], strict=True):
@@ -81,11 +74,12 @@ def test_json_is_one_object_with_evaluates_scores(training: Training, other: Pat
         assert found["path"] == str(path)
         assert found["beam_size"] == beam_size
         evaluated = json.loads(run("evaluate", path, "--json").out)
-        for score in ("bleu", "bleu_lc", "chrf"):
-            assert found[score] == evaluated[score]
+        assert list(found["scores"]) == ["bleu", "bleu_lc", "chrf"]
+        for key, score in found["scores"].items():
+            assert score["value"] == evaluated["scores"][key]["value"]
         # ``compare`` has no interval of chrF.
-        resampled = evaluated["signature_chrf"].replace("bs:1000|seed:12345|", "")
-        assert resampled == values["signature_chrf"]
+        resampled = evaluated["scores"]["chrf"]["signature"].replace("bs:1000|seed:12345|", "")
+        assert resampled == found["scores"]["chrf"]["signature"]
 
 
 def test_a_copy_is_no_different_and_the_table_says_what_json_says(
@@ -93,8 +87,9 @@ def test_a_copy_is_no_different_and_the_table_says_what_json_says(
 ) -> None:
     values = report(training.run, own_run)
     first, copy = values["runs"]
-    assert (first["bleu_p"], first["bleu_lc_p"]) == (None, None)
-    assert (copy["bleu_p"], copy["bleu_lc_p"]) == (1.0, 1.0)
+    for found, p_value in ((first, None), (copy, 1.0)):
+        tested = [found["scores"][name]["p_value"] for name in ("bleu", "bleu_lc", "chrf")]
+        assert tested == [p_value, p_value, None]
     assert values["settings"] == {}
     finished = run_anew("compare", training.run, own_run, cwd=own_run)
     assert (finished.code, finished.err) == (0, "")
@@ -105,10 +100,11 @@ def test_a_copy_is_no_different_and_the_table_says_what_json_says(
     first_row, copy_row = (line.split() for line in lines[3:5])
     for row, found in ((first_row, first), (copy_row, copy)):
         assert row[0] == found["name"]
-        assert row[1] == f"{found['bleu']:.2f}"
-        assert float(row[2].strip("±") or row[3]) == round(found["bleu_half_width"], 2)
+        bleu = found["scores"]["bleu"]
+        assert row[1] == f"{bleu['value']:.2f}"
+        assert float(row[2].strip("±") or row[3]) == round(bleu["half_width"], 2)
         assert row[-4:] == [
-            f"{found['chrf']:.2f}",
+            f"{found['scores']['chrf']['value']:.2f}",
             f"{found['step']:,}",
             f"{found['steps']:,}",
             f"{found['seconds']:,.0f}",
@@ -117,9 +113,8 @@ def test_a_copy_is_no_different_and_the_table_says_what_json_says(
     assert copy_row.count("1.000") == 2
     assert "no setting differs" in lines
     assert "trained with" not in finished.out
-    assert f"BLEU             {values['signature']}" in lines
-    assert f"BLEU lowercased  {values['signature_lc']}" in lines
-    assert f"chrF             {values['signature_chrf']}" in lines
+    for name, score in first["scores"].items():
+        assert f"{METRICS[name].label:<15}  {score['signature']}" in lines
 
 
 def test_settings_that_differ_stand_in_a_table(training: Training, other: Path) -> None:
@@ -176,7 +171,7 @@ def test_averages_compare(own_run: Path) -> None:
     for path in (own_run, again):
         assert run("average", path, "--last", "2").code == 0
     _, found = report(own_run, again, "--checkpoint", "average")["runs"]
-    assert (found["bleu_p"], found["step"], found["steps"]) == (1.0, 60, 60)
+    assert (found["scores"]["bleu"]["p_value"], found["step"], found["steps"]) == (1.0, 60, 60)
 
 
 def test_runs_of_one_name_are_told_apart(training: Training, tmp_path: Path) -> None:
@@ -219,7 +214,9 @@ def test_each_text_has_a_table_by_the_run_that_has_it(own_run: Path, other: Path
         assert found == report(own_run, other, "--split", split, "--beam-size", "1")
         assert found.keys() == KEYS
         assert found["split"] == split
-    old, new = ([run["bleu"] for run in found["runs"]] for found in values["splits"])
+    old, new = (
+        [run["scores"]["bleu"]["value"] for run in found["runs"]] for found in values["splits"]
+    )
     assert old[0] == old[1] != new[0]
     lines = run("compare", own_run, other, *options).out.splitlines()
     for split in splits:

@@ -72,18 +72,18 @@ def test_the_table_says_what_json_says(runs: Path) -> None:
         run("evaluate", runs / "b" / "seed-2", "--checkpoint", "last", "--json").out
     )
     for metric in ("bleu", "bleu_lc", "chrf"):
-        assert second["runs"][1][metric] == evaluated[metric]
-        found = second[metric]
-        assert found["difference"] == pytest.approx(found["mean"] - first[metric]["mean"])
+        assert second["runs"][1]["scores"][metric] == evaluated["scores"][metric]["value"]
+        found, of_first = second["scores"][metric], first["scores"][metric]
+        assert found["difference"] == pytest.approx(found["mean"] - of_first["mean"])
         assert found["p_holm"] == found["p"]
-        assert first[metric]["difference"] is None
+        assert of_first["difference"] is None
     lines = run(
         "compare", "runs/a", "runs/b", "--checkpoint", "last", cwd=runs.parent
     ).out.splitlines()
     assert lines[0] == "test: 20 sentences, last weights"
     heads = "BLEU seeds mean 95 % interval difference p needed"
     assert lines[2].split() == heads.split()
-    found = second["bleu"]
+    found = second["scores"]["bleu"]
     cells = lines[4].replace("±", " ").split()
     assert cells[:2] == ["b", "3"]
     assert cells[2] == f"{found['mean']:.2f}"

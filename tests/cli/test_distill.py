@@ -21,7 +21,7 @@ import pytest
 from cli import process
 from cli.conftest import TINY
 from cli.forked_commands import fork_commands
-from transformer_cli.cli.experiments import report_failure
+from transformer_cli.cli.distill import report_failure
 from transformer_cli.config.data_schema import FilesData
 from transformer_cli.config.yaml import load_config
 from transformer_cli.files import TEMPORARY_MARK

@@ -16,6 +16,7 @@ from cli.conftest import Training
 from cli.process import assert_refused, run, run_anew
 from transformer_cli.config.yaml import load_config
 from transformer_cli.data.sources import load_split
+from transformer_cli.metrics import METRICS
 
 KEYS = {
     "split",
@@ -23,20 +24,9 @@ KEYS = {
     "checkpoint",
     "step",
     "beam_size",
-    "bleu",
-    "bleu_half_width",
-    "bleu_lc",
-    "bleu_lc_half_width",
-    "chrf",
-    "chrf_half_width",
-    "ter",
-    "ter_half_width",
+    "scores",
     "perplexity",
     "seen",
-    "signature",
-    "signature_lc",
-    "signature_chrf",
-    "signature_ter",
     "engine",
     "environment",
     "trained_with",
@@ -66,14 +56,16 @@ def test_json_is_one_object(training: Training) -> None:
     assert values["split"] == "test"
     assert values["sentences"] == 20
     assert values["beam_size"] == 1
-    for score in ("bleu", "bleu_lc", "chrf", "ter"):
-        assert 0.0 <= values[score] <= 100.0
-        assert 0.0 < values[f"{score}_half_width"] < 50.0
+    scores = values["scores"]
+    assert list(scores) == ["bleu", "bleu_lc", "chrf", "ter"]
+    for score in scores.values():
+        assert 0.0 <= score["value"] <= 100.0
+        assert 0.0 < score["half_width"] < 50.0
     assert values["perplexity"] > 1.0
-    assert "version:" in values["signature"]
-    assert "case:mixed" in values["signature"]
-    assert "case:lc" in values["signature_lc"]
-    assert "bs:1000|seed:12345" in values["signature_ter"]
+    assert "version:" in scores["bleu"]["signature"]
+    assert "case:mixed" in scores["bleu"]["signature"]
+    assert "case:lc" in scores["bleu_lc"]["signature"]
+    assert "bs:1000|seed:12345" in scores["ter"]["signature"]
 
 
 def test_int8_translates_and_leaves_the_perplexity_as_it_is(training: Training) -> None:
@@ -105,8 +97,9 @@ def test_validation_split_scores_as_in_training(training: Training) -> None:
     lines = (training.run / "metrics.jsonl").read_text().splitlines()
     best = [record for record in map(json.loads, lines) if record.get("best")][-1]
     values = report(training.run, "--split", "val")
-    for name in ("bleu", "bleu_lc", "perplexity"):
-        assert values[name] == pytest.approx(best[name], rel=1e-6)
+    assert values["perplexity"] == pytest.approx(best["perplexity"], rel=1e-6)
+    for name in ("bleu", "bleu_lc", "chrf"):
+        assert values["scores"][name]["value"] == pytest.approx(best[name], rel=1e-6)
 
 
 def test_table_says_the_same_from_a_new_interpreter(training: Training) -> None:
@@ -117,18 +110,12 @@ def test_table_says_the_same_from_a_new_interpreter(training: Training) -> None:
     heading, *rows = finished.out.splitlines()
     assert heading == f"test: 20 sentences, greedy, step {values['step']}"
     shown = {" ".join(row[:16].split()): row[16:].split() for row in rows}
-    for name, key, how in (
-        ("BLEU", "bleu", "signature"),
-        ("BLEU lowercased", "bleu_lc", "signature_lc"),
-        ("chrF", "chrf", "signature_chrf"),
-        ("TER", "ter", "signature_ter"),
-    ):
-        score, half_width = (f"{values[each]:.2f}" for each in (key, f"{key}_half_width"))
-        assert " ".join(shown[name]).replace("±", "± ").split() == [
-            score,
+    for name, score in values["scores"].items():
+        assert " ".join(shown[METRICS[name].label]).replace("±", "± ").split() == [
+            f"{score['value']:.2f}",
             "±",
-            half_width,
-            values[how],
+            f"{score['half_width']:.2f}",
+            score["signature"],
         ]
     assert shown["perplexity"][0] == f"{values['perplexity']:.2f}"
 
@@ -174,7 +161,7 @@ def test_beam_size_is_obeyed(training: Training) -> None:
 def test_an_ensemble_of_equal_models_scores_as_one(training: Training, own_run: Path) -> None:
     alone, both = report(training.run), report(training.run, "--ensemble", own_run)
     assert both["ensemble"] == [own_run.as_posix()]
-    assert both["bleu"] == alone["bleu"]
+    assert both["scores"] == alone["scores"]
     assert both["perplexity"] == pytest.approx(alone["perplexity"], rel=1e-5)
 
 

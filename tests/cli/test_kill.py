@@ -64,7 +64,7 @@ POINTS: dict[str, Callable[[], None]] = {
         signal_at, "transformer_cli.training.preparation", "learn_tokenizers", 1
     ),
     "while the text is encoded": partial(
-        signal_at, "transformer_cli.data.encode_workers", "_encode_page", 1
+        signal_at, "transformer_cli.data.encoding", "_encode_page", 1
     ),
     "before the encoded text gets its name": partial(at_rename, r".* -> encoded", after=False),
     "in the middle of an epoch": partial(

@@ -56,7 +56,7 @@ def test_training_chooses_by_chrf(chinese: Chinese) -> None:
     lines = (chinese.path / "runs/new/metrics.jsonl").read_text().splitlines()
     found = [each for each in map(json.loads, lines) if each["kind"] == "validation"]
     assert [(each["tokenize"], each["select"]) for each in found] == [("zh", "chrf")] * 2
-    assert [each["bleu_lc"] for each in found] == [None, None]
+    assert not any("bleu_lc" in each for each in found)
     best = max(found, key=lambda each: (each["chrf"], -each["loss"]))
     assert f"chrF {best['chrf']:.2f} (best)" in chinese.finished.err
     assert f"best validation chrF {best['chrf']:.2f} at step" in chinese.finished.out
@@ -68,20 +68,22 @@ def test_evaluate_and_compare_have_one_signature(chinese: Chinese, tmp_path: Pat
     evaluated = run("evaluate", trained, "--json", cwd=chinese.path)
     values = json.loads(evaluated.out)
     assert evaluated.err == ""
-    assert "|tok:zh|" in values["signature"]
-    assert "|asian:yes|" in values["signature_ter"]
-    assert [values[key] for key in ("bleu_lc", "bleu_lc_half_width", "signature_lc")] == [None] * 3
+    scores = values["scores"]
+    assert "|tok:zh|" in scores["bleu"]["signature"]
+    assert "|asian:yes|" in scores["ter"]["signature"]
+    assert "bleu_lc" not in scores
     shown = run("evaluate", trained, cwd=chinese.path).out
-    assert f" {values['bleu']:.2f} ±" in shown
+    assert f" {scores['bleu']['value']:.2f} ±" in shown
     assert "lowercased" not in shown
     other = shutil.copytree(trained, tmp_path / "other")
     metrics = (other / "metrics.jsonl").read_text()
     (other / "metrics.jsonl").write_text(metrics.replace('"tokenize": "zh"', '"tokenize": "char"'))
     compared = run("compare", trained, other, "--json", cwd=chinese.path)
     report = json.loads(compared.out)
-    assert "|tok:zh|" in report["signature"]
-    assert [each["bleu"] for each in report["runs"]] == [values["bleu"]] * 2
-    assert report["runs"][1]["bleu_lc_p"] is None
+    for each in report["runs"]:
+        assert "|tok:zh|" in each["scores"]["bleu"]["signature"]
+        assert each["scores"]["bleu"]["value"] == scores["bleu"]["value"]
+        assert "bleu_lc" not in each["scores"]
     assert f"{other}: BLEU is tok:zh here, and was tok:char in its training" in compared.err
     assert "lowercased" not in run("compare", trained, other, cwd=chinese.path).out
 

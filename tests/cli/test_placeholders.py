@@ -11,7 +11,7 @@ import pytest
 from cli.conftest import Training
 from cli.process import assert_refused, run
 from transformer_cli import Translator
-from transformer_cli.text.placeholders import compare_placeholders
+from transformer_cli.text.reserved import compare_placeholders
 from transformer_cli.text.tokenizer import load_tokenizers
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "exporting.md"
@@ -152,7 +152,7 @@ def test_onnx_has_the_ids_of_each_side(trained: Path, tmp_path: Path) -> None:
     tokenizers = load_tokenizers(trained / "tokenizer")
     for name, side in (("src", tokenizers.src), ("tgt", tokenizers.tgt)):
         found = reserved[name]
-        assert side.token(found["glue"]) == "⟨glue⟩"
+        assert side.token(found["joiner"]) == "⟨joiner⟩"
         assert [side.token(number) for number in found["slots"]] == [
             f"⟨{number}⟩" for number in range(1, 17)
         ]

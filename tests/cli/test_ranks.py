@@ -167,8 +167,7 @@ def test_one_process_goes_on_where_two_were_stopped(
 
 def spoil_a_loss(rank: int) -> None:
     """Have rank 1's loss of step 13 be infinite, and its gradients sound."""
-    from transformer_cli.training.gradients import GradientAccumulator
-    from transformer_cli.training.loss import Losses
+    from transformer_cli.training.loss import GradientAccumulator, Losses
 
     accumulate = GradientAccumulator.accumulate
 

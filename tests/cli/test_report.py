@@ -98,8 +98,9 @@ def test_scores_are_those_of_evaluate(training: Training, tmp_path: Path) -> Non
     assert not (training.run / "report.html").exists()
     shown = " ".join(page.text)
     scores = json.loads(run("evaluate", training.run, "--json").out)
-    for score in ("bleu", "bleu_lc", "chrf", "perplexity"):
-        assert f"{scores[score]:.2f}" in shown
+    for score in scores["scores"].values():
+        assert f"{score['value']:.2f}" in shown
+    assert f"{scores['perplexity']:.2f}" in shown
     assert "bs:1000|seed:12345" in shown
     assert f"precision float32 threads 1 processes 1 torch {torch.__version__}" in " ".join(
         shown.split()
@@ -108,13 +109,13 @@ def test_scores_are_those_of_evaluate(training: Training, tmp_path: Path) -> Non
     assert charts.keys() == {
         "loss",
         "perplexity",
-        "bleu",
+        "scores",
         "rate",
         "lengths",
         "by-length",
         "by-rarity",
     }
-    assert charts["bleu"]["series"][0]["x"] == [20, 40, 60]
+    assert charts["scores"]["series"][0]["x"] == [20, 40, 60]
     # 20 sentences of 4 symbols, each of which the training text has often.
     assert [row["y"] for row in charts["lengths"]["series"]] == [[0, 0, 0, 0, 200]] * 2
     assert charts["by-length"]["series"][0]["note"] == ["20 sentences"]

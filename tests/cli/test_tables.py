@@ -138,7 +138,7 @@ def test_evaluate_scores_columns_as_it_does_lines(training: Training, here: Path
     mixed = json.loads(
         score("--src", "in.jsonl.gz", "--src-field", "text", "--ref", "refs.txt").out
     )
-    assert mixed["bleu"] == lines["bleu"]
+    assert mixed["scores"] == lines["scores"]
     uneven = score(*both[:4], "--ref", "in.tsv", "--ref-column", "2")
     assert_refused(uneven, 1, "both.tsv has 4 texts but in.tsv has 5; text n")
 

@@ -5,12 +5,10 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from transformer_cli.config.json_schema import json_schema, schema_text
-from transformer_cli.config.reference import reference
+from transformer_cli.config.reference import json_schema, reference, schema_text
 from transformer_cli.config.schema import Config
-from transformer_cli.config.setting_tree import Place, values
+from transformer_cli.config.setting_tree import Place, parse, values
 from transformer_cli.config.yaml import dump_config, load_config
-from transformer_cli.config.yaml_parser import parse
 
 _ROOT = Path(__file__).parents[2]
 _SHIPPED = sorted((_ROOT / "configs").glob("*.yaml"))

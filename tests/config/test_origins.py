@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from transformer_cli.config.annotated_yaml import annotate
 from transformer_cli.config.origins import (
     Origin,
     Origins,
@@ -15,7 +14,7 @@ from transformer_cli.config.origins import (
     load_origins,
     trace_origins,
 )
-from transformer_cli.config.yaml import load_config, load_settings
+from transformer_cli.config.yaml import annotate, load_config, load_settings
 
 ROOT = """\
 data: {kind: copy}

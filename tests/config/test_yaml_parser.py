@@ -2,8 +2,7 @@
 
 import pytest
 
-from transformer_cli.config.setting_tree import Place, find_place, values
-from transformer_cli.config.yaml_parser import parse, parse_scalar
+from transformer_cli.config.setting_tree import Place, find_place, parse, parse_scalar, values
 from transformer_cli.errors import ConfigError
 
 

@@ -5,11 +5,12 @@ from pathlib import Path
 
 import numpy as np
 
+from transformer_cli.data import encoding
 from transformer_cli.data.batches import Batch
-from transformer_cli.data.pages import pack_page
+from transformer_cli.data.corpus import TextStats
+from transformer_cli.data.encoding import PAGE_PAIRS
 from transformer_cli.data.shards import ShardedStore
-from transformer_cli.data.store import EncodedStore
-from transformer_cli.data.store_writer import PAGE_PAIRS
+from transformer_cli.data.store import EncodedStore, StoreRecord, made_of
 from transformer_cli.data.token_arrays import EncodedText, TokenArray
 
 PairLengths = list[tuple[int, int]]
@@ -37,18 +38,28 @@ def corpus(directory: Path, lengths: PairLengths, page_pairs: int = PAGE_PAIRS) 
             for side in (0, 1)
         )
     )
-    sentences = [
-        [side[index].tolist() for index in range(len(side))] for side in (text.src, text.tgt)
-    ]
-    pages, index = b"", b""
-    for number, start in enumerate(range(0, len(lengths), page_pairs)):
-        index += len(pages).to_bytes(8, "little")
-        pages += pack_page(number, *(side[start : start + page_pairs] for side in sentences))
     directory.mkdir(exist_ok=True)
-    (directory / "pages").write_bytes(pages)
-    (directory / "index").write_bytes(index)
-    tokens = (len(text.src.ids), len(text.tgt.ids))
-    return Corpus(text, EncodedStore(directory, len(lengths), page_pairs, *tokens, "text", "print"))
+    pairs = [([number] * src, [number] * tgt) for number, (src, tgt) in enumerate(lengths, start=4)]
+    pages = (pairs[start : start + page_pairs] for start in range(0, len(pairs), page_pairs))
+    tokens = encoding._write_pages(
+        directory, [[("", "")]], lambda _: (encoding._pack(page) for page in pages)
+    )
+    return Corpus(text, described(directory, len(lengths), page_pairs, tokens))
+
+
+def described(
+    directory: Path, pairs: int, page_pairs: int, tokens: tuple[int, int] = (0, 0)
+) -> EncodedStore:
+    """A store of these files, whatever its store.json says."""
+    src_tokens, tgt_tokens = tokens
+    record = StoreRecord(
+        made_of=made_of("text", "print"),
+        stats=TextStats("source", "text", pairs, blank=0),
+        page_pairs=page_pairs,
+        src_tokens=src_tokens,
+        tgt_tokens=tgt_tokens,
+    )
+    return EncodedStore(directory, record)
 
 
 def sharded_store(

@@ -12,7 +12,6 @@ from transformer_cli.data.corpus import (
     ParallelFiles,
     ParallelText,
     bounded_lines,
-    read_parallel,
     stream_lines,
     without_blank_pairs,
 )
@@ -124,7 +123,7 @@ def test_compressed_text_of_another_name_is_no_text_of_another_encoding(
 def test_parallel_sides_stay_aligned(tmp_path: Path) -> None:
     src = written(tmp_path / "src.gz", gzip.compress("ein\u2028Hund\n\n".encode()))
     tgt = written(tmp_path / "tgt", b"a dog\r\nnothing")
-    text = read_parallel(src, tgt)
+    text = ParallelFiles(src, tgt).read()
     assert text == ParallelText(["ein\u2028Hund", ""], ["a dog", "nothing"])
     assert len(text) == 2
 
@@ -136,7 +135,7 @@ def test_unequal_line_counts_name_both_files(
     src = written(tmp_path / "src", b"a\n" * src_lines)
     tgt = written(tmp_path / "tgt", b"b\n" * tgt_lines)
     with pytest.raises(CorpusError) as error:
-        read_parallel(src, tgt)
+        ParallelFiles(src, tgt).read()
     counts = f"{src} has {src_lines} lines but {tgt} has {tgt_lines}; "
     assert str(error.value).startswith(counts)
 
@@ -183,7 +182,7 @@ def test_an_empty_corpus_is_refused(tmp_path: Path) -> None:
     src = written(tmp_path / "src", b"")
     tgt = written(tmp_path / "tgt.gz", gzip.compress(b""))
     with pytest.raises(CorpusError) as error:
-        read_parallel(src, tgt)
+        ParallelFiles(src, tgt).read()
     assert str(error.value).startswith(f"{src} and {tgt} are empty; ")
 
 

@@ -16,16 +16,16 @@ from transformer_cli.config.tokenizer_schema import (
     TokenizerConfig,
     WordsConfig,
 )
-from transformer_cli.data import encode_workers
-from transformer_cli.data.corpus import ParallelText
-from transformer_cli.data.encode_workers import (
+from transformer_cli.data import encoding
+from transformer_cli.data.corpus import ParallelText, StreamedText
+from transformer_cli.data.encoding import (
+    EncodedPage,
     Pairs,
     choose_encoder,
     encode_in_workers,
     encode_serially,
+    write_store,
 )
-from transformer_cli.data.store_writer import write_store
-from transformer_cli.data.streamed import StreamedText
 from transformer_cli.errors import TokenizerError
 from transformer_cli.text.tokenizer import learn_tokenizers, load_tokenizers
 
@@ -39,7 +39,7 @@ ENDLESS = """
 import sys
 from itertools import repeat
 from pathlib import Path
-from transformer_cli.data.encode_workers import encode_in_workers
+from transformer_cli.data.encoding import encode_in_workers
 
 if __name__ == "__main__":
     pages = encode_in_workers(repeat([("ein Hund", "a dog")] * 50), Path(sys.argv[1]), 2)
@@ -70,7 +70,7 @@ def pages(count: int) -> Iterator[Pairs]:
 
 
 def bytes_of(store: Path) -> list[bytes]:
-    return [(store / name).read_bytes() for name in ("pages", "index")]
+    return [(store / name).read_bytes() for name in ("ids", "lengths", "pages", "lines")]
 
 
 def children() -> set[int]:
@@ -126,18 +126,18 @@ def test_few_pages_are_held(tokenizers: Path) -> None:
 def test_small_texts_are_encoded_here(tokenizers: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     used: list[int] = []
 
-    def watched(pages: object, directory: Path, processes: int) -> Iterator[bytes]:
+    def watched(pages: object, directory: Path, processes: int) -> Iterator[EncodedPage]:
         used.append(processes)
         return iter(())
 
-    monkeypatch.setattr(encode_workers, "encode_in_workers", watched)
-    monkeypatch.setattr(encode_workers, "count_cores", lambda: 8)
+    monkeypatch.setattr(encoding, "encode_in_workers", watched)
+    monkeypatch.setattr(encoding, "count_cores", lambda: 8)
     made = load_tokenizers(tokenizers)
     list(choose_encoder(made, tokenizers, 49_999)([]))
     assert used == []
     list(choose_encoder(made, tokenizers, 50_000)([]))
     assert used == [8]
-    monkeypatch.setattr(encode_workers, "count_cores", lambda: 1)
+    monkeypatch.setattr(encoding, "count_cores", lambda: 1)
     list(choose_encoder(made, tokenizers, 50_000)([]))
     assert used == [8]
 
@@ -164,7 +164,9 @@ def test_a_killed_worker_is_one_line(tokenizers: Path) -> None:
     encoded = encode_in_workers(pages(1_000), tokenizers, 2)
     next(encoded)
     os.kill(min(children()), signal.SIGKILL)
-    with pytest.raises(TokenizerError, match=r"^a process [^\n]* was ended by signal 9; [^\n]*$"):
+    with pytest.raises(
+        TokenizerError, match=r"^a process that encodes [^\n]* was killed, or has crashed; [^\n]*$"
+    ):
         list(encoded)
     assert children() == set()
 
@@ -181,7 +183,7 @@ def test_text_that_cannot_be_read_on_ends_all_workers(tokenizers: Path) -> None:
 
 def test_workers_import_no_torch(tokenizers: Path) -> None:
     code = (
-        "import sys; from transformer_cli.data import encode_workers, store_writer; "
+        "import sys; from transformer_cli.data import encoding; "
         "from transformer_cli.text.tokenizer import load_tokenizers; from pathlib import Path; "
         f"load_tokenizers(Path({str(tokenizers)!r})); sys.exit('torch' in sys.modules)"
     )

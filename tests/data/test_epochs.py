@@ -17,10 +17,9 @@ from stored_corpus import (
     some_lengths,
 )
 
-from transformer_cli.data.batches import collate, plan_epoch
-from transformer_cli.data.epochs import EpochBatches
+from transformer_cli.data.batches import EpochBatches, collate
 from transformer_cli.data.shards import ShardedStore
-from transformer_cli.data.token_arrays import EncodedText, Lengths
+from transformer_cli.data.token_arrays import EncodedText, Lengths, plan_epoch
 
 # --- epochs ---------------------------------------------------------------------------------------
 

@@ -11,14 +11,13 @@ from pathlib import Path
 
 import numpy as np
 
-from transformer_cli.data.encode_workers import encode_serially
-from transformer_cli.data.epochs import EpochBatches
-from transformer_cli.data.lengths import PERCENTILES, percentiles
+from transformer_cli.data.batches import EpochBatches
+from transformer_cli.data.corpus import StreamedText
+from transformer_cli.data.encoding import encode_serially, write_store
 from transformer_cli.data.shards import ShardedStore
 from transformer_cli.data.store import open_store
-from transformer_cli.data.store_writer import write_store
-from transformer_cli.data.streamed import StreamedText
-from transformer_cli.text.tokenizer import Tokenizer, Tokenizers
+from transformer_cli.data.token_arrays import PERCENTILES, percentiles
+from transformer_cli.text.protocol import Tokenizer, Tokenizers
 
 
 class Digits(Tokenizer):
@@ -54,7 +53,7 @@ class Numbers:
     def source_sha256(self) -> str:
         return str(self.count)
 
-    def stamp(self) -> str | None:
+    def mtime_key(self) -> str | None:
         return None
 
 
@@ -73,7 +72,7 @@ def peak_of_an_epoch(directory: Path, pairs: int) -> int:
         tokenizers = Tokenizers(tokenizer, tokenizer)
         encode = partial(encode_serially, tokenizers=tokenizers)
         write_store(directory, text, encode, "print", quiet, page_pairs=64)
-        store = open_store(directory, text.survey.text_sha256, "print")
+        store = open_store(directory, text.stats.text_sha256, "print")
         assert store is not None
         percentiles(store.count_lengths()[0], PERCENTILES)
         shards = ShardedStore(store, max_length=10, batch_tokens=500, shard_pairs=512)

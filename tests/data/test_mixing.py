@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given, strategies as st
 from stored_corpus import BATCH_TOKENS, HUNDRED, corpus, pairs_of, rows
 
-from transformer_cli.data.epochs import EpochBatches
-from transformer_cli.data.mixing import TrainingMix
-from transformer_cli.data.shards import ShardedStore
+from transformer_cli.data.batches import EpochBatches
+from transformer_cli.data.shards import ShardedStore, TrainingMix
 
 TAG = 777
 

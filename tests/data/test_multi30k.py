@@ -13,7 +13,7 @@ from threading import Thread
 import pytest
 
 from transformer_cli.data import multi30k
-from transformer_cli.data.corpus import read_parallel
+from transformer_cli.data.corpus import ParallelFiles
 from transformer_cli.errors import CorpusError
 
 FILES = {
@@ -294,4 +294,4 @@ def test_published_line_counts(monkeypatch: pytest.MonkeyPatch, split: str, line
     else:
         pytest.skip("no Multi30k files in $MULTI30K_DIR or data/multi30k")
     monkeypatch.setattr(multi30k, "SHA256", PUBLISHED_SHA256)
-    assert len(read_parallel(*multi30k.fetch(split, "de", "en"))) == lines
+    assert len(ParallelFiles(*multi30k.fetch(split, "de", "en")).read()) == lines

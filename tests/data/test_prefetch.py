@@ -6,7 +6,7 @@ from itertools import islice
 
 import pytest
 
-from transformer_cli.data.prefetch import prefetch
+from transformer_cli.data.batches import prefetch
 
 
 @pytest.mark.parametrize("ahead", [0, 1, 2, 7])

@@ -13,17 +13,20 @@ import pytest
 from hypothesis import example, given, settings, strategies as st
 
 from transformer_cli.config.data_schema import CorpusData
-from transformer_cli.data.given_splits import update_given_splits
-from transformer_cli.data.prepared import find_damage, read_corpus_record, read_split, split_path
+from transformer_cli.data.corpus import StreamedText
+from transformer_cli.data.prepared import (
+    find_damage,
+    read_corpus_record,
+    read_split,
+    split_path,
+    update_given_splits,
+)
 from transformer_cli.data.preparing import (
     DroppedPair,
     is_prepared,
     prepare_corpus,
-    write_corpus,
 )
-from transformer_cli.data.streamed import StreamedText
 from transformer_cli.errors import CorpusError
-from transformer_cli.files import whole_directory
 from transformer_cli.training.texts import describe_record
 
 Pairs = list[tuple[str, str]]
@@ -47,8 +50,7 @@ def corpus(sources: list[dict[str, Any]], **settings: Any) -> CorpusData:
 
 def prepare(data: CorpusData, directory: Path) -> tuple[dict[str, Pairs], list[DroppedPair]]:
     dropped: list[DroppedPair] = []
-    with whole_directory(directory) as new:
-        write_corpus(data, new, lambda pairs, _: pairs, dropped.append)
+    prepare_corpus(data, directory, lambda pairs, _: pairs, dropped.append)
     names = sorted(path.stem for path in directory.glob("*.src"))
     return {name: [*read_split(directory, name, data).pairs()] for name in names}, dropped
 
@@ -85,7 +87,7 @@ def test_the_record_says_what_became_of_each_source(tmp_path: Path) -> None:
     assert record is not None
     assert [source.pairs for source in record.sources] == [40, 30]
     for source in record.sources:
-        assert sum(source.kept.values()) + sum(source.taken.values()) == source.pairs
+        assert sum(source.kept.values()) + sum(source.removed.values()) == source.pairs
 
 
 def test_the_first_unit_that_cannot_be_read_is_named(tmp_path: Path) -> None:
@@ -290,11 +292,11 @@ def test_the_record_counts_the_pairs_that_training_sees(pairs: Pairs) -> None:
         record = prepare_corpus(data, directory / "corpus", lambda found, _: found)
         text = StreamedText.of(split_path(directory / "corpus", "train"))
         assert record.sources[0].kept["train"] == len(text)
-        assert text.survey.blank == 0
+        assert text.stats.blank == 0
 
 
 def test_where_nothing_is_left_the_filter_that_took_most_is_named(tmp_path: Path) -> None:
     source = write(tmp_path, "a", [("", "x"), ("x", ""), ("same words " * 3, "same words " * 3)])
     for own in ({"split": {"val": 1}}, {"val": source}):
-        with pytest.raises(CorpusError, match="of 3, 2 are taken by 'blank'"):
+        with pytest.raises(CorpusError, match="of 3, 2 are rejected by 'blank'"):
             prepare(corpus([source], filters=["identical"], **own), tmp_path / "corpus")

@@ -1,6 +1,5 @@
 """Shards: every short pair is in one of them, and their batches are counted once."""
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,14 +11,14 @@ from stored_corpus import (
     HUNDRED,
     PairLengths,
     corpus,
+    described,
     numbers,
     sharded_store,
     some_lengths,
 )
 
-from transformer_cli.data.epochs import EpochBatches
-from transformer_cli.data.mixing import TrainingMix
-from transformer_cli.data.shards import ShardedStore
+from transformer_cli.data.batches import EpochBatches
+from transformer_cli.data.shards import ShardedStore, TrainingMix
 from transformer_cli.data.store import EncodedStore
 
 # --- shards --------------------------------------------------------------------------------------
@@ -86,7 +85,7 @@ def test_noted_counts_are_taken_and_nothing_is_read(
 ) -> None:
     counted = sharded_store(tmp_path, HUNDRED, 8, 20, 5)
     counted.save_counts()
-    store = EncodedStore(tmp_path, 100, 5, 0, 0, "text", "print")
+    store = described(tmp_path, 100, 5)
     with monkeypatch.context() as patch:
         patch.setattr(EncodedStore, "read_lengths", lambda *_: pytest.fail("lengths are read"))
         noted = ShardedStore(store, 8, BATCH_TOKENS, 20)
@@ -104,7 +103,7 @@ def test_noted_counts_are_taken_and_nothing_is_read(
         {"batch_tokens": 23},
         {"shard_pairs": 25},
         {"mix": TrainingMix((100,), (1.0,), (7,))},
-        {"text_sha256": "other"},
+        {"text": "other"},
         {"tokenizer": "other"},
     ],
 )
@@ -116,7 +115,8 @@ def test_counts_of_something_else_are_not_taken(tmp_path: Path, other: dict[str,
     noted = (tmp_path / "batches.json").read_bytes()
     changed = settings | {key: value for key, value in other.items() if key in settings}
     names = {key: value for key, value in other.items() if key not in settings}
-    second = ShardedStore(replace(store, **names), **changed)
+    record = store.record.model_copy(update={"made_of": store.record.made_of | names})
+    second = ShardedStore(replace(store, record=record), **changed)
     assert (tmp_path / "batches.json").read_bytes() == noted
     second.save_counts()
     assert (tmp_path / "batches.json").read_bytes() != noted
@@ -124,23 +124,6 @@ def test_counts_of_something_else_are_not_taken(tmp_path: Path, other: dict[str,
     batches = list(epochs.iter_epoch(0))
     assert len(batches) == len(epochs)
     assert sum(len(batch.src) for batch in batches) == len(second)
-
-
-def test_counts_have_the_keys_of_every_version(tmp_path: Path) -> None:
-    counted = sharded_store(tmp_path, HUNDRED, 8, 20, 5)
-    counted.save_counts()
-    content = json.loads((tmp_path / "batches.json").read_text())["content"]
-    assert content == {
-        "text_sum": "text",
-        "tokenizer": "print",
-        "page_pairs": 5,
-        "window_pairs": 20,
-        "max_length": 8,
-        "batch_tokens": BATCH_TOKENS,
-        "mix": "",
-        "pairs": len(counted),
-        "batches": counted.batches,
-    }
 
 
 def test_damaged_counts_are_counted_again(tmp_path: Path) -> None:
@@ -158,6 +141,6 @@ def test_damaged_counts_are_counted_again(tmp_path: Path) -> None:
         b"[" * 100_000,
     ):
         path.write_bytes(damaged)
-        store = EncodedStore(tmp_path, 100, 5, 0, 0, "text", "print")
+        store = described(tmp_path, 100, 5)
         again = ShardedStore(store, 8, BATCH_TOKENS, 20)
         assert (len(again), again.batches) == (len(counted), counted.batches)

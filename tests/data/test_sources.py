@@ -12,7 +12,7 @@ from transformer_cli.config.data_schema import (
 )
 from transformer_cli.config.shipped import shipped_directory
 from transformer_cli.data import multi30k, sources
-from transformer_cli.data.corpus import ParallelText
+from transformer_cli.data.corpus import ParallelFiles, ParallelText
 from transformer_cli.data.sources import (
     default_split,
     load_split,
@@ -136,7 +136,7 @@ def test_corpora_of_captions_take_added_pairs_too(
 ) -> None:
     own, added = pair("train", "eins\n", "one\n"), pair("e", "zwei\n", "two\n")
     monkeypatch.setattr(multi30k, "fetch", lambda *_: (own.src, own.tgt))
-    monkeypatch.setattr(sources, "_toy_files", lambda *_: (own.src, own.tgt))
+    monkeypatch.setattr(sources, "_find_toy", lambda *_: ParallelFiles(own.src, own.tgt))
     more = data.model_copy(update={"more": [added]})
     assert list(open_training_text(more).pairs()) == [("eins", "one"), ("zwei", "two")]
 

@@ -8,8 +8,16 @@ import pytest
 from hypothesis import assume, given, strategies as st
 
 from transformer_cli.config.data_schema import SplitConfig
-from transformer_cli.data.digests import Digests
-from transformer_cli.data.splitting import LEFT_OUT, TEST, TRAIN, VAL, Sides, draw_splits, fold_side
+from transformer_cli.data.selection import (
+    LEFT_OUT,
+    TEST,
+    TRAIN,
+    VAL,
+    Digests,
+    Sides,
+    draw_splits,
+    fold_side,
+)
 from transformer_cli.errors import CorpusError
 
 Pairs = list[tuple[int, int]]
@@ -20,7 +28,7 @@ def sides_of(pairs: Pairs) -> Sides:
     for one, other in pairs:
         src.add(f"source {one}")
         tgt.add(f"target {other}")
-    return Sides(src.numbers, tgt.numbers)
+    return src.numbers, tgt.numbers
 
 
 def draw(pairs: Pairs, val: int, test: int, seed: int = 1) -> list[int]:
@@ -118,7 +126,7 @@ def test_memory_is_twenty_bytes_a_pair() -> None:
     every = np.ones(count, bool)
     tracemalloc.start()
     try:
-        draw_splits(Sides(src, tgt), every, every, SplitConfig(val=100, test=100))
+        draw_splits((src, tgt), every, every, SplitConfig(val=100, test=100))
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

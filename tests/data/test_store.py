@@ -5,7 +5,6 @@ import json
 import os
 from collections.abc import Callable, Generator, Iterable, Iterator
 from functools import partial
-from io import BytesIO
 from pathlib import Path
 
 import numpy as np
@@ -13,27 +12,19 @@ import pytest
 from hypothesis import given, strategies as st
 from letters import LettersFrom
 
-from transformer_cli.data.corpus import ParallelFiles, ParallelText
-from transformer_cli.data.encode_workers import Pairs, encode_serially
-from transformer_cli.data.pages import pack_page, read_lengths, read_page
-from transformer_cli.data.store import (
-    EncodedStore,
-    open_checked_store,
-    open_store,
-    read_survey,
-    refresh_metadata,
-)
-from transformer_cli.data.store_writer import write_store
-from transformer_cli.data.streamed import StreamedText
+from transformer_cli import artifact, files
+from transformer_cli.data.corpus import ParallelFiles, ParallelText, StreamedText
+from transformer_cli.data.encoding import EncodedPage, Pairs, encode_serially, write_store
+from transformer_cli.data.store import EncodedStore, open_store, read_stats, store_artifact
 from transformer_cli.data.token_arrays import EncodedText, TokenArray, encode_text
 from transformer_cli.errors import CorpusError, RunError
-from transformer_cli.text.tokenizer import Tokenizers
+from transformer_cli.text.protocol import Tokenizers
 
 TOKENIZERS = Tokenizers(src=LettersFrom("a"), tgt=LettersFrom("A"))
 ENCODE = partial(encode_serially, tokenizers=TOKENIZERS)
 TEXT = ParallelText([*"abcdefg", "ab" * 9], ["AAA", "B", "CB", "D", "E" * 30, "F", "GG", "H"])
-TEXT_SUM = StreamedText.of(TEXT).survey.text_sha256
-NAMES = {"pages", "index", "lines", "store.json"}
+TEXT_SUM = StreamedText.of(TEXT).stats.text_sha256
+NAMES = {"ids", "lengths", "pages", "lines", "store.json"}
 
 
 def quiet(lines: Iterable[str], label: str) -> Iterable[str]:
@@ -50,7 +41,7 @@ def contents(pages: Iterable[EncodedText]) -> list[tuple[list[int], list[int]]]:
 
 def stored(directory: Path, text: ParallelText = TEXT, page_pairs: int = 3) -> EncodedStore:
     write_store(directory, StreamedText.of(text), ENCODE, "print", quiet, page_pairs)
-    store = open_store(directory, StreamedText.of(text).survey.text_sha256, "print")
+    store = open_store(directory, StreamedText.of(text).stats.text_sha256, "print")
     assert store is not None
     return store
 
@@ -61,42 +52,6 @@ def opened(directory: Path) -> EncodedStore | None:
 
 def all_of(store: EncodedStore) -> Iterator[EncodedText]:
     return store.read_pages(range(store.num_pages))
-
-
-# --- pages ----------------------------------------------------------------------------------------
-
-SENTENCES = st.lists(st.integers(0, 2**31 - 1), max_size=5)
-PAGES = st.lists(st.tuples(SENTENCES, SENTENCES), min_size=1, max_size=6)
-
-
-@given(PAGES, st.integers(0, 2**31 - 1))
-def test_a_page_is_what_was_packed(pairs: list[tuple[list[int], list[int]]], number: int) -> None:
-    packed = pack_page(number, [src for src, _ in pairs], [tgt for _, tgt in pairs])
-    file = BytesIO(packed + b"the next page")
-    assert contents([read_page(file, number, len(pairs))]) == pairs
-    file.seek(0)
-    src_lengths, tgt_lengths = read_lengths(file, number, len(pairs))
-    assert src_lengths.tolist() == [len(src) for src, _ in pairs]
-    assert tgt_lengths.tolist() == [len(tgt) for _, tgt in pairs]
-
-
-def test_every_bit_of_a_page_counts() -> None:
-    packed = pack_page(7, [[1, 2], []], [[3], [4, 5]])
-    for place in range(len(packed)):
-        for bit in range(8):
-            changed = bytearray(packed)
-            changed[place] ^= 1 << bit
-            with pytest.raises(ValueError, match=r"^a page"):
-                read_page(BytesIO(changed), 7, 2)
-        with pytest.raises(ValueError, match=r"^a page"):
-            read_page(BytesIO(packed[:place]), 7, 2)
-
-
-def test_a_page_in_anothers_place_is_none() -> None:
-    packed = pack_page(7, [[1]], [[2]])
-    for number, pairs in ((8, 1), (7, 2)):
-        with pytest.raises(ValueError, match=r"^a page"):
-            read_page(BytesIO(packed + bytes(100)), number, pairs)
 
 
 # --- stores ---------------------------------------------------------------------------------------
@@ -131,7 +86,8 @@ def test_what_is_read_is_what_was_encoded(
             page.tgt.lengths.tolist(),
         ]
     tokens = (len(expected.src.ids), len(expected.tgt.ids))
-    assert (len(store), store.src_tokens, store.tgt_tokens) == (len(pairs), *tokens)
+    record = store.record
+    assert (len(store), record.src_tokens, record.tgt_tokens) == (len(pairs), *tokens)
     for counts, side in zip(store.count_lengths(), (expected.src, expected.tgt), strict=True):
         assert np.repeat(np.arange(len(counts)), counts).tolist() == sorted(side.lengths)
 
@@ -140,20 +96,19 @@ def test_the_files_are_these_and_no_more(tmp_path: Path) -> None:
     stored(tmp_path / "encoded", ParallelText(["ab", "c"], ["B", "ZA"]), page_pairs=1)
     files = {path.name: path.read_bytes() for path in (tmp_path / "encoded").iterdir()}
     assert set(files) == NAMES
-    first, second = pack_page(0, [[0, 1]], [[1]]), pack_page(1, [[2]], [[25, 0]])
-    assert files["pages"] == first + second
-    # After two sums: number, pairs, lengths, ids; little-endian.
-    assert first[8:] == bytes.fromhex(
-        "00000000 01000000 02000000 01000000 000000000100000001000000"
-    )
-    assert files["index"] == bytes(8) + len(first).to_bytes(8, "little")
+    ids, lengths = [0, 1, 1, 2, 25, 0], [2, 1, 1, 2]
+    assert np.frombuffer(files["ids"], "<i4").tolist() == ids
+    assert np.frombuffer(files["lengths"], "<i4").tolist() == lengths
+    # Where each page's ids start, and two sums.
+    assert np.frombuffer(files["pages"], "<i8").tolist()[::2] == [0, 3]
+    assert len(files["pages"]) == 32
     assert [path.name for path in tmp_path.iterdir()] == ["encoded"]
 
 
 def test_blank_pairs_are_not_stored_but_known(tmp_path: Path) -> None:
     text = ParallelText(["a", " ", "c"], ["X", "Y", ""])
     assert len(stored(tmp_path / "encoded", text)) == 1
-    assert read_survey(tmp_path / "encoded") == StreamedText.of(text).survey
+    assert read_stats(tmp_path / "encoded") == StreamedText.of(text).stats
 
 
 def test_another_text_or_tokenizer_does_not_fit(tmp_path: Path) -> None:
@@ -162,7 +117,7 @@ def test_another_text_or_tokenizer_does_not_fit(tmp_path: Path) -> None:
     assert open_store(tmp_path / "encoded", TEXT_SUM, "another") is None
 
 
-@pytest.mark.parametrize("name", sorted(NAMES - {"lines"}))  # nothing is trained on by these
+@pytest.mark.parametrize("name", sorted(NAMES))
 @pytest.mark.parametrize(
     "damage",
     [
@@ -185,35 +140,35 @@ def test_a_damaged_store_is_none(
     assert opened(tmp_path / "encoded") is None
 
 
-@pytest.mark.parametrize("name", ["pages", "index"])
-@pytest.mark.parametrize("place", [0.0, 0.3, 0.6, 0.99])
-def test_damage_that_no_time_tells_of_is_found_where_it_would_be_used(
-    tmp_path: Path, name: str, place: float
-) -> None:
+def test_damage_that_no_time_tells_of_is_found_where_it_would_be_used(tmp_path: Path) -> None:
     directory = tmp_path / "encoded"
     whole = contents(all_of(stored(directory)))
-    path = directory / name
-    data, before = bytearray(path.read_bytes()), path.stat()
-    data[int(place * len(data))] ^= 16
-    path.write_bytes(data)
-    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
-    store = opened(directory)
-    assert store is not None
-    damaged = []
-    for number in range(store.num_pages):
-        try:
-            assert contents(store.read_pages([number])) == whole[3 * number : 3 * number + 3]
-        except RunError as error:
-            damaged.append((number, str(error)))
-    ((number, message),) = damaged
-    assert message.startswith(f"{directory / 'pages'}: page {number} is damaged")
-    assert f"delete {directory}" in message
-    assert not store.is_whole()
+    for name in ("ids", "lengths", "pages"):
+        path = directory / name
+        data, before = path.read_bytes(), path.stat()
+        for bit in range(8 * len(data)):
+            flipped = bytearray(data)
+            flipped[bit // 8] ^= 1 << bit % 8
+            path.write_bytes(flipped)
+            os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+            store = opened(directory)
+            assert store is not None
+            damaged = []
+            for number in range(store.num_pages):
+                try:
+                    page = contents(store.read_pages([number]))
+                    assert page == whole[3 * number : 3 * number + 3]
+                except RunError as error:
+                    damaged.append((number, str(error)))
+            ((number, message),) = damaged
+            assert message.startswith(f"{directory}/")
+            assert f": page {number} is damaged" in message
+            assert f"delete {directory}" in message
+        path.write_bytes(data)
+        os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
 
 
-@pytest.mark.parametrize(
-    ("key", "value"), [("format", 1), ("page_pairs", "8"), ("surprise", 1), ("files", {})]
-)
+@pytest.mark.parametrize(("key", "value"), [("page_pairs", "8"), ("surprise", 1), ("files", {})])
 def test_a_description_is_read_strictly(tmp_path: Path, key: str, value: object) -> None:
     stored(tmp_path / "encoded")
     path = tmp_path / "encoded" / "store.json"
@@ -232,8 +187,8 @@ def sealed_sum(content: object) -> str:
 
 def test_no_store_is_none(tmp_path: Path) -> None:
     assert opened(tmp_path / "encoded") is None
-    assert open_checked_store(tmp_path / "encoded", TEXT_SUM, "print") is None
-    assert read_survey(tmp_path / "encoded") is None
+    assert open_store(tmp_path / "encoded", TEXT_SUM, "print", is_verified=True) is None
+    assert read_stats(tmp_path / "encoded") is None
 
 
 # --- times ----------------------------------------------------------------------------------------
@@ -244,33 +199,39 @@ def test_a_copy_is_read_as_a_whole_until_its_times_are_noted(
 ) -> None:
     directory = tmp_path / "encoded"
     stored(directory)
-    checks: list[bool] = []
-    is_whole = EncodedStore.is_whole
+    read: list[str] = []
 
-    def watched(store: EncodedStore) -> bool:
-        checks.append(is_whole(store))
-        return checks[-1]
+    def watched(path: Path) -> str:
+        read.append(path.name)
+        return files.sha256(path)
 
-    monkeypatch.setattr(EncodedStore, "is_whole", watched)
+    monkeypatch.setattr(artifact, "sha256", watched)
     assert opened(directory) is not None
-    assert checks == []
-    os.utime(directory / "index", ns=(5, 5))
-    assert open_checked_store(directory, TEXT_SUM, "print") is not None
-    assert checks == []
-    for _ in range(2):
-        assert opened(directory) is not None
-    assert checks == [True, True]
-    refresh_metadata(directory, StreamedText.of(TEXT).survey)
+    assert read == []
+    os.utime(directory / "lengths", ns=(5, 5))
+    assert open_store(directory, TEXT_SUM, "print", is_verified=True) is not None
+    assert read == []
     assert opened(directory) is not None
-    assert checks == [True, True]
-    assert {path.name for path in directory.iterdir()} == NAMES
+    store = opened(directory)
+    assert store is not None
+    assert read == ["lengths"] * 2
+    renewed = store_artifact(directory).update(store.record, stats=store.record.stats)
+    assert renewed == store.record
+    assert opened(directory) is not None
+    assert read == ["lengths"] * 2
+    before = (directory / "store.json").stat()
+    assert store_artifact(directory).update(renewed) == renewed
+    assert (directory / "store.json").stat() == before
 
 
-def test_times_are_not_written_where_they_are_known(tmp_path: Path) -> None:
-    stored(tmp_path / "encoded")
-    before = (tmp_path / "encoded" / "store.json").stat()
-    refresh_metadata(tmp_path / "encoded", StreamedText.of(TEXT).survey)
-    assert (tmp_path / "encoded" / "store.json").stat() == before
+def test_a_damaged_copy_is_none(tmp_path: Path) -> None:
+    directory = tmp_path / "encoded"
+    stored(directory)
+    data = bytearray((directory / "ids").read_bytes())
+    data[5] ^= 1
+    (directory / "ids").write_bytes(data)
+    os.utime(directory / "ids", ns=(5, 5))
+    assert opened(directory) is None
 
 
 # --- trouble --------------------------------------------------------------------------------------
@@ -290,9 +251,9 @@ def test_a_text_that_changes_meanwhile_leaves_nothing(tmp_path: Path) -> None:
 def test_what_encodes_is_ended_where_writing_fails(tmp_path: Path) -> None:
     closed: list[bool] = []
 
-    def encode(pages: Iterable[Pairs]) -> Generator[bytes, None, None]:
+    def encode(pages: Iterable[Pairs]) -> Generator[EncodedPage, None, None]:
         try:
-            yield b"no page"
+            yield EncodedPage(b"no lengths", b"")
         finally:
             closed.append(True)
 
@@ -303,12 +264,12 @@ def test_what_encodes_is_ended_where_writing_fails(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("name", ["pages", "index"])
+@pytest.mark.parametrize("name", ["ids", "lengths", "pages"])
 def test_a_store_that_goes_while_it_is_used_is_one_line(tmp_path: Path, name: str) -> None:
     store = stored(tmp_path / "encoded")
     path = tmp_path / "encoded" / name
     path.write_bytes(path.read_bytes()[:-4])
-    with pytest.raises(RunError, match=f"^{store.directory}/pages: page 2 is damaged[^\n]+$"):
+    with pytest.raises(RunError, match=f"^{store.directory}/[a-z]+: page 2 is damaged[^\n]+$"):
         contents(all_of(store))
     path.unlink()
     with pytest.raises(RunError, match=f"^{path}: cannot be read [^\n]+$"):

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from transformer_cli.data.corpus import ParallelFiles, ParallelText
-from transformer_cli.data.streamed import StreamedText, TextStats
+from transformer_cli.data.corpus import ParallelFiles, ParallelText, StreamedText, TextStats
 from transformer_cli.errors import CorpusError
 
 TEXT = ParallelText(
@@ -31,14 +30,14 @@ class Counted:
     def source_sha256(self) -> str:
         return self.text.source_sha256()
 
-    def stamp(self) -> str | None:
+    def mtime_key(self) -> str | None:
         return None
 
 
 def test_blank_pairs_are_counted_and_passed_over() -> None:
     text = StreamedText.of(TEXT)
     text_sha256 = hashlib.sha256("eins\nfünf\none\nfive\n".encode()).hexdigest()
-    assert text.survey == TextStats(TEXT.source_sha256(), text_sha256, pairs=2, blank=4)
+    assert text.stats == TextStats(TEXT.source_sha256(), text_sha256, pairs=2, blank=4)
     assert len(text) == len(text.src) == len(text.tgt) == 2
     for _ in range(2):
         assert list(text.src) == ["eins", "fünf"]
@@ -47,28 +46,28 @@ def test_blank_pairs_are_counted_and_passed_over() -> None:
 
 def test_a_known_text_is_not_looked_through_again() -> None:
     source = Counted(TEXT)
-    survey = StreamedText.of(source).survey
+    stats = StreamedText.of(source).stats
     assert source.passes
     source.passes.clear()
-    assert StreamedText.of(source, survey).survey == survey
+    assert StreamedText.of(source, stats).stats == stats
     assert not source.passes
 
 
 def test_another_text_is() -> None:
-    known = StreamedText.of(TEXT).survey
+    known = StreamedText.of(TEXT).stats
     other = Counted(ParallelText(["a", "b"], ["c", "d"]))
-    assert StreamedText.of(other, known).survey.pairs == 2
+    assert StreamedText.of(other, known).stats.pairs == 2
     assert other.passes
 
 
 def test_line_ends_and_blank_pairs_make_no_other_text(tmp_path: Path) -> None:
-    surveys = []
+    both = []
     for number, (src, tgt) in enumerate([(b"a\nb", b"c\nd\n"), (b"a\r\n\nb\n", b"c\n\nd\n")]):
         files = ParallelFiles(tmp_path / f"{number}.src", tmp_path / f"{number}.tgt")
         files.src.write_bytes(src)
         files.tgt.write_bytes(tgt)
-        surveys.append(StreamedText.of(files).survey)
-    first, second = surveys
+        both.append(StreamedText.of(files).stats)
+    first, second = both
     assert first.text_sha256 == second.text_sha256
     assert first.source_sha256 != second.source_sha256
 

@@ -8,7 +8,7 @@ from letters import LettersFrom
 
 from transformer_cli.data.corpus import ParallelText
 from transformer_cli.data.token_arrays import EncodedText, TokenArray, encode_text
-from transformer_cli.text.tokenizer import Tokenizers
+from transformer_cli.text.protocol import Tokenizers
 
 SENTENCES = st.lists(st.lists(st.integers(0, 2**31 - 1), max_size=5), max_size=8)
 

@@ -12,8 +12,11 @@ from typing import Any
 import numpy as np
 from sacrebleu.metrics.bleu import BLEU
 
-from transformer_cli.evaluation.group_scores import GroupDifference
-from transformer_cli.evaluation.seed_statistics import compare_means, score_sentences
+from transformer_cli.evaluation.seed_statistics import (
+    GroupDifference,
+    compare_means,
+    score_sentences,
+)
 
 TOY = Path(__file__).parents[2] / "data" / "toy" / "test.en"
 

@@ -10,15 +10,9 @@ from sacrebleu.metrics.bleu import BLEU
 from transformer_cli.config.schema import Config
 from transformer_cli.data.corpus import ParallelText
 from transformer_cli.errors import CorpusError, RunError, TransformerCliError, UsageError
+from transformer_cli.evaluation.compared_runs import ComparedRun, distinct_names, open_runs
 from transformer_cli.evaluation.compared_texts import load_common_text, load_texts, split_runs
-from transformer_cli.evaluation.comparison import (
-    ComparedRun,
-    compare,
-    distinct_names,
-    open_runs,
-)
-from transformer_cli.evaluation.scoring import score
-from transformer_cli.evaluation.significance import paired_bootstrap
+from transformer_cli.evaluation.scores import paired_bootstrap, score, score_systems
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.initialize import initialize_run
 
@@ -212,10 +206,14 @@ def test_each_compared_run_has_its_scores_in_the_order_of_runs() -> None:
     lower = [line.lower() for line in good]
     poor = ["A dog.", "Two men on a bench.", "A girl is here."]
     translations = [poor, good, lower]
-    runs = [compared_run("poor", seed=3), compared_run("good"), compared_run("lower")]
-    compared = compare(runs, translations, references)
-    assert compared.scores == [score(each, references) for each in translations]
-    assert compared.bleu == paired_bootstrap(translations, references, BLEU())
-    assert compared.bleu_lc == paired_bootstrap(translations, references, BLEU(lowercase=True))
-    assert compared.bleu != compared.bleu_lc
-    assert compared.settings == {"seed": [3, 1, 1]}
+    compared = score_systems(translations, references)
+    alone = [score(each, references) for each in translations]
+    assert [{name: each.value for name, each in own.items()} for own in compared] == [
+        {name: each.value for name, each in own.items()} for own in alone
+    ]
+    cased = paired_bootstrap(translations, references, BLEU())
+    lowercased = paired_bootstrap(translations, references, BLEU(lowercase=True))
+    assert [own["bleu"] for own in compared] == cased
+    assert [own["bleu_lc"] for own in compared] == lowercased
+    assert [own["chrf"] for own in compared] == [own["chrf"] for own in alone]
+    assert cased != lowercased

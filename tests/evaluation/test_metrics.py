@@ -11,21 +11,21 @@ from sacrebleu.metrics.bleu import BLEU
 from transformer_cli.cli.compare_tables import format_groups, report_score
 from transformer_cli.config.schema import Config
 from transformer_cli.errors import ConfigError, MissingExtraError
-from transformer_cli.evaluation.metrics import (
-    Metrics,
+from transformer_cli.evaluation.metric_choice import (
     choose_metrics,
     choose_selection,
     metrics_of_runs,
     metrics_of_training,
 )
-from transformer_cli.evaluation.scoring import score
+from transformer_cli.evaluation.scores import describe_signatures, score, score_systems
 from transformer_cli.evaluation.seed_statistics import compare_groups, summarize
 from transformer_cli.jobs.sweep import PointStatus, SweepDirectory, SweepPlan, best_point
 from transformer_cli.jobs.sweep_file import load_sweep
-from transformer_cli.report.breakdown import score_by_length
-from transformer_cli.report.group_results import GroupResult, RunResult, rank_groups
-from transformer_cli.report.score_rows import make_score_rows
+from transformer_cli.metrics import METRICS, Metric, Metrics
+from transformer_cli.report.group_charts import GroupResult, RunResult, rank_groups
+from transformer_cli.report.statistics import score_by_length
 from transformer_cli.runs.directory import RunDirectory
+from transformer_cli.training.metrics import Validation
 
 HYPOTHESES = ["ファイルを開けません。", "GIMP の設定を保存する", "印刷"]
 REFERENCES = ["ファイルを開くことができません。", "gimp の設定を保存します", "印刷する"]
@@ -125,16 +125,11 @@ def test_a_training_goes_on_as_it_began(tmp_path: Path) -> None:
     assert metrics_of_training(config("th"), new, pytest.fail) == (metrics, "chrf")
     begun = validated(tmp_path / "run", tokenize="char", select="chrf")
     assert metrics_of_training(config("th"), begun, pytest.fail) == (metrics, "chrf")
-    # By an earlier version, which recorded neither.
-    old = validated(tmp_path / "old")
-    found, selection = metrics_of_training(config("th"), old, said.append)
-    assert (found.tokenize, selection) == ("13a", "bleu")
+    cased = validated(tmp_path / "cased", tokenize="13a", select="bleu")
+    metrics, selection = metrics_of_training(config("de", lowercase=True), cased, said.append)
+    assert (metrics, selection) == (Metrics(), "bleu")
     assert len(said) == 1
     assert "goes on as it began" in said[0]
-    lowercased = metrics_of_training(config("de", lowercase=True), old, pytest.fail)
-    assert lowercased == (Metrics(), "bleu_lc")
-    without_case = metrics_of_training(config("he", lowercase=True), old, pytest.fail)
-    assert without_case == (Metrics(has_case=False), "bleu")  # of bleu_lc there is no score
 
 
 def test_a_training_by_a_package_needs_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -149,7 +144,10 @@ def test_a_training_by_a_package_needs_it(monkeypatch: pytest.MonkeyPatch, tmp_p
 
 
 def test_a_run_that_was_validated_otherwise_is_told_of(tmp_path: Path) -> None:
-    runs = [validated(tmp_path / "one", tokenize="zh"), validated(tmp_path / "two")]
+    runs = [
+        validated(tmp_path / name, tokenize=tokenize, select="bleu")
+        for name, tokenize in (("one", "zh"), ("two", "13a"))
+    ]
     said: list[str] = []
     assert metrics_of_runs(config("zh"), runs, said.append).tokenize == "zh"
     (line,) = said
@@ -166,43 +164,54 @@ def test_a_strange_record_is_no_tokenizer(tmp_path: Path, name: object) -> None:
 def test_all_that_scores_does_so_alike() -> None:
     scores = score(HYPOTHESES, REFERENCES, True, JAPANESE)
     expected = BLEU(tokenize="char").corpus_score(HYPOTHESES, [REFERENCES]).score
-    assert scores.bleu == expected
-    assert scores.bleu != score(HYPOTHESES, REFERENCES).bleu
-    rows = {row.name: row for row in make_score_rows(HYPOTHESES, REFERENCES, JAPANESE)}
-    (groups,) = [
-        each
-        for each in compare_groups([[HYPOTHESES]], REFERENCES, metrics=JAPANESE)
-        if each.metric == "bleu"
-    ]
+    assert scores["bleu"].value == expected
+    assert scores["bleu"].value != score(HYPOTHESES, REFERENCES)["bleu"].value
+    compared = compare_groups([[HYPOTHESES]], REFERENCES, metrics=JAPANESE)["bleu"]
     (bucket,) = score_by_length([3, 3, 3], HYPOTHESES, REFERENCES, JAPANESE)
-    assert rows["BLEU"].value == expected
-    assert groups.groups[0].scores == [pytest.approx(expected)]
-    assert bucket.bleu == expected
-    signatures = [scores.signature, rows["BLEU"].signature, groups.signature]
-    signatures.append(JAPANESE.signatures()["bleu"])
-    assert all("|tok:char|" in (each or "") for each in signatures)
+    assert compared.groups[0].scores == [pytest.approx(expected)]
+    assert bucket.scores["bleu"] == expected
+    signatures = [scores["bleu"].signature, compared.signature]
+    signatures.append(describe_signatures(JAPANESE)["bleu"])
+    assert all("|tok:char|" in each for each in signatures)
 
 
 def test_without_case_no_score_is_repeated() -> None:
-    scores = score(HYPOTHESES, REFERENCES, True, JAPANESE)
-    assert (scores.bleu_lc, scores.signature_lc, scores.bleu_lc_ci) == (None, None, None)
-    names = [row.name for row in make_score_rows(HYPOTHESES, REFERENCES, JAPANESE)]
-    assert names == ["BLEU", "chrF", "TER"]
+    assert list(score(HYPOTHESES, REFERENCES, True, JAPANESE)) == ["bleu", "chrf", "ter"]
     compared = compare_groups([[HYPOTHESES]], REFERENCES, metrics=JAPANESE)
-    assert [each.metric for each in compared] == ["bleu", "chrf"]
+    assert list(compared) == ["bleu", "chrf"]
 
 
 def test_ter_counts_characters_where_there_are_no_spaces() -> None:
     hypotheses, references = ["我喜歡茶"], ["我喜歡水"]
-    assert score(hypotheses, references, True).ter == 100.0
-    found = score(hypotheses, references, True, Metrics("zh", has_spaces=False, has_case=False))
-    assert found.ter == 25.0
-    assert "|asian:yes|" in (found.signature_ter or "")
+    assert score(hypotheses, references, True)["ter"].value == 100.0
+    chinese = Metrics("zh", has_spaces=False, has_case=False)
+    ter = score(hypotheses, references, True, chinese)["ter"]
+    assert ter.value == 25.0
+    assert "|asian:yes|" in ter.signature
+
+
+def test_a_metric_is_one_entry(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All that scores, compares and shows reads the registry: here chrF++ is added to it."""
+    from sacrebleu.metrics.chrf import CHRF
+
+    plus = Metric(
+        "chrf++", "chrF++", lambda _, references: CHRF(word_order=2, references=references)
+    )
+    monkeypatch.setitem(METRICS, plus.name, plus)
+    expected = CHRF(word_order=2).corpus_score(HYPOTHESES, [REFERENCES]).score
+    assert score(HYPOTHESES, REFERENCES)["chrf++"].value == expected
+    assert score_systems([HYPOTHESES], REFERENCES)[0]["chrf++"].value == expected
+    compared = compare_groups([[HYPOTHESES]], REFERENCES)["chrf++"]
+    assert compared.groups[0].scores == [pytest.approx(expected)]
+    (bucket,) = score_by_length([3, 3, 3], HYPOTHESES, REFERENCES)
+    assert bucket.scores["chrf++"] == expected
+    validation = Validation(1.0, {"bleu": 1.0, "chrf++": expected}, select="chrf++")
+    assert validation.rank == expected
 
 
 def test_a_signature_needs_no_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sacrebleu.tokenizers.tokenizer_ja_mecab.MeCab", None)
-    assert "|tok:ja-mecab|" in Metrics("ja-mecab").signatures()["bleu"]
+    assert "|tok:ja-mecab|" in describe_signatures(Metrics("ja-mecab"))["bleu"]
 
 
 @pytest.mark.parametrize("scores", [[0.1, 3.0], [97.0, 99.9]])
@@ -251,21 +260,18 @@ def test_a_search_may_ask_for_another_metric(tmp_path: Path) -> None:
 def test_a_table_of_groups_has_no_row_without_case() -> None:
     pytest.importorskip("scipy")
     groups = [[HYPOTHESES, REFERENCES], [REFERENCES, HYPOTHESES]]
-    compared = {each.metric: each for each in compare_groups(groups, REFERENCES, metrics=JAPANESE)}
+    compared = compare_groups(groups, REFERENCES, metrics=JAPANESE)
     found = [
         {
             "name": name,
             "runs": [{"trained_with": None}] * 2,
-            "bleu": report_score(compared["bleu"], number),
-            "bleu_lc": None,
-            "chrf": report_score(compared["chrf"], number),
+            "scores": {key: report_score(each, number) for key, each in compared.items()},
             "seen": {"pairs": 0, "unknown": []},
         }
         for number, name in enumerate("ab")
     ]
-    signatures = {"signature": "tok:char", "signature_lc": None, "signature_chrf": "nc:6"}
     about = {"split": "test", "sentences": 3, "checkpoint": "best", "settings": {}}
     about["rest"] = None
-    table = format_groups([{**about, "groups": found, **signatures}])
+    table = format_groups([{**about, "groups": found}])
     assert "lowercased" not in table
     assert " to 100.00" in table

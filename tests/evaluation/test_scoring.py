@@ -21,13 +21,14 @@ from transformer_cli.data.corpus import ParallelText
 from transformer_cli.data.token_arrays import EncodedText, TokenArray
 from transformer_cli.errors import CorpusError
 from transformer_cli.evaluation import scoring
-from transformer_cli.evaluation.scoring import evaluate, mean_loss, score
+from transformer_cli.evaluation.scores import score
+from transformer_cli.evaluation.scoring import evaluate, mean_loss
 from transformer_cli.inference.lines import LongLine
 from transformer_cli.inference.torch_engine import TorchEngine, TorchTranslator
 from transformer_cli.inference.translator import TextTranslator
 from transformer_cli.model.linear import autocast
 from transformer_cli.model.transformer import Transformer
-from transformer_cli.text.tokenizer import Tokenizers
+from transformer_cli.text.protocol import Tokenizers
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID
 from transformer_cli.training.metrics import perplexity
 
@@ -47,55 +48,58 @@ HYPOTHESES = [
 
 def test_scores_are_sacrebleus() -> None:
     scores = score(HYPOTHESES, REFERENCES)
-    assert scores.bleu == sacrebleu.corpus_bleu(HYPOTHESES, [REFERENCES]).score
+    assert scores["bleu"].value == sacrebleu.corpus_bleu(HYPOTHESES, [REFERENCES]).score
     lowercased = sacrebleu.corpus_bleu(HYPOTHESES, [REFERENCES], lowercase=True)
-    assert scores.bleu_lc == lowercased.score
-    assert scores.chrf == sacrebleu.corpus_chrf(HYPOTHESES, [REFERENCES]).score
-    assert 0 < scores.bleu < scores.bleu_lc < 100
-    assert 0 < scores.chrf < 100
+    assert scores["bleu_lc"].value == lowercased.score
+    assert scores["chrf"].value == sacrebleu.corpus_chrf(HYPOTHESES, [REFERENCES]).score
+    assert 0 < scores["bleu"].value < scores["bleu_lc"].value < 100
+    assert 0 < scores["chrf"].value < 100
 
 
 def test_bleu_by_hand() -> None:
     # 1- to 4-grams are all right, so the brevity penalty exp(1 - 6/5) is all that counts.
     scores = score(["a b c d e"], ["a b c d e f"])
-    assert scores.bleu == pytest.approx(100 * math.exp(1 - 6 / 5))
+    assert scores["bleu"].value == pytest.approx(100 * math.exp(1 - 6 / 5))
 
 
 def test_perfect_hypotheses_have_all_points() -> None:
     scores = score(REFERENCES, REFERENCES)
-    assert (scores.bleu, scores.bleu_lc, scores.chrf) == pytest.approx((100, 100, 100))
+    assert (scores["bleu"].value, scores["bleu_lc"].value, scores["chrf"].value) == pytest.approx(
+        (100, 100, 100)
+    )
 
 
 def test_lowercased_bleu_ignores_case() -> None:
     scores = score([line.upper() for line in REFERENCES], REFERENCES)
-    assert scores.bleu_lc == pytest.approx(100)
-    assert scores.bleu < 20
+    assert scores["bleu_lc"].value == pytest.approx(100)
+    assert scores["bleu"].value < 20
 
 
 def test_signatures_say_how() -> None:
     scores = score(HYPOTHESES, REFERENCES)
-    assert {"case:mixed", "tok:13a", "nrefs:1"} <= set(scores.signature.split("|"))
-    assert {"case:lc", "tok:13a", "nrefs:1"} <= set((scores.signature_lc or "").split("|"))
-    assert {"case:mixed", "nw:0", "nc:6"} <= set(scores.signature_chrf.split("|"))
+    assert {"case:mixed", "tok:13a", "nrefs:1"} <= set(scores["bleu"].signature.split("|"))
+    assert {"case:lc", "tok:13a", "nrefs:1"} <= set(scores["bleu_lc"].signature.split("|"))
+    assert {"case:mixed", "nw:0", "nc:6"} <= set(scores["chrf"].signature.split("|"))
 
 
 def test_thorough_scores_are_the_cheap_ones_and_more() -> None:
     cheap, thorough = score(HYPOTHESES, REFERENCES), score(HYPOTHESES, REFERENCES, True)
-    for name in ("bleu", "bleu_lc", "chrf"):
-        assert getattr(thorough, name) == getattr(cheap, name)
-        assert getattr(thorough, f"{name}_ci") > 0
-        assert getattr(cheap, f"{name}_ci") is None
-    assert (cheap.ter, cheap.signature_ter, cheap.ter_ci) == (None, None, None)
-    assert thorough.ter == TER().corpus_score(HYPOTHESES, [REFERENCES]).score
-    assert thorough.ter_ci is not None
-    assert "tok:tercom" in str(thorough.signature_ter)
-    assert "|bs:1000|seed:12345|" in thorough.signature_chrf
+    assert list(cheap) == ["bleu", "bleu_lc", "chrf"]
+    assert list(thorough) == ["bleu", "bleu_lc", "chrf", "ter"]
+    for name, of_cheap in cheap.items():
+        assert thorough[name].value == of_cheap.value
+        assert (thorough[name].half_width or 0) > 0
+        assert of_cheap.half_width is None
+    assert thorough["ter"].value == TER().corpus_score(HYPOTHESES, [REFERENCES]).score
+    assert thorough["ter"].half_width is not None
+    assert "tok:tercom" in thorough["ter"].signature
+    assert "|bs:1000|seed:12345|" in thorough["chrf"].signature
 
 
 def test_ter_by_hand() -> None:
     # A word moved, a word replaced and a word too many: 3 edits to 8 words.
     scores = score(["b c d e a f x h i"], ["a b c d e f g h"], thorough=True)
-    assert scores.ter == pytest.approx(100 * 3 / 8)
+    assert scores["ter"].value == pytest.approx(100 * 3 / 8)
 
 
 # --- perplexity -----------------------------------------------------------------------------------

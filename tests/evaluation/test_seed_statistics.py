@@ -10,9 +10,9 @@ from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.power import TTestIndPower
 
 from evaluation.null_effects import VARIANCES, World, significant_bleu
-from transformer_cli.evaluation.scoring import score
+from transformer_cli.evaluation.scores import score
 from transformer_cli.evaluation.seed_statistics import (
-    MOST_SEEDS,
+    MAX_SEEDS,
     compare_groups,
     compare_means,
     needed_seeds,
@@ -45,18 +45,13 @@ def translations_of(groups: Sequence[int], good: float = 0.5) -> list[list[list[
 
 def test_scores_and_signatures_are_those_of_evaluate() -> None:
     translations = translations_of((3, 2))
-    bleu, bleu_lc, chrf = compare_groups(translations, REFERENCES)
+    compared = compare_groups(translations, REFERENCES)
     expected = [[score(each, REFERENCES) for each in group] for group in translations]
-    assert [each.scores for each in bleu.groups] == [[run.bleu for run in g] for g in expected]
-    assert [each.scores for each in bleu_lc.groups] == [
-        [run.bleu_lc for run in g] for g in expected
-    ]
-    assert [each.scores for each in chrf.groups] == [[run.chrf for run in g] for g in expected]
-    assert [each.metric for each in (bleu, bleu_lc, chrf)] == ["bleu", "bleu_lc", "chrf"]
-    first = expected[0][0]
-    assert bleu.signature == first.signature
-    assert bleu_lc.signature == first.signature_lc
-    assert chrf.signature == first.signature_chrf
+    assert list(compared) == ["bleu", "bleu_lc", "chrf"]
+    for name, metric in compared.items():
+        scores = [[run[name].value for run in group] for group in expected]
+        assert [each.scores for each in metric.groups] == scores
+        assert metric.signature == expected[0][0][name].signature
 
 
 def test_mean_and_interval_are_students() -> None:
@@ -108,7 +103,7 @@ def test_where_seeds_do_not_matter_it_is_the_paired_test_over_sentences() -> Non
 
 
 def test_holms_correction_is_statsmodels() -> None:
-    for metric in compare_groups(translations_of((3, 4, 3, 3, 1, 3)), REFERENCES, 1):
+    for metric in compare_groups(translations_of((3, 4, 3, 3, 1, 3)), REFERENCES, 1).values():
         assert metric.differences[1] is None
         tested = [each for each in metric.differences if each and each.p_value is not None]
         assert len(tested) == 4
@@ -132,7 +127,7 @@ def test_no_number_of_seeds_makes_up_for_too_few_sentences() -> None:
     assert needed_seeds(1.0, one_seed=0.01, sentences=1 / 9, sentences_error=0.01) == 2
     assert needed_seeds(0.01, one_seed=1.0) is None
     assert needed_seeds(1.0, one_seed=0.0, sentences=1e-9, sentences_error=1e-10) == 2
-    assert MOST_SEEDS == 1000
+    assert MAX_SEEDS == 1000
 
 
 # --- by simulation --------------------------------------------------------------------------------
@@ -185,7 +180,7 @@ def test_a_true_effect_is_found_as_often_as_needed_seeds_promises(
 def test_single_runs_have_scores_and_differences_only(monkeypatch: pytest.MonkeyPatch) -> None:
     # Nor do they need scipy.
     monkeypatch.setattr("transformer_cli.evaluation.seed_statistics.import_extra", None)
-    for metric in compare_groups(translations_of((1, 1)), REFERENCES):
+    for metric in compare_groups(translations_of((1, 1)), REFERENCES).values():
         first, second = metric.groups
         assert (first.mean, first.deviation, first.half_width) == (first.scores[0], None, None)
         _, found = metric.differences
@@ -197,8 +192,8 @@ def test_single_runs_have_scores_and_differences_only(monkeypatch: pytest.Monkey
 
 def test_a_single_run_beside_groups_leaves_their_test_as_it_is() -> None:
     groups = translations_of((3, 1, 3))
-    beside = compare_groups(groups, REFERENCES)[0].differences
-    alone = compare_groups([groups[0], groups[2]], REFERENCES)[0].differences
+    beside = compare_groups(groups, REFERENCES)["bleu"].differences
+    alone = compare_groups([groups[0], groups[2]], REFERENCES)["bleu"].differences
     assert beside[2] == alone[1]
     assert beside[1] is not None
     assert beside[1].p_value is None
@@ -206,7 +201,7 @@ def test_a_single_run_beside_groups_leaves_their_test_as_it_is() -> None:
 
 def test_equal_outputs_do_not_differ() -> None:
     one = translations_of((1,))[0] * 3
-    for metric in compare_groups([one, one], REFERENCES):
+    for metric in compare_groups([one, one], REFERENCES).values():
         found = metric.differences[1]
         assert found is not None
         assert (found.difference, found.p_value, found.needed_seeds) == (0.0, 1.0, None)
@@ -215,7 +210,7 @@ def test_equal_outputs_do_not_differ() -> None:
 def test_one_sentence_that_all_seeds_translate_otherwise_proves_little() -> None:
     one = translations_of((1,))[0][0]
     other = [REFERENCES[0], *one[1:]]
-    found = compare_groups([[one] * 3, [other] * 3], REFERENCES)[0].differences[1]
+    found = compare_groups([[one] * 3, [other] * 3], REFERENCES)["bleu"].differences[1]
     assert found is not None
     assert found.p_value is not None
     assert found.p_value > 0.05
@@ -223,7 +218,7 @@ def test_one_sentence_that_all_seeds_translate_otherwise_proves_little() -> None
 
 def test_one_sentence_is_no_text() -> None:
     groups = [[["a b c d"], ["a b c"]], [["a b"], ["a"]]]
-    found = compare_groups(groups, ["a b c d"])[0].differences[1]
+    found = compare_groups(groups, ["a b c d"])["bleu"].differences[1]
     assert found is not None
     assert found.p_value is None
 

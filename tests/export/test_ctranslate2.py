@@ -35,7 +35,8 @@ from transformer_cli.model.transformer import Transformer, build_model, weights_
 from transformer_cli.runs.checkpoint_writer import save_checkpoint
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.trained_model import TrainedModel, load_trained_model
-from transformer_cli.text.tokenizer import Tokenizer, Tokenizers, fingerprint, learn_tokenizers
+from transformer_cli.text.protocol import Tokenizer, Tokenizers
+from transformer_cli.text.tokenizer import fingerprint, learn_tokenizers
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, SPECIALS, UNK_ID
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "exporting.md"

@@ -338,7 +338,13 @@ def test_a_damaged_line_of_the_measurements_is_passed_over(own_run: Path, tmp_pa
 def test_multi30ks_licence_is_told() -> None:
     config = Config(data=Multi30kData(kind="multi30k"), tokenizer=WordsConfig(kind="words"))
     card = model_card(
-        "mine", config, 7, (8, 9), ValidationScore(10, 37.123, 38.0), "transformer-cli", ""
+        "mine",
+        config,
+        7,
+        (8, 9),
+        ValidationScore(10, {"bleu": 37.123, "bleu_lc": 38.0}),
+        "transformer-cli",
+        "",
     )
     front = front_matter(card)
     assert front["language"] == ["de", "en"]
@@ -391,7 +397,13 @@ def test_a_card_of_ones_own_files_asks_what_they_are() -> None:
     data = FilesData(kind="files", src_lang="de", tgt_lang="en", train=pair, val=pair)
     config = Config(data=data, tokenizer=WordsConfig(kind="words", lowercase=True))
     card = model_card(
-        "mine", config, 7, (8, 9), ValidationScore(10, 1.0, 2.0), "transformer-cli", ""
+        "mine",
+        config,
+        7,
+        (8, 9),
+        ValidationScore(10, {"bleu": 1.0, "bleu_lc": 2.0}),
+        "transformer-cli",
+        "",
     )
     assert "a.de and a.en: say here what they are" in card
     assert "/home/me" not in card

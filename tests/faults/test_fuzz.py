@@ -24,10 +24,9 @@ from transformer_cli.inference.lines import LongLine
 from transformer_cli.inference.torch_engine import TorchEngine, TorchTranslator
 from transformer_cli.inference.translator import TextTranslator
 from transformer_cli.model.transformer import build_model
-from transformer_cli.text.kinds.sentencepiece import learn_model
-from transformer_cli.text.kinds.sentencepiece_file import SentencePieceTokenizer
+from transformer_cli.text.kinds.sentencepiece import SentencePieceTokenizer, learn_model
 from transformer_cli.text.kinds.words import SpacyWords, WordsTokenizer
-from transformer_cli.text.tokenizer import Tokenizer, Tokenizers
+from transformer_cli.text.protocol import Tokenizer, Tokenizers
 from transformer_cli.text.vocabulary import PAD_ID, Vocabulary
 
 CONFIGS = sorted(Path(__file__).parents[2].glob("configs/*.yaml"))

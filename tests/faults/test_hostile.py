@@ -22,8 +22,7 @@ from transformer_cli.errors import TokenizerError
 from transformer_cli.files import sha256
 from transformer_cli.runs import checkpoint
 from transformer_cli.text import model_check
-from transformer_cli.text.kinds.sentencepiece import learn_model
-from transformer_cli.text.kinds.sentencepiece_file import SentencePieceTokenizer
+from transformer_cli.text.kinds.sentencepiece import SentencePieceTokenizer, learn_model
 from transformer_cli.text.vocabulary import SPECIALS
 
 SUBWORDS = TINY.replace(

@@ -13,8 +13,7 @@ from cli.process import Finished, assert_refused, run
 
 from transformer_cli.config.tokenizer_schema import SentencePieceConfig
 from transformer_cli.data.corpus import decode_lines
-from transformer_cli.text.kinds.sentencepiece import learn_model
-from transformer_cli.text.kinds.sentencepiece_file import SentencePieceTokenizer
+from transformer_cli.text.kinds.sentencepiece import SentencePieceTokenizer, learn_model
 from transformer_cli.text.kinds.words import SpacyWords
 
 SUBWORDS = """\

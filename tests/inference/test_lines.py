@@ -12,7 +12,7 @@ from transformer_cli.inference.attention_maps import compute_attention_maps
 from transformer_cli.inference.lines import map_tokens_to_words
 from transformer_cli.inference.torch_engine import TorchTranslator
 from transformer_cli.text.kinds.words import SpacyWords, WordsTokenizer
-from transformer_cli.text.tokenizer import Tokenizers
+from transformer_cli.text.protocol import Tokenizers
 from transformer_cli.text.vocabulary import EOS_ID, UNK_ID, Vocabulary
 
 

@@ -19,8 +19,8 @@ from transformer_cli.text.reserved import SLOTS, ReservedTokenizers
 from transformer_cli.text.vocabulary import UNK_ID, Vocabulary
 
 _WORDS = WordsTokenizer(SpacyWords("xx", "de", lowercase=False), Vocabulary("abcdefghij"))
-GLUE = _WORDS.size
-SLOT = range(GLUE + 1, GLUE + 1 + SLOTS)
+JOINER = _WORDS.size
+SLOT = range(JOINER + 1, JOINER + 1 + SLOTS)
 NEWS = SLOT[-1] + 1
 
 
@@ -34,8 +34,8 @@ def slots_translator(favoured: Sequence[int] = (), **settings: Any) -> TorchTran
 def test_slots_are_written_as_what_the_source_has() -> None:
     translator = slots_translator([SLOT[1]])
     assert translator.translate(["{x} a %s", "%d", ""]) == ["%s %s %s %s %s", "", ""]
-    glued = slots_translator([GLUE])
-    assert glued.translate(["a"]) == [""]
+    joined = slots_translator([JOINER])
+    assert joined.translate(["a"]) == [""]
 
 
 def test_the_n_best_of_a_line_have_its_placeholders() -> None:
@@ -50,7 +50,7 @@ def test_a_prefix_has_its_placeholders_as_slots() -> None:
     (best,), *_ = translator.translate_lines(["a {x}"], ["b %s: {x}"])
     assert best.text.startswith("b %s: {x}")
     line = encode_line(translator.tokenizers, "a {x}", "{x}: b", 99)
-    assert line.prefix_ids[:2] == [SLOT[0], GLUE]
+    assert line.prefix_ids[:2] == [SLOT[0], JOINER]
 
 
 def test_alignments_count_placeholders_as_words() -> None:
@@ -61,7 +61,7 @@ def test_alignments_count_placeholders_as_words() -> None:
     assert {src for src, _ in best.alignment} <= set(range(3))
 
 
-def test_unknown_words_are_not_replaced_by_tags_or_glue() -> None:
+def test_unknown_words_are_not_replaced_by_tags_or_joiners() -> None:
     translator = slots_translator([UNK_ID]).with_unk_replacement().with_tag("news")
     for line in ("a", "{x}:b", "Xaver %s."):
         (best,), *_ = translator.translate_lines([line], with_alignments=True)
@@ -112,7 +112,7 @@ def test_a_stream_tells_where_placeholders_differ() -> None:
 def test_attention_shows_placeholders_and_tags() -> None:
     translator = slots_translator([SLOT[0]]).with_tag("news")
     maps = compute_attention_maps(translator, "{x}: a")
-    assert maps.src_tokens == ["⟨tag news⟩", "{x}", "⟨glue⟩", "<unk>", "a", "<EOS>"]
+    assert maps.src_tokens == ["⟨tag news⟩", "{x}", "⟨joiner⟩", "<unk>", "a", "<EOS>"]
     assert maps.tgt_tokens == ["{x}"] * 5 + ["<EOS>"]
     assert maps.translation == "{x} {x} {x} {x} {x}"
 

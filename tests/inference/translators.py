@@ -13,7 +13,7 @@ from transformer_cli.config.tokenizer_schema import WordsConfig
 from transformer_cli.inference.torch_engine import TorchEngine, TorchTranslator
 from transformer_cli.inference.translator import TextTranslator
 from transformer_cli.model.transformer import DecoderState, Transformer
-from transformer_cli.text.tokenizer import Tokenizer, Tokenizers
+from transformer_cli.text.protocol import Tokenizer, Tokenizers
 from transformer_cli.text.vocabulary import EOS_ID, PAD_ID
 
 SIZE = 14

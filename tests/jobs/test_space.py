@@ -1,7 +1,6 @@
 import pytest
 
-from transformer_cli.config.setting_tree import Place
-from transformer_cli.config.yaml_parser import parse
+from transformer_cli.config.setting_tree import Place, parse
 from transformer_cli.errors import ConfigError
 from transformer_cli.jobs.space import SearchSpace, read_space
 

@@ -14,8 +14,7 @@ from statistics import mean
 import children
 import pytest
 
-from transformer_cli.config.setting_tree import Place
-from transformer_cli.config.yaml_parser import parse
+from transformer_cli.config.setting_tree import Place, parse
 from transformer_cli.errors import ConfigError, RunError
 from transformer_cli.jobs import study as study_module
 from transformer_cli.jobs.space import SearchSpace, read_space

@@ -1,6 +1,6 @@
 import pytest
 
-from transformer_cli.report.breakdown import (
+from transformer_cli.report.statistics import (
     RarityBucket,
     count_words,
     score_by_length,
@@ -42,6 +42,6 @@ def test_sentences_fall_into_buckets_by_their_length() -> None:
         ("6–10", 2),
         ("61+", 1),
     ]
-    assert (buckets[2].bleu, buckets[2].chrf) == pytest.approx((100.0, 100.0))
-    assert buckets[0].chrf < 100.0
-    assert buckets[1].bleu < 100.0
+    assert buckets[2].scores == pytest.approx({"bleu": 100.0, "chrf": 100.0})
+    assert buckets[0].scores["chrf"] < 100.0
+    assert buckets[1].scores["bleu"] < 100.0

@@ -14,7 +14,7 @@ def test_curves_are_those_that_there_is_data_for() -> None:
     assert charts[0].says == "Loss: training 3 at step 50, 2.5 at step 100."
     assert charts[0].mark == 60
     charts = make_training_charts([TRAIN, VALIDATION], step=60)
-    assert [chart.name for chart in charts] == ["loss", "perplexity", "bleu", "rate"]
+    assert [chart.name for chart in charts] == ["loss", "perplexity", "scores", "rate"]
     assert [series.name for series in charts[0].series] == ["training", "validation"]
     assert [series.name for series in charts[2].series] == ["BLEU"]
     assert make_training_charts([], step=60) == []

@@ -1,6 +1,5 @@
-from transformer_cli.config.origins import Origin, Replaced
+from transformer_cli.config.origins import Origin, Replaced, Setting, chosen_settings
 from transformer_cli.config.schema import Config
-from transformer_cli.report.settings import Setting, chosen_settings
 
 CONFIG = Config.model_validate(
     {

@@ -5,8 +5,9 @@ from transformer_cli.report.examples import (
     choose_sentences,
     mark_differences,
     sentence_scores,
+    split_pieces,
+    split_words,
 )
-from transformer_cli.report.word_split import split_pieces, split_words
 
 
 def test_words_of_many_scripts() -> None:

@@ -9,13 +9,13 @@ import pytest
 from browser import Page, narrow_to_phone, open_page, style
 from sacrebleu.metrics.chrf import CHRF
 
-from transformer_cli.evaluation.group_scores import GroupDifference, GroupScore, MetricComparison
-from transformer_cli.report.groups_build import (
+from transformer_cli.evaluation.seed_statistics import GroupDifference, GroupScore, MetricComparison
+from transformer_cli.report.groups_page import (
     EvaluatedSplit,
     GroupsReport,
     build_groups_page,
+    render_groups,
 )
-from transformer_cli.report.groups_page import render
 from transformer_cli.report.rendering import plotly_script
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.groups import RunGroup
@@ -52,13 +52,13 @@ def make_groups(root: Path, scores: dict[str, list[list[float]]]) -> list[RunGro
     return groups
 
 
-def compare(metric: str, scores: list[list[float]]) -> MetricComparison:
+def compare(signature: str, scores: list[list[float]]) -> MetricComparison:
     """Return made-up numbers."""
     groups = [GroupScore(each, float(np.mean(each)), 0.5, 1.25) for each in scores]
     differences = [
         GroupDifference(each.mean - groups[0].mean, 0.75, 0.0004, 0.0123, 7) for each in groups[1:]
     ]
-    return MetricComparison(metric, f"signature of {metric}", groups, [None, *differences])
+    return MetricComparison(signature, groups, [None, *differences])
 
 
 SCORES: dict[str, list[list[float]]] = {
@@ -80,10 +80,10 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> GroupsReport:
         references=references,
         groups=["reference", HOSTILE, "slow"],
         translations=[[bad, bad, good], [good, good, bad], [bad] * 3],
-        comparisons=[
-            compare("bleu", [[30.0, 31.0], [33.0, 34.0], [3.0, 4.0]]),
-            compare("chrf", [[50.0, 51.0], [53.0, 54.0], [9.0, 10.0]]),
-        ],
+        comparisons={
+            "bleu": compare("signature of bleu", [[30.0, 31.0], [33.0, 34.0], [3.0, 4.0]]),
+            "chrf": compare("signature of chrf", [[50.0, 51.0], [53.0, 54.0], [9.0, 10.0]]),
+        },
     )
     unfinished = {groups[1].runs[2].path: "failed", groups[2].runs[2].path: "pruned"}
     unfinished |= {run.path: "waiting" for run in groups[3].runs}
@@ -97,7 +97,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> GroupsReport:
 @pytest.fixture(scope="module")
 def page_path(report: GroupsReport, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("page") / "groups.html"
-    path.write_text(render(report, plotly_script()), encoding="utf-8")
+    path.write_text(render_groups(report, plotly_script()), encoding="utf-8")
     return path
 
 
@@ -213,14 +213,14 @@ def test_the_finding_names_the_best_group_and_its_difference(page_path: Path) ->
 
 def test_pages_of_little_can_be_rendered(tmp_path: Path) -> None:
     groups = make_groups(tmp_path, {"one": [[3.0]], "two": [[]]})
-    shown = render(build_groups_page("little", groups, {}), "")
+    shown = render_groups(build_groups_page("little", groups, {}), "")
     assert "it is the reference group" in shown
-    shown = render(build_groups_page("less", groups[1:], {}, reference=0), "")
+    shown = render_groups(build_groups_page("less", groups[1:], {}, reference=0), "")
     assert shown.count("No run was validated yet.") == 2
     many = make_groups(tmp_path / "many", {f"g{n}": [[float(n)]] for n in range(30)})
     report = build_groups_page("many", many, {RATE: [10**-n for n in range(30)]}, reference=3)
     assert report.legend[:12] == [*range(29, 18, -1), 3]
-    assert "Drawn at first are the 12 best groups" in render(report, "")
+    assert "Drawn at first are the 12 best groups" in render_groups(report, "")
 
 
 def test_a_lowercasing_tokenizer_is_scored_lowercased(tmp_path: Path) -> None:

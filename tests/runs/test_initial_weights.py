@@ -6,9 +6,8 @@ from typing import Any
 import pytest
 import torch
 
-from transformer_cli.config.base_files import list_base_files
 from transformer_cli.config.schema import Config
-from transformer_cli.config.yaml import load_settings
+from transformer_cli.config.yaml import list_base_files, load_settings
 from transformer_cli.errors import (
     CheckpointError,
     ConfigError,

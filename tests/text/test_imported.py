@@ -27,9 +27,8 @@ from transformer_cli.config.tokenizer_schema import (
     WordPieceConfig,
 )
 from transformer_cli.errors import CorpusError, MissingExtraError, TokenizerError
-from transformer_cli.text.id_map import IdMap, SpecialIds
 from transformer_cli.text.kinds import huggingface
-from transformer_cli.text.kinds.sentencepiece_file import SentencePieceTokenizer
+from transformer_cli.text.kinds.sentencepiece import SentencePieceTokenizer
 from transformer_cli.text.kinds.wordpiece import learn_wordpiece
 from transformer_cli.text.protocol import Tokenizer, Tokenizers
 from transformer_cli.text.tokenizer import (
@@ -39,7 +38,15 @@ from transformer_cli.text.tokenizer import (
     load_tokenizers,
     matches_configured_files,
 )
-from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, SPECIALS, UNK_ID
+from transformer_cli.text.vocabulary import (
+    BOS_ID,
+    EOS_ID,
+    PAD_ID,
+    SPECIALS,
+    UNK_ID,
+    IdMap,
+    SpecialIds,
+)
 
 GERMAN = ["Ein Hund läuft über die Straße.", "Ein Mann im T-Shirt sieht einen Hund."] * 20
 ENGLISH = ["A dog runs across the street.", "A man in a T-shirt sees a dog."] * 20
@@ -532,7 +539,7 @@ def test_other_files_are_one_line(made: Path, tmp_path: Path) -> None:
 def test_a_file_far_too_large_is_not_read(
     made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("transformer_cli.text.side_files.MAX_TOKENIZER_BYTES", 1000)
+    monkeypatch.setattr("transformer_cli.text.tokenizer.MAX_TOKENIZER_BYTES", 1000)
     with pytest.raises(TokenizerError, match="more than the 1,000"):
         learn(config_of(made / "bert.json"), tmp_path)
 

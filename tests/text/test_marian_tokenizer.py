@@ -11,8 +11,7 @@ from transformer_cli.compression import write_text
 from transformer_cli.config.tokenizer_schema import MarianConfig
 from transformer_cli.errors import TokenizerError
 from transformer_cli.text.kinds.marian import MarianTokenizer, write_tokenizers
-from transformer_cli.text.manifest import MANIFEST_NAME
-from transformer_cli.text.tokenizer import learn_tokenizers, load_tokenizers
+from transformer_cli.text.tokenizer import MANIFEST_NAME, learn_tokenizers, load_tokenizers
 from transformer_cli.text.vocabulary import UNK_ID, Vocabulary
 
 GERMAN = ["Ein Hund läuft über die Straße.", "Zwei Hunde schlafen.", "Der große Bär ruft laut."]

@@ -27,9 +27,9 @@ TokenizerConfig = Annotated['''
 MODULE = """
 from typing import Literal
 
-from transformer_cli.text.manifest import Side
+from transformer_cli.text.tokenizer import Side
 from transformer_cli.text.protocol import Tokenizer
-from transformer_cli.text.side_files import SideFilesManifest
+from transformer_cli.text.tokenizer import SideFilesManifest
 from transformer_cli.text.vocabulary import SPECIALS, UNK_ID
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from transformer_cli.config.tokenizer_schema import Protected
-from transformer_cli.text.placeholders import compare_placeholders, find_placeholders
+from transformer_cli.text.reserved import compare_placeholders, find_placeholders
 
 ALL: tuple[Protected, ...] = get_args(Protected)
 

@@ -1,4 +1,4 @@
-"""Reserved tokens: slots, the glue token and tags, behind any tokenizer's own ids."""
+"""Reserved tokens: slots, the joiner and tags, behind any tokenizer's own ids."""
 
 import io
 import json
@@ -42,8 +42,8 @@ CHARACTERS = CharactersTokenizer()
 TOKENIZERS = ReservedTokenizers.of(
     Tokenizers(CHARACTERS, CHARACTERS), ["printf", "braces", "tags", "urls"], ["news", "web"]
 )
-GLUE = CHARACTERS.size
-SLOT = [GLUE + 1 + number for number in range(SLOTS)]
+JOINER = CHARACTERS.size
+SLOT = [JOINER + 1 + number for number in range(SLOTS)]
 NEWS, WEB = SLOT[-1] + 1, SLOT[-1] + 2
 
 
@@ -58,17 +58,17 @@ def shown(line: str, translated: list[int] | None = None) -> str:
     return TOKENIZERS.tgt.detokenize(ids, TOKENIZERS.tgt.filled_tokens(ids, values))
 
 
-def test_placeholders_become_slots_with_glue_where_there_is_no_space() -> None:
+def test_placeholders_become_slots_with_a_joiner_where_there_is_no_space() -> None:
     ids, values = TOKENIZERS.encode_source("%s: <b>{name}</b> x")
     assert values == ("%s", "<b>", "{name}", "</b>")
-    expected = [SLOT[0], GLUE, *text(":"), SLOT[1], GLUE, SLOT[2], GLUE, SLOT[3], *text("x")]
+    expected = [SLOT[0], JOINER, *text(":"), SLOT[1], JOINER, SLOT[2], JOINER, SLOT[3], *text("x")]
     assert ids == expected
 
 
 def test_equal_placeholders_share_a_slot_and_a_pair_has_those_of_both_sides() -> None:
     src, tgt = TOKENIZERS.encode_pair("%d {a} %s %d", "{b} %s: %d")
     assert src == [SLOT[0], *text("{a}"), SLOT[1], SLOT[0]]
-    assert tgt == [*text("{b}"), SLOT[1], GLUE, *text(":"), SLOT[0]]
+    assert tgt == [*text("{b}"), SLOT[1], JOINER, *text(":"), SLOT[0]]
 
 
 def test_more_placeholders_than_slots_stay_text() -> None:
@@ -92,9 +92,20 @@ def test_a_line_is_restored_up_to_white_space(line: str) -> None:
 
 
 def test_a_hypothesis_may_have_any_ids() -> None:
-    ids = [GLUE, SLOT[0], GLUE, GLUE, *text("a"), SLOT[5], *text("b"), GLUE, SLOT[5], *text("c")]
-    assert shown("%s", [*ids, NEWS, GLUE]) == "%sa bc"
-    assert TOKENIZERS.tgt.decode([SLOT[0], GLUE, *text("a")]) == "a"
+    ids = [
+        JOINER,
+        SLOT[0],
+        JOINER,
+        JOINER,
+        *text("a"),
+        SLOT[5],
+        *text("b"),
+        JOINER,
+        SLOT[5],
+        *text("c"),
+    ]
+    assert shown("%s", [*ids, NEWS, JOINER]) == "%sa bc"
+    assert TOKENIZERS.tgt.decode([SLOT[0], JOINER, *text("a")]) == "a"
 
 
 def test_a_prefix_has_slots_of_its_source() -> None:
@@ -153,7 +164,7 @@ def learned(
 
 
 HOSTILE = [
-    "⟨glue⟩ ⟨1⟩ ⟨16⟩ ⟨tag news⟩ ⟨news⟩",
+    "⟨joiner⟩ ⟨1⟩ ⟨16⟩ ⟨tag news⟩ ⟨news⟩",
     "<unk> <BOS> <EOS> <PAD> <s> </s> [SEP] <0x0A> ▁ ▁▁ ## ##a",
     "\ue000\uf8ff\U000f0000 \x00\x01\x1f\x7f\x85\u200b\u2028 \ufdd0",
     "4 5 61 62 63 64 314 315 316 400",
@@ -255,13 +266,13 @@ def test_sampling_leaves_reserved_ids_alone() -> None:
     ids = [NEWS, *both.encode_source("%s: ab %d").ids]
     sampled = both.src.sample([ids, [], text("a")], 0.1, 1)
     doubled = [each for each in text(": ab") for _ in range(2)]
-    assert sampled == [[NEWS, SLOT[0], GLUE, *doubled, SLOT[1]], [], text("aa")]
+    assert sampled == [[NEWS, SLOT[0], JOINER, *doubled, SLOT[1]], [], text("aa")]
     assert both.src.can_sample
 
 
-def test_words_start_at_slots_but_not_behind_glue() -> None:
+def test_words_start_at_slots_but_not_behind_a_joiner() -> None:
     ids = [NEWS, *TOKENIZERS.encode_source("%s: a <b>b").ids]
-    assert "".join(map(TOKENIZERS.src.token, ids)) == "⟨tag news⟩⟨1⟩⟨glue⟩: a⟨2⟩⟨glue⟩b"
+    assert "".join(map(TOKENIZERS.src.token, ids)) == "⟨tag news⟩⟨1⟩⟨joiner⟩: a⟨2⟩⟨joiner⟩b"
     starts = [1, 1, 0, 0, 0, 1, 1, 0, 0]
     assert TOKENIZERS.src.word_starts(ids) == [bool(each) for each in starts]
     assert TOKENIZERS.source_tokens("%s: a <b>b", ids) == ["", "%s", "", *": a", "<b>", "", "b"]

@@ -10,9 +10,8 @@ from hypothesis import given, strategies as st
 
 from transformer_cli.config.tokenizer_schema import SentencePieceConfig
 from transformer_cli.errors import CorpusError, TokenizerError
-from transformer_cli.text.kinds.sentencepiece import learn_model
-from transformer_cli.text.kinds.sentencepiece_file import SentencePieceTokenizer
-from transformer_cli.text.lines import sample_lines
+from transformer_cli.text.kinds.sentencepiece import SentencePieceTokenizer, learn_model
+from transformer_cli.text.protocol import sample_lines
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, SPECIALS, UNK_ID
 
 NOUNS = ["dog", "man", "boy", "girl", "ball", "woman", "horse", "street", "Hund", "Straße", "Bär"]
@@ -184,7 +183,7 @@ def test_what_ends_the_reading_is_what_is_raised(failure: BaseException) -> None
 
 def test_of_very_many_lines_some_are_learned_from(monkeypatch: pytest.MonkeyPatch) -> None:
     def models(most: int) -> set[bytes]:
-        monkeypatch.setattr("transformer_cli.text.lines.MOST_LINES", most)
+        monkeypatch.setattr("transformer_cli.text.protocol.MOST_LINES", most)
         return {learn_model(settings(), LINES, "training text", quiet) for _ in range(2)}
 
     everything, enough, half = models(10**6), models(len(LINES)), models(len(LINES) // 2)

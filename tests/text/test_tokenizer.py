@@ -11,8 +11,8 @@ from transformer_cli.config.tokenizer_schema import (
     WordsConfig,
 )
 from transformer_cli.errors import ConfigError, TokenizerError
+from transformer_cli.text.protocol import Tokenizers
 from transformer_cli.text.tokenizer import (
-    Tokenizers,
     copy_tokenizers,
     fingerprint,
     have_same_tokenizers,

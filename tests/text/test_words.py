@@ -159,13 +159,13 @@ def test_multi30k_comes_back_as_it_was_written(language: str) -> None:
 
 def test_memory_does_not_grow_with_the_text(monkeypatch: pytest.MonkeyPatch) -> None:
     words = SpacyWords("de", "de", lowercase=False)
-    strings = words._split._pipeline.vocab.strings
+    strings = words._pipeline.vocab.strings
     fresh = len(strings)
     monkeypatch.setattr("transformer_cli.text.kinds.words._MAX_STRINGS", fresh + 50)
     most = 0
     for number in range(300):
         line = f"Wort{number:x}a und Wort{number:x}b"
         assert words.join(words.split(line)) == line
-        most = max(most, len(words._split._pipeline.vocab.strings))
+        most = max(most, len(words._pipeline.vocab.strings))
     # The limit is looked at before a line, which may add a few.
     assert most <= fresh + 60

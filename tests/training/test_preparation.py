@@ -1,6 +1,5 @@
 """The corpus and its tokenizers made ready, with numbers worked out by hand."""
 
-import json
 import os
 import shutil
 from collections.abc import Iterable, Sequence
@@ -9,15 +8,16 @@ from typing import Any
 
 import pytest
 
+from transformer_cli import artifact
 from transformer_cli.config.schema import Config
-from transformer_cli.data import corpus, store
-from transformer_cli.data.store import read_survey
-from transformer_cli.data.streamed import StreamedText
+from transformer_cli.data import corpus
+from transformer_cli.data.corpus import StreamedText
+from transformer_cli.data.store import read_stats
 from transformer_cli.data.token_arrays import EncodedText, TokenArray
 from transformer_cli.errors import CorpusError, RunError, TokenizerError
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.initialize import initialize_run
-from transformer_cli.text.lines import ProgressBar
+from transformer_cli.text.protocol import ProgressBar
 from transformer_cli.text.tokenizer import fingerprint, have_same_tokenizers, load_text_sha256
 from transformer_cli.training import preparation
 from transformer_cli.training.preparation import (
@@ -71,7 +71,7 @@ def prepared(
     config = Config.model_validate(
         {"init": init and str(init.path), "data": data | files | added, "tokenizer": tokenizer}
     )
-    texts = read_texts(config.data, read_survey(run.encoded))
+    texts = read_texts(config.data, read_stats(run.encoded))
     initialize_run(run, config)
     return texts, prepare_data(config, texts, run, progress)
 
@@ -208,15 +208,16 @@ def test_the_training_text_is_encoded_once(run: RunDirectory) -> None:
     assert ids(stored(result).tgt) == [[4, 5], [4], [4, 5, 0, 0, 0]]
 
 
-MADE = {"pages", "index", "lines", "batches.json"}
-"""Files of the store that are always the same; store.json also notes times."""
+MADE = {"ids", "lengths", "pages", "lines", "batches.json"}
+"""Files of the store that are always the same; store.json also notes the text's times."""
+STORED = MADE - {"batches.json"} | {"store.json"}
 
 
 def test_a_store_that_is_gone_or_damaged_is_made_anew(run: RunDirectory) -> None:
     prepared(run)
     whole = {name: (run.encoded / name).read_bytes() for name in MADE}
     assert {path.name for path in run.encoded.iterdir()} == MADE | {"store.json"}
-    for name in ("pages", "index", "store.json", "batches.json"):
+    for name in ("ids", "lengths", "pages", "store.json", "batches.json"):
         (run.encoded / name).write_bytes(b"not this")
         # What batches.json says is only counted again.
         assert encoding(run) == (ENCODING_VAL if name == "batches.json" else ENCODING)
@@ -252,12 +253,12 @@ def test_a_later_start_reads_neither_the_text_nor_the_whole_store(
     run: RunDirectory, passes: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     texts, _ = prepared(run)
-    known = read_survey(run.encoded)
+    known = read_stats(run.encoded)
     assert known is not None
-    assert known.stamp is not None
+    assert known.mtime_key is not None
     passes.clear()
-    monkeypatch.setattr(store.EncodedStore, "is_whole", lambda self: pytest.fail("all is read"))
-    assert StreamedText.of(texts.train.source, known).survey == known
+    monkeypatch.setattr(artifact, "sha256", lambda path: pytest.fail("all is read"))
+    assert StreamedText.of(texts.train.source, known).stats == known
     assert passes == []
 
 
@@ -267,21 +268,21 @@ def test_a_changed_text_is_noticed_though_its_time_is_set_back(
     run: RunDirectory, size: str
 ) -> None:
     texts, _ = prepared(run)
-    known = read_survey(run.encoded)
+    known = read_stats(run.encoded)
     path = run.path.parent / "train.src"
     before = path.stat()
     text = path.read_text()
     path.write_text(text.replace("c", "q") if size == "same" else text.replace("c", "qq"))
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
-    survey = StreamedText.of(texts.train.source, known).survey
-    assert survey.text_sha256 != texts.train.survey.text_sha256
+    stats = StreamedText.of(texts.train.source, known).stats
+    assert stats.text_sha256 != texts.train.stats.text_sha256
 
 
 def test_a_text_that_was_just_written_is_read_again(run: RunDirectory, passes: list[str]) -> None:
     texts, _ = prepared(run)
-    known = read_survey(run.encoded)
+    known = read_stats(run.encoded)
     assert known is not None
-    assert known.stamp is None
+    assert known.mtime_key is None
     passes.clear()
     StreamedText.of(texts.train.source, known)
     assert passes == ["train.src", "train.tgt"]
@@ -296,12 +297,11 @@ def test_new_times_are_noted_once_all_was_checked(run: RunDirectory, passes: lis
     assert encoding(run) == ENCODING_VAL
     assert passes
     passes.clear()
-    known = read_survey(run.encoded)
-    assert StreamedText.of(texts.train.source, known).survey == known
+    known = read_stats(run.encoded)
+    assert StreamedText.of(texts.train.source, known).stats == known
     assert passes == []
-    assert files_of(run.encoded)["pages"][1] == 1
-    described = json.loads((run.encoded / "store.json").read_text())["content"]
-    assert described["files"]["pages"][1] == 1
+    times = {time for name, (_, time, *_) in files_of(run.encoded).items() if name in STORED}
+    assert len(times) == 1
 
 
 # --- other processes ------------------------------------------------------------------------------
@@ -318,7 +318,7 @@ def test_other_processes_get_the_same_by_reading_alone(run: RunDirectory) -> Non
     assert [files_of(directory) for directory in directories] == before
     assert ids(stored(theirs).src) == ids(stored(made).src)
     assert ids(theirs.val.tgt) == ids(made.val.tgt)
-    assert theirs.texts.train.survey == read_survey(run.encoded)
+    assert theirs.texts.train.stats == read_stats(run.encoded)
     assert theirs.texts.val == texts.val
     assert theirs.tokenizers.src.encode("a b q") == made.tokenizers.src.encode("a b q")
 

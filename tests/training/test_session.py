@@ -58,7 +58,7 @@ def config(tokenizer: dict[str, Any] | None = None, **training: Any) -> Config:
 
 
 def validation(bleu: float, loss: float = 2.0, bleu_lc: float | None = None) -> Validation:
-    return Validation(loss=loss, bleu=bleu, bleu_lc=bleu if bleu_lc is None else bleu_lc)
+    return Validation(loss, {"bleu": bleu, "bleu_lc": bleu if bleu_lc is None else bleu_lc})
 
 
 def open_session(
@@ -77,7 +77,7 @@ def open_session(
         total = sum(
             weight.double().abs().sum().item() for weight in trainer.eval_model.parameters()
         )
-        return Validation(loss=total / 1000.0, bleu=total % 10.0, bleu_lc=total % 7.0)
+        return Validation(total / 1000.0, {"bleu": total % 10.0, "bleu_lc": total % 7.0})
 
     validate = by_weights if results is None else lambda give_up: next(script)
     return Session(settings, run, trainer, TOKENIZER, validate)
@@ -215,7 +215,8 @@ def test_a_session_after_the_checkpoint_that_training_goes_on_from_is_forgotten(
 
 
 def test_a_validation_is_recorded_with_all_its_numbers(run: RunDirectory) -> None:
-    result = Validation(2.0, 10.0, 12.0, 20.0, "intl", "chrf", samples=[Sample("a", "b", "c")])
+    scores = {"bleu": 10.0, "bleu_lc": 12.0, "chrf": 20.0}
+    result = Validation(2.0, scores, "intl", "chrf", samples=[Sample("a", "b", "c")])
     list(open_session(run, config(epochs=1), [result]).events(never))
     assert metrics(run)[-1] == {
         "kind": "validation",
@@ -266,8 +267,8 @@ def test_the_best_is_chosen_by_what_the_validation_says(
     run: RunDirectory, select: str, best_step: int, best_rank: float
 ) -> None:
     results = [
-        Validation(1.5, 2.0, 3.0, chrf=30.0, select=select),
-        Validation(1.0, 1.0, 9.0, chrf=20.0, select=select),
+        Validation(1.5, {"bleu": 2.0, "bleu_lc": 3.0, "chrf": 30.0}, select=select),
+        Validation(1.0, {"bleu": 1.0, "bleu_lc": 9.0, "chrf": 20.0}, select=select),
     ]
     session = open_session(run, config(epochs=2), results)
     list(session.events(never))

@@ -12,10 +12,9 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from transformer_cli.config.schema import Config
-from transformer_cli.data.batches import collate, plan_epoch
-from transformer_cli.data.epochs import EpochBatches
+from transformer_cli.data.batches import EpochBatches, collate
 from transformer_cli.data.shards import ShardedText
-from transformer_cli.data.token_arrays import EncodedText, Lengths, TokenArray
+from transformer_cli.data.token_arrays import EncodedText, Lengths, TokenArray, plan_epoch
 from transformer_cli.errors import ConfigError, TrainingError
 from transformer_cli.model.transformer import Transformer, build_model, load_weights, weights_of
 from transformer_cli.runs.checkpoint import Checkpoint

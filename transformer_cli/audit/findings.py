@@ -18,7 +18,7 @@ from transformer_cli.audit.text_audit import all_copied, find_mistaken_files, tr
 from transformer_cli.config.choices import LONGEST_SOURCE
 from transformer_cli.config.data_schema import CopyData, CorpusData, FilterName
 from transformer_cli.config.schema import Config
-from transformer_cli.data.corpus import ParallelFiles
+from transformer_cli.data.corpus import ConcatenatedSources, PairProgress, PairSource, ParallelFiles
 from transformer_cli.data.filters.filter_pass import Filter, FilterPass
 from transformer_cli.data.filters.rules import (
     FILTER_NAMES,
@@ -27,14 +27,13 @@ from transformer_cli.data.filters.rules import (
     WARNING_SHARES,
     build_filters,
 )
-from transformer_cli.data.lengths import PERCENTILES, percentiles
 from transformer_cli.data.preparing import prepare_corpus
 from transformer_cli.data.readers.opening import open_source
 from transformer_cli.data.sources import open_added, open_split, split_names
-from transformer_cli.data.streamed import ConcatenatedSources, PairProgress, PairSource
+from transformer_cli.data.token_arrays import PERCENTILES, percentiles
 from transformer_cli.errors import CorpusError, MissingExtraError
+from transformer_cli.text.protocol import Tokenizers
 from transformer_cli.text.scripts import has_spaces, scripts_of
-from transformer_cli.text.tokenizer import Tokenizers
 
 FINDINGS = (
     *WARNING_SHARES,

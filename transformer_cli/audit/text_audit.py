@@ -12,9 +12,15 @@ from pathlib import Path
 
 from transformer_cli.audit.shift import ShiftCheck
 from transformer_cli.config.data_schema import CopyData, CorpusData, DataConfig, SourceConfig
-from transformer_cli.data.corpus import ParallelFiles, ParallelText
+from transformer_cli.data.corpus import (
+    ConcatenatedSources,
+    PairSource,
+    ParallelFiles,
+    ParallelText,
+    StreamedText,
+)
 from transformer_cli.data.filters.rules import ScriptCheck
-from transformer_cli.data.given_splits import given_sources
+from transformer_cli.data.prepared import given_sources
 from transformer_cli.data.sources import (
     default_split,
     is_on_disk,
@@ -22,7 +28,6 @@ from transformer_cli.data.sources import (
     open_training_parts,
     split_names,
 )
-from transformer_cli.data.streamed import ConcatenatedSources, PairSource, StreamedText
 from transformer_cli.errors import CorpusError, SuspectTextError
 from transformer_cli.text.scripts import scripts_of
 
@@ -81,7 +86,7 @@ class TextAudit:
             watched = _Watched(name, source)
             try:
                 deque(watched.pairs(), maxlen=0)
-                self._text_sha256s[name] = StreamedText.of(source).survey.text_sha256
+                self._text_sha256s[name] = StreamedText.of(source).stats.text_sha256
             except CorpusError as error:
                 self._miss(name, error)
             else:
@@ -111,7 +116,7 @@ class TextAudit:
         """Return the training text, which is checked in its first pass."""
         wanted: dict[int, list[_Watched]] = {}
         for scored in self._scored:
-            for pair in islice(scored.seen, _LOOKED_FOR):
+            for pair in scored.seen:
                 wanted.setdefault(pair, []).append(scored)
         for part in self._watched:
             part.wanted = wanted
@@ -130,10 +135,10 @@ class TextAudit:
         for part in self._watched:
             self._check_pairs(part)
         for scored in self._scored:
-            looked_for = min(len(scored.seen), _LOOKED_FOR)
-            if scored.found >= LARGE_OVERLAP * looked_for and scored.found:
+            count, trained = len(scored.seen), scored.trained
+            if trained and trained >= LARGE_OVERLAP * count:
                 self.notes.append(
-                    f"{scored.name}: {scored.found:,} of {looked_for:,} pairs are trained on too"
+                    f"{scored.name}: {trained:,} of {count:,} pairs are trained on too"
                 )
 
     def _check_pairs(self, watched: "_Watched") -> None:
@@ -161,7 +166,7 @@ class _Watched:
 
     def __post_init__(self) -> None:
         self.shift = ShiftCheck()
-        self.count = self.copies = self.found = 0
+        self.count = self.copies = self.trained = 0
         self.seen: dict[int, None] = {}
         """Of a split that is not trained on: its first different pairs, by a number each."""
         self.wanted: dict[int, list[_Watched]] | None = None
@@ -190,13 +195,13 @@ class _Watched:
                 self.seen[pair] = None
         else:
             for scored in self.wanted.pop(pair, ()):
-                scored.found += 1
+                scored.trained += 1
 
     def source_sha256(self) -> str:
         return self.source.source_sha256()
 
-    def stamp(self) -> str | None:
-        return self.source.stamp()
+    def mtime_key(self) -> str | None:
+        return self.source.mtime_key()
 
 
 def find_mistaken_files(data: DataConfig, training: Sources, scored: Sources) -> Iterator[str]:

@@ -3,7 +3,6 @@
 import json as json_format
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,13 +11,13 @@ import typer
 from transformer_cli.cli import options
 from transformer_cli.cli.completion import complete_run
 from transformer_cli.cli.display import align_columns, pair_bar, say
-from transformer_cli.errors import RunError, UsageError
+from transformer_cli.errors import RunError, UsageError, did_you_mean
 from transformer_cli.packages import lazy_imports
 
 with lazy_imports():
     from transformer_cli.audit import findings
     from transformer_cli.config import data_schema, yaml
-    from transformer_cli.data import lengths, sources
+    from transformer_cli.data import sources, token_arrays
     from transformer_cli.runs import directory
     from transformer_cli.text import tokenizer
 
@@ -65,24 +64,19 @@ def check(
       transformer-cli check configs/toy.yaml
     """
     run = options.run_directory(config, run_dir)
-    ignored = ignore or []
-    _check_finding_names(ignored)
+    _check_finding_names(ignore or [])
     settings = yaml.load_config(config, set_ or [])
     sources.check_has_text(settings.data, config)
     path = _find_tokenizer(settings, directory.RunDirectory(run), run_dir is not None)
     tokenizers = None if path is None else tokenizer.load_tokenizers(path)
-    report = findings.check_corpus(settings, tokenizers, pair_bar, ignored)
+    report = findings.check_corpus(settings, tokenizers, pair_bar, ignore or [])
     effects = None
     if isinstance(settings.data, data_schema.CorpusData):  # others have nothing to filter
         effects = findings.find_filter_effects(settings.data, pair_bar)
     if json:
-        content = {
-            "config": str(config),
-            "tokenizer": path and str(path),
-            "warnings": report.warnings,
-            **asdict(report),
-            **({} if effects is None else {"filters": [asdict(effect) for effect in effects]}),
-        }
+        filters = {} if effects is None else {"filters": [asdict(effect) for effect in effects]}
+        about = {"config": str(config), "tokenizer": path and str(path)}
+        content = {**about, "warnings": report.warnings, **asdict(report), **filters}
         say(json_format.dumps(content))
     else:
         of = f" of {path}" if path else ": no tokenizer yet (see vocab)"
@@ -96,8 +90,7 @@ def _check_finding_names(names: Iterable[str]) -> None:
     known = findings.FINDINGS
     for name in names:
         if name not in known:
-            close = get_close_matches(name, known, n=1)
-            hint = f"did you mean '{close[0]}'?" if close else f"choose from {', '.join(known)}"
+            hint = did_you_mean(name, known) or f"choose from {', '.join(known)}"
             raise UsageError(f"--ignore {name}: there is no finding of that name; {hint}")
 
 
@@ -124,7 +117,7 @@ def _find_tokenizer(
 
 
 def _lines(report: "findings.CorpusReport") -> Iterable[str]:
-    percentiles = "/".join(map(str, lengths.PERCENTILES))
+    percentiles = "/".join(map(str, token_arrays.PERCENTILES))
     rows: list[Sequence[str]] = [("split", "pairs", f"source, percentiles {percentiles}", "target")]
     for split in report.splits:
         sides = ("/".join(map(str, side)) for side in (split.src_lengths, split.tgt_lengths))

@@ -14,8 +14,8 @@ from transformer_cli.packages import import_extra, lazy_imports
 with lazy_imports():
     from transformer_cli import compression
     from transformer_cli.config import data_schema, yaml
-    from transformer_cli.data import cleaning
-    from transformer_cli.report import cleaning_page
+    from transformer_cli.data import preparing
+    from transformer_cli.report import rendering
 
 
 def clean(
@@ -56,10 +56,10 @@ def clean(
     if report is not None:
         _check_report(report, directory)
         import_extra("jinja2", "report", "--report")
-    result = cleaning.clean_corpus(data, directory, pair_bar)
+    result = preparing.clean_corpus(data, directory, pair_bar)
     say("\n".join(_lines(result)))
     if report is not None:
-        page = cleaning_page.render(result, data, config.stem)
+        page = rendering.render_cleaning(result, data, config.stem)
         compression.write_text(report, page, is_named=True)
 
 
@@ -70,11 +70,11 @@ def _check_report(report: Path, directory: Path) -> None:
         raise UsageError(f"--report {report}: is the directory of -o; give the name of a file")
     if place.parent != new:
         options.check_output(report, "--report")
-    elif cleaning.is_written(place.name):
+    elif preparing.is_written(place.name):
         raise UsageError(f"--report {report}: clean writes text there; name it otherwise")
 
 
-def _lines(result: "cleaning.Cleaning") -> Iterator[str]:
+def _lines(result: "preparing.Cleaning") -> Iterator[str]:
     def row(name: str, count: int) -> tuple[str, str, str]:
         return name, f"{count:,}", f"{count / result.pairs:.2%}"
 

@@ -1,7 +1,7 @@
 """``transformer-cli compare``."""
 
 import json as json_format
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -17,13 +17,14 @@ from transformer_cli.packages import lazy_imports
 
 with lazy_imports():
     from transformer_cli.cli import compare_tables
+    from transformer_cli.config import differences
     from transformer_cli.evaluation import (
+        compared_runs,
         compared_texts,
-        comparison,
-        group_comparison,
-        metrics as all_metrics,
+        metric_choice,
+        scores,
+        seed_statistics,
         seen_pairs,
-        significance,
     )
     from transformer_cli.inference import loading
     from transformer_cli.model import device as devices
@@ -31,6 +32,7 @@ with lazy_imports():
 
 if TYPE_CHECKING:
     from transformer_cli.data.corpus import ParallelText
+    from transformer_cli.metrics import Metrics, Scores
 
 Runs = Annotated[
     list[Path],
@@ -101,7 +103,7 @@ def compare(
         )
     splits = splits or []
     with options.prefix_errors("compare: "):
-        groups = group_comparison.find_groups(runs)
+        groups = compared_runs.find_groups(runs)
         paths = [run.path for group in groups for run in group.runs]
         if len(paths) == 1:
             groups[0].runs[0].load_config()  # or there is no run of that name
@@ -109,11 +111,11 @@ def compare(
                 f"{paths[0]} is one run alone; name two or more, "
                 f"or use: transformer-cli evaluate {paths[0]}"
             )
-        compared_runs = comparison.open_runs(paths, checkpoint, beam_size)
-        compared_groups = group_comparison.group_runs(groups, compared_runs)
-    texts = compared_texts.load_texts(compared_runs, splits)
-    metrics = all_metrics.metrics_of_runs(
-        compared_runs[0].config, [run.directory for run in compared_runs], log
+        opened = compared_runs.open_runs(paths, checkpoint, beam_size)
+        compared_groups = compared_runs.group_runs(groups, opened)
+    texts = compared_texts.load_texts(opened, splits)
+    metrics = metric_choice.metrics_of_runs(
+        opened[0].config, [run.directory for run in opened], log
     )
     devices.use_threads(threads)
     torch_device = options.open_device(device)
@@ -124,7 +126,7 @@ def compare(
             "split": name,
             "sentences": len(text),
             "checkpoint": checkpoint,
-            **_compare_on(text, compared_runs, compared_groups, compute, metrics),
+            **_compare_on(text, opened, compared_groups, compute, metrics),
             "environment": asdict(records.describe_environment(torch_device, torch_precision)),
         }
         for name, text in texts
@@ -141,10 +143,10 @@ def compare(
 
 def _compare_on(
     text: "ParallelText",
-    runs: Sequence["comparison.ComparedRun"],
-    groups: Sequence["group_comparison.ComparedGroup"],
+    runs: Sequence["compared_runs.ComparedRun"],
+    groups: Sequence["compared_runs.ComparedGroup"],
     compute: "loading.ComputeOptions",
-    metrics: "all_metrics.Metrics",
+    metrics: "Metrics",
 ) -> dict[str, Any]:
     """Translate a text with each run, and report the scores of the groups, or of the runs.
 
@@ -159,18 +161,18 @@ def _compare_on(
     for run in runs:
         with bar(len(text), run.name, " sentences") as sentences:
             progress = (sentences.update, partial(warn, run.name))
-            translations.append(comparison.translate(run, text, compute, *progress))
+            translations.append(run.translate(text, compute, *progress))
 
     def score(numbers: Sequence[int]) -> dict[str, Any]:
         """Report the scores of some pairs."""
         references = [text.tgt[number] for number in numbers]
         chosen = [[lines[number] for number in numbers] for lines in translations]
         if not groups:
-            return _report(runs, comparison.compare(runs, chosen, references, metrics))
-        by_path = {run.directory.path: each for run, each in zip(runs, chosen, strict=True)}
-        return _report_groups(
-            groups, group_comparison.compare(groups, by_path, references, metrics)
-        )
+            return _report(runs, scores.score_systems(chosen, references, metrics))
+        by_path = {run.directory.path: lines for run, lines in zip(runs, chosen, strict=True)}
+        by_group = [[by_path[run.directory.path] for run in group.runs] for group in groups]
+        compared = seed_statistics.compare_groups(by_group, references, metrics=metrics)
+        return _report_groups(groups, compared)
 
     report = score(range(len(text)))
     rest = sorted(set(range(len(text))).intersection(*(each.rest for each in seen.values())))
@@ -183,72 +185,60 @@ def _compare_on(
 
 
 def _report(
-    runs: Sequence["comparison.ComparedRun"], result: "comparison.Comparison"
+    runs: Sequence["compared_runs.ComparedRun"], scores_of_runs: Sequence["Scores"]
 ) -> dict[str, Any]:
-    lowercased_systems = result.bleu_lc.systems if result.bleu_lc else [None] * len(runs)
     return {
-        "samples": significance.SAMPLES,
-        "seed": significance.SEED,
+        "samples": scores.SAMPLES,
+        "seed": scores.SEED,
         "runs": [
             {
-                "name": run.name,
-                "path": run.directory.path.as_posix(),
+                **_describe(run),
                 "beam_size": run.config.decoding.beam_size,
-                "bleu": scores.bleu,
-                "bleu_half_width": cased.half_width,
-                "bleu_p": cased.p_value,
-                "bleu_lc": scores.bleu_lc,
-                "bleu_lc_half_width": lowercased and lowercased.half_width,
-                "bleu_lc_p": lowercased and lowercased.p_value,
-                "chrf": scores.chrf,
-                "step": run.step,
-                "steps": run.steps,
-                "seconds": run.seconds,
-                "trained_with": run.trained_with,
+                "scores": {name: score._asdict() for name, score in own.items()},
             }
-            for run, scores, cased, lowercased in zip(
-                runs, result.scores, result.bleu.systems, lowercased_systems, strict=True
-            )
+            for run, own in zip(runs, scores_of_runs, strict=True)
         ],
-        "settings": result.settings,
-        "signature": result.bleu.signature,
-        "signature_lc": result.bleu_lc and result.bleu_lc.signature,
-        "signature_chrf": result.scores[0].signature_chrf,
+        "settings": differences.differing_settings([run.config for run in runs]),
     }
 
 
 def _report_groups(
-    groups: Sequence["group_comparison.ComparedGroup"], result: "group_comparison.GroupComparison"
+    groups: Sequence["compared_runs.ComparedGroup"],
+    compared: Mapping[str, "seed_statistics.MetricComparison"],
 ) -> dict[str, Any]:
-    report_score = compare_tables.report_score
     return {
         "groups": [
             {
                 "name": group.name,
                 "beam_size": group.runs[0].config.decoding.beam_size,
-                "bleu": report_score(result.bleu, number),
-                "bleu_lc": result.bleu_lc and report_score(result.bleu_lc, number),
-                "chrf": report_score(result.chrf, number),
+                "scores": {
+                    name: compare_tables.report_score(metric, number)
+                    for name, metric in compared.items()
+                },
                 "runs": [
                     {
-                        "name": run.name,
-                        "path": run.directory.path.as_posix(),
+                        **_describe(run),
                         "seed": run.config.seed,
-                        "bleu": result.bleu.groups[number].scores[place],
-                        "bleu_lc": result.bleu_lc and result.bleu_lc.groups[number].scores[place],
-                        "chrf": result.chrf.groups[number].scores[place],
-                        "step": run.step,
-                        "steps": run.steps,
-                        "seconds": run.seconds,
-                        "trained_with": run.trained_with,
+                        "scores": {
+                            name: metric.groups[number].scores[place]
+                            for name, metric in compared.items()
+                        },
                     }
                     for place, run in enumerate(group.runs)
                 ],
             }
             for number, group in enumerate(groups)
         ],
-        "settings": result.settings,
-        "signature": result.bleu.signature,
-        "signature_lc": result.bleu_lc and result.bleu_lc.signature,
-        "signature_chrf": result.chrf.signature,
+        "settings": compared_runs.settings_of_groups(groups),
+    }
+
+
+def _describe(run: "compared_runs.ComparedRun") -> dict[str, Any]:
+    return {
+        "name": run.name,
+        "path": run.directory.path.as_posix(),
+        "step": run.step,
+        "steps": run.steps,
+        "seconds": run.seconds,
+        "trained_with": run.trained_with,
     }

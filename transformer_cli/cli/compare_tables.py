@@ -6,10 +6,9 @@ from itertools import chain
 from typing import Any
 
 from transformer_cli.cli.display import align_columns
-from transformer_cli.evaluation.group_scores import MetricComparison
-from transformer_cli.evaluation.seed_statistics import MOST_SEEDS
+from transformer_cli.evaluation.seed_statistics import MAX_SEEDS, MetricComparison
 from transformer_cli.evaluation.seen_pairs import describe_seen
-from transformer_cli.runs.records import METRIC_NAMES
+from transformer_cli.metrics import METRICS
 
 WIDTH = 100
 """Columns that tables keep within, unless names alone are wider."""
@@ -48,11 +47,9 @@ def format_groups(reports: Sequence[dict[str, Any]]) -> str:
     lines: list[str] = []
 
     def tables(report: dict[str, Any]) -> Iterator[str]:
-        for key, head in METRIC_NAMES.items():
-            if not report["groups"][0].get(key):
-                continue
-            found = [group[key] for group in report["groups"]]
-            yield from (*_group_scores(head, names, counts, found), "")
+        for key in report["groups"][0]["scores"]:
+            found = [group["scores"][key] for group in report["groups"]]
+            yield from (*_group_scores(METRICS[key].label, names, counts, found), "")
 
     for report in reports:
         lines += [_title(report), "", *tables(report), *_seen(report, report["groups"], tables)]
@@ -113,9 +110,10 @@ def _end_of_report(
         *(_format_differences("setting", names, report["settings"]) or ["no setting differs"]),
         *_trained_with(trained),
         "",
-        f"BLEU             {report['signature']}",
-        *([f"BLEU lowercased  {report['signature_lc']}"] if report["signature_lc"] else []),
-        f"chrF             {report['signature_chrf']}",
+        *(
+            f"{METRICS[key].label:<15}  {score['signature']}"
+            for key, score in (report.get("runs") or report["groups"])[0]["scores"].items()
+        ),
     ]
 
 
@@ -130,6 +128,7 @@ def report_score(metric: MetricComparison, number: int) -> dict[str, Any]:
     """Return what there is to say of one group by one metric."""
     score, difference = metric.groups[number], metric.differences[number]
     return {
+        "signature": metric.signature,
         "mean": score.mean,
         "deviation": score.deviation,
         "half_width": score.half_width,
@@ -168,7 +167,7 @@ def _group_cells(found: dict[str, Any]) -> list[str]:
         else f"{difference:+.2f}{_plus_minus(found['difference_half_width'])}",
         _p(found["p"]),
         _p(found["p_holm"]),
-        f"{needed:,}" if needed else f">{MOST_SEEDS:,}" if is_tested else "-",
+        f"{needed:,}" if needed else f">{MAX_SEEDS:,}" if is_tested else "-",
     ]
 
 
@@ -177,14 +176,14 @@ def _plus_minus(value: float | None) -> str:
 
 
 def _scores(runs: Sequence[dict[str, Any]]) -> list[str]:
-    metrics = [key for key in ("bleu", "bleu_lc") if runs[0][key] is not None]
-    heads = [head for key in metrics for head in (METRIC_NAMES[key], "p")]
-    heads = ["run", *heads, "chrF", "step", "steps", "seconds"]
+    heads = ["run"]
+    for key in runs[0]["scores"]:
+        heads += [METRICS[key].label, "p"] if METRICS[key].is_first else [METRICS[key].label]
+    heads += ["step", "steps", "seconds"]
     rows = [
         [
             run["name"],
-            *chain.from_iterable(_tested_score(run, key) for key in metrics),
-            f"{run['chrf']:.2f}",
+            *chain.from_iterable(_score_cells(key, score) for key, score in run["scores"].items()),
             f"{run['step']:,}",
             f"{run['steps']:,}",
             f"{run['seconds']:,.0f}",
@@ -194,8 +193,10 @@ def _scores(runs: Sequence[dict[str, Any]]) -> list[str]:
     return align_columns([heads, *rows])
 
 
-def _tested_score(run: dict[str, Any], key: str) -> tuple[str, str]:
-    return f"{run[key]:.2f} ±{run[f'{key}_half_width']:5.2f}", _p(run[f"{key}_p"])
+def _score_cells(key: str, score: dict[str, Any]) -> list[str]:
+    if not METRICS[key].is_first:
+        return [f"{score['value']:.2f}"]
+    return [f"{score['value']:.2f} ±{score['half_width']:5.2f}", _p(score["p_value"])]
 
 
 def _p(value: float | None) -> str:

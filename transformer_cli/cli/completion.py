@@ -22,7 +22,7 @@ from transformer_cli.packages import lazy_imports
 
 with lazy_imports():
     from transformer_cli import files
-    from transformer_cli.config import setting_tree, shipped, yaml_parser
+    from transformer_cli.config import setting_tree, shipped
     from transformer_cli.data import multi30k
 
 Values = dict[str, str]
@@ -177,7 +177,7 @@ def complete_run_split(context: typer.Context, incomplete: str) -> Values:
 
 def _split_names(run: Path) -> list[str]:
     text = files.read_small(run / "config.yaml").decode()
-    tree = yaml_parser.parse(text, lambda line: setting_tree.Place("", line))
+    tree = setting_tree.parse(text, lambda line: setting_tree.Place("", line))
     config: Any = setting_tree.values(tree)
     # As ``split_names`` has them, which needs the whole schema.
     match config["data"]:

@@ -12,7 +12,7 @@ from transformer_cli.errors import ConfigError
 from transformer_cli.packages import lazy_imports
 
 with lazy_imports():
-    from transformer_cli.config import annotated_yaml, json_schema, origins, yaml
+    from transformer_cli.config import origins, reference, yaml
     from transformer_cli.runs import directory
 
 config = typer.Typer(add_completion=False, rich_markup_mode=None)
@@ -64,7 +64,7 @@ def show(
             log(f"{run.path}: where its settings come from is not known (no {run.origins.name})")
     settings, newer = yaml.load_settings(file, set_ or [])
     traced = origins.trace_origins(newer, file, earlier)
-    say(annotated_yaml.annotate(settings, traced).removesuffix("\n"))
+    say(yaml.annotate(settings, traced).removesuffix("\n"))
 
 
 @config.command()
@@ -113,4 +113,4 @@ def schema(version: options.Version = False) -> None:
     Example:
       transformer-cli config schema > schema.json
     """
-    typer.echo(json_schema.schema_text(), nl=False)
+    typer.echo(reference.schema_text(), nl=False)

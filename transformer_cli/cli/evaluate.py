@@ -11,17 +11,13 @@ import typer
 from transformer_cli.cli import options
 from transformer_cli.cli.display import log, pair_bar, say, scoring_bar, warn
 from transformer_cli.errors import UsageError
+from transformer_cli.metrics import METRICS, Metrics
 from transformer_cli.packages import lazy_imports
 
 with lazy_imports():
     from transformer_cli import compression
     from transformer_cli.data import corpus, sources, tables
-    from transformer_cli.evaluation import (
-        comet as comets,
-        metrics as all_metrics,
-        scoring,
-        seen_pairs,
-    )
+    from transformer_cli.evaluation import metric_choice, scores, scoring, seen_pairs
     from transformer_cli.inference import loading
     from transformer_cli.model import device as devices
     from transformer_cli.runs import directory as directories, initialize, records, trained_model
@@ -97,12 +93,12 @@ def evaluate(
     compute = loading.ComputeOptions("auto", device, precision, threads, beam_size)
     engine = loading.choose_engine(directory, compute, ["--ensemble"] if ensemble else [])
     compute = replace(compute, engine=engine)
-    metrics = all_metrics.metrics_of_runs(directory.load_config(), [directory], log)
+    metrics = metric_choice.metrics_of_runs(directory.load_config(), [directory], log)
     devices.use_threads(threads)  # before COMET
     comet_score = None
     if comet:  # before the long work, so that what is missing is told at once
         with options.prefix_errors("evaluate: --comet: ", ", or leave out --comet"):
-            comet_score = comets.open_comet(devices.choose_device(device))
+            comet_score = scores.open_comet(devices.choose_device(device))
     opened = trained_model.open_checkpoint(directory, checkpoint)
     # One checkpoint throughout, whatever training makes the best one meanwhile.
     weights = checkpoint if directory.is_hub_model or ensemble else str(opened.path)
@@ -128,7 +124,7 @@ def evaluate(
     }
     if comet_score is not None:
         report["comet"] = comet_score(text.src, result.hypotheses, text.tgt)
-        report["comet_model"] = comets.MODEL
+        report["comet_model"] = scores.COMET_MODEL
     say(json_format.dumps(report) if json else _table(report))
     if output is not None:
         lines = "".join(f"{line}\n" for line in result.hypotheses)
@@ -140,7 +136,7 @@ def _evaluate(
     searcher: "TextTranslator[CTranslate2Engine] | None",
     name: str,
     text: "corpus.ParallelText",
-    metrics: "all_metrics.Metrics",
+    metrics: Metrics,
 ) -> "scoring.Evaluation":
     """Evaluate on a text behind a progress bar, and warn about lines that are too long."""
     with scoring_bar(len(text), name) as count_sentences:
@@ -180,23 +176,11 @@ def _describe_environments(
 
 
 def _scores(result: "scoring.Evaluation") -> dict[str, Any]:
-    scores = result.scores
     differing = result.differing
     return {
-        "bleu": scores.bleu,
-        "bleu_half_width": scores.bleu_ci,
-        "bleu_lc": scores.bleu_lc,
-        "bleu_lc_half_width": scores.bleu_lc_ci,
-        "chrf": scores.chrf,
-        "chrf_half_width": scores.chrf_ci,
-        "ter": scores.ter,
-        "ter_half_width": scores.ter_ci,
+        "scores": {name: score._asdict() for name, score in result.scores.items()},
         "perplexity": training_metrics.perplexity(result.loss),
         **({} if differing is None else {"placeholders_differ": differing}),
-        "signature": scores.signature,
-        "signature_lc": scores.signature_lc,
-        "signature_chrf": scores.signature_chrf,
-        "signature_ter": scores.signature_ter,
     }
 
 
@@ -205,7 +189,7 @@ def _report_seen(
     name: str,
     result: "scoring.Evaluation",
     text: "corpus.ParallelText",
-    metrics: "all_metrics.Metrics",
+    metrics: Metrics,
 ) -> dict[str, Any]:
     """Return how many pairs are trained on, and the scores of the rest if both kinds are there."""
     rest = seen.rest
@@ -214,10 +198,12 @@ def _report_seen(
     if not 0 < len(rest) < len(text):
         return {**seen.report(), "rest": None}
     hypotheses, references = ([side[n] for n in rest] for side in (result.hypotheses, text.tgt))
-    of_rest = scoring.score(hypotheses, references, thorough=True, metrics=metrics)
-    scores = _scores(replace(result, scores=of_rest))
-    kept = {key: value for key, value in scores.items() if key.startswith(("bleu", "chrf"))}
-    return {**seen.report(), "rest": {"sentences": len(rest), **kept}}
+    of_rest = {
+        name: score._asdict()
+        for name, score in scores.score(hypotheses, references, True, metrics).items()
+        if not METRICS[name].is_thorough
+    }
+    return {**seen.report(), "rest": {"sentences": len(rest), "scores": of_rest}}
 
 
 class _Side(NamedTuple):
@@ -267,17 +253,11 @@ def _table(report: dict[str, Any]) -> str:
     if "ensemble" in report:
         weights += f", ensemble with {', '.join(report['ensemble'])}"
     lines = [f"{report['split']}: {report['sentences']:,} sentences, {search}, {weights}"]
-    for name, key, signature in (
-        ("BLEU", "bleu", "signature"),
-        ("BLEU lowercased", "bleu_lc", "signature_lc"),
-        ("chrF", "chrf", "signature_chrf"),
-        ("TER", "ter", "signature_ter"),
-    ):
-        if report[key] is None:
-            continue
-        half = report[f"{key}_half_width"]
+    for name, score in report["scores"].items():
+        half = score["half_width"]
         interval = "" if half is None else f"±{half:5.2f}"
-        lines.append(_row(name, f"{report[key]:6.2f} {interval}", report[signature]))
+        value = f"{score['value']:6.2f} {interval}"
+        lines.append(_row(METRICS[name].label, value, score["signature"]))
     lines.append(
         _row("perplexity", f"{report['perplexity']:6.2f}", "of target tokens, not smoothed")
     )
@@ -294,13 +274,12 @@ def _seen_lines(report: dict[str, Any]) -> list[str]:
     lines = seen_pairs.describe_seen(seen, report["sentences"], "the model")
     rest = seen["rest"]
     if rest is not None:
-        scores = (
-            f"{name} {rest[key]:.2f}"
-            + ("" if rest[f"{key}_half_width"] is None else f" ± {rest[f'{key}_half_width']:.2f}")
-            for name, key in (("BLEU", "bleu"), ("lowercased", "bleu_lc"), ("chrF", "chrf"))
-            if rest[key] is not None
+        shown = (
+            f"{METRICS[name].short or METRICS[name].label} {score['value']:.2f}"
+            + ("" if score["half_width"] is None else f" ± {score['half_width']:.2f}")
+            for name, score in rest["scores"].items()
         )
-        lines.append(f"of the other {rest['sentences']:,}: {', '.join(scores)}")
+        lines.append(f"of the other {rest['sentences']:,}: {', '.join(shown)}")
     return lines
 
 

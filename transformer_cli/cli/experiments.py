@@ -1,4 +1,4 @@
-"""What ``sweep`` and ``distill`` do, and what they show meanwhile."""
+"""What ``sweep`` does, and what it shows meanwhile."""
 
 import os
 import subprocess
@@ -7,11 +7,10 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from pydantic import BaseModel, ConfigDict, ValidationError
 from rich.console import Console, Group
 from rich.live import Live
 from rich.table import Table
@@ -19,33 +18,26 @@ from rich.text import Text
 
 from transformer_cli.child import PYTHON, environment
 from transformer_cli.cli.compare_tables import format_group_scores
-from transformer_cli.cli.display import align_columns, bar, log, print_error
-from transformer_cli.cli.options import open_device
+from transformer_cli.cli.display import align_columns, bar, log
 from transformer_cli.cli.process import exit_code, stop_requests
 from transformer_cli.compression import write_text
 from transformer_cli.config.choices import DeviceName, PrecisionName
-from transformer_cli.errors import MissingExtraError, RunError, make_visible
-from transformer_cli.evaluation.group_scores import MetricComparison
-from transformer_cli.evaluation.metrics import metrics_of_runs
-from transformer_cli.evaluation.seed_statistics import compare_groups
-from transformer_cli.files import read_small
-from transformer_cli.jobs.distill import DistillDirectory, DistillPlan
-from transformer_cli.jobs.distill_file import Distillation
-from transformer_cli.jobs.forecast import DistillForecaster, Forecaster, Training, TrainingForecast
+from transformer_cli.errors import MissingExtraError, make_visible
+from transformer_cli.evaluation.metric_choice import metrics_of_runs
+from transformer_cli.evaluation.seed_statistics import MetricComparison, compare_groups
+from transformer_cli.jobs.forecast import Forecaster, Training, TrainingForecast
 from transformer_cli.jobs.job import Job
 from transformer_cli.jobs.runner import Event, Runner
 from transformer_cli.jobs.search import Grid
 from transformer_cli.jobs.sweep import PointStatus, SweepDirectory, SweepPlan, best_point
 from transformer_cli.jobs.sweep_file import Sweep
 from transformer_cli.jobs.sweep_results import SweepResults, TranslatedSplit, read_results
+from transformer_cli.metrics import METRICS
 from transformer_cli.ranks import count_cores
 from transformer_cli.runs.groups import read_run_state, run_name
-from transformer_cli.runs.lock import lock_directory
-from transformer_cli.runs.records import METRIC_NAMES
 from transformer_cli.training.units import duration, size
 
 STOPPING_RUNS = "stopping all runs, each with a checkpoint; once more stops at once"
-STOPPING_STAGE = "stopping this stage; run it again to resume; once more stops at once"
 _REDRAW_SECONDS = 1.0
 
 
@@ -100,7 +92,7 @@ def run_sweep(request: SweepRequest, say: Callable[[str], None]) -> int:
     plan.record()
     status = plan.read_status()
     rows = [[point.name, _count(point), _score(point)] for point in status]
-    title = f"{METRIC_NAMES[plan.metric]} of the best validation"
+    title = f"{METRICS[plan.metric].label} of the best validation"
     say("\n".join([title, *align_columns([["point", "seeds", "mean"], *rows])]))
     if any(point.scores for point in status):
         results = read_results(directory)
@@ -165,7 +157,7 @@ class SweepDisplay:
             self._live.update(self._table(running), refresh=True)
 
     def _log(self, event: Event) -> None:
-        line = describe_event(event)
+        line = event.describe()
         if event.kind == "done" and event.job.config is not None:
             line += f"; {self._left(self.plan.read_status())}"
         if not self._console.is_terminal:
@@ -184,21 +176,13 @@ class SweepDisplay:
     def _table(self, running: Sequence[Job]) -> Group:
         points = self.plan.read_status()
         best = best_point(points, self.plan.metric)
-        table = Table("point", "seeds", METRIC_NAMES[self.plan.metric])
+        table = Table("point", "seeds", METRICS[self.plan.metric].label)
         for point in points:
             style = "bold" if point is best else None
             table.add_row(make_visible(point.name), _count(point), _score(point), style=style)
         names = ", ".join(job.name for job in running)
         head = f"{self.plan.directory.path}: {self._left(points)}\nrunning: {names or 'nothing'}"
         return Group(Text(make_visible(head)), table)
-
-
-def describe_event(event: Event) -> str:
-    """Return what has happened to a job, as a line; two where one is begun anew."""
-    name = event.job.name
-    if event.message and event.kind == "started":
-        return f"{name}: {event.message}\n{name}: started"
-    return f"{name}: {event.kind}{f': {event.message}' if event.message else ''}"
 
 
 def _count(point: PointStatus) -> str:
@@ -219,7 +203,7 @@ def _score(point: PointStatus) -> str:
 
 def _compare_splits(
     results: SweepResults,
-) -> Iterator[tuple[TranslatedSplit, list[MetricComparison]]]:
+) -> Iterator[tuple[TranslatedSplit, dict[str, MetricComparison]]]:
     """Compare the points of each split with the reference, if it has translations of it."""
     if not results.splits:
         return
@@ -228,13 +212,9 @@ def _compare_splits(
     metrics = metrics_of_runs(reference.runs[0].load_config(), runs, log)
     for split in results.splits:
         given = split.translations, split.text.tgt
-        if reference.name in split.groups:
-            number = split.groups.index(reference.name)
-            yield split, compare_groups(*given, number, metrics)
-        else:
-            compared = compare_groups(*given, metrics=metrics)
-            size = len(split.groups)
-            yield split, [replace(metric, differences=[None] * size) for metric in compared]
+        is_there = reference.name in split.groups
+        number = split.groups.index(reference.name) if is_there else None
+        yield split, compare_groups(*given, number, metrics)
 
 
 def format_splits(results: SweepResults) -> list[str]:
@@ -243,9 +223,8 @@ def format_splits(results: SweepResults) -> list[str]:
     try:
         for split, compared in _compare_splits(results):
             lines += ["", f"{split.name}: {len(split.text):,} sentences"]
-            for metric in compared:
-                name = METRIC_NAMES[metric.metric]
-                lines += ["", *format_group_scores(name, split.groups, metric)]
+            for name, metric in compared.items():
+                lines += ["", *format_group_scores(METRICS[name].label, split.groups, metric)]
     except MissingExtraError as error:
         return [*lines, "", str(error)]
     lines += ["", "mean: over seeds, ± their standard deviation. interval: of the mean."]
@@ -265,8 +244,7 @@ def render_sweep(directory: SweepDirectory, results: SweepResults) -> str:
     Raises:
         MissingExtraError: plotly, Jinja or scipy is not installed.
     """
-    from transformer_cli.report.groups_build import EvaluatedSplit, build_groups_page
-    from transformer_cli.report.groups_page import render
+    from transformer_cli.report.groups_page import EvaluatedSplit, build_groups_page, render_groups
     from transformer_cli.report.rendering import plotly_script
 
     script = plotly_script()
@@ -285,7 +263,7 @@ def render_sweep(directory: SweepDirectory, results: SweepResults) -> str:
         results.reference,
         results.metric,
     )
-    return render(page, script)
+    return render_groups(page, script)
 
 
 # --- its forecast ---------------------------------------------------------------------------------
@@ -359,164 +337,3 @@ def format_forecast(
     if unknown:
         lines.append(f"no forecast of {', '.join(unknown)}: a step does not fit into memory")
     return lines
-
-
-# --- a distillation -------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class DistillRequest:
-    """A distillation, and how this process computes it."""
-
-    distillation: Distillation
-    directory: DistillDirectory
-    device: DeviceName
-    precision: PrecisionName
-    threads: int | None
-    allow_suspect_data: bool = False
-
-    def plan(self, training_precision: PrecisionName) -> DistillPlan:
-        """Return the jobs."""
-        device = ("--device", self.device)
-        return DistillPlan(
-            self.distillation,
-            self.directory,
-            (*device, "--precision", self.precision),
-            (*device, "--precision", training_precision),
-            () if self.threads is None else ("--threads", str(self.threads)),
-            self.allow_suspect_data,
-        )
-
-    def settle_precision(self) -> PrecisionName:
-        """Return the precision of new trainings, of which each would measure for itself.
-
-        The directory is made, and marked with it.
-        """
-        import torch
-
-        from transformer_cli.model.device import use_threads
-        from transformer_cli.ranks import SINGLE_PROCESS
-        from transformer_cli.training.execution import choose_training_precision
-
-        is_measured = self.precision == "auto" and open_device(self.device).type == "cpu"
-        measured = self.directory.training_precision
-        if is_measured and measured is None:
-            use_threads(self.threads)
-            chosen = choose_training_precision("auto", torch.device("cpu"), SINGLE_PROCESS, say=log)
-            measured = "bfloat16" if chosen == torch.bfloat16 else "float32"
-        teachers = sorted({each.run.path.as_posix() for each in self.distillation.teachers})
-        self.directory.create(training_precision=measured, teachers=teachers)
-        return measured if is_measured and measured else self.precision
-
-
-def run_distillation(request: DistillRequest, say: Callable[[str], None]) -> int:
-    """Run the jobs that are left, and say the scores; return the exit code."""
-    directory = request.directory
-    directory.check()
-    failed: list[Event] = []
-    with lock_directory(directory.path), stop_requests(STOPPING_STAGE) as should_stop:
-        plan = request.plan(request.settle_precision())
-        plan.check()
-        directory.remove_leftovers()
-        with ThreadPoolExecutor(1) as executor:  # where jobs run
-            runner = Runner(plan, executor, shows_output=True)
-            for event in runner.run(should_stop):
-                if event is not None:
-                    log(describe_event(event))
-                    failed += [event] if event.kind == "failed" else []
-    if should_stop.signal is not None:
-        log("stopped; the same command goes on from there")
-        return exit_code(should_stop.signal)
-    if failed:
-        codes = [report_failure(event, runner.codes.get(event.job.name, 1)) for event in failed]
-        return codes[0]
-    say("\n".join(format_scores(plan)))
-    return 0
-
-
-def report_failure(event: Event, code: int) -> int:
-    """Say what to do about a job that has failed; return the exit code."""
-    name = event.job.name
-    if event.message:
-        print_error(f"{name}: {event.message}; the same command goes on from there")
-        return 1
-    # Its command has said why.
-    advice = "once that is mended, the same command goes on from there"
-    if event.job.text is not None:
-        output = event.job.outputs()[0]
-        partial = output.with_name(f"{output.name}.partial")
-        if code == 2 and partial.exists():  # perhaps it is of another engine or device
-            advice += f"; if {partial.as_posix()} cannot be gone on with, delete it"
-    log(f"{name}: failed; {advice}")
-    return code
-
-
-class _Scores(BaseModel):
-    """What the table shows of a file that ``evaluate --json`` has written."""
-
-    model_config = ConfigDict(strict=True)
-
-    sentences: int
-    beam_size: int
-    bleu: float
-    bleu_half_width: float | None
-    bleu_lc: float | None
-    bleu_lc_half_width: float | None
-    chrf: float
-    chrf_half_width: float | None
-    ter: float
-    ter_half_width: float | None
-
-
-def format_scores(plan: DistillPlan) -> list[str]:
-    """Return the lines of a table of all models' scores on the validation text."""
-    scores = {name: _read_scores(plan.directory.scores(name)) for name in plan.models()}
-    heads = {"bleu": "BLEU", "bleu_lc": "BLEU lowercased", "chrf": "chrF", "ter": "TER"}
-    if all(each.bleu_lc is None for each in scores.values()):  # the script has no case
-        del heads["bleu_lc"]
-    rows = [["model", "search", *heads.values()]]
-    for name, runs in plan.models().items():
-        beam_size = scores[name].beam_size
-        search = "greedy" if beam_size == 1 else f"beam {beam_size}"
-        model = "ensemble" if len(runs) > 1 else runs[0].path.as_posix()
-        rows.append([model, search, *(_format_score(scores[name], key) for key in heads)])
-    return [f"val: {scores['student'].sentences:,} sentences", "", *align_columns(rows)]
-
-
-def _read_scores(path: Path) -> _Scores:
-    try:
-        return _Scores.model_validate_json(read_small(path))
-    except (OSError, ValidationError) as error:
-        raise RunError(f"{path}: missing or damaged; delete it, and run it again") from error
-
-
-def _format_score(scores: _Scores, key: str) -> str:
-    score, half = getattr(scores, key), getattr(scores, f"{key}_half_width")
-    if score is None:
-        return "-"
-    return f"{score:.2f}" + ("" if half is None else f" ± {half:.2f}")
-
-
-def preview_distillation(request: DistillRequest) -> Iterator[str]:
-    """Yield the lines of a table of the jobs, and what those that are left take."""
-    request.directory.check()
-    plan = request.plan(request.directory.training_precision or request.precision)
-    plan.check()
-    forecasts = DistillForecaster(plan, log).forecast()
-    rows = [["stage", "", "lines", "time", "disk"]]
-    for each in forecasts:
-        lines = "" if each.lines is None else f"{each.lines:,}"
-        taken = "unknown" if each.seconds is None else duration(each.seconds)
-        if each.is_done or each.seconds == 0.0:
-            taken = ""
-        disk = size(each.disk) if each.disk else ""
-        rows.append([each.name, "done" if each.is_done else "to do", lines, taken, disk])
-    yield from align_columns(rows)
-    left = [each for each in forecasts if not each.is_done]
-    known = sum(each.seconds or 0.0 for each in left)
-    needed = sum(each.disk for each in left)
-    unknown = sum(each.seconds is None for each in left)
-    besides = f", and {unknown} of unknown time" if unknown else ""
-    yield ""
-    total = f"about {duration(known)}{besides}; {size(needed)} of disk" if left else "nothing"
-    yield f"{len(left)} of {len(forecasts)} stages left: {total}"

@@ -3,7 +3,6 @@
 import shlex
 import sys
 from collections.abc import Callable, Mapping
-from difflib import get_close_matches
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated, Any
@@ -12,7 +11,7 @@ import typer
 
 from transformer_cli.cli import options
 from transformer_cli.cli.display import log, say
-from transformer_cli.errors import UsageError
+from transformer_cli.errors import UsageError, did_you_mean
 from transformer_cli.packages import lazy_imports
 
 with lazy_imports():
@@ -28,14 +27,17 @@ def _option(metavar: str, about: str) -> Any:
     return typer.Option(metavar=metavar, help=about, show_default=False)
 
 
+Directory = Annotated[
+    Path, typer.Argument(metavar="DIR", help="Where to; made if it is not there.", file_okay=False)
+]
+From = Annotated[
+    str | None, typer.Option("--from", metavar="NAME", help="Configuration to start from.")
+]
+
+
 def init(
-    directory: Annotated[
-        Path,
-        typer.Argument(metavar="DIR", help="Where to; made if it is not there.", file_okay=False),
-    ] = Path(),
-    from_: Annotated[
-        str | None, typer.Option("--from", metavar="NAME", help="Configuration to start from.")
-    ] = None,
+    directory: Directory = Path(),
+    from_: From = None,
     src: Annotated[Path | None, _option("FILE", "own: source side of the training text.")] = None,
     tgt: Annotated[Path | None, _option("FILE", "own: target side of the training text.")] = None,
     val_src: Annotated[
@@ -84,8 +86,7 @@ def init(
     if name is None:
         return
     if name not in configs:
-        close = get_close_matches(name, configs, n=1)
-        hint = f"did you mean '{close[0]}'?" if close else f"choose from {', '.join(configs)}"
+        hint = did_you_mean(name, configs) or f"choose from {', '.join(configs)}"
         raise UsageError(f"--from {name}: there is no configuration of that name; {hint}")
     _check_only_own(name, given)
     if name == _OWN:

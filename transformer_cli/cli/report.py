@@ -15,10 +15,10 @@ with lazy_imports():
     from transformer_cli import compression, files
     from transformer_cli.cli import experiments
     from transformer_cli.data import sources
-    from transformer_cli.evaluation import metrics
+    from transformer_cli.evaluation import metric_choice
     from transformer_cli.inference import loading
     from transformer_cli.jobs import sweep, sweep_results
-    from transformer_cli.report import build as building, page as pages, rendering
+    from transformer_cli.report import rendering, run_page
     from transformer_cli.runs import checkpoint as checkpoints, directory as directories, initialize
     from transformer_cli.text import tokenizer
 
@@ -81,7 +81,7 @@ def report(
     translator = options.load_translator(directory, str(weights), compute)
     searcher = options.load_searcher(directory, str(weights), compute)
     opened = checkpoints.Checkpoint.open(weights, tokenizer.fingerprint(directory.tokenizer))
-    subject = building.Subject(
+    subject = run_page.Subject(
         run.absolute().name,
         directory,
         translator,
@@ -90,13 +90,15 @@ def report(
         name,
         pairs,
         searcher,
-        metrics.metrics_of_runs(settings, [directory], log),
+        metric_choice.metrics_of_runs(settings, [directory], log),
     )
     with options.prefix_errors("--sentence: "):
-        sentences = [building.pack_sentence(translator, text) for text in sentence or []]
+        sentences = [run_page.pack_sentence(translator, text) for text in sentence or []]
     with scoring_bar(len(pairs), name) as count_translated:
-        built = building.build(subject, sentences, line_bar, count_translated, partial(warn, name))
-    compression.write_text(page, pages.render(built, plotly), is_named=output is not None)
+        html = run_page.make_run_page(
+            subject, sentences, plotly, line_bar, count_translated, partial(warn, name)
+        )
+    compression.write_text(page, html, is_named=output is not None)
     say(str(page))
 
 

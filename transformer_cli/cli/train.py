@@ -14,13 +14,14 @@ from transformer_cli.cli import options
 from transformer_cli.cli.display import bar, line_bar, log, pair_bar, say, table, warn
 from transformer_cli.cli.process import StopRequest, exit_code, stop_requests
 from transformer_cli.errors import UsageError
+from transformer_cli.metrics import METRICS, Metrics
 from transformer_cli.packages import lazy_imports
 from transformer_cli.ranks import Ranks
 
 with lazy_imports():
-    from transformer_cli.config import base_files, yaml
+    from transformer_cli.config import yaml
     from transformer_cli.data import sources
-    from transformer_cli.evaluation import metrics, validation
+    from transformer_cli.evaluation import metric_choice, scoring as evaluations
     from transformer_cli.model import device as devices
     from transformer_cli.runs import checkpoint, directory, lock, records, trained_model
     from transformer_cli.text import tokenizer
@@ -93,7 +94,7 @@ def train(
             "--overwrite: not on several machines, where torchrun may start it twice; remove "
             f"{run.path} yourself, or choose another --run-dir"
         )
-    files = base_files.list_base_files(config)
+    files = yaml.list_base_files(config)
     if dry_run:
         run.check_is_run_or_empty()
     elif ranks.is_main:
@@ -130,7 +131,7 @@ class _Job(NamedTuple):
     device: "torch.device"
     precision: "PrecisionName"
     ranks: Ranks
-    metrics: "metrics.Metrics"
+    metrics: Metrics
     select: str
     """What the best checkpoint is chosen by."""
     notes: Sequence[str]
@@ -151,12 +152,14 @@ class _Job(NamedTuple):
 
     def build(
         self, data: "preparation.PreparedData"
-    ) -> "tuple[trainers.Trainer, validation.Validator]":
+    ) -> "tuple[trainers.Trainer, evaluations.Validator]":
         """Build the trainer and what validates it."""
         config, run = self.request.config, self.request.run
         dtype = self.choose_precision()
         trainer = preparation.build_trainer(config, data, run, self.device, dtype, self.ranks)
-        return trainer, validation.build_validator(config, data, trainer, self.metrics, self.select)
+        return trainer, evaluations.build_validator(
+            config, data, trainer, self.metrics, self.select
+        )
 
 
 @contextmanager
@@ -176,7 +179,7 @@ def _open_job(
     devices.choose_precision(precision, torch_device)
     begun = None if request.overwrite else request.run
     notes: list[str] = []
-    scoring, select = metrics.metrics_of_training(request.config, begun, notes.append)
+    scoring, select = metric_choice.metrics_of_training(request.config, begun, notes.append)
     with ranks.init(torch_device) as ranks:
         yield _Job(request, torch_device, precision, ranks, scoring, select, notes)
 
@@ -254,7 +257,7 @@ def _describe_end(session: "sessions.Session", select: str) -> str:
     state = session.train_state
     text = f"{session.run.path}: trained {session.trainer.step} steps in {state.seconds:.0f} s"
     if state.best_step is not None:
-        name, score = records.METRIC_NAMES[select], abs(state.best_rank)
+        name, score = METRICS[select].label, abs(state.best_rank)
         text += f"; best validation {name} {score:.2f} at step {state.best_step}"
     return text
 
@@ -338,10 +341,15 @@ class _Display:
 
 def _describe_scores(values: Mapping[str, Any]) -> str:
     """Return a validation's scores, and whether it is the best so far."""
-    scores = [("BLEU", values["bleu"]), ("lowercased", values["bleu_lc"])]
-    if values["select"] == "chrf":
-        scores.append(("chrF", values["chrf"]))
-    text = ", ".join(f"{name} {score:.2f}" for name, score in scores if score is not None)
+    shown = [
+        metric
+        for metric in METRICS.values()
+        if metric.build and metric.name in values
+        if metric.is_first or metric.name == values["select"]
+    ]
+    text = ", ".join(
+        f"{metric.short or metric.label} {values[metric.name]:.2f}" for metric in shown
+    )
     if not values["best"]:
         return text
     return f"{text} (best by loss)" if values["select"] == "loss" else f"{text} (best)"

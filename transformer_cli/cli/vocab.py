@@ -6,8 +6,8 @@ from transformer_cli.packages import lazy_imports
 from transformer_cli.ranks import SINGLE_PROCESS
 
 with lazy_imports():
-    from transformer_cli.config import base_files, schema, yaml
-    from transformer_cli.data import lengths, sources
+    from transformer_cli.config import schema, yaml
+    from transformer_cli.data import sources, token_arrays
     from transformer_cli.runs import directory, lock
     from transformer_cli.training import preparation, summary
 
@@ -33,7 +33,7 @@ def vocab(
     settings, origins = yaml.load_settings(config, set_ or [])
     sources.check_has_text(settings.data, config)
     lock.check_unlocked(run)  # before torch is imported, so that a second writer fails at once
-    directory.check_config_files(run.path, base_files.list_base_files(config))
+    directory.check_config_files(run.path, yaml.list_base_files(config))
     # Training will reuse the encoded text without reading the corpus, so it is audited here.
     request = preparation.TrainRequest(settings, origins, run, overwrite, allow_suspect_data=True)
     report = preparation.Callbacks(line_bar, warn, pair_bar, log)
@@ -50,7 +50,7 @@ def _print_summary(
     src: "summary.SideSummary",
     tgt: "summary.SideSummary",
 ) -> None:
-    percentiles = "/".join(map(str, lengths.PERCENTILES))
+    percentiles = "/".join(map(str, token_arrays.PERCENTILES))
     note = settings.tokenizer.size_note
     rows = [
         ("", f"source ({settings.data.src_lang})", f"target ({settings.data.tgt_lang})"),

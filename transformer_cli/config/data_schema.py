@@ -241,7 +241,7 @@ class ToyData(GermanEnglish, Diversified):
     kind: Literal["toy"]
 
 
-_MOST_SYMBOLS = 10**8
+_MAX_SYMBOLS = 10**8
 
 
 class CopyData(Section):
@@ -265,9 +265,9 @@ class CopyData(Section):
     def _fits_into_memory(self) -> Self:
         for key in ("train_lines", "test_lines"):
             symbols = getattr(self, key) * self.length
-            if symbols > _MOST_SYMBOLS:
+            if symbols > _MAX_SYMBOLS:
                 raise ValueError(
-                    f"{key}: {symbols:,} symbols in all; at most {_MOST_SYMBOLS:,}, which are made "
+                    f"{key}: {symbols:,} symbols in all; at most {_MAX_SYMBOLS:,}, which are made "
                     "in memory"
                 )
         return self
@@ -331,8 +331,10 @@ class CorpusData(Section):
     @model_validator(mode="after")
     def _has_splits(self) -> Self:
         if (self.split is None) == (self.val is None):
-            found = "neither is given" if self.val is None else "both are given"
-            raise ValueError(f"split: split draws the validation pairs, or val names them; {found}")
+            problem = "neither is given" if self.val is None else "both are given"
+            raise ValueError(
+                f"split: split draws the validation pairs, or val names them; {problem}"
+            )
         if self.split is not None and self.split.test and "test" in self.test:
             raise ValueError("test.test: the name 'test' is that of split.test; call it another")
         self._check_names()

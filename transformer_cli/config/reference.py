@@ -1,17 +1,161 @@
-"""The reference of all settings, docs/configuration.md, made from the schema.
+"""All settings, made from the schema: JSON Schema for editors, and the page docs/configuration.md.
 
 ``python -m transformer_cli.config.reference > docs/configuration.md``
+
+The JSON Schema is draft 7 with nothing referred to, since that is what all editors understand. A
+file that builds on another may leave out what that one says, so what must be there is asked of
+files without a base.
 """
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
-from transformer_cli.config.base_files import BASE, BASE_MEANS
 from transformer_cli.config.data_schema import TAG_PATTERN
-from transformer_cli.config.differences import as_yaml
-from transformer_cli.config.json_schema import Schema, inline_schema
-from transformer_cli.config.resuming import MAY_CHANGE
+from transformer_cli.config.differences import MAY_CHANGE, as_yaml
+from transformer_cli.config.schema import Config
 from transformer_cli.config.sections import LANGUAGE_PATTERN
+from transformer_cli.config.setting_tree import BASE
+
+Schema = dict[str, Any]
+_BASE_MEANS = (
+    "YAML file whose settings this one changes or adds to; its path starts from this file's "
+    "directory. Sections are merged key by key, one of another kind and lists are replaced"
+)
+
+# --- JSON Schema ----------------------------------------------------------------------------------
+
+
+def schema_text() -> str:
+    """Return what ``transformer-cli config schema`` prints."""
+    return json.dumps(json_schema(), indent=2, ensure_ascii=False) + "\n"
+
+
+def json_schema() -> Schema:
+    """Return the JSON Schema of a configuration file."""
+    whole = inline_schema()
+    properties = {BASE: {"type": "string", "minLength": 1, "description": _BASE_MEANS}}
+    properties |= _shape(whole)["properties"]
+    return {
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        "title": "transformer-cli configuration",
+        "description": whole["description"],
+        "type": "object",
+        "properties": _add_titles(properties),
+        "additionalProperties": False,
+        "if": {"not": {"required": [BASE]}},
+        "then": _demands(whole),
+    }
+
+
+def inline_schema() -> Schema:
+    """Return every setting in one tree: unions of kinds as ``anyOf``, ``required`` everywhere.
+
+    Paths have the format "path", and there is no ``base``.
+    """
+    schema = Config.model_json_schema()
+    return _inline(schema, schema["$defs"])
+
+
+def _inline(part: Schema, definitions: dict[str, Schema]) -> Schema:
+    """Return pydantic's schema of one type without references and generated titles."""
+    if "$ref" in part:
+        part = {**definitions[part["$ref"].rpartition("/")[2]], **part}
+    if "anyOf" in part:  # what may be null; no other setting takes more than one type
+        part = _or_null(part, definitions)
+    left_out = ("$ref", "$defs", "title", "oneOf", "discriminator", "prefixItems")
+    made = {key: value for key, value in part.items() if key not in left_out}
+    if "description" in made:
+        made["description"] = " ".join(made["description"].replace("``", "`").split())
+    if "oneOf" in part:
+        made["anyOf"] = [_inline(kind, definitions) for kind in part["oneOf"]]
+    if "properties" in part:
+        if made.get("default") is not None:
+            made.pop("default")  # those of its settings say the same
+        names = sorted(part["properties"], key=lambda name: name != "kind")
+        made["properties"] = {
+            name: _inline(part["properties"][name], definitions) for name in names
+        }
+    if "prefixItems" in part:
+        made["items"] = [_inline(item, definitions) for item in part["prefixItems"]]
+        made["additionalItems"] = False
+    for key in ("items", "additionalProperties"):
+        if isinstance(part.get(key), dict):
+            made[key] = _inline(part[key], definitions)
+    if kind := made.get("properties", {}).get("kind"):
+        kind["description"] = made["description"]
+    return made
+
+
+def _or_null(part: Schema, definitions: dict[str, Schema]) -> Schema:
+    choice, null = part["anyOf"]
+    assert null == {"type": "null"}
+    if "$ref" in choice:
+        choice = definitions[choice["$ref"].rpartition("/")[2]]
+    rest = {key: value for key, value in part.items() if key != "anyOf"}
+    types = choice["type"] if isinstance(choice["type"], list) else [choice["type"]]
+    made = {**choice, **rest, "type": [*types, "null"]}
+    if "enum" in choice:
+        made["enum"] = [*choice["enum"], None]
+    return made
+
+
+def _shape(part: Schema) -> Schema:
+    """Return the schema without ``required``, except in lists, which have no base."""
+    made = {key: value for key, value in part.items() if key not in ("required", "format")}
+    if "properties" in part:
+        made["properties"] = {name: _shape(below) for name, below in part["properties"].items()}
+    if "anyOf" in part:
+        made["anyOf"] = [_shape(kind) for kind in part["anyOf"]]
+    if isinstance(part.get("additionalProperties"), dict):
+        made["additionalProperties"] = _shape(part["additionalProperties"])
+    return made
+
+
+def _demands(part: Schema) -> Schema:
+    """Return what is required: the other half of ``_shape``."""
+    made: Schema = {}
+    if "required" in part:
+        made["required"] = part["required"]
+    demands = {name: _demands(below) for name, below in part.get("properties", {}).items()}
+    if demands := {name: demand for name, demand in demands.items() if demand}:
+        made["properties"] = demands
+    if isinstance(part.get("additionalProperties"), dict):
+        made["additionalProperties"] = _demands(part["additionalProperties"])
+    if "anyOf" in part:
+        made["anyOf"] = [_demands_of_kind(kind) for kind in part["anyOf"]]
+    return made
+
+
+def _demands_of_kind(part: Schema) -> Schema:
+    demands = _demands(part)
+    kind = {"const": part["properties"]["kind"]["const"]}
+    return {**demands, "properties": {"kind": kind, **demands.get("properties", {})}}
+
+
+def _add_titles(properties: dict[str, Schema], above: str = "") -> dict[str, Schema]:
+    """Add each setting's dotted key as its title, which editors show on hover."""
+    return {name: _with_title(part, above + name) for name, part in properties.items()}
+
+
+def _with_title(part: Schema, title: str) -> Schema:
+    made = {"title": title, **part}
+    if "anyOf" in part:
+        kinds = [kind["properties"]["kind"]["const"] for kind in part["anyOf"]]
+        made["anyOf"] = [
+            {
+                **kind,
+                "title": f"{title} of kind {name}",
+                "properties": _add_titles(kind["properties"], f"{title}."),
+            }
+            for name, kind in zip(kinds, part["anyOf"], strict=True)
+        ]
+    if "properties" in part:
+        made["properties"] = _add_titles(part["properties"], f"{title}.")
+    return made
+
+
+# --- the page -------------------------------------------------------------------------------------
 
 _HEAD = """\
 # Configuration
@@ -91,7 +235,7 @@ _SETTINGS = """\
 def reference() -> str:
     """Return the whole page, as Markdown."""
     sections = inline_schema()["properties"]
-    table, rest = [f"| `{BASE}` | {_sentence(_cell(BASE_MEANS))} |"], []
+    table, rest = [f"| `{BASE}` | {_sentence(_cell(_BASE_MEANS))} |"], []
     for name, part in sections.items():
         if "properties" in part or "anyOf" in part:
             table.append(f"| [`{name}`](#{name}) | {_cell(part.get('description', _KINDS))} |")
@@ -122,7 +266,7 @@ def _section(name: str, part: Schema) -> str:
         if "anyOf" in below:
             text += f"\n### {name}.{key}\n\n{_sentence(below['description'])}"
             if "default" in below:
-                text += f" The default is {_inline(below['default'])}."
+                text += f" The default is {_inline_section(below['default'])}."
             text += f"\n\n{_section(f'{name}.{key}', below)}"
     return text
 
@@ -138,7 +282,7 @@ def _kind(name: str, part: Schema) -> str:
     kind = part["properties"]["kind"]["const"]
     level = "#" * (3 + name.count("."))
     text = f"{level} {name}: kind {kind}\n\n{part['description']}\n"
-    settings = {key: each for key, each in part["properties"].items() if key != "kind"}
+    settings = {key: below for key, below in part["properties"].items() if key != "kind"}
     return f"{text}\n{_table({**part, 'properties': settings})}" if settings else text
 
 
@@ -156,9 +300,9 @@ def _rows(part: Schema, above: str = "") -> Iterator[tuple[str, Schema, str]]:
         if _is_source(below):
             yield key, below, f"`{as_yaml(below['default'])}`"
         elif "properties" in below:
-            for key_below, each, default in _rows(below, f"{key}."):
-                text = f"{below['description']}: {each['description']}"
-                yield key_below, {**each, "description": text}, default
+            for key_below, setting, default in _rows(below, f"{key}."):
+                text = f"{below['description']}: {setting['description']}"
+                yield key_below, {**setting, "description": text}, default
         elif "anyOf" in below:
             yield key, below, f"`kind: {below['default']['kind']}`"
         elif name in part.get("required", []):
@@ -223,19 +367,19 @@ def _describe_mapping(part: Schema) -> str:
 
 def _bounds(part: Schema) -> str:
     is_whole = part["type"] == "integer"
-    found: dict[str, Any] = {key: value for key, value in part.items() if "imum" in key}
-    least, above = found.get("minimum"), found.get("exclusiveMinimum")
+    bounds: dict[str, Any] = {key: value for key, value in part.items() if "imum" in key}
+    minimum, above = bounds.get("minimum"), bounds.get("exclusiveMinimum")
     if is_whole and above is not None:
-        least, above = above + 1, None
-    most, below = found.get("maximum"), found.get("exclusiveMaximum")
+        minimum, above = above + 1, None
+    maximum, below = bounds.get("maximum"), bounds.get("exclusiveMaximum")
     if is_whole and below is not None:
-        most, below = None, None  # 2^31: the page's head says so
-    if least is not None and most is not None:
-        return f"{_number(least)} to {_number(most)}"
+        maximum, below = None, None  # 2^31: the page's head says so
+    if minimum is not None and maximum is not None:
+        return f"{_number(minimum)} to {_number(maximum)}"
     named = (
-        ("at least", least),
+        ("at least", minimum),
         ("more than", above),
-        ("at most", most),
+        ("at most", maximum),
         ("less than", below),
     )
     return " and ".join(f"{words} {_number(bound)}" for words, bound in named if bound is not None)
@@ -245,7 +389,7 @@ def _number(bound: float) -> str:
     return f"{int(bound):,}" if float(bound).is_integer() else str(bound)
 
 
-def _inline(section: dict[str, object]) -> str:
+def _inline_section(section: dict[str, object]) -> str:
     return f"`{{{', '.join(f'{key}: {as_yaml(value)}' for key, value in section.items())}}}`"
 
 

@@ -21,6 +21,7 @@ from transformer_cli.config.sections import (
     Width,
 )
 from transformer_cli.config.tokenizer_schema import TokenizerConfig
+from transformer_cli.metrics import SelectName
 
 # --- model ----------------------------------------------------------------------------------------
 
@@ -198,7 +199,7 @@ class TrainingConfig(Section):
         None, description="optimizer steps between checkpoints; null: at validations only"
     )
     keep_last: Count = Field(2, description="newest checkpoints to keep, beside the best one")
-    select: Literal["bleu", "chrf", "loss"] | None = Field(
+    select: SelectName | None = Field(
         None,
         description="what the best checkpoint is chosen by, and patience counts: validation BLEU "
         "(lowercased, if translations are), chrF or loss. null: chrf if the target language sets "

@@ -197,7 +197,7 @@ class MarianConfig(TokenizerSection):
 
 def _files(section: Section, key: str) -> dict[Literal["src", "tgt", "joint"], Path]:
     """Return the paths in ``key``, ``src_key`` and ``tgt_key``; empty if there are none."""
-    joint, src, tgt = (getattr(section, each) for each in (key, f"src_{key}", f"tgt_{key}"))
+    joint, src, tgt = (getattr(section, name) for name in (key, f"src_{key}", f"tgt_{key}"))
     if joint is not None:
         for side, path in (("src", src), ("tgt", tgt)):
             if path is not None:

@@ -1,30 +1,33 @@
 """A tree of values as a Config, and pydantic's errors as one line that names key and place."""
 
+import os.path
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from difflib import get_close_matches
+from pathlib import Path
 from types import NoneType
 from typing import Any, TypeVar, get_args
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from transformer_cli.config.base_files import BASE
 from transformer_cli.config.data_schema import TAG_PATTERN, SourceConfig, describe_source
 from transformer_cli.config.foreign import our_key, our_kind
 from transformer_cli.config.schema import Config
 from transformer_cli.config.sections import Section
 from transformer_cli.config.setting_tree import (
+    BASE,
     Keys,
     Node,
     describe_value,
+    find_node,
     find_place,
     join_keys,
     setting_error,
     values,
 )
-from transformer_cli.errors import ConfigError
+from transformer_cli.errors import ConfigError, did_you_mean
 
 S = TypeVar("S", bound=Section)
 
@@ -67,17 +70,8 @@ class _Problem:
     is_missing: bool = False
 
 
-def validate(root: Node) -> Config:
-    """Return a tree as a ``Config``; see ``validate_as``."""
-    return validate_as(Config, root)
-
-
 def validate_as(schema: type[S], root: Node) -> S:
-    """Return a tree as a value of ``schema``, checked against it.
-
-    Args:
-        schema: the section that the whole file is.
-        root: the whole file, a mapping.
+    """Return a whole file, a mapping, as a value of ``schema``, checked against it.
 
     Raises:
         ConfigError: it breaks the schema; the message is the first error in line order, missing
@@ -93,7 +87,8 @@ def validate_as(schema: type[S], root: Node) -> S:
 def _config_error(problems: list[_Problem], root: Node) -> ConfigError:
     problems.sort(key=lambda it: (it.is_missing, find_place(root, it.keys).line))
     first, *others = (
-        str(setting_error(find_place(root, each.keys), each.keys, each.text)) for each in problems
+        str(setting_error(find_place(root, problem.keys), problem.keys, problem.text))
+        for problem in problems
     )
     if len(others) > _MAX_OTHER_ERRORS:
         others[_MAX_OTHER_ERRORS:] = [f"and {len(others) - _MAX_OTHER_ERRORS:,} more errors"]
@@ -115,8 +110,8 @@ def _problem(schema: type[Section], error: ErrorDetails) -> _Problem:
         case "union_tag_invalid":
             kinds, kind = _kinds(wanted), found["kind"]
             text = f"expected {_join_with_or(kinds)}, found {describe_value(kind)}"
-            text += _did_you_mean(kind, kinds, our_kind(str(kind), kinds))
-            return _Problem((*keys, "kind"), text)
+            hint = did_you_mean(kind, kinds, our_kind(str(kind), kinds))
+            return _Problem((*keys, "kind"), f"{text}; {hint}" if hint else text)
         case "value_error":
             return _problem_of_validator(keys, str(context["error"]))
         case "string_pattern_mismatch" if context["pattern"] == TAG_PATTERN:
@@ -139,8 +134,8 @@ def _unknown_key(schema: type[Section], loc: Keys) -> str:
     text = "unknown key"
     if "kind" in allowed:
         text += f" for kind {_join_with_or(get_args(section.model_fields['kind'].annotation))}"
-    if hint := _did_you_mean(loc[-1], allowed, _key_in_other_tools(schema, loc, allowed)):
-        return text + hint
+    if hint := did_you_mean(loc[-1], allowed, _key_in_other_tools(schema, loc, allowed)):
+        return f"{text}; {hint}"
     return (
         f"{text}; the keys are {', '.join(allowed)}" if len(allowed) <= _MAX_KEYS_LISTED else text
     )
@@ -185,24 +180,44 @@ def _problem_of_validator(section: Keys, message: str) -> _Problem:
     return _Problem((*section, *keys), match[2])
 
 
-def _did_you_mean(found: object, allowed: Collection[str], known: str | None) -> str:
-    """Return '; did you mean …?' for the end of a message, or an empty string.
-
-    Args:
-        found: what there is.
-        allowed: what there may be.
-        known: our key for another program's name; it goes before similar names.
-    """
-    close = [known] if known else get_close_matches(str(found), allowed, n=1)
-    return f"; did you mean '{close[0]}'?" if close else ""
-
-
 def _join_with_or(choices: Collection[str]) -> str:
     *others, last = (f"'{choice}'" for choice in choices)
     return f"{', '.join(others)} or {last}" if others else last
 
 
-# --- the schema's types --------------------------------------------------------------------------
+def check_paths(config: Config, root: Node) -> None:
+    """Make sure that no path was meant to start from the directory of the file it is written in.
+
+    ``base`` starts there, and all others where the command is run.
+    """
+    for keys, path in _paths(config.model_dump()):
+        node = find_node(root, keys)
+        if node is None or not node.place.line or not isinstance(node.value, str):
+            continue
+        beside = Path(node.place.source).parent / node.value
+        # Not Path.exists, which raises where a name is too long.
+        if not os.path.exists(path) and os.path.exists(beside):  # noqa: PTH110
+            raise setting_error(
+                node.place,
+                keys,
+                f"there is no {path}, as paths start from the directory that the command is run "
+                f"in; did you mean {beside}?",
+            )
+
+
+def _paths(value: object, keys: Keys = ()) -> Iterator[tuple[Keys, Path]]:
+    match value:
+        case Path():
+            yield keys, value
+        case dict():
+            for key, below in value.items():
+                yield from _paths(below, (*keys, key))
+        case list():
+            for index, below in enumerate(value):
+                yield from _paths(below, (*keys, index))
+
+
+# --- the schema's types ---------------------------------------------------------------------------
 
 
 def _resolve_location(schema: type[Section], loc: Keys) -> tuple[Keys, Any]:
@@ -232,7 +247,7 @@ def _below(wanted: Any, key: str | int) -> Any:
 
 def _without_none(annotation: Any) -> Any:
     """Return the type of a section that may be null; others as they are."""
-    sections = [each for each in get_args(annotation) if _is_section(each)]
+    sections = [member for member in get_args(annotation) if _is_section(member)]
     return sections[0] if len(sections) == 1 and NoneType in get_args(annotation) else annotation
 
 

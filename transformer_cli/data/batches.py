@@ -1,18 +1,31 @@
-"""Batching: bucket sentences by length within a token budget, and pad them."""
+"""The batches of each epoch: sentences of similar length, padded, shard after shard."""
 
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import NamedTuple, Protocol, TypeVar
+from itertools import islice
+from typing import TypeVar
 
 import numpy as np
 import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from transformer_cli.data.token_arrays import EncodedText, Lengths
-from transformer_cli.data.token_budget import batch_ends, cut_by_tokens
-from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID
+from transformer_cli.data.shards import ShardedStore, ShardedText
+from transformer_cli.data.token_arrays import (
+    EncodedText,
+    Lengths,
+    SrcTgt,
+    TokenArray,
+    count_batches,
+    plan_epoch,
+)
+from transformer_cli.text.protocol import Tokenizer
+from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 
 Ids = TypeVar("Ids", np.ndarray, Tensor)
+Item = TypeVar("Item")
 
 
 @dataclass(frozen=True)
@@ -91,70 +104,6 @@ def _split_sides(ids: Ids, shape: tuple[int, int, int]) -> tuple[Ids, Ids, Ids]:
     return src, tgt[0], tgt[1]
 
 
-class HasLengths(Protocol):
-    """Pairs, or places for pairs, of known lengths."""
-
-    @property
-    def lengths(self) -> Lengths:
-        """Tokens of each pair's source and target, without BOS and EOS."""
-
-
-def plan_epoch(
-    text: HasLengths, batch_tokens: int, seed: int, epoch: int, shard: int = 0
-) -> list[np.ndarray]:
-    """Return the batches of one epoch as arrays of sentence indices.
-
-    The plan is a pure function of its arguments. Sentences of similar length on both sides share a
-    batch; ties and the order of batches are shuffled anew each epoch.
-
-    Args:
-        text: what to train on.
-        batch_tokens: token budget: the most tokens of a side of a batch, EOS and padding included.
-            A longer sentence is a batch of its own.
-        seed: the experiment's seed.
-        epoch: counted from 0.
-        shard: which shard of the corpus the text is, counted from 0.
-    """
-    random = np.random.Generator(np.random.PCG64([seed, epoch, shard]))
-    # Shuffles pairs of equal lengths.
-    ties = random.random(len(text.lengths.src))
-    keys = _sort_keys(text.lengths)
-    order = np.lexsort((ties, keys.zigzag, keys.tgt))
-    batches = list(cut_by_tokens(order, np.maximum(keys.src, keys.tgt), batch_tokens))
-    return [batches[index] for index in random.permutation(len(batches))]
-
-
-def count_batches(lengths: Lengths, batch_tokens: int) -> int:
-    """Return how many batches ``plan_epoch`` makes, which is the same in every epoch.
-
-    Args:
-        lengths: tokens of each pair, without BOS and EOS.
-        batch_tokens: as in ``plan_epoch``.
-    """
-    # Same order but for ties, which do not change the count: sorting one combined key is faster.
-    src, tgt, zigzag = _sort_keys(lengths)
-    offset = int(src.max(initial=0))
-    radix = 2 * offset + 1
-    tgt, zigzag = np.divmod(np.sort(tgt * radix + zigzag + offset), radix)
-    longest = np.maximum(np.abs(zigzag - offset), tgt)
-    return len(batch_ends(longest, batch_tokens))
-
-
-class _SortKeys(NamedTuple):
-    """Lengths with EOS, and the key that orders pairs of one target length."""
-
-    src: np.ndarray
-    tgt: np.ndarray
-    zigzag: np.ndarray
-
-
-def _sort_keys(lengths: Lengths) -> _SortKeys:
-    src, tgt = lengths.src + 1, lengths.tgt + 1
-    # Zigzag: source lengths rise where the target's is even and fall where it is odd, so that
-    # neighbours are similar across a change of target length too.
-    return _SortKeys(src, tgt, np.where(tgt % 2 == 0, src, -src))
-
-
 def collate(text: EncodedText, indices: np.ndarray) -> Batch:
     """Return the sentences at ``indices`` as a padded batch."""
     pairs = text.take(indices)
@@ -188,3 +137,165 @@ def pad_rows(rows: list[list[int]]) -> Int[Tensor, "batch longest"]:
     for row, ids in zip(padded, rows, strict=True):
         row[: len(ids)] = ids
     return torch.from_numpy(padded)
+
+
+SubwordSampler = Callable[[EncodedText, int], EncodedText]
+"""(pairs, 32-bit seed) -> the pairs, segmented anew by BPE-dropout."""
+
+
+@dataclass(frozen=True)
+class EpochSample:
+    """Estimates of an epoch from its largest shard, and a few of that shard's batches."""
+
+    tokens: SrcTgt[int]
+    """Tokens in an epoch, EOS included."""
+    padded_tokens: SrcTgt[int]
+    """The same with padding."""
+    is_exact: bool
+    """Whether that shard is the whole text, so that the numbers are exact."""
+    batches: Iterator[Batch]
+    """The largest one first, then some in order of length."""
+
+
+class EpochBatches:
+    """The batches of every epoch, which has all pairs once, or as often as their weights say.
+
+    Batches are a pure function of (text, batch_tokens, seed, epoch, subword_sampler), so that
+    training can resume at any of them. They are planned before ``subword_sampler`` segments each
+    anew, so they may then exceed the budget of tokens; see ``plan_epoch``.
+    """
+
+    def __init__(
+        self,
+        text: ShardedText,
+        batch_tokens: int,
+        seed: int,
+        subword_sampler: SubwordSampler | None = None,
+    ) -> None:
+        self._text = text
+        self._subword_sampler = subword_sampler
+        self._batch_tokens = batch_tokens
+        self._seed = seed
+        # As its pairs are sorted by length, a shard has the same number of batches in every epoch.
+        if isinstance(text, ShardedStore) and text.batch_tokens == batch_tokens:
+            self._batches_per_shard = text.batches
+        else:
+            self._batches_per_shard = [
+                count_batches(self._lengths(shard), batch_tokens)
+                for shard in range(text.num_shards)
+            ]
+
+    def __len__(self) -> int:
+        """Return the number of batches per epoch."""
+        return sum(self._batches_per_shard)
+
+    def iter_epoch(self, epoch: int, first: int = 0, stride: int = 1) -> Iterator[Batch]:
+        """Yield the batches ``first``, ``first + stride``, … of an epoch, counted from 0.
+
+        Only one shard is in memory at a time.
+        """
+        random = np.random.Generator(np.random.PCG64([self._seed, epoch]))
+        for shard in random.permutation(self._text.num_shards).tolist():
+            count = self._batches_per_shard[shard]
+            if first < count:
+                yield from self._iter_shard(shard, epoch, range(first, count, stride))
+                first += len(range(first, count, stride)) * stride
+            first -= count
+
+    def sample(self, count: int) -> EpochSample:
+        """Return estimates of the first epoch, and at most ``count`` of its batches."""
+        shard = int(np.argmax(self._batches_per_shard))
+        lengths = np.stack(self._lengths(shard)) + 1
+        draws = self._text.draws(shard)
+        planned = self._text.shard(shard) if draws is None else draws
+        plan = plan_epoch(planned, self._batch_tokens, self._seed, 0, shard)
+        longest = np.array([lengths[:, indices].max(axis=1) for indices in plan])
+        padded = longest * np.array([[len(indices)] for indices in plan])
+        # Scaling is fair, since each shard is an even sample of the text.
+        scale = len(self) / self._batches_per_shard[shard]
+        tokens, padded_tokens = (
+            SrcTgt(*(totals * scale).round().astype(int).tolist())
+            for totals in (lengths.sum(axis=1), padded.sum(axis=0))
+        )
+        by_length = np.argsort(longest.max(axis=1), kind="stable")
+        middles = (2 * np.arange(count - 1) + 1) * len(plan) // (2 * max(1, count - 1))
+        indices = [int(padded.sum(axis=1).argmax()), *by_length[middles].tolist()]
+        batches = self._iter_shard(shard, 0, indices)
+        is_exact = scale == 1.0 and draws is None
+        return EpochSample(tokens, padded_tokens, is_exact, batches)
+
+    def _lengths(self, shard: int) -> Lengths:
+        """Return the lengths by which the batches of a shard are planned."""
+        draws = self._text.draws(shard)
+        return self._text.shard_lengths(shard) if draws is None else draws.lengths
+
+    def _iter_shard(self, shard: int, epoch: int, indices: Iterable[int]) -> Iterator[Batch]:
+        text = self._text.shard(shard)
+        draws = self._text.draws(shard)
+        planned = text if draws is None else draws
+        plan = plan_epoch(planned, self._batch_tokens, self._seed, epoch, shard)
+        if draws is not None:
+            drawn = draws.pick(self._seed, epoch, shard)
+            plan = [drawn[batch] for batch in plan]
+        for index in indices:
+            if self._subword_sampler is None:
+                yield collate(text, plan[index])
+            else:
+                seeds = np.random.SeedSequence([self._seed, epoch, shard, index])
+                seed = int(seeds.generate_state(1)[0])
+                pairs = self._subword_sampler(text.take(plan[index]), seed)
+                yield collate(pairs, np.arange(len(pairs)))
+
+
+def prefetch(items: Iterator[Item], ahead: int) -> Iterator[Item]:
+    """Yield ``items`` in order; once asked for the first, a thread makes ``ahead`` of the next."""
+    if ahead == 0:
+        yield from items
+        return
+    executor = ThreadPoolExecutor(1, "prefetch")
+    try:
+        pending = deque(executor.submit(_take, items) for _ in range(ahead))
+        while item := pending.popleft().result():
+            pending.append(executor.submit(_take, items))
+            yield from item
+    finally:
+        executor.shutdown(wait=False, cancel_futures=True)
+
+
+def _take(items: Iterator[Item]) -> list[Item]:
+    """Return the next item in a list, which is empty at the end."""
+    return list(islice(items, 1))
+
+
+@dataclass(frozen=True)
+class BpeDropout:
+    """BPE-dropout (Provilkov et al. 2020): merges are left out, at a rate for each side.
+
+    A sentence that would get more than ``max_length`` tokens keeps its segmentation, and so does
+    one with an unknown token.
+    """
+
+    src: Tokenizer
+    tgt: Tokenizer
+    src_rate: float
+    tgt_rate: float
+    max_length: int
+
+    def __call__(self, text: EncodedText, seed: int) -> EncodedText:
+        """Return the same pairs in subwords drawn with ``seed``."""
+        return EncodedText(
+            self._sample(text.src, self.src, self.src_rate, seed),
+            # Other draws than the source's.
+            self._sample(text.tgt, self.tgt, self.tgt_rate, seed ^ 1),
+        )
+
+    def _sample(self, side: TokenArray, tokenizer: Tokenizer, rate: float, seed: int) -> TokenArray:
+        if not rate:
+            return side
+        whole: list[list[int]] = [side[index].tolist() for index in range(len(side))]
+        sampled = tokenizer.sample(whole, rate, seed)
+        return TokenArray.from_sentences(
+            # The ids no longer tell which text an unknown token stands for.
+            new if len(new) <= self.max_length and UNK_ID not in old else old
+            for old, new in zip(whole, sampled, strict=True)
+        )

@@ -1,14 +1,14 @@
-"""Parallel text, read and checked: line n of one side translates line n of the other."""
+"""Parallel text: line n of one side translates line n of the other. Read, checked, as a stream."""
 
 import codecs
 import hashlib
 import time
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from stat import S_ISREG
-from typing import BinaryIO
+from typing import BinaryIO, Protocol
 
 from transformer_cli.compression import compressed_ending, open_text
 from transformer_cli.config.choices import DecodingErrors
@@ -21,15 +21,33 @@ _CHUNK_BYTES = 1 << 20
 # File systems count time in steps, at most of two seconds.
 _SETTLED_NS = 2_500_000_000
 
+PairProgress = Callable[[Iterable[tuple[str, str]], str], Iterable[tuple[str, str]]]
+"""Wraps a pass over pairs, given a label, in a progress bar, as tqdm does."""
+
+# --- text and files ------------------------------------------------------------------------------
+
+
+class PairSource(Protocol):
+    """Parallel text that can be read several times."""
+
+    def pairs(self) -> Iterator[tuple[str, str]]:
+        """Yield each pair of lines, in order, blank ones included."""
+
+    def source_sha256(self) -> str:
+        """Return a SHA-256 of all pairs, in hexadecimal."""
+
+    def mtime_key(self) -> str | None:
+        """Return a value that changes with the files, without reading them.
+
+        None: there is none, or not yet.
+        """
+
 
 @dataclass(frozen=True)
 class ParallelText:
     """Aligned lines, without their line ends: ``tgt[i]`` translates ``src[i]``.
 
-    Attributes:
-        src: the source side.
-        tgt: the target side.
-        tags: name of each source's tag, or None; None for all: no source has one.
+    ``tags`` are the names of the sources' tags; None: that one, or no source, has none.
     """
 
     src: list[str]
@@ -49,7 +67,7 @@ class ParallelText:
             *((f"{line}\n".encode() for line in side) for side in (self.src, self.tgt))
         )
 
-    def stamp(self) -> str | None:
+    def mtime_key(self) -> str | None:
         """Return None: text in memory is identified by its lines alone."""
         return None
 
@@ -86,16 +104,12 @@ class ParallelFiles:
             )
 
     def source_sha256(self) -> str:
-        """Return a SHA-256 of both sides' decompressed bytes, in hexadecimal.
-
-        Raises:
-            CorpusError: a side cannot be read, or cannot be read more than once.
-        """
+        """Return a SHA-256 of both sides' decompressed bytes; see ``hash_files``."""
         return hash_files((self.src, self.tgt))
 
-    def stamp(self) -> str | None:
-        """Return the stamp of both files, see ``stamp_files``."""
-        return stamp_files((self.src, self.tgt))
+    def mtime_key(self) -> str | None:
+        """Return the key of both files; see ``mtime_key_of``."""
+        return mtime_key_of((self.src, self.tgt))
 
     def read(self) -> ParallelText:
         """Read all pairs into memory; raise what ``pairs`` does."""
@@ -109,73 +123,37 @@ class ParallelFiles:
         )
 
 
-def read_parallel(src: Path, tgt: Path) -> ParallelText:
-    """Read two aligned files.
+@dataclass(frozen=True)
+class ConcatenatedSources:
+    """Pairs of several sources, concatenated."""
 
-    Args:
-        src: path of the source side, UTF-8, which may be compressed.
-        tgt: path of the target side, likewise.
+    sources: tuple[PairSource, ...]
 
-    Raises:
-        CorpusError: a side cannot be read, the line counts differ, or there are no lines at all.
-    """
-    return ParallelFiles(src, tgt).read()
+    def pairs(self) -> Iterator[tuple[str, str]]:
+        """Yield each pair of lines, in order, blank ones included."""
+        for source in self.sources:
+            yield from source.pairs()
 
+    def source_sha256(self) -> str:
+        """Return a SHA-256 of the sources' own."""
+        sums = "".join(source.source_sha256() for source in self.sources)
+        return hashlib.sha256(sums.encode()).hexdigest()
 
-def stream_lines(path: Path, once: bool = False) -> Iterator[str]:
-    """Yield the lines of a UTF-8 file, as ``decode_lines`` cuts them; it may be compressed.
-
-    ``once`` as for ``open_text``.
-
-    Raises:
-        CorpusError: the file is missing, a directory, damaged or not UTF-8.
-    """
-    with open_text(path, once) as file:
-        yield from decode_lines(bounded_lines(file, str(path)), str(path))
-
-
-def bounded_lines(file: BinaryIO, name: str) -> Iterator[bytes]:
-    """Yield the lines of a binary file with their line ends, as iterating over it does.
-
-    Raises:
-        CorpusError: a line is longer than ``MAX_LINE_BYTES``.
-    """
-    for number, line in enumerate(iter(partial(file.readline, MAX_LINE_BYTES + 1), b""), start=1):
-        if len(line) > MAX_LINE_BYTES:
-            raise CorpusError(
-                f"{name}:{number}: a line of more than {MAX_LINE_BYTES >> 20} MiB; this is not one "
-                "sentence or record on each line"
-            )
-        yield line
+    def mtime_key(self) -> str | None:
+        """Return all sources' keys, if each has one."""
+        keys = [source.mtime_key() for source in self.sources]
+        return None if None in keys else "; ".join(map(str, keys))
 
 
 def hash_files(paths: Iterable[Path]) -> str:
-    """Return a SHA-256 of the files' decompressed bytes, in hexadecimal.
-
-    Raises:
-        CorpusError: a file cannot be read, or cannot be read more than once.
-    """
+    """Return a SHA-256 of the files' decompressed bytes; CorpusError: one cannot be read."""
     return _hash_sides(*map(_chunks, paths))
 
 
-def stamp_files(paths: Iterable[Path]) -> str | None:
-    """Return sizes, modification times and inodes of files.
-
-    None: a file is not there, or was changed so recently that another change might leave its times
-    as they are.
-    """
-    found = []
-    for path in paths:
-        try:
-            stat = path.stat()
-        except OSError:
-            return None
-        # Also changed where a file is put in another's place, with its old time.
-        changed = max(stat.st_mtime_ns, stat.st_ctime_ns)
-        if not S_ISREG(stat.st_mode) or time.time_ns() - changed < _SETTLED_NS:
-            return None
-        found.append(f"{stat.st_size} {stat.st_mtime_ns} {stat.st_ctime_ns} {stat.st_ino}")
-    return ", ".join(found)
+def _chunks(path: Path) -> Iterator[bytes]:
+    with open_text(path) as file:
+        while chunk := file.read(_CHUNK_BYTES):
+            yield chunk
 
 
 def _hash_sides(*sides: Iterable[bytes]) -> str:
@@ -189,10 +167,48 @@ def _hash_sides(*sides: Iterable[bytes]) -> str:
     return both.hexdigest()
 
 
-def _chunks(path: Path) -> Iterator[bytes]:
-    with open_text(path) as file:
-        while chunk := file.read(_CHUNK_BYTES):
-            yield chunk
+def mtime_key_of(paths: Iterable[Path]) -> str | None:
+    """Return sizes, modification times and inodes of files.
+
+    None: a file is not there, or was changed so recently that another change might leave its times
+    as they are.
+    """
+    keys = []
+    for path in paths:
+        try:
+            stat = path.stat()
+        except OSError:
+            return None
+        # Also changed where a file is put in another's place, with its old time.
+        changed = max(stat.st_mtime_ns, stat.st_ctime_ns)
+        if not S_ISREG(stat.st_mode) or time.time_ns() - changed < _SETTLED_NS:
+            return None
+        keys.append(f"{stat.st_size} {stat.st_mtime_ns} {stat.st_ctime_ns} {stat.st_ino}")
+    return ", ".join(keys)
+
+
+# --- lines ---------------------------------------------------------------------------------------
+
+
+def stream_lines(path: Path, once: bool = False) -> Iterator[str]:
+    """Yield the lines of a UTF-8 file, compressed or not, as ``decode_lines`` cuts them.
+
+    Raises:
+        CorpusError: the file is missing, a directory, damaged or not UTF-8.
+    """
+    with open_text(path, once) as file:
+        yield from decode_lines(bounded_lines(file, str(path)), str(path))
+
+
+def bounded_lines(file: BinaryIO, name: str) -> Iterator[bytes]:
+    """Yield the lines of a binary file; raise CorpusError at one longer than ``MAX_LINE_BYTES``."""
+    for number, line in enumerate(iter(partial(file.readline, MAX_LINE_BYTES + 1), b""), start=1):
+        if len(line) > MAX_LINE_BYTES:
+            raise CorpusError(
+                f"{name}:{number}: a line of more than {MAX_LINE_BYTES >> 20} MiB; this is not one "
+                "sentence or record on each line"
+            )
+        yield line
 
 
 def decode_lines(
@@ -222,11 +238,7 @@ def decode_lines(
 
 
 def without_byte_order_mark(first_line: bytes, name: str) -> bytes:
-    """Return the first line of a text file without its byte order mark.
-
-    Raises:
-        CorpusError: the file is compressed.
-    """
+    """Return a text file's first line without its mark; raise CorpusError if it is compressed."""
     first_line = first_line.removeprefix(codecs.BOM_UTF8)
     if ending := compressed_ending(first_line):
         raise CorpusError(
@@ -249,13 +261,130 @@ def decode_line(raw: bytes, name: str, number: int, errors: DecodingErrors = "st
         ) from error
 
 
-def without_blank_pairs(text: ParallelText) -> tuple[ParallelText, int]:
-    """Leave out the pairs of which at least one side is nothing but whitespace.
+# --- pairs with text on both sides ---------------------------------------------------------------
 
-    Returns:
-        The other pairs in their order, and the number of pairs left out.
-    """
-    kept = [index for index, (src, tgt) in enumerate(text.pairs()) if src.strip() and tgt.strip()]
+
+def _has_text(src: str, tgt: str) -> bool:
+    return bool(src.strip()) and bool(tgt.strip())
+
+
+def without_blank_pairs(text: ParallelText) -> tuple[ParallelText, int]:
+    """Return the pairs with text on both sides, and the number of the others."""
+    kept = [index for index, pair in enumerate(text.pairs()) if _has_text(*pair)]
     src, tgt = ([side[index] for index in kept] for side in (text.src, text.tgt))
     tags = text.tags and [text.tags[index] for index in kept]
     return ParallelText(src, tgt, tags), len(text) - len(kept)
+
+
+@dataclass(frozen=True)
+class TextStats:
+    """Results of a pass over a whole text."""
+
+    source_sha256: str
+    """The source's, then."""
+    text_sha256: str
+    """SHA-256 of the pairs with text on both sides: all sources' lines, then all targets'."""
+    pairs: int
+    """Pairs with text on both sides."""
+    blank: int
+    """Pairs of which a side is nothing but whitespace."""
+    mtime_key: str | None = None
+    """The source's, if it was known before the source was hashed."""
+    parts: list[int] = field(default_factory=list)
+    """Pairs with text on both sides of each of several sources."""
+
+
+@dataclass(frozen=True)
+class StreamedText:
+    """The pairs of a source that have text on both sides, checked once and read on demand."""
+
+    source: PairSource
+    stats: TextStats
+
+    @classmethod
+    def of(cls, source: PairSource, known: TextStats | None = None) -> "StreamedText":
+        """Check ``source`` from one end to the other, unless that was done before.
+
+        Raises:
+            CorpusError: a side cannot be read or is not UTF-8, or the sides are not of one length.
+        """
+        mtime_key = source.mtime_key()
+        if known is not None and mtime_key is not None and known.mtime_key == mtime_key:
+            return cls(source, known)
+        source_sha256 = source.source_sha256()
+        if known is None or known.source_sha256 != source_sha256:
+            known = _compute_stats(source, source_sha256)
+        return cls(source, replace(known, mtime_key=mtime_key))
+
+    def __len__(self) -> int:
+        return self.stats.pairs
+
+    def pairs(self) -> Iterator[tuple[str, str]]:
+        """Yield the pairs; raise CorpusError if there are more or fewer of them than there were."""
+        count = 0
+        for src, tgt in self.source.pairs():
+            if _has_text(src, tgt):
+                count += 1
+                yield src, tgt
+        if count != len(self):
+            raise CorpusError(
+                f"split 'train': it had {len(self)} pairs and now has {count}; somebody changes "
+                "the files, so start again when they are done"
+            )
+
+    @property
+    def src(self) -> "StreamedLines":
+        """Source side."""
+        return StreamedLines(lambda: (src for src, _ in self.pairs()), len(self))
+
+    @property
+    def tgt(self) -> "StreamedLines":
+        """Target side."""
+        return StreamedLines(lambda: (tgt for _, tgt in self.pairs()), len(self))
+
+    def check_unchanged(self) -> None:
+        """Raise CorpusError unless the text is still the one that was checked."""
+        if self.source.source_sha256() != self.stats.source_sha256:
+            raise CorpusError(
+                "split 'train': its files have changed while they were read; start again when "
+                "nobody writes to them"
+            )
+
+
+@dataclass(frozen=True)
+class StreamedLines:
+    """So many lines, which each iteration reads from the start."""
+
+    read: Callable[[], Iterator[str]]
+    count: int
+
+    def __iter__(self) -> Iterator[str]:
+        return self.read()
+
+    def __len__(self) -> int:
+        return self.count
+
+
+def _compute_stats(source: PairSource, source_sha256: str) -> TextStats:
+    digest = hashlib.sha256()
+    sources = source.sources if isinstance(source, ConcatenatedSources) else (source,)
+    parts, total = [], 0
+    for part in sources:
+        kept = 0
+        for src, tgt in part.pairs():
+            total += 1
+            if _has_text(src, tgt):
+                kept += 1
+                digest.update(src.encode() + b"\n")
+        parts.append(kept)
+    # A second pass, as sources and targets are hashed apart and do not fit into memory.
+    for src, tgt in source.pairs():
+        if _has_text(src, tgt):
+            digest.update(tgt.encode() + b"\n")
+    return TextStats(
+        source_sha256,
+        digest.hexdigest(),
+        pairs=sum(parts),
+        blank=total - sum(parts),
+        parts=parts if len(parts) > 1 else [],
+    )

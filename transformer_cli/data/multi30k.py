@@ -47,17 +47,8 @@ def fetch(
 ) -> tuple[Path, Path]:
     """Find a split's two files on disk, or download them into ``./data/multi30k``.
 
-    A file is looked for in ``./data/multi30k``, then in the directory that ``$MULTI30K_DIR`` names,
-    then in ``earlier``.
-
-    Args:
-        split: one of ``SPLITS``.
-        src_lang: ``de`` or ``en``.
-        tgt_lang: the other one.
-        earlier: where a run found the corpus when it was trained, if that is known.
-
-    Returns:
-        Paths of the source and the target side, both packed and of the published SHA-256.
+    A file is looked for in ``./data/multi30k``, in the directory that ``$MULTI30K_DIR`` names, and
+    in ``earlier``. Both are returned packed, and of the published SHA-256.
 
     Raises:
         CorpusError: a file on disk is not the published one, or a download failed.

@@ -8,27 +8,21 @@ from pathlib import Path
 
 from transformer_cli.compression import is_compressed
 from transformer_cli.config.sections import LANGUAGE_PATTERN
-from transformer_cli.config.shipped import SCHEMA, shipped_directory
-from transformer_cli.config.template import fill_template
+from transformer_cli.config.shipped import SCHEMA, fill_template, shipped_directory
 from transformer_cli.data.corpus import ParallelFiles
 from transformer_cli.errors import CorpusError, UsageError
 
 CONFIG = Path("configs/own.yaml")
-_MOST_HELD_OUT = 1000
+_MAX_HELD_OUT = 1000
 _SHARE_HELD_OUT = 20
-"""One pair in so many, of each split, as long as these are fewer than the most."""
+"""One pair in so many, of each split, as long as these are fewer than the maximum."""
 
 
 @dataclass(frozen=True)
 class OwnText:
     """A user's text.
 
-    Attributes:
-        src_lang: source language.
-        tgt_lang: target language.
-        train: the training pairs.
-        val: the validation pairs. None: some of ``train`` are held out.
-        test: the test pairs. None: likewise, unless there are validation pairs.
+    Without ``val``, some of ``train`` is held out for it, and for ``test`` where that lacks too.
     """
 
     src_lang: str
@@ -62,12 +56,7 @@ def guess_languages(src: Path, tgt: Path) -> tuple[str, str]:
 
 
 def count_pairs(text: OwnText) -> int:
-    """Return the number of training pairs; all files are read, and so checked.
-
-    Raises:
-        CorpusError: a file is missing or not UTF-8, the sides of a split differ in length, or there
-            are too few pairs to hold some out.
-    """
+    """Return the number of training pairs; raise CorpusError if any file cannot be read."""
     for split in (text.val, text.test):
         if split is not None:
             _count(split)
@@ -81,20 +70,13 @@ def count_pairs(text: OwnText) -> int:
 
 
 def write_own(text: OwnText, pairs: int, made: Path, directory: Path) -> None:
-    """Write the configuration, which has splits drawn where the user has none.
-
-    Args:
-        text: the user's.
-        pairs: what ``count_pairs`` gave.
-        made: the directory to write to.
-        directory: the one that commands will be run in, from which relative paths start.
-    """
+    """Write the configuration, which has splits drawn where the user has none."""
     files = {
         split: (_seen_from(directory, pair.src), _seen_from(directory, pair.tgt))
         for split, pair in (("train", text.train), ("val", text.val), ("test", text.test))
         if pair is not None
     }
-    size = min(_MOST_HELD_OUT, pairs // _SHARE_HELD_OUT)
+    size = min(_MAX_HELD_OUT, pairs // _SHARE_HELD_OUT)
     filled = fill_template(
         text.src_lang, text.tgt_lang, pairs, files, dict.fromkeys(text.held_out, size)
     )

@@ -1,28 +1,34 @@
 """A prepared corpus: the files of its splits, and the record of what became of its sources.
 
-``preparing.py`` writes it.
+It is an artifact with two files a split, ``train.src`` and ``train.tgt`` say, and sources.json. The
+pairs of a drawn split are in the order of the sources, so that the record tells which source a pair
+is from. ``preparing.py`` makes it; a split with a source of its own is written here, anew when its
+source has changed.
 """
 
-from collections.abc import Collection
+import json
+from collections.abc import Callable, Collection, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Literal
+from typing import TextIO
 
 from pydantic import BaseModel, ConfigDict
 
-from transformer_cli.artifact import read_record
-from transformer_cli.config.data_schema import CorpusData
+from transformer_cli.artifact import Artifact, Record, record_files
+from transformer_cli.config.data_schema import CorpusData, SourceConfig
 from transformer_cli.data.corpus import ParallelFiles, ParallelText
+from transformer_cli.data.readers.opening import SourceReader, open_source
 from transformer_cli.errors import CorpusError
-from transformer_cli.files import sha256
+from transformer_cli.files import whole_file
 
 RECORD = "sources.json"
 
 
-class _Record(BaseModel):
+class _Section(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
-class SourceRecord(_Record):
+class SourceRecord(_Section):
     """What became of a source."""
 
     name: str
@@ -32,13 +38,13 @@ class SourceRecord(_Record):
     """Units that could not be read."""
     first_bad: str | None = None
     """Why the first of them could not."""
-    taken: dict[str, int]
+    removed: dict[str, int]
     """Pairs left out, by filter or ``HELD_OUT``."""
     kept: dict[str, int]
     """Pairs kept, by split."""
 
 
-class ExplicitSplit(_Record):
+class ExplicitSplit(_Section):
     """Where a split is from that is not drawn."""
 
     name: str
@@ -51,30 +57,49 @@ class ExplicitSplit(_Record):
     first_bad: str | None = None
 
 
-class FileRecord(_Record):
-    """A file as it was written."""
+class CorpusRecord(Record):
+    """Content of sources.json; made of the sources' SHA-256."""
 
-    size: int
-    sha256: str
-
-
-class CorpusRecord(_Record):
-    """Content of sources.json."""
-
-    format: Literal[1] = 1
-    source_sha256: str
-    stamp: str | None
+    mtime_key: str | None
     """Of the sources; see ``PairSource``."""
     sources: list[SourceRecord]
     given: dict[str, ExplicitSplit]
     """By split that is not drawn."""
-    files: dict[str, FileRecord]
-    """By name: the text of all splits."""
 
     @property
     def drawn(self) -> set[str]:
         """Splits that are made of the sources: ``train``, and those that are drawn."""
         return {split for source in self.sources for split in source.kept}
+
+
+def corpus_artifact(directory: Path) -> Artifact[CorpusRecord]:
+    """Return the artifact that a prepared corpus is."""
+    return Artifact(directory, CorpusRecord, RECORD)
+
+
+def read_corpus_record(directory: Path) -> CorpusRecord | None:
+    """Return the record of a prepared corpus; None: there is none, or it is damaged."""
+    return corpus_artifact(directory).read()
+
+
+def find_damage(
+    directory: Path, record: CorpusRecord, splits: Collection[str] | None = None
+) -> str | None:
+    """Return a message about the first file, of all or these splits, that is not as written."""
+    names = None if splits is None else _file_names(splits)
+    return corpus_artifact(directory).find_damage(record, names)
+
+
+def _file_names(splits: Collection[str]) -> set[str]:
+    return {f"{split}.{side}" for split in splits for side in ("src", "tgt")}
+
+
+def lost_text_error(damage: str) -> CorpusError:
+    """Return the error of a run with checkpoints whose text cannot be made again."""
+    return CorpusError(
+        f"{damage}, and what it was made of is gone or has changed, so it cannot be written again; "
+        "restore the file, or start anew with --overwrite"
+    )
 
 
 def split_path(directory: Path, split: str) -> ParallelFiles:
@@ -83,14 +108,10 @@ def split_path(directory: Path, split: str) -> ParallelFiles:
 
 
 def read_split(directory: Path, split: str, data: CorpusData) -> ParallelText:
-    """Read a split of a prepared corpus, each source with its tag.
-
-    Raises:
-        CorpusError: it is missing or damaged.
-    """
+    """Read a split, each source with its tag; raise CorpusError if it is missing or damaged."""
     text = split_path(directory, split).read()
     record = read_corpus_record(directory)
-    given = {"val": data.val, **data.test}.get(split)
+    given = given_sources(data).get(split)
     if given is not None:
         tags = [given.tag] * len(text)
     elif record is None or len(record.sources) != len(data.sources):
@@ -98,57 +119,131 @@ def read_split(directory: Path, split: str, data: CorpusData) -> ParallelText:
     else:
         tags = [
             source.tag
-            for source, found in zip(data.sources, record.sources, strict=True)
-            for _ in range(found.kept.get(split, 0))
+            for source, made in zip(data.sources, record.sources, strict=True)
+            for _ in range(made.kept.get(split, 0))
         ]
     return ParallelText(text.src, text.tgt, tags if any(tags) else None)
 
 
-def read_corpus_record(directory: Path) -> CorpusRecord | None:
-    """Return the record of a prepared corpus; None: there is none, or it is damaged."""
-    return read_record(directory / RECORD, CorpusRecord)
+# --- writing -------------------------------------------------------------------------------------
 
 
-def record_files(files: ParallelFiles) -> dict[str, FileRecord]:
-    """Return the record of both files of a split."""
-    return {
-        path.name: FileRecord(size=path.stat().st_size, sha256=sha256(path))
-        for path in (files.src, files.tgt)
-    }
+def readable_pairs(reader: SourceReader) -> Iterator[tuple[str, str]]:
+    """Yield the pairs without what ``decode_lines`` would drop from their files."""
+    for src, tgt in reader.pairs():
+        yield src.lstrip("\ufeff").rstrip("\r"), tgt.lstrip("\ufeff").rstrip("\r")
 
 
-def find_damage(
-    directory: Path, record: CorpusRecord, splits: Collection[str] | None = None
-) -> str | None:
-    """Return a message about the first file that is not as it was written, or None.
+@contextmanager
+def open_writer(files: ParallelFiles) -> Iterator[Callable[[str, str], None]]:
+    """Yield a function that writes a pair; both files appear when the block succeeds."""
+    with ExitStack() as stack:
+        src, tgt = (stack.enter_context(_open_side(path)) for path in (files.src, files.tgt))
 
-    Args:
-        directory: of the corpus.
-        record: of the corpus.
-        splits: whose files are looked at; None: all.
-    """
-    written = (directory / RECORD).stat().st_mtime_ns
-    for name, file in record.files.items():
-        path = directory / name
-        if splits is not None and path.stem not in splits:
-            continue
-        if not path.is_file():
-            return f"{path}: is missing"
-        stat = path.stat()
-        # The record is written last. What is older than that is not read again.
-        is_new = stat.st_mtime_ns > written
-        if stat.st_size != file.size or (is_new and sha256(path) != file.sha256):
-            return f"{path}: has changed since it was written"
-    return None
+        def write(src_line: str, tgt_line: str) -> None:
+            src.write(f"{src_line}\n")
+            tgt.write(f"{tgt_line}\n")
+
+        yield write
 
 
-def lost_text_error(damage: str) -> CorpusError:
-    """Return the error of a run with checkpoints whose text cannot be made again.
+@contextmanager
+def _open_side(path: Path) -> Iterator[TextIO]:
+    with whole_file(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
+        yield file
+
+
+# --- splits with a source of their own -----------------------------------------------------------
+
+
+def given_sources(data: CorpusData) -> dict[str, SourceConfig]:
+    """Return the sources of ``data.val`` and ``data.test``, by split."""
+    return {**({} if data.val is None else {"val": data.val}), **data.test}
+
+
+def update_given_splits(data: CorpusData, directory: Path, is_begun: bool) -> list[ExplicitSplit]:
+    """Write the splits that ``data`` names by a source, where the directory has others.
 
     Args:
-        damage: as ``find_damage`` returns it.
+        data: the configuration's.
+        directory: of the prepared corpus, whose drawn splits are whole.
+        is_begun: whether there are checkpoints. Then the sources of splits that are there are not
+            looked at, and ``val`` may not change.
+
+    Returns:
+        The records of those that were written.
+
+    Raises:
+        CorpusError: a source cannot be read, or ``val`` is lost.
+        OSError: a file cannot be written.
     """
-    return CorpusError(
-        f"{damage}, and what it was made of is gone or has changed, so it cannot be written again; "
-        "restore the file, or start anew with --overwrite"
+    artifact = corpus_artifact(directory)
+    record = artifact.read()
+    assert record is not None, "the corpus is prepared"
+    given, written = {}, {}
+    for name, source in given_sources(data).items():
+        known = _find_given(name, source, data, directory, record, is_begun)
+        if known is None:
+            known = written[name] = write_given_split(name, source, data, directory)
+        given[name] = known
+    names = _file_names({*record.drawn, *given})
+    files = {name: file for name, file in record.files.items() if name in names}
+    files |= record_files(directory, _file_names(written))
+    artifact.update(record, given=given, files=files)
+    return list(written.values())
+
+
+def _find_given(
+    name: str,
+    source: SourceConfig,
+    data: CorpusData,
+    directory: Path,
+    record: CorpusRecord,
+    is_begun: bool,
+) -> ExplicitSplit | None:
+    """Return the record of a split that is there, of its source as it is."""
+    known = record.given.get(name)
+    if known is None:
+        return None
+    damage = find_damage(directory, record, {name})
+    # Checkpoints are chosen by val, so it stays, as the text that is trained on does.
+    stays = is_begun and name == "val"
+    if not stays and known.settings != _settings(source):
+        return None
+    if is_begun and damage is None:
+        return known
+    try:
+        reader = open_source(source, data.src_lang, data.tgt_lang, data.max_bad_units)
+        is_same = reader.source_sha256() == known.source_sha256
+    except CorpusError:
+        if not stays:
+            raise
+        is_same = False
+    if stays and not is_same:
+        raise lost_text_error(str(damage))
+    return known if is_same and damage is None else None
+
+
+def write_given_split(
+    name: str, source: SourceConfig, data: CorpusData, directory: Path
+) -> ExplicitSplit:
+    """Write a split that has a source of its own; raise what ``update_given_splits`` does."""
+    reader = open_source(source, data.src_lang, data.tgt_lang, data.max_bad_units)
+    count = 0
+    sha256 = reader.source_sha256()
+    with open_writer(split_path(directory, name)) as write:
+        for src, tgt in readable_pairs(reader):
+            count += 1
+            write(src, tgt)
+    return ExplicitSplit(
+        name=f"{name} {source.path.name}",
+        settings=_settings(source),
+        source_sha256=sha256,
+        pairs=count,
+        bad=reader.bad.count,
+        first_bad=reader.bad.why,
     )
+
+
+def _settings(source: SourceConfig) -> str:
+    return json.dumps(source.model_dump(mode="json"), sort_keys=True)

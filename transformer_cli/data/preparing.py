@@ -1,12 +1,9 @@
-"""Prepare a corpus of several sources: read, filter and split it, and write it as aligned text.
-
-A prepared corpus is a directory with two files a split, ``train.src`` and ``train.tgt`` say, and
-sources.json, the record of what became of the sources. The pairs of a split are in the order of the
-sources, so that the record tells which source a pair is from.
-"""
+"""Prepare a corpus of several sources: read, filter and split it, and write it as aligned text."""
 
 import hashlib
+import random
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -15,40 +12,42 @@ from pathlib import Path
 
 import numpy as np
 
-from transformer_cli.artifact import write_record
 from transformer_cli.config.data_schema import CorpusData, FilterName, SourceConfig
-from transformer_cli.data.corpus import ParallelFiles
-from transformer_cli.data.digests import Digests
+from transformer_cli.data.corpus import ConcatenatedSources, PairProgress
 from transformer_cli.data.filters.filter_pass import Filter, FilterPass
 from transformer_cli.data.filters.rules import build_filters
-from transformer_cli.data.given_splits import given_sources, write_given
-from transformer_cli.data.pair_files import open_writer, readable_pairs
 from transformer_cli.data.prepared import (
     RECORD,
     CorpusRecord,
-    FileRecord,
     SourceRecord,
+    corpus_artifact,
+    given_sources,
+    open_writer,
     read_corpus_record,
-    record_files,
+    readable_pairs,
     split_path,
+    write_given_split,
 )
 from transformer_cli.data.readers.opening import SourceReader, open_source
-from transformer_cli.data.splitting import (
+from transformer_cli.data.selection import (
     LEFT_OUT,
     TEST,
     TRAIN,
     VAL,
-    Sides,
+    Digests,
     draw_splits,
     fold_side,
 )
-from transformer_cli.data.streamed import ConcatenatedSources, PairProgress, PairSource
 from transformer_cli.errors import CorpusError
-from transformer_cli.files import whole_directory
+from transformer_cli.files import remove_leftovers
 
 HELD_OUT = "held_out"
 """Reason why a pair is left out that shares a side with val or test."""
+DROPPED = "dropped.tsv"
+_EXAMPLES = 20
 _SPLIT_NAMES = {TRAIN: "train", VAL: "val", TEST: "test"}
+_SPOOL = "pairs"
+"""All pairs of all sources, while it is decided about them."""
 
 
 @dataclass(frozen=True)
@@ -64,58 +63,27 @@ class DroppedPair:
     tgt: str
 
 
-def prepare_corpus(data: CorpusData, directory: Path, progress: PairProgress) -> CorpusRecord:
-    """Write a corpus into the new directory ``directory``; see ``write_corpus``.
-
-    Args:
-        data: sources, filters and splits.
-        directory: must not exist, or be empty; it appears complete, or not at all.
-        progress: see ``PairProgress``.
-    """
-    with whole_directory(directory) as temporary:
-        return write_corpus(data, temporary, progress)
+OnDropped = Callable[[DroppedPair], object]
 
 
-def write_corpus(
+def prepare_corpus(
     data: CorpusData,
     directory: Path,
     progress: PairProgress,
-    on_dropped: Callable[[DroppedPair], object] | None = None,
+    on_dropped: OnDropped = lambda _: None,
 ) -> CorpusRecord:
-    """Read, filter and split the sources into a directory that is there.
+    """Write a corpus into ``directory``, which must not exist, or be empty.
 
-    The sources are read once; memory grows by 46 bytes a pair (measured), by 79 where
-    each occurs twice.
-
-    Args:
-        data: sources, filters and splits.
-        directory: where the files of the splits are written, and the record last.
-        progress: see ``PairProgress``.
-        on_dropped: called with each pair that is left out, in order.
+    The sources are read once; memory grows by 46 bytes a pair (measured), by 79 where each occurs
+    twice. ``on_dropped`` is called with each pair that is left out, in order.
 
     Raises:
         CorpusError: a source cannot be read, or too few pairs are left.
         MissingExtraError: a format or a filter needs a package that is not installed.
         OSError: the files cannot be written.
     """
-    sources = _open_sources(data)
-    readers = ConcatenatedSources(tuple(source.reader for source in sources))
-    stamp, source_sha256 = readers.stamp(), readers.source_sha256()
-    _check_readable(data, sources)
-    found = _read(data, sources, directory, progress)
-    _check_unchanged(readers, stamp, source_sha256)
-    records = _write_splits(found, sources, directory, on_dropped)
-    _remove(split_path(directory, _SPOOL))
-    record = CorpusRecord(
-        source_sha256=source_sha256,
-        stamp=stamp,
-        sources=records,
-        given={},
-        files=_record_drawn(directory, records),
-    )
-    record, _ = write_given(data, directory, record, False)
-    write_record(directory / RECORD, record)
-    return record
+    artifact = corpus_artifact(directory)
+    return artifact.make(lambda made: _write_corpus(data, made, progress, on_dropped))
 
 
 def is_prepared(data: CorpusData, directory: Path) -> bool:
@@ -127,10 +95,10 @@ def is_prepared(data: CorpusData, directory: Path) -> bool:
     if record is None:
         return False
     readers = ConcatenatedSources(tuple(source.reader for source in _open_sources(data)))
-    stamp = readers.stamp()
-    if stamp is not None and stamp == record.stamp:
+    mtime_key = readers.mtime_key()
+    if mtime_key is not None and mtime_key == record.mtime_key:
         return True
-    return readers.source_sha256() == record.source_sha256
+    return record.made_of == {"sources": readers.source_sha256()}
 
 
 @dataclass(frozen=True)
@@ -149,16 +117,12 @@ class UnpreparedSplit:
 
     def source_sha256(self) -> str:
         """Return a SHA-256 of the settings and the sources."""
-        data = self.data
-        readers = [source.reader for source in _open_sources(data)]
-        readers += [
-            open_source(each, data.src_lang, data.tgt_lang) for each in given_sources(data).values()
-        ]
-        sums = "".join(reader.source_sha256() for reader in readers)
+        readers = [*(source.reader for source in _open_sources(self.data))]
+        sums = "".join(reader.source_sha256() for reader in readers + _open_given(self.data))
         settings = self.data.model_dump_json()
         return hashlib.sha256(f"{self.split} {settings} {sums}".encode()).hexdigest()
 
-    def stamp(self) -> str | None:
+    def mtime_key(self) -> str | None:
         """Return None: settings decide too."""
         return None
 
@@ -174,24 +138,6 @@ class _Source:
     reader: SourceReader
 
 
-_SPOOL = "pairs"
-"""All pairs of all sources, while they are judged."""
-
-
-@dataclass(frozen=True)
-class _Found:
-    """All pairs, and what becomes of each."""
-
-    pairs: ParallelFiles
-    sizes: list[int]
-    """Pairs of each source."""
-    splits: np.ndarray
-    """Split of each pair, or ``LEFT_OUT``."""
-    reasons: np.ndarray
-    """Place in ``names`` of the reason why a pair is left out."""
-    names: list[str]
-
-
 def _open_sources(data: CorpusData) -> list[_Source]:
     return [
         _Source(
@@ -204,131 +150,246 @@ def _open_sources(data: CorpusData) -> list[_Source]:
     ]
 
 
-def _check_readable(data: CorpusData, sources: Sequence[_Source]) -> None:
-    """Read the first pair of each source, so that a wrong name is not found hours later."""
-    given = given_sources(data).values()
-    for reader in (
-        *(source.reader for source in sources),
-        *(open_source(each, data.src_lang, data.tgt_lang, data.max_bad_units) for each in given),
-    ):
+def _open_given(data: CorpusData) -> list[SourceReader]:
+    return [
+        open_source(source, data.src_lang, data.tgt_lang, data.max_bad_units)
+        for source in given_sources(data).values()
+    ]
+
+
+@dataclass(frozen=True)
+class _Fates:
+    """What becomes of all pairs."""
+
+    sizes: list[int]
+    """Pairs of each source."""
+    splits: np.ndarray
+    """Split of each pair, or ``LEFT_OUT``."""
+    reasons: np.ndarray
+    """Place in ``names`` of the reason why a pair is left out."""
+    names: list[str]
+
+
+def _write_corpus(
+    data: CorpusData, directory: Path, progress: PairProgress, on_dropped: OnDropped
+) -> CorpusRecord:
+    """Write a corpus into a directory that is there; see ``prepare_corpus``."""
+    sources = _open_sources(data)
+    readers = ConcatenatedSources(tuple(source.reader for source in sources))
+    mtime_key, source_sha256 = readers.mtime_key(), readers.source_sha256()
+    # The first pair of each, so that a wrong name is not found hours later.
+    for reader in [*(source.reader for source in sources), *_open_given(data)]:
         next(reader.pairs(), None)
+    fates = _decide(data, sources, directory, progress)
+    now = readers.mtime_key()
+    if (now is None or now != mtime_key) and readers.source_sha256() != source_sha256:
+        raise CorpusError(
+            "data.sources: files have changed while they were read; start again when nobody "
+            "writes to them"
+        )
+    return CorpusRecord(
+        made_of={"sources": source_sha256},
+        mtime_key=mtime_key,
+        sources=_write_splits(fates, sources, directory, on_dropped),
+        given={
+            name: write_given_split(name, source, data, directory)
+            for name, source in given_sources(data).items()
+        },
+    )
 
 
-def _read(
+def _decide(
     data: CorpusData, sources: Sequence[_Source], directory: Path, progress: PairProgress
-) -> _Found:
+) -> _Fates:
+    """Read all pairs into the spool, and decide what becomes of them."""
     wanted = {name for source in sources for name in source.filters}
     filters = build_filters(wanted, data.src_lang, data.tgt_lang)
-    spool = split_path(directory, _SPOOL)
-    with open_writer(spool) as write:
-        sizes, reasons, sides = _judge(data, sources, filters, write, progress)
+    filter_pass, src_digests, tgt_digests = FilterPass(filters), Digests(), Digests()
+    sizes = []
+    with open_writer(split_path(directory, _SPOOL)) as write:
+        for source in sources:
+            filter_pass.begin_source(source.filters)
+            count = 0
+            for src, tgt in progress(readable_pairs(source.reader), source.name):
+                count += 1
+                write(src, tgt)
+                filter_pass.add(src, tgt)
+                if data.split is not None:
+                    src_digests.add(fold_side(src))
+                    tgt_digests.add(fold_side(tgt))
+            sizes.append(count)
+    reasons = filter_pass.decide()
     kept = reasons == -1
     if not kept.any():
         raise _nothing_left(reasons, filters)
     splits = np.where(kept, TRAIN, LEFT_OUT).astype(np.int8)
     if data.split is not None:
         may_hold_out = np.repeat([source.config.split for source in sources], sizes)
+        sides = (src_digests.numbers, tgt_digests.numbers)
         splits = draw_splits(sides, kept, may_hold_out, data.split)
     reasons[kept & (splits == LEFT_OUT)] = len(filters)
-    return _Found(spool, sizes, splits, reasons, [*(each.name for each in filters), HELD_OUT])
-
-
-def _judge(
-    data: CorpusData,
-    sources: Sequence[_Source],
-    filters: Sequence[Filter],
-    write: Callable[[str, str], None],
-    progress: PairProgress,
-) -> tuple[list[int], np.ndarray, Sides]:
-    """Return the pairs of each source, the filter that takes each pair, and their sides."""
-    judge, src_digests, tgt_digests = FilterPass(filters), Digests(), Digests()
-    sizes = []
-    for source in sources:
-        judge.begin_source(source.filters)
-        count = 0
-        for src, tgt in progress(readable_pairs(source.reader), source.name):
-            count += 1
-            write(src, tgt)
-            judge.add(src, tgt)
-            if data.split is not None:
-                src_digests.add(fold_side(src))
-                tgt_digests.add(fold_side(tgt))
-        sizes.append(count)
-    return sizes, judge.decide(), Sides(src_digests.numbers, tgt_digests.numbers)
+    return _Fates(sizes, splits, reasons, [*(each.name for each in filters), HELD_OUT])
 
 
 def _nothing_left(reasons: np.ndarray, filters: Sequence[Filter]) -> CorpusError:
     counts = [int(np.count_nonzero(reasons == place)) for place in range(len(filters))]
-    most = int(np.argmax(counts))
-    name = filters[most].name
+    largest = int(np.argmax(counts))
+    name = filters[largest].name
     remedy = "mend the text" if name == "blank" else "leave that filter out, or mend the text"
     return CorpusError(
         f"data.sources: no pair is left after the filters; of {len(reasons):,}, "
-        f"{counts[most]:,} are taken by '{name}' ({filters[most].summary}); {remedy}"
+        f"{counts[largest]:,} are rejected by '{name}' ({filters[largest].summary}); {remedy}"
     )
 
 
-def _check_unchanged(readers: PairSource, stamp: str | None, source_sha256: str) -> None:
-    now = readers.stamp()
-    if (now is None or now != stamp) and readers.source_sha256() != source_sha256:
-        raise CorpusError(
-            "data.sources: files have changed while they were read; start again when nobody "
-            "writes to them"
-        )
-
-
-# --- writing -------------------------------------------------------------------------------------
-
-
 def _write_splits(
-    found: _Found,
-    sources: Sequence[_Source],
-    directory: Path,
-    on_dropped: Callable[[DroppedPair], object] | None,
+    fates: _Fates, sources: Sequence[_Source], directory: Path, on_dropped: OnDropped
 ) -> list[SourceRecord]:
     """Write each pair into the files of its split; return what became of each source."""
-    present = [split for split in _SPLIT_NAMES if (found.splits == split).any()]
+    spool = split_path(directory, _SPOOL)
     with ExitStack() as stack:
         writers = {
-            split: stack.enter_context(open_writer(split_path(directory, _SPLIT_NAMES[split])))
-            for split in present
+            split: stack.enter_context(open_writer(split_path(directory, name)))
+            for split, name in _SPLIT_NAMES.items()
+            if (fates.splits == split).any()
         }
-        owners = chain.from_iterable(map(repeat, sources, found.sizes))
-        rows = zip(found.pairs.pairs(), found.splits, found.reasons, owners, strict=True)
+        owners = chain.from_iterable(map(repeat, sources, fates.sizes))
+        rows = zip(spool.pairs(), fates.splits, fates.reasons, owners, strict=True)
         for number, ((src, tgt), split, reason, owner) in enumerate(rows, start=1):
             if split != LEFT_OUT:
                 writers[split](src, tgt)
-            elif on_dropped is not None:
-                name = found.names[reason]
-                on_dropped(DroppedPair(number, owner.name, name, src, tgt))
+            else:
+                on_dropped(DroppedPair(number, owner.name, fates.names[reason], src, tgt))
+    spool.src.unlink()
+    spool.tgt.unlink()
     return [
         SourceRecord(
             name=source.name,
             pairs=size,
             bad=source.reader.bad.count,
             first_bad=source.reader.bad.why,
-            taken=_count(found.reasons[end - size : end], dict(enumerate(found.names))),
-            kept=_count(found.splits[end - size : end], _SPLIT_NAMES),
+            removed=_count(fates.reasons[end - size : end], dict(enumerate(fates.names))),
+            kept=_count(fates.splits[end - size : end], _SPLIT_NAMES),
         )
-        for source, size, end in zip(sources, found.sizes, np.cumsum(found.sizes), strict=True)
+        for source, size, end in zip(sources, fates.sizes, np.cumsum(fates.sizes), strict=True)
     ]
 
 
 def _count(numbers: np.ndarray, names: dict[int, str]) -> dict[str, int]:
-    """Return how often each name's number occurs; other numbers are left out."""
+    """Return how often each name's number occurs, for those that do."""
     counts = {name: int(np.count_nonzero(numbers == number)) for number, name in names.items()}
     return {name: count for name, count in counts.items() if count}
 
 
-def _record_drawn(directory: Path, sources: Sequence[SourceRecord]) -> dict[str, FileRecord]:
-    splits = {split for source in sources for split in source.kept}
-    return {
-        name: file
-        for split in sorted(splits)
-        for name, file in record_files(split_path(directory, split)).items()
-    }
+# --- cleaning ------------------------------------------------------------------------------------
 
 
-def _remove(files: ParallelFiles) -> None:
-    files.src.unlink()
-    files.tgt.unlink()
+@dataclass(frozen=True)
+class Reason:
+    """A filter or ``HELD_OUT``, and the pairs that it removes."""
+
+    name: str
+    summary: str
+    by_source: list[int]
+    """Pairs of each source."""
+    examples: Sequence[DroppedPair]
+    """A sample of them, in their order."""
+
+    @property
+    def count(self) -> int:
+        """Pairs of all sources."""
+        return sum(self.by_source)
+
+
+@dataclass(frozen=True)
+class Cleaning:
+    """What became of the pairs of a corpus."""
+
+    record: CorpusRecord
+    reasons: list[Reason]
+    """In the order in which they are looked for; those that removed nothing are there too."""
+
+    @property
+    def pairs(self) -> int:
+        """All pairs that were read."""
+        return sum(source.pairs for source in self.record.sources)
+
+    @property
+    def bad(self) -> int:
+        """Units that could not be read."""
+        return sum(source.bad for source in self.record.sources)
+
+    @property
+    def kept(self) -> dict[str, int]:
+        """Pairs that are left, by split."""
+        kept: Counter[str] = Counter()
+        for source in self.record.sources:
+            kept.update(source.kept)
+        return dict(kept)
+
+
+def clean_corpus(data: CorpusData, directory: Path, progress: PairProgress) -> Cleaning:
+    """Write the pairs that are kept and those that are not into the new directory ``directory``.
+
+    Raises what ``prepare_corpus`` does.
+    """
+    sample = _Sample()
+    remove_leftovers(directory.absolute().parent, others=[directory.name])
+
+    def write(made: Path) -> CorpusRecord:
+        with (made / DROPPED).open("w", encoding="utf-8", newline="") as file:
+            file.write(f"pair\tsource\tfilter\t{data.src_lang}\t{data.tgt_lang}\n")
+
+            def drop(pair: DroppedPair) -> None:
+                sample.add(pair)
+                cells = (str(pair.number), pair.source, pair.reason, pair.src, pair.tgt)
+                file.write("\t".join(cell.replace("\t", " ") for cell in cells) + "\n")
+
+            record = _write_corpus(data, made, progress, drop)
+            # The same text gives the same bytes, whenever it was written.
+            return record.model_copy(update={"mtime_key": None})
+
+    record = corpus_artifact(directory).make(write)
+    return Cleaning(record, _reasons(data, record, sample))
+
+
+def is_written(name: str) -> bool:
+    """Return whether ``clean_corpus`` may write a file of this name, whatever its case."""
+    return name.lower() in (RECORD, DROPPED) or name.lower().endswith((".src", ".tgt"))
+
+
+def _reasons(data: CorpusData, record: CorpusRecord, sample: "_Sample") -> list[Reason]:
+    names = {*data.filters, *(name for source in data.sources for name in source.filters or [])}
+    filters = build_filters(names, data.src_lang, data.tgt_lang)
+    summaries: dict[str, str] = {each.name: each.summary for each in filters}
+    if data.split is not None:
+        summaries[HELD_OUT] = "a side occurs in val or test, which were drawn"
+    return [
+        Reason(
+            name,
+            summary,
+            [source.removed.get(name, 0) for source in record.sources],
+            sample.examples(name),
+        )
+        for name, summary in summaries.items()
+    ]
+
+
+class _Sample:
+    """An even sample of the pairs of each reason, in constant memory."""
+
+    def __init__(self) -> None:
+        self._draw = random.Random(1)
+        self._seen: Counter[str] = Counter()
+        self._drawn: dict[str, list[DroppedPair]] = {}
+
+    def add(self, pair: DroppedPair) -> None:
+        drawn = self._drawn.setdefault(pair.reason, [])
+        self._seen[pair.reason] += 1
+        if len(drawn) < _EXAMPLES:
+            drawn.append(pair)
+        elif (place := self._draw.randrange(self._seen[pair.reason])) < _EXAMPLES:
+            drawn[place] = pair
+
+    def examples(self, reason: str) -> list[DroppedPair]:
+        return sorted(self._drawn.get(reason, []), key=lambda pair: pair.number)

@@ -1,6 +1,7 @@
 """The parallel text that a configuration names."""
 
-import difflib
+import hashlib
+import random
 from pathlib import Path
 
 from transformer_cli.config.data_schema import (
@@ -15,12 +16,19 @@ from transformer_cli.config.data_schema import (
 )
 from transformer_cli.config.shipped import TOY, shipped_directory
 from transformer_cli.data import multi30k
-from transformer_cli.data.copy_task import copy_lines
-from transformer_cli.data.corpus import ParallelFiles, ParallelText, read_parallel
+from transformer_cli.data.corpus import (
+    ConcatenatedSources,
+    PairSource,
+    ParallelFiles,
+    ParallelText,
+)
 from transformer_cli.data.prepared import find_damage, read_corpus_record, read_split, split_path
 from transformer_cli.data.readers.opening import MAX_BAD_UNITS, open_source
-from transformer_cli.data.streamed import ConcatenatedSources, PairSource
-from transformer_cli.errors import ConfigError, CorpusError
+from transformer_cli.errors import ConfigError, CorpusError, did_you_mean
+
+# Draws before a line of the other kind is taken after all. Three lines in four are for training,
+# so this many draws of the wrong kind (0.75^200) mean that there is no line of the right one.
+_MAX_DRAWS = 200
 
 
 def split_names(data: DataConfig) -> list[str]:
@@ -49,10 +57,7 @@ def default_split(data: DataConfig) -> str:
 def load_split(data: DataConfig, split: str, earlier: Path | None = None) -> ParallelText:
     """Read, fetch or make the text of a split, blank lines included.
 
-    Args:
-        data: the configuration's ``data`` section.
-        split: one of ``split_names(data)``.
-        earlier: where a run found Multi30k when it was trained; see runs/corpus_location.py.
+    ``earlier`` is where a run found its text when it was trained; see runs/corpus_location.py.
 
     Raises:
         CorpusError: there is no such split, or its text is missing, misaligned or damaged.
@@ -62,67 +67,46 @@ def load_split(data: DataConfig, split: str, earlier: Path | None = None) -> Par
         return source
     if isinstance(data, CorpusData):
         return read_split(source.src.parent, split, data)
-    return read_parallel(source.src, source.tgt)
+    return source.read()
 
 
 def open_split(
     data: DataConfig, split: str, earlier: Path | None = None
 ) -> ParallelFiles | ParallelText:
-    """Find, fetch or make the text of a split, to be read as a stream.
+    """Find, fetch or make the text of a split, to be read as a stream; see ``load_split``.
 
-    Args:
-        data: the configuration's ``data`` section.
-        split: one of ``split_names(data)``.
-        earlier: as ``load_split`` takes it.
-
-    Raises:
-        CorpusError: there is no such split, or its files cannot be had. Files that a user names are
-            not looked at before they are read.
+    Files that a user names are not looked at before they are read.
     """
     check_split(data, split)
     match data:
         case Multi30kData():
             return ParallelFiles(*multi30k.fetch(split, data.src_lang, data.tgt_lang, earlier))
         case ToyData():
-            return ParallelFiles(
-                *_toy_files(f"{split}.{data.src_lang}", f"{split}.{data.tgt_lang}")
-            )
+            return _find_toy(f"{split}.{data.src_lang}", f"{split}.{data.tgt_lang}")
         case CopyData():
             return copy_lines(data, split)
         case FilesData():
             pair = {"train": data.train, "val": data.val, **data.test}[split]
             return ParallelFiles(pair.src, pair.tgt)
         case CorpusData():
-            return _open_prepared(split, earlier)
+            return _find_prepared(split, earlier)
         case ImportedData():
             raise AssertionError("it has no splits")
 
 
 def open_training_text(data: DataConfig, earlier: Path | None = None) -> PairSource:
-    """Return the split ``train`` and all that is added to it, to be read as a stream.
-
-    Raises:
-        CorpusError: as ``open_split``.
-    """
+    """Return the split ``train`` and all that is added to it; raise what ``open_split`` does."""
     train, *more = open_training_parts(data, earlier).values()
     return ConcatenatedSources((train, *more)) if more else train
 
 
 def open_training_parts(data: DataConfig, earlier: Path | None = None) -> dict[str, PairSource]:
-    """Return the split ``train`` and each source that is added to it, by name.
-
-    Raises:
-        CorpusError: as ``open_split``.
-    """
+    """Return the split ``train`` and each source that is added to it, by name."""
     return {"train": open_split(data, "train", earlier), **open_added(data)}
 
 
 def open_added(data: DataConfig) -> dict[str, PairSource]:
-    """Return the sources in ``data.more`` and ``data.replay``, by name.
-
-    Raises:
-        CorpusError: no file matches a path with wildcards.
-    """
+    """Return the sources in ``data.more`` and ``data.replay``, by name."""
     max_bad_units = data.max_bad_units if isinstance(data, CorpusData) else MAX_BAD_UNITS
     return {
         name: open_source(source, data.src_lang, data.tgt_lang, max_bad_units)
@@ -131,26 +115,14 @@ def open_added(data: DataConfig) -> dict[str, PairSource]:
 
 
 def is_on_disk(data: DataConfig, split: str, earlier: Path | None = None) -> bool:
-    """Return whether ``open_split`` would download nothing.
-
-    Raises:
-        CorpusError: a file that is there is not the published one.
-    """
+    """Return whether ``open_split`` would download nothing; CorpusError: a file is damaged."""
     if not isinstance(data, Multi30kData):
         return True
     return multi30k.find(split, data.src_lang, data.tgt_lang, earlier) is not None
 
 
 def check_has_text(data: DataConfig, config: Path) -> None:
-    """Check that there is text to train on.
-
-    Args:
-        data: the configuration's ``data`` section.
-        config: the file that it is from, for messages.
-
-    Raises:
-        ConfigError: these are the settings of an imported model.
-    """
+    """Raise ConfigError if the settings in the file ``config`` are an imported model's."""
     if isinstance(data, ImportedData):
         run = config.parent.as_posix() if config.name == "config.yaml" else "RUN"
         raise ConfigError(
@@ -160,60 +132,68 @@ def check_has_text(data: DataConfig, config: Path) -> None:
 
 
 def check_has_splits(data: DataConfig, run: Path, advice: str) -> None:
-    """Check that a run has splits.
-
-    Args:
-        data: the run's ``data`` section.
-        run: its directory, for messages.
-        advice: what to do if it has none; messages end with it.
-
-    Raises:
-        CorpusError: it is of an imported model.
-    """
+    """Raise CorpusError, which ends with ``advice``, if a run is of an imported model."""
     if isinstance(data, ImportedData):
         raise CorpusError(f"{run}: an imported model has no text of its own; {advice}")
 
 
 def check_split(data: DataConfig, split: str) -> None:
-    """Check that a corpus has a split of this name.
-
-    Raises:
-        CorpusError: it has none.
-    """
+    """Raise CorpusError unless a corpus has a split of this name."""
     names = split_names(data)
     if isinstance(data, ImportedData):
         raise CorpusError(
             f"data.kind imported has no split '{split}', as the model came without text"
         )
     if split not in names:
-        close = difflib.get_close_matches(split, names, n=1)
-        hint = f"; did you mean '{close[0]}'?" if close else ""
+        hint = did_you_mean(split, names)
         raise CorpusError(
-            f"data.kind {data.kind} has no split '{split}'{hint}; choose from {', '.join(names)}"
+            f"data.kind {data.kind} has no split '{split}'{f'; {hint}' if hint else ''}; "
+            f"choose from {', '.join(names)}"
         )
 
 
-def _toy_files(src: str, tgt: str) -> tuple[Path, Path]:
+def copy_lines(data: CopyData, split: str) -> ParallelText:
+    """Draw lines of the copy task, such as ``3 1 10 7``, the same ones every time.
+
+    No line of ``val`` or ``test`` is in ``train``, except where there are so few possible lines
+    (a handful of symbols, a line of one or two) that a side would have none left.
+    """
+    generator = random.Random(f"copy task, {split}")
+    symbols = [str(number) for number in range(1, data.symbols + 1)]
+    training = split == "train"
+
+    def draw() -> str:
+        for _ in range(_MAX_DRAWS):
+            line = " ".join(generator.choices(symbols, k=data.length))
+            # A line is for training or not by itself alone, so that splits are disjoint.
+            if (hashlib.sha256(line.encode()).digest()[0] >= 64) == training:
+                break
+        return line
+
+    lines = [draw() for _ in range(data.train_lines if training else data.test_lines)]
+    return ParallelText(lines, list(lines))
+
+
+def _find_toy(src: str, tgt: str) -> ParallelFiles:
     # A checkout's or ``init``'s copy in the current directory goes before the program's own.
     for directory in (TOY, shipped_directory() / TOY):
         if (directory / src).is_file() and (directory / tgt).is_file():
-            return directory / src, directory / tgt
+            return ParallelFiles(directory / src, directory / tgt)
     raise CorpusError(
         f"{TOY}: {src} and {tgt} are not there; transformer-cli init --from toy writes them"
     )
 
 
-def _open_prepared(split: str, directory: Path | None) -> ParallelFiles:
+def _find_prepared(split: str, directory: Path | None) -> ParallelFiles:
     record = None if directory is None else read_corpus_record(directory)
     if directory is None or record is None:
         raise CorpusError(
             f"split '{split}': the sources are not read yet, or the run's copy of them is gone; "
             "transformer-cli vocab CONFIG and train CONFIG read them"
         )
-    files = split_path(directory, split)
     if damage := find_damage(directory, record, {split}):
         raise CorpusError(
             f"{damage}; restore it, or have transformer-cli train CONFIG write it again, which it "
             "does while the sources are as they were"
         )
-    return files
+    return split_path(directory, split)

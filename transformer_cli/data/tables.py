@@ -43,13 +43,9 @@ class TextColumn:
 def find_text(
     path: Path, column: str | None, field: str | None, side: str = "src"
 ) -> TextColumn | None:
-    """Return where in a file the text is, by two options and the file's name; None: in its lines.
+    """Return where a file's text is, by two options and the file's name; None: in its lines.
 
-    Args:
-        path: the file; - is standard input.
-        column: column of TSV, as it was given.
-        field: field of JSONL or Parquet.
-        side: beginning of the options' names.
+    ``side`` is the beginning of the options' names.
 
     Raises:
         UsageError: the options do not fit the name, or one is missing; or the text is among markup.
@@ -60,24 +56,24 @@ def find_text(
             "sentences one a line, or as TSV or JSONL (to train on TMX, PO or MO, name it in "
             "data.sources)"
         )
-    found = format_of(path)
+    table = format_of(path)
     column_option, field_option = f"--{side}-column", f"--{side}-field"
     if column is not None and field is not None:
         raise UsageError(
             f"{column_option} is for TSV, {field_option} for JSONL and Parquet; leave one out"
         )
     if column is not None:
-        if found in ("jsonl", "parquet"):
+        if table in ("jsonl", "parquet"):
             raise UsageError(f"{column_option}: is for TSV; {path} needs {field_option} NAME")
         return TextColumn("tsv", int(column) if re.fullmatch("[0-9]{1,9}", column) else column)
     if field is not None:
-        if found == "tsv":
+        if table == "tsv":
             raise UsageError(
                 f"{field_option}: is for JSONL and Parquet; {path} needs {column_option}"
             )
-        return TextColumn(found or "jsonl", field)
-    if found is not None:
-        needed = f"{column_option} N|NAME" if found == "tsv" else f"{field_option} NAME"
+        return TextColumn(table or "jsonl", field)
+    if table is not None:
+        needed = f"{column_option} N|NAME" if table == "tsv" else f"{field_option} NAME"
         raise UsageError(f"{path}: is a table; say where its text is with {needed}")
     return None
 
@@ -96,9 +92,7 @@ def read_parallel_tables(
 ) -> ParallelText:
     """Read two sides, each of them a table's texts or, where no column is given, a file's lines.
 
-    Raises:
-        CorpusError: a side cannot be read, there are no texts, or not as many on both sides.
-        MissingExtraError: pyarrow, which reads Parquet, is not installed.
+    Raises what ``read_table`` does, and CorpusError if there are no texts, or not as many on both.
     """
     text = ParallelText(_read_texts(*src), _read_texts(*tgt))
     if len(text.src) != len(text.tgt):
@@ -123,11 +117,7 @@ def read_table(
 ) -> tuple[list[str] | None, Iterator[TableRecord]]:
     """Return the names of a table's columns, if it is TSV with a header, and its rows.
 
-    Args:
-        where: the table's format, and where in it the text is.
-        file: the table, open; Parquet is read by its name.
-        name: the file's name.
-        errors: 'replace' writes U+FFFD for what is not UTF-8.
+    Parquet is read by its name. ``errors`` 'replace' writes U+FFFD for what is not UTF-8.
 
     Raises:
         CorpusError: the table or, while it is read, one of its rows cannot be read.

@@ -1,17 +1,22 @@
-"""Sentences of token ids in flat arrays."""
+"""Sentences of token ids in flat arrays, and how they are put into batches by their lengths.
 
-from collections.abc import Iterable, Sequence
+Light to import: no torch.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import repeat
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
 from transformer_cli.data.corpus import ParallelText
-from transformer_cli.text.lines import ProgressBar
-from transformer_cli.text.tokenizer import Tokenizers
+from transformer_cli.text.protocol import ProgressBar, Tokenizers
 
 T = TypeVar("T")
+
+PERCENTILES = (50, 90, 99, 100)
+"""The percentiles of lengths that are printed."""
 
 
 class SrcTgt(NamedTuple, Generic[T]):
@@ -86,10 +91,14 @@ class TokenArray:
 
 @dataclass(frozen=True)
 class EncodedText:
-    """Parallel text as token ids: sentence n of one side translates sentence n of the other."""
+    """Parallel text as token ids: sentence n of one side translates sentence n of the other.
+
+    As text to train on, it is a single shard; see ``shards.ShardedText``.
+    """
 
     src: TokenArray
     tgt: TokenArray
+    num_shards = 1
 
     def __len__(self) -> int:
         return len(self.src)
@@ -102,11 +111,6 @@ class EncodedText:
     def take(self, indices: np.ndarray) -> "EncodedText":
         """Return the pairs at ``indices``, in that order."""
         return EncodedText(self.src.take(indices), self.tgt.take(indices))
-
-    @property
-    def num_shards(self) -> int:
-        """1: text in memory is a single shard."""
-        return 1
 
     def shard(self, number: int) -> "EncodedText":
         """Return the text itself."""
@@ -121,16 +125,7 @@ class EncodedText:
 
 
 def encode_text(text: ParallelText, tokenizers: Tokenizers, progress: ProgressBar) -> EncodedText:
-    """Return both sides of ``text`` as token ids.
-
-    Args:
-        text: lines of both sides. A source's tag is put before its ids.
-        tokenizers: one a side.
-        progress: wraps the lines of the source, given a label, to draw a progress bar.
-
-    Raises:
-        UsageError: the tokenizers have no such tag.
-    """
+    """Return both sides of ``text`` as token ids, a source's tag before them."""
     src_rows, tgt_rows = [], []
     src_lines = progress(text.src, "encoding")
     for src, tgt, tag in zip(src_lines, text.tgt, text.tags or repeat(None), strict=False):
@@ -140,3 +135,88 @@ def encode_text(text: ParallelText, tokenizers: Tokenizers, progress: ProgressBa
         src_rows.append(np.array(src_ids, dtype=np.int32))
         tgt_rows.append(np.array(tgt_ids, dtype=np.int32))
     return EncodedText(TokenArray.from_sentences(src_rows), TokenArray.from_sentences(tgt_rows))
+
+
+def percentiles(counts: np.ndarray, shares: Sequence[float]) -> list[int]:
+    """Return percentiles, of 0 to 100, of values of which ``counts[n]``, not all 0, are n."""
+    values = np.arange(len(counts))
+    points = np.percentile(values, shares, weights=counts, method="inverted_cdf")
+    return [int(point) for point in points]
+
+
+# --- batches -------------------------------------------------------------------------------------
+
+
+class HasLengths(Protocol):
+    """Pairs, or places for pairs, of known lengths."""
+
+    @property
+    def lengths(self) -> Lengths:
+        """Tokens of each pair's source and target, without BOS and EOS."""
+
+
+def plan_epoch(
+    text: HasLengths, batch_tokens: int, seed: int, epoch: int, shard: int = 0
+) -> list[np.ndarray]:
+    """Return the batches of one epoch as arrays of sentence indices, a function of the arguments.
+
+    Sentences of similar length on both sides share a batch; ties and the order of batches are
+    shuffled anew each epoch. ``batch_tokens`` is the most that a side of a batch may have, EOS and
+    padding included; a longer sentence is a batch of its own.
+    """
+    random = np.random.Generator(np.random.PCG64([seed, epoch, shard]))
+    # Shuffles pairs of equal lengths.
+    ties = random.random(len(text.lengths.src))
+    src, tgt, zigzag = _sort_keys(text.lengths)
+    order = np.lexsort((ties, zigzag, tgt))
+    batches = list(cut_by_tokens(order, np.maximum(src, tgt), batch_tokens))
+    return [batches[index] for index in random.permutation(len(batches))]
+
+
+def count_batches(lengths: Lengths, batch_tokens: int) -> int:
+    """Return how many batches ``plan_epoch`` makes, which is the same in every epoch."""
+    # Same order but for ties, which do not change the count: sorting one combined key is faster.
+    src, tgt, zigzag = _sort_keys(lengths)
+    offset = int(src.max(initial=0))
+    radix = 2 * offset + 1
+    tgt, zigzag = np.divmod(np.sort(tgt * radix + zigzag + offset), radix)
+    longest = np.maximum(np.abs(zigzag - offset), tgt)
+    return len(batch_ends(longest, batch_tokens))
+
+
+def _sort_keys(lengths: Lengths) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return lengths with EOS, and the key that orders pairs of one target length."""
+    src, tgt = lengths.src + 1, lengths.tgt + 1
+    # Zigzag: source lengths rise where the target's is even and fall where it is odd, so that
+    # neighbours are similar across a change of target length too.
+    return src, tgt, np.where(tgt % 2 == 0, src, -src)
+
+
+def cut_by_tokens(
+    order: np.ndarray, lengths: np.ndarray, batch_tokens: int
+) -> Iterator[np.ndarray]:
+    """Yield slices of ``order`` that take at most ``batch_tokens`` when padded to their longest."""
+    start = 0
+    for end in batch_ends(lengths[order], batch_tokens):
+        yield order[start:end]
+        start = end
+
+
+def batch_ends(lengths: np.ndarray, batch_tokens: int) -> list[int]:
+    """Return the index after each batch's last sentence, for sentences in this order."""
+    if not len(lengths):
+        return []
+    # Work on runs of equal lengths: a shard has ten times fewer of them than sentences.
+    firsts = np.flatnonzero(np.diff(lengths, prepend=lengths[0] - 1))
+    run_ends = np.append(firsts[1:], len(lengths)).tolist()
+    ends = []
+    start = longest = 0
+    for first, end, length in zip(firsts.tolist(), run_ends, lengths[firsts].tolist(), strict=True):
+        longest = max(longest, length)
+        if first > start and longest * (first - start + 1) > batch_tokens:
+            ends.append(first)
+            start, longest = first, length
+        while end - start > (rows := max(1, batch_tokens // max(1, longest))):
+            start, longest = start + rows, length
+            ends.append(start)
+    return [*ends, len(lengths)]

@@ -14,7 +14,7 @@ from transformer_cli.data.sources import (
     split_names,
 )
 from transformer_cli.errors import CorpusError, RunError, UsageError
-from transformer_cli.evaluation.comparison import ComparedRun
+from transformer_cli.evaluation.compared_runs import ComparedRun
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.initialize import corpus_directory
 
@@ -30,15 +30,8 @@ class ComparedText(NamedTuple):
 def load_texts(runs: Sequence[ComparedRun], splits: Sequence[str]) -> list[ComparedText]:
     """Return the texts to compare on.
 
-    Args:
-        runs: at least one.
-        splits: each a split of all runs, or RUN:NAME, a split of one run; that may be any run of
-            the same languages. None of them: the first test split of the first run that has text.
-
-    Raises:
-        RunError, ConfigError: a RUN of RUN:NAME is no run directory.
-        CorpusError: as ``load_common_text``, or no run has text.
-        UsageError: as ``load_common_text``, or RUN or NAME is missing.
+    Each split is one of all runs, or RUN:NAME, a split of any run of the same languages. None of
+    them: the first test split of the first run that has text.
     """
     return [
         _load_text_of_run(runs, split)
@@ -86,11 +79,13 @@ def _load_text_of_run(runs: Sequence[ComparedRun], split: str) -> ComparedText:
     candidates = _cut_at_colons(split)
     if not candidates:
         raise UsageError(f"--split {split}: expected RUN:NAME, a run and one of its splits")
-    path, name = next((each for each in candidates if _is_split_of_run(*each)), candidates[0])
+    path, name = next(
+        (candidate for candidate in candidates if _is_split_of_run(*candidate)), candidates[0]
+    )
     owner = RunDirectory(path)
     data = owner.load_config().data
     for run in runs:
-        languages = [f"{each.src_lang}-{each.tgt_lang}" for each in (data, run.config.data)]
+        languages = [f"{text.src_lang}-{text.tgt_lang}" for text in (data, run.config.data)]
         if languages[0] != languages[1]:
             raise UsageError(
                 f"--split {split}: its languages are {languages[0]}, but "
@@ -101,10 +96,6 @@ def _load_text_of_run(runs: Sequence[ComparedRun], split: str) -> ComparedText:
 
 def load_common_text(runs: Sequence[ComparedRun], name: str) -> ParallelText:
     """Return the text of a split, which is the same in all runs.
-
-    Args:
-        runs: at least one.
-        name: the split's.
 
     Raises:
         CorpusError: a run has no such split, or its text is missing or damaged.

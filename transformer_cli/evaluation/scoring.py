@@ -1,4 +1,4 @@
-"""sacreBLEU's scores of translations, and the loss of a split."""
+"""Evaluate a model on a split: translate it, score the translations, and measure the loss."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -9,99 +9,37 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional as F
 
+from transformer_cli.config.schema import Config
+from transformer_cli.config.tokenizer_schema import Protected
 from transformer_cli.data.batches import Batch, collate
 from transformer_cli.data.corpus import ParallelText
-from transformer_cli.data.token_arrays import EncodedText, encode_text
-from transformer_cli.data.token_budget import cut_by_tokens
+from transformer_cli.data.token_arrays import EncodedText, cut_by_tokens, encode_text
 from transformer_cli.errors import CorpusError
-from transformer_cli.evaluation.metrics import USUAL, Metrics
+from transformer_cli.evaluation.scores import score
 from transformer_cli.inference.engine import SearchEngine, ignore, never
 from transformer_cli.inference.lines import LongLine
-from transformer_cli.inference.torch_engine import TorchTranslator, split_when_out_of_memory
+from transformer_cli.inference.torch_engine import (
+    TorchEngine,
+    TorchTranslator,
+    split_when_out_of_memory,
+)
 from transformer_cli.inference.translator import TextTranslator
+from transformer_cli.metrics import USUAL, Metrics, Scores
 from transformer_cli.model.device import sum_dtype
 from transformer_cli.model.ensemble import Ensemble
 from transformer_cli.model.linear import autocast
 from transformer_cli.model.transformer import Transformer
 from transformer_cli.ranks import SINGLE_PROCESS, Ranks
-from transformer_cli.text.placeholders import compare_placeholders
+from transformer_cli.text.reserved import compare_placeholders
+from transformer_cli.training.metrics import Sample, Validation
+from transformer_cli.training.preparation import PreparedData
+from transformer_cli.training.trainer import Trainer
 
 # Of the validation loss: half a gigabyte in float32.
 _LOGITS_AT_A_TIME = 1 << 27
-
-
-@dataclass(frozen=True)
-class Scores:
-    """Scores from 0 to 100 of detokenised text against raw references, with their signatures."""
-
-    bleu: float
-    bleu_lc: float | None
-    """None: the target language's script has no case."""
-    chrf: float
-    signature: str
-    signature_lc: str | None
-    signature_chrf: str
-    ter: float | None = None
-    """Edits to a hundred reference words, so the fewer the better; None: not asked for."""
-    signature_ter: str | None = None
-    bleu_ci: float | None = None
-    """Half of the 95 % interval by bootstrap resampling, in points; so are the others. None: not
-    asked for, or too many sentences.
-    """
-    bleu_lc_ci: float | None = None
-    chrf_ci: float | None = None
-    ter_ci: float | None = None
-
-
-def score(
-    hypotheses: Sequence[str],
-    references: Sequence[str],
-    thorough: bool = False,
-    metrics: Metrics = USUAL,
-) -> Scores:
-    """Return BLEU (Post 2018), cased and lowercased, and chrF (Popović 2015).
-
-    Args:
-        hypotheses: one translation a sentence, as a person would write it.
-        references: as many raw reference lines.
-        thorough: whether to compute TER (Snover et al. 2006) and 95 % intervals too: 3 s for 1,000
-            lines. The signatures say how often was resampled, and by which seed.
-        metrics: those of the target language.
-
-    Raises:
-        CorpusError: there are more of the ones than of the others.
-    """
-    _check_equal_lengths(hypotheses, references)
-    from transformer_cli.evaluation.significance import measure
-
-    asked = {**metrics.by_name(), **({"ter": metrics.ter()} if thorough else {})}
-    measured = {
-        name: measure(metric, hypotheses, references, thorough) for name, metric in asked.items()
-    }
-    bleu, chrf = measured["bleu"], measured["chrf"]
-    bleu_lc, ter = measured.get("bleu_lc"), measured.get("ter")
-    return Scores(
-        bleu=bleu.score,
-        bleu_lc=bleu_lc and bleu_lc.score,
-        chrf=chrf.score,
-        signature=bleu.signature,
-        signature_lc=bleu_lc and bleu_lc.signature,
-        signature_chrf=chrf.signature,
-        ter=ter and ter.score,
-        signature_ter=ter and ter.signature,
-        bleu_ci=bleu.half_width,
-        bleu_lc_ci=bleu_lc and bleu_lc.half_width,
-        chrf_ci=chrf.half_width,
-        ter_ci=ter and ter.half_width,
-    )
-
-
-def _check_equal_lengths(hypotheses: Sequence[str], references: Sequence[str]) -> None:
-    if len(hypotheses) != len(references):
-        raise CorpusError(
-            f"{len(hypotheses)} translations but {len(references)} references; "
-            "each needs a reference of its own"
-        )
+_SAMPLES = 3
+_MAX_SAMPLE_LENGTH = 300
+"""Characters of a line in metrics.jsonl, where a line of text may have millions."""
 
 
 @dataclass(frozen=True)
@@ -133,9 +71,7 @@ def evaluate(
     searcher: TextTranslator[SearchEngine] | None = None,
     metrics: Metrics = USUAL,
 ) -> Evaluation:
-    """Translate the source side and compare with the target side.
-
-    The loss is of pairs whose sides could both be translated as one.
+    """Translate the source side and score it; the loss is of pairs that are short enough.
 
     Args:
         translator: model, tokenizers and search.
@@ -144,7 +80,7 @@ def evaluate(
         ranks: who shares the work; all of them get its result.
         on_long_line: called with each source line too long to be translated as one.
         should_stop: called before each batch that is translated.
-        thorough: see ``score``; it takes longer than training would wait.
+        thorough: as for ``score``; it takes longer than training would wait.
         searcher: translates instead, with an engine that gives no loss.
         metrics: those of the target language.
 
@@ -177,25 +113,27 @@ def evaluate(
         ranks,
     )
     scores = score(hypotheses, text.tgt, thorough, metrics)
-    protect = translator.tokenizers.protect
-    differing = (
-        sum(
-            1
-            for pair in zip(text.src, hypotheses, strict=True)
-            if compare_placeholders(*pair, protect)
-        )
-        if protect
-        else None
+    return Evaluation(
+        hypotheses,
+        scores,
+        loss,
+        unmeasured=len(text) - len(short),
+        differing=_count_differing(text.src, hypotheses, translator.tokenizers.protect),
     )
-    return Evaluation(hypotheses, scores, loss, len(text) - len(short), differing)
+
+
+def _count_differing(
+    src: Sequence[str], hypotheses: Sequence[str], protect: Sequence[Protected]
+) -> int | None:
+    """Return the number of lines whose placeholders differ; None if none are protected."""
+    if not protect:
+        return None
+    pairs = zip(src, hypotheses, strict=True)
+    return sum(bool(compare_placeholders(*pair, protect)) for pair in pairs)
 
 
 def find_measurable_pairs(translator: TorchTranslator, text: EncodedText) -> np.ndarray:
-    """Return the numbers of the pairs that are not too long for the loss.
-
-    Raises:
-        CorpusError: all are.
-    """
+    """Return the numbers of the pairs that are not too long for the loss."""
     lengths = np.maximum(text.src.lengths, text.tgt.lengths)
     short = np.flatnonzero(lengths <= translator.longest_source)
     if not len(short):
@@ -216,12 +154,7 @@ def mean_loss(
 ) -> float:
     """Return the mean negative log-likelihood of a target token, EOS included, unsmoothed.
 
-    Args:
-        model: in evaluation mode.
-        text: at least one sentence pair.
-        batch_tokens: most tokens of a side of a batch, padding included.
-        precision: type of the matrix products.
-        ranks: who shares the work; all of them get its result.
+    ``batch_tokens`` bounds a side of a batch, padding included. All ranks get the result.
     """
     device = next(model.parameters()).device
     lengths = np.maximum(text.src.lengths, text.tgt.lengths) + 1
@@ -258,3 +191,67 @@ def _sum_nll(
             logits.float(), true_tokens[part], ignore_index=model.pad_id, reduction="sum"
         )
     return total
+
+
+# --- in training ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Validator:
+    """Evaluates a trainer's ``eval_model`` on the validation split, by greedy search."""
+
+    trainer: Trainer
+    translator: TextTranslator[TorchEngine]
+    pairs: ParallelText
+    num_unscored: int
+    """Pairs that are too long to be in the validation loss."""
+    metrics: Metrics
+    select: str
+    """What the best checkpoint is chosen by."""
+
+    def __call__(self, should_stop: Callable[[], bool]) -> Validation | None:
+        """Evaluate the model; return None if asked to stop."""
+        self.trainer.eval_model.eval()
+        try:
+            result = evaluate(
+                self.translator,
+                self.pairs,
+                ranks=self.trainer.ranks,
+                should_stop=should_stop,
+                metrics=self.metrics,
+            )
+        except EvaluationStoppedError:
+            return None
+        scores = {name: score.value for name, score in result.scores.items()}
+        samples = choose_samples(self.pairs, result.hypotheses)
+        return Validation(result.loss, scores, self.metrics.tokenize, self.select, samples)
+
+
+def choose_samples(pairs: ParallelText, hypotheses: Sequence[str]) -> list[Sample]:
+    """Return the translations of a few evenly spaced pairs."""
+    places = {(2 * number + 1) * len(pairs) // (2 * _SAMPLES) for number in range(_SAMPLES)}
+    return [
+        Sample(*(_shorten(side[place]) for side in (pairs.src, pairs.tgt, hypotheses)))
+        for place in sorted(places)
+    ]
+
+
+def _shorten(line: str) -> str:
+    return line if len(line) <= _MAX_SAMPLE_LENGTH else f"{line[:_MAX_SAMPLE_LENGTH]}…"
+
+
+def build_validator(
+    config: Config, data: PreparedData, trainer: Trainer, metrics: Metrics, select: str
+) -> Validator:
+    """Build the validator of a training, which scores the trainer's ``eval_model``.
+
+    Raises:
+        InputError: a validation sentence is too long for the model.
+    """
+    engine = TorchEngine(trainer.eval_model, trainer.precision)
+    translator = TextTranslator(engine, data.tokenizers, config, config.decoding)
+    num_unscored = len(data.val) - len(find_measurable_pairs(translator, data.val))
+    translator = translator.with_search(beam_size=1)
+    translator.check_lengths(data.val.src.lengths, "validation source sentence")
+    translator.check_lengths(data.val.tgt.lengths, "validation target sentence")
+    return Validator(trainer, translator, data.texts.val, num_unscored, metrics, select)

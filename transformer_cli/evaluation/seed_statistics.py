@@ -12,17 +12,61 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Float
-from sacrebleu.metrics.base import Metric
+from sacrebleu.metrics.base import Metric as SacreMetric
 
-from transformer_cli.evaluation.group_scores import GroupDifference, GroupScore, MetricComparison
-from transformer_cli.evaluation.metrics import USUAL, Metrics
+from transformer_cli.metrics import USUAL, Metrics
 from transformer_cli.packages import import_extra
 
 LEVEL = 0.05
 """Of the two-sided tests; intervals cover the rest."""
 POWER = 0.8
-MOST_SEEDS = 1000
+MAX_SEEDS = 1000
 """Beyond this, ``needed_seeds`` gives up."""
+
+
+@dataclass(frozen=True)
+class GroupScore:
+    """A metric's scores of one group, in points."""
+
+    scores: list[float]
+    """One per run, in the group's order."""
+    mean: float
+    deviation: float | None
+    """Sample standard deviation over the runs; None for a single run."""
+    half_width: float | None
+    """Half of the 95 % interval of the mean, over seeds; None for a single run."""
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """Ends of that interval, as far as BLEU and chrF go; None for a single run."""
+        if self.half_width is None:
+            return None
+        return max(0.0, self.mean - self.half_width), min(100.0, self.mean + self.half_width)
+
+
+@dataclass(frozen=True)
+class GroupDifference:
+    """The difference between a group's mean and the reference group's, in points."""
+
+    difference: float
+    half_width: float | None
+    """Half of its 95 % interval, over seeds and sentences; None if a group is a single run."""
+    p_value: float | None
+    """Of a test over seeds and sentences; None if a group is a single run."""
+    p_holm: float | None
+    """``p_value`` after Holm's correction for all groups that are compared with the reference."""
+    needed_seeds: int | None
+    """Seeds per group that would show a difference of this size in four of five experiments."""
+
+
+@dataclass(frozen=True)
+class MetricComparison:
+    """All groups by one metric."""
+
+    signature: str
+    groups: list[GroupScore]
+    differences: list[GroupDifference | None]
+    """One per group; None for the reference group."""
 
 
 @dataclass(frozen=True)
@@ -44,74 +88,69 @@ class _Variance:
 def compare_groups(
     translations: Sequence[Sequence[Sequence[str]]],
     references: Sequence[str],
-    reference_group: int = 0,
+    reference_group: int | None = 0,
     metrics: Metrics = USUAL,
-) -> list[MetricComparison]:
+) -> dict[str, MetricComparison]:
     """Score groups of runs, and test each one's difference from the reference group.
 
     Args:
         translations: by group, by run of another seed, by sentence; at least one of each.
         references: as many raw reference lines as sentences.
-        reference_group: number of the group that the others are compared with.
+        reference_group: number of the group that the others are compared with, if any.
         metrics: those of the target language.
 
     Returns:
-        BLEU, lowercased BLEU where there is case, and chrF, with the scores of
-        ``evaluation.scoring.score``.
-
-    Raises:
-        MissingExtraError: a group has several runs, and scipy is not installed.
+        By the metric's name; the scores are those of ``evaluation.scores.score``.
     """
-    return [
-        _compare_by(name, metric, translations, reference_group)
+    return {
+        name: _compare_by(metric, translations, reference_group)
         for name, metric in metrics.by_name(references=[list(references)]).items()
-    ]
+    }
 
 
 def _compare_by(
-    name: str, metric: Metric, translations: Sequence[Sequence[Sequence[str]]], reference_group: int
+    metric: SacreMetric,
+    translations: Sequence[Sequence[Sequence[str]]],
+    reference_group: int | None,
 ) -> MetricComparison:
     scores: list[list[float]] = []
-    points: list[np.ndarray] = []
+    shares: list[np.ndarray] = []
     for group in translations:
-        found = [score_sentences(metric, hypotheses) for hypotheses in group]
-        scores.append([score for score, _ in found])
-        points.append(np.stack([each for _, each in found]))
+        scored = [score_sentences(metric, hypotheses) for hypotheses in group]
+        scores.append([score for score, _ in scored])
+        shares.append(np.stack([of_sentences for _, of_sentences in scored]))
     differences = [
-        None if number == reference_group else compare_means(each, points[reference_group])
-        for number, each in enumerate(points)
+        None
+        if reference_group is None or number == reference_group
+        else compare_means(own, shares[reference_group])
+        for number, own in enumerate(shares)
     ]
     return MetricComparison(
-        metric=name,
         signature=str(metric.get_signature()),
-        groups=[summarize(each) for each in scores],
+        groups=[summarize(of_runs) for of_runs in scores],
         differences=_correct_by_holm(differences),
     )
 
 
 def score_sentences(
-    metric: Metric, hypotheses: Sequence[str]
+    metric: SacreMetric, hypotheses: Sequence[str]
 ) -> tuple[float, Float[np.ndarray, " sentence"]]:
-    """Return a corpus score, and each sentence's share in it.
+    """Return a corpus score, and each sentence's share in it; the metric has its references.
 
     A share is the jackknife's pseudo-value (Tukey 1958): how much the score changes without the
     sentence, times the number of sentences less one. So the variance of a score over sentences is
     that of a mean. The shares are shifted so that their mean is the score.
-
-    Args:
-        metric: made with its references.
-        hypotheses: one translation a sentence.
     """
     statistics = np.array(metric._extract_corpus_statistics(hypotheses, None))
     whole = statistics.sum(0)
     score = _score(metric, whole)
     if len(statistics) < 2:
         return score, np.array([score])
-    without = np.array([_score(metric, each) for each in whole - statistics])
+    without = np.array([_score(metric, rest) for rest in whole - statistics])
     return score, score + (len(without) - 1) * (without.mean() - without)
 
 
-def _score(metric: Metric, statistics: np.ndarray) -> float:
+def _score(metric: SacreMetric, statistics: np.ndarray) -> float:
     return float(metric._compute_score_from_stats(statistics.tolist()).score)
 
 
@@ -129,10 +168,6 @@ def compare_means(
     group: Float[np.ndarray, "seed sentence"], reference: Float[np.ndarray, "other_seed sentence"]
 ) -> GroupDifference:
     """Test whether two groups' means differ, over seeds and sentences.
-
-    Args:
-        group: points whose means over sentences are the scores of seeds.
-        reference: the same of the group that it is compared with.
 
     Returns:
         ``p_holm`` is not corrected yet. All but the difference are None if there are not two seeds
@@ -170,13 +205,13 @@ def _estimate_variance(
     3 seeds and 100 sentences would show null effects in 2 % instead of 5 %.
     """
     both = (group, reference)
-    seeds = np.array([len(each) for each in both])
-    means = [each.mean(1, keepdims=True) for each in both]
-    seed_variances = np.array([each.var(ddof=1) for each in means])
+    seeds = np.array([len(scores) for scores in both])
+    means = [scores.mean(1, keepdims=True) for scores in both]
+    seed_variances = np.array([scores.var(ddof=1) for scores in means])
     over_seeds = seed_variances / seeds
-    rest = [each - mean for each, mean in zip(both, means, strict=True)]
+    rest = [scores - mean for scores, mean in zip(both, means, strict=True)]
     between = (rest[0].mean(0) - rest[1].mean(0)) ** 2
-    within = sum(each.var(0, ddof=1) / len(each) for each in rest)
+    within = sum(scores.var(0, ddof=1) / len(scores) for scores in rest)
     num_sentences = group.shape[1]
     excess = (between - within) / (num_sentences - 1)
     sentences = float(excess.mean())
@@ -224,7 +259,7 @@ def needed_seeds(
         sentences_error: its standard error.
 
     Returns:
-        At least 2; None if even ``MOST_SEEDS`` are too few.
+        At least 2; None if even ``MAX_SEEDS`` are too few.
     """
 
     def power(seeds: int) -> float:
@@ -236,18 +271,25 @@ def needed_seeds(
         return float(1 - _special().nctdtr(degrees, noncentrality, _critical(degrees)))
 
     # Not by bisection: with few sentences, more seeds may leave fewer degrees of freedom.
-    return next((seeds for seeds in range(2, MOST_SEEDS + 1) if power(seeds) >= POWER), None)
+    return next((seeds for seeds in range(2, MAX_SEEDS + 1) if power(seeds) >= POWER), None)
 
 
 def _correct_by_holm(differences: Sequence[GroupDifference | None]) -> list[GroupDifference | None]:
     """Fill in ``p_holm`` (Holm 1979)."""
-    tested = [each for each in differences if each and each.p_value is not None]
+    tested = [
+        difference for difference in differences if difference and difference.p_value is not None
+    ]
     corrected: dict[int, float] = {}
     largest = 0.0
-    for rank, each in enumerate(sorted(tested, key=lambda each: each.p_value or 0.0)):
-        largest = max(largest, min(1.0, (len(tested) - rank) * (each.p_value or 0.0)))
-        corrected[id(each)] = largest
-    return [each and replace(each, p_holm=corrected.get(id(each))) for each in differences]
+    for rank, difference in enumerate(
+        sorted(tested, key=lambda difference: difference.p_value or 0.0)
+    ):
+        largest = max(largest, min(1.0, (len(tested) - rank) * (difference.p_value or 0.0)))
+        corrected[id(difference)] = largest
+    return [
+        difference and replace(difference, p_holm=corrected.get(id(difference)))
+        for difference in differences
+    ]
 
 
 def _critical(degrees: float) -> float:

@@ -10,12 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from transformer_cli.data.corpus import ParallelText
-from transformer_cli.data.digests import NO_DIGEST, digest_lines, is_among
+from transformer_cli.data.corpus import PairProgress, ParallelText, StreamedText
+from transformer_cli.data.selection import NO_DIGEST, digest_lines, fold_side, is_among
 from transformer_cli.data.sources import is_on_disk, open_training_text
-from transformer_cli.data.splitting import fold_side
-from transformer_cli.data.store import read_lines, read_survey
-from transformer_cli.data.streamed import PairProgress, StreamedText
+from transformer_cli.data.store import read_lines, read_stats
 from transformer_cli.errors import CorpusError, TransformerCliError
 from transformer_cli.files import read_small
 from transformer_cli.runs.directory import RunDirectory
@@ -38,8 +36,8 @@ class SeenPairs:
     @property
     def rest(self) -> list[int]:
         """Numbers of the pairs of which no side is trained on."""
-        found: list[int] = np.flatnonzero(~(self.by_src | self.by_tgt)).tolist()
-        return found
+        numbers: list[int] = np.flatnonzero(~(self.by_src | self.by_tgt)).tolist()
+        return numbers
 
     def report(self) -> dict[str, Any]:
         """Return counts for a JSON object."""
@@ -52,13 +50,7 @@ class SeenPairs:
 
 
 def describe_seen(report: Mapping[str, Any], sentences: int, who: str) -> list[str]:
-    """Return lines about pairs that were seen, or may have been; none if there are none.
-
-    Args:
-        report: as ``SeenPairs.report`` makes it.
-        sentences: pairs of the text.
-        who: name of the model.
-    """
+    """Return lines about the pairs that ``who`` has seen, or may have, by ``SeenPairs.report``."""
     lines = []
     if report["pairs"]:
         lines.append(
@@ -81,23 +73,19 @@ def find_seen(
 
     Lines are compared as splits are drawn: without format characters and extra white space. What a
     run was trained on is its own text, replayed text included; that of the run that it starts from;
-    and if it was distilled, that of its teachers.
-
-    Args:
-        runs: trained on the same languages.
-        text: in these languages.
-        progress: wraps a pass over the training text of runs that have no record of its lines.
+    and if it was distilled, that of its teachers. ``progress`` wraps a pass over the training text
+    of runs that have no record of its lines.
     """
     languages = _languages(runs[0])
-    wanted = [_digest(side) for side in (text.src, text.tgt)]
-    masks = [np.zeros(len(text), bool) for _ in wanted]
+    digests_of_sides = [_digest(side) for side in (text.src, text.tgt)]
+    masks = [np.zeros(len(text), bool) for _ in digests_of_sides]
     unknown = []
     for run in _find_origins(runs):
         try:
             sides = _languages(run)
             for chunk in _read_trained_lines(run, progress):
                 # The run that one starts from may have been trained the other way round.
-                for language, digests, mask in zip(languages, wanted, masks, strict=True):
+                for language, digests, mask in zip(languages, digests_of_sides, masks, strict=True):
                     for side, column in zip(sides, chunk.T, strict=True):
                         if side == language:
                             mask |= _are_in(digests, column)
@@ -171,8 +159,8 @@ def _read_trained_lines(run: RunDirectory, progress: PairProgress) -> Iterator[n
     data, earlier = run.load_config().data, corpus_directory(run)
     if not is_on_disk(data, "train", earlier):
         raise CorpusError(f"{run.path}: its training text is not on disk")
-    text = StreamedText.of(open_training_text(data, earlier), read_survey(run.encoded))
-    if text.survey.text_sha256 != learned_from:
+    text = StreamedText.of(open_training_text(data, earlier), read_stats(run.encoded))
+    if text.stats.text_sha256 != learned_from:
         raise CorpusError(f"{run.path}: its training text has changed")
     pairs = iter(progress(text.pairs(), f"{run.path.name}'s training text"))
     while page := list(islice(pairs, _PAGE_PAIRS)):

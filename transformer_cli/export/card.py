@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -18,7 +18,9 @@ from transformer_cli.config.data_schema import (
 )
 from transformer_cli.config.differences import differences
 from transformer_cli.config.schema import Config
-from transformer_cli.evaluation.metrics import USUAL, Metrics, read_validated_by
+from transformer_cli.evaluation.metric_choice import read_validated_by
+from transformer_cli.evaluation.scores import describe_signatures
+from transformer_cli.metrics import METRICS, USUAL, Metrics
 from transformer_cli.model.transformer import count_parameters
 from transformer_cli.packages import __version__
 from transformer_cli.runs.directory import RunDirectory, find_import_source
@@ -101,14 +103,11 @@ Library = Literal["transformer-cli", "transformers", "argostranslate"]
 
 @dataclass(frozen=True)
 class ValidationScore:
-    """BLEU and chrF of a validation."""
+    """Scores of a validation."""
 
     step: int
-    bleu: float
-    bleu_lc: float | None
-    """None: the target language's script has no case."""
-    chrf: float | None = None
-    """None: an earlier version has not recorded it."""
+    scores: Mapping[str, float]
+    """By the metric's name."""
     metrics: Metrics = USUAL
 
 
@@ -139,8 +138,9 @@ def _score(run: RunDirectory, trained: TrainedModel) -> ValidationScore | None:
     for record in reversed(validations(read_records(run.metrics))):
         is_of_these = trained.checkpoint.name == f"step-{record['step']:08d}"
         if begun and is_of_these and record["bleu"] is not None:
-            scores = (record["bleu"], record["bleu_lc"], record["chrf"])
-            return ValidationScore(record["step"], *scores, Metrics(begun.tokenize))
+            names = [name for name in Metrics().by_name() if record[name] is not None]
+            scores = {name: record[name] for name in names}
+            return ValidationScore(record["step"], scores, Metrics(begun.tokenize))
     return None
 
 
@@ -206,11 +206,10 @@ def _front_matter(
     if config.data.kind == "multi30k":
         front["datasets"] = ["multi30k"]
     if score is not None:
-        measured = {"bleu": ("BLEU", score.bleu), "chrf": ("chrF", score.chrf)}
         metrics = [
-            {"type": kind, "name": name, "value": round(value, 2)}
-            for kind, (name, value) in measured.items()
-            if value is not None
+            {"type": name, "name": METRICS[name].label, "value": round(value, 2)}
+            for name, value in score.scores.items()
+            if not METRICS[name].needs_case  # the Hub knows no lowercased BLEU
         ]
         front["metrics"] = [metric["type"] for metric in metrics]
         dataset = _DATASETS.get(config.data.kind, "own text files")
@@ -248,12 +247,11 @@ def _scores(score: ValidationScore | None, lowercase: bool) -> str:
     if score is None:
         return "Not measured yet: see `transformer-cli evaluate`.\n"
     note = "\nIt writes lower case, so that cased BLEU is low.\n" if lowercase else ""
-    names = {"bleu": "BLEU", "bleu_lc": "BLEU, lowercased,", "chrf": "chrF"}
     # A list: the signatures' bars would end a table's cells.
     listed = "".join(
-        f"- {names[key]} {value:.2f} (`{signature}`)\n"
-        for key, signature in score.metrics.signatures().items()
-        if (value := getattr(score, key)) is not None
+        f"- {METRICS[name].label} {score.scores[name]:.2f} (`{signature}`)\n"
+        for name, signature in describe_signatures(score.metrics).items()
+        if name in score.scores
     )
     return (
         f"On the validation split, at step {score.step:,}, as it was measured in training, by\n"

@@ -146,7 +146,7 @@ class _Encoder(nn.Module):
         memory, src_mask = self.model.encode(src)
         layers = cast("Iterable[DecoderLayer]", self.model.decoder)
         kept = [layer.cross_attention.keys_values(memory) for layer in layers]
-        return src_mask, *(each for keys_values in kept for each in keys_values)
+        return src_mask, *(tensor for keys_values in kept for tensor in keys_values)
 
 
 class _DecoderStep(nn.Module):

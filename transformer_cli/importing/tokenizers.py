@@ -8,10 +8,9 @@ from typing import Any, NamedTuple
 from transformer_cli.config.setting_tree import describe_value
 from transformer_cli.importing.form import ModelForm
 from transformer_cli.importing.source import TOKENIZER_CONFIG, SourceFiles
-from transformer_cli.text.id_map import IdMap, SpecialIds
-from transformer_cli.text.kinds.sentencepiece_file import open_model
-from transformer_cli.text.manifest import Side
-from transformer_cli.text.vocabulary import BOS_ID, SPECIALS, Vocabulary
+from transformer_cli.text.kinds.sentencepiece import open_model
+from transformer_cli.text.tokenizer import Side
+from transformer_cli.text.vocabulary import BOS_ID, SPECIALS, IdMap, SpecialIds, Vocabulary
 
 _MODELS: dict[Side, str] = {"src": "source.spm", "tgt": "target.spm"}
 _TABLE, _TGT_TABLE = "vocab.json", "target_vocab.json"

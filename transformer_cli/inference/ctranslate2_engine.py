@@ -13,13 +13,13 @@ import numpy as np
 from transformer_cli.config.choices import SearchPrecisionName
 from transformer_cli.config.schema import ModelConfig
 from transformer_cli.config.setting_tree import shorten
-from transformer_cli.data.token_budget import cut_by_tokens
+from transformer_cli.data.token_arrays import cut_by_tokens
 from transformer_cli.errors import CheckpointError, UsageError
 from transformer_cli.files import read_small
 from transformer_cli.inference.engine import Hypothesis, SearchOptions, rank_hypotheses
 from transformer_cli.packages import import_extra
-from transformer_cli.text.manifest import MAX_TOKENIZER_BYTES
-from transformer_cli.text.tokenizer import Tokenizers
+from transformer_cli.text.protocol import Tokenizers
+from transformer_cli.text.tokenizer import MAX_TOKENIZER_BYTES
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, SPECIALS, UNK_ID
 
 SINUSOIDS = 2_100

@@ -8,7 +8,7 @@ from itertools import accumulate, pairwise
 from typing import NamedTuple, Protocol
 
 from transformer_cli.inference.engine import Hypothesis
-from transformer_cli.text.tokenizer import Tokenizer, Tokenizers
+from transformer_cli.text.protocol import Tokenizer, Tokenizers
 from transformer_cli.text.vocabulary import EOS_ID, UNK_ID
 
 

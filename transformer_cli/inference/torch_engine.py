@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor, nn
 
-from transformer_cli.data.token_budget import cut_by_tokens
+from transformer_cli.data.token_arrays import cut_by_tokens
 from transformer_cli.errors import UsageError, is_out_of_memory
 from transformer_cli.inference.engine import Hypothesis, SearchOptions
 from transformer_cli.inference.search import NOT_FORCED, search

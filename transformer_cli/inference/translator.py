@@ -22,8 +22,8 @@ from transformer_cli.inference.lines import (
     to_translation,
 )
 from transformer_cli.ranks import SINGLE_PROCESS, Ranks
-from transformer_cli.text.placeholders import compare_placeholders
-from transformer_cli.text.tokenizer import Tokenizers
+from transformer_cli.text.protocol import Tokenizers
+from transformer_cli.text.reserved import compare_placeholders
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 
 SLOT_BEAM = 8

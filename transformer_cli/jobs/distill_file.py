@@ -8,7 +8,6 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from transformer_cli.config.base_files import find_beside, read_mapping, read_settings
 from transformer_cli.config.choices import LARGEST_BEAM
 from transformer_cli.config.data_schema import (
     CopyData,
@@ -22,7 +21,13 @@ from transformer_cli.config.schema import Config
 from transformer_cli.config.sections import FilePath, Section
 from transformer_cli.config.setting_tree import Keys, Node, find_place, setting_error
 from transformer_cli.config.validation import validate_as
-from transformer_cli.config.yaml import check_settings, load_config
+from transformer_cli.config.yaml import (
+    check_settings,
+    find_beside,
+    load_config,
+    read_mapping,
+    read_settings,
+)
 from transformer_cli.errors import ConfigError
 from transformer_cli.jobs.job import weights_record
 from transformer_cli.runs.directory import RunDirectory

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from itertools import product
 
 from transformer_cli.config.setting_tree import (
@@ -14,6 +13,7 @@ from transformer_cli.config.setting_tree import (
     setting_error,
     values,
 )
+from transformer_cli.errors import did_you_mean
 
 _SEARCH = "search"
 _KINDS = {
@@ -215,9 +215,8 @@ def _is_number(value: object) -> bool:
 def _describe_unknown(name: str) -> str:
     if name in _CHOICE_NAMES:
         return f"'{name}' is not needed; write the list alone"
-    close = [_OTHER_NAMES[name]] if name in _OTHER_NAMES else []
-    close = close or get_close_matches(name, _KINDS.values(), n=1)
     # It may be a setting: sections are not taken apart here.
-    hint = f"it is one of {', '.join(_KINDS.values())}; a setting is one key with dots, as in "
-    hint = f"did you mean '{close[0]}'?" if close else f"{hint}model.dropout"
+    kinds = f"it is one of {', '.join(_KINDS.values())}"
+    rule = f"{kinds}; a setting is one key with dots, as in model.dropout"
+    hint = did_you_mean(name, _KINDS.values(), _OTHER_NAMES.get(name)) or rule
     return f"unknown distribution '{name}'; {hint}"

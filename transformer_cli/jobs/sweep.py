@@ -17,14 +17,15 @@ from transformer_cli.compression import write_text
 from transformer_cli.config.differences import differences
 from transformer_cli.config.schema import Config
 from transformer_cli.errors import ConfigError
-from transformer_cli.evaluation.metrics import choose_selection
+from transformer_cli.evaluation.metric_choice import choose_selection
 from transformer_cli.files import remove_leftovers, whole_directory
 from transformer_cli.jobs.job import Job, JobDirectory, describe_model, describe_training, sum_text
 from transformer_cli.jobs.search import Grid, Search
 from transformer_cli.jobs.sweep_file import BASE_POINT, SEED, Point, Sweep
+from transformer_cli.metrics import METRICS
 from transformer_cli.runs.directory import MARK, SWEEP_PLAN, RunDirectory
 from transformer_cli.runs.groups import run_name
-from transformer_cli.runs.records import best_score, number, read_records, validations
+from transformer_cli.runs.records import number, read_records, validations
 
 TRANSLATIONS, SCORES = "translations.txt", "scores.json"
 """The files of a scored run."""
@@ -66,7 +67,7 @@ class Progress:
         found = (validation[metric] for validation in validations(records))
         self.scores = [score for score in found if score is not None]
         """The metric at each validation, in their order."""
-        self.best = best_score(self.scores, metric)
+        self.best = METRICS[metric].best(self.scores)
         """In points; None: it was not validated."""
         seconds = (number(record, "seconds") for record in records)
         self.seconds = max((each for each in seconds if each is not None), default=0.0)

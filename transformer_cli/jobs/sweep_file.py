@@ -13,16 +13,22 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from transformer_cli.config.base_files import BASE, find_beside, read_mapping, read_settings
 from transformer_cli.config.differences import as_yaml
 from transformer_cli.config.schema import Config
 from transformer_cli.config.sections import Count, Section
-from transformer_cli.config.setting_tree import Node, Place, find_place, setting_error, values
+from transformer_cli.config.setting_tree import BASE, Node, Place, find_place, setting_error, values
 from transformer_cli.config.validation import validate_as
-from transformer_cli.config.yaml import check_settings, set_node
+from transformer_cli.config.yaml import (
+    check_settings,
+    find_beside,
+    read_mapping,
+    read_settings,
+    set_node,
+)
 from transformer_cli.data.sources import check_split
 from transformer_cli.errors import CorpusError
 from transformer_cli.jobs.space import SearchSpace, read_space
+from transformer_cli.metrics import RankName
 from transformer_cli.text.scripts import has_case
 
 Values = Annotated[list[Any], Field(min_length=1)]
@@ -59,7 +65,7 @@ class SweepSettings(Section):
     prune: Literal["none", "median", "halving"] = Field(
         "none", description="which trainings of a search are stopped early, by their validations"
     )
-    metric: Literal["bleu", "bleu_lc", "chrf", "loss"] | None = Field(
+    metric: RankName | None = Field(
         None,
         description="metric to maximize (the loss: to minimize), at the best validation; null: "
         "what the base's training.select says",

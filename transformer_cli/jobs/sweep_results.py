@@ -43,7 +43,7 @@ class SweepResults:
     reference: int
     """Index of the point that the others are compared with."""
     metric: str
-    """What points are judged by, a key of ``METRIC_NAMES``."""
+    """What points are judged by, a key of ``METRICS``."""
     splits: list[TranslatedSplit]
 
 

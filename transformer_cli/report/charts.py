@@ -3,7 +3,10 @@
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from transformer_cli.metrics import METRICS, Metric
 from transformer_cli.runs.records import Record, number, validations
+
+_STEP = "optimizer step"
 
 
 class Series(NamedTuple):
@@ -48,80 +51,72 @@ class Chart(NamedTuple):
 
     def as_json(self) -> dict[str, Any]:
         """Return the chart as JSON values."""
-        return {**self._asdict(), "series": [each._asdict() for each in self.series]}
+        return {**self._asdict(), "series": [line._asdict() for line in self.series]}
 
 
 def make_training_charts(records: Sequence[Record], step: int) -> list[Chart]:
-    """Return charts of loss, perplexity, scores and learning rate by step, where there is data.
-
-    Args:
-        records: of metrics.jsonl.
-        step: the checkpoint's, which is marked.
-    """
+    """Return charts of metrics.jsonl by step, where there is data; ``step`` is marked."""
     trained = [record for record in records if record["kind"] == "train"]
     validated = validations(records)
+    # Two lines can be told apart: BLEU and lowercased BLEU, or chrF where there is no case.
+    metrics = measured_metrics(validated)[:2]
+    scores = " and ".join(metric.label for metric in metrics if not metric.needs_case)
 
     def series(name: str, role: str, of: Sequence[Record], key: str) -> Series:
-        return Series(name, role, [each["step"] for each in of], [number(each, key) for each in of])
+        return Series(
+            name, role, [record["step"] for record in of], [number(record, key) for record in of]
+        )
 
-    has_case = any(each["bleu_lc"] is not None for each in validated)
-    scores = "BLEU" if has_case else "BLEU and chrF"
-    other, key = ("lowercased", "bleu_lc") if has_case else ("chrF", "chrf")
-    wanted = [
-        ("loss", "Loss", "nats a token", False, _both(series, trained, validated, "loss")),
-        (
+    def both(key: str) -> list[Series]:
+        return [
+            series("training", "train", trained, key),
+            series("validation", "val", validated, key),
+        ]
+
+    lines = [
+        series(metric.short or metric.label, role, validated, metric.name)
+        for metric, role in zip(metrics, ("val", "train"), strict=False)
+    ]
+    rate = series("learning rate", "train", trained, "learning_rate")
+    charts = [
+        Chart("loss", "Loss", "", _STEP, "nats a token", both("loss"), from_zero=False),
+        Chart(
             "perplexity",
             "Perplexity",
+            "",
+            _STEP,
             "perplexity, logarithmic",
-            True,
-            _both(series, trained, validated, "perplexity"),
+            both("perplexity"),
+            log=True,
+            from_zero=False,
         ),
-        (
-            "bleu",
-            f"{scores} of the validation split",
-            f"{scores}, greedy",
-            False,
-            [
-                series("BLEU", "val", validated, "bleu"),
-                series(other, "train", validated, key),
-            ],
-        ),
-        (
-            "rate",
-            "Learning rate",
-            "learning rate",
-            False,
-            [series("learning rate", "train", trained, "learning_rate")],
-        ),
+        Chart("scores", f"{scores} of the validation split", "", _STEP, f"{scores}, greedy", lines),
+        Chart("rate", "Learning rate", "", _STEP, "learning rate", [rate]),
+    ]
+    drawn = [
+        chart._replace(series=[line for line in chart.series if any(y is not None for y in line.y)])
+        for chart in charts
     ]
     return [
-        Chart(
-            name,
-            title,
-            _in_words(title, drawn),
-            "optimizer step",
-            y,
-            drawn,
-            log=log,
-            from_zero=name in ("bleu", "rate"),
-            mark=step,
-        )
-        for name, title, y, log, all_series in wanted
-        if (drawn := [each for each in all_series if any(y is not None for y in each.y)])
+        chart._replace(says=_in_words(chart.title, chart.series), mark=step)
+        for chart in drawn
+        if chart.series
     ]
 
 
-def _both(series: Any, trained: list[Record], validated: list[Record], key: str) -> list[Series]:
+def measured_metrics(validated: Sequence[Record]) -> list[Metric]:
+    """Return the metrics of translations that some validations have measured."""
     return [
-        series("training", "train", trained, key),
-        series("validation", "val", validated, key),
+        metric
+        for metric in METRICS.values()
+        if metric.build and any(record.get(metric.name) is not None for record in validated)
     ]
 
 
 def _in_words(title: str, drawn: Sequence[Series]) -> str:
     parts = []
-    for each in drawn:
-        points = [(x, y) for x, y in zip(each.x, each.y, strict=True) if y is not None]
+    for line in drawn:
+        points = [(x, y) for x, y in zip(line.x, line.y, strict=True) if y is not None]
         (first, at_first), (last, at_last) = points[0], points[-1]
-        parts.append(f"{each.name} {at_first:.4g} at step {first}, {at_last:.4g} at step {last}")
+        parts.append(f"{line.name} {at_first:.4g} at step {first}, {at_last:.4g} at step {last}")
     return f"{title}: {'; '.join(parts)}."

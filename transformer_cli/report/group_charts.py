@@ -1,24 +1,119 @@
-"""Charts of groups of runs: their curves, and their scores by setting."""
+"""What groups of runs have reached, and charts of it: curves, and scores by setting."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from math import floor, log, log10
-from statistics import fmean
+from pathlib import Path
+from statistics import fmean, stdev
 from typing import Any
 
 from transformer_cli.config.differences import as_yaml
+from transformer_cli.metrics import METRICS
 from transformer_cli.report.charts import Chart, Series
-from transformer_cli.report.group_results import GroupResult, RunResult
 from transformer_cli.report.importance import are_numbers
-from transformer_cli.runs.records import METRIC_NAMES
+from transformer_cli.runs.directory import RunDirectory
+from transformer_cli.runs.groups import RunGroup
+from transformer_cli.runs.records import Record, number, read_records, validations
 
 DRAWN = 12
 """Groups whose curves are drawn at first; there are as many colours."""
 
 _WIDE_RANGE = 10  # a larger ratio of values is drawn on a logarithmic axis
-_MOST_TICKS = 6
-_LEAST_GAP = 0.09  # of the axis, between two ticks with room for their numbers
+_MAX_TICKS = 6
+_MIN_GAP = 0.09  # of the axis, between two ticks with room for their numbers
 _LONGEST_TICK = 18
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """One run's validations."""
+
+    name: str
+    """Its directory's."""
+    validations: list[Record]
+    score: float | None
+    """Of its best validation; None: it was not validated yet."""
+    seconds: float | None
+    """Time spent training; None: there is no record."""
+    state: str | None
+    """Why it has not finished: 'failed', say; None: it has."""
+
+
+@dataclass(frozen=True)
+class GroupResult:
+    """A group's runs, and what they have reached together."""
+
+    name: str
+    runs: list[RunResult]
+
+    @property
+    def finished(self) -> list[RunResult]:
+        """Its finished runs."""
+        return [run for run in self.runs if run.state is None]
+
+    @property
+    def scored(self) -> list[RunResult]:
+        """The runs that speak for the group: the finished ones, or else all that have a score."""
+        return [run for run in self.finished or self.runs if run.score is not None]
+
+    @property
+    def scores(self) -> list[float]:
+        """The best validation scores of ``scored``."""
+        return [run.score for run in self.scored if run.score is not None]
+
+    @property
+    def mean(self) -> float | None:
+        """Mean of ``scores``."""
+        return fmean(self.scores) if self.scores else None
+
+    @property
+    def deviation(self) -> float | None:
+        """Sample standard deviation of ``scores``; None for fewer than two."""
+        return stdev(self.scores) if len(self.scores) > 1 else None
+
+    @property
+    def seconds(self) -> float | None:
+        """Mean time of a run of ``scored``."""
+        times = [run.seconds for run in self.scored if run.seconds is not None]
+        return fmean(times) if times else None
+
+    @property
+    def unfinished(self) -> dict[str, int]:
+        """Number of its runs in each state but finished."""
+        states = [run.state for run in self.runs if run.state is not None]
+        return {state: states.count(state) for state in dict.fromkeys(states)}
+
+
+def read_group(group: RunGroup, metric: str, unfinished: Mapping[Path, str]) -> GroupResult:
+    """Return what a group's runs have recorded; unfinished ones have a state."""
+    return GroupResult(
+        group.name,
+        [_read_run(run, metric, unfinished.get(run.path)) for run in group.runs],
+    )
+
+
+def rank_groups(groups: Sequence[GroupResult], metric: str) -> list[int]:
+    """Return the indices of the groups, the best mean first and those without a score last.
+
+    Groups with a finished run come before those without.
+    """
+
+    def key(index: int) -> tuple[bool, bool, float, int]:
+        mean = groups[index].mean
+        return mean is None, not groups[index].finished, -METRICS[metric].rank(mean or 0.0), index
+
+    return sorted(range(len(groups)), key=key)
+
+
+def _read_run(run: RunDirectory, metric: str, state: str | None) -> RunResult:
+    records = read_records(run.metrics)
+    validated = validations(records)
+    scores = [record[metric] for record in validated if record[metric] is not None]
+    seconds = [spent for record in records if (spent := number(record, "seconds")) is not None]
+    return RunResult(
+        run.path.name, validated, METRICS[metric].best(scores), max(seconds, default=None), state
+    )
 
 
 def make_group_curves(
@@ -26,21 +121,18 @@ def make_group_curves(
 ) -> list[Chart]:
     """Return charts of validation score and loss by step, where there is data.
 
-    Args:
-        groups: each one a line, the mean over its runs, in a band from the lowest to the highest.
-        order: their indices, as in the legend.
-        metric: the score, a key of ``METRIC_NAMES``.
+    Each group is a line, the mean over its runs, in a band from the lowest to the highest.
     """
     charts = []
     for key in dict.fromkeys((metric, "loss")):
-        y = "nats a token" if key == "loss" else f"{METRIC_NAMES[key]}, greedy"
+        y = "nats a token" if key == "loss" else f"{METRICS[key].label}, greedy"
         series = [
-            each
+            line
             for place, index in enumerate(order)
-            for each in _curve(groups[index], str(place), key)
+            for line in _curve(groups[index], str(place), key)
         ]
         if series:
-            title = f"{'Loss' if key == 'loss' else METRIC_NAMES[key]} of the validation split"
+            title = f"{'Loss' if key == 'loss' else METRICS[key].label} of the validation split"
             says = f"{title} by optimizer step, one line for each group; the table has the scores."
             charts.append(
                 Chart(
@@ -63,18 +155,11 @@ def make_setting_charts(
     settings: Mapping[str, Sequence[object]],
     metric: str,
 ) -> list[Chart]:
-    """Return a chart for each setting: the runs' best validation scores by its values.
-
-    Args:
-        groups: those without any score are left out.
-        order: their indices, as in the legend.
-        settings: by dotted key, one value a group.
-        metric: the score, a key of ``METRIC_NAMES``.
-    """
+    """Return a chart for each setting: the runs' best validation scores by its values."""
     charts = []
     # Where colours would repeat they say nothing.
     roles = {index: str(place if len(groups) <= DRAWN else 0) for place, index in enumerate(order)}
-    for number, (key, values) in enumerate(settings.items()):
+    for place, (key, values) in enumerate(settings.items()):
         scored = [value for value, group in zip(values, groups, strict=True) if group.scores]
         if not scored:
             continue
@@ -82,21 +167,21 @@ def make_setting_charts(
         ticks = _ticks(scored, scale)
         charts.append(
             Chart(
-                f"setting-{number}",
+                f"setting-{place}",
                 key,
-                f"Best validation {METRIC_NAMES[metric]} by {key}; the table has the numbers.",
+                f"Best validation {METRICS[metric].label} by {key}; the table has the numbers.",
                 "",  # the title says it
-                METRIC_NAMES[metric],
+                METRICS[metric].label,
                 [
-                    each
+                    dots
                     for index in order
-                    for each in _dots(groups[index], roles[index], values[index], scale)
+                    for dots in _dots(groups[index], roles[index], values[index], scale)
                 ],
                 kind="dots",
                 from_zero=False,
                 x_scale=scale,
                 ticks=ticks,
-                tick_names=[_shorten(each) for each in ticks] if ticks else None,
+                tick_names=[_shorten(tick) for tick in ticks] if ticks else None,
             )
         )
     return charts
@@ -109,7 +194,7 @@ def _curve(group: GroupResult, role: str, key: str) -> list[Series]:
     epoch is not at the same step with each seed, whose batches differ.
     """
     curves = [
-        [(each["step"], each[key]) for each in run.validations if each[key] is not None]
+        [(record["step"], record[key]) for record in run.validations if record[key] is not None]
         for run in group.runs
     ]
     curves = [curve for curve in curves if curve]
@@ -177,13 +262,13 @@ def _scale(values: Sequence[Any]) -> str:
 def _ticks(values: Sequence[Any], scale: str) -> list[Any] | None:
     """Return the values themselves, in order, where the axis has room for them."""
     if scale == "category":
-        numbers = sorted({each for each in values if are_numbers([each])})
-        return list(dict.fromkeys(as_yaml(each) for each in [*numbers, *values]))
+        numbers = sorted({value for value in values if are_numbers([value])})
+        return list(dict.fromkeys(as_yaml(value) for value in [*numbers, *values]))
     different = sorted(set(values))
-    places = [log(each) if scale == "log" else each for each in different]
-    least = _LEAST_GAP * (places[-1] - places[0])
-    fits = all(after - before >= least for before, after in pairwise(places))
-    if fits and len(different) <= _MOST_TICKS:
+    places = [log(value) if scale == "log" else value for value in different]
+    gap = _MIN_GAP * (places[-1] - places[0])
+    fits = all(after - before >= gap for before, after in pairwise(places))
+    if fits and len(different) <= _MAX_TICKS:
         return different
     return _round_numbers(different[0], different[-1]) if scale == "log" else None
 
@@ -193,7 +278,7 @@ def _round_numbers(low: float, high: float) -> list[float]:
     factors = (1, 2, 5) if high / low < 20 else (1, 3) if high / low < 3000 else (1,)
     powers = range(floor(log10(low)), floor(log10(high)) + 1)
     numbers = [float(f"{factor}e{power}") for power in powers for factor in factors]
-    return [each for each in numbers if low <= each <= high]
+    return [number for number in numbers if low <= number <= high]
 
 
 def _shorten(value: object) -> str:

@@ -57,26 +57,28 @@ def explain(
     Returns:
         None with fewer than two settings or ``LEAST_GROUPS`` groups, or if all are equally good.
     """
-    scored = [index for index, each in enumerate(scores) if each]
-    values = {key: [each[index] for index in scored] for key, each in settings.items()}
-    values = {key: each for key, each in values.items() if len(set(map(repr, each))) > 1}
+    scored = [index for index, of_groups in enumerate(scores) if of_groups]
+    values = {key: [of_groups[index] for index in scored] for key, of_groups in settings.items()}
+    values = {
+        key: of_groups for key, of_groups in values.items() if len(set(map(repr, of_groups))) > 1
+    }
     means = np.array([np.mean(scores[index]) for index in scored])
     if len(values) < 2 or len(scored) < LEAST_GROUPS or np.ptp(means) < 1e-9:
         return None
     if len(scored) == len(scores) and _is_grid(values):
         return _explain_grid(values, [scores[index] for index in scored], means)
-    shares = [_explain_ranks(key, each, means) for key, each in values.items()]
+    shares = [_explain_ranks(key, of_groups, means) for key, of_groups in values.items()]
     return Importance(False, len(scored), _largest_first(shares))
 
 
 def are_numbers(values: Sequence[object]) -> bool:
     """Whether all values are numbers."""
-    return all(isinstance(each, int | float) and not isinstance(each, bool) for each in values)
+    return all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
 
 
 def _is_grid(values: Mapping[str, Sequence[object]]) -> bool:
     points = [repr(point) for point in zip(*values.values(), strict=True)]
-    levels = prod(len(set(map(repr, each))) for each in values.values())
+    levels = prod(len(set(map(repr, of_groups))) for of_groups in values.values())
     return len(points) == len(set(points)) == levels
 
 
@@ -86,7 +88,9 @@ def _explain_grid(
     means: Float[np.ndarray, " groups"],
 ) -> Importance:
     freedom = len(means) - 1
-    repeated = [np.var(each, ddof=1) / len(each) for each in scores if len(each) > 1]
+    repeated = [
+        np.var(of_groups, ddof=1) / len(of_groups) for of_groups in scores if len(of_groups) > 1
+    ]
     noise = min(1.0, float(np.mean(repeated) / np.var(means, ddof=1))) if repeated else None
 
     def share(key: str | None, explained: float, own_freedom: int) -> Share:
@@ -94,8 +98,8 @@ def _explain_grid(
         return Share(key, explained, by_chance)
 
     shares, left, left_freedom = [], 1.0, freedom
-    for key, each in values.items():
-        levels = _levels(each)
+    for key, of_groups in values.items():
+        levels = _levels(of_groups)
         explained, own_freedom = _explained_by_levels(levels, means), int(levels.max())
         shares.append(share(key, explained, own_freedom))
         left, left_freedom = left - explained, left_freedom - own_freedom
@@ -127,7 +131,7 @@ def _explained_by_levels(
 def _levels(values: Sequence[object]) -> Int[np.ndarray, " groups"]:
     """Number the different values."""
     numbers = {name: number for number, name in enumerate(dict.fromkeys(map(repr, values)))}
-    return np.array([numbers[repr(each)] for each in values])
+    return np.array([numbers[repr(value)] for value in values])
 
 
 def _ranks(values: Float[np.ndarray, " groups"]) -> Float[np.ndarray, " groups"]:

@@ -5,7 +5,9 @@ import hashlib
 from importlib.resources import files
 from typing import Any
 
+from transformer_cli.config.data_schema import CorpusData
 from transformer_cli.config.differences import as_yaml
+from transformer_cli.data.preparing import Cleaning
 from transformer_cli.errors import make_visible
 from transformer_cli.packages import __version__, import_extra
 
@@ -52,7 +54,7 @@ def render_page(name: str, plotly: str | None, page_data: dict[str, Any], **valu
         page_data=_make_all_visible(page_data),
         css=_template("page.css"),
         scripts=scripts,
-        sums=[_policy_sum(each) for each in scripts],
+        sums=[_policy_sum(script) for script in scripts],
         version=__version__,
         **values,
     )
@@ -66,9 +68,9 @@ def _make_all_visible(value: Any) -> Any:
     """Return what a page shows, with the control characters of all strings in it as escapes."""
     match value:
         case dict():
-            return {_make_all_visible(key): _make_all_visible(each) for key, each in value.items()}
+            return {_make_all_visible(key): _make_all_visible(item) for key, item in value.items()}
         case list() | tuple():
-            return [_make_all_visible(each) for each in value]
+            return [_make_all_visible(item) for item in value]
         case str() if not hasattr(value, "__html__"):
             return make_visible(value)
         case _:
@@ -90,3 +92,23 @@ def _shorten(value: object) -> str:
 def _policy_sum(script: str) -> str:
     """Return a script's SHA-256 as a Content-Security-Policy names it."""
     return f"sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}"
+
+
+_LONGEST = 500
+"""Characters of a side that are shown."""
+
+
+def render_cleaning(cleaning: Cleaning, data: CorpusData, title: str) -> str:
+    """Return the page about what the filters left out."""
+    return render_page(
+        "cleaning", None, {}, cleaning=cleaning, data=data, title=title, visible=_visible
+    )
+
+
+def _visible(line: str) -> str:
+    """Return a line with its control characters as escapes, cut if it is long."""
+    shown = line if len(line) <= _LONGEST else f"{line[:_LONGEST]} …"
+    return "".join(
+        character if character.isprintable() or character.isspace() else ascii(character)[1:-1]
+        for character in shown
+    )

@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, ValidationErr
 from transformer_cli.artifact import Record, read_record
 from transformer_cli.errors import RunError
 from transformer_cli.files import read_small
+from transformer_cli.metrics import RankName
 from transformer_cli.runs.directory import SWEEP_PLAN, SWEEP_RUNS, RunDirectory
 
 # They are names of directories below the sweep's.
@@ -23,7 +24,7 @@ class _Plan(BaseModel):
     points: list[_Name]
     seeds: list[NonNegativeInt]
     reference: str
-    metric: Literal["bleu", "bleu_lc", "chrf", "loss"]
+    metric: RankName
     evaluate: list[_Name]
 
 

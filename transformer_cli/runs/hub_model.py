@@ -16,11 +16,10 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from transformer_cli.config.base_files import MAX_YAML_BYTES
 from transformer_cli.config.schema import Config
-from transformer_cli.config.setting_tree import Place, values
-from transformer_cli.config.validation import validate
-from transformer_cli.config.yaml_parser import parse
+from transformer_cli.config.setting_tree import Place, parse, values
+from transformer_cli.config.validation import validate_as
+from transformer_cli.config.yaml import MAX_YAML_BYTES
 from transformer_cli.errors import RunError
 from transformer_cli.files import open_regular, read_small
 
@@ -78,7 +77,7 @@ def read_hub_config(directory: Path) -> tuple[HubConfig, Config]:
             f"{path}: {key}: {first['msg']}; this is no model of transformer-cli's, or one of a "
             "later version's"
         ) from error
-    return hub_config, validate(entries["settings"])
+    return hub_config, validate_as(Config, entries["settings"])
 
 
 def _check_no_lfs_pointers(directory: Path) -> None:

@@ -11,9 +11,8 @@ from pathlib import Path
 
 from transformer_cli.compression import write_text
 from transformer_cli.config.data_schema import PATH_KEYS, DataConfig, Multi30kData
-from transformer_cli.config.differences import Difference, differences
+from transformer_cli.config.differences import MAY_CHANGE, Difference, differences
 from transformer_cli.config.origins import Origins, dump_origins, load_origins, trace_origins
-from transformer_cli.config.resuming import MAY_CHANGE
 from transformer_cli.config.schema import Config
 from transformer_cli.config.yaml import dump_config
 from transformer_cli.data import multi30k
@@ -181,7 +180,7 @@ def check_resumable(run: RunDirectory, config: Config) -> None:
     """Check that training can resume from the run's checkpoints, if it has any, with ``config``."""
     if not list_checkpoints(run.checkpoints):
         return
-    if changed := [each for each in _fixed_differences(run, config) if not _has_moved(each)]:
+    if changed := [diff for diff in _fixed_differences(run, config) if not _has_moved(diff)]:
         listed = "; ".join(map(str, changed))
         raise ConfigError(
             f"{run.path}: trained with other settings ({listed}); "
@@ -196,7 +195,7 @@ def is_data_outdated(run: RunDirectory, config: Config) -> bool:
     """
     if list_checkpoints(run.checkpoints):
         return False
-    return any(each.key.startswith(_SHAPES_DATA) for each in _fixed_differences(run, config))
+    return any(diff.key.startswith(_SHAPES_DATA) for diff in _fixed_differences(run, config))
 
 
 def _fixed_differences(run: RunDirectory, config: Config) -> list[Difference]:

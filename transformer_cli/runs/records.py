@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from transformer_cli.config.differences import Difference
 from transformer_cli.errors import RunError
 from transformer_cli.files import open_regular
+from transformer_cli.metrics import METRICS
 from transformer_cli.packages import __version__
 
 if TYPE_CHECKING:
@@ -22,9 +23,7 @@ Record = dict[str, Any]
 _MAX_BYTES = 1 << 26
 """Records of ten million steps; each takes several times its size of memory."""
 _MAX_LINE_BYTES = 1 << 20
-METRIC_NAMES = {"bleu": "BLEU", "bleu_lc": "BLEU lowercased", "chrf": "chrF", "loss": "loss"}
-"""What a best checkpoint may be chosen by, as a validation's record and as a person calls it."""
-_MEASURED = (*METRIC_NAMES, "perplexity")
+_MEASURED = (*(name for name, metric in METRICS.items() if not metric.is_thorough), "perplexity")
 
 
 def read_lines(path: Path) -> Iterator[bytes]:
@@ -64,15 +63,10 @@ def read_records(path: Path) -> list[Record]:
 def validations(records: Iterable[Record]) -> list[Record]:
     """Return the steps and metrics of validations; invalid metrics are None."""
     return [
-        {"step": each["step"], **{key: number(each, key) for key in _MEASURED}}
-        for each in records
-        if each["kind"] == "validation"
+        {"step": record["step"], **{key: number(record, key) for key in _MEASURED}}
+        for record in records
+        if record["kind"] == "validation"
     ]
-
-
-def best_score(scores: Iterable[float], metric: str) -> float | None:
-    """Return the best of a metric's scores: the highest, but of the loss the lowest."""
-    return (min if metric == "loss" else max)(scores, default=None)
 
 
 def number(record: Record, key: str) -> float | None:

@@ -22,7 +22,8 @@ from transformer_cli.runs.checkpoint import (
     list_checkpoints,
 )
 from transformer_cli.runs.directory import CONFIG, RunDirectory, is_run
-from transformer_cli.text.tokenizer import Tokenizers, fingerprint, load_tokenizers
+from transformer_cli.text.protocol import Tokenizers
+from transformer_cli.text.tokenizer import fingerprint, load_tokenizers
 from transformer_cli.text.vocabulary import PAD_ID
 
 if TYPE_CHECKING:
@@ -124,9 +125,9 @@ def open_checkpoint(run: RunDirectory, which: str) -> Checkpoint:
 def model_differences(old: Config, new: Config) -> list[Difference]:
     """Return the model settings that differ, dropout excluded."""
     return [
-        each
-        for each in differences(old, new)
-        if each.key.startswith("model.") and not each.key.endswith("dropout")
+        diff
+        for diff in differences(old, new)
+        if diff.key.startswith("model.") and not diff.key.endswith("dropout")
     ]
 
 
@@ -172,8 +173,8 @@ def _check_same_settings(config: Config, source: RunDirectory) -> None:
     # A joint vocabulary reads both languages; separate ones are learned for one language each.
     languages = () if config.tokenizer.one_vocabulary else ("data.src_lang", "data.tgt_lang")
     keys = ("tokenizer.", *languages)
-    tokenizer = [each for each in differences(old, config) if each.key.startswith(keys)]
+    tokenizer = [diff for diff in differences(old, config) if diff.key.startswith(keys)]
     differing = [*tokenizer, *model_differences(old, config)]
     if differing:
-        listed = ", ".join(f"{each.key} {each.old}, not {each.new}" for each in differing)
+        listed = ", ".join(f"{diff.key} {diff.old}, not {diff.new}" for diff in differing)
         raise ConfigError(f"init: {source.path} has {listed}; take the same settings here")

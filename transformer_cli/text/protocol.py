@@ -1,6 +1,7 @@
 """The tokenizer protocol: all that the rest of the program knows of a tokenizer."""
 
-from collections.abc import Sequence
+import random
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -45,18 +46,18 @@ class Tokenizer(Protocol):
         """Return the text of ids, on one line; BOS, EOS and PAD are skipped."""
 
     def token(self, number: int) -> str:
-        """Return an id's token for display, with '▁' for a space before it.
+        """Return an id's token for display, with '▁' for a space before it; two may look alike.
 
         All kinds of subwords are shown like this, however their files spell them ('##en' of a
-        WordPiece is 'en', its 'Hund' '▁Hund'). Whole words have no sign. Two ids may look alike.
+        WordPiece is 'en', its 'Hund' '▁Hund'). Whole words have no sign.
         """
 
     def word_starts(self, ids: Sequence[int]) -> list[bool]:
         """Return for each id whether a word starts there: at the first one and after a space.
 
         Where a tokenizer loses spaces, as BERT's does, its own words count, punctuation among them.
-        Use this, not the look of a token, to group tokens into words. An unknown token starts a
-        word where it stands for a whole one; other special tokens do at the beginning only.
+        An unknown token starts a word where it stands for a whole one; other special tokens do at
+        the beginning only.
         """
         starts = [self.token(number).startswith("▁") for number in ids]
         return [place == 0 or start for place, start in enumerate(starts)]
@@ -73,25 +74,17 @@ class Tokenizer(Protocol):
         return [self.token(number) for number in ids]
 
     def detokenize(self, ids: Sequence[int], tokens: Sequence[str]) -> str:
-        """Return the text of ids; whole words are taken from ``tokens``, where some are replaced.
+        """Return the text of ids, without BOS, EOS and PAD, given a token for each.
 
-        Args:
-            ids: without BOS, EOS and PAD.
-            tokens: one for each id. Only a word-level tokenizer needs them, and one whose slots
-                stand for something; see ``filled_tokens``.
+        Only a word-level tokenizer needs these, as some may be replaced, and one whose slots stand
+        for something; see ``filled_tokens``.
         """
         return self.decode(ids)
 
     def sample(self, sentences: Sequence[list[int]], rate: float, seed: int) -> list[list[int]]:
-        """Return sentences in other subwords, by BPE-dropout (Provilkov et al. 2020).
+        """Return sentences in other, mostly shorter subwords, by BPE-dropout; see ``can_sample``.
 
-        Args:
-            sentences: ids from ``encode``.
-            rate: probability that a merge is dropped.
-            seed: decides the draws, from 0 to 2^32 - 1.
-
-        Returns:
-            The ids of the same text in, mostly, shorter subwords; unless ``can_sample``, the same.
+        ``rate`` is the probability that a merge is dropped; ``seed`` is below 2^32.
         """
         return list(sentences)
 
@@ -107,15 +100,8 @@ class EncodedSource(NamedTuple):
 class Tokenizers:
     """Both sides' tokenizers; a joint one is the same object twice.
 
-    These have no reserved tokens; ``text.reserved.ReservedTokenizers`` do.
-
-    Attributes:
-        src: the source side's.
-        tgt: the target side's.
-        types: different words of the training text, source and target, before rare ones were left
-            out; None for subwords.
-        protect: groups of placeholders that slots stand for.
-        tags: names of the tags, sorted.
+    ``types`` are the different words of the training text, source and target, before rare ones
+    were left out; None for subwords. ``protect`` and ``tags`` are those of ``ReservedTokenizers``.
     """
 
     src: Tokenizer
@@ -125,11 +111,7 @@ class Tokenizers:
     tags: tuple[str, ...] = ()
 
     def tag_id(self, name: str) -> int:
-        """Return the id of a tag, which is put before a source's ids.
-
-        Raises:
-            UsageError: there is no such tag.
-        """
+        """Return the id of a tag, which is put before a source's ids; UsageError: there is none."""
         raise UsageError(
             f"no tag '{name}'; the run has no tags: no source of its training data has a 'tag'"
         )
@@ -156,3 +138,66 @@ class Tokenizers:
         Whole words are as the line has them. Tokens that stand for no text are empty.
         """
         return self.src.line_tokens(line, ids)
+
+
+# Trainers hold their lines in memory, and more of them than this improve nothing.
+MOST_LINES = 1_000_000
+
+
+class Lines(Protocol):
+    """Lines of text that can be iterated over several times: a list, or files read again."""
+
+    def __iter__(self) -> Iterator[str]: ...
+
+    def __len__(self) -> int: ...
+
+
+ProgressBar = Callable[[Iterable[str], str], Iterable[str]]
+"""Wraps an iterable of lines, given a label, in a progress bar, as tqdm does."""
+
+
+@dataclass(frozen=True)
+class BothSides:
+    """The lines of the source, then those of the target."""
+
+    src: Lines
+    tgt: Lines
+
+    def __iter__(self) -> Iterator[str]:
+        yield from self.src
+        yield from self.tgt
+
+    def __len__(self) -> int:
+        return len(self.src) + len(self.tgt)
+
+
+class TrainerInput:
+    """The lines that a library's subword trainer reads, once; of over a million, an even sample."""
+
+    def __init__(self, lines: Iterable[str], count: int, lowercase: bool) -> None:
+        self._lines = lines if count <= MOST_LINES else sample_lines(lines, count, MOST_LINES)
+        self._lowercase = lowercase
+        self.failure: BaseException | None = None
+        """The error that ended the reading, if any: libraries turn it into one of their own."""
+
+    def __iter__(self) -> Iterator[str]:
+        try:
+            for line in self._lines:
+                yield line.lower() if self._lowercase else line
+        except (Exception, KeyboardInterrupt, SystemExit) as error:
+            self.failure = error
+            raise
+
+
+def sample_lines(lines: Iterable[str], count: int, size: int) -> Iterator[str]:
+    """Yield ``size`` of ``count`` lines, the same ones every time, all equally likely.
+
+    This is selection sampling: Knuth, The Art of Computer Programming 2, 3.4.2, algorithm S.
+    SentencePiece's own sampling differs from process to process.
+    """
+    draws = random.Random(1)
+    wanted = size
+    for seen, line in enumerate(lines):
+        if draws.random() * (count - seen) < wanted:
+            wanted -= 1
+            yield line

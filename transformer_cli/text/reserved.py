@@ -1,45 +1,215 @@
-"""Reserved tokens: ids behind a tokenizer's own, which no text is encoded to.
+"""Placeholders of a line, such as '%s', '{name}' or '<b>', and the reserved tokens for them.
 
-Slots stand for placeholders, such as '%s', on both sides. The glue token says that there is no
-white space between its neighbours, one of which is a slot. Tags stand before a source, as data of
-their kind had them in training. Both sides have all of them, so that vocabularies that were equal
-stay equal.
+A placeholder is the same in a line's translation. Reserved tokens are ids behind a tokenizer's own,
+which no text is encoded to: slots stand for placeholders, on both sides. The joiner says that there
+is no white space between its neighbours, one of which is a slot. Tags stand before a source, as
+data of their kind had them in training. Both sides have all of them, so that vocabularies that were
+equal stay equal.
 """
 
+import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
+from functools import cache
 from itertools import groupby
-from typing import Any
+from typing import Any, NamedTuple
 
 from transformer_cli.config.tokenizer_schema import Protected
-from transformer_cli.errors import UsageError
-from transformer_cli.text.lines import Lines
-from transformer_cli.text.placeholders import Part, Placeholder, find_placeholders, split_parts
-from transformer_cli.text.protocol import EncodedSource, Tokenizer, Tokenizers
+from transformer_cli.errors import UsageError, did_you_mean
+from transformer_cli.text.protocol import EncodedSource, Lines, Tokenizer, Tokenizers
 
 SLOTS = 16
 """Different placeholders of a line that are protected; further ones stay text."""
 
+# --- placeholders --------------------------------------------------------------------------------
+
+# Each pattern takes time linear in the line's length, whatever the line: repetitions are
+# possessive, or end at a character that only starts a placeholder.
+
+# C's printf and its relatives: '%s', '%1$s', '%-5.2f', '%(name)s', and Qt's '%1'. No space as flag
+# and no digit before, as in '100 % der' and '100%ige'.
+_PRINTF = (
+    r"%%|(?<!\d)%(?:"
+    r"(?:\(\w++\)|\d++\$)?[-+#0']*+(?:\*|\d++)?+(?:\.(?:\*|\d++)?+)?(?:hh|ll|[hlqjztL])?"
+    r"[diouxXeEfFgGaAcCsSpnrm@]"
+    r"|L?[1-9](?!\d))"
+)
+# '{}', '{0}', '{name!r:>5}', '{user.name}', '${VAR}', '%{name}', '{{ name }}', '{0,number}'. Not
+# ICU's '{n, plural, one {# file} other {# files}}', whose text is to be translated.
+_BRACES = (
+    r"\{\{[^{}]*+\}\}"
+    r"|[$#%]?\{(?:\w*+(?:[.\[][\w.\[\]]*+)?(?:![rsa])?(?::[^{}\s]*+)?|\d++\s*+,[^{}]*+)\}"
+)
+_NAME = r"[A-Za-z0-9][\w:.-]*+"
+_ATTRIBUTE = r"""[\w:.-]++(?:\s*+=\s*+(?:"[^"<]*+"|'[^'<]*+'|[^\s"'<>=]++))?"""
+_TAGS = (
+    rf"</{_NAME}\s*+>|<(?P<opened>{_NAME})(?:\s++{_ATTRIBUTE})*+\s*+/?>"
+    r"|&(?:amp|lt|gt|quot|apos|nbsp);"
+)
+_URLS = (
+    r"(?<!\w)(?:(?:https?|ftp|file)://|www\.)"
+    r"[^\s<>\"“”„«»‹›`]*[^\s<>\"“”„«»‹›`.,;:!?')\]}…]"
+    r"|(?<![\w.+-])[\w.+-]++@[\w-]++(?:\.[\w-]++)++"
+)
+_PATTERNS: dict[Protected, str] = {
+    "urls": _URLS,
+    "tags": _TAGS,
+    "printf": _PRINTF,
+    "braces": _BRACES,
+}
+_CLOSING = re.compile(rf"</({_NAME})")
+# Elements that need no closing tag in their line to be told from '<file>' in 'Usage: cat <file>'.
+_INLINE_ELEMENTS = frozenset(
+    [
+        "a",
+        "b",
+        "big",
+        "br",
+        "center",
+        "code",
+        "em",
+        "font",
+        "h1",
+        "h2",
+        "h3",
+        "h4",
+        "h5",
+        "h6",
+        "hr",
+        "i",
+        "img",
+        "kbd",
+        "li",
+        "ol",
+        "p",
+        "pre",
+        "q",
+        "s",
+        "small",
+        "span",
+        "strong",
+        "sub",
+        "sup",
+        "tt",
+        "u",
+        "ul",
+    ]
+)
+
+
+class Placeholder(NamedTuple):
+    """A placeholder, and where it begins in its line."""
+
+    start: int
+    text: str
+
+    @property
+    def end(self) -> int:
+        """Where the line goes on after it."""
+        return self.start + len(self.text)
+
+
+def find_placeholders(line: str, groups: Collection[Protected]) -> list[Placeholder]:
+    """Return the placeholders of a line that are of these groups, from left to right."""
+    return list(_find(line, _compile(frozenset(groups)))) if groups else []
+
+
+def compare_placeholders(src: str, tgt: str, groups: Collection[Protected]) -> str:
+    """Return how the placeholders of two lines differ, as in "without '%s', with '% s'".
+
+    Nothing if they are the same. One that is twice in a line has to be twice in the other.
+    """
+    if not groups:
+        return ""
+    of_src, of_tgt = (
+        Counter(each.text for each in find_placeholders(line, groups)) for line in (src, tgt)
+    )
+    return ", ".join(
+        f"{how} '{text}'"
+        for how, texts in (("without", of_src - of_tgt), ("with", of_tgt - of_src))
+        for text in texts.elements()
+    )
+
+
+@cache
+def _compile(groups: frozenset[Protected]) -> re.Pattern[str]:
+    return re.compile("|".join(pattern for name, pattern in _PATTERNS.items() if name in groups))
+
+
+def _find(line: str, pattern: re.Pattern[str]) -> Iterator[Placeholder]:
+    closed: set[str] | None = None
+    place = 0
+    while found := pattern.search(line, place):
+        opened = found["opened"] if "opened" in pattern.groupindex else None
+        if opened is not None and "=" not in found[0] and not found[0].endswith("/>"):
+            if closed is None:
+                closed = {name.lower() for name in _CLOSING.findall(line)}
+            if opened.lower() not in _INLINE_ELEMENTS and opened.lower() not in closed:
+                # '<file>' is text; look for placeholders inside it.
+                place = found.start() + 1
+                continue
+        yield Placeholder(found.start(), found[0])
+        place = found.end()
+
+
+class Part(NamedTuple):
+    """A part of a line, without the white space around it.
+
+    ``slot`` is the number of the slot that stands for it, from 0; None: it is plain text.
+    ``is_joined``: there is no white space between it and the part before.
+    """
+
+    text: str
+    slot: int | None
+    is_joined: bool
+
+
+def split_parts(
+    line: str, placeholders: Sequence[Placeholder], slots: Mapping[str, int]
+) -> Iterator[Part]:
+    """Yield the parts of a line: placeholders that have a slot, and the text between them."""
+    is_joined = False
+    for text, slot in _cut(line, placeholders, slots):
+        if slot is not None:
+            yield Part(text, slot, is_joined)
+            is_joined = True
+        elif content := text.strip():
+            yield Part(content, None, is_joined and not text[0].isspace())
+            is_joined = not text[-1].isspace()
+        elif text:
+            is_joined = False
+
+
+def _cut(
+    line: str, placeholders: Sequence[Placeholder], slots: Mapping[str, int]
+) -> Iterator[tuple[str, int | None]]:
+    """Yield text and placeholders with slots by turns; text may be empty."""
+    place = 0
+    for each in placeholders:
+        if each.text in slots:
+            yield line[place : each.start], None
+            yield each.text, slots[each.text]
+            place = each.end
+    yield line[place:], None
+
+
+# --- reserved tokens -----------------------------------------------------------------------------
+
 
 class ReservedTokenizer(Tokenizer):
-    """A tokenizer with reserved ids behind those of another.
-
-    Args:
-        base: encodes text.
-        has_slots: whether there are the glue token and slots.
-        tags: names of the tags, in the order of their ids.
-    """
+    """A tokenizer with reserved ids behind those of another: joiner and slots, then tags."""
 
     def __init__(self, base: Tokenizer, has_slots: bool, tags: Sequence[str]) -> None:
         self._base = base
-        self._glue_id = base.size if has_slots else -1
+        self._joiner_id = base.size if has_slots else -1
         first_slot = base.size + 1
         self._slot_ids = range(first_slot, first_slot + SLOTS) if has_slots else range(0)
         first_tag = base.size + (1 + SLOTS if has_slots else 0)
         self.tag_ids = {tag: number for number, tag in enumerate(tags, start=first_tag)}
-        slots = ["⟨glue⟩", *(f"⟨{number}⟩" for number in range(1, SLOTS + 1))] if has_slots else []
+        slots = (
+            ["⟨joiner⟩", *(f"⟨{number}⟩" for number in range(1, SLOTS + 1))] if has_slots else []
+        )
         self._names = [*slots, *(f"⟨tag {tag}⟩" for tag in tags)]
 
     @property
@@ -54,10 +224,10 @@ class ReservedTokenizer(Tokenizer):
 
     @property
     def reserved_ids(self) -> dict[str, Any]:
-        """Ids of the glue token, slots and tags, as far as there are any."""
+        """Ids of the joiner, slots and tags, as far as there are any."""
         found: dict[str, Any] = {"tags": self.tag_ids} if self.tag_ids else {}
         if self._slot_ids:
-            found |= {"glue": self._glue_id, "slots": list(self._slot_ids)}
+            found |= {"joiner": self._joiner_id, "slots": list(self._slot_ids)}
         return found
 
     @property
@@ -75,15 +245,15 @@ class ReservedTokenizer(Tokenizer):
         return self._base.encode(line)
 
     def encode_parts(self, parts: Iterator[Part]) -> Iterator[tuple[str, list[int]]]:
-        """Yield the ids of each part, and of the glue tokens between them, with their text."""
+        """Yield the ids of each part, and of the joiners between them, with their text."""
         is_first = has_space = True
         for part in parts:
             ids = self._base.encode(part.text) if part.slot is None else [self._slot_ids[part.slot]]
-            has_space = has_space or not part.is_glued
+            has_space = has_space or not part.is_joined
             if not ids:
                 continue
             if not is_first and not has_space:
-                yield "", [self._glue_id]
+                yield "", [self._joiner_id]
             yield part.text, ids
             is_first = has_space = False
 
@@ -104,16 +274,16 @@ class ReservedTokenizer(Tokenizer):
     def word_starts(self, ids: Sequence[int]) -> list[bool]:
         """Return for each id whether a word starts there; a slot is a word."""
         starts: list[bool] = []
-        is_glued = False
+        is_joined = False
         for start, end in self._runs(ids):
-            if ids[start] == self._glue_id:
+            if ids[start] == self._joiner_id:
                 starts.append(not start)
-                is_glued = True
+                is_joined = True
                 continue
             is_text = ids[start] < self._base.size
             own = self._base.word_starts(ids[start:end]) if is_text else [True]
-            starts += [own[0] and not is_glued, *own[1:]]
-            is_glued = False
+            starts += [own[0] and not is_joined, *own[1:]]
+            is_joined = False
         return starts
 
     def line_tokens(self, line: str, ids: Sequence[int]) -> list[str]:
@@ -162,20 +332,20 @@ class ReservedTokenizer(Tokenizer):
     def _write(
         self, ids: Sequence[int], tokens: Sequence[str], write_text: Callable[[int, int], str]
     ) -> str:
-        """Join runs of text and slots by spaces, and without where there is the glue token."""
+        """Join runs of text and slots by spaces, and without where there is the joiner."""
         pieces: list[str] = []
-        is_glued = True
+        is_joined = True
         for start, end in self._runs(ids):
             piece = ""
-            if ids[start] == self._glue_id:
-                is_glued = True
+            if ids[start] == self._joiner_id:
+                is_joined = True
             elif ids[start] < self._base.size:
                 piece = write_text(start, end).strip()
             elif tokens:
                 piece = tokens[start]
             if piece:
-                pieces += [piece] if is_glued else [" ", piece]
-                is_glued = False
+                pieces += [piece] if is_joined else [" ", piece]
+                is_joined = False
         return "".join(pieces)
 
 
@@ -197,17 +367,14 @@ class ReservedTokenizers(Tokenizers):
         return cls(src, tgt, tokenizers.types, tuple(protect), tuple(tags))
 
     def tag_id(self, name: str) -> int:
-        """Return the id of a tag.
-
-        Raises:
-            UsageError: there is no such tag.
-        """
+        """Return the id of a tag; raise UsageError if there is none."""
         if not self.tags:
             return super().tag_id(name)
         if name not in self.tags:
-            close = get_close_matches(name, self.tags, n=1)
-            hint = f"did you mean '{close[0]}'? " if close else ""
-            raise UsageError(f"no tag '{name}'; {hint}known tags: {', '.join(self.tags)}")
+            hint = did_you_mean(name, self.tags) or ""
+            raise UsageError(
+                f"no tag '{name}'; {hint}{hint and ' '}known tags: {', '.join(self.tags)}"
+            )
         return self.src.tag_ids[name]
 
     def encode_pair(self, src: str, tgt: str) -> tuple[list[int], list[int]]:

@@ -55,14 +55,7 @@ _WIDTHS = ("FULLWIDTH ", "HALFWIDTH ")
 
 
 def scripts_of(language: str) -> frozenset[str] | None:
-    """Return the scripts of a language, by the names that Unicode gives them.
-
-    Args:
-        language: as in 'de' or 'pt-BR'; only the first part counts.
-
-    Returns:
-        None for an unknown language.
-    """
+    """Return a language's scripts ('de', 'pt-BR'), as Unicode names them; None: unknown."""
     return _SCRIPTS.get(base_language(language))
 
 

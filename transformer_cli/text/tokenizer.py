@@ -1,42 +1,190 @@
-"""The tokenizers of an experiment: learned from training text, saved to and loaded from files."""
+"""A directory of tokenizers: its manifest, tokenizer.json; how it is learned, copied and loaded.
+
+Each kind is a module in ``text/kinds`` with a manifest of its own, which inherits from these.
+"""
 
 import hashlib
-from collections.abc import Sequence
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, get_args
+from typing import Annotated, Any, ClassVar, Literal, Self, get_args
 
-from pydantic import AfterValidator, BaseModel, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    ValidationError,
+    model_serializer,
+    model_validator,
+)
 
 from transformer_cli.compression import write_text
+from transformer_cli.config.data_schema import TagName
 from transformer_cli.config.tokenizer_schema import Protected, TokenizerConfig
 from transformer_cli.errors import TokenizerError
-from transformer_cli.files import sha256, whole_file
+from transformer_cli.files import read_small, sha256, whole_file
 from transformer_cli.text.kinds import check_kind, import_kind
-from transformer_cli.text.lines import Lines, ProgressBar
-from transformer_cli.text.manifest import (
-    MANIFEST_NAME,
-    TokenizerManifest,
-    TrainingText,
-    read_tokenizer_file,
-)
-from transformer_cli.text.protocol import Tokenizer, Tokenizers
+from transformer_cli.text.protocol import BothSides, Lines, ProgressBar, Tokenizer, Tokenizers
 from transformer_cli.text.reserved import ReservedTokenizers, UnprotectedLines
+from transformer_cli.text.vocabulary import SpecialIds
 
-__all__ = [
-    "Tokenizer",
-    "Tokenizers",
-    "copy_tokenizers",
-    "fingerprint",
-    "have_same_tokenizers",
-    "learn_tokenizers",
-    "load_text_sha256",
-    "load_tokenizers",
-    "matches_configured_files",
-]
+MANIFEST_NAME = "tokenizer.json"
+MAX_TOKENIZER_BYTES = 1 << 28
+"""Of a vocabulary or a model, many times the largest ones in use."""
+_OPTIONAL = ("protect", "tags", "specials")
+
+Side = Literal["src", "tgt", "joint"]
+# No other file is read or copied, whatever a manifest from elsewhere names.
+FileName = Annotated[str, Field(pattern=r"^(src|tgt|joint)(\.[a-z]+)+$")]
+
+# --- manifests -----------------------------------------------------------------------------------
 
 
-class _ManifestKind(BaseModel):
-    kind: Annotated[str, AfterValidator(check_kind)]
+class TokenizerManifest(BaseModel):
+    """The keys of tokenizer.json that all kinds have; a kind's own ones follow."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    format: Literal[1] = 1
+    lowercase: bool
+    learned_from: str
+    """SHA-256 of the training text that the tokenizers were learned from or are used with."""
+    sha256: dict[FileName, str]
+    protect: list[Protected] = []
+    """Groups of placeholders that reserved tokens stand for."""
+    tags: list[TagName] = []
+    """Reserved tokens, in the order of their ids."""
+
+    @model_serializer(mode="wrap")
+    def _without_empty(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        values: dict[str, Any] = dump(self)
+        return {key: value for key, value in values.items() if value or key not in _OPTIONAL}
+
+    @abstractmethod
+    def load(self, directory: Path) -> Tokenizers:
+        """Load the tokenizers of a directory, without reserved tokens, checking its files."""
+
+    def read_checked(self, path: Path) -> bytes:
+        """Return a file's bytes; raise TokenizerError unless they have the manifest's SHA-256."""
+        data = _read_file(path)
+        if hashlib.sha256(data).hexdigest() != self.sha256.get(path.name):
+            raise TokenizerError(
+                f"{path}: changed since it was written (its SHA-256 differs from the one in "
+                f"{MANIFEST_NAME}); restore the file, or learn the tokenizer again"
+            )
+        return data
+
+
+class SideFilesManifest(TokenizerManifest):
+    """A manifest of model files, one a side or a joint one, named by side and ``suffix``."""
+
+    suffix: ClassVar[str]
+
+    specials: dict[Side, SpecialIds] | None = None
+    """The ids of the special tokens of files made elsewhere; None: they are the run's."""
+
+    @model_validator(mode="after")
+    def _has_specials_of_files(self) -> Self:
+        sides = self.specials
+        if sides is not None and {self.file_name(side) for side in sides} != self.sha256.keys():
+            raise ValueError("specials: not of the files in sha256")
+        return self
+
+    @abstractmethod
+    def open(self, data: bytes, path: Path, side: Side) -> Tokenizer:
+        """Return the tokenizer of a model file's bytes."""
+
+    def load(self, directory: Path) -> Tokenizers:
+        """Load the tokenizers of a directory, without reserved tokens, checking its files."""
+        if self.file_name("joint") in self.sha256:
+            joint = self._load_side("joint", directory)
+            return Tokenizers(src=joint, tgt=joint)
+        return Tokenizers(
+            src=self._load_side("src", directory), tgt=self._load_side("tgt", directory)
+        )
+
+    def _load_side(self, side: Side, directory: Path) -> Tokenizer:
+        path = directory / self.file_name(side)
+        return self.open(self.read_checked(path), path, side)
+
+    @classmethod
+    def file_name(cls, side: Side) -> str:
+        """Return the name of a side's file in a tokenizer's directory."""
+        return f"{side}.{cls.suffix}"
+
+    @classmethod
+    def write_files(cls, models: Iterable[tuple[Side, bytes]], directory: Path) -> dict[str, str]:
+        """Write each side's model into ``directory``; return the SHA-256 of each file name."""
+        sums = {}
+        for side, data in models:
+            name = cls.file_name(side)
+            with whole_file(directory / name) as temporary:
+                temporary.write_bytes(data)
+            sums[name] = hashlib.sha256(data).hexdigest()
+        return sums
+
+    @classmethod
+    def copy_files(
+        cls,
+        files: Mapping[Side, Path],
+        lowercase: bool,
+        text: "TrainingText",
+        directory: Path,
+        find_specials: Callable[[bytes, Path], SpecialIds],
+    ) -> Self:
+        """Copy model files into ``directory``, after ``find_specials`` has opened each."""
+        models = {side: _read_configured_file(path) for side, path in files.items()}
+        return cls(
+            lowercase=lowercase,
+            learned_from=text.sha256,
+            specials={side: find_specials(models[side], files[side]) for side in files},
+            sha256=cls.write_files(models.items(), directory),
+        )
+
+
+def _read_configured_file(path: Path) -> bytes:
+    try:
+        return read_small(path, MAX_TOKENIZER_BYTES)
+    except OSError as error:
+        raise TokenizerError(
+            f"{path}: cannot be read ({error.strerror}); the configuration names it as its "
+            "tokenizer's file"
+        ) from error
+
+
+def _read_file(path: Path) -> bytes:
+    """Return the bytes of a file in a tokenizer's directory."""
+    try:
+        return read_small(path, MAX_TOKENIZER_BYTES)
+    except OSError as error:
+        raise TokenizerError(
+            f"{path}: cannot be read ({error.strerror}); restore it, as a model translates "
+            "only with the tokenizer that it was trained with"
+        ) from error
+
+
+# --- learning and copying ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class TrainingText:
+    """The text that tokenizers are learned from, with its SHA-256 and its languages, as in 'de'."""
+
+    src_lang: str
+    tgt_lang: str
+    src: Lines
+    tgt: Lines
+    sha256: str
+    progress: ProgressBar
+
+    def sides(self, joint: bool) -> list[tuple[Side, Lines, str]]:
+        """Return what to learn from: both sides as one, or each; with a label for messages."""
+        if joint:
+            return [("joint", BothSides(self.src, self.tgt), "training text")]
+        return [("src", self.src, "source text"), ("tgt", self.tgt, "target text")]
 
 
 def learn_tokenizers(
@@ -52,16 +200,8 @@ def learn_tokenizers(
 ) -> Tokenizers:
     """Learn both sides' tokenizers from training text and write their files.
 
-    Args:
-        config: the kind of tokenizers and its settings.
-        src_lang: language of the source text, as in 'de'.
-        tgt_lang: language of the target text.
-        src_lines: the training text's source side.
-        tgt_lines: its target side.
-        text_sha256: SHA-256 of the text, which ``load_text_sha256`` returns later.
-        directory: the files' directory; it must exist. tokenizer.json is written last.
-        progress: wraps each pass over the lines, given a label, as tqdm would.
-        tags: names of reserved tokens, sorted, which sources begin with.
+    The directory must exist; tokenizer.json is written last. ``tags`` are names of reserved
+    tokens, sorted, which sources begin with.
 
     Raises:
         ConfigError: spaCy has no rules for a language.
@@ -73,7 +213,7 @@ def learn_tokenizers(
             raise TokenizerError(
                 f"the {side} side of the training text is empty: a tokenizer cannot be learned"
             )
-    protect = [each for each in get_args(Protected) if each in config.protect]
+    protect = [group for group in get_args(Protected) if group in config.protect]
     if protect:
         src_lines, tgt_lines = (
             UnprotectedLines(src_lines, tgt_lines, protect, side) for side in (0, 1)
@@ -87,13 +227,7 @@ def learn_tokenizers(
 def copy_tokenizers(
     source: Path, text_sha256: str, directory: Path, tags: Sequence[str] = ()
 ) -> Tokenizers:
-    """Copy the tokenizers in ``source`` to use them with another training text.
-
-    Args:
-        source: a directory that ``learn_tokenizers`` wrote.
-        text_sha256: SHA-256 of the text that they are used with.
-        directory: the copy's directory; it must exist. tokenizer.json is written last.
-        tags: names of reserved tokens that are needed.
+    """Copy the tokenizers in ``source`` to use them with another training text, and these tags.
 
     Raises:
         TokenizerError: a file is missing, or has changed since it was written; or there is no such
@@ -119,14 +253,27 @@ def _write_manifest(manifest: TokenizerManifest, directory: Path) -> Tokenizers:
     return load_tokenizers(directory)
 
 
-def have_same_tokenizers(first: Path, second: Path) -> bool:
-    """Return whether two directories have the same tokenizers, whatever their training texts.
+# --- loading -------------------------------------------------------------------------------------
 
-    Raises:
-        TokenizerError: a directory's tokenizer.json is missing or damaged.
-    """
-    one, other = _load_manifest(first), _load_manifest(second)
-    return one == other.model_copy(update={"learned_from": one.learned_from})
+
+class _ManifestKind(BaseModel):
+    kind: Annotated[str, AfterValidator(check_kind)]
+
+
+def _load_manifest(directory: Path) -> TokenizerManifest:
+    path = directory / MANIFEST_NAME
+    data = _read_file(path)
+    try:
+        kind = import_kind(_ManifestKind.model_validate_json(data).kind)
+        manifest: TokenizerManifest = kind.MANIFEST.model_validate_json(data)
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(str(part) for part in first["loc"])
+        raise TokenizerError(
+            f"{path}: {key + ': ' if key else ''}{first['msg'].removeprefix('Value error, ')}; the "
+            "file is damaged, or from another version of transformer-cli"
+        ) from error
+    return manifest
 
 
 def load_tokenizers(directory: Path) -> Tokenizers:
@@ -143,13 +290,19 @@ def load_tokenizers(directory: Path) -> Tokenizers:
     return ReservedTokenizers.of(tokenizers, manifest.protect, manifest.tags)
 
 
+def have_same_tokenizers(first: Path, second: Path) -> bool:
+    """Return whether two directories have the same tokenizers, whatever their training texts.
+
+    This and the functions below raise TokenizerError if a tokenizer.json is missing or damaged.
+    """
+    one, other = _load_manifest(first), _load_manifest(second)
+    return one == other.model_copy(update={"learned_from": one.learned_from})
+
+
 def matches_configured_files(config: TokenizerConfig, directory: Path) -> bool:
     """Return whether the tokenizers in ``directory`` are copies of the files in ``config``.
 
     A file that is gone counts as unchanged, as the copy is enough; so does a kind without files.
-
-    Raises:
-        TokenizerError: the directory's tokenizer.json is missing or damaged.
     """
     if not config.files:
         return True
@@ -158,11 +311,7 @@ def matches_configured_files(config: TokenizerConfig, directory: Path) -> bool:
 
 
 def load_text_sha256(directory: Path) -> str:
-    """Return the SHA-256 of the text that the tokenizers in ``directory`` were learned from.
-
-    Raises:
-        TokenizerError: the directory's tokenizer.json is missing or damaged.
-    """
+    """Return the SHA-256 of the text that the tokenizers in ``directory`` were learned from."""
     return _load_manifest(directory).learned_from
 
 
@@ -170,24 +319,5 @@ def fingerprint(directory: Path) -> str:
     """Return the SHA-256 of tokenizer.json, by which checkpoints identify their tokenizers.
 
     That file has the SHA-256 of the others, so it stands for them too.
-
-    Raises:
-        TokenizerError: the file is missing.
     """
-    return hashlib.sha256(read_tokenizer_file(directory / MANIFEST_NAME)).hexdigest()
-
-
-def _load_manifest(directory: Path) -> TokenizerManifest:
-    path = directory / MANIFEST_NAME
-    data = read_tokenizer_file(path)
-    try:
-        kind = import_kind(_ManifestKind.model_validate_json(data).kind)
-        manifest: TokenizerManifest = kind.MANIFEST.model_validate_json(data)
-    except ValidationError as error:
-        first = error.errors()[0]
-        key = ".".join(str(part) for part in first["loc"])
-        raise TokenizerError(
-            f"{path}: {key + ': ' if key else ''}{first['msg'].removeprefix('Value error, ')}; the "
-            "file is damaged, or from another version of transformer-cli"
-        ) from error
-    return manifest
+    return hashlib.sha256(_read_file(directory / MANIFEST_NAME)).hexdigest()

@@ -1,8 +1,10 @@
 """A vocabulary of tokens and their ids, kept as a plain text file."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Literal, Self
+
+from pydantic import BaseModel, ConfigDict
 
 from transformer_cli.compression import write_text
 from transformer_cli.errors import TokenizerError
@@ -15,11 +17,7 @@ _MAX_BYTES = 1 << 26
 
 
 class Vocabulary:
-    """Tokens numbered from 0: the four special tokens first, then the ones given.
-
-    Args:
-        tokens: the ordinary tokens, in the order of their ids from 4 on; without duplicates.
-    """
+    """Tokens numbered from 0: the four special tokens first, then those given, all different."""
 
     def __init__(self, tokens: Iterable[str]) -> None:
         ordinary = tuple(tokens)
@@ -35,10 +33,10 @@ class Vocabulary:
         max_size: int | None = None,
         order: Literal["frequency", "appearance"] = "frequency",
     ) -> Self:
-        """Build a vocabulary from the frequencies of tokens.
+        """Build a vocabulary from the frequencies of tokens, in order of first appearance.
 
         Args:
-            counts: frequency of each token, in order of first appearance.
+            counts: frequency of each token.
             min_freq: tokens seen fewer times are left out.
             max_size: most entries, the four special tokens included; the most frequent are kept.
             order: ids by falling frequency, ties by the token; or by first appearance.
@@ -68,12 +66,7 @@ class Vocabulary:
 
     @classmethod
     def load(cls, path: Path) -> Self:
-        """Load a vocabulary that ``save`` wrote.
-
-        Raises:
-            TokenizerError: the file cannot be read, is not UTF-8, does not start with the special
-                tokens, has an empty or a repeated token, or does not end with a line end.
-        """
+        """Load what ``save`` wrote; raise TokenizerError, which names the line, if damaged."""
         tokens = _read_lines(path)
         for index, special in enumerate(SPECIALS):
             if tokens[index : index + 1] != [special]:
@@ -106,3 +99,61 @@ def _read_lines(path: Path) -> list[str]:
     if rest:
         raise TokenizerError(f"{path}:{len(lines) + 1}: no line end; the file was cut off")
     return lines
+
+
+class SpecialIds(BaseModel):
+    """The ids of a model's special tokens, in that model; None: it has no such token."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    unk: int | None
+    bos: int | None
+    eos: int | None
+    pad: int | None
+
+
+class IdMap:
+    """Maps a model's ids to the run's: special tokens are 0 to 3, the others follow in their order.
+
+    A special token that the model lacks has an id in the run all the same, which stands for nothing
+    in the model. ValueError is raised if two have the same id, or one an id that does not exist.
+    """
+
+    def __init__(self, specials: SpecialIds, ids: Iterable[int]) -> None:
+        in_run_order = (specials.unk, specials.bos, specials.eos, specials.pad)
+        named = [number for number in in_run_order if number is not None]
+        rest = set(ids)
+        if len(set(named)) < len(named) or not rest.issuperset(named):
+            raise ValueError(f"its specials cannot have the ids {named}")
+        self._model_ids: list[int | None] = [*in_run_order, *sorted(rest.difference(named))]
+        self._run_ids = {
+            model_id: run_id
+            for run_id, model_id in enumerate(self._model_ids)
+            if model_id is not None
+        }
+        # Text that spells BOS, EOS or PAD must not become one.
+        for special in (BOS_ID, EOS_ID, PAD_ID):
+            if (model_id := self._model_ids[special]) is not None:
+                self._run_ids[model_id] = UNK_ID
+
+    def __len__(self) -> int:
+        """Return the number of the run's ids."""
+        return len(self._model_ids)
+
+    def to_run(self, model_ids: Iterable[int]) -> list[int]:
+        """Return the run's ids of text that the model encoded; BOS, EOS and PAD become unknown."""
+        table = self._run_ids
+        return [table[number] for number in model_ids]
+
+    def to_model(self, run_ids: Sequence[int]) -> list[int]:
+        """Return the model's ids, without BOS, EOS, PAD and what the model lacks."""
+        found = (self._model_ids[n] for n in run_ids if n not in (BOS_ID, EOS_ID, PAD_ID))
+        return [number for number in found if number is not None]
+
+    def rows(self, missing: int) -> list[int]:
+        """Return the model's id of each id of the run, ``missing`` where the model has none."""
+        return [missing if number is None else number for number in self._model_ids]
+
+    def model_id(self, run_id: int) -> int | None:
+        """Return the model's id of an ordinary token; None for special tokens."""
+        return None if run_id < len(SPECIALS) else self._model_ids[run_id]

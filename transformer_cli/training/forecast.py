@@ -11,8 +11,7 @@ import psutil
 import torch
 
 from transformer_cli.config.schema import Config
-from transformer_cli.data.batches import Batch
-from transformer_cli.data.epochs import EpochSample
+from transformer_cli.data.batches import Batch, EpochSample
 from transformer_cli.errors import ConfigError, TrainingError, is_out_of_memory
 from transformer_cli.model.device import empty_cache, synchronize
 from transformer_cli.model.transformer import Transformer, count_parameters
@@ -152,7 +151,7 @@ class Numbers(NamedTuple):
 def count_numbers(model: Transformer, config: Config) -> Numbers:
     """Count what a training of ``model`` holds, of which ``training.freeze`` is frozen."""
     copies = 2 if config.training.ema_decay is not None else 1
-    trained = {name: each for name, each in model.named_parameters() if each.requires_grad}
+    trained = {name: weight for name, weight in model.named_parameters() if weight.requires_grad}
     return Numbers(
         copies * count_parameters(model),
         sum(weight.numel() for weight in trained.values()),

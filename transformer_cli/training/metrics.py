@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from transformer_cli.compression import write_text
 from transformer_cli.errors import RunError
 from transformer_cli.files import open_regular
+from transformer_cli.metrics import METRICS
 from transformer_cli.runs.records import read_lines
 
 
@@ -72,11 +73,8 @@ class Validation(NamedTuple):
 
     loss: float
     """Mean negative log-likelihood of a target token."""
-    bleu: float
-    """Greedy translation's BLEU, 0 to 100."""
-    bleu_lc: float | None
-    """The same on lowercased text; None: the script has no case."""
-    chrf: float | None = None
+    scores: Mapping[str, float]
+    """Of greedy translations, by the metric's name."""
     tokenize: str = "13a"
     """sacreBLEU's name of BLEU's tokenizer."""
     select: str = "bleu"
@@ -87,10 +85,7 @@ class Validation(NamedTuple):
     @property
     def rank(self) -> float:
         """What is highest at the best checkpoint."""
-        if self.select == "loss":
-            return -self.loss
-        score: float = getattr(self, self.select)
-        return score
+        return METRICS[self.select].rank({**self.scores, "loss": self.loss}[self.select])
 
 
 @dataclass

@@ -125,7 +125,9 @@ class Optimizer:
         self._model = model
         self._config = config
         self._ranks = ranks
-        trained = {name: each for name, each in model.named_parameters() if each.requires_grad}
+        trained = {
+            name: weight for name, weight in model.named_parameters() if weight.requires_grad
+        }
         self._weights = list(trained.values())
         self._trained = [weight.detach() for weight in self._weights]
         averages = weights_of(eval_model) if eval_model is not model else {}

@@ -12,20 +12,12 @@ import torch
 from transformer_cli.config.data_schema import tag_names
 from transformer_cli.config.origins import Origins
 from transformer_cli.config.schema import Config
-from transformer_cli.data.encode_workers import choose_encoder
-from transformer_cli.data.mixing import TrainingMix
-from transformer_cli.data.sampling import BpeDropout
-from transformer_cli.data.shards import ShardedStore
+from transformer_cli.data.batches import BpeDropout
+from transformer_cli.data.corpus import PairProgress, StreamedText
+from transformer_cli.data.encoding import choose_encoder, write_store
+from transformer_cli.data.shards import ShardedStore, TrainingMix
 from transformer_cli.data.sources import open_training_text
-from transformer_cli.data.store import (
-    EncodedStore,
-    open_checked_store,
-    open_store,
-    read_survey,
-    refresh_metadata,
-)
-from transformer_cli.data.store_writer import write_store
-from transformer_cli.data.streamed import PairProgress, StreamedText
+from transformer_cli.data.store import EncodedStore, open_store, read_stats, store_artifact
 from transformer_cli.data.token_arrays import EncodedText, encode_text
 from transformer_cli.errors import ConfigError, CorpusError, RunError
 from transformer_cli.files import whole_directory
@@ -41,9 +33,8 @@ from transformer_cli.runs.initialize import (
     record_corpus_directory,
 )
 from transformer_cli.runs.trained_model import check_init, load_init_weights
-from transformer_cli.text.lines import ProgressBar
+from transformer_cli.text.protocol import ProgressBar, Tokenizers
 from transformer_cli.text.tokenizer import (
-    Tokenizers,
     copy_tokenizers,
     fingerprint,
     have_same_tokenizers,
@@ -97,11 +88,12 @@ def prepare_data(
     """
     tokenizers = _prepare_tokenizers(config, run, texts.train, progress)
     _check_can_sample(config, tokenizers)
-    expected = (texts.train.survey.text_sha256, fingerprint(run.tokenizer))
+    expected = (texts.train.stats.text_sha256, fingerprint(run.tokenizer))
     try:
         store = open_store(run.encoded, *expected)
         if store is not None:
-            refresh_metadata(run.encoded, texts.train.survey)
+            record = store_artifact(run.encoded).update(store.record, stats=texts.train.stats)
+            store = EncodedStore(run.encoded, record)
         else:
             run.remove_data(run.encoded)
             encode = choose_encoder(tokenizers, run.tokenizer, len(texts.train))
@@ -118,7 +110,7 @@ def find_prepared_data(
     config: Config, texts: Texts, run: RunDirectory, progress: ProgressBar
 ) -> PreparedData | None:
     """Return the data that ``prepare_data`` would reuse as a whole, or None; write nothing."""
-    text_sha256 = texts.train.survey.text_sha256
+    text_sha256 = texts.train.stats.text_sha256
     if not _can_reuse_tokenizers(config, run, text_sha256):
         return None
     store = open_store(run.encoded, text_sha256, fingerprint(run.tokenizer))
@@ -134,14 +126,15 @@ def open_prepared_data(config: Config, run: RunDirectory, progress: ProgressBar)
 
     The training text is not read again, and the store's checksums are not verified.
     """
-    survey = read_survey(run.encoded)
-    if survey is not None and run.tokenizer.is_dir():
+    stats = read_stats(run.encoded)
+    if stats is not None and run.tokenizer.is_dir():
         directory = corpus_directory(run)
-        train = StreamedText(open_training_text(config.data, directory), survey)
+        train = StreamedText(open_training_text(config.data, directory), stats)
         texts = read_val(config.data, train, directory)
         tokenizers = load_tokenizers(run.tokenizer)
-        store = open_checked_store(run.encoded, survey.text_sha256, fingerprint(run.tokenizer))
-        if store is not None and load_text_sha256(run.tokenizer) == survey.text_sha256:
+        expected = (stats.text_sha256, fingerprint(run.tokenizer))
+        store = open_store(run.encoded, *expected, is_verified=True)
+        if store is not None and load_text_sha256(run.tokenizer) == stats.text_sha256:
             return _encode_val(config, run, texts, tokenizers, store, progress)
     raise RunError(
         f"{run.encoded}: missing, or does not belong to {run.tokenizer}; make both with: "
@@ -157,7 +150,7 @@ def _encode_val(
     store: EncodedStore,
     progress: ProgressBar,
 ) -> PreparedData:
-    mix = find_mix(config, corpus_directory(run), texts.train.survey, tokenizers, store)
+    mix = find_mix(config, corpus_directory(run), texts.train.stats, tokenizers, store)
     val = encode_text(texts.val, tokenizers, progress)
     return PreparedData(texts, tokenizers, store, val, mix)
 
@@ -165,7 +158,7 @@ def _encode_val(
 def _prepare_tokenizers(
     config: Config, run: RunDirectory, text: StreamedText, progress: ProgressBar
 ) -> Tokenizers:
-    text_sha256 = text.survey.text_sha256
+    text_sha256 = text.stats.text_sha256
     if _can_reuse_tokenizers(config, run, text_sha256):
         return load_tokenizers(run.tokenizer)
     if run.tokenizer.is_dir():

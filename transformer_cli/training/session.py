@@ -189,9 +189,7 @@ class Session:
             "validation",
             loss=validation.loss,
             perplexity=perplexity(validation.loss),
-            bleu=validation.bleu,
-            bleu_lc=validation.bleu_lc,
-            chrf=validation.chrf,
+            **validation.scores,
             tokenize=validation.tokenize,
             select=validation.select,
             best=best,
@@ -304,16 +302,13 @@ class Window:
         if ranks.size == 1:
             return
         sums = (*self.losses, self.tgt_tokens)
-        for own, total in zip(sums, ranks.sum([each.item() for each in sums]), strict=True):
+        for own, total in zip(sums, ranks.sum([own.item() for own in sums]), strict=True):
             own.fill_(total if ranks.is_main else 0)
 
     def state(self) -> dict[str, Any]:
         """Return the sums, for a checkpoint."""
-        losses = (loss.item() for loss in self.losses)
-        return {
-            **dict(zip(Losses._fields, losses, strict=True)),
-            "tgt_tokens": self.tgt_tokens.item(),
-        }
+        losses = {name: loss.item() for name, loss in self.losses._asdict().items()}
+        return {**losses, "tgt_tokens": self.tgt_tokens.item()}
 
 
 class Pace:

@@ -10,8 +10,8 @@ import torch
 from transformer_cli.config.data_schema import find_replay
 from transformer_cli.config.differences import Difference, differences
 from transformer_cli.config.schema import Config
-from transformer_cli.data.epochs import EpochSample
-from transformer_cli.data.lengths import PERCENTILES, percentiles
+from transformer_cli.data.batches import EpochSample
+from transformer_cli.data.token_arrays import PERCENTILES, percentiles
 from transformer_cli.model.transformer import Transformer, count_parameters
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.records import changed_environment, describe_environment, read_records
@@ -232,8 +232,8 @@ def summarize_sides(prepared: PreparedData) -> tuple[SideSummary, SideSummary]:
             lengths=percentiles(counts[side], PERCENTILES),
         )
         for side, tokens, ids in (
-            (0, train.src_tokens, val.src.ids),
-            (1, train.tgt_tokens, val.tgt.ids),
+            (0, train.record.src_tokens, val.src.ids),
+            (1, train.record.tgt_tokens, val.tgt.ids),
         )
     )
     return src, tgt

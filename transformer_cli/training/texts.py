@@ -16,9 +16,13 @@ from transformer_cli.config.data_schema import (
     find_replay,
 )
 from transformer_cli.config.schema import Config
-from transformer_cli.data.corpus import ParallelText, without_blank_pairs
-from transformer_cli.data.given_splits import update_given_splits
-from transformer_cli.data.mixing import TrainingMix
+from transformer_cli.data.corpus import (
+    PairProgress,
+    ParallelText,
+    StreamedText,
+    TextStats,
+    without_blank_pairs,
+)
 from transformer_cli.data.prepared import (
     CorpusRecord,
     ExplicitSplit,
@@ -26,17 +30,17 @@ from transformer_cli.data.prepared import (
     find_damage,
     lost_text_error,
     read_corpus_record,
+    update_given_splits,
 )
 from transformer_cli.data.preparing import is_prepared, prepare_corpus
-from transformer_cli.data.shards import count_short_pairs
+from transformer_cli.data.shards import TrainingMix, count_short_pairs
 from transformer_cli.data.sources import load_split, open_training_text
-from transformer_cli.data.store import EncodedStore, read_survey
-from transformer_cli.data.streamed import PairProgress, StreamedText, TextStats
+from transformer_cli.data.store import EncodedStore, read_stats
 from transformer_cli.errors import CorpusError, RunError
 from transformer_cli.runs.checkpoint import list_checkpoints
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.initialize import corpus_directory
-from transformer_cli.text.tokenizer import Tokenizers
+from transformer_cli.text.protocol import Tokenizers
 
 Warn = Callable[[str, str], None]
 """Shows a warning, given what it is about and the finding."""
@@ -53,7 +57,7 @@ class Texts:
     @property
     def blank_in_train(self) -> int:
         """Pairs of the training split with a blank side."""
-        return self.train.survey.blank
+        return self.train.stats.blank
 
 
 def audit_texts(
@@ -69,8 +73,8 @@ def audit_texts(
     audit = TextAudit(data, allow_suspect, is_begun, corpus_directory(run))
     try:
         audit.look_at_scored()
-        train = StreamedText.of(audit.training_text(), read_survey(run.encoded))
-        audit.conclude(train.survey.text_sha256)
+        train = StreamedText.of(audit.training_text(), read_stats(run.encoded))
+        audit.conclude(train.stats.text_sha256)
         return read_val(data, train, audit.earlier)
     finally:
         for note in audit.notes:
@@ -79,7 +83,7 @@ def audit_texts(
 
 
 def read_texts(data: DataConfig, known: TextStats | None = None) -> Texts:
-    """Check the texts without an audit; training text as in the survey ``known`` is not read."""
+    """Check the texts without an audit; training text as in ``known`` is not read."""
     return read_val(data, StreamedText.of(open_training_text(data), known))
 
 
@@ -148,7 +152,7 @@ def describe_record(record: CorpusRecord) -> Iterable[str]:
     """Yield a line about each source: how many pairs it has, and how many are kept."""
     for source in record.sources:
         kept = ", ".join(f"{count:,} {split}" for split, count in source.kept.items()) or "none"
-        left_out = [f"{count:,} {name}" for name, count in source.taken.items()]
+        left_out = [f"{count:,} {name}" for name, count in source.removed.items()]
         reasons = ", ".join(filter(None, [*left_out, _describe_bad(source)])) or "none"
         yield f"{source.name}: {source.pairs:,} pairs; kept: {kept}; left out: {reasons}"
     yield from map(_describe_given, record.given.values())
@@ -166,7 +170,7 @@ def _describe_bad(source: SourceRecord | ExplicitSplit) -> str:
 def find_mix(
     config: Config,
     corpus: Path | None,
-    survey: TextStats,
+    stats: TextStats,
     tokenizers: Tokenizers,
     store: EncodedStore,
 ) -> TrainingMix | None:
@@ -177,13 +181,13 @@ def find_mix(
         record = None if corpus is None else read_corpus_record(corpus)
         if record is None:
             raise CorpusError(f"{corpus}: the record of the sources is missing or damaged")
-        sizes = [source.kept.get("train", 0) for source in record.sources] + survey.parts[1:]
+        sizes = [source.kept.get("train", 0) for source in record.sources] + stats.parts[1:]
         settings = [*((source.weight, source.tag) for source in data.sources), *added]
     else:
-        sizes = survey.parts
+        sizes = stats.parts
         settings = [(1.0, None), *added]
     replay = find_replay(data)
-    if replay is None and all(each == (1.0, None) for each in settings):
+    if replay is None and all(setting == (1.0, None) for setting in settings):
         return None
     weights, tags = zip(*settings, strict=True)
     ids = tuple(None if tag is None else tokenizers.tag_id(tag) for tag in tags)

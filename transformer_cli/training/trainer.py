@@ -12,16 +12,13 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from transformer_cli.config.schema import Config
-from transformer_cli.data.batches import Batch
-from transformer_cli.data.epochs import EpochBatches, EpochSample, SubwordSampler
-from transformer_cli.data.prefetch import prefetch
+from transformer_cli.data.batches import Batch, EpochBatches, EpochSample, SubwordSampler, prefetch
 from transformer_cli.data.shards import ShardedText
 from transformer_cli.errors import ConfigError, TrainingError
 from transformer_cli.model.transformer import Transformer
 from transformer_cli.ranks import SINGLE_PROCESS, Ranks
 from transformer_cli.training.execution import Execution
-from transformer_cli.training.gradients import GradientAccumulator
-from transformer_cli.training.loss import Losses
+from transformer_cli.training.loss import GradientAccumulator, Losses
 from transformer_cli.training.optimizer import Optimizer, last_step, learning_rate
 
 

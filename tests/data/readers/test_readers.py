@@ -12,11 +12,10 @@ from format_files import PAIRS, reader, written
 
 from transformer_cli.compression import compressor
 from transformer_cli.config.data_schema import Multi30kData, SourceConfig
-from transformer_cli.data.corpus import ParallelFiles
+from transformer_cli.data.corpus import PairSource, ParallelFiles, StreamedText
 from transformer_cli.data.readers.opening import SourceReader, open_source
 from transformer_cli.data.readers.units import InvalidTextError, one_line
 from transformer_cli.data.sources import open_split
-from transformer_cli.data.streamed import PairSource, StreamedText
 from transformer_cli.errors import CorpusError, MissingExtraError
 
 Pairs = list[tuple[str, str]]
@@ -42,7 +41,7 @@ def assert_same_in_each_format(pairs: Pairs, directory: Path) -> None:
     src, tgt = (directory / side for side in ("src", "tgt"))
     saved(src, "".join(f"{line}\n" for line, _ in pairs))
     saved(tgt, "".join(f"{line}\n" for _, line in pairs))
-    text_sha256 = StreamedText.of(opened(src=src, tgt=tgt)).survey.text_sha256
+    text_sha256 = StreamedText.of(opened(src=src, tgt=tgt)).stats.text_sha256
     for form in FORMATS:
         data = written(form, pairs)
         sums = set()
@@ -51,7 +50,7 @@ def assert_same_in_each_format(pairs: Pairs, directory: Path) -> None:
             path.write_bytes(compressor(path)(data))
             source = reader(form, path)
             assert list(source.pairs()) == pairs, (form, ending)
-            assert StreamedText.of(source).survey.text_sha256 == text_sha256
+            assert StreamedText.of(source).stats.text_sha256 == text_sha256
             assert (source.bad.units, source.bad.count) == (len(pairs), 0)
             sums.add(source.source_sha256())
         assert len(sums) == 1, form

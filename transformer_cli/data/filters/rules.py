@@ -22,7 +22,7 @@ from transformer_cli.data.filters.filter_pass import (
     RepeatFilter,
 )
 from transformer_cli.packages import import_extra
-from transformer_cli.text.placeholders import find_placeholders
+from transformer_cli.text.reserved import find_placeholders
 from transformer_cli.text.scripts import script_of, scripts_of
 
 if TYPE_CHECKING:

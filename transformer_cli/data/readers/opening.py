@@ -4,13 +4,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from transformer_cli.config.data_schema import SourceConfig
-from transformer_cli.data.corpus import ParallelFiles
+from transformer_cli.data.corpus import ConcatenatedSources, ParallelFiles
 from transformer_cli.data.readers.fields import JsonlReader, ParquetReader
 from transformer_cli.data.readers.po import PoReader
 from transformer_cli.data.readers.tmx import TmxReader
 from transformer_cli.data.readers.tsv import TsvReader
 from transformer_cli.data.readers.units import BadUnits, UnitReader, matching_files
-from transformer_cli.data.streamed import ConcatenatedSources
 from transformer_cli.errors import CorpusError
 
 MAX_BAD_UNITS = 0.01

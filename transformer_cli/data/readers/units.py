@@ -5,7 +5,6 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TypeVar
 
@@ -13,10 +12,10 @@ from transformer_cli.config.choices import DecodingErrors
 from transformer_cli.data.corpus import (
     decode_line,
     hash_files,
-    stamp_files,
+    mtime_key_of,
     without_byte_order_mark,
 )
-from transformer_cli.errors import CorpusError
+from transformer_cli.errors import CorpusError, did_you_mean
 
 MAX_SIDE_CHARACTERS = 1 << 20
 """Longest text of a side: what is longer is damage, and might not fit into memory."""
@@ -130,9 +129,9 @@ class UnitReader(ABC):
         """Return a SHA-256 of the files' decompressed bytes; raise what ``hash_files`` does."""
         return hash_files(self.files)
 
-    def stamp(self) -> str | None:
-        """Return the stamp of all files, see ``stamp_files``."""
-        return stamp_files(self.files)
+    def mtime_key(self) -> str | None:
+        """Return the key of all files; see ``mtime_key_of``."""
+        return mtime_key_of(self.files)
 
 
 class InvalidTextError(ValueError):
@@ -188,9 +187,8 @@ def matching_files(path: Path) -> tuple[Path, ...]:
 
 def no_such(what: str, name: str, known: Collection[str]) -> str:
     """Return the words for a column or field that is not there, with the ones that are."""
-    close = get_close_matches(name, known, n=1)
-    if close:
-        return f"no {what} '{name}'; did you mean '{close[0]}'?"
+    if hint := did_you_mean(name, known):
+        return f"no {what} '{name}'; {hint}"
     shown = ", ".join(f"'{other[:40]}'" for other in list(known)[:10])
     return f"no {what} '{name}'; there {'is' if len(known) == 1 else 'are'} {shown or 'none'}"
 

@@ -16,11 +16,7 @@ from types import ModuleType
 
 
 def check_kind(kind: str) -> str:
-    """Return ``kind`` if there is such a module here.
-
-    Raises:
-        ValueError: there is none.
-    """
+    """Return ``kind`` if there is such a module here; raise ValueError otherwise."""
     kinds = sorted(module.name for module in iter_modules(__path__))
     if kind not in kinds:
         raise ValueError(f"expected one of {', '.join(kinds)}, found {kind!r}")
@@ -28,9 +24,5 @@ def check_kind(kind: str) -> str:
 
 
 def import_kind(kind: str) -> ModuleType:
-    """Import a kind's module.
-
-    Raises:
-        ValueError: there is none.
-    """
+    """Import a kind's module; raise ValueError if there is none."""
     return import_module(f"{__name__}.{check_kind(kind)}")

@@ -15,18 +15,18 @@ from typing import Any, Literal
 from transformer_cli.config.tokenizer_schema import HuggingFaceConfig
 from transformer_cli.errors import TokenizerError
 from transformer_cli.packages import import_extra
-from transformer_cli.text.id_map import IdMap, SpecialIds
-from transformer_cli.text.manifest import Side, TrainingText
 from transformer_cli.text.model_check import check_model
 from transformer_cli.text.protocol import Tokenizer
-from transformer_cli.text.side_files import ImportedManifest
-from transformer_cli.text.vocabulary import SPECIALS, UNK_ID
+from transformer_cli.text.tokenizer import Side, SideFilesManifest, TrainingText
+from transformer_cli.text.vocabulary import SPECIALS, UNK_ID, IdMap, SpecialIds
 
 # Common names of special tokens, the most likely first.
-_UNK = ("<unk>", "[UNK]", "<UNK>")
-_BOS = ("<s>", "[CLS]", "<bos>", "[BOS]", "<BOS>")
-_EOS = ("</s>", "[SEP]", "<eos>", "[EOS]", "<EOS>", "<|endoftext|>")
-_PAD = ("<pad>", "[PAD]", "<PAD>")
+_NAMES = {
+    "unk": ("<unk>", "[UNK]", "<UNK>"),
+    "bos": ("<s>", "[CLS]", "<bos>", "[BOS]", "<BOS>"),
+    "eos": ("</s>", "[SEP]", "<eos>", "[EOS]", "<EOS>", "<|endoftext|>"),
+    "pad": ("<pad>", "[PAD]", "<PAD>"),
+}
 # Seconds that the library may take for a line. Its regular expressions give up after ten million
 # steps, but at each character anew, and only text tells how many it takes.
 _LONGEST_CALL = 60.0
@@ -37,15 +37,10 @@ _CHOICES = "*+?{|"
 
 
 class HuggingFaceTokenizer(Tokenizer):
-    """Lines as ids of subwords.
+    """Lines as ids of subwords, by the bytes of a tokenizer.json, tried in a child process first.
 
-    The file's templates ([CLS], [SEP]), padding and truncation are ignored.
-
-    Args:
-        data: the bytes of a tokenizer.json. They are checked in a child process first.
-        lowercase: whether lines are lowercased first; the file's normalizer may do so too.
-        source: the file that ``data`` came from, for messages.
-        specials: the ids of its special tokens.
+    Its templates ([CLS], [SEP]), padding and truncation are ignored. Its own normalizer may
+    lowercase, too.
 
     Raises:
         MissingExtraError: the tokenizers library is not installed.
@@ -68,6 +63,7 @@ class HuggingFaceTokenizer(Tokenizer):
             sum(map(expression.count, _CHOICES)) > 1
             for expression in _expressions(json.loads(self._tokenizer.to_str()))
         )
+        # A file without a decoder gets the usual one of its subwords.
         if self._tokenizer.decoder is None:
             self._tokenizer.decoder = self._spelling.make_decoder()
 
@@ -83,10 +79,7 @@ class HuggingFaceTokenizer(Tokenizer):
         return self._id_map.to_run(self._call(encode, len(text)).ids)
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Return the text of ids on one line, without special tokens.
-
-        A file without a decoder gets the usual one of its subwords.
-        """
+        """Return the text of ids on one line, without special tokens."""
         decode = partial(self._tokenizer.decode_batch, [self._id_map.to_model(ids)])
         return str(self._call(decode, len(ids))).replace("\n", " ")
 
@@ -122,13 +115,7 @@ class HuggingFaceTokenizer(Tokenizer):
 def find_specials(data: bytes, source: Path) -> SpecialIds:
     """Return the ids of a tokenizer.json's special tokens: those that it declares or names so.
 
-    Args:
-        data: its bytes. They are checked in a child process first.
-        source: the file that they came from, for messages.
-
-    Raises:
-        MissingExtraError: the tokenizers library is not installed.
-        TokenizerError: the library cannot read or use the file.
+    Raises what ``HuggingFaceTokenizer`` does.
     """
     tokenizer = _open(data, source, "give a tokenizer.json as the tokenizers library writes it")
     model = json.loads(tokenizer.to_str())["model"]
@@ -136,20 +123,16 @@ def find_specials(data: bytes, source: Path) -> SpecialIds:
     if unknown is None and model.get("unk_id") is not None:
         unknown = model["vocab"][model["unk_id"]][0]
     ids = tokenizer.get_vocab(with_added_tokens=True)
-    found: list[int | None] = []
-    for names in ((unknown, *_UNK), _BOS, _EOS, _PAD):
-        number = next((ids[name] for name in names if name in ids), None)
-        found.append(None if number in found else number)
-    unk, bos, eos, pad = found
-    return SpecialIds(unk=unk, bos=bos, eos=eos, pad=pad)
+    specials: dict[str, int | None] = {}
+    for special, names in _NAMES.items():
+        candidates = (unknown, *names) if special == "unk" else names
+        number = next((ids[name] for name in candidates if name in ids), None)
+        specials[special] = None if number in specials.values() else number
+    return SpecialIds(**specials)
 
 
 def import_tokenizers() -> ModuleType:
-    """Import Hugging Face's tokenizers library.
-
-    Raises:
-        MissingExtraError: it is not installed.
-    """
+    """Import Hugging Face's tokenizers library; raise MissingExtraError if it is not installed."""
     # Lines are encoded one by one, and the library warns processes that fork after using threads.
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     return import_extra("tokenizers", "tokenizers", "tokenizer.kind wordpiece or huggingface")
@@ -166,11 +149,9 @@ def _open(data: bytes, source: Path, advice: str) -> Any:
 
 
 def _call_within_time(call: Callable[[], Any]) -> Any:
-    """Return what ``call`` returns; raise TimeoutError after ``_LONGEST_CALL``.
-
-    The library cannot be interrupted, but runs its batches without the interpreter's lock. A thread
-    that has not come back ends with the process.
-    """
+    """Return what ``call`` returns; raise TimeoutError after ``_LONGEST_CALL``."""
+    # The library cannot be interrupted, but runs its batches without the interpreter's lock. A
+    # thread that has not come back ends with the process.
     future: Future[Any] = Future()
 
     def run() -> None:
@@ -278,11 +259,12 @@ class _Spelling:
         return None
 
 
-class HuggingFaceManifest(ImportedManifest):
+class HuggingFaceManifest(SideFilesManifest):
     """The manifest of tokenizer.json files made elsewhere."""
 
     kind: Literal["huggingface"] = "huggingface"
     suffix = "tokenizer.json"
+    specials: dict[Side, SpecialIds]
 
     def open(self, data: bytes, path: Path, side: Side) -> HuggingFaceTokenizer:
         """Return the tokenizer of a file's bytes."""
@@ -293,12 +275,7 @@ MANIFEST = HuggingFaceManifest
 
 
 def learn(config: HuggingFaceConfig, text: TrainingText, directory: Path) -> HuggingFaceManifest:
-    """Copy the files that the configuration names into ``directory``.
-
-    Raises:
-        MissingExtraError: the tokenizers library is not installed.
-        TokenizerError: a file cannot be read or used.
-    """
+    """Copy the files that the configuration names into ``directory``."""
     return HuggingFaceManifest.copy_files(
         config.files, config.lowercase, text, directory, find_specials
     )

@@ -11,11 +11,9 @@ from typing import Literal, NoReturn
 from transformer_cli.config.tokenizer_schema import MarianConfig
 from transformer_cli.errors import TokenizerError
 from transformer_cli.files import sha256
-from transformer_cli.text.id_map import SpecialIds
-from transformer_cli.text.kinds.sentencepiece_file import SentencePieceTokenizer
-from transformer_cli.text.manifest import Side, TrainingText
-from transformer_cli.text.side_files import SideFilesManifest
-from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, Vocabulary
+from transformer_cli.text.kinds.sentencepiece import SentencePieceTokenizer
+from transformer_cli.text.tokenizer import Side, SideFilesManifest, TrainingText
+from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, SpecialIds, Vocabulary
 
 _UNUSED = SpecialIds(unk=None, bos=None, eos=None, pad=None)
 
@@ -23,13 +21,7 @@ _UNUSED = SpecialIds(unk=None, bos=None, eos=None, pad=None)
 class MarianTokenizer(SentencePieceTokenizer):
     """Lines as ids of subwords; a language code such as '>>fra<<' before a line is one.
 
-    Args:
-        model: the bytes of a SentencePiece model, which is checked in another process first.
-        vocabulary: the ids of pieces; others are unknown.
-        source: the file that ``model`` came from, for messages.
-
-    Raises:
-        TokenizerError: SentencePiece cannot read or use the model.
+    Pieces of the model that ``vocabulary`` lacks are unknown.
     """
 
     def __init__(self, model: bytes, vocabulary: Vocabulary, source: Path) -> None:
@@ -91,13 +83,9 @@ def write_tokenizers(
     source_sha256: str,
     directory: Path,
 ) -> MarianManifest:
-    """Write models and tables into ``directory``; return the manifest, which is not written.
+    """Write models and tables, of both sides or joint ones; return the manifest, not written.
 
-    Args:
-        models: of both sides, or a joint one.
-        vocabularies: likewise; not of both sides where the model is joint.
-        source_sha256: recorded in the training text's place, which nobody knows.
-        directory: exists.
+    ``source_sha256`` is recorded in the place of the training text's, which nobody knows.
     """
     sums = MarianManifest.write_files(models.items(), directory)
     for side, vocabulary in vocabularies.items():
@@ -108,11 +96,7 @@ def write_tokenizers(
 
 
 def learn(config: MarianConfig, text: TrainingText, directory: Path) -> NoReturn:
-    """Raise an error: tokenizers of this kind are not learned.
-
-    Raises:
-        TokenizerError: always.
-    """
+    """Raise TokenizerError: tokenizers of this kind are not learned."""
     raise TokenizerError(
         "tokenizer.kind marian: such tokenizers are not learned, they come with the run of an "
         "imported model; name it with init, or choose another kind"

@@ -1,22 +1,27 @@
-"""Subwords by SentencePiece: models learned from the training text."""
+"""Subwords by SentencePiece: models learned from the training text, and models made elsewhere."""
 
 import io
 import re
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Literal
+from threading import Lock
+from typing import Any, Literal
 
 from transformer_cli.config.tokenizer_schema import SentencePieceConfig
 from transformer_cli.errors import TokenizerError
-from transformer_cli.text.kinds import sentencepiece_file
-from transformer_cli.text.kinds.sentencepiece_file import (
-    SentencePieceFileManifest,
-    SentencePieceTokenizer,
+from transformer_cli.text.model_check import check_model, mark_checked
+from transformer_cli.text.protocol import Lines, ProgressBar, Tokenizer, TrainerInput
+from transformer_cli.text.tokenizer import Side, SideFilesManifest, TrainingText
+from transformer_cli.text.vocabulary import (
+    BOS_ID,
+    EOS_ID,
+    PAD_ID,
+    SPECIALS,
+    UNK_ID,
+    IdMap,
+    SpecialIds,
 )
-from transformer_cli.text.lines import Lines, ProgressBar, TrainerInput
-from transformer_cli.text.manifest import Side, TrainingText
-from transformer_cli.text.model_check import mark_checked
-from transformer_cli.text.side_files import SideFilesManifest
-from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, SPECIALS, UNK_ID
 
 # Part of what is learned, as sums of the unigram model depend on how work is split: never the
 # machine's own number of cores.
@@ -26,18 +31,129 @@ _MAX_LINE_LENGTH = 1 << 16
 _ERRORS_ONLY = 2
 _TOO_MANY = re.compile(r"Vocabulary size too high \(\d+\)\. .*<= (\d+)")
 _TOO_FEW = re.compile(r"Vocabulary size is smaller than required_chars\. \d+ vs (\d+)")
+_seed_lock = Lock()
+
+
+class SentencePieceTokenizer(Tokenizer):
+    """Lines as ids of subwords, by the bytes of a model, tried in a child process first.
+
+    ``specials`` are the ids of the special tokens of a model made elsewhere; None: the model was
+    learned here, and its ids are the run's.
+
+    Raises:
+        TokenizerError: SentencePiece cannot read or use the model, or its special tokens are wrong.
+    """
+
+    def __init__(
+        self, model: bytes, lowercase: bool, source: Path, specials: SpecialIds | None = None
+    ) -> None:
+        self._processor = open_model(model, source, "learn it again")
+        pieces = range(self._processor.get_piece_size())
+        self._id_map: IdMap | None = None
+        if specials is not None:
+            try:
+                self._id_map = IdMap(specials, pieces)
+            except ValueError as error:
+                raise TokenizerError(f"{source}: {error}; restore tokenizer.json") from error
+        else:
+            first = tuple(self._processor.id_to_piece(list(pieces[: len(SPECIALS)])))
+            if first != SPECIALS:
+                raise TokenizerError(
+                    f"{source}: starts with the pieces {first}, not {SPECIALS}; learn it again"
+                )
+        self._lowercase = lowercase
+
+    @property
+    def size(self) -> int:
+        """Entries of the vocabulary, the four special tokens included."""
+        return len(self._id_map) if self._id_map else int(self._processor.get_piece_size())
+
+    @property
+    def can_sample(self) -> bool:
+        """Return whether the model has merges to drop, as byte pair encoding does."""
+        # The library does not tell a model's type, only what it can do: unigram models give the
+        # n best segmentations, BPE a random one, models of words and characters neither.
+        return _can(self._processor.encode, enable_sampling=True, alpha=0.5, nbest_size=-1) and (
+            not _can(self._processor.nbest_encode, nbest_size=2)
+        )
+
+    @property
+    def sentencepiece_model(self) -> bytes:
+        """Bytes of the model, which does not lowercase."""
+        return bytes(self._processor.serialized_model_proto())
+
+    def encode(self, line: str) -> list[int]:
+        """Return a line's ids, without BOS and EOS."""
+        return self._encode(line.lower() if self._lowercase else line)
+
+    def sample(self, sentences: Sequence[list[int]], rate: float, seed: int) -> list[list[int]]:
+        """Return sentences in other subwords, by BPE-dropout; see ``Tokenizer.sample``."""
+        import sentencepiece
+
+        def resample() -> list[list[int]]:
+            options = {"enable_sampling": True, "alpha": rate, "nbest_size": -1}
+            return [self._encode(self._decode(ids), **options) for ids in sentences]
+
+        # SentencePiece has a generator per thread, seeded when the thread first draws from it.
+        # The seed is the process', though.
+        with _seed_lock, ThreadPoolExecutor(max_workers=1) as new_thread:
+            sentencepiece.set_random_generator_seed(seed)
+            return new_thread.submit(resample).result()
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Return the text of ids; an unknown character is '<unk>', or a foreign model's sign."""
+        # A model may spell a line end by its byte; the text must stay on one line.
+        return self._decode(ids).replace("\n", " ")
+
+    def _encode(self, text: str, **options: object) -> list[int]:
+        """Return a text's ids; ``options`` are SentencePiece's, for sampling."""
+        ids: list[int] = self._processor.encode(text, **options)
+        return self._id_map.to_run(ids) if self._id_map else ids
+
+    def _decode(self, ids: Sequence[int]) -> str:
+        if self._id_map:
+            shown = self._id_map.to_model(ids)
+        else:
+            shown = [int(number) for number in ids if number not in (BOS_ID, EOS_ID, PAD_ID)]
+        return str(self._processor.decode(shown))
+
+    def token(self, number: int) -> str:
+        """Return an id's subword; '▁' stands for a space before it."""
+        model_id = self._id_map.model_id(number) if self._id_map else number
+        return SPECIALS[number] if model_id is None else str(self._processor.id_to_piece(model_id))
+
+
+def _can(method: Callable[..., object], **options: object) -> bool:
+    # Some versions of the library raise an error, others return nothing.
+    try:
+        return bool(method("a", **options))
+    except RuntimeError:
+        return False
+
+
+def open_model(model: bytes, source: Path, advice: str) -> Any:
+    """Return SentencePiece's processor of a model, after trying it; see ``check_model``."""
+    import sentencepiece
+
+    check_model("sentencepiece", model, source, advice)
+    processor: Any = sentencepiece.SentencePieceProcessor()
+    try:
+        processor.LoadFromSerializedProto(model)
+    except RuntimeError as error:
+        raise TokenizerError(f"{source}: not a SentencePiece model; {advice}") from error
+    return processor
 
 
 class SentencePieceManifest(SideFilesManifest):
-    """The manifest of models learned here, whose ids are the run's."""
+    """The manifest of SentencePiece models."""
 
     kind: Literal["sentencepiece"] = "sentencepiece"
-    joint: bool
     suffix = "model"
 
     def open(self, data: bytes, path: Path, side: Side) -> SentencePieceTokenizer:
         """Return the tokenizer of a model's bytes."""
-        return SentencePieceTokenizer(data, self.lowercase, path)
+        specials = None if self.specials is None else self.specials[side]
+        return SentencePieceTokenizer(data, self.lowercase, path, specials)
 
 
 MANIFEST = SentencePieceManifest
@@ -45,15 +161,12 @@ MANIFEST = SentencePieceManifest
 
 def learn(
     config: SentencePieceConfig, text: TrainingText, directory: Path
-) -> SentencePieceManifest | SentencePieceFileManifest:
-    """Learn models, or copy those that the configuration names, into ``directory``.
-
-    Raises:
-        TokenizerError: ``tokenizer.vocab_size`` is not possible with this text; or a model made
-            elsewhere cannot be read or used.
-    """
+) -> SentencePieceManifest:
+    """Learn models, or copy those that the configuration names, into ``directory``."""
     if config.files:
-        return sentencepiece_file.learn(config, text, directory)
+        return SentencePieceManifest.copy_files(
+            config.files, config.lowercase, text, directory, _find_specials
+        )
     models = (
         (side, learn_model(config, lines, label, text.progress))
         for side, lines, label in text.sides(config.joint)
@@ -61,9 +174,18 @@ def learn(
     return SentencePieceManifest(
         lowercase=config.lowercase,
         learned_from=text.sha256,
-        joint=config.joint,
         sha256=SentencePieceManifest.write_files(models, directory),
     )
+
+
+def _find_specials(model: bytes, path: Path) -> SpecialIds:
+    """Return the ids of a model's special tokens; the first of two with one id counts."""
+    processor = open_model(model, path, "give a model that SentencePiece made")
+    ids: dict[str, int | None] = {}
+    for name in ("unk", "bos", "eos", "pad"):
+        number = getattr(processor, f"{name}_id")()
+        ids[name] = None if number < 0 or number in ids.values() else number
+    return SpecialIds(**ids)
 
 
 def learn_model(
@@ -71,11 +193,8 @@ def learn_model(
 ) -> bytes:
     """Learn a model; the same lines and settings always give the same bytes.
 
-    Args:
-        config: the kind of subwords and how many.
-        lines: training text. Of more than a million lines, a uniform sample is taken.
-        label: the text's name in messages, as in 'source text'.
-        progress: wraps the lines, given the label, as tqdm would.
+    ``label`` is the text's name in messages, as in 'source text'. Of more than a million lines, a
+    uniform sample is taken.
 
     Raises:
         TokenizerError: ``tokenizer.vocab_size`` is too big or too small for this text.
@@ -115,15 +234,15 @@ def learn_model(
 
 def _explain(reason: str, vocab_size: int, label: str) -> str:
     """Return one line on why SentencePiece cannot learn, with a size that is possible."""
-    if found := _TOO_MANY.search(reason):
+    if limit := _TOO_MANY.search(reason):
         return (
             f"tokenizer.vocab_size: the {label} is too little for {vocab_size} subwords; "
-            f"set at most {found[1]}"
+            f"set at most {limit[1]}"
         )
-    if found := _TOO_FEW.search(reason):
+    if limit := _TOO_FEW.search(reason):
         return (
             f"tokenizer.vocab_size: {vocab_size} entries are too few for the specials, bytes and "
-            f"characters of the {label}; set at least {found[1]}, or a lower "
+            f"characters of the {label}; set at least {limit[1]}, or a lower "
             "tokenizer.character_coverage"
         )
     return f"tokenizer: SentencePiece cannot learn from the {label} ({' '.join(reason.split())})"

@@ -1,4 +1,8 @@
-"""WordPiece: BERT's subwords, learned by Hugging Face's tokenizers library, but keeping spaces."""
+"""WordPiece: BERT's subwords, learned by Hugging Face's tokenizers library.
+
+BERT's WordPiece loses spaces. Here a space is part of the word that follows it, as in
+SentencePiece, so that decoding restores the text.
+"""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -7,13 +11,11 @@ from typing import Any, Literal
 
 from transformer_cli.config.tokenizer_schema import WordPieceConfig
 from transformer_cli.errors import TokenizerError
-from transformer_cli.text.id_map import SpecialIds
 from transformer_cli.text.kinds.huggingface import HuggingFaceTokenizer, import_tokenizers
-from transformer_cli.text.lines import Lines, ProgressBar, TrainerInput
-from transformer_cli.text.manifest import Side, TrainingText
 from transformer_cli.text.model_check import mark_checked
-from transformer_cli.text.side_files import SideFilesManifest
-from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, SPECIALS, UNK_ID
+from transformer_cli.text.protocol import Lines, ProgressBar, TrainerInput
+from transformer_cli.text.tokenizer import Side, SideFilesManifest, TrainingText
+from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, SPECIALS, UNK_ID, SpecialIds
 
 _SPACE = "▁"
 _CONTINUATION = "##"
@@ -26,7 +28,6 @@ class WordPieceManifest(SideFilesManifest):
     """The manifest of WordPiece vocabularies learned here, whose ids are the run's."""
 
     kind: Literal["wordpiece"] = "wordpiece"
-    joint: bool
     suffix = "tokenizer.json"
 
     def open(self, data: bytes, path: Path, side: Side) -> HuggingFaceTokenizer:
@@ -39,12 +40,7 @@ MANIFEST = WordPieceManifest
 
 
 def learn(config: WordPieceConfig, text: TrainingText, directory: Path) -> WordPieceManifest:
-    """Learn WordPiece vocabularies and write them into ``directory``.
-
-    Raises:
-        MissingExtraError: the tokenizers library is not installed.
-        TokenizerError: ``tokenizer.vocab_size`` is not possible with this text.
-    """
+    """Learn WordPiece vocabularies and write them into ``directory``."""
     models = (
         (side, learn_wordpiece(config, lines, label, text.progress))
         for side, lines, label in text.sides(config.joint)
@@ -52,7 +48,6 @@ def learn(config: WordPieceConfig, text: TrainingText, directory: Path) -> WordP
     return WordPieceManifest(
         lowercase=config.lowercase,
         learned_from=text.sha256,
-        joint=config.joint,
         sha256=WordPieceManifest.write_files(models, directory),
     )
 
@@ -60,23 +55,13 @@ def learn(config: WordPieceConfig, text: TrainingText, directory: Path) -> WordP
 def learn_wordpiece(
     config: WordPieceConfig, lines: Lines, label: str, progress: ProgressBar
 ) -> bytes:
-    """Learn a vocabulary; the same lines and settings always give the same bytes.
-
-    BERT's WordPiece loses spaces. Here a space is part of the word that follows it, as in
-    SentencePiece, so that decoding restores the text.
+    """Return a tokenizer.json whose ids are the run's, the same for the same lines and settings.
 
     Args:
         config: how many subwords.
         lines: training text. Of more than a million lines, a uniform sample is taken.
         label: the text's name in messages, as in 'source text'.
-        progress: wraps each of two passes over the lines, given a label, as tqdm would.
-
-    Returns:
-        A tokenizer.json whose ids are the run's.
-
-    Raises:
-        MissingExtraError: the tokenizers library is not installed.
-        TokenizerError: ``tokenizer.vocab_size`` is too small for this text.
+        progress: wraps each of two passes over the lines.
     """
     library = import_tokenizers()
     normalizer = _normalizer(library, config)

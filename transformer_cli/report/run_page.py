@@ -1,0 +1,241 @@
+"""The report on a run as one self-contained HTML page."""
+
+import base64
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from transformer_cli.config.origins import chosen_settings, load_origins
+from transformer_cli.config.yaml import dump_config
+from transformer_cli.data.corpus import ParallelText
+from transformer_cli.data.sources import open_training_text
+from transformer_cli.data.token_arrays import encode_text
+from transformer_cli.errors import CorpusError, InputError
+from transformer_cli.evaluation.scoring import Evaluation, evaluate
+from transformer_cli.inference.attention_maps import AttentionMaps, compute_attention_maps
+from transformer_cli.inference.ctranslate2_engine import CTranslate2Engine
+from transformer_cli.inference.engine import ignore
+from transformer_cli.inference.lines import LongLine
+from transformer_cli.inference.torch_engine import TorchTranslator
+from transformer_cli.inference.translator import TextTranslator
+from transformer_cli.metrics import METRICS, USUAL, Metrics
+from transformer_cli.model.transformer import count_parameters
+from transformer_cli.report.charts import make_training_charts, measured_metrics
+from transformer_cli.report.examples import SEED, choose_sentences, make_example, sentence_scores
+from transformer_cli.report.rendering import render_page
+from transformer_cli.report.statistics import (
+    RarityBucket,
+    compute_statistics,
+    count_words,
+    make_breakdown_charts,
+    make_length_chart,
+    score_by_length,
+    score_by_rarity,
+)
+from transformer_cli.runs.directory import RunDirectory
+from transformer_cli.runs.initialize import corpus_directory
+from transformer_cli.runs.records import environment_of_training, read_records, validations
+from transformer_cli.text.protocol import ProgressBar
+from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, SPECIALS
+from transformer_cli.training.metrics import perplexity
+
+ATTENTION_SENTENCES = 5
+"""Sentences of the split whose attention is shown."""
+ATTENTION_STEPS = 255
+"""Attention weights are kept in so many steps from 0 to 1, a byte each."""
+_FITTING_TOKENS = range(4, 31)
+"""Tokens of a sentence whose attention fits a screen."""
+_MAX_TOKENS = 200  # the page's size grows with their square
+
+
+@dataclass(frozen=True)
+class Subject:
+    """Subject of a report."""
+
+    name: str
+    run: RunDirectory
+    translator: TorchTranslator
+    checkpoint: str
+    """As it was asked for: 'best', say."""
+    step: int
+    split: str
+    text: ParallelText
+    searcher: TextTranslator[CTranslate2Engine] | None = None
+    """Translates the split instead, where CTranslate2 is faster."""
+    metrics: Metrics = USUAL
+
+
+def make_run_page(
+    subject: Subject,
+    attention: Sequence[dict[str, Any]],
+    plotly: str,
+    progress: ProgressBar,
+    translated: Callable[[int], object] = ignore,
+    on_long_line: Callable[[LongLine], object] = ignore,
+) -> str:
+    """Translate the split, score it, and return the page.
+
+    Args:
+        subject: a trained run, and the text to judge it by.
+        attention: of further sentences, by ``pack_sentence``.
+        plotly: what ``plotly_script`` gave.
+        progress: wraps passes over lines, given a label, as tqdm would.
+        translated: called with the number of sentences just translated.
+        on_long_line: called with each line too long to be translated as one.
+    """
+    translator, text = subject.translator, subject.text
+    encoded = encode_text(text, translator.tokenizers, progress)
+    result = evaluate(
+        translator,
+        text,
+        translated,
+        on_long_line=on_long_line,
+        thorough=True,
+        searcher=subject.searcher,
+        metrics=subject.metrics,
+    )
+    values: dict[str, Any] = {
+        **_describe_training(subject),
+        **_describe_result(subject, result, encoded.src.lengths.tolist(), progress),
+        "statistics": compute_statistics(subject.run, translator.tokenizers, encoded),
+        "attention": [*attention, *_attend(subject, encoded.src.lengths.tolist())],
+    }
+    data = translator.config.data
+    charts = [
+        *values.pop("training_charts"),
+        *make_length_chart(values["statistics"], (data.src_lang, data.tgt_lang)),
+        *make_breakdown_charts(values["lengths"], values["rarity"]),
+    ]
+    page_data = {
+        "charts": [chart.as_json() for chart in charts],
+        "attention": values["attention"],
+        "subwords": not translator.tokenizers.tgt.is_word_level,
+        "marks": {SPECIALS[BOS_ID]: "start", SPECIALS[EOS_ID]: "end"},
+    }
+    values["charts"] = {chart.name: chart for chart in charts}
+    return render_page(
+        "page", plotly, page_data, subject=subject, data=data, metrics=METRICS, **values
+    )
+
+
+def _describe_training(subject: Subject) -> dict[str, Any]:
+    """Return what the page says of the model and its training."""
+    config = subject.translator.config
+    records = read_records(subject.run.metrics)
+    validated = validations(records)
+    return {
+        "parameters": count_parameters(subject.translator.engine.model),
+        "training_charts": make_training_charts(records, subject.step),
+        "validations": validated,
+        "validated_metrics": measured_metrics(validated),
+        "label_smoothing": config.training.label_smoothing,
+        "settings": chosen_settings(config, load_origins(subject.run.origins)),
+        "trained_with": environment_of_training(records, subject.step),
+        "config": dump_config(config),
+    }
+
+
+def _describe_result(
+    subject: Subject, result: Evaluation, lengths: Sequence[int], progress: ProgressBar
+) -> dict[str, Any]:
+    """Return what the page says of the split's translations."""
+    text, hypotheses = subject.text, result.hypotheses
+    return {
+        "decoding": subject.translator.decoding,
+        "scores": result.scores,
+        "perplexity": perplexity(result.loss),
+        "lengths": score_by_length(lengths, hypotheses, text.tgt, subject.metrics),
+        "rarity": _score_by_rarity(subject, hypotheses, progress),
+        "examples": _choose_examples(text, hypotheses),
+    }
+
+
+def _choose_examples(text: ParallelText, hypotheses: Sequence[str]) -> dict[str, Any]:
+    scores = sentence_scores(hypotheses, text.tgt)
+    return {
+        kind: [make_example(n, scores[n], text.src[n], hypotheses[n], text.tgt[n]) for n in numbers]
+        for kind, numbers in choose_sentences(scores, text.tgt).items()
+    }
+
+
+def _score_by_rarity(
+    subject: Subject, hypotheses: Sequence[str], progress: ProgressBar
+) -> list[RarityBucket] | None:
+    """Return the recall of rare words; None for a run that was moved here without its text."""
+    references = subject.text.tgt
+    try:
+        earlier = corpus_directory(subject.run)
+        pairs = open_training_text(subject.translator.config.data, earlier).pairs()
+        targets = progress((tgt for _, tgt in pairs), "counting words")
+        seen = count_words(targets, references)
+    except CorpusError:
+        return None
+    return score_by_rarity(seen, hypotheses, references)
+
+
+# --- attention ------------------------------------------------------------------------------------
+
+
+def _attend(subject: Subject, lengths: Sequence[int]) -> list[dict[str, Any]]:
+    """Return the attention of random sentences, if possible of a length that fits a screen."""
+    translator, text = subject.translator, subject.text
+    fit = [number for number, length in enumerate(lengths) if length in _FITTING_TOKENS]
+    if not fit:
+        fit = [number for number, length in enumerate(lengths) if 0 < length <= _MAX_TOKENS]
+    packed = []
+    for number in sorted(random.Random(SEED).sample(fit, min(ATTENTION_SENTENCES, len(fit)))):
+        tagged = translator.with_tag(text.tags[number]) if text.tags else translator
+        line = text.src[number]
+        packed.append(pack_attention(line, compute_attention_maps(tagged, line)))
+    return packed
+
+
+def pack_sentence(translator: TorchTranslator, sentence: str) -> dict[str, Any]:
+    """Return the attention of a sentence as ``pack_attention`` does.
+
+    Raises:
+        InputError: it is too long.
+    """
+    tokens = len(translator.tokenizers.encode_source(sentence).ids)
+    if tokens > _MAX_TOKENS:
+        raise InputError(
+            f"has {tokens:,} tokens, and at most {_MAX_TOKENS} can be shown; give a shorter one"
+        )
+    return pack_attention(sentence, compute_attention_maps(translator, sentence))
+
+
+def pack_attention(title: str, maps: AttentionMaps) -> dict[str, Any]:
+    """Return one sentence's weights as JSON values.
+
+    Each kind of attention has the words that look ('queries'), those that are looked at ('keys'),
+    its numbers of layers and heads, and its weights: a byte each, layer by layer, head by head,
+    query by query, in base64.
+    """
+    src, tgt = maps.src_tokens, maps.tgt_tokens
+    # What a step of the decoder puts in is the word before the one that it writes.
+    put_in = [SPECIALS[BOS_ID], *tgt[:-1]]
+    return {
+        "title": title,
+        "kinds": {
+            "cross": _pack(tgt, src, maps.cross),
+            "encoder": _pack(src, src, maps.encoder),
+            "decoder": _pack(tgt, put_in, maps.decoder),
+        },
+    }
+
+
+def _pack(queries: Sequence[str], keys: Sequence[str], weights: Tensor) -> dict[str, Any]:
+    layers, heads, rows, columns = weights.shape
+    assert (rows, columns) == (len(queries), len(keys))
+    steps = np.rint(weights.numpy() * ATTENTION_STEPS).clip(0, ATTENTION_STEPS).astype(np.uint8)
+    return {
+        "queries": list(queries),
+        "keys": list(keys),
+        "layers": layers,
+        "heads": heads,
+        "weights": base64.b64encode(steps.tobytes()).decode("ascii"),
+    }

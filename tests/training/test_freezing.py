@@ -21,8 +21,7 @@ from test_trainer import (
 from transformer_cli.config.schema import Config
 from transformer_cli.data.batches import collate
 from transformer_cli.data.token_arrays import plan_epoch
-from transformer_cli.model.transformer import build_model
-from transformer_cli.model.weights import load_weights, weights_of
+from transformer_cli.model.transformer import build_model, load_weights, weights_of
 from transformer_cli.ranks import SINGLE_PROCESS
 from transformer_cli.runs.checkpoint import Checkpoint
 from transformer_cli.runs.checkpoint_writer import save_checkpoint

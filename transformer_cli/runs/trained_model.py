@@ -80,8 +80,7 @@ def load_weights_of(opened: OpenedModel) -> TrainedModel:
     """Load the weights of an opened model."""
     import torch
 
-    from transformer_cli.model.transformer import Transformer, build_model
-    from transformer_cli.model.weights import check_fit, load_weights
+    from transformer_cli.model.transformer import Transformer, build_model, check_fit, load_weights
 
     config, tokenizers, path = opened.config, opened.tokenizers, opened.checkpoint.path
     weights = opened.checkpoint.load_weights()

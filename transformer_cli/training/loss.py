@@ -20,8 +20,8 @@ from torch.nn.parallel import DistributedDataParallel
 from transformer_cli.config.schema import TrainingConfig
 from transformer_cli.data.batches import Batch, make_dummy_batch
 from transformer_cli.errors import is_out_of_memory
-from transformer_cli.model.device import autocast, empty_cache
-from transformer_cli.model.linear import CastWeights, compute_dtype, linear_no_grad
+from transformer_cli.model.device import empty_cache
+from transformer_cli.model.linear import CastWeights, autocast, compute_dtype, linear_no_grad
 from transformer_cli.model.transformer import Transformer
 from transformer_cli.ranks import Ranks
 from transformer_cli.training.execution import Execution, StepGraphs

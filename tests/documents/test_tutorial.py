@@ -18,6 +18,7 @@ def _blocks(name: str) -> list[Block]:
     return list(blocks((ROOT / "docs" / name).read_text(encoding="utf-8")))
 
 
+@pytest.mark.long
 def test_the_tutorial_leads_to_a_translated_file(tmp_path: Path) -> None:
     here = tmp_path
     for block in _blocks("tutorial.md"):
@@ -50,9 +51,8 @@ def _follow(lines: tuple[str, ...], here: Path) -> Path:
     return here
 
 
-@pytest.mark.parametrize(
-    "is_whole", [False, pytest.param(True, marks=pytest.mark.long)], ids=["forecast", "whole"]
-)
+@pytest.mark.parametrize("is_whole", [False, True], ids=["forecast", "whole"])
+@pytest.mark.long
 def test_the_sweep_tutorial_leads_to_a_p_value(is_whole: bool, tmp_path: Path) -> None:
     followed, out = 0, ""
     for block in _blocks("sweep-tutorial.md"):

@@ -203,6 +203,7 @@ def test_a_limit_of_files_sizes_at(training: Training, tmp_path: Path, what: str
     assert_goes_on(command, training)
 
 
+@pytest.mark.long
 def test_a_log_that_takes_no_more_stops_nothing(training: Training, tmp_path: Path) -> None:
     command = ("train", training.config, "--run-dir", "run")
     with Path("/dev/full").open("wb") as log:

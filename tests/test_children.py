@@ -91,6 +91,7 @@ def finished(suite: list[str]) -> tuple[int, str]:
     return process.returncode, out.decode()
 
 
+@pytest.mark.long
 def test_a_process_that_outlives_the_suite_fails_it(suite: list[str], tmp_path: Path) -> None:
     (tmp_path / "test_leaky.py").write_text(LEAKY)
     (tmp_path / "test_clean.py").write_text(CLEAN)

@@ -82,6 +82,7 @@ def test_no_step_names_a_host() -> None:
     assert not re.search(r"https?:|index-url|\w+\.(org|com|io)\b", text)
 
 
+@pytest.mark.long
 def test_the_copied_files_install_and_start(tmp_path: Path) -> None:
     pytest.importorskip("setuptools", "77")  # builds the package without a network
     context, target = build_context(tmp_path / "context"), tmp_path / "installed"

@@ -79,6 +79,7 @@ def test_the_wheel_has_the_package_and_what_is_shipped(site: Path) -> None:
     }
 
 
+@pytest.mark.long
 def test_the_five_minutes_work_in_an_empty_directory(site: Path, tmp_path: Path) -> None:
     where = "import transformer_cli; print(transformer_cli.__file__)"
     found = call(sys.executable, "-c", where, cwd=tmp_path, site=site)

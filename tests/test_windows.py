@@ -75,17 +75,20 @@ def ended(tmp_path_factory: pytest.TempPathFactory) -> Ended:
     return Ended(directory, codes, out.decode(), err.decode())
 
 
+@pytest.mark.long
 def test_every_command_ends_well(ended: Ended) -> None:
     assert ended.codes == [0] * len(COMMANDS), ended.err
     assert "error" not in ended.err
     assert "Traceback" not in ended.err
 
 
+@pytest.mark.long
 def test_streams_are_utf_8(ended: Ended) -> None:
     assert "±" in ended.out
     assert len((ended.directory / "output.txt").read_bytes().decode().splitlines()) == 2
 
 
+@pytest.mark.long
 def test_files_are_those_of_other_systems(ended: Ended) -> None:
     run = ended.directory / "runs" / "tiny"
     texts = [*run.rglob("*.json"), *run.rglob("*.yaml"), *run.rglob("*.jsonl"), *run.rglob("*.txt")]

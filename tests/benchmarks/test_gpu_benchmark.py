@@ -219,6 +219,7 @@ def test_figures_are_written_with_three_digits_or_in_full(
     assert format_value(value) == written
 
 
+@pytest.mark.long
 def test_the_whole_call_writes_results_and_report(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

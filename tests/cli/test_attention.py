@@ -22,6 +22,7 @@ def test_a_picture_is_drawn_and_the_translation_printed(
 
 
 @pytest.mark.posix
+@pytest.mark.long
 def test_no_home_directory_and_no_locale(
     training: Training, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from cli.conftest import Training
-from cli.process import assert_refused, run, run_anew
+from cli.process import assert_refused, run
 from transformer_cli.metrics import METRICS
 
 KEYS = {
@@ -91,7 +91,7 @@ def test_a_copy_is_no_different_and_the_table_says_what_json_says(
         tested = [found["scores"][name]["p_value"] for name in ("bleu", "bleu_lc", "chrf")]
         assert tested == [p_value, p_value, None]
     assert values["settings"] == {}
-    finished = run_anew("compare", training.run, own_run, cwd=own_run)
+    finished = run("compare", training.run, own_run, cwd=own_run)
     assert (finished.code, finished.err) == (0, "")
     lines = finished.out.splitlines()
     assert lines[0] == "test: 20 sentences, best weights"

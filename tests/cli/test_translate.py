@@ -148,6 +148,7 @@ def test_a_reader_that_stops_early_is_no_error(training: Training, tmp_path: Pat
 
 
 @pytest.mark.posix
+@pytest.mark.long
 def test_a_full_disk_is_said_in_one_line(training: Training) -> None:
     with Path("/dev/full").open("wb") as full:
         process = start(

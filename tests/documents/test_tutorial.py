@@ -22,6 +22,7 @@ def _blocks(title: str) -> list[Block]:
     return list(blocks(walks[title]))
 
 
+@pytest.mark.long
 def test_the_tutorial_leads_to_a_translated_file(tmp_path: Path) -> None:
     here = tmp_path
     for block in _blocks("Your own text"):
@@ -54,9 +55,8 @@ def _follow(lines: tuple[str, ...], here: Path) -> Path:
     return here
 
 
-@pytest.mark.parametrize(
-    "is_whole", [False, pytest.param(True, marks=pytest.mark.long)], ids=["forecast", "whole"]
-)
+@pytest.mark.parametrize("is_whole", [False, True], ids=["forecast", "whole"])
+@pytest.mark.long
 def test_the_sweep_tutorial_leads_to_a_p_value(is_whole: bool, tmp_path: Path) -> None:
     followed, out = 0, ""
     for block in _blocks("Comparing two settings"):

@@ -203,6 +203,7 @@ def test_a_limit_of_files_sizes_at(training: Training, tmp_path: Path, what: str
     assert_goes_on(command, training)
 
 
+@pytest.mark.long
 def test_a_log_that_takes_no_more_stops_nothing(training: Training, tmp_path: Path) -> None:
     command = ("train", training.config, "--run-dir", "run")
     with Path("/dev/full").open("wb") as log:
@@ -311,7 +312,7 @@ def assert_older_checkpoints_are_whole(directory: Path, moment: Moment) -> None:
     checkpoints = sorted((directory / "checkpoints").glob("*"))
     assert [path.name for path in checkpoints] == [f"step-{step:08d}" for step in moment.saved]
     for path in checkpoints:
-        files = json.loads((path / "manifest.json").read_text())["files"]
+        files = json.loads((path / "manifest.json").read_text())["content"]["files"]
         assert {name: sha256(path / name) for name in files} == files
 
 

@@ -76,6 +76,7 @@ def assert_unharmed(finished: Finished, directory: Path) -> None:
     assert not [*directory.glob("ran-*")]
 
 
+@pytest.mark.long
 def test_a_sweep(training: Training, foreign: Path) -> None:
     shutil.copy(training.config, foreign / "tiny.yaml")
     settings = "training.max_steps: [1]"

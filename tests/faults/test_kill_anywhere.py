@@ -210,8 +210,9 @@ def wait_to_kill(watched: Watched, aim: str, draws: random.Random) -> None:
 
 @pytest.mark.parametrize(
     ("kills", "max_steps"),
-    [pytest.param(4, 240, id="4"), pytest.param(50, 3200, id="50", marks=pytest.mark.long)],
+    [pytest.param(4, 240, id="4"), pytest.param(50, 3200, id="50")],
 )
+@pytest.mark.long
 def test_a_training_killed_at_random_ends_as_one_left_alone(
     tmp_path: Path, kills: int, max_steps: int
 ) -> None:

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from transformer_cli.config.schema import ModelConfig
 from transformer_cli.inference.engine import Hypothesis, SearchOptions
 from transformer_cli.inference.search import (
-    _CHUNK_ELEMENTS,
+    _LOGITS_AT_A_TIME,
     NOT_FORCED,
     _beam,
     search,
@@ -268,7 +268,7 @@ def test_ranking_some_rows_at_a_time_changes_nothing(
     model = random_model()
     options = replace(GREEDY, beam_size=beam_size)
     expected = best_of(model, SRC, LIMITS, options)
-    monkeypatch.setitem(_CHUNK_ELEMENTS, "cpu", rows_at_a_time * TGT_SIZE)
+    monkeypatch.setitem(_LOGITS_AT_A_TIME, "cpu", rows_at_a_time * TGT_SIZE)
     assert_equal(best_of(model, SRC, LIMITS, options), expected)
 
 

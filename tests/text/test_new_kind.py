@@ -106,6 +106,7 @@ def checkout(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.long
 def test_a_kind_is_added_by_one_module_and_one_settings_class(checkout: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", COMMANDS],

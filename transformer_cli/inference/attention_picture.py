@@ -36,25 +36,18 @@ _SMALLEST_FONT = 4.0
 
 @dataclass(frozen=True)
 class Panels:
-    """Heat maps of the same words.
-
-    Attributes:
-        rows: what looks.
-        columns: what is looked at.
-        weights: of each panel, by its caption: (row, column).
-    """
+    """Heat maps of the same words."""
 
     rows: list[str]
+    """What looks."""
     columns: list[str]
+    """What is looked at."""
     weights: dict[str, np.ndarray]
+    """Of each panel, by its caption: (row, column)."""
 
 
 def picture_format(path: Path) -> str:
-    """Return the format that a file's name asks for.
-
-    Raises:
-        UsageError: nothing that can be written.
-    """
+    """Return the format that a file's name asks for, if it can be written."""
     name = path.suffix.removeprefix(".").lower()
     if name not in _FORMATS:
         raise UsageError(f"{path}: ends in none of .png, .svg and .pdf; give it one of these")
@@ -67,13 +60,10 @@ def select_panels(
     layer: int | None,
     head: int | None,
 ) -> Panels:
-    """Return the maps to be drawn.
+    """Return the maps to be drawn of a kind of attention.
 
-    Args:
-        maps: of one sentence.
-        kind: whose attention.
-        layer: its number, from 1; None: all.
-        head: likewise; None: all of a layer that is given, or else the mean of each layer's.
+    ``layer`` and ``head`` count from 1. Without a layer it is all of them; without a head it is all
+    of the layer that is given, or else the mean of each layer's.
 
     Raises:
         UsageError: the model has no such layer or head.

@@ -80,10 +80,7 @@ class Output:
         self._file.truncate()
 
     def resume(self, lines: Iterator[str]) -> None:
-        """Start where an earlier process stopped; where none did, with nothing.
-
-        Args:
-            lines: the source text from its first line; those that are translated are taken from it.
+        """Start where an earlier process stopped, taking what it has translated from ``lines``.
 
         Raises:
             UsageError: what is there is of something else.
@@ -105,9 +102,9 @@ class Output:
         if self._input.hexdigest() != journal.input:
             raise self._unfit(f"the input's first {done:,} lines are not what they were")
         self._file.seek(0)
-        while chunk := self._file.read(min(_READ_BYTES, journal.bytes - self._bytes)):
-            self._output.update(chunk)
-            self._bytes += len(chunk)
+        while data := self._file.read(min(_READ_BYTES, journal.bytes - self._bytes)):
+            self._output.update(data)
+            self._bytes += len(data)
         if self._output.hexdigest() != journal.output:
             raise self._unfit("the translations are not as they were written")
         self._file.truncate()
@@ -115,11 +112,7 @@ class Output:
         self.begun = True
 
     def write(self, source: str, translation: str) -> None:
-        """Add a line; a chunk of them goes to disk at a time.
-
-        Raises:
-            OutputError: there is no space, say.
-        """
+        """Add a line; a chunk of them goes to disk at a time."""
         self._input.update(source.encode() + b"\n")
         self._waiting.append(translation.encode() + b"\n")
         if len(self._waiting) == self._chunk_lines:
@@ -153,7 +146,7 @@ class Output:
             terms=self._terms,
         )
         # There is one writer only, so that a name which needs no tidying up will do.
-        path, new = _journal(self._partial), _new_journal(self._partial)
+        path, new = _journal(self._partial), _journal(self._partial, ".new")
         try:
             new.unlink(missing_ok=True)  # it might be a link
             new.write_bytes(journal.model_dump_json(indent=1).encode() + b"\n")
@@ -252,17 +245,13 @@ def _close_to_move(file: FileIO) -> None:
         file.close()
 
 
-def _journal(partial: Path) -> Path:
-    return partial.with_name(f"{partial.name}.json")
-
-
-def _new_journal(partial: Path) -> Path:
-    return partial.with_name(f"{partial.name}.json.new")
+def _journal(partial: Path, new: str = "") -> Path:
+    return partial.with_name(f"{partial.name}.json{new}")
 
 
 def _remove_journal(partial: Path) -> None:
-    for path in (_new_journal(partial), _journal(partial)):
-        path.unlink(missing_ok=True)
+    for new in (".new", ""):
+        _journal(partial, new).unlink(missing_ok=True)
 
 
 def _cannot_write(path: Path, error: OSError) -> OutputError:

@@ -4,35 +4,18 @@ import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import cycle, islice
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float, Int
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional as F
 
 from transformer_cli.inference.engine import Hypothesis, SearchOptions, rank_hypotheses
+from transformer_cli.model.ensemble import Ensemble
+from transformer_cli.model.transformer import Transformer
 
-
-@runtime_checkable
-class SearchableModel(Protocol):
-    """What search needs of a model: a ``Transformer``, or an ``Ensemble`` of several."""
-
-    tgt_size: int
-
-    def parameters(self) -> Iterator[nn.Parameter]:
-        """Return the model's parameters, all on one device."""
-
-    def init_state(self, src: Tensor, beam_size: int = 1) -> Any:
-        """Encode ``src`` and return the state for decoding ``beam_size`` hypotheses per row."""
-
-    def step(self, tokens: Tensor, state: Any) -> Tensor:
-        """Feed ``tokens`` and return hidden states; ``state`` advances by a position."""
-
-    def logits(self, hidden_states: Tensor) -> Tensor:
-        """Return the logits of hidden states."""
-
-
+SearchableModel = Transformer | Ensemble
 NOT_FORCED = -1
 """Right padding of ``prefixes``: no token is forced there."""
 
@@ -50,7 +33,7 @@ def search(
     Args:
         model: in evaluation mode.
         src: padded source rows.
-        max_lengths: most tokens of each row's output, at least 1; search stops there.
+        max_lengths: maximum tokens of each row's output, at least 1; search stops there.
         options: kind of search.
         prefixes: what each row's outputs begin with, ``NOT_FORCED`` from its end on; no EOS.
             Their tokens may be banned ones, and count in lengths and log-probabilities.
@@ -67,7 +50,7 @@ Rank = Callable[[Tensor], tuple[Tensor, Tensor]]
 """Finds some of the greatest elements of each row, in descending order, and their columns."""
 
 # Logits computed at a time: on a CPU, few enough that top-k still finds them in its cache.
-_CHUNK_ELEMENTS = {"cpu": 1 << 21, "cuda": 1 << 28, "mps": 1 << 25}
+_LOGITS_AT_A_TIME = {"cpu": 1 << 21, "cuda": 1 << 28, "mps": 1 << 25}
 _GROUP = 64  # columns per group in top_k
 # Finished sentences are removed only at or below this share of live ones: removal copies caches.
 _LIVE_SHARE = 0.8
@@ -86,7 +69,7 @@ def find_continuations(
     Where a token is ``forced`` on a sentence, all others have probability 0.
     """
     hidden_states = model.step(tokens, state).flatten(0, 1)
-    rows = max(1, _CHUNK_ELEMENTS[hidden_states.device.type] // model.tgt_size)
+    rows = max(1, _LOGITS_AT_A_TIME[hidden_states.device.type] // model.tgt_size)
     if forced is not None:
         forced = forced[:, None].expand_as(tokens).flatten()
     best = []
@@ -118,9 +101,7 @@ def _get_forced(
     prefixes: Tensor | None, position: int, rows: Tensor | list[int]
 ) -> Int[Tensor, " row"] | None:
     """Return the tokens forced on ``rows`` at a position; None: there are none on any."""
-    if prefixes is None or position >= prefixes.size(1):
-        return None
-    return prefixes[rows, position]
+    return None if prefixes is None or position >= prefixes.size(1) else prefixes[rows, position]
 
 
 def top_k(
@@ -285,7 +266,7 @@ def _end_at_limit(
 
 
 class Sampler:
-    """Draw the next token of each row from the model's distribution, by the Gumbel-max trick.
+    """Draws the next token of each row from the model's distribution, by the Gumbel-max trick.
 
     Each row has a random generator of its own, seeded by its source. So what is drawn for a
     sentence depends neither on its batch nor on threads, and a text that is resumed comes out the
@@ -293,12 +274,6 @@ class Sampler:
     """
 
     def __init__(self, sources: Sequence[Sequence[int]], seed: int) -> None:
-        """Make a sampler.
-
-        Args:
-            sources: the ids of each row, without padding.
-            seed: another one draws other samples.
-        """
         self._set_generators([_seed_generator(seed, ids) for ids in sources])
 
     def keep(self, rows: Sequence[int]) -> None:

@@ -99,11 +99,7 @@ class TextTranslator(Generic[EngineT]):
         )
 
     def with_unk_replacement(self) -> Self:
-        """Return a copy that copies source words for unknown words.
-
-        Raises:
-            UsageError: its target tokenizer is not word-level.
-        """
+        """Return a copy that copies source words for unknown words, if the target is in words."""
         if not self.tokenizers.tgt.is_word_level:
             raise UsageError(
                 "needs a word-level tokenizer; this model writes subwords, which can spell any word"
@@ -115,11 +111,7 @@ class TextTranslator(Generic[EngineT]):
         return replace(self.with_search(beam_size=1), sample_seed=seed)
 
     def with_tag(self, tag: str | None) -> Self:
-        """Return a copy that puts a tag before each source.
-
-        Raises:
-            UsageError: the tokenizers have no such tag.
-        """
+        """Return a copy that puts a tag before each source; the tokenizers must have it."""
         if tag is not None:
             self.tokenizers.tag_id(tag)
         return replace(self, tag=tag)
@@ -178,10 +170,7 @@ class TextTranslator(Generic[EngineT]):
             progress: see ``Progress``.
             on_long_line: called with each line that is split, before any is translated.
             should_stop: see ``ShouldStop``.
-            tags: each line's tag, or None; without any, ``self.tag`` is every line's.
-
-        Raises:
-            UsageError: the tokenizers have no such tag.
+            tags: each line's, which the tokenizers have; without any, it is ``self.tag``.
         """
         prefixes, tags = prefixes or [""] * len(lines), tags or [self.tag] * len(lines)
         encoded = [
@@ -189,20 +178,13 @@ class TextTranslator(Generic[EngineT]):
             for line, prefix, tag in zip(lines, prefixes, tags, strict=True)
         ]
         if on_long_line is not None:
-            for long_line in self.find_long_lines(sum(map(len, line.pieces)) for line in encoded):
-                on_long_line(long_line)
-        of_pieces = iter(
-            self.search_ids(
-                [source for line in encoded for source in line.sources],
-                [prefix for line in encoded for prefix in line.prefixes],
-                progress,
-                should_stop,
-                keep_slots=n_best == 1,
-            )
-        )
+            for long in self.find_long_lines(sum(map(len, line.pieces)) for line in encoded):
+                on_long_line(long)
+        sources = [source for line in encoded for source in line.sources]
+        starts = [prefix for line in encoded for prefix in line.prefixes]
+        found = iter(self.search_ids(sources, starts, progress, should_stop, n_best == 1))
         ranked = [
-            join_hypotheses(line, [next(of_pieces) for _ in line.pieces], n_best)
-            for line in encoded
+            join_hypotheses(line, [next(found) for _ in line.pieces], n_best) for line in encoded
         ]
         aligned = self._align(ranked, with_alignments)
         return [
@@ -353,22 +335,14 @@ class TextTranslator(Generic[EngineT]):
                 yield LongLine(line, int(tokens), int(-(-tokens // self.longest_source)))
 
     def check_lengths(self, lengths: Iterable[int], what: str) -> None:
-        """Make sure that there are positions enough for lines of these lengths.
-
-        Raises:
-            InputError: there are not; the message calls the line ``what``.
-        """
+        """Make sure that there are positions enough for lines, which messages call ``what``."""
         for line, tokens in enumerate(lengths if self.max_positions else (), start=1):
             self._check_positions(
                 tokens, f"{what} {line}", "split it, or train with more positions"
             )
 
     def check_prefix(self, src: str, prefix: str, line: int) -> None:
-        """Make sure that there are positions enough for the prefix of line ``line``, ``src``.
-
-        Raises:
-            InputError: there are not.
-        """
+        """Make sure that there are positions enough for the prefix of line ``line``, ``src``."""
         if self.max_positions is not None:
             values = self.tokenizers.encode_source(src).values
             tokens = len(self.tokenizers.encode_target(prefix, values))
@@ -389,13 +363,7 @@ class TextTranslator(Generic[EngineT]):
 def with_prefixes(
     lines: Iterable[str], prefixes: Iterable[str] | None, name: str, first_line: int = 1
 ) -> Iterator[tuple[str, str]]:
-    """Yield each line with its prefix; without any, with an empty one.
-
-    Args:
-        lines: what is to be translated.
-        prefixes: as many, or None.
-        name: the prefixes' file, for messages.
-        first_line: the number of the first line.
+    """Yield each line with its prefix, of file ``name``; without any, with an empty one.
 
     Raises:
         InputError: there are fewer or more prefixes than lines.
@@ -432,8 +400,8 @@ def translate_stream(
         translator: what translates.
         lines: text without line ends, and what its translations begin with.
         output_format: what is in a record.
-        chunk_lines: lines sorted by length and translated together, on each rank.
-        first_line: the number of the first line.
+        chunk_lines: see ``CHUNK_LINES``; on each rank.
+        first_line: its number.
         on_long_line: called with each line too long to be translated as one, on its rank.
         ranks: who shares the work; all of them get all records.
     """

@@ -21,11 +21,7 @@ def graphs_enabled() -> bool:
 
 
 class GraphPool:
-    """Graphs that share memory, since one of them runs at a time.
-
-    Args:
-        device: where they compute.
-    """
+    """Graphs that share memory, since one of them runs at a time."""
 
     def __init__(self, device: torch.device) -> None:
         self._device = device

@@ -1,6 +1,7 @@
 # make demo: set-up and the main job on the toy corpus.   make test: set-up and all tests but the
 # long ones.   make test-all: these too; 40 minutes.   make lint: every linter.
 # make test-shuffled: as test, files and tests in a random order; SEED=… repeats one.
+# make docs: the documents as a site with search, in .site.
 # make bench: how fast we are beside other programs, into .bench.
 # make best: our best models of Multi30k, both ways; about 2½ hours on 2 CPU cores that
 # multiply in bfloat16. It goes on where it was stopped.
@@ -27,7 +28,7 @@ OLD_PYTHON ?= python3.11
 # argostranslate pins a stanza, which needs torch.
 ARGOS := .argos-venv
 
-.PHONY: setup demo test test-shuffled test-all test-torchtext test-argos lint bench best clean
+.PHONY: setup demo test test-shuffled test-all test-torchtext test-argos lint docs bench best clean
 
 setup: $(INSTALLED)
 
@@ -71,6 +72,10 @@ $(ARGOS)/.installed:
 	$(ARGOS)/bin/python -m pip install --quiet argostranslate==1.11.0 torch==2.13.0
 	touch $@
 
+docs: setup
+	$(BIN)/python -m mkdocs build --quiet
+	@echo 'open .site/index.html'
+
 lint: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
@@ -89,4 +94,4 @@ best: setup
 	$(CLI) evaluate runs/distill/multi30k_en_de_best/student
 
 clean:
-	rm -rf $(VENV) $(TORCHTEXT) .bench build *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(TORCHTEXT) .bench .site build *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -14,7 +14,7 @@ from transformer_cli import Translator
 from transformer_cli.text.reserved import compare_placeholders
 from transformer_cli.text.tokenizer import load_tokenizers
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "exporting.md"
+DOCUMENT = Path(__file__).parents[2] / "docs" / "exchange.md"
 
 SETTINGS = """\
 data:

@@ -1,10 +1,7 @@
 """Runs whose tokenizer was made elsewhere, or is WordPiece: from vocab to a translation."""
 
 import os
-import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -111,24 +108,3 @@ def test_a_file_that_is_no_good_is_one_line(config: Path, tmp_path: Path, kind: 
     path.write_bytes(os.urandom(100))
     assert_refused(run("vocab", config, *asked, cwd=tmp_path), 1, f"{path}: not a ")
     assert not (tmp_path / "runs" / "tiny" / "tokenizer").exists()
-
-
-_PAGE = Path(__file__).parents[2] / "docs" / "tokenizers.md"
-_BLOCK = re.compile(r"^```(python|yaml)\n(.*?)^```", re.MULTILINE | re.DOTALL)
-
-
-@pytest.mark.posix
-def test_what_the_documentation_shows_works(tmp_path: Path) -> None:
-    (tmp_path / "data").symlink_to(_PAGE.parents[1] / "data")
-    pair = "{src: data/toy/val.de, tgt: data/toy/val.en}"
-    data = f"data: {{kind: files, src_lang: de, tgt_lang: en, train: {pair}, val: {pair}}}\n"
-    blocks = _BLOCK.findall(_PAGE.read_text(encoding="utf-8"))
-    assert [language for language, _ in blocks] == ["python", "yaml"] * 2 + ["yaml", "python"]
-    for language, text in blocks:
-        if language == "python":
-            command = [sys.executable, "-c", text]
-            subprocess.run(command, cwd=tmp_path, check=True, stderr=subprocess.DEVNULL)
-        else:
-            (tmp_path / "toy.yaml").write_text(data + text)
-            made = run("vocab", "toy.yaml", "--run-dir", "runs/toy", "--overwrite", cwd=tmp_path)
-            assert_good(made)

@@ -1,5 +1,6 @@
-"""The tutorials, followed to the letter, on a small scale."""
+"""The walks of docs/tutorial.md, followed to the letter, on a small scale."""
 
+import re
 import shlex
 import subprocess
 from pathlib import Path
@@ -14,14 +15,17 @@ FEW_STEPS = ["--set", "training.max_steps=20"]
 FEW_LINES = "kind: copy\n  train_lines: 200\n  test_lines: 20"
 
 
-def _blocks(name: str) -> list[Block]:
-    return list(blocks((ROOT / "docs" / name).read_text(encoding="utf-8")))
+def _blocks(title: str) -> list[Block]:
+    """Return the code of a walk."""
+    page = (ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8")
+    walks = dict(re.findall(r"^## ([^\n]+)\n(.*?)(?=^## |\Z)", page, flags=re.M | re.S))
+    return list(blocks(walks[title]))
 
 
 @pytest.mark.long
 def test_the_tutorial_leads_to_a_translated_file(tmp_path: Path) -> None:
     here = tmp_path
-    for block in _blocks("tutorial.md"):
+    for block in _blocks("Your own text"):
         if block.language == "yaml":
             shown = "\n".join(block.lines) + "\n"
             assert shown == (here / "configs" / "own.yaml").read_text(encoding="utf-8")
@@ -55,7 +59,7 @@ def _follow(lines: tuple[str, ...], here: Path) -> Path:
 @pytest.mark.long
 def test_the_sweep_tutorial_leads_to_a_p_value(is_whole: bool, tmp_path: Path) -> None:
     followed, out = 0, ""
-    for block in _blocks("sweep-tutorial.md"):
+    for block in _blocks("Comparing two settings"):
         if block.language == "yaml":
             (tmp_path / "rate.yaml").write_text("\n".join(block.lines) + "\n")
         if block.language != "sh" or not block.lines[0].startswith("transformer-cli "):
@@ -98,7 +102,7 @@ def test_the_adapting_tutorial_leads_to_a_comparison(tmp_path: Path) -> None:
     _write_messages(tmp_path)
     files = iter(("base.yaml", "photo.yaml", "replay.yaml"))
     compared = ""
-    for block in _blocks("adapting.md"):
+    for block in _blocks("Adapting a model"):
         text = "\n".join(block.lines)
         for old, new in SMALL.items():
             text = text.replace(old, new)

@@ -9,7 +9,7 @@ import torch
 
 from benchmarks.decoding_job import LENGTH_PENALTY, BatchSizes, Ids, Job, compete
 from benchmarks.rounds import THREADS
-from transformer_cli.inference.torch_loading import load_torch_translator
+from transformer_cli.inference.torch_engine import load_torch_translator
 from transformer_cli.runs.directory import RunDirectory
 
 # A hypothesis of a beam takes as much of a batch as a sentence.

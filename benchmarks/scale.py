@@ -20,7 +20,6 @@ import shutil
 import subprocess
 import sys
 import time
-import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -31,7 +30,7 @@ from benchmarks.growth import CONFIG, VAL_PAIRS
 from benchmarks.rounds import markdown_table
 from benchmarks.synthetic_text import write_pairs
 from transformer_cli.artifact import record_files
-from transformer_cli.data.store import ID, IDS, LENGTHS, PAGE, PAGES, store_artifact
+from transformer_cli.data.store import ID, IDS, LENGTHS, PAGES, page_entry, store_artifact
 
 SIZES = (100_000, 1_000_000, 10_000_000)
 _TICK = 0.02
@@ -156,23 +155,22 @@ def multiply_store(store: Path, times: int) -> int:
     assert record is not None
     whole = record.stats.pairs // record.page_pairs  # pages; a short one may only be the last
     pairs = whole * record.page_pairs
-    table = np.fromfile(store / PAGES, PAGE)
     lengths = np.fromfile(store / LENGTHS, ID)[: 2 * pairs]
-    ids_bytes = int(lengths.sum()) * ID.itemsize
-    by_page = lengths.reshape(whole, -1)
-    with (store / IDS).open("rb") as source, (store / "more").open("wb") as ids:
+    size = (store / IDS).stat().st_size // ID.itemsize
+    with (store / IDS).open("rb") as ids, (store / "more").open("wb") as file:
         for _ in range(times):
-            source.seek(0)
-            left = ids_bytes
-            while left:
-                left -= ids.write(source.read(min(left, 1 << 24)))
-    with (store / PAGES).open("wb") as entries:
-        for turn in range(times):
-            for entry, own in zip(table[:whole], by_page, strict=True):
-                entry = entry.copy()
-                entry["start"] += turn * ids_bytes // ID.itemsize
-                entry["crc"] = zlib.crc32(own.tobytes(), zlib.crc32(entry.tobytes()[:-4]))
-                entries.write(entry.tobytes())
+            ids.seek(0)
+            shutil.copyfileobj(ids, file, 1 << 24)
+    starts = np.cumsum([0, *lengths.reshape(whole, -1).sum(1)])
+    with (store / "more").open("rb") as ids, (store / PAGES).open("wb") as table:
+        for number in range(whole * times):
+            turn, page = divmod(number, whole)
+            count = int(starts[page + 1] - starts[page])
+            start = turn * size + int(starts[page])
+            ids.seek(start * ID.itemsize)
+            own = lengths[2 * page * record.page_pairs :][: 2 * record.page_pairs]
+            data = ids.read(count * ID.itemsize)
+            table.write(page_entry(start, own.tobytes(), data))
     np.tile(lengths, times).tofile(store / LENGTHS)
     (store / "more").replace(store / IDS)
     (store / "batches.json").unlink()

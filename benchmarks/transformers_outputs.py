@@ -19,8 +19,7 @@ import torch
 from benchmarks.machine import describe_machine
 from transformer_cli.data.corpus import stream_lines
 from transformer_cli.export.transformers import check_transformers, write_transformers
-from transformer_cli.inference.torch_engine import TorchTranslator
-from transformer_cli.inference.torch_loading import load_torch_translator
+from transformer_cli.inference.torch_engine import TorchTranslator, load_torch_translator
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.trained_model import TrainedModel, load_trained_model
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID

@@ -31,9 +31,8 @@ if importlib.util.find_spec("beartype") is not None:
     jaxtyping.install_import_hook(
         [
             "transformer_cli.model",
-            "transformer_cli.training.gradients",
             "transformer_cli.training.loss",
-            "transformer_cli.inference.alignment",
+            "transformer_cli.inference.torch_engine",
             "transformer_cli.inference.attention_maps",
             "transformer_cli.inference.search",
         ],

@@ -11,8 +11,7 @@ from transformer_cli.config.yaml import load_config
 from transformer_cli.data.sources import load_split
 from transformer_cli.data.token_arrays import encode_text
 from transformer_cli.evaluation.scoring import mean_loss
-from transformer_cli.inference.torch_engine import TorchTranslator
-from transformer_cli.inference.torch_loading import load_torch_translator
+from transformer_cli.inference.torch_engine import TorchTranslator, load_torch_translator
 from transformer_cli.model.transformer import build_model
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.initialize import initialize_run

@@ -19,15 +19,14 @@ from transformer_cli.data.batches import Batch, collate
 from transformer_cli.data.token_arrays import EncodedText, TokenArray
 from transformer_cli.evaluation import scoring
 from transformer_cli.evaluation.scoring import mean_loss
-from transformer_cli.inference import alignment
+from transformer_cli.inference import torch_engine
 from transformer_cli.inference.attention_maps import compute_attention_maps
 from transformer_cli.model import device
 from transformer_cli.model.transformer import Transformer, build_model
 from transformer_cli.ranks import SINGLE_PROCESS
 from transformer_cli.text.vocabulary import PAD_ID
 from transformer_cli.training.execution import Execution
-from transformer_cli.training.gradients import GradientAccumulator
-from transformer_cli.training.loss import Losses
+from transformer_cli.training.loss import GradientAccumulator, Losses
 from transformer_cli.training.optimizer import Optimizer
 from transformer_cli.training.session import Window
 from transformer_cli.training.trainer import Trainer
@@ -92,11 +91,10 @@ def attention_maps() -> Callable[[], object]:
 
 # Made on the host and copied to the device at once, or used on a CPU only.
 ON_THE_HOST = {
-    "arange in model/embeddings.py:sinusoids",  # follows its table
-    "empty in model/dropout.py:Dropout.forward",  # a GPU's is torch's own
+    "arange in model/transformer.py:sinusoids",  # follows its table
+    "empty in model/layers.py:Dropout.forward",  # a GPU's is torch's own
     # Copied by the search, into buffers where it has any.
     "tensor in inference/torch_engine.py:TorchEngine.search.<locals>.search_rows",
-    "tensor in inference/torch_engine.py:_pad_prefixes",
 }
 
 
@@ -227,7 +225,7 @@ def test_tokens_are_aligned_where_the_model_is(gpu: torch.device) -> None:
     model = model_of(config()).to(gpu).eval()
     on_gpu = to_gpu(batch())
     with torch.inference_mode():
-        found = alignment._find_most_attended(model, on_gpu.src, on_gpu.tgt_in)
+        found = torch_engine._find_most_attended(model, on_gpu.src, on_gpu.tgt_in)
     assert found.device == gpu
 
 

@@ -1,49 +1,54 @@
-"""Sentences a second of greedy and beam search."""
+"""Sentences a second of greedy and beam search, by each engine."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
-
-import torch
+from typing import Literal
 
 from benchmarks.decoding_job import BEAM_SIZE
 from benchmarks.gpu.parts import Row
-from benchmarks.gpu.setting import Setting, attempt, on_off, precision_name
+from benchmarks.gpu.setting import Setting, attempt
 from benchmarks.gpu.timing import seconds_of
 from transformer_cli.data.sources import default_split, load_split
-from transformer_cli.inference.torch_engine import TorchEngine, TorchTranslator
-from transformer_cli.inference.torch_loading import load_torch_translator
+from transformer_cli.inference.engine import SearchEngine
+from transformer_cli.inference.loading import ComputeOptions, load_translator
+from transformer_cli.inference.translator import TextTranslator
 from transformer_cli.text.vocabulary import EOS_ID
+
+Translator = TextTranslator[SearchEngine]
 
 _REPETITIONS = 8
 """Of the test split, which alone is too short to fill a GPU."""
 
 
 def measure(setting: Setting) -> Iterator[Row]:
-    """Yield sentences per second by search, precision, graphs and batch."""
-    for precision in (torch.bfloat16, torch.float32):
-        translator = load_torch_translator(setting.run, "best", setting.device, precision)
-        sources = _read_sources(setting, translator)
-        for graphs in (False, True):  # a capture that fails may spoil what follows
-            engine = TorchEngine(translator.engine.model, precision, use_graphs=graphs)
-            with_engine = replace(translator, engine=engine)
-            for beam_size in (1, BEAM_SIZE):
-                label: Row = {
-                    "search": f"beam {beam_size}" if beam_size > 1 else "greedy",
-                    "precision": precision_name(precision),
-                    "graphs": on_off(graphs),
-                }
-                yield from attempt(label, _speeds(setting, with_engine, beam_size, sources))
+    """Yield sentences per second by engine, precision, search and batch."""
+    device: Literal["cuda", "cpu"] = "cuda" if setting.device.type == "cuda" else "cpu"
+    engines: list[tuple[Literal["torch", "ctranslate2"], Literal["bfloat16", "float32"]]] = [
+        ("torch", "bfloat16"),
+        ("torch", "float32"),
+        ("ctranslate2", "float32"),
+    ]
+    if device == "cuda":  # not every CPU has it
+        engines.append(("ctranslate2", "bfloat16"))
+    for engine, precision in engines:
+        options = ComputeOptions(engine, device, precision)
+        for beam_size in (1, BEAM_SIZE):
+            label: Row = {
+                "engine": engine,
+                "precision": precision,
+                "search": f"beam {beam_size}" if beam_size > 1 else "greedy",
+            }
+            yield from attempt(label, _speeds(setting, options, beam_size))
 
 
-def _read_sources(setting: Setting, translator: TorchTranslator) -> list[list[int]]:
+def _read_sources(setting: Setting, translator: Translator) -> list[list[int]]:
     data = translator.config.data
     lines = load_split(data, default_split(data)).src[: 4 if setting.small else None]
     return [[*translator.tokenizers.src.encode(line), EOS_ID] for line in lines]
 
 
-def _speeds(
-    setting: Setting, translator: TorchTranslator, beam_size: int, sources: Sequence[list[int]]
-) -> Iterator[Row]:
+def _speeds(setting: Setting, options: ComputeOptions, beam_size: int) -> Iterator[Row]:
+    translator = load_translator(setting.run, "best", options)
+    sources = _read_sources(setting, translator)
     alone = sources[: 1 if setting.small else 50]
     searching = translator.with_search(beam_size, batch_tokens=1)
     yield {"batch": "1 sentence", **_passes(setting, searching, alone)}
@@ -54,11 +59,9 @@ def _speeds(
         yield {"batch": f"{tokens:,} tokens", **_passes(setting, searching, many)}
 
 
-def _passes(setting: Setting, translator: TorchTranslator, sources: Sequence[list[int]]) -> Row:
-    # Graphs are captured in the second pass at the latest, and replayed in the third.
-    first, second, third = (
+def _passes(setting: Setting, translator: Translator, sources: Sequence[list[int]]) -> Row:
+    first, second = (
         len(sources) / seconds_of(lambda: translator.translate_ids(sources), setting.device)
-        for _ in range(3)
+        for _ in range(2)
     )
-    passes = {"first pass": first, "second pass": second, "third pass": third}
-    return {"sentences": len(sources), **passes}
+    return {"sentences": len(sources), "first pass": first, "second pass": second}

@@ -13,7 +13,7 @@ from benchmarks.gpu.parts import Row
 from benchmarks.gpu.setting import SMALL_MODEL, Setting, attempt, on_off, precision_name
 from transformer_cli.config.schema import Config
 from transformer_cli.data.token_arrays import EncodedText
-from transformer_cli.model.weights import load_weights, weights_of
+from transformer_cli.model.transformer import load_weights, weights_of
 from transformer_cli.runs.checkpoint import Checkpoint
 from transformer_cli.runs.checkpoint_writer import save_checkpoint
 from transformer_cli.training.trainer import Trainer

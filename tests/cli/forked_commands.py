@@ -29,7 +29,7 @@ def fork_commands(hooked: str = "", hook: Callable[[], None] | None = None) -> N
         hooked: what a command's arguments begin with.
         hook: called in its process first.
     """
-    from transformer_cli.cli import experiments
+    from transformer_cli.cli import distill
     from transformer_cli.jobs import forecast, runner
 
     def run_command(command: Command) -> Ended:
@@ -44,7 +44,7 @@ def fork_commands(hooked: str = "", hook: Callable[[], None] | None = None) -> N
 
     for module in (runner, forecast):
         vars(module)["run_command"] = run_command
-    vars(experiments)["ThreadPoolExecutor"] = Inline
+    vars(distill)["ThreadPoolExecutor"] = Inline
 
 
 def _be_a_command(command: Command, hook: Callable[[], None] | None) -> None:

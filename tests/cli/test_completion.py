@@ -38,8 +38,9 @@ def complete(environment: dict[str, str], cwd: Path = ROOT) -> list[str]:
 @pytest.mark.parametrize(
     ("words", "completed"),
     [
-        (["model.n"], ["num_heads=", "num_encoder_layers=", "num_decoder_layers=", "norm="]),
-        (["model.norm"], ["norm=", "norm=pre", "norm=post"]),
+        (["model.nu"], ["num_heads=", "num_encoder_layers=", "num_decoder_layers="]),
+        (["model.norm"], ["norm=", "norm_kind="]),
+        (["model.pos"], ["positions=", "positions=sinusoidal", "positions=learned"]),
         (["model.dropout"], ["dropout=", "dropout=0.1"]),
         (["model.norm=p"], ["norm=pre", "norm=post"]),
         (["nothing.of.this.name"], []),

@@ -21,7 +21,7 @@ import pytest
 from cli import process
 from cli.conftest import TINY
 from cli.forked_commands import fork_commands
-from transformer_cli.cli.experiments import report_failure
+from transformer_cli.cli.distill import report_failure
 from transformer_cli.config.data_schema import FilesData
 from transformer_cli.config.yaml import load_config
 from transformer_cli.files import TEMPORARY_MARK
@@ -130,9 +130,9 @@ KILLS: dict[str, tuple[str, Hook]] = {
 
 def _kill_in(command: str, hook: Hook | None) -> None:
     # Chunks of a few lines, so that some are on disk.
-    from transformer_cli.inference import stream
+    from transformer_cli.inference import translator
 
-    stream.CHUNK_LINES = 32
+    translator.CHUNK_LINES = 32
     fork_commands(command, hook)
 
 

@@ -114,7 +114,8 @@ def test_a_file_where_a_directory_has_to_be_is_refused_before_all_else(tmp_path:
 def test_the_printed_commands_train_on_own_text(here: Path) -> None:
     for side in ("de", "en"):
         with (here / f"a.{side}").open("a", encoding="utf-8") as file:
-            file.writelines(f"Zeile {number}\n" for number in range(30))  # a warning of `check`
+            lines = (f"Zeile {number}, in beiden Dateien gleich\n" for number in range(30))
+            file.writelines(lines)  # a warning of `check`
     finished = run("init", *OWN, cwd=here)
     assert finished.code == 0, finished.err
     assert finished.out.splitlines() == ["configs/own.yaml", "configs/schema.json"]

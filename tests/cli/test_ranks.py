@@ -167,8 +167,7 @@ def test_one_process_goes_on_where_two_were_stopped(
 
 def spoil_a_loss(rank: int) -> None:
     """Have rank 1's loss of step 13 be infinite, and its gradients sound."""
-    from transformer_cli.training.gradients import GradientAccumulator
-    from transformer_cli.training.loss import Losses
+    from transformer_cli.training.loss import GradientAccumulator, Losses
 
     accumulate = GradientAccumulator.accumulate
 
@@ -221,9 +220,9 @@ def test_ranks_translate_into_one_file_in_order(
 
 def small_chunks(call: int | None, rank: int) -> None:
     """Translate few lines at a time; have the leading rank killed before a chunk is on disk."""
-    from transformer_cli.inference import stream
+    from transformer_cli.inference import translator
 
-    stream.CHUNK_LINES = 8
+    translator.CHUNK_LINES = 8
     if call is not None and rank == 0:
         signal_at("transformer_cli.inference.output:Output", "commit", call)
 

@@ -18,6 +18,7 @@ import sacrebleu
 
 from cli import process
 from cli.conftest import TINY
+from cli.forked_commands import fork_commands
 from transformer_cli.jobs.job import FORMAT
 from transformer_cli.runs.groups import read_run_state
 
@@ -70,7 +71,7 @@ class Swept:
 
 
 SMALL = Grid([0.2], 2)
-"""A process takes 5 seconds to begin, and each run and each score is one."""
+"""Its processes are forks, one at a time: another takes 5 seconds to begin."""
 
 
 @pytest.fixture(
@@ -83,7 +84,9 @@ SMALL = Grid([0.2], 2)
 def swept(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Swept:
     directory = tmp_path_factory.mktemp("sweep")
     _write(directory, request.param.text)
-    finished = process.run("sweep", "grid.yaml", "--jobs", "2", "--threads", "1", cwd=directory)
+    jobs, before = ("1", fork_commands) if request.param is SMALL else ("2", None)
+    command = ("sweep", "grid.yaml", "--jobs", jobs, "--threads", "1")
+    finished = process.run(*command, cwd=directory, before=before)
     assert finished.code == 0, finished.err
     return Swept(request.param, directory / "sweeps/grid", finished.out)
 
@@ -243,7 +246,8 @@ def test_a_search_is_run_and_scored(tmp_path: Path) -> None:
 
 def test_a_dry_run_tells_runs_time_and_disk_and_writes_nothing(tmp_path: Path) -> None:
     _write(tmp_path, SMALL.text)
-    finished = process.run("sweep", "grid.yaml", "--jobs", "2", "--dry-run", cwd=tmp_path)
+    command = ("sweep", "grid.yaml", "--jobs", "2", "--dry-run")
+    finished = process.run(*command, cwd=tmp_path, before=fork_commands)
     assert finished.code == 0, finished.err
     assert finished.out.startswith("0 of 4 runs are done\n")
     assert "4 runs, 2 at a time: about " in finished.out

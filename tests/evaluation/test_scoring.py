@@ -26,11 +26,11 @@ from transformer_cli.evaluation.scoring import evaluate, mean_loss
 from transformer_cli.inference.lines import LongLine
 from transformer_cli.inference.torch_engine import TorchEngine, TorchTranslator
 from transformer_cli.inference.translator import TextTranslator
-from transformer_cli.model.device import autocast
-from transformer_cli.model.perplexity import perplexity
+from transformer_cli.model.linear import autocast
 from transformer_cli.model.transformer import Transformer
 from transformer_cli.text.protocol import Tokenizers
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID
+from transformer_cli.training.metrics import perplexity
 
 REFERENCES = [
     "A black dog runs through the tall grass.",
@@ -245,7 +245,7 @@ def test_pairs_too_long_for_learned_positions_are_no_part_of_the_loss() -> None:
     assert result.loss == pytest.approx(slow_mean_loss(translator.engine.model), rel=1e-5)
     assert result.unmeasured == 2
     assert result.hypotheses[1:-1] == translator.translate(src)
-    assert cuts == [LongLine(line=len(SRC) + 2, tokens=MAX_POSITIONS, chunks=2)]
+    assert cuts == [LongLine(line=len(SRC) + 2, tokens=MAX_POSITIONS, pieces=2)]
 
 
 def test_pairs_that_are_all_too_long_are_refused_before_any_work() -> None:

@@ -15,12 +15,11 @@ import pytest
 import torch
 
 from export.test_ctranslate2 import TEXT, subword_run
-from transformer_cli.artifact import write_record
+from transformer_cli.artifact import Record, record_files, write_record
 from transformer_cli.errors import CheckpointError
 from transformer_cli.export.hub import write_hub
-from transformer_cli.files import sha256
 from transformer_cli.inference import converted, ctranslate2_spec, loading
-from transformer_cli.inference.converted import cache_directory, is_intact
+from transformer_cli.inference.converted import cache_directory, verified_sums
 from transformer_cli.inference.loading import ComputeOptions, load_translator
 from transformer_cli.runs.checkpoint import Checkpoint
 from transformer_cli.runs.checkpoint_writer import save_checkpoint
@@ -90,13 +89,13 @@ def test_one_without_a_sum_is_not_intact(missing: str, tmp_path: Path) -> None:
     run = subword_run(tmp_path / "run", joint=True)
     texts(run)
     (directory,) = kept()
-    sums = {each.name: sha256(each) for each in directory.iterdir()}
-    del sums["sums.json"]
-    write_record(directory / "sums.json", converted._Sums(files=sums))
-    assert is_intact(directory)
-    del sums[missing]
-    write_record(directory / "sums.json", converted._Sums(files=sums))
-    assert not is_intact(directory)
+    files = record_files(directory)
+    del files["sums.json"]
+    write_record(directory / "sums.json", Record(made_of={}, files=files))
+    assert verified_sums(directory)
+    del files[missing]
+    write_record(directory / "sums.json", Record(made_of={}, files=files))
+    assert not verified_sums(directory)
 
 
 @pytest.mark.parametrize("name", ["model.bin", "shared_vocabulary.json", "sums.json"])
@@ -111,10 +110,10 @@ def test_a_damaged_one_is_made_again(name: str, damage: str, tmp_path: Path) -> 
         half = len(content) // 2
         rest = b"" if damage == "cut" else bytes([content[half] ^ 1]) + content[half + 1 :]
         (directory / name).write_bytes(content[:half] + rest)
-    assert not is_intact(directory)
+    assert not verified_sums(directory)
     assert texts(run) == expected
     assert kept() == [directory]
-    assert is_intact(directory)
+    assert verified_sums(directory)
 
 
 def test_the_longest_unused_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -133,13 +132,13 @@ def test_the_longest_unused_are_removed(tmp_path: Path, monkeypatch: pytest.Monk
     being_made = cache_directory() / f"{old.name}.partial-{os.getppid()}"
     being_made.mkdir()
     most = 2.5 * sum(path.stat().st_size for path in old.iterdir())
-    monkeypatch.setattr(converted, "MOST_BYTES", most)
+    monkeypatch.setattr(converted, "MAX_BYTES", most)
     int8 = ComputeOptions(device="cpu", precision="int8", threads=1)
     expected = texts(run, int8)
     *others, newest = kept()
     assert (others, newest.name[:5]) == ([old, being_made], "int8-")
     # The newest one is kept, however large.
-    monkeypatch.setattr(converted, "MOST_BYTES", 1)
+    monkeypatch.setattr(converted, "MAX_BYTES", 1)
     assert texts(run, checkpoint="step-00000002") == second
     assert [path for path in kept() if path != being_made] == [new]
     assert texts(run, int8) == expected

@@ -22,14 +22,16 @@ from transformer_cli.export.ctranslate2 import write_ctranslate2
 from transformer_cli.inference.converted import write_sums
 from transformer_cli.inference.ctranslate2_engine import SINUSOIDS, CTranslate2Engine
 from transformer_cli.inference.ctranslate2_spec import build_spec
-from transformer_cli.inference.hypotheses import SearchOptions
+from transformer_cli.inference.engine import SearchOptions
 from transformer_cli.inference.loading import ComputeOptions, load_ctranslate2_translator
 from transformer_cli.inference.search import search
-from transformer_cli.inference.torch_engine import TorchEngine, TorchTranslator
-from transformer_cli.inference.torch_loading import load_torch_translator
+from transformer_cli.inference.torch_engine import (
+    TorchEngine,
+    TorchTranslator,
+    load_torch_translator,
+)
 from transformer_cli.inference.translator import TextTranslator
-from transformer_cli.model.transformer import Transformer, build_model
-from transformer_cli.model.weights import weights_of
+from transformer_cli.model.transformer import Transformer, build_model, weights_of
 from transformer_cli.runs.checkpoint_writer import save_checkpoint
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.trained_model import TrainedModel, load_trained_model
@@ -158,7 +160,10 @@ FORMS = [
 def test_every_form_has_the_same_greedy_output_and_probabilities(
     norm: str, positions: str, activation: str, tying: str, tmp_path: Path
 ) -> None:
-    trained = random_trained(norm=norm, positions=positions, activation=activation, tying=tying)
+    kind = "rmsnorm" if tying == "all" else "layernorm"
+    trained = random_trained(
+        norm=norm, norm_kind=kind, positions=positions, activation=activation, tying=tying
+    )
     directory = tmp_path / "exported"
     engine = converted(trained, directory)
     limits = torch.tensor([2 * len(source) + 10 for source in SOURCES])

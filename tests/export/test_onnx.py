@@ -15,9 +15,8 @@ from cli.process import assert_refused, run
 
 from transformer_cli.config.yaml import load_config
 from transformer_cli.files import sha256
-from transformer_cli.inference.torch_loading import load_torch_translator
-from transformer_cli.model.transformer import Transformer, build_model
-from transformer_cli.model.weights import weights_of
+from transformer_cli.inference.torch_engine import load_torch_translator
+from transformer_cli.model.transformer import Transformer, build_model, weights_of
 from transformer_cli.runs.checkpoint_writer import save_checkpoint
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.initialize import initialize_run

@@ -25,8 +25,7 @@ from transformer_cli.export.transformers import check_transformers, write_transf
 from transformer_cli.importing.weights import from_transformers
 from transformer_cli.inference.torch_engine import TorchEngine
 from transformer_cli.inference.translator import TextTranslator
-from transformer_cli.model.transformer import build_model
-from transformer_cli.model.weights import weights_of
+from transformer_cli.model.transformer import build_model, weights_of
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.trained_model import TrainedModel, load_trained_model
 from transformer_cli.text.protocol import Tokenizers
@@ -264,6 +263,7 @@ def test_the_card_says_how_it_is_used(exported: Exported) -> None:
 REFUSED: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "learned positions": ({"positions": "learned"}, {}, "train with sinusoidal"),
     "gates": ({"activation": "swiglu"}, {}, "train with relu, gelu or swish"),
+    "other norms": ({"norm_kind": "rmsnorm"}, {}, "train with layernorm"),
     "output tied": ({"tying": "output"}, {}, "with norm: pre, has one embedding"),
     "nothing tied": ({"tying": "none"}, {}, "with tying: all, or with norm: post"),
     "lowercase": ({}, {"lowercase": True}, "does not lowercase; train with false"),

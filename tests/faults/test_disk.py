@@ -311,7 +311,7 @@ def assert_older_checkpoints_are_whole(directory: Path, moment: Moment) -> None:
     checkpoints = sorted((directory / "checkpoints").glob("*"))
     assert [path.name for path in checkpoints] == [f"step-{step:08d}" for step in moment.saved]
     for path in checkpoints:
-        files = json.loads((path / "manifest.json").read_text())["files"]
+        files = json.loads((path / "manifest.json").read_text())["content"]["files"]
         assert {name: sha256(path / name) for name in files} == files
 
 

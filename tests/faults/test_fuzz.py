@@ -268,7 +268,7 @@ def test_any_lines_are_translated_one_by_one(count: int) -> None:
         found = translator(kind).translate(lines, on_long_line=cuts.append)
         assert len(found) == len(lines)
         assert not any("\n" in line for line in found)
-        assert all(1 <= cut.line <= len(lines) and cut.chunks > 1 for cut in cuts)
+        assert all(1 <= cut.line <= len(lines) and cut.pieces > 1 for cut in cuts)
         assert all("\n" not in str(cut) for cut in cuts)
         try:
             assert list(decode_lines(data, "in.txt")) == lines

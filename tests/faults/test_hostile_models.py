@@ -19,12 +19,12 @@ from safetensors.torch import load_file, save_file
 
 from faults.test_hostile import make_sums_match
 from transformer_cli.api import Translator
-from transformer_cli.artifact import write_record
+from transformer_cli.artifact import FileRecord, Record, record_files, write_record
 from transformer_cli.errors import CheckpointError, ConfigError, RunError, UsageError
 from transformer_cli.evaluation.seen_pairs import _find_origins
 from transformer_cli.files import sha256
 from transformer_cli.inference import converted
-from transformer_cli.inference.converted import _Sums, cache_directory
+from transformer_cli.inference.converted import cache_directory
 from transformer_cli.runs.checkpoint import Checkpoint
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.groups import read_sweep_plan
@@ -103,12 +103,14 @@ def test_an_exported_models_sums_name_its_own_files_only(tmp_path: Path) -> None
     own = subword_run(tmp_path / "run", joint=True)
     finished = limited("export", own.path, directory, "--format", "ctranslate2")
     assert finished.code == 0, finished.err
-    sums = {
-        each.name: sha256(each) for each in directory.glob("*.[bj]*") if each.name != "sums.json"
-    }
+    files = record_files(directory)
+    files = {name: files[name] for name in files if name not in ("sums.json", "settings.yaml")}
     assert limited("translate", directory, stdin=b"Ein Hund\n").code == 0
     for name in ("/dev/zero", "../run/config.yaml", "settings.yaml"):
-        write_record(directory / "sums.json", _Sums(files={**sums, name: "0" * 64}))
+        write_record(
+            directory / "sums.json",
+            Record(made_of={}, files={**files, name: FileRecord(size=0, sha256="0" * 64)}),
+        )
         assert_refused(limited("translate", directory), 1, f"{directory}: its files are not those")
 
 
@@ -132,8 +134,9 @@ def test_an_exported_model_is_tried_where_it_may_crash(
     height, width = struct.unpack_from("<II", model, place)
     struct.pack_into("<II", model, place, rows, height * width // rows)
     (directory / "model.bin").write_bytes(model)
-    sums = {name: sha256(directory / name) for name in verified_names(directory)}
-    write_record(directory / "sums.json", _Sums(files=sums))
+    files = record_files(directory)
+    files = {name: files[name] for name in verified_names(directory)}
+    write_record(directory / "sums.json", Record(made_of={}, files=files))
     refused = limited("translate", directory, stdin=b"Ein Hund\n")
     assert_refused(refused, 1, f"{directory}: ")
     assert said in refused.err

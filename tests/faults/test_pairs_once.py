@@ -19,7 +19,7 @@ EPOCHS = 3
 # last one of three batches; on one rank eight, the last one of one batch.
 SETTINGS = {"batch_tokens": 70, "accumulate": 2, "epochs": EPOCHS}
 STEPS = {1: 8, 2: 4}
-GRADIENTS = "transformer_cli.training.gradients:GradientAccumulator"
+GRADIENTS = "transformer_cli.training.loss:GradientAccumulator"
 
 
 def prepare(seen: Path, signals: tuple[str, int] | None, rank: int) -> None:

@@ -15,9 +15,7 @@ from transformer_cli.importing.form import read_form
 from transformer_cli.importing.run_writer import write_run
 from transformer_cli.importing.source import SourceFiles
 from transformer_cli.importing.weights import to_transformers
-from transformer_cli.model.embeddings import sinusoids
-from transformer_cli.model.transformer import Transformer
-from transformer_cli.model.weights import weights_of
+from transformer_cli.model.transformer import Transformer, sinusoids, weights_of
 from transformer_cli.runs.directory import RunDirectory
 
 GERMAN = ["Ein Hund läuft über die Straße.", "Zwei Hunde schlafen.", "Der große Bär ruft laut."]

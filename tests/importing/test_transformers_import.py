@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from importing.marian_files import ENGLISH, GERMAN, JOINT, TWO, import_directory, write_tokenizer
-from transformer_cli.inference.hypotheses import SearchOptions
+from transformer_cli.inference.engine import SearchOptions
 from transformer_cli.inference.search import search
 from transformer_cli.runs.trained_model import TrainedModel, load_trained_model
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID

@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 import torch
+from scarce_memory import allow_rows
 
 import transformer_cli
+from inference.translators import random_translator
 from transformer_cli.config.data_schema import CopyData
 from transformer_cli.config.schema import Config, DecodingConfig, ModelConfig
 from transformer_cli.config.tokenizer_schema import (
@@ -21,7 +23,7 @@ from transformer_cli.config.tokenizer_schema import (
 from transformer_cli.config.yaml import dump_config
 from transformer_cli.errors import UsageError
 from transformer_cli.inference.ctranslate2_engine import CTranslate2Engine
-from transformer_cli.inference.engine import SearchEngine
+from transformer_cli.inference.engine import Hypothesis, SearchEngine, SearchOptions
 from transformer_cli.inference.loading import ComputeOptions, choose_engine, load_translator
 from transformer_cli.inference.torch_engine import TorchEngine
 from transformer_cli.runs.directory import RunDirectory
@@ -138,6 +140,20 @@ def test_an_ensemble_is_refused_by_what_is_in_its_way(
     run, others = RunDirectory(tmp_path / "run"), [RunDirectory(tmp_path / "other")]
     with pytest.raises(UsageError, match=f"{option}: .* leave out {option}, or --ensemble$"):
         load_translator(run, "best", replace(asked, device="cpu"), others=others)
+
+
+def test_batches_that_do_not_fit_into_memory_are_halved(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = random_translator().engine
+    sources = [[5 + number, 6, 7, 2] for number in range(5)]
+    options = SearchOptions(bos_id=1, eos_id=2, banned_ids=(0, 1, 3))
+
+    def search() -> list[list[Hypothesis]]:
+        return engine.search(sources, [[]] * 5, [9] * 5, options, 99)
+
+    expected = search()
+    encoded = allow_rows(monkeypatch, 2)
+    assert [one.ids for (one,) in search()] == [one.ids for (one,) in expected]
+    assert encoded == [2, 1, 2]
 
 
 @pytest.mark.parametrize("room", ["inference", "evaluation"])

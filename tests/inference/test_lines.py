@@ -4,14 +4,12 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
-import torch
 from scarce_memory import allow_rows
 
 from inference.translators import LINES, numbers, random_translator
 from transformer_cli.errors import UsageError
-from transformer_cli.inference.alignment import align_tokens
 from transformer_cli.inference.attention_maps import compute_attention_maps
-from transformer_cli.inference.token_words import map_tokens_to_words
+from transformer_cli.inference.lines import map_tokens_to_words
 from transformer_cli.inference.torch_engine import TorchTranslator
 from transformer_cli.text.kinds.words import SpacyWords, WordsTokenizer
 from transformer_cli.text.protocol import Tokenizers
@@ -88,19 +86,19 @@ def test_alignments_of_a_cut_line_are_those_of_its_pieces() -> None:
 
 
 def test_empty_translations_are_aligned_to_nothing() -> None:
-    model = random_translator().engine.model
-    found = align_tokens(model, [[5, EOS_ID], [5, 6, EOS_ID]], [[], [7]], 9, torch.float32)
+    engine = random_translator().engine
+    found = engine.align([[5, EOS_ID], [5, 6, EOS_ID]], [[], [7]], 9)
     assert [len(each) for each in found] == [0, 1]
-    assert align_tokens(model, [], [], 9, torch.float32) == []
+    assert engine.align([], [], 9) == []
 
 
 def test_a_batch_that_does_not_fit_is_aligned_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    model = random_translator().engine.model
+    engine = random_translator().engine
     sources = [[5 + number, 6, 7, EOS_ID] for number in range(5)]
     targets = [[7, 6 + number] for number in range(5)]
-    expected = align_tokens(model, sources, targets, 99, torch.float32)
+    expected = engine.align(sources, targets, 99)
     encoded = allow_rows(monkeypatch, 2)
-    assert align_tokens(model, sources, targets, 99, torch.float32) == expected
+    assert engine.align(sources, targets, 99) == expected
     assert encoded == [2, 1, 2]
 
 

@@ -3,9 +3,8 @@
 import torch
 
 from transformer_cli.config.schema import ModelConfig
-from transformer_cli.inference.hypotheses import SearchOptions
-from transformer_cli.inference.sampling import Sampler
-from transformer_cli.inference.search import search
+from transformer_cli.inference.engine import SearchOptions
+from transformer_cli.inference.search import Sampler, search
 from transformer_cli.model.transformer import build_model
 
 EOS = 2

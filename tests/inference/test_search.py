@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from transformer_cli.config.schema import ModelConfig
-from transformer_cli.inference.hypotheses import Hypothesis, SearchOptions
+from transformer_cli.inference.engine import Hypothesis, SearchOptions
 from transformer_cli.inference.search import (
     _CHUNK_ELEMENTS,
     NOT_FORCED,
@@ -19,7 +19,6 @@ from transformer_cli.inference.search import (
     search,
     top_k,
 )
-from transformer_cli.model.static_state import StaticDecoderState
 from transformer_cli.model.transformer import DecoderState, Transformer
 
 UNK, BOS, EOS, PAD = 0, 1, 2, 3
@@ -61,7 +60,7 @@ class CountingTransformer(Transformer):
         self.sentences, self.hypotheses = [], []
         return super().init_state(src, beam_size)
 
-    def step(self, tokens: Tensor, state: DecoderState | StaticDecoderState) -> Tensor:
+    def step(self, tokens: Tensor, state: DecoderState) -> Tensor:
         self.sentences.append(tokens.size(0))
         self.hypotheses.append(tokens.size(1))
         return super().step(tokens, state)
@@ -409,7 +408,7 @@ class ScriptedTransformer(Transformer):
         outputs: list[list[tuple[int, ...]]] = [[()] for _ in src]
         return WrittenState((src != PAD)[:, None, None, :], [], beam_size, outputs=outputs)
 
-    def step(self, tokens: Tensor, state: DecoderState | StaticDecoderState) -> Tensor:
+    def step(self, tokens: Tensor, state: DecoderState) -> Tensor:
         assert isinstance(state, WrittenState)
         if self.steps:
             state.outputs = [

@@ -9,11 +9,10 @@ import pytest
 from inference.translators import MAX_POSITIONS, random_translator
 from transformer_cli.errors import UsageError
 from transformer_cli.inference.attention_maps import compute_attention_maps
-from transformer_cli.inference.hypotheses import Hypothesis, SearchOptions
-from transformer_cli.inference.lines import encode_line
-from transformer_cli.inference.stream import OutputFormat, translate_stream
+from transformer_cli.inference.engine import Hypothesis, SearchOptions
+from transformer_cli.inference.lines import OutputFormat, encode_line
 from transformer_cli.inference.torch_engine import TorchTranslator
-from transformer_cli.inference.translator import SLOT_BEAM
+from transformer_cli.inference.translator import SLOT_BEAM, translate_stream
 from transformer_cli.text.kinds.words import SpacyWords, WordsTokenizer
 from transformer_cli.text.protocol import Tokenizers
 from transformer_cli.text.reserved import SLOTS, ReservedTokenizers
@@ -73,8 +72,8 @@ def test_unknown_words_are_not_replaced_by_tags_or_joiners() -> None:
 def test_each_chunk_begins_with_the_tag() -> None:
     translator = slots_translator(positions="learned").with_tag("news")
     line = encode_line(translator.tokenizers, "a " * 30, "", translator.longest_source, "news")
-    assert [chunk[0] for chunk in line.chunks] == [NEWS] * 3
-    assert max(map(len, line.chunks)) == MAX_POSITIONS - 1
+    assert [chunk[0] for chunk in line.pieces] == [NEWS] * 3
+    assert max(map(len, line.pieces)) == MAX_POSITIONS - 1
     told: list[str] = []
     translator.translate(["a " * 30], on_long_line=lambda long: told.append(str(long)))
     assert told == ["line 1: 33 tokens, translated in 3 pieces"]

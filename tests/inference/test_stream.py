@@ -6,8 +6,8 @@ import pytest
 
 from inference.translators import LINES, numbers, random_translator
 from transformer_cli.errors import InputError
-from transformer_cli.inference.lines import LongLine
-from transformer_cli.inference.stream import TranslatedLine, translate_stream, with_prefixes
+from transformer_cli.inference.lines import LongLine, TranslatedLine
+from transformer_cli.inference.translator import translate_stream, with_prefixes
 
 
 def unforced(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
@@ -56,7 +56,7 @@ def test_a_line_too_long_for_learned_positions_is_cut_and_told_by_its_place_in_t
     cuts: list[LongLine] = []
     records = translate_stream(translator, unforced(lines), chunk_lines=4, on_long_line=cuts.append)
     translations = [record.text for record in records]
-    assert cuts == [LongLine(line=6, tokens=12, chunks=2), LongLine(line=8, tokens=30, chunks=3)]
+    assert cuts == [LongLine(line=6, tokens=12, pieces=2), LongLine(line=8, tokens=30, pieces=3)]
     assert str(cuts[0]) == "line 6: 12 tokens, translated in 2 pieces"
     six, ten = translator.translate([numbers(6), numbers(10)])
     assert translations[5] == " ".join(filter(None, [six] * 2))

@@ -22,12 +22,10 @@ from transformer_cli.config.data_schema import CopyData
 from transformer_cli.config.schema import Config, DecodingConfig, ModelConfig
 from transformer_cli.config.tokenizer_schema import WordsConfig
 from transformer_cli.errors import CheckpointError, RunError
-from transformer_cli.inference.engine import SearchEngine
-from transformer_cli.inference.hypotheses import Hypothesis
-from transformer_cli.inference.torch_loading import load_torch_translator
+from transformer_cli.inference.engine import Hypothesis, SearchEngine
+from transformer_cli.inference.torch_engine import load_torch_translator
 from transformer_cli.inference.translator import TextTranslator
-from transformer_cli.model.transformer import Transformer, build_model
-from transformer_cli.model.weights import weights_of
+from transformer_cli.model.transformer import Transformer, build_model, weights_of
 from transformer_cli.runs.checkpoint_writer import save_checkpoint
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.initialize import initialize_run

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from transformer_cli.cli.experiments import DistillRequest
+from transformer_cli.cli.distill import DistillRequest
 from transformer_cli.config.yaml import load_config
 from transformer_cli.errors import CheckpointError, ConfigError, RunError
 from transformer_cli.jobs.distill import (
@@ -64,7 +64,7 @@ def test_the_precision_is_measured_once(directory: Path, monkeypatch: pytest.Mon
     monkeypatch.chdir(directory)
     measured = iter([torch.bfloat16])
     monkeypatch.setattr(
-        "transformer_cli.training.precision.choose_training_precision",
+        "transformer_cli.training.execution.choose_training_precision",
         lambda *_, **__: next(measured),
     )
     for _ in range(2):

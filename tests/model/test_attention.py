@@ -5,7 +5,7 @@ import torch
 from torch import Tensor, nn
 
 from transformer_cli.config.schema import ModelConfig
-from transformer_cli.model.attention import MultiHeadAttention, record_attention
+from transformer_cli.model.layers import MultiHeadAttention, record_attention
 from transformer_cli.model.transformer import Transformer
 
 D_MODEL, HEADS = 12, 3

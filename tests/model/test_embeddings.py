@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from transformer_cli.config.schema import ModelConfig
-from transformer_cli.model.embeddings import (
+from transformer_cli.model.transformer import (
     Embedding,
     LearnedPositions,
     SinusoidalPositions,

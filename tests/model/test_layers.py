@@ -74,12 +74,22 @@ def test_residual_by_its_formula(norm: Literal["pre", "post"]) -> None:
     residual = Residual(config(norm=norm))
     randomise(residual)
     x = torch.randn(5, 4)
+    assert isinstance(residual.norm, torch.nn.LayerNorm)
     weight, bias = residual.norm.weight, residual.norm.bias
     if norm == "pre":
         expected = x + normalised(x, weight, bias) ** 3
     else:
         expected = normalised(x + x**3, weight, bias)
     torch.testing.assert_close(residual(x, lambda y: y**3), expected, rtol=1e-5, atol=1e-5)
+
+
+def test_rms_norm_by_its_formula() -> None:
+    residual = Residual(config(norm_kind="rmsnorm"))
+    randomise(residual)
+    x = torch.randn(5, 4)
+    (weight,) = residual.norm.parameters()
+    normed = x / ((x**2).mean(dim=-1, keepdim=True) + 1e-5).sqrt() * weight
+    torch.testing.assert_close(residual(x, lambda y: y**3), x + normed**3)
 
 
 def test_residual_drops_from_the_sublayer_and_not_from_its_input() -> None:

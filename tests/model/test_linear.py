@@ -6,7 +6,6 @@ from torch import nn
 from torch.nn import functional as F
 
 from transformer_cli.config.schema import ModelConfig
-from transformer_cli.model import linear
 from transformer_cli.model.linear import FusedLinear, linear_no_grad, pack_weights
 from transformer_cli.model.transformer import Transformer
 
@@ -112,32 +111,3 @@ def test_transposed_views_may_be_multiplied(dtype: torch.dtype) -> None:
     torch.testing.assert_close(linear_no_grad(x.t(), y.t()), x.t() @ y)
     bias = torch.randn(9).to(dtype)
     torch.testing.assert_close(linear_no_grad(x.t(), y.t(), bias), F.linear(x.t(), y.t(), bias))
-
-
-@pytest.mark.parametrize("count", [1, 2])
-@pytest.mark.parametrize("precision", [torch.float32, torch.bfloat16])
-def test_packed_again_weights_stay_where_they_were(
-    precision: torch.dtype, count: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # CUDA graphs read them there. oneDNN has a format of its own, which no graph reads.
-    monkeypatch.setattr(linear, "_can_use_onednn", lambda x, dtype: False)
-    holder = Holder(*two_layers()[:count])
-    addresses = set()
-    for turn in range(4):
-        with torch.no_grad():
-            for layer in holder.linear._layers:
-                layer.weight.normal_()
-        # Alignment packs in inference mode, search does not.
-        with (
-            torch.inference_mode(turn % 2 == 0),
-            torch.autocast("cpu", torch.bfloat16, enabled=precision == torch.bfloat16),
-            pack_weights(holder),
-        ):
-            packed = holder.linear._packed
-            assert packed is not None
-            addresses.add(tuple(each.data_ptr() for each in packed))
-            expected = [each.to(precision) for each in holder.linear._weights()]
-            assert all(map(torch.equal, packed, expected))
-        with pack_weights(holder):  # another precision in between
-            pass
-    assert len(addresses) == 1

@@ -15,8 +15,7 @@ from transformer_cli.artifact import write_record
 from transformer_cli.config.schema import ModelConfig
 from transformer_cli.errors import CheckpointError, DamagedCheckpointError
 from transformer_cli.files import remove_leftovers, sha256
-from transformer_cli.model.transformer import Transformer, build_model
-from transformer_cli.model.weights import load_weights, weights_of
+from transformer_cli.model.transformer import Transformer, build_model, load_weights, weights_of
 from transformer_cli.runs import checkpoint_writer
 from transformer_cli.runs.checkpoint import (
     FORMAT,

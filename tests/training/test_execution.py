@@ -23,11 +23,12 @@ from transformer_cli.data.batches import Batch, EpochBatches, collate
 from transformer_cli.errors import TrainingError
 from transformer_cli.model import linear
 from transformer_cli.model.graphs import GraphPool
-from transformer_cli.model.weights import weights_of
+from transformer_cli.model.transformer import weights_of
 from transformer_cli.ranks import SINGLE_PROCESS, Ranks
 from transformer_cli.text.vocabulary import EOS_ID, PAD_ID
-from transformer_cli.training import execution as execution_module, gradients
+from transformer_cli.training import execution as execution_module
 from transformer_cli.training.execution import Execution, StepGraphs
+from transformer_cli.training.loss import GradientAccumulator
 from transformer_cli.training.trainer import Trainer
 
 DELAY = 3
@@ -312,7 +313,7 @@ def test_weights_cast_once_give_autocasts_gradients() -> None:
 
     def run(execution: Execution) -> dict[str, Any]:
         model = trainer_of(settings).model.train()
-        step = gradients.GradientAccumulator(
+        step = GradientAccumulator(
             model, settings.training, torch.bfloat16, 1, SINGLE_PROCESS, execution
         )
         # Once with other weights: what is computed with are not yesterday's.

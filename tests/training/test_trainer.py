@@ -16,8 +16,7 @@ from transformer_cli.data.batches import EpochBatches, collate
 from transformer_cli.data.shards import ShardedText
 from transformer_cli.data.token_arrays import EncodedText, Lengths, TokenArray, plan_epoch
 from transformer_cli.errors import ConfigError, TrainingError
-from transformer_cli.model.transformer import Transformer, build_model
-from transformer_cli.model.weights import load_weights, weights_of
+from transformer_cli.model.transformer import Transformer, build_model, load_weights, weights_of
 from transformer_cli.runs.checkpoint import Checkpoint
 from transformer_cli.runs.checkpoint_writer import save_checkpoint
 from transformer_cli.text.vocabulary import PAD_ID

@@ -15,14 +15,14 @@ import numpy as np
 
 _REACH = 3
 _OFFSETS = (0, -3, -2, -1, 1, 2, 3)
-_SMALLEST_BLOCK, _MOST_BLOCKS, _BATCH = 16, 1 << 15, 512  # powers of two
+_MIN_BLOCK, _MAX_BLOCKS, _BATCH = 16, 1 << 15, 512  # powers of two
 _REMEMBERED = 1 << 16
 """Pairs that are known again. A pair tells nothing new the second time, and where a corpus is the
 same few lines over and over, chance likenesses of theirs would seem significant."""
 
 _SMOOTHING = 10  # so that short lines, which vary most, do not weigh most
 _FARTHEST = 1.5  # of log lengths: a line ten times too long is one bad line
-_SHARED, _MOST_SHARED = 0.5, 3  # what a shared number is worth, beside log lengths; and how many
+_SHARED, _MAX_SHARED = 0.5, 3  # what a shared number is worth, beside log lengths; and how many
 _MARK = re.compile(r"\d+|[A-Z]\w+|[^\w\s.,'-]\w*")
 
 # All in standard deviations of one line's evidence.
@@ -62,7 +62,7 @@ class ShiftCheck:
 
     def __init__(self) -> None:
         self.pairs = 0
-        self._block = _SMALLEST_BLOCK
+        self._block = _MIN_BLOCK
         self._blocks: list[np.ndarray] = []
         # The pairs that are still to be looked at, and their neighbours.
         self._lengths: list[tuple[float, float]] = []
@@ -80,9 +80,9 @@ class ShiftCheck:
         self._marks.append((frozenset(_MARK.findall(src)), frozenset(_MARK.findall(tgt))))
         if len(self._lengths) == max(_BATCH, self._block) + 2 * _REACH:
             self._blocks.append(self._in_blocks())
-            for each in (self._lengths, self._marks, self._is_new):
-                del each[: -2 * _REACH]
-            if sum(map(len, self._blocks)) == _MOST_BLOCKS:
+            for waiting in (self._lengths, self._marks, self._is_new):
+                del waiting[: -2 * _REACH]
+            if sum(map(len, self._blocks)) == _MAX_BLOCKS:
                 blocks = np.concatenate(self._blocks)
                 self._blocks = [blocks.reshape(len(blocks) // 2, 2, *blocks.shape[1:]).sum(1)]
                 self._block *= 2
@@ -107,9 +107,9 @@ class ShiftCheck:
             fit[:, column] = -np.abs(off).clip(max=_FARTHEST)
         for row, index in enumerate(inner):
             if marks := self._marks[index][0]:
-                shared = [len(marks & self._marks[index + each][1]) for each in _OFFSETS]
+                shared = [len(marks & self._marks[index + offset][1]) for offset in _OFFSETS]
                 if any(shared):
-                    fit[row] += _SHARED * np.minimum(shared, _MOST_SHARED)
+                    fit[row] += _SHARED * np.minimum(shared, _MAX_SHARED)
         return fit - fit[:, :1]
 
     def find_shifts(self) -> list[Shift]:
@@ -123,29 +123,21 @@ class ShiftCheck:
         if not squares.any():
             return []
         deviation = math.sqrt(squares[:, 1:].sum() / counts[:, 1:].sum())
-        switch = _SWITCH * deviation * math.sqrt(self._block / _SMALLEST_BLOCK)
+        switch = _SWITCH * deviation * math.sqrt(self._block / _MIN_BLOCK)
         path = _best_path(sums, switch)
         bounds = [0, *(np.flatnonzero(np.diff(path)) + 1).tolist(), len(path)]
-        found = []
+        shifts = []
         for first, end in pairwise(bounds):
             column = path[first]
             lines, total, square = (
-                float(each[first:end, column].sum()) for each in (counts, sums, squares)
+                float(terms[first:end, column].sum()) for terms in (counts, sums, squares)
             )
-            if (
-                column
-                and total > _SIGNIFICANT * math.sqrt(square)
-                and total > _STRONG * deviation * lines
-            ):
-                found.append(
-                    Shift(
-                        _OFFSETS[column],
-                        0 if first == 0 else _REACH + first * self._block,
-                        self.pairs if end == len(path) else _REACH + end * self._block,
-                        2 * self._block,
-                    )
-                )
-        return found
+            is_significant = total > _SIGNIFICANT * math.sqrt(square)
+            if column and is_significant and total > _STRONG * deviation * lines:
+                start = _REACH + first * self._block if first else 0
+                stop = self.pairs if end == len(path) else _REACH + end * self._block
+                shifts.append(Shift(_OFFSETS[column], start, stop, 2 * self._block))
+        return shifts
 
 
 def _best_path(gains: np.ndarray, switch: float) -> np.ndarray:

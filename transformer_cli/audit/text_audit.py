@@ -116,7 +116,7 @@ class TextAudit:
         """Return the training text, which is checked in its first pass."""
         wanted: dict[int, list[_Watched]] = {}
         for scored in self._scored:
-            for pair in islice(scored.seen, _LOOKED_FOR):
+            for pair in scored.seen:
                 wanted.setdefault(pair, []).append(scored)
         for part in self._watched:
             part.wanted = wanted
@@ -135,10 +135,10 @@ class TextAudit:
         for part in self._watched:
             self._check_pairs(part)
         for scored in self._scored:
-            looked_for = min(len(scored.seen), _LOOKED_FOR)
-            if scored.found >= LARGE_OVERLAP * looked_for and scored.found:
+            count, trained = len(scored.seen), scored.trained
+            if trained and trained >= LARGE_OVERLAP * count:
                 self.notes.append(
-                    f"{scored.name}: {scored.found:,} of {looked_for:,} pairs are trained on too"
+                    f"{scored.name}: {trained:,} of {count:,} pairs are trained on too"
                 )
 
     def _check_pairs(self, watched: "_Watched") -> None:
@@ -166,7 +166,7 @@ class _Watched:
 
     def __post_init__(self) -> None:
         self.shift = ShiftCheck()
-        self.count = self.copies = self.found = 0
+        self.count = self.copies = self.trained = 0
         self.seen: dict[int, None] = {}
         """Of a split that is not trained on: its first different pairs, by a number each."""
         self.wanted: dict[int, list[_Watched]] | None = None
@@ -195,7 +195,7 @@ class _Watched:
                 self.seen[pair] = None
         else:
             for scored in self.wanted.pop(pair, ()):
-                scored.found += 1
+                scored.trained += 1
 
     def source_sha256(self) -> str:
         return self.source.source_sha256()

@@ -19,7 +19,7 @@ from transformer_cli.cli.process import (
     exit_code,
     find_shortage,
     is_address_space_short,
-    keep_torch_out,
+    keep_libraries_out,
     open_closed_streams,
     settle_output,
     stop_signals,
@@ -124,7 +124,7 @@ def main() -> NoReturn:
         # libgomp reads it once, when torch is loaded.
         os.environ.setdefault("GOMP_SPINCOUNT", SPIN_COUNT)
     leave_out_working_directory()
-    keep_torch_out()
+    keep_libraries_out()
     use_utf8()
     for number in stop_signals():
         signal.signal(number, _exit_on_signal)

@@ -64,24 +64,19 @@ def check(
       transformer-cli check configs/toy.yaml
     """
     run = options.run_directory(config, run_dir)
-    ignored = ignore or []
-    _check_finding_names(ignored)
+    _check_finding_names(ignore or [])
     settings = yaml.load_config(config, set_ or [])
     sources.check_has_text(settings.data, config)
     path = _find_tokenizer(settings, directory.RunDirectory(run), run_dir is not None)
     tokenizers = None if path is None else tokenizer.load_tokenizers(path)
-    report = findings.check_corpus(settings, tokenizers, pair_bar, ignored)
+    report = findings.check_corpus(settings, tokenizers, pair_bar, ignore or [])
     effects = None
     if isinstance(settings.data, data_schema.CorpusData):  # others have nothing to filter
         effects = findings.find_filter_effects(settings.data, pair_bar)
     if json:
-        content = {
-            "config": str(config),
-            "tokenizer": path and str(path),
-            "warnings": report.warnings,
-            **asdict(report),
-            **({} if effects is None else {"filters": [asdict(effect) for effect in effects]}),
-        }
+        filters = {} if effects is None else {"filters": [asdict(effect) for effect in effects]}
+        about = {"config": str(config), "tokenizer": path and str(path)}
+        content = {**about, "warnings": report.warnings, **asdict(report), **filters}
         say(json_format.dumps(content))
     else:
         of = f" of {path}" if path else ": no tokenizer yet (see vocab)"

@@ -19,8 +19,9 @@ with lazy_imports():
     from transformer_cli.data import corpus, sources, tables
     from transformer_cli.evaluation import metric_choice, scores, scoring, seen_pairs
     from transformer_cli.inference import loading
-    from transformer_cli.model import device as devices, perplexity
+    from transformer_cli.model import device as devices
     from transformer_cli.runs import directory as directories, initialize, records, trained_model
+    from transformer_cli.training import metrics as training_metrics
 
 if TYPE_CHECKING:
     from transformer_cli.inference.ctranslate2_engine import CTranslate2Engine
@@ -178,7 +179,7 @@ def _scores(result: "scoring.Evaluation") -> dict[str, Any]:
     differing = result.differing
     return {
         "scores": {name: score._asdict() for name, score in result.scores.items()},
-        "perplexity": perplexity.perplexity(result.loss),
+        "perplexity": training_metrics.perplexity(result.loss),
         **({} if differing is None else {"placeholders_differ": differing}),
     }
 

@@ -1,4 +1,4 @@
-"""What ``sweep`` and ``distill`` do, and what they show meanwhile."""
+"""What ``sweep`` does, and what it shows meanwhile."""
 
 import os
 import subprocess
@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from pydantic import BaseModel, ConfigDict, ValidationError
 from rich.console import Console, Group
 from rich.live import Live
 from rich.table import Table
@@ -19,32 +18,26 @@ from rich.text import Text
 
 from transformer_cli.child import PYTHON, environment
 from transformer_cli.cli.compare_tables import format_group_scores
-from transformer_cli.cli.display import align_columns, bar, log, print_error
-from transformer_cli.cli.options import open_device
+from transformer_cli.cli.display import align_columns, bar, log
 from transformer_cli.cli.process import exit_code, stop_requests
 from transformer_cli.compression import write_text
 from transformer_cli.config.choices import DeviceName, PrecisionName
-from transformer_cli.errors import MissingExtraError, RunError, make_visible
+from transformer_cli.errors import MissingExtraError, make_visible
 from transformer_cli.evaluation.metric_choice import metrics_of_runs
 from transformer_cli.evaluation.seed_statistics import MetricComparison, compare_groups
-from transformer_cli.files import read_small
-from transformer_cli.jobs.distill import DistillDirectory, DistillPlan
-from transformer_cli.jobs.distill_file import Distillation
-from transformer_cli.jobs.forecast import DistillForecaster, Forecaster, Training, TrainingForecast
+from transformer_cli.jobs.forecast import Forecaster, Training, TrainingForecast
 from transformer_cli.jobs.job import Job
 from transformer_cli.jobs.runner import Event, Runner
 from transformer_cli.jobs.search import Grid
 from transformer_cli.jobs.sweep import PointStatus, SweepDirectory, SweepPlan, best_point
 from transformer_cli.jobs.sweep_file import Sweep
 from transformer_cli.jobs.sweep_results import SweepResults, TranslatedSplit, read_results
-from transformer_cli.metrics import METRICS, Score
+from transformer_cli.metrics import METRICS
 from transformer_cli.ranks import count_cores
 from transformer_cli.runs.groups import read_run_state, run_name
-from transformer_cli.runs.lock import lock_directory
 from transformer_cli.training.units import duration, size
 
 STOPPING_RUNS = "stopping all runs, each with a checkpoint; once more stops at once"
-STOPPING_STAGE = "stopping this stage; run it again to resume; once more stops at once"
 _REDRAW_SECONDS = 1.0
 
 
@@ -164,7 +157,7 @@ class SweepDisplay:
             self._live.update(self._table(running), refresh=True)
 
     def _log(self, event: Event) -> None:
-        line = describe_event(event)
+        line = event.describe()
         if event.kind == "done" and event.job.config is not None:
             line += f"; {self._left(self.plan.read_status())}"
         if not self._console.is_terminal:
@@ -190,14 +183,6 @@ class SweepDisplay:
         names = ", ".join(job.name for job in running)
         head = f"{self.plan.directory.path}: {self._left(points)}\nrunning: {names or 'nothing'}"
         return Group(Text(make_visible(head)), table)
-
-
-def describe_event(event: Event) -> str:
-    """Return what has happened to a job, as a line; two where one is begun anew."""
-    name = event.job.name
-    if event.message and event.kind == "started":
-        return f"{name}: {event.message}\n{name}: started"
-    return f"{name}: {event.kind}{f': {event.message}' if event.message else ''}"
 
 
 def _count(point: PointStatus) -> str:
@@ -352,156 +337,3 @@ def format_forecast(
     if unknown:
         lines.append(f"no forecast of {', '.join(unknown)}: a step does not fit into memory")
     return lines
-
-
-# --- a distillation -------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class DistillRequest:
-    """A distillation, and how this process computes it."""
-
-    distillation: Distillation
-    directory: DistillDirectory
-    device: DeviceName
-    precision: PrecisionName
-    threads: int | None
-    allow_suspect_data: bool = False
-
-    def plan(self, training_precision: PrecisionName) -> DistillPlan:
-        """Return the jobs."""
-        device = ("--device", self.device)
-        return DistillPlan(
-            self.distillation,
-            self.directory,
-            (*device, "--precision", self.precision),
-            (*device, "--precision", training_precision),
-            () if self.threads is None else ("--threads", str(self.threads)),
-            self.allow_suspect_data,
-        )
-
-    def settle_precision(self) -> PrecisionName:
-        """Return the precision of new trainings, of which each would measure for itself.
-
-        The directory is made, and marked with it.
-        """
-        import torch
-
-        from transformer_cli.model.device import use_threads
-        from transformer_cli.ranks import SINGLE_PROCESS
-        from transformer_cli.training.execution import choose_training_precision
-
-        is_measured = self.precision == "auto" and open_device(self.device).type == "cpu"
-        measured = self.directory.training_precision
-        if is_measured and measured is None:
-            use_threads(self.threads)
-            chosen = choose_training_precision("auto", torch.device("cpu"), SINGLE_PROCESS, say=log)
-            measured = "bfloat16" if chosen == torch.bfloat16 else "float32"
-        teachers = sorted({each.run.path.as_posix() for each in self.distillation.teachers})
-        self.directory.create(training_precision=measured, teachers=teachers)
-        return measured if is_measured and measured else self.precision
-
-
-def run_distillation(request: DistillRequest, say: Callable[[str], None]) -> int:
-    """Run the jobs that are left, and say the scores; return the exit code."""
-    directory = request.directory
-    directory.check()
-    failed: list[Event] = []
-    with lock_directory(directory.path), stop_requests(STOPPING_STAGE) as should_stop:
-        plan = request.plan(request.settle_precision())
-        plan.check()
-        directory.remove_leftovers()
-        with ThreadPoolExecutor(1) as executor:  # where jobs run
-            runner = Runner(plan, executor, shows_output=True)
-            for event in runner.run(should_stop):
-                if event is not None:
-                    log(describe_event(event))
-                    failed += [event] if event.kind == "failed" else []
-    if should_stop.signal is not None:
-        log("stopped; the same command goes on from there")
-        return exit_code(should_stop.signal)
-    if failed:
-        codes = [report_failure(event, runner.codes.get(event.job.name, 1)) for event in failed]
-        return codes[0]
-    say("\n".join(format_scores(plan)))
-    return 0
-
-
-def report_failure(event: Event, code: int) -> int:
-    """Say what to do about a job that has failed; return the exit code."""
-    name = event.job.name
-    if event.message:
-        print_error(f"{name}: {event.message}; the same command goes on from there")
-        return 1
-    # Its command has said why.
-    advice = "once that is mended, the same command goes on from there"
-    if event.job.text is not None:
-        output = event.job.outputs()[0]
-        partial = output.with_name(f"{output.name}.partial")
-        if code == 2 and partial.exists():  # perhaps it is of another engine or device
-            advice += f"; if {partial.as_posix()} cannot be gone on with, delete it"
-    log(f"{name}: failed; {advice}")
-    return code
-
-
-class _Scores(BaseModel):
-    """What the table shows of a file that ``evaluate --json`` has written."""
-
-    model_config = ConfigDict(strict=True)
-
-    sentences: int
-    beam_size: int
-    scores: dict[str, Score]
-
-
-def format_scores(plan: DistillPlan) -> list[str]:
-    """Return the lines of a table of all models' scores on the validation text."""
-    scores = {name: _read_scores(plan.directory.scores(name)) for name in plan.models()}
-    measured = {name for of_model in scores.values() for name in of_model.scores}
-    names = [name for name in METRICS if name in measured]
-    rows = [["model", "search", *(METRICS[name].label for name in names)]]
-    for name, runs in plan.models().items():
-        beam_size = scores[name].beam_size
-        search = "greedy" if beam_size == 1 else f"beam {beam_size}"
-        model = "ensemble" if len(runs) > 1 else runs[0].path.as_posix()
-        rows.append([model, search, *(_format_score(scores[name], key) for key in names)])
-    return [f"val: {scores['student'].sentences:,} sentences", "", *align_columns(rows)]
-
-
-def _read_scores(path: Path) -> _Scores:
-    try:
-        return _Scores.model_validate_json(read_small(path))
-    except (OSError, ValidationError) as error:
-        raise RunError(f"{path}: missing or damaged; delete it, and run it again") from error
-
-
-def _format_score(scores: _Scores, key: str) -> str:
-    score = scores.scores.get(key)
-    if score is None:
-        return "-"
-    return f"{score.value:.2f}" + ("" if score.half_width is None else f" ± {score.half_width:.2f}")
-
-
-def preview_distillation(request: DistillRequest) -> Iterator[str]:
-    """Yield the lines of a table of the jobs, and what those that are left take."""
-    request.directory.check()
-    plan = request.plan(request.directory.training_precision or request.precision)
-    plan.check()
-    forecasts = DistillForecaster(plan, log).forecast()
-    rows = [["stage", "", "lines", "time", "disk"]]
-    for each in forecasts:
-        lines = "" if each.lines is None else f"{each.lines:,}"
-        taken = "unknown" if each.seconds is None else duration(each.seconds)
-        if each.is_done or each.seconds == 0.0:
-            taken = ""
-        disk = size(each.disk) if each.disk else ""
-        rows.append([each.name, "done" if each.is_done else "to do", lines, taken, disk])
-    yield from align_columns(rows)
-    left = [each for each in forecasts if not each.is_done]
-    known = sum(each.seconds or 0.0 for each in left)
-    needed = sum(each.disk for each in left)
-    unknown = sum(each.seconds is None for each in left)
-    besides = f", and {unknown} of unknown time" if unknown else ""
-    yield ""
-    total = f"about {duration(known)}{besides}; {size(needed)} of disk" if left else "nothing"
-    yield f"{len(left)} of {len(forecasts)} stages left: {total}"

@@ -27,14 +27,17 @@ def _option(metavar: str, about: str) -> Any:
     return typer.Option(metavar=metavar, help=about, show_default=False)
 
 
+Directory = Annotated[
+    Path, typer.Argument(metavar="DIR", help="Where to; made if it is not there.", file_okay=False)
+]
+From = Annotated[
+    str | None, typer.Option("--from", metavar="NAME", help="Configuration to start from.")
+]
+
+
 def init(
-    directory: Annotated[
-        Path,
-        typer.Argument(metavar="DIR", help="Where to; made if it is not there.", file_okay=False),
-    ] = Path(),
-    from_: Annotated[
-        str | None, typer.Option("--from", metavar="NAME", help="Configuration to start from.")
-    ] = None,
+    directory: Directory = Path(),
+    from_: From = None,
     src: Annotated[Path | None, _option("FILE", "own: source side of the training text.")] = None,
     tgt: Annotated[Path | None, _option("FILE", "own: target side of the training text.")] = None,
     val_src: Annotated[

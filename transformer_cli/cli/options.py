@@ -28,7 +28,7 @@ from transformer_cli.ranks import SINGLE_PROCESS, Ranks
 
 with lazy_imports():
     from transformer_cli import compression, files
-    from transformer_cli.inference import loading, torch_loading
+    from transformer_cli.inference import loading, torch_engine
     from transformer_cli.model import device as devices
     from transformer_cli.runs import directory
 
@@ -186,7 +186,7 @@ def load_translator(
     device = open_device(compute.device)
     precision = "float32" if compute.precision == "int8" else compute.precision
     dtype = devices.choose_precision(precision, device)
-    translator = torch_loading.load_torch_translator(run, checkpoint, device, dtype, others)
+    translator = torch_engine.load_torch_translator(run, checkpoint, device, dtype, others)
     return translator.with_search(compute.beam_size)
 
 

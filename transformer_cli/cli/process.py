@@ -150,26 +150,26 @@ def exit_code(number: int) -> int:
 # Where a library does not find the address space that it needs, it raises errors of any kind, ends
 # the process, or works in part.
 
-# Bytes of address space: torch's libraries take the first on a CPU.
-_OF_TORCH = 640 << 20
+# Bytes of address space that libraries need on a CPU, or abort the process.
+_NEEDS = {"torch": 640 << 20, "pydantic_core": 64 << 20}
 _LITTLE = 1 << 30
 
 
-class _RefuseTorch:
-    """Refuses torch where its libraries would abort the process."""
+class _RefuseLibraries:
+    """Refuses libraries where they would abort the process."""
 
     def find_spec(
         self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        if name == "torch" and _is_left_less_than(_OF_TORCH):
-            raise ImportError("too little address space for torch", name=name)
+        if name in _NEEDS and _is_left_less_than(_NEEDS[name]):
+            raise ImportError(f"too little address space for {name}", name=name)
         return None
 
 
-def keep_torch_out() -> None:
-    """Refuse to import torch, from here on, where there is too little address space for it."""
+def keep_libraries_out() -> None:
+    """Refuse to import, from here on, what there is too little address space for."""
     if _address_space() is not None:
-        sys.meta_path.insert(0, _RefuseTorch())
+        sys.meta_path.insert(0, _RefuseLibraries())
 
 
 def find_shortage(error: BaseException) -> str | None:

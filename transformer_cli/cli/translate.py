@@ -107,27 +107,26 @@ def translate(
     Example:
       transformer-cli translate runs/toy -i data/toy/test.de -o test.en
     """
-    translation.translate_text(
-        translation.TranslateOptions(
-            run=run,
-            input=input_,
-            output=output,
-            src_column=src_column,
-            src_field=src_field,
-            checkpoint=checkpoint,
-            ensemble=ensemble or [],
-            compute=loading.ComputeOptions(engine, device, precision, threads, beam_size),
-            batch_tokens=batch_tokens,
-            max_length=max_length,
-            length_penalty=length_penalty,
-            errors=errors,
-            resume=resume,
-            n_best=n_best,
-            scores=scores,
-            prefix_file=prefix_file,
-            alignments=alignments,
-            replace_unk=replace_unk,
-            sample=sample,
-            tag=tag,
-        )
+    given = translation.TranslateOptions(
+        run=run,
+        input=input_,
+        output=output,
+        src_column=src_column,
+        src_field=src_field,
+        checkpoint=checkpoint,
+        ensemble=ensemble or [],
+        compute=loading.ComputeOptions(engine, device, precision, threads, beam_size),
+        batch_tokens=batch_tokens,
+        max_length=max_length,
+        length_penalty=length_penalty,
+        errors=errors,
+        resume=resume,
+        n_best=n_best,
+        scores=scores,
+        prefix_file=prefix_file,
+        alignments=alignments,
+        replace_unk=replace_unk,
+        sample=sample,
+        tag=tag,
     )
+    translation.translate_text(given)

@@ -20,12 +20,13 @@ from transformer_cli.data.corpus import bounded_lines, decode_lines
 from transformer_cli.data.tables import TextColumn, find_text, format_of
 from transformer_cli.errors import CorpusError, InputError, TransformerCliError, UsageError
 from transformer_cli.files import is_stream, sha256, whole_file
-from transformer_cli.inference import loading, stream
+from transformer_cli.inference import loading, translator as text_translator
 from transformer_cli.inference.ctranslate2_engine import CTranslate2Engine
 from transformer_cli.inference.engine import SearchEngine
+from transformer_cli.inference.lines import OutputFormat, Row, TextRow, TranslatedLine
 from transformer_cli.inference.loading import ComputeOptions
 from transformer_cli.inference.output import Output, output_file
-from transformer_cli.inference.rows import Row, TextRow, read_rows
+from transformer_cli.inference.rows import read_rows
 from transformer_cli.inference.translator import TextTranslator
 from transformer_cli.ranks import Ranks
 from transformer_cli.runs.directory import RunDirectory
@@ -165,7 +166,7 @@ class Job(NamedTuple):
     @property
     def chunk_lines(self) -> int:
         """Number of lines that each rank translates together."""
-        return 1 if self.interactive else stream.CHUNK_LINES
+        return 1 if self.interactive else text_translator.CHUNK_LINES
 
 
 def translate_text(options: TranslateOptions) -> None:
@@ -273,7 +274,7 @@ def _run(job: Job) -> None:
         _write(job, file.write, alignments, file.kept)
 
 
-def _translate(job: Job, done: int) -> Iterator[tuple[Row, stream.TranslatedLine]]:
+def _translate(job: Job, done: int) -> Iterator[tuple[Row, TranslatedLine]]:
     """Yield each remaining row with its translation.
 
     The caller has already taken ``done`` rows from ``job.rows``, but no prefixes.
@@ -282,11 +283,11 @@ def _translate(job: Job, done: int) -> Iterator[tuple[Row, stream.TranslatedLine
     prefixes = job.prefixes and islice(job.prefixes, done, None)
     rows, remembered = tee(job.rows)
     lines = (row.text for row in rows)
-    prefixed = stream.with_prefixes(lines, prefixes, str(options.prefix_file), done + 1)
-    translated = stream.translate_stream(
+    prefixed = text_translator.with_prefixes(lines, prefixes, str(options.prefix_file), done + 1)
+    translated = text_translator.translate_stream(
         job.translator,
         prefixed,
-        stream.OutputFormat(options.n_best_written, options.alignments is not None),
+        OutputFormat(options.n_best_written, options.alignments is not None),
         job.chunk_lines,
         done + 1,
         lambda long: warn(options.input_name, replace(long, line=long.line + options.line_offset)),

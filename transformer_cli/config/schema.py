@@ -42,7 +42,10 @@ class ModelConfig(Section):
         0.0, description="dropout after the feed-forward activation"
     )
     norm: Literal["pre", "post"] = Field(
-        "pre", description="layer normalisation before each sublayer, or after it as in the paper"
+        "pre", description="normalisation before each sublayer, or after it as in the paper"
+    )
+    norm_kind: Literal["layernorm", "rmsnorm"] = Field(
+        "layernorm", description="kind of normalisation; rmsnorm has no mean (Zhang et al. 2019)"
     )
     positions: Literal["sinusoidal", "learned"] = Field(
         "sinusoidal", description="position encoding; learned positions limit the input's length"

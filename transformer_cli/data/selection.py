@@ -1,4 +1,4 @@
-"""Which pairs of a corpus are equal, and which are held out."""
+"""Splits drawn by pair, so that no side of a held-out pair is trained on; equal lines."""
 
 import unicodedata
 from array import array

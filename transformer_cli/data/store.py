@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from struct import Struct
 from typing import BinaryIO
 
 import numpy as np
@@ -26,8 +27,9 @@ from transformer_cli.files import open_regular
 
 IDS, LENGTHS, PAGES, LINES = "ids", "lengths", "pages", "lines"
 ID = np.dtype("<i4")
-PAGE = np.dtype([("start", "<i8"), ("ids_crc", "<u4"), ("crc", "<u4")])
-_CHECKED = PAGE.itemsize - 4
+PAGE = Struct("<qII")
+"""Start, and both sums."""
+_CHECKED = PAGE.size - 4
 """Bytes of an entry that its ``crc`` begins with; the lengths follow."""
 _LINES_BYTES = 16
 """Bytes of a pair in ``lines``: its source's digest and its target's."""
@@ -103,13 +105,13 @@ class EncodedStore:
         with self._open(PAGES) as table, self._open(LENGTHS) as file:
             for number in numbers:
                 pairs = min(page_pairs, len(self) - number * page_pairs)
-                table.seek(number * PAGE.itemsize)
-                entry = table.read(PAGE.itemsize)
+                table.seek(number * PAGE.size)
+                entry = table.read(PAGE.size)
                 file.seek(2 * number * page_pairs * ID.itemsize)
                 data = file.read(2 * pairs * ID.itemsize)
-                if len(entry) < PAGE.itemsize:
+                if len(entry) < PAGE.size:
                     raise self._damage(PAGES, number)
-                start, ids_crc, crc = np.frombuffer(entry, PAGE)[0].tolist()
+                start, ids_crc, crc = PAGE.unpack(entry)
                 if zlib.crc32(data, zlib.crc32(entry[:_CHECKED])) != crc:
                     raise self._damage(LENGTHS, number)
                 lengths = np.frombuffer(data, ID).astype(np.int64)
@@ -142,9 +144,9 @@ class EncodedStore:
 
 def page_entry(start: int, lengths: bytes, ids: bytes) -> bytes:
     """Return a page's entry in ``pages``."""
-    entry = np.array((start, zlib.crc32(ids), 0), PAGE)
-    entry["crc"] = zlib.crc32(lengths, zlib.crc32(entry.tobytes()[:_CHECKED]))
-    return entry.tobytes()
+    ids_crc = zlib.crc32(ids)
+    checked = PAGE.pack(start, ids_crc, 0)[:_CHECKED]
+    return PAGE.pack(start, ids_crc, zlib.crc32(lengths, zlib.crc32(checked)))
 
 
 def _add_counts(counts: np.ndarray, lengths: np.ndarray) -> np.ndarray:

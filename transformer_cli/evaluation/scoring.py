@@ -18,12 +18,16 @@ from transformer_cli.errors import CorpusError
 from transformer_cli.evaluation.scores import score
 from transformer_cli.inference.engine import SearchEngine, ignore, never
 from transformer_cli.inference.lines import LongLine
-from transformer_cli.inference.torch_engine import TorchEngine, TorchTranslator
+from transformer_cli.inference.torch_engine import (
+    TorchEngine,
+    TorchTranslator,
+    split_when_out_of_memory,
+)
 from transformer_cli.inference.translator import TextTranslator
 from transformer_cli.metrics import USUAL, Metrics, Scores
-from transformer_cli.model.device import autocast, sum_dtype
+from transformer_cli.model.device import sum_dtype
 from transformer_cli.model.ensemble import Ensemble
-from transformer_cli.model.out_of_memory import split_when_out_of_memory
+from transformer_cli.model.linear import autocast
 from transformer_cli.model.transformer import Transformer
 from transformer_cli.ranks import SINGLE_PROCESS, Ranks
 from transformer_cli.text.reserved import compare_placeholders

@@ -11,6 +11,7 @@ from pkgutil import resolve_name
 from transformer_cli.config.choices import ExportFormat, Quantization
 from transformer_cli.config.schema import Config
 from transformer_cli.errors import UsageError
+from transformer_cli.inference.ctranslate2_engine import SUPPORTED
 from transformer_cli.packages import import_extra
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.trained_model import TrainedModel
@@ -47,19 +48,21 @@ FORMATS: dict[ExportFormat, Format] = {
         writer=f"{_HERE}.ctranslate2:write_ctranslate2",
         package="ctranslate2",
         quantization="float32",
+        values=SUPPORTED,
     ),
     "onnx": Format(
         reader="ONNX Runtime",
         writer=f"{_HERE}.onnx:write_onnx",
         package="onnx",
         extra="export",
+        values={"norm_kind": ("layernorm",)},  # torch's exporter knows no other
     ),
     "transformers": Format(
         reader="transformers",
         writer=f"{_HERE}.transformers:write_transformers",
         # What Marian and Pegasus are made of: neither has gates, nor learned positions.
         values={
-            "norm": ("pre", "post"),
+            "norm_kind": ("layernorm",),
             "positions": ("sinusoidal",),
             "activation": ("relu", "gelu", "swish"),
         },
@@ -71,6 +74,7 @@ FORMATS: dict[ExportFormat, Format] = {
         package="ctranslate2",
         suffix=".argosmodel",
         quantization="int8",
+        values=SUPPORTED,
         check=f"{_HERE}.ctranslate2:check_argos",
     ),
     "hub": Format(reader="transformer-cli", writer=f"{_HERE}.hub:write_hub"),

@@ -10,7 +10,7 @@ from transformer_cli.compression import write_text
 from transformer_cli.errors import UsageError
 from transformer_cli.export.card import write_card
 from transformer_cli.files import sha256
-from transformer_cli.model.weights import weights_of
+from transformer_cli.model.transformer import weights_of
 from transformer_cli.packages import __version__
 from transformer_cli.runs import hub_model
 from transformer_cli.runs.checkpoint import MODEL

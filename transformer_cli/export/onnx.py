@@ -17,11 +17,9 @@ from torch import Tensor, nn
 from transformer_cli.compression import write_text
 from transformer_cli.config.choices import LONGEST_SOURCE
 from transformer_cli.files import sha256
-from transformer_cli.model.attention import MultiHeadAttention
-from transformer_cli.model.embeddings import Embedding, sinusoids
-from transformer_cli.model.layers import DecoderLayer, LayerCache
+from transformer_cli.model.layers import DecoderLayer, LayerCache, MultiHeadAttention
 from transformer_cli.model.linear import fused_linears
-from transformer_cli.model.transformer import DecoderState, Transformer
+from transformer_cli.model.transformer import DecoderState, Embedding, Transformer, sinusoids
 from transformer_cli.packages import __version__
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.trained_model import TrainedModel
@@ -148,7 +146,7 @@ class _Encoder(nn.Module):
         memory, src_mask = self.model.encode(src)
         layers = cast("Iterable[DecoderLayer]", self.model.decoder)
         kept = [layer.cross_attention.keys_values(memory) for layer in layers]
-        return src_mask, *(each for keys_values in kept for each in keys_values)
+        return src_mask, *(tensor for keys_values in kept for tensor in keys_values)
 
 
 class _DecoderStep(nn.Module):

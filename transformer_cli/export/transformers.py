@@ -12,8 +12,7 @@ from transformer_cli.errors import UsageError
 from transformer_cli.export.card import write_card
 from transformer_cli.importing.form import to_transformers_penalty
 from transformer_cli.importing.weights import model_type_of, to_transformers
-from transformer_cli.model.embeddings import sinusoids
-from transformer_cli.model.weights import weights_of
+from transformer_cli.model.transformer import sinusoids, weights_of
 from transformer_cli.packages import __version__
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.trained_model import TrainedModel

@@ -5,6 +5,8 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+from torch import Tensor
+
 from transformer_cli.compression import write_text
 from transformer_cli.config.data_schema import ImportedData
 from transformer_cli.config.schema import Config
@@ -83,32 +85,34 @@ def write_run(
     if tgt.copies_start:
         # Another token's row: the softmax must not count it twice.
         weights["output.bias"][BOS_ID] = _NEVER
+    record = {
+        "format": 1,
+        "source": source,
+        "revision": revision,
+        "sha256": files.sha256,
+        "version": __version__,
+    }
     run.parent.mkdir(parents=True, exist_ok=True)
     remove_leftovers(run.parent, others=[run.name])
     with whole_directory(run) as temporary:
-        directory = RunDirectory(temporary)
-        for path in (directory.tokenizer, directory.checkpoints):
-            path.mkdir()
-        write_mark(temporary)
-        write_text(directory.config, dump_config(config))
-        _write_tokenizer(tokenizers, files, directory.tokenizer)
-        tokenizer = fingerprint(directory.tokenizer)
-        save_checkpoint(directory.checkpoints, weights, {}, _STATE, tokenizer)
-        record = {
-            "format": 1,
-            "source": source,
-            "revision": revision,
-            "sha256": files.sha256,
-            "version": __version__,
-        }
+        _write_files(RunDirectory(temporary), config, tokenizers, files, weights)
         write_text(temporary / IMPORT, json.dumps(record, indent=1) + "\n")
 
 
-def _write_tokenizer(tokenizers: ImportedTokenizers, files: SourceFiles, directory: Path) -> None:
+def _write_files(
+    run: RunDirectory,
+    config: Config,
+    tokenizers: ImportedTokenizers,
+    files: SourceFiles,
+    weights: dict[str, Tensor],
+) -> None:
+    for path in (run.tokenizer, run.checkpoints):
+        path.mkdir()
+    write_mark(run.path)
+    write_text(run.config, dump_config(config))
     vocabularies = {side: table.vocabulary for side, table in tokenizers.tables.items()}
     # Stands for the training text: the same model has the same fingerprint.
-    sums = json.dumps(files.sha256, sort_keys=True).encode()
-    manifest = write_tokenizers(
-        tokenizers.models, vocabularies, hashlib.sha256(sums).hexdigest(), directory
-    )
-    write_text(directory / MANIFEST_NAME, manifest.model_dump_json(indent=2) + "\n")
+    sums = hashlib.sha256(json.dumps(files.sha256, sort_keys=True).encode()).hexdigest()
+    manifest = write_tokenizers(tokenizers.models, vocabularies, sums, run.tokenizer)
+    write_text(run.tokenizer / MANIFEST_NAME, manifest.model_dump_json(indent=2) + "\n")
+    save_checkpoint(run.checkpoints, weights, {}, _STATE, fingerprint(run.tokenizer))

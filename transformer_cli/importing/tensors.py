@@ -17,9 +17,7 @@ from transformer_cli.importing.form import ModelForm
 from transformer_cli.importing.source import CONFIG, INDEX, SAFETENSORS, TORCH, SourceFiles
 from transformer_cli.importing.torch_child import TOO_MUCH
 from transformer_cli.importing.weights import EMBEDDINGS, SHARED, to_transformers
-from transformer_cli.model.embeddings import sinusoids
-from transformer_cli.model.transformer import Transformer
-from transformer_cli.model.weights import weights_of
+from transformer_cli.model.transformer import Transformer, sinusoids, weights_of
 
 # In bytes; headers of large models take a hundredth of it.
 _MAX_HEADER = 1 << 26

@@ -10,8 +10,8 @@ from torch import Tensor
 from transformer_cli.errors import InputError
 from transformer_cli.inference.lines import encode_line, show_tokens
 from transformer_cli.inference.torch_engine import TorchTranslator
-from transformer_cli.model.attention import record_attention
-from transformer_cli.model.device import autocast
+from transformer_cli.model.layers import record_attention
+from transformer_cli.model.linear import autocast
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID
 
 
@@ -59,7 +59,7 @@ def compute_attention_maps(
     tokenizers = translator.tokenizers
     encoded = encode_line(tokenizers, line, "", translator.longest_source, translator.tag)
     source = encoded.ids
-    if len(encoded.chunks) > 1:
+    if len(encoded.pieces) > 1:
         raise InputError(
             f"the line has {len(source):,} tokens, and at most {translator.longest_source:,} are "
             "translated as one; give a sentence of it"

@@ -16,7 +16,7 @@ from transformer_cli.config.setting_tree import shorten
 from transformer_cli.data.token_arrays import cut_by_tokens
 from transformer_cli.errors import CheckpointError, UsageError
 from transformer_cli.files import read_small
-from transformer_cli.inference.hypotheses import Hypothesis, SearchOptions
+from transformer_cli.inference.engine import Hypothesis, SearchOptions, rank_hypotheses
 from transformer_cli.packages import import_extra
 from transformer_cli.text.protocol import Tokenizers
 from transformer_cli.text.tokenizer import MAX_TOKENIZER_BYTES
@@ -35,6 +35,12 @@ _SETTINGS = {
     "add_source_bos": False,
     "add_source_eos": True,
 }
+ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "swish": "SWISH", "swiglu": "SWISH"}
+"""CTranslate2's names of the activations that it supports; it gates with any of them."""
+RMS_NORM = {"layernorm": False, "rmsnorm": True}
+"""The norms that it supports, and whether each is what it calls ``rms_norm``."""
+SUPPORTED = {"norm_kind": tuple(RMS_NORM), "activation": tuple(ACTIVATIONS)}
+"""By keys of ``model``: the settings that it can compute with, where not all."""
 _Content = TypeVar("_Content", dict[str, Any], list[Any])
 # Source tokens in a batch. More of them are no faster, and cores get less even shares.
 _BATCH_TOKENS = 2048
@@ -52,7 +58,7 @@ class CTranslate2Engine:
         translator: a ``ctranslate2.Translator``.
         src_names: the source's tokens as CTranslate2 is given them, by id.
         tgt_ids: the ids of the target's tokens, as it gives them.
-        max_positions: most tokens of an output that the exported table of positions has room for.
+        max_positions: of an output that the exported table of positions has room for.
     """
 
     supports_prefixes: ClassVar[bool] = False
@@ -70,11 +76,10 @@ class CTranslate2Engine:
         directory: Path,
         model: ModelConfig,
         tokenizers: Tokenizers,
-        device: str,
-        device_index: int,
+        device: tuple[str, int],
         precision: SearchPrecisionName,
         threads: int,
-        check_loads: Callable[[], object] = lambda: None,
+        check_loads: Callable[[], object] | None = None,
     ) -> "CTranslate2Engine":
         """Load a model that ``export --format ctranslate2`` wrote.
 
@@ -82,8 +87,7 @@ class CTranslate2Engine:
             directory: with model.bin.
             model: the model's settings.
             tokenizers: the model's.
-            device: where to compute, 'cpu' say.
-            device_index: which GPU.
+            device: where to compute, 'cpu' say, and the number of the GPU.
             precision: of matrix products; 'auto' is that of the weights, int8 say.
             threads: batches searched side by side on a CPU.
             check_loads: called before the model is loaded, once all other files are found right.
@@ -97,14 +101,15 @@ class CTranslate2Engine:
         _check_settings(directory / "config.json")
         src_names = _load_names(directory, "source", tokenizers.src.size)
         tgt_names = _load_names(directory, "target", tokenizers.tgt.size)
-        check_loads()
+        if check_loads is not None:
+            check_loads()
         try:
             translator = ctranslate2.Translator(
                 str(directory),
-                device=device,
-                device_index=device_index,
+                device=device[0],
+                device_index=device[1],
                 compute_type="default" if precision == "auto" else precision,
-                inter_threads=threads if device == "cpu" else 1,
+                inter_threads=threads if device[0] == "cpu" else 1,
                 intra_threads=1,
             )
         except ValueError as error:
@@ -129,8 +134,8 @@ class CTranslate2Engine:
         max_lengths: Sequence[int],
         options: SearchOptions,
         batch_tokens: int,
-        progress: Callable[[int], object],
-        should_stop: Callable[[], bool],
+        progress: Callable[[int], object] | None = None,
+        should_stop: Callable[[], bool] | None = None,
     ) -> list[list[Hypothesis]]:
         """Return the hypotheses of each source; see ``SearchEngine.search``.
 
@@ -146,12 +151,13 @@ class CTranslate2Engine:
             batch, started = waiting.popleft()
             for index, one in zip(batch, started, strict=True):
                 outputs[index] = self._rank(one.result(), options.length_penalty)
-            progress(len(batch))
+            if progress is not None:
+                progress(len(batch))
 
         limits = [min(limit, self.max_positions) for limit in max_lengths]
-        most_tokens = min(batch_tokens // options.beam_size, _BATCH_TOKENS)
-        for limit, batch in _cut_batches([len(ids) for ids in sources], limits, most_tokens):
-            if should_stop():
+        max_tokens = min(batch_tokens // options.beam_size, _BATCH_TOKENS)
+        for limit, batch in _cut_batches([len(ids) for ids in sources], limits, max_tokens):
+            if should_stop is not None and should_stop():
                 break
             started = self._start([sources[index] for index in batch], limit, options)
             waiting.append((batch, started))
@@ -182,17 +188,17 @@ class CTranslate2Engine:
 
     def _rank(self, result: Any, length_penalty: float) -> list[Hypothesis]:
         """Return the hypotheses of a source, best first."""
-        found = [
+        hypotheses = [
             Hypothesis([self.tgt_ids[name] for name in names], score)
             for names, score in zip(result.hypotheses, result.scores, strict=True)
         ]
         ended = [
-            Hypothesis(each.ids[:-1], each.log_probability)
-            for each in found
-            if each.ids[-1:] == [EOS_ID]
+            Hypothesis(one.ids[:-1], one.log_probability)
+            for one in hypotheses
+            if one.ids[-1:] == [EOS_ID]
         ]
         # Those that reached the limit count only where none has ended, and then the best of them.
-        return sorted(ended, key=lambda one: one.score(length_penalty), reverse=True) or found[:1]
+        return rank_hypotheses(ended, length_penalty) or hypotheses[:1]
 
     def align(
         self, sources: Sequence[list[int]], targets: Sequence[list[int]], batch_tokens: int
@@ -201,22 +207,26 @@ class CTranslate2Engine:
         raise NotImplementedError("CTranslate2Engine.supports_alignments is false")
 
 
+def find_obstacle(model: ModelConfig) -> str | None:
+    """Return the setting of a model that CTranslate2 does not support, or None."""
+    for key, values in SUPPORTED.items():
+        if getattr(model, key) not in values:
+            return f"model.{key}: {getattr(model, key)}"
+    return None
+
+
 def _cut_batches(
-    lengths: Sequence[int], limits: Sequence[int], most_tokens: int
+    lengths: Sequence[int], limits: Sequence[int], max_tokens: int
 ) -> Iterator[tuple[int, list[int]]]:
     """Yield the places of sources of the same output limit, which CTranslate2 has for a batch."""
     order = sorted(filter(lengths.__getitem__, range(len(lengths))), key=lengths.__getitem__)
     for limit, alike in groupby(reversed(order), limits.__getitem__):
-        for batch in cut_by_tokens(np.array(list(alike)), np.array(lengths), most_tokens):
+        for batch in cut_by_tokens(np.array(list(alike)), np.array(lengths), max_tokens):
             yield limit, batch.tolist()
 
 
 def _check_settings(path: Path) -> None:
-    """Check that CTranslate2 begins, ends and reads as our search does.
-
-    Raises:
-        CheckpointError: the file that says so is missing or damaged, or says otherwise.
-    """
+    """Check that CTranslate2 begins, ends and reads as our search does."""
     settings = _read_json(path, dict)
     for key, expected in _SETTINGS.items():
         found = settings.get(key)
@@ -238,11 +248,7 @@ def _read_json(path: Path, kind: type[_Content]) -> _Content:
 
 
 def _load_names(directory: Path, side: str, size: int) -> list[str]:
-    """Return the tokens of a side by id.
-
-    Raises:
-        CheckpointError: the file that has them is missing, damaged or another tokenizer's.
-    """
+    """Return the tokens of a side by id."""
     own, shared = directory / f"{side}_vocabulary.json", directory / "shared_vocabulary.json"
     path = own if own.is_file() else shared
     names = _read_json(path, list)

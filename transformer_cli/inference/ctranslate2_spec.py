@@ -12,17 +12,24 @@ import torch
 from torch import Tensor, nn
 
 from transformer_cli.config.choices import Quantization
-from transformer_cli.inference.ctranslate2_engine import SINUSOIDS
-from transformer_cli.model.attention import MultiHeadAttention
-from transformer_cli.model.embeddings import Embedding, LearnedPositions, sinusoids
+from transformer_cli.inference.ctranslate2_engine import (
+    ACTIVATIONS,
+    RMS_NORM,
+    SINUSOIDS,
+)
+from transformer_cli.model import layers
 from transformer_cli.model.layers import DecoderLayer, EncoderLayer, FeedForward
-from transformer_cli.model.transformer import Transformer
+from transformer_cli.model.transformer import (
+    Embedding,
+    LearnedPositions,
+    Transformer,
+    sinusoids,
+)
 from transformer_cli.packages import import_extra
 from transformer_cli.runs.trained_model import TrainedModel
 from transformer_cli.text.protocol import Tokenizer
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, SPECIALS, UNK_ID
 
-_ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "swish": "SWISH", "swiglu": "SWISH"}
 _IMPOSSIBLE = -1e4
 """A logit, within the range of float16."""
 
@@ -59,8 +66,9 @@ def build_spec(trained: TrainedModel) -> Any:
         (config.num_encoder_layers, config.num_decoder_layers),
         config.num_heads,
         pre_norm=config.norm == "pre",
-        activation=getattr(specs.Activation, _ACTIVATIONS[config.activation]),
-        ffn_glu=config.activation == "swiglu",
+        activation=getattr(specs.Activation, ACTIVATIONS[config.activation]),
+        ffn_glu=layers.ACTIVATIONS[config.activation].gated,
+        rms_norm=RMS_NORM[config.norm_kind],
     )
     _fill_stacks(spec, model)
     spec.register_source_vocabulary(_names(trained.tokenizers.src))
@@ -69,7 +77,10 @@ def build_spec(trained: TrainedModel) -> Any:
     spec.config.bos_token = spec.config.decoder_start_token = SPECIALS[BOS_ID]
     spec.config.eos_token = SPECIALS[EOS_ID]
     spec.config.add_source_eos = True
-    spec.config.layer_norm_epsilon = _epsilon(model)
+    (epsilon,) = {
+        module.norm.eps for module in model.modules() if isinstance(module, layers.Residual)
+    }
+    spec.config.layer_norm_epsilon = epsilon  # CTranslate2 has one for all
     return spec
 
 
@@ -79,21 +90,18 @@ def _fill_stacks(spec: Any, model: Transformer) -> None:
     for encoder_spec, encoder_layer in zip(spec.encoder.layer, model.encoder, strict=True):
         assert isinstance(encoder_layer, EncoderLayer)
         _fill_self_attention(encoder_spec, encoder_layer)
-        _fill_feed_forward(encoder_spec.ffn, encoder_layer.feed_forward)
-        _fill_norm(encoder_spec.ffn, encoder_layer.around_feed_forward.norm)
-    for decoder_spec, decoder_layer in zip(spec.decoder.layer, model.decoder, strict=True):
-        assert isinstance(decoder_layer, DecoderLayer)
+        _fill_feed_forward(encoder_spec.ffn, encoder_layer)
+    for decoder_spec, decoder_layer in zip(spec.decoder.layer, model.decoder_layers(), strict=True):
         _fill_self_attention(decoder_spec, decoder_layer)
         attention = decoder_layer.cross_attention
         _fill_linear(decoder_spec.attention.linear[0], attention.query)
         _fill_linear(decoder_spec.attention.linear[1], attention.key, attention.value)
         _fill_linear(decoder_spec.attention.linear[2], attention.output)
         _fill_norm(decoder_spec.attention, decoder_layer.around_cross_attention.norm)
-        _fill_feed_forward(decoder_spec.ffn, decoder_layer.feed_forward)
-        _fill_norm(decoder_spec.ffn, decoder_layer.around_feed_forward.norm)
+        _fill_feed_forward(decoder_spec.ffn, decoder_layer)
     # With post-norm these are identities, and the spec has no place for them.
     for stack, norm in ((spec.encoder, model.encoder_norm), (spec.decoder, model.decoder_norm)):
-        if isinstance(norm, nn.LayerNorm):
+        if not isinstance(norm, nn.Identity):
             _fill_norm(stack, norm)
     _fill_linear(spec.decoder.projection, model.output)
 
@@ -111,41 +119,37 @@ def _fill_embedding(tokens: Any, stack: Any, embedding: Embedding) -> None:
 
 def _fill_self_attention(spec: Any, layer: EncoderLayer | DecoderLayer) -> None:
     attention = layer.self_attention
-    assert isinstance(attention, MultiHeadAttention)
     _fill_linear(spec.self_attention.linear[0], attention.query, attention.key, attention.value)
     _fill_linear(spec.self_attention.linear[1], attention.output)
     _fill_norm(spec.self_attention, layer.around_self_attention.norm)
 
 
-def _fill_feed_forward(spec: Any, layer: FeedForward) -> None:
-    if layer.gate is None:
-        _fill_linear(spec.linear_0, layer.inner)
+def _fill_feed_forward(spec: Any, layer: EncoderLayer | DecoderLayer) -> None:
+    ours: FeedForward = layer.feed_forward
+    if ours.gate is None:
+        _fill_linear(spec.linear_0, ours.inner)
     else:  # the layer that is activated comes first
-        _fill_linear(spec.linear_0, layer.gate)
-        _fill_linear(spec.linear_0_noact, layer.inner)
-    _fill_linear(spec.linear_1, layer.outer)
+        _fill_linear(spec.linear_0, ours.gate)
+        _fill_linear(spec.linear_0_noact, ours.inner)
+    _fill_linear(spec.linear_1, ours.outer)
+    _fill_norm(spec, layer.around_feed_forward.norm)
 
 
-def _fill_norm(owner: Any, norm: nn.LayerNorm) -> None:
-    owner.layer_norm.gamma = _copy(norm.weight)
-    owner.layer_norm.beta = _copy(norm.bias)
+def _fill_norm(owner: Any, norm: nn.Module) -> None:
+    for theirs, ours in (("gamma", "weight"), ("beta", "bias")):
+        if hasattr(owner.layer_norm, theirs):
+            setattr(owner.layer_norm, theirs, _copy(getattr(norm, ours)))
 
 
-def _fill_linear(spec: Any, *layers: nn.Linear) -> None:
+def _fill_linear(spec: Any, *linears: nn.Linear) -> None:
     """Stack the layers of one input below each other in one matrix."""
-    spec.weight = torch.cat([_copy(layer.weight) for layer in layers])
-    spec.bias = torch.cat([_copy(layer.bias) for layer in layers])
+    spec.weight = torch.cat([_copy(linear.weight) for linear in linears])
+    spec.bias = torch.cat([_copy(linear.bias) for linear in linears])
 
 
 def _copy(weight: Tensor) -> Tensor:
     # CTranslate2 quantizes in place.
     return weight.detach().float().cpu().clone()
-
-
-def _epsilon(model: Transformer) -> float:
-    """Return the epsilon of all layer normalisations; CTranslate2 has one for all."""
-    (epsilon,) = {norm.eps for norm in model.modules() if isinstance(norm, nn.LayerNorm)}
-    return epsilon
 
 
 def _names(tokenizer: Tokenizer) -> list[str]:

@@ -1,9 +1,9 @@
 """What a search engine is to the rest of the program: token ids in, hypotheses out."""
 
+import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import ClassVar, Protocol
-
-from transformer_cli.inference.hypotheses import Hypothesis, SearchOptions
 
 
 def ignore(what: object) -> None:
@@ -15,18 +15,58 @@ def never() -> bool:
     return False
 
 
-class SearchEngine(Protocol):
-    """Holds a model and searches for the likeliest outputs of it.
+@dataclass(frozen=True)
+class SearchOptions:
+    """How to search.
 
     Attributes:
-        supports_prefixes: whether outputs can be forced to begin with given tokens.
-        supports_alignments: whether ``align`` has an answer.
-        supports_sampling: whether outputs can be drawn from the distribution.
+        bos_id: what every output starts from; not part of it.
+        eos_id: what ends an output; not part of it.
+        banned_ids: tokens that are never written.
+        beam_size: hypotheses kept a sentence; 1 is greedy search.
+        length_penalty: alpha of Wu et al. 2016, equation 14; 0 compares plain log-probabilities.
+        sample_seed: draw each token from the model's distribution, with a beam of 1; None: search.
     """
 
+    bos_id: int
+    eos_id: int
+    banned_ids: tuple[int, ...]
+    beam_size: int = 1
+    length_penalty: float = 0.0
+    sample_seed: int | None = None
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    """One translation: its ids, without BOS and EOS, and its log-probability.
+
+    The log-probability is the sum over its tokens and, if it ended by itself, EOS.
+    """
+
+    ids: list[int]
+    log_probability: float
+
+    def score(self, length_penalty: float) -> float:
+        """Return what hypotheses of a sentence are ranked by: Wu et al. 2016, equation 14."""
+        # Lengths count EOS, so that an empty output has length 1.
+        penalty = math.pow((5.0 + len(self.ids) + 1.0) / 6.0, length_penalty)
+        return self.log_probability / penalty
+
+
+def rank_hypotheses(finished: list[Hypothesis], length_penalty: float) -> list[Hypothesis]:
+    """Return the hypotheses best first; ties stay in the order in which they finished."""
+    return sorted(finished, key=lambda one: one.score(length_penalty), reverse=True)
+
+
+class SearchEngine(Protocol):
+    """Holds a model and searches for the likeliest outputs of it."""
+
     supports_prefixes: ClassVar[bool]
+    """Whether outputs can be forced to begin with given tokens."""
     supports_alignments: ClassVar[bool]
+    """Whether ``align`` has an answer."""
     supports_sampling: ClassVar[bool]
+    """Whether outputs can be drawn from the distribution."""
 
     @property
     def fingerprint(self) -> dict[str, str]:
@@ -39,15 +79,15 @@ class SearchEngine(Protocol):
         max_lengths: Sequence[int],
         options: SearchOptions,
         batch_tokens: int,
-        progress: Callable[[int], object],
-        should_stop: Callable[[], bool],
+        progress: Callable[[int], object] | None = None,
+        should_stop: Callable[[], bool] | None = None,
     ) -> list[list[Hypothesis]]:
         """Return the hypotheses of each source, best first, whatever else is in its batch.
 
         Args:
             sources: token ids, each with its EOS, or empty: then there are no hypotheses.
             prefixes: forced on each one's outputs; empty unless ``supports_prefixes``.
-            max_lengths: most tokens of each one's output.
+            max_lengths: maximum tokens of each one's output.
             options: kind of search.
             batch_tokens: source tokens in a batch, times the beam.
             progress: called with the number of sentences just finished.
@@ -62,5 +102,5 @@ class SearchEngine(Protocol):
         Args:
             sources: token ids, each with its EOS, which nothing is aligned to.
             targets: translations of them, without EOS.
-            batch_tokens: most tokens of a side of a batch, padding included.
+            batch_tokens: maximum tokens of a side of a batch, padding included.
         """

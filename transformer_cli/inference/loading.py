@@ -7,7 +7,6 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from importlib import import_module
 from pathlib import Path
 from typing import Literal
 
@@ -28,7 +27,11 @@ from transformer_cli.inference.converted import (
     open_converted,
     verified_sums,
 )
-from transformer_cli.inference.ctranslate2_engine import SETTINGS, CTranslate2Engine
+from transformer_cli.inference.ctranslate2_engine import (
+    SETTINGS,
+    CTranslate2Engine,
+    find_obstacle,
+)
 from transformer_cli.inference.engine import SearchEngine
 from transformer_cli.inference.translator import TextTranslator
 from transformer_cli.ranks import SINGLE_PROCESS, Ranks, count_cores
@@ -55,7 +58,7 @@ class ComputeOptions:
 def load_translator(
     run: RunDirectory,
     checkpoint: str,
-    asked: ComputeOptions,
+    options: ComputeOptions,
     ranks: Ranks = SINGLE_PROCESS,
     others: Sequence[RunDirectory] = (),
 ) -> TextTranslator[SearchEngine]:
@@ -64,7 +67,7 @@ def load_translator(
     Args:
         run: its directory.
         checkpoint: 'best', 'last' or 'average', or a checkpoint's path.
-        asked: the user's options.
+        options: the user's.
         ranks: the processes that translate together.
         others: runs that make an ensemble with it.
 
@@ -73,32 +76,36 @@ def load_translator(
         ConfigError, RunError, TokenizerError, CheckpointError: something is missing or damaged.
         MissingExtraError: CTranslate2 is asked for, and is not installed.
     """
-    if choose_engine(run, asked, ["--ensemble"] if others else []) == "ctranslate2":
-        return load_ctranslate2_translator(run, checkpoint, asked, ranks)
+    if choose_engine(run, options, ["--ensemble"] if others else []) == "ctranslate2":
+        return load_ctranslate2_translator(run, checkpoint, options, ranks)
     # Torch takes a second, which CTranslate2 does without.
-    from transformer_cli.inference.torch_loading import load_torch_translator
+    from transformer_cli.inference.torch_engine import load_torch_translator
     from transformer_cli.model.device import choose_device, choose_precision, use_threads
 
-    assert asked.precision != "int8"
-    use_threads(asked.threads)
-    device = choose_device(asked.device, ranks)
-    precision = choose_precision(asked.precision, device)
+    assert options.precision != "int8"
+    use_threads(options.threads)
+    device = choose_device(options.device, ranks)
+    precision = choose_precision(options.precision, device)
     return load_torch_translator(run, checkpoint, device, precision, others)
+
+
+# --- which engine ---------------------------------------------------------------------------------
 
 
 def choose_engine(
     run: RunDirectory,
-    asked: ComputeOptions,
+    options: ComputeOptions,
     needing_torch: Sequence[str] = (),
     prefers_torch: bool = False,
 ) -> Literal["torch", "ctranslate2"]:
     """Return the name of the engine to search with; 'auto' is CTranslate2 where it is as good.
 
-    That is on a CPU, in float32, where it writes the same text; and in int8, which torch has not.
+    That is in float32, where it writes the same text, on a CPU or with CUDA; and in int8, which
+    torch has not.
 
     Args:
         run: a run, or a model as it is shared or exported.
-        asked: the user's options.
+        options: the user's.
         needing_torch: options given that CTranslate2 cannot serve.
         prefers_torch: whether scores are asked for, which CTranslate2 computes otherwise.
 
@@ -106,7 +113,14 @@ def choose_engine(
         UsageError: int8 is asked for where there is none, or the options do not go together.
         ConfigError, RunError: there is no run, or it is damaged.
     """
-    engine = _choose_engine(run, asked, prefers_torch or bool(needing_torch))
+    engine = options.engine
+    if options.precision == "int8":
+        _check_int8(options)
+        engine = "ctranslate2"
+    if engine == "auto":
+        needs_torch = prefers_torch or bool(needing_torch)
+        is_fit = run.is_for_ctranslate2 or (not needs_torch and _is_as_good(run, options))
+        engine = "ctranslate2" if is_fit else "torch"
     if engine == "ctranslate2" and needing_torch:
         needing = " and ".join(needing_torch)
         if run.is_for_ctranslate2:
@@ -114,57 +128,47 @@ def choose_engine(
                 f"{run.path}: is a model of CTranslate2's, which does not support {needing}; leave "
                 "it out, or name the run that it was exported from"
             )
-        by = "--precision int8" if asked.precision == "int8" else "--engine ctranslate2"
+        by = "--precision int8" if options.precision == "int8" else "--engine ctranslate2"
         raise UsageError(f"{by}: does not support {needing}; leave out {by}, or {needing}")
     return engine
 
 
-def _choose_engine(
-    run: RunDirectory, asked: ComputeOptions, needs_torch: bool
-) -> Literal["torch", "ctranslate2"]:
-    if asked.precision == "int8":
-        _check_int8(asked)
-        return "ctranslate2"
-    if asked.engine != "auto":
-        return asked.engine
-    if run.is_for_ctranslate2:
-        return "ctranslate2"
-    is_fit = (
-        not needs_torch
-        and asked.precision != "bfloat16"
-        and _writes_same_text(run.load_config(), asked.beam_size)
-        and _computes_on_cpu(asked.device)
-        and _is_importable("ctranslate2")
-    )
-    return "ctranslate2" if is_fit else "torch"
-
-
-def _is_importable(package: str) -> bool:
-    try:
-        import_module(package)
-    except ImportError:  # there are platforms that it is not made for
-        return False
-    return True
-
-
-def _check_int8(asked: ComputeOptions) -> None:
-    if asked.engine == "torch":
+def _check_int8(options: ComputeOptions) -> None:
+    if options.engine == "torch":
         raise UsageError("--precision int8: --engine torch has no int8; leave one of them out")
-    if not _computes_on_cpu(asked.device):
+    if _device_name(options.device) != "cpu":
         raise UsageError(
             "--precision int8: is for CPUs; use --device cpu, or leave out --precision"
         )
 
 
-def _writes_same_text(config: Config, beam_size: int | None) -> bool:
-    """Return whether CTranslate2's translations are those of torch.
+def _is_as_good(run: RunDirectory, options: ComputeOptions) -> bool:
+    """Return whether CTranslate2 is here, computes on the device, and writes torch's text."""
+    if options.precision == "bfloat16":
+        return False  # the engines round at other places
+    config = run.load_config()
+    if find_obstacle(config.model) or not _writes_same_text(config, options.beam_size):
+        return False
+    device = _device_name(options.device)
+    if device == "mps":
+        return False
+    try:
+        import ctranslate2
+    except ImportError:  # there are platforms that it is not made for
+        return False
+    if device == "cpu":
+        return True
+    return ctranslate2.get_cuda_device_count() > 0 and _choose_precision(options) == "float32"
 
-    Its table of positions may be too short. And its probabilities leave out tokens that are never
-    written. One of them, <unk>, is likely where training targets had it; then the scores that beam
-    search compares are others. They have none only where any text can be spelled in bytes.
-    """
+
+def _writes_same_text(config: Config, beam_size: int | None) -> bool:
+    """Return whether CTranslate2's translations are those of torch, in float32."""
+    # Its table of positions may be too short.
     if config.model.positions != "learned" and config.decoding.max_length_ratio > 2:
         return False
+    # Its probabilities leave out tokens that are never written. One of them, <unk>, is likely where
+    # training targets had it; then the scores that beam search compares are others. They have none
+    # only where any text can be spelled in bytes.
     tokenizer = config.tokenizer
     if isinstance(tokenizer, SentencePieceConfig) and not tokenizer.files:
         spells_all = tokenizer.byte_fallback
@@ -175,13 +179,15 @@ def _writes_same_text(config: Config, beam_size: int | None) -> bool:
     return spells_all or (is_greedy and tokenizer.kind != "words")
 
 
-def _computes_on_cpu(device: DeviceName) -> bool:
-    """Return whether ``--device`` is a CPU, without torch where no GPU can be there."""
-    if device != "auto" or not _may_have_gpu():
-        return device in ("auto", "cpu")
+def _device_name(device: DeviceName) -> str:
+    """Return what ``--device`` stands for, without torch where no GPU can be there."""
+    if device != "auto":
+        return device
+    if not _may_have_gpu():
+        return "cpu"
     from transformer_cli.model.device import choose_device
 
-    return choose_device(device).type == "cpu"
+    return choose_device(device).type
 
 
 def _may_have_gpu() -> bool:
@@ -195,8 +201,24 @@ def _may_have_gpu() -> bool:
     return True
 
 
+def _choose_precision(options: ComputeOptions) -> Literal["float32", "bfloat16", "int8"]:
+    if options.precision != "auto":
+        return options.precision
+    if _device_name(options.device) == "cpu":
+        return "float32"
+    import torch
+
+    from transformer_cli.model.device import choose_device, choose_precision
+
+    precision = choose_precision("auto", choose_device(options.device))
+    return "bfloat16" if precision == torch.bfloat16 else "float32"
+
+
+# --- CTranslate2 ----------------------------------------------------------------------------------
+
+
 def load_ctranslate2_translator(
-    run: RunDirectory, checkpoint: str, asked: ComputeOptions, ranks: Ranks = SINGLE_PROCESS
+    run: RunDirectory, checkpoint: str, options: ComputeOptions, ranks: Ranks = SINGLE_PROCESS
 ) -> TextTranslator[CTranslate2Engine]:
     """Load an exported model, or convert a run's and keep that; see ``open_converted``.
 
@@ -206,34 +228,23 @@ def load_ctranslate2_translator(
         MissingExtraError: CTranslate2 is not installed.
     """
     if run.is_for_ctranslate2:
-        return _load_exported(run, asked, ranks)
+        return _load_exported(run, options, ranks)
     opened = open_trained_model(run, checkpoint)
     config, tokenizers = opened.config, opened.tokenizers
-    quantization = _choose_quantization(asked)
-    computing = replace(asked, precision=quantization)
+    if obstacle := find_obstacle(config.model):
+        raise UsageError(f"{obstacle}: CTranslate2 has no such model; use --engine torch")
+    precision = _choose_precision(options)
+    options = replace(options, precision=precision)
 
     def open_directory(directory: Path) -> CTranslate2Engine:
-        return _open_engine(directory, config, tokenizers, computing, ranks)
+        return _open_engine(directory, config, tokenizers, options, ranks)
 
-    engine = open_converted(opened, quantization, open_directory)
+    engine = open_converted(opened, precision, open_directory)
     return TextTranslator(engine, tokenizers, config, config.decoding, checkpoint=opened.sum)
 
 
-def _choose_quantization(asked: ComputeOptions) -> Literal["float32", "bfloat16", "int8"]:
-    if asked.precision != "auto":
-        return asked.precision
-    if _computes_on_cpu(asked.device):
-        return "float32"
-    import torch
-
-    from transformer_cli.model.device import choose_device, choose_precision
-
-    precision = choose_precision("auto", choose_device(asked.device))
-    return "bfloat16" if precision == torch.bfloat16 else "float32"
-
-
 def _load_exported(
-    exported: RunDirectory, asked: ComputeOptions, ranks: Ranks
+    exported: RunDirectory, options: ComputeOptions, ranks: Ranks
 ) -> TextTranslator[CTranslate2Engine]:
     directory = exported.path
     if not (directory / SETTINGS).is_file():
@@ -252,7 +263,7 @@ def _load_exported(
             f"{directory}: its files are not those whose SHA-256 {SUMS} records; export it again"
         )
     check_loads = partial(check_usable, directory, sums)
-    engine = _open_engine(directory, config, tokenizers, asked, ranks, check_loads)
+    engine = _open_engine(directory, config, tokenizers, options, ranks, check_loads)
     return TextTranslator(engine, tokenizers, config, config.decoding, checkpoint=sums["model.bin"])
 
 
@@ -260,32 +271,26 @@ def _open_engine(
     directory: Path,
     config: Config,
     tokenizers: Tokenizers,
-    asked: ComputeOptions,
+    options: ComputeOptions,
     ranks: Ranks,
-    check_loads: Callable[[], object] = lambda: None,
+    check_loads: Callable[[], object] | None = None,
 ) -> CTranslate2Engine:
-    device, index = "cpu", 0
-    if not _computes_on_cpu(asked.device):
+    device = ("cpu", 0)
+    if _device_name(options.device) != "cpu":
         from transformer_cli.model.device import choose_device
 
-        chosen = choose_device(asked.device, ranks)
-        device, index = chosen.type, chosen.index or 0
+        chosen = choose_device(options.device, ranks)
+        device = (chosen.type, chosen.index or 0)
+    threads = _count_threads(options.threads)
     return CTranslate2Engine.open(
-        directory,
-        config.model,
-        tokenizers,
-        device,
-        index,
-        asked.precision,
-        _count_threads(asked.threads),
-        check_loads,
+        directory, config.model, tokenizers, device, options.precision, threads, check_loads
     )
 
 
-def _count_threads(asked: int | None) -> int:
+def _count_threads(threads: int | None) -> int:
     """Return the number of CPU threads: those asked for, or torch's, or what torch would take."""
-    if asked is not None:
-        return asked
+    if threads is not None:
+        return threads
     if torch := sys.modules.get("torch"):
         return int(torch.get_num_threads())
     wanted = os.environ.get("OMP_NUM_THREADS", "")

@@ -1,13 +1,12 @@
-"""What is translated as one line and written as one: a line of text, or a row of a table.
+"""Rows of a table, translated as lines: read as TSV, JSONL or Parquet, written as TSV or JSONL.
 
-A table is written as TSV or JSONL, with its other columns as they were and the translation in a new
-column or field.
+The other columns are as they were, and the translation is in a new column or field.
 """
 
 import json
 import re
 from collections.abc import Iterator
-from typing import Any, BinaryIO, Literal, NamedTuple, Protocol
+from typing import Any, BinaryIO, Literal, NamedTuple
 from uuid import uuid4
 
 from transformer_cli.config.choices import DecodingErrors
@@ -15,6 +14,7 @@ from transformer_cli.data.readers.fields import NumberLiteral
 from transformer_cli.data.readers.units import ROW_ADVICE
 from transformer_cli.data.tables import TableRecord, TextColumn, read_table
 from transformer_cli.errors import CorpusError
+from transformer_cli.inference.lines import Row
 
 TRANSLATION = "translation"
 """Name of the new column or field."""
@@ -23,36 +23,6 @@ _SURROGATE = re.compile(r"[\ud800-\udfff]")
 # Random, so that no text has it: json writes no number but as an int or a float does.
 _MARK = uuid4().hex
 _MARKED = re.compile(f'"{_MARK}([^"]*)"')
-
-
-class Row(Protocol):
-    """What is translated as one line, and written as one."""
-
-    @property
-    def text(self) -> str:
-        """The text to translate, on one line."""
-
-    @property
-    def source(self) -> str:
-        """All of the row, as one line."""
-
-    def to_line(self, translation: str) -> str:
-        """Return the line that is written."""
-
-
-class TextRow(NamedTuple):
-    """A line of plain text."""
-
-    text: str
-
-    @property
-    def source(self) -> str:
-        """The line."""
-        return self.text
-
-    def to_line(self, translation: str) -> str:
-        """Return the translation alone."""
-        return translation
 
 
 class TsvRow(NamedTuple):

@@ -1,35 +1,37 @@
-"""Search by torch: many sentences, in batches of like length and on all cores."""
+"""Search by torch: many sentences, in batches of like length and on all cores; and alignments."""
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 from typing import ClassVar, TypeVar
 
 import numpy as np
 import torch
-from torch import Tensor
+from jaxtyping import Int
+from torch import Tensor, nn
 
-from transformer_cli.data.batches import pad_rows
 from transformer_cli.data.token_arrays import cut_by_tokens
-from transformer_cli.inference.alignment import align_tokens
-from transformer_cli.inference.bucketed_search import BucketedSearch
-from transformer_cli.inference.hypotheses import Hypothesis, SearchOptions
+from transformer_cli.errors import UsageError, is_out_of_memory
+from transformer_cli.inference.engine import Hypothesis, SearchOptions
 from transformer_cli.inference.search import NOT_FORCED, search
 from transformer_cli.inference.translator import TextTranslator
-from transformer_cli.model.device import autocast
+from transformer_cli.model.device import empty_cache
 from transformer_cli.model.ensemble import Ensemble
-from transformer_cli.model.graphs import graphs_enabled
-from transformer_cli.model.linear import pack_weights
-from transformer_cli.model.out_of_memory import split_when_out_of_memory
+from transformer_cli.model.layers import record_attention
+from transformer_cli.model.linear import autocast, pack_weights
 from transformer_cli.model.transformer import Transformer
+from transformer_cli.runs.directory import RunDirectory
+from transformer_cli.runs.trained_model import TrainedModel, load_trained_model
+from transformer_cli.text.tokenizer import fingerprint
+from transformer_cli.text.vocabulary import BOS_ID, PAD_ID
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 # More would wait for each other: between torch's operations only one of them can run.
-_MOST_WORKERS = 4
+_MAX_WORKERS = 4
 
 
 @dataclass(frozen=True)
@@ -39,9 +41,8 @@ class TorchEngine:
     Attributes:
         model: on its device, in evaluation mode.
         precision: type of the matrix products.
-        use_graphs: on a CUDA device, search in buckets of fixed shapes and replay their graphs.
         others: models on the same device, of the same tokenizers, whose probabilities are averaged
-            with those of ``model``; they do without graphs.
+            with those of ``model``.
     """
 
     supports_prefixes: ClassVar[bool] = True
@@ -50,11 +51,7 @@ class TorchEngine:
 
     model: Transformer
     precision: torch.dtype
-    use_graphs: bool = True
     others: tuple[Transformer, ...] = ()
-    _bucketed: BucketedSearch = field(
-        default_factory=BucketedSearch, init=False, repr=False, compare=False
-    )
 
     @property
     def device(self) -> torch.device:
@@ -78,8 +75,8 @@ class TorchEngine:
         max_lengths: Sequence[int],
         options: SearchOptions,
         batch_tokens: int,
-        progress: Callable[[int], object],
-        should_stop: Callable[[], bool],
+        progress: Callable[[int], object] | None = None,
+        should_stop: Callable[[], bool] | None = None,
     ) -> list[list[Hypothesis]]:
         """Return the hypotheses of each source; see ``SearchEngine.search``."""
         outputs: list[list[Hypothesis]] = [[] for _ in sources]
@@ -89,20 +86,18 @@ class TorchEngine:
         device = self.device
         # Each hypothesis of a beam takes as much memory as a sentence.
         batches = list(cut_by_tokens(order, lengths, batch_tokens // options.beam_size))
-        use_graphs = device.type == "cuda" and self.use_graphs and graphs_enabled()
-        use_graphs = use_graphs and not self.others and options.sample_seed is None
-        decode: Callable[..., list[list[Hypothesis]]] = self._bucketed if use_graphs else search
 
         def search_rows(batch: np.ndarray) -> list[list[Hypothesis]]:
-            if should_stop():
+            if should_stop is not None and should_stop():
                 return [[] for _ in batch]
+            starts = [prefixes[index] for index in batch]
             with autocast(device, self.precision):
-                return decode(
+                return search(
                     self.searched,
-                    pad_rows([sources[index] for index in batch]),
+                    _pad([sources[index] for index in batch], PAD_ID),
                     torch.tensor([max_lengths[index] for index in batch]),
                     options,
-                    _pad_prefixes([prefixes[index] for index in batch]),
+                    _pad(starts, NOT_FORCED) if any(starts) else None,
                 )
 
         def search_batch(batch: np.ndarray) -> list[list[Hypothesis]]:
@@ -113,39 +108,127 @@ class TorchEngine:
             for batch, of_batch in zip(batches, found, strict=True):
                 for index, hypotheses in zip(batch, of_batch, strict=True):
                     outputs[index] = hypotheses
-                progress(len(batch))
+                if progress is not None:
+                    progress(len(batch))
         return outputs
 
+    @torch.inference_mode()
     def align(
         self, sources: Sequence[list[int]], targets: Sequence[list[int]], batch_tokens: int
     ) -> list[list[int]]:
-        """Return what each target token is aligned to; see ``SearchEngine.align``."""
-        return align_tokens(self.searched, sources, targets, batch_tokens, self.precision)
+        """Return the place of the source token that each target token's step attends to most.
+
+        Attention is the mean of all heads of all layers; see ``SearchEngine.align`` for the rest.
+        """
+        aligned: list[list[int]] = [[] for _ in targets]
+        lengths = np.array([max(map(len, pair)) for pair in zip(sources, targets, strict=True)])
+        order = np.argsort(-lengths, kind="stable")
+
+        def align_rows(batch: np.ndarray) -> None:
+            most_attended = _find_most_attended(
+                self.searched,
+                _pad([sources[index] for index in batch], PAD_ID).to(self.device),
+                _pad([[BOS_ID, *targets[index][:-1]] for index in batch], PAD_ID).to(self.device),
+            )
+            for index, places in zip(batch, most_attended.tolist(), strict=True):
+                aligned[index] = places[: len(targets[index])]
+
+        with autocast(self.device, self.precision), pack_weights(self.searched):
+            for batch in cut_by_tokens(order, lengths, batch_tokens):
+                split_when_out_of_memory(align_rows, batch)
+        return aligned
 
 
 TorchTranslator = TextTranslator[TorchEngine]
 """A translator with the torch model, which also gives losses and attention weights."""
 
 
-def _pad_prefixes(prefixes: list[list[int]]) -> Tensor | None:
-    longest = max(map(len, prefixes))
-    if not longest:
-        return None
-    rows = [ids + [NOT_FORCED] * (longest - len(ids)) for ids in prefixes]
-    return torch.tensor(rows)
+def load_torch_translator(
+    run: RunDirectory,
+    checkpoint: str,
+    device: torch.device,
+    precision: torch.dtype,
+    others: Sequence[RunDirectory] = (),
+) -> TorchTranslator:
+    """Load a trained run, or a model as it is shared; see ``load_trained_model``.
+
+    Args:
+        run: its directory.
+        checkpoint: 'best', 'last' or 'average' of each run, or a checkpoint's path.
+        device: where to compute.
+        precision: of matrix products.
+        others: runs that make an ensemble with it; settings of search are those of ``run``.
+
+    Raises:
+        UsageError: runs do not go together in an ensemble.
+        ConfigError, RunError, TokenizerError, CheckpointError: something is missing or damaged.
+    """
+    trained = load_trained_model(run, checkpoint)
+    more = [_load_for_ensemble(other, checkpoint, run, trained) for other in others]
+    models = [other.model.to(device) for other in more]
+    return TextTranslator(
+        TorchEngine(trained.model.to(device), precision, tuple(models)),
+        trained.tokenizers,
+        trained.config,
+        trained.config.decoding,
+        checkpoint="+".join(member.sum for member in (trained, *more)),
+    )
+
+
+def _load_for_ensemble(
+    other: RunDirectory, checkpoint: str, run: RunDirectory, trained: TrainedModel
+) -> TrainedModel:
+    if checkpoint not in ("best", "last", "average"):
+        raise UsageError(
+            f"--checkpoint {checkpoint}: is of one run; with --ensemble, name best, last or average"
+        )
+    loaded = load_trained_model(other, checkpoint)
+    if fingerprint(other.tokenizer) != fingerprint(run.tokenizer):
+        raise UsageError(
+            f"--ensemble {other.path}: its tokenizer is not that of {run.path}; runs of one "
+            "configuration that differ in seed or sizes have the same"
+        )
+    ours, theirs = trained.config.model, loaded.config.model
+    if (ours.positions, ours.max_positions) != (theirs.positions, theirs.max_positions):
+        raise UsageError(
+            f"--ensemble {other.path}: its model.positions or model.max_positions are not those "
+            f"of {run.path}"
+        )
+    return loaded
+
+
+def _pad(rows: Sequence[list[int]], value: int) -> Int[Tensor, "batch longest"]:
+    """Return rows of ids as a tensor, padded on the right."""
+    padded = np.full((len(rows), max(map(len, rows))), value, dtype=np.int64)
+    for row, ids in zip(padded, rows, strict=True):
+        row[: len(ids)] = ids
+    return torch.from_numpy(padded)
+
+
+def _find_most_attended(
+    model: Transformer | Ensemble, src: Int[Tensor, "batch src"], tgt_in: Int[Tensor, "batch tgt"]
+) -> Int[Tensor, "batch tgt"]:
+    attentions = nn.ModuleList(layer.cross_attention for layer in model.decoder_layers())
+    with record_attention(attentions) as recorded:
+        model.hidden_states(src, tgt_in)
+    # (batch, heads, tgt, src) of each layer -> (batch, tgt, src)
+    weights = torch.stack([calls[0].float().mean(dim=1) for calls in recorded.values()])
+    ends = (src != model.pad_id).sum(dim=1) - 1
+    is_word = torch.arange(src.size(1), device=src.device) < ends[:, None]
+    return weights.mean(dim=0).masked_fill(~is_word[:, None], -1.0).argmax(dim=2)
 
 
 def map_on_cores(
     function: Callable[[Item], Result], items: Sequence[Item], device: torch.device
 ) -> Iterator[Result]:
-    """Apply ``function`` to each item; give the results in order.
+    """Apply ``function`` to each item, on a CPU to several at the same time; results are in order.
 
-    A decoding step is many small operations, which two cores share badly. So on a CPU several items
-    are worked on at the same time, each with its part of torch's threads, and in threads of their
-    own: what is local to a thread, as autocast is, ``function`` sets by itself.
+    Each has its part of torch's threads, and a thread of its own: what is local to a thread, as
+    autocast is, ``function`` sets by itself.
     """
+    # A decoding step is many small operations, which two cores share badly.
     threads = torch.get_num_threads()
-    of_each = -(-threads // max(1, min(_MOST_WORKERS, len(items))))
+    of_each = -(-threads // max(1, min(_MAX_WORKERS, len(items))))
     workers = min(threads // of_each, len(items)) if device.type == "cpu" else 1
     if workers <= 1:
         yield from map(function, items)
@@ -156,3 +239,35 @@ def map_on_cores(
     finally:
         executor.shutdown(cancel_futures=True)
         torch.set_num_threads(threads)
+
+
+def split_when_out_of_memory(
+    function: Callable[[np.ndarray], Result], rows: np.ndarray
+) -> list[Result]:
+    """Call ``function`` on ``rows``; out of memory, on each half of them, and so on.
+
+    Args:
+        function: computes something of these rows alone. It is called again on rows that it ran
+            out of memory on, so it must leave nothing behind when it raises.
+        rows: what to compute, for instance the indices of a batch's sentences.
+
+    Returns:
+        What ``function`` returned for each part, in the order of ``rows``.
+
+    Raises:
+        MemoryError, RuntimeError: a single row does not fit, or something else is wrong.
+    """
+    results, parts = [], [rows]
+    while parts:
+        part = parts.pop()
+        try:
+            results.append(function(part))
+        except (MemoryError, RuntimeError) as error:
+            if len(part) < 2 or not is_out_of_memory(error):
+                raise
+        else:
+            continue
+        # Outside the handler, where the traceback no longer holds the tensors of the call.
+        empty_cache()
+        parts += reversed(np.array_split(part, 2))
+    return results

@@ -1,30 +1,41 @@
-"""Text in, text out: tokenizers, a search engine, and how to search."""
+"""Text in, text out: tokenizers, a search engine, and how to search; of lists and of streams."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from itertools import islice, zip_longest
 from typing import Generic, Self, TypeVar
 
 from transformer_cli.config.choices import LARGEST_BEAM, LONGEST_SOURCE, MOST_BATCH_TOKENS
 from transformer_cli.config.schema import Config, DecodingConfig
 from transformer_cli.errors import InputError, UsageError
-from transformer_cli.inference.engine import SearchEngine, ignore, never
-from transformer_cli.inference.hypotheses import Hypothesis, SearchOptions
+from transformer_cli.inference.engine import Hypothesis, SearchEngine, SearchOptions
 from transformer_cli.inference.lines import (
+    PLAIN,
     LineHypothesis,
     LongLine,
+    OutputFormat,
+    TranslatedLine,
     Translation,
     encode_line,
-    join_alignments,
     join_hypotheses,
     to_translation,
 )
+from transformer_cli.ranks import SINGLE_PROCESS, Ranks
 from transformer_cli.text.protocol import Tokenizers
+from transformer_cli.text.reserved import compare_placeholders
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 
 SLOT_BEAM = 8
 """Beam of the second search for a translation with its source's placeholders."""
+CHUNK_LINES = 4096
+"""Lines read, sorted by length and translated together when translating a stream."""
 
 EngineT = TypeVar("EngineT", bound=SearchEngine, covariant=True)
+Progress = Callable[[int], object] | None
+"""Called with the number of sentences, or pieces of long lines, just finished."""
+ShouldStop = Callable[[], bool] | None
+"""Called before each batch; once it returns True, the rest is left empty."""
 
 
 @dataclass(frozen=True)
@@ -75,12 +86,12 @@ class TextTranslator(Generic[EngineT]):
                 f"{batch_tokens:,} tokens a batch: at most {MOST_BATCH_TOKENS:,}; "
                 "lower --batch-tokens"
             )
-        asked = {
+        settings = {
             "beam_size": beam_size,
             "batch_tokens": batch_tokens,
             "length_penalty": length_penalty,
         }
-        changes = {key: value for key, value in asked.items() if value is not None}
+        changes = {key: value for key, value in settings.items() if value is not None}
         return replace(
             self,
             decoding=self.decoding.model_copy(update=changes),
@@ -88,7 +99,7 @@ class TextTranslator(Generic[EngineT]):
         )
 
     def with_unk_replacement(self) -> Self:
-        """Return the same translator, but one that copies source words for unknown words.
+        """Return a copy that copies source words for unknown words.
 
         Raises:
             UsageError: its target tokenizer is not word-level.
@@ -100,11 +111,11 @@ class TextTranslator(Generic[EngineT]):
         return replace(self, replace_unk=True)
 
     def with_sampling(self, seed: int) -> Self:
-        """Return the same translator, but one that samples."""
+        """Return a copy that samples."""
         return replace(self.with_search(beam_size=1), sample_seed=seed)
 
     def with_tag(self, tag: str | None) -> Self:
-        """Return the same translator, but one that puts a tag before each source.
+        """Return a copy that puts a tag before each source.
 
         Raises:
             UsageError: the tokenizers have no such tag.
@@ -127,31 +138,21 @@ class TextTranslator(Generic[EngineT]):
             **({"tag": self.tag} if self.tag is not None else {}),
         }
 
-    @property
-    def max_positions(self) -> int | None:
-        """Number of learned positions, BOS and EOS included; None: no such limit."""
-        model = self.config.model
-        return model.max_positions if model.positions == "learned" else None
-
-    @property
-    def longest_source(self) -> int:
-        """Maximum number of tokens, without EOS, of a source that is not split."""
-        limit = self.max_positions
-        return LONGEST_SOURCE if limit is None else min(LONGEST_SOURCE, limit - 1)
+    # --- lines ------------------------------------------------------------------------------------
 
     def translate(
         self,
         lines: Sequence[str],
-        progress: Callable[[int], object] = ignore,
-        on_long_line: Callable[[LongLine], object] = ignore,
-        should_stop: Callable[[], bool] = never,
+        progress: Progress = None,
+        on_long_line: Callable[[LongLine], object] | None = None,
+        should_stop: ShouldStop = None,
         tags: Sequence[str | None] | None = None,
     ) -> list[str]:
         """Return the best translation of each line; see ``translate_lines``."""
-        found = self.translate_lines(
-            lines, progress=progress, on_long_line=on_long_line, should_stop=should_stop, tags=tags
+        translated = self.translate_lines(
+            lines, None, 1, False, progress, on_long_line, should_stop, tags
         )
-        return [best.text for best, *_ in found]
+        return [best.text for best, *_ in translated]
 
     def translate_lines(
         self,
@@ -159,14 +160,14 @@ class TextTranslator(Generic[EngineT]):
         prefixes: Sequence[str] | None = None,
         n_best: int = 1,
         with_alignments: bool = False,
-        progress: Callable[[int], object] = ignore,
-        on_long_line: Callable[[LongLine], object] = ignore,
-        should_stop: Callable[[], bool] = never,
+        progress: Progress = None,
+        on_long_line: Callable[[LongLine], object] | None = None,
+        should_stop: ShouldStop = None,
         tags: Sequence[str | None] | None = None,
     ) -> list[list[Translation]]:
         """Return each line's translations, best first: at least one, empty for a blank line.
 
-        A line of more than ``longest_source`` tokens is split into as few chunks as possible, of
+        A line of more than ``longest_source`` tokens is split into as few pieces as possible, of
         nearly equal length; their translations are joined by spaces.
 
         Args:
@@ -174,9 +175,9 @@ class TextTranslator(Generic[EngineT]):
             prefixes: what each line's translations begin with, if the line is not blank.
             n_best: maximum number of translations per line, limited by the beam size.
             with_alignments: whether to align the words of the best translation.
-            progress: called with the number of sentences, or chunks, just finished.
+            progress: see ``Progress``.
             on_long_line: called with each line that is split, before any is translated.
-            should_stop: called before each batch; once it returns True, the rest is left empty.
+            should_stop: see ``ShouldStop``.
             tags: each line's tag, or None; without any, ``self.tag`` is every line's.
 
         Raises:
@@ -187,9 +188,10 @@ class TextTranslator(Generic[EngineT]):
             encode_line(self.tokenizers, line, prefix, self.longest_source, tag)
             for line, prefix, tag in zip(lines, prefixes, tags, strict=True)
         ]
-        for long_line in self.find_long_lines(sum(map(len, line.chunks)) for line in encoded):
-            on_long_line(long_line)
-        found = iter(
+        if on_long_line is not None:
+            for long_line in self.find_long_lines(sum(map(len, line.pieces)) for line in encoded):
+                on_long_line(long_line)
+        of_pieces = iter(
             self.search_ids(
                 [source for line in encoded for source in line.sources],
                 [prefix for line in encoded for prefix in line.prefixes],
@@ -199,7 +201,8 @@ class TextTranslator(Generic[EngineT]):
             )
         )
         ranked = [
-            join_hypotheses(line, [next(found) for _ in line.chunks], n_best) for line in encoded
+            join_hypotheses(line, [next(of_pieces) for _ in line.pieces], n_best)
+            for line in encoded
         ]
         aligned = self._align(ranked, with_alignments)
         return [
@@ -229,31 +232,36 @@ class TextTranslator(Generic[EngineT]):
         ]
         if not needed:
             return {}
-        found = iter(
+        of_pieces = iter(
             self.engine.align(
                 [source for hypothesis in needed for source in hypothesis.line.sources],
-                [chunk.ids for hypothesis in needed for chunk in hypothesis.chunks],
+                [piece.ids for hypothesis in needed for piece in hypothesis.pieces],
                 self.decoding.batch_tokens,
             )
         )
-        return {each: join_alignments(each, [next(found) for _ in each.chunks]) for each in needed}
+        return {
+            hypothesis: hypothesis.join_alignments([next(of_pieces) for _ in hypothesis.pieces])
+            for hypothesis in needed
+        }
+
+    # --- ids --------------------------------------------------------------------------------------
 
     def translate_ids(
         self,
         sources: Sequence[list[int]],
-        progress: Callable[[int], object] = ignore,
-        should_stop: Callable[[], bool] = never,
+        progress: Progress = None,
+        should_stop: ShouldStop = None,
     ) -> list[list[int]]:
         """Return each source's best translation, empty for an empty one; see ``search_ids``."""
-        found = self.search_ids(sources, None, progress, should_stop)
-        return [hypotheses[0].ids if hypotheses else [] for hypotheses in found]
+        outputs = self.search_ids(sources, None, progress, should_stop)
+        return [hypotheses[0].ids if hypotheses else [] for hypotheses in outputs]
 
     def search_ids(
         self,
         sources: Sequence[list[int]],
         prefixes: Sequence[list[int]] | None = None,
-        progress: Callable[[int], object] = ignore,
-        should_stop: Callable[[], bool] = never,
+        progress: Progress = None,
+        should_stop: ShouldStop = None,
         keep_slots: bool = True,
     ) -> list[list[Hypothesis]]:
         """Return the hypotheses of each source, best first; see ``SearchEngine.search``.
@@ -261,8 +269,8 @@ class TextTranslator(Generic[EngineT]):
         Args:
             sources: ids, each with its EOS.
             prefixes: ids that outputs begin with.
-            progress: as ``translate_lines`` takes it.
-            should_stop: likewise.
+            progress: see ``Progress``.
+            should_stop: see ``ShouldStop``.
             keep_slots: whether a source whose best hypothesis has other slots is searched again,
                 with a beam of at least ``SLOT_BEAM``, for the best one that has the same.
         """
@@ -280,27 +288,27 @@ class TextTranslator(Generic[EngineT]):
             sample_seed=self.sample_seed,
         )
         batch_tokens = self.decoding.batch_tokens
-        found = self.engine.search(
+        outputs = self.engine.search(
             sources, prefixes, limits, options, batch_tokens, progress, should_stop
         )
         if keep_slots and self.sample_seed is None:
-            self._search_slots(found, sources, prefixes, limits, options, should_stop)
-        return found
+            self._search_slots(outputs, sources, prefixes, limits, options, should_stop)
+        return outputs
 
     def _search_slots(
         self,
-        found: list[list[Hypothesis]],
+        outputs: list[list[Hypothesis]],
         sources: Sequence[list[int]],
         prefixes: Sequence[list[int]],
         limits: Sequence[int],
         options: SearchOptions,
-        should_stop: Callable[[], bool],
+        should_stop: ShouldStop,
     ) -> None:
         """Replace hypotheses that have other slots than their sources, where others are found."""
         has_same_slots = self.tokenizers.has_same_slots
         places = [
             place
-            for place, hypotheses in enumerate(found)
+            for place, hypotheses in enumerate(outputs)
             if hypotheses and not has_same_slots(sources[place], hypotheses[0].ids)
         ]
         if not places:
@@ -311,17 +319,31 @@ class TextTranslator(Generic[EngineT]):
             [limits[place] for place in places],
             replace(options, beam_size=max(SLOT_BEAM, options.beam_size)),
             self.decoding.batch_tokens,
-            ignore,
+            None,
             should_stop,
         )
         for place, hypotheses in zip(places, again, strict=True):
-            kept = (each for each in hypotheses if has_same_slots(sources[place], each.ids))
-            found[place] = [next(kept, found[place][0])]
+            kept = (one for one in hypotheses if has_same_slots(sources[place], one.ids))
+            outputs[place] = [next(kept, outputs[place][0])]
+
+    # --- limits -----------------------------------------------------------------------------------
+
+    @property
+    def max_positions(self) -> int | None:
+        """Number of learned positions, BOS and EOS included; None: no such limit."""
+        model = self.config.model
+        return model.max_positions if model.positions == "learned" else None
+
+    @property
+    def longest_source(self) -> int:
+        """Maximum number of tokens, without EOS, of a source that is not split."""
+        limit = self.max_positions
+        return LONGEST_SOURCE if limit is None else min(LONGEST_SOURCE, limit - 1)
 
     def _max_output_tokens(self, src_tokens: int) -> int:
         # A half-trained model repeats itself for ever; a translation is seldom twice its source.
         limits = [int(src_tokens * self.decoding.max_length_ratio) + 10]
-        limits += [each for each in (self.max_length, self.max_positions) if each is not None]
+        limits += [limit for limit in (self.max_length, self.max_positions) if limit is not None]
         return min(limits)
 
     def find_long_lines(self, lengths: Iterable[int]) -> Iterator[LongLine]:
@@ -329,19 +351,6 @@ class TextTranslator(Generic[EngineT]):
         for line, tokens in enumerate(lengths, start=1):
             if tokens > self.longest_source:
                 yield LongLine(line, int(tokens), int(-(-tokens // self.longest_source)))
-
-    def _check_positions(self, tokens: int, what: str, remedy: str) -> None:
-        """Check that a line of ``tokens``, without BOS and EOS, fits into the learned positions.
-
-        Raises:
-            InputError: it does not; the message calls the line ``what`` and ends in ``remedy``.
-        """
-        limit = self.max_positions
-        if limit is not None and tokens >= limit:
-            raise InputError(
-                f"{what}: {tokens:,} tokens, but this model's learned positions take {limit - 1:,} "
-                f"(model.max_positions); {remedy}"
-            )
 
     def check_lengths(self, lengths: Iterable[int], what: str) -> None:
         """Make sure that there are positions enough for lines of these lengths.
@@ -360,8 +369,113 @@ class TextTranslator(Generic[EngineT]):
         Raises:
             InputError: there are not.
         """
-        if self.max_positions is None:
-            return
-        values = self.tokenizers.encode_source(src).values
-        tokens = len(self.tokenizers.encode_target(prefix, values))
-        self._check_positions(tokens, f"prefix of line {line:,}", "give a shorter one")
+        if self.max_positions is not None:
+            values = self.tokenizers.encode_source(src).values
+            tokens = len(self.tokenizers.encode_target(prefix, values))
+            self._check_positions(tokens, f"prefix of line {line:,}", "give a shorter one")
+
+    def _check_positions(self, tokens: int, what: str, remedy: str) -> None:
+        limit = self.max_positions
+        if limit is not None and tokens >= limit:
+            raise InputError(
+                f"{what}: {tokens:,} tokens, but this model's learned positions take {limit - 1:,} "
+                f"(model.max_positions); {remedy}"
+            )
+
+
+# --- streams --------------------------------------------------------------------------------------
+
+
+def with_prefixes(
+    lines: Iterable[str], prefixes: Iterable[str] | None, name: str, first_line: int = 1
+) -> Iterator[tuple[str, str]]:
+    """Yield each line with its prefix; without any, with an empty one.
+
+    Args:
+        lines: what is to be translated.
+        prefixes: as many, or None.
+        name: the prefixes' file, for messages.
+        first_line: the number of the first line.
+
+    Raises:
+        InputError: there are fewer or more prefixes than lines.
+    """
+    if prefixes is None:
+        yield from ((line, "") for line in lines)
+        return
+    for number, (line, prefix) in enumerate(zip_longest(lines, prefixes), start=first_line):
+        if prefix is None:
+            raise InputError(
+                f"{name}: ends before line {number:,}, which the input has; give a line, empty or "
+                "not, for each of the input's"
+            )
+        if line is None:
+            raise InputError(
+                f"{name}: goes on with line {number:,}, which the input does not have; give a line "
+                "for each of the input's"
+            )
+        yield line, prefix
+
+
+def translate_stream(
+    translator: TextTranslator[SearchEngine],
+    lines: Iterable[tuple[str, str]],
+    output_format: OutputFormat = PLAIN,
+    chunk_lines: int = CHUNK_LINES,
+    first_line: int = 1,
+    on_long_line: Callable[[LongLine], object] | None = None,
+    ranks: Ranks = SINGLE_PROCESS,
+) -> Iterator[TranslatedLine]:
+    """Yield one record a line, in order, holding ``chunk_lines`` of them at a time.
+
+    Args:
+        translator: what translates.
+        lines: text without line ends, and what its translations begin with.
+        output_format: what is in a record.
+        chunk_lines: lines sorted by length and translated together, on each rank.
+        first_line: the number of the first line.
+        on_long_line: called with each line too long to be translated as one, on its rank.
+        ranks: who shares the work; all of them get all records.
+    """
+    remaining = iter(lines)
+    for first in remaining:
+        chunk = [first, *islice(remaining, chunk_lines * ranks.size - 1)]
+        for number, (line, prefix) in enumerate(chunk, start=first_line):
+            translator.check_prefix(line, prefix, number)  # on all ranks alike
+        own_numbers = range(first_line + ranks.rank, first_line + len(chunk), ranks.size)
+        share = partial(_translate_share, translator, output_format, own_numbers, on_long_line)
+        # What goes from rank to rank is JSON.
+        translated = share(chunk) if ranks.size == 1 else ranks.map(share, chunk)
+        yield from (TranslatedLine(*fields) for fields in translated)
+        first_line += len(chunk)
+
+
+def _translate_share(
+    translator: TextTranslator[SearchEngine],
+    output_format: OutputFormat,
+    numbers: Sequence[int],
+    on_long_line: Callable[[LongLine], object] | None,
+    lines: Sequence[tuple[str, str]],
+) -> list[list[str]]:
+    """Translate one rank's share of a chunk, whose lines have these numbers."""
+
+    def report(long_line: LongLine) -> None:
+        if on_long_line is not None:
+            on_long_line(replace(long_line, line=numbers[long_line.line - 1]))
+
+    translated = translator.translate_lines(
+        [line for line, _ in lines],
+        [prefix for _, prefix in lines],
+        output_format.n_best or 1,
+        output_format.with_alignments,
+        on_long_line=report,
+    )
+    protect = translator.tokenizers.protect
+    records = []
+    for number, (line, _), translations in zip(numbers, lines, translated, strict=True):
+        record = output_format.to_record(number, translations)
+        if protect:
+            difference = compare_placeholders(line, translations[0].text, protect)
+            record = record._replace(difference=difference)
+        records.append([*record])
+    return records

@@ -29,7 +29,7 @@ from transformer_cli.runs.directory import LOCK, RunDirectory
 from transformer_cli.runs.groups import JobRecord, job_file
 from transformer_cli.runs.hub_model import CONFIG as HUB_CONFIG
 
-FORMAT = 2
+FORMAT = 1
 
 
 @dataclass(frozen=True)

@@ -49,6 +49,12 @@ class Event(NamedTuple):
     job: Job
     message: str = ""
 
+    def describe(self) -> str:
+        """Return it as a line; as two where a job is begun again."""
+        if self.message and self.kind == "started":
+            return f"{self.job.name}: {self.message}\n{self.job.name}: started"
+        return f"{self.job.name}: {self.kind}{f': {self.message}' if self.message else ''}"
+
 
 class Ended(NamedTuple):
     """How a command ended."""

@@ -19,22 +19,9 @@ def choose_device(name: DeviceName, ranks: Ranks = SINGLE_PROCESS) -> torch.devi
     """
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
-    if name == "cuda" and not torch.cuda.is_available():
-        raise UsageError("--device cuda: torch sees no CUDA device here; use --device cpu")
     if name == "mps":
         _check_mps(ranks)
-    if name == "cuda":
-        _set_up_cuda()
-    if name == "cuda" and ranks.size > 1:
-        if ranks.local_rank >= torch.cuda.device_count():
-            raise RanksError(
-                f"--nproc-per-node: no CUDA device is left for process {ranks.local_rank + 1} of "
-                f"this machine, which has {torch.cuda.device_count()}; start one process for each, "
-                "or use --device cpu"
-            )
-        torch.cuda.set_device(ranks.local_rank)
-        return torch.device("cuda", ranks.local_rank)
-    return torch.device(name)
+    return _open_cuda(ranks) if name == "cuda" else torch.device(name)
 
 
 def _check_mps(ranks: Ranks) -> None:
@@ -47,15 +34,24 @@ def _check_mps(ranks: Ranks) -> None:
         raise UsageError("--device mps: works in one process; start it without torchrun")
 
 
-def _set_up_cuda() -> None:
-    """Set what all computation on a GPU in this process depends on.
-
-    The precision of float32 matmuls stays torch's default, 'highest': no TF32.
-    """
+def _open_cuda(ranks: Ranks) -> torch.device:
+    if not torch.cuda.is_available():
+        raise UsageError("--device cuda: torch sees no CUDA device here; use --device cpu")
     # cuDNN's attention, which torch 2.11 tries first on Hopper and newer, builds a plan for each
     # new shape: 20 to 40 ms here, by an estimate, and a second of a step on a B200, as measured in
-    # github.com/modelscope/FunASR/issues/3704. Nor can its backward be made deterministic.
+    # github.com/modelscope/FunASR/issues/3704. Nor can its backward be made deterministic. The
+    # precision of float32 matmuls stays torch's default, 'highest': no TF32.
     torch.backends.cuda.enable_cudnn_sdp(False)
+    if ranks.size == 1:
+        return torch.device("cuda")
+    if ranks.local_rank >= torch.cuda.device_count():
+        raise RanksError(
+            f"--nproc-per-node: no CUDA device is left for process {ranks.local_rank + 1} of "
+            f"this machine, which has {torch.cuda.device_count()}; start one process for each, "
+            "or use --device cpu"
+        )
+    torch.cuda.set_device(ranks.local_rank)
+    return torch.device("cuda", ranks.local_rank)
 
 
 def use_threads(threads: int | None) -> None:
@@ -102,17 +98,12 @@ def synchronize(device: torch.device) -> None:
         torch.mps.synchronize()
 
 
-def autocast(device: torch.device, precision: torch.dtype) -> torch.autocast:
-    """Return an autocast context for ``precision``; weights stay float32."""
-    return torch.autocast(device.type, torch.bfloat16, enabled=precision == torch.bfloat16)
-
-
 def bound_kernel_caches() -> None:
     """Bound oneDNN's kernel caches; call this before the first matmul of a training.
 
-    oneDNN compiles a kernel per shape of batch and layer; it and torch cache 1,024 each. Training
-    batches seldom repeat a shape, so the caches grew by 10 MB per step with few hits. Values set by
-    the user take precedence.
+    Values set by the user take precedence.
     """
+    # oneDNN compiles a kernel per shape of batch and layer; it and torch cache 1,024 each. Training
+    # batches seldom repeat a shape, so the caches grew by 10 MB per step with few hits.
     for name in ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"):
         os.environ.setdefault(name, "64")

@@ -16,10 +16,8 @@ class Ensemble(nn.Module):
     """Predicts the mean of its models' next-token probabilities.
 
     It offers what search, losses and alignments need of a ``Transformer``. Its hidden states are
-    those of its models, concatenated, and its logits are logarithms of the mean probabilities.
-
-    Args:
-        models: of the same source and target ids, in evaluation mode; widths may differ.
+    those of its models, side by side, and its logits are logarithms of the mean probabilities. The
+    models have the same source and target ids; widths may differ.
     """
 
     def __init__(self, models: Sequence[Transformer]) -> None:
@@ -72,7 +70,7 @@ class EnsembleState:
     states: list[DecoderState]
 
     def reorder(self, parents: Int[Tensor, "batch hypothesis"]) -> None:
-        """Let each hypothesis continue the one in slot ``parents``."""
+        """Let each hypothesis continue the one at place ``parents`` of the beam."""
         for state in self.states:
             state.reorder(parents)
 

@@ -1,28 +1,234 @@
-"""The layers of encoder and decoder (Vaswani et al. 2017, sections 3.1 and 3.3)."""
+"""The layers of encoder and decoder (Vaswani et al. 2017, section 3), and what they are made of."""
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
 
+import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from transformer_cli.config.schema import ModelConfig
-from transformer_cli.model.attention import MultiHeadAttention
-from transformer_cli.model.dropout import Dropout
 from transformer_cli.model.linear import FusedLinear
 
 
+class Activation(NamedTuple):
+    """What stands between the two matrices of a feed-forward layer."""
+
+    function: Callable[[Tensor], Tensor]
+    gated: bool = False
+    """Whether it is applied to a third matrix' output, which the first one's is multiplied by."""
+
+
+# What each exporter supports is said in export/formats.py; CTranslate2's, which also is an engine,
+# in inference/ctranslate2_engine.py. What is not named there is refused.
+NORMS: dict[str, Callable[[int], nn.Module]] = {
+    "layernorm": nn.LayerNorm,
+    "rmsnorm": partial(nn.RMSNorm, eps=1e-5),  # as of LayerNorm; its own is of the dtype
+}
+"""By ``model.norm_kind``; each takes the width."""
+ACTIVATIONS = {
+    "relu": Activation(F.relu),
+    "gelu": Activation(F.gelu),
+    "swish": Activation(F.silu),
+    "swiglu": Activation(F.silu, gated=True),
+}
+"""By ``model.activation``."""
+
+
+class Dropout(nn.Module):
+    """Zero each element with probability ``p`` in training and scale the rest by 1 / (1 - p).
+
+    On a CPU torch draws one Bernoulli variable per element, which costs a quarter of a training
+    step. Here four elements share one 64-bit draw, 16 bits each, so ``p`` is rounded to a multiple
+    of 2^-16 and the scale follows the rounded value: the expectation stays exact.
+    """
+
+    _LEVELS = 1 << 16
+
+    def __init__(self, p: float) -> None:
+        super().__init__()
+        self.p = p
+
+    def forward(self, x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+        """Drop elements of ``x`` in training; return ``x`` itself otherwise."""
+        if not self.training or self.p == 0.0:
+            return x
+        if x.device.type != "cpu":
+            return F.dropout(x, self.p)
+        dropped_levels = round(self.p * self._LEVELS)
+        draws = torch.empty((x.numel() + 3) // 4, dtype=torch.int64).random_(-(2**63), None)
+        levels = draws.view(torch.int16)[: x.numel()].view(x.shape)
+        # A mask of the dtype of ``x``: torch multiplies by booleans slowly.
+        keep = torch.ge(levels, dropped_levels - self._LEVELS // 2, out=torch.empty_like(x))
+        return (x * keep).mul_(self._LEVELS / (self._LEVELS - dropped_levels))
+
+    def extra_repr(self) -> str:
+        """Return what ``repr`` shows."""
+        return f"p={self.p}"
+
+
+# --- attention ------------------------------------------------------------------------------------
+
+Mask = Bool[Tensor, "batch 1 #query key"]
+"""True where queries may attend."""
+
+
+class MultiHeadAttention(nn.Module):
+    """Attention(Q, K, V) = softmax(Q K^T / sqrt(d_head)) V in ``num_heads`` subspaces.
+
+    ``num_heads`` divides ``d_model``; ``dropout`` is of the weights.
+    """
+
+    _MAX_UNFUSED_QUERIES = 16
+
+    def __init__(self, d_model: int, num_heads: int, dropout: float) -> None:
+        super().__init__()
+        self.num_heads = num_heads
+        self.dropout = Dropout(dropout)
+        self.query = nn.Linear(d_model, d_model)
+        self.key = nn.Linear(d_model, d_model)
+        self.value = nn.Linear(d_model, d_model)
+        self.output = nn.Linear(d_model, d_model)
+        self._qkv = FusedLinear(self.query, self.key, self.value)
+        self._q = FusedLinear(self.query)
+        self._kv = FusedLinear(self.key, self.value)
+        self._out = FusedLinear(self.output)
+        self._recorded: list[Tensor] | None = None
+
+    def forward(
+        self,
+        x: Float[Tensor, "batch query d_model"],
+        memory: Float[Tensor, "batch key d_model"],
+        mask: Mask | None = None,
+        causal: bool = False,
+    ) -> Float[Tensor, "batch query d_model"]:
+        """Attend from each position of ``x`` to ``memory`` where ``mask``, if any, is True.
+
+        If ``causal``, position i attends to positions up to i instead.
+        """
+        if x is memory:
+            queries, keys, values = self.queries_keys_values(x)
+        else:
+            queries, (keys, values) = self.queries(x), self.keys_values(memory)
+        return self.attend(queries, keys, values, mask, causal)
+
+    def keys_values(
+        self, memory: Float[Tensor, "batch key d_model"]
+    ) -> tuple[Float[Tensor, "batch heads key d_head"], Float[Tensor, "batch heads key d_head"]]:
+        """Return the projected keys and values of ``memory``, which a decoder caches."""
+        keys, values = self._split(self._kv(memory), 2)
+        return keys, values
+
+    def queries(
+        self, x: Float[Tensor, "batch query d_model"]
+    ) -> Float[Tensor, "batch heads query d_head"]:
+        """Return the projected queries of ``x``."""
+        (queries,) = self._split(self._q(x), 1)
+        return queries
+
+    def queries_keys_values(
+        self, x: Float[Tensor, "batch position d_model"]
+    ) -> tuple[Float[Tensor, "batch heads position d_head"], ...]:
+        """Return all three projections of ``x``, computed as one GEMM."""
+        return self._split(self._qkv(x), 3)
+
+    def _split(
+        self, projected: Float[Tensor, "batch position width"], count: int
+    ) -> tuple[Float[Tensor, "batch heads position d_head"], ...]:
+        """Split ``count`` concatenated projections into heads."""
+        batch, position, _ = projected.shape
+        split = projected.view(batch, position, count, self.num_heads, -1)
+        return tuple(split.permute(2, 0, 3, 1, 4))
+
+    def attend(
+        self,
+        queries: Float[Tensor, "batch heads query d_head"],
+        keys: Float[Tensor, "batch heads key d_head"],
+        values: Float[Tensor, "batch heads key d_head"],
+        mask: Mask | None = None,
+        causal: bool = False,
+    ) -> Float[Tensor, "batch query d_model"]:
+        """Attend with queries, keys and values that are already projected."""
+        if self._recorded is None and not self._use_unfused(queries):
+            dropout = self.dropout.p if self.training else 0.0
+            attended = F.scaled_dot_product_attention(
+                queries, keys, values, attn_mask=mask, dropout_p=dropout, is_causal=causal
+            )
+        else:
+            weights = attention_weights(queries, keys, mask, causal)
+            if self._recorded is not None:
+                self._recorded.append(weights.detach())
+            attended = self.dropout(weights) @ values
+        merged = attended.transpose(1, 2).flatten(2)  # heads side by side again
+        return self._out(merged)
+
+    def _use_unfused(self, queries: Tensor) -> bool:
+        """Return whether to materialise the weights instead of using fused attention."""
+        # On a CPU torch's fused attention has no dropout, a slow backward in bfloat16, and is slow
+        # for the few queries of a decoding step. It needs less memory for long sequences.
+        if queries.device.type != "cpu":
+            return False
+        if self.training:
+            return queries.dtype == torch.bfloat16 or self.dropout.p > 0.0
+        return queries.size(2) <= self._MAX_UNFUSED_QUERIES
+
+
+def attention_weights(
+    queries: Float[Tensor, "batch heads query d_head"],
+    keys: Float[Tensor, "batch heads key d_head"],
+    mask: Mask | None,
+    causal: bool,
+) -> Float[Tensor, "batch heads query key"]:
+    """Return softmax(Q K^T / sqrt(d_head)), which fused attention never materialises."""
+    scores = (queries / math.sqrt(queries.size(3))) @ keys.transpose(2, 3)
+    if causal:
+        mask = torch.ones(scores.shape[2:], dtype=torch.bool, device=scores.device).tril()
+    if mask is not None:
+        scores = scores.masked_fill(~mask, float("-inf"))
+    # Autocast would return float32 weights, which the next matmul would cast down again.
+    with torch.autocast(scores.device.type, enabled=False):
+        return scores.softmax(dim=3)
+
+
+@contextmanager
+def record_attention(model: nn.Module) -> Iterator[dict[str, list[Tensor]]]:
+    """Record the attention weights of every call inside the block; outputs are the same.
+
+    Yields:
+        the weights of each attention module's calls in order, (batch, heads, query, key), by module
+        name, as in ``decoder.2.cross_attention``.
+    """
+    attentions = {
+        name: module
+        for name, module in model.named_modules()
+        if isinstance(module, MultiHeadAttention)
+    }
+    recorded: dict[str, list[Tensor]] = {name: [] for name in attentions}
+    for name, module in attentions.items():
+        module._recorded = recorded[name]
+    try:
+        yield recorded
+    finally:
+        for module in attentions.values():
+            module._recorded = None
+
+
+# --- layers ---------------------------------------------------------------------------------------
+
+
 class FeedForward(nn.Module):
-    """max(0, x W1 + b1) W2 + b2 at every position; SwiGLU gates with a third matrix."""
+    """f(x W1 + b1) W2 + b2 at every position; gated, (f(x W3 + b3) * (x W1 + b1)) W2 + b2."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
-        self.activation = config.activation
+        self.activation, gated = ACTIVATIONS[config.activation]
         self.inner = nn.Linear(config.d_model, config.d_ff)
-        self.gate = (
-            nn.Linear(config.d_model, config.d_ff) if config.activation == "swiglu" else None
-        )
+        self.gate = nn.Linear(config.d_model, config.d_ff) if gated else None
         self.dropout = Dropout(config.activation_dropout)
         self.outer = nn.Linear(config.d_ff, config.d_model)
         self._inner = FusedLinear(self.inner)
@@ -31,23 +237,23 @@ class FeedForward(nn.Module):
 
     def forward(self, x: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch d_model"]:
         """Apply both projections, with the activation and dropout in between."""
-        inner = self._inner(x, relu=self.activation == "relu")
-        if self.activation == "gelu":
-            inner = F.gelu(inner)
-        elif self.activation == "swish":
-            inner = F.silu(inner)
-        elif self._gate is not None:
-            inner = F.silu(self._gate(x)) * inner
+        if self._gate is not None:
+            inner = self._inner(x)
+            inner = self.activation(self._gate(x)) * inner
+        elif self.activation is F.relu:
+            inner = self._inner(x, relu=True)  # by oneDNN as part of the product
+        else:
+            inner = self.activation(self._inner(x))
         return self._outer(self.dropout(inner))
 
 
 class Residual(nn.Module):
-    """x + Dropout(Sublayer(LayerNorm(x))), or LayerNorm(x + Dropout(Sublayer(x))) for post-norm."""
+    """x + Dropout(Sublayer(Norm(x))), or Norm(x + Dropout(Sublayer(x))) for post-norm."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         self.pre_norm = config.norm == "pre"
-        self.norm = nn.LayerNorm(config.d_model)
+        self.norm = NORMS[config.norm_kind](config.d_model)
         self.dropout = Dropout(config.dropout)
 
     def forward(
@@ -82,9 +288,6 @@ class EncoderLayer(nn.Module):
         return x
 
 
-_INITIAL_CAPACITY = 16
-
-
 @dataclass
 class LayerCache:
     """Key-value cache of one decoder layer.
@@ -109,7 +312,7 @@ class LayerCache:
     ]:
         """Store the keys and values of the next position and return all up to it, by position.
 
-        There may be fewer hypotheses than the beam has slots.
+        There may be fewer hypotheses than the beam has places.
         """
         position, self.length = self.length, self.length + 1
         if position == self.keys.size(2):
@@ -135,6 +338,8 @@ def _double_capacity(cache: Tensor) -> Tensor:
 class DecoderLayer(nn.Module):
     """Causal self-attention, cross-attention over the memory, feed-forward."""
 
+    _INITIAL_CAPACITY = 16
+
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         attention = (config.d_model, config.num_heads, config.attention_dropout)
@@ -151,10 +356,8 @@ class DecoderLayer(nn.Module):
         memory: Float[Tensor, "batch src d_model"],
         src_mask: Bool[Tensor, "batch 1 1 src"],
     ) -> Float[Tensor, "batch tgt d_model"]:
-        """Return the layer's output for all target positions at once (teacher forcing).
-
-        Padding is at the end of a target, so the causal mask hides it from real positions.
-        """
+        """Return the layer's output for all target positions at once (teacher forcing)."""
+        # Padding is at the end of a target, so the causal mask hides it from real positions.
         x = self.around_self_attention(x, lambda y: self.self_attention(y, y, causal=True))
         x = self.around_cross_attention(x, lambda y: self.cross_attention(y, memory, src_mask))
         x = self.around_feed_forward(x, self.feed_forward)
@@ -164,9 +367,9 @@ class DecoderLayer(nn.Module):
         """Return the cache before the first step."""
         keys, values = self.cross_attention.keys_values(memory)
         batch, heads, _, d_head = keys.shape
-        shape = (batch, heads, _INITIAL_CAPACITY, beam_size, d_head)
-        # Contiguous, since they are read at every step. Zeros, since slots that no hypothesis has
-        # written are multiplied by attention weights of zero.
+        shape = (batch, heads, self._INITIAL_CAPACITY, beam_size, d_head)
+        # Contiguous, since they are read at every step. Zeros, since what no hypothesis has written
+        # is multiplied by attention weights of zero.
         return LayerCache(
             keys.contiguous(), values.contiguous(), keys.new_zeros(shape), keys.new_zeros(shape)
         )
@@ -175,10 +378,8 @@ class DecoderLayer(nn.Module):
         self,
         x: Float[Tensor, "batch hypothesis d_model"],
         cache: LayerCache,
-        tgt_mask: Bool[Tensor, "batch 1 hypothesis written"]
-        | Float[Tensor, "batch 1 hypothesis written"]
-        | None,
-        src_mask: Bool[Tensor, "batch 1 1 src"] | Float[Tensor, "batch 1 1 src"],
+        tgt_mask: Bool[Tensor, "batch 1 hypothesis written"] | None,
+        src_mask: Bool[Tensor, "batch 1 1 src"],
     ) -> Float[Tensor, "batch hypothesis d_model"]:
         """Return the output at the next position of each hypothesis; earlier ones are cached."""
 

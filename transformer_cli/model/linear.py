@@ -1,8 +1,8 @@
 """Linear layers x W^T + b, where nearly all arithmetic is spent.
 
 On a CPU torch dispatches float32 GEMMs to MKL, which on the AMD processor that we measured is less
-than half as fast as oneDNN, which torch ships too. The oneDNN operators used here are those that
-torch's compiler and autograd call. docs/benchmarks.md has the figures.
+than half as fast as oneDNN, which torch ships too (docs/benchmarks.md). The oneDNN operators used
+here are those that torch's compiler and autograd call.
 """
 
 import platform
@@ -19,10 +19,9 @@ from torch.nn import functional as F
 
 
 class FusedLinear:
-    """Several linear layers applied to the same input as one GEMM.
+    """Several linear layers of one input, with biases, computed as one GEMM.
 
-    Args:
-        layers: of equal input width, with biases; they keep their parameters.
+    It is no module: the layers keep their parameters, so that checkpoints do not depend on it.
     """
 
     def __init__(self, *layers: nn.Linear) -> None:
@@ -30,18 +29,11 @@ class FusedLinear:
         self._packed: tuple[Tensor, Tensor] | None = None
         self._cast: tuple[Tensor, Tensor] | None = None
         self._use_torch = False
-        # By dtype: those of the last ``pack``.
-        self._buffers: dict[torch.dtype, tuple[Tensor, Tensor]] = {}
 
     def __call__(
         self, x: Float[Tensor, "*batch d_in"], relu: bool = False
     ) -> Float[Tensor, "*batch d_out"]:
-        """Return the layers' outputs concatenated, in autocast's dtype where it is enabled.
-
-        Args:
-            x: the layers' input.
-            relu: apply a ReLU to the outputs.
-        """
+        """Return the layers' outputs, or their ReLU, concatenated, in autocast's dtype if any."""
         if self._packed is not None and self._packed[0].is_mkldnn:
             weight, bias = self._packed
             return _onednn_linear(x.to(bias.dtype), weight, bias, "relu" if relu else "none")
@@ -77,24 +69,12 @@ class FusedLinear:
     def pack(self) -> None:
         """Concatenate the weights, cast them to autocast's dtype and reorder them for oneDNN.
 
-        The weights must not change until ``unpack``. Unless they are oneDNN's, packed weights stay
-        where they were the last time: CUDA graphs read them there.
+        They must not change until ``unpack``.
         """
         weight, bias = (each.detach().to(compute_dtype(each)) for each in self._weights())
         if _can_use_onednn(weight, weight.dtype):
-            self._packed = torch.ops.mkldnn._reorder_linear_weight(weight, None), bias
-        else:
-            self._packed = self._copy_to_buffers(weight, bias)
-
-    @torch.inference_mode()
-    def _copy_to_buffers(self, weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
-        buffers = self._buffers.setdefault(weight.dtype, (weight, bias))
-        if buffers[0].device != weight.device:
-            buffers = self._buffers[weight.dtype] = weight, bias
-        for buffer, packed in zip(buffers, (weight, bias), strict=True):
-            if buffer.data_ptr() != packed.data_ptr():
-                buffer.copy_(packed)
-        return buffers
+            weight = torch.ops.mkldnn._reorder_linear_weight(weight, None)
+        self._packed = weight, bias
 
     def unpack(self) -> None:
         """Use the layers' own parameters again."""
@@ -118,14 +98,10 @@ class FusedLinear:
 
 
 class CastWeights:
-    """Copies of all linear layers' weights in the dtype of the matmuls, for training steps.
+    """Copies of a model's linear weights in the dtype of the matmuls, for training steps.
 
-    They are cast by a few kernels at once, where autocast would concatenate and cast each one at
-    each use.
-
-    Args:
-        model: its ``FusedLinear`` layers use the copies wherever gradients are computed.
-        dtype: of the matmuls.
+    Its ``FusedLinear`` use them wherever gradients are computed. They are cast by a few kernels at
+    once, where autocast would concatenate and cast each one at each use.
     """
 
     def __init__(self, model: nn.Module, dtype: torch.dtype) -> None:
@@ -140,10 +116,7 @@ class CastWeights:
 
 @contextmanager
 def pack_weights(model: nn.Module) -> Iterator[None]:
-    """Pack the weights of all ``FusedLinear`` inside the block, where they must not change.
-
-    The packed dtype is that of the autocast enabled where the block begins.
-    """
+    """Pack a model's weights for the autocast around the block, in which they must not change."""
     linears = list(fused_linears(model))
     try:
         for linear in linears:
@@ -158,6 +131,11 @@ def fused_linears(model: nn.Module) -> Iterator[FusedLinear]:
     """Yield every ``FusedLinear`` of ``model``."""
     for module in model.modules():
         yield from (value for value in vars(module).values() if isinstance(value, FusedLinear))
+
+
+def autocast(device: torch.device, precision: torch.dtype) -> torch.autocast:
+    """Return an autocast context for ``precision``; weights stay float32."""
+    return torch.autocast(device.type, torch.bfloat16, enabled=precision == torch.bfloat16)
 
 
 def compute_dtype(x: Tensor) -> torch.dtype:

@@ -1,6 +1,8 @@
-"""The encoder-decoder Transformer (Vaswani et al. 2017, figure 1)."""
+"""The encoder-decoder Transformer (Vaswani et al. 2017, figure 1), from embeddings to logits."""
 
-from collections.abc import Collection
+import math
+import sys
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import cast
 
@@ -9,10 +11,100 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from transformer_cli.config.schema import ModelConfig
-from transformer_cli.model.embeddings import Embedding
-from transformer_cli.model.layers import DecoderLayer, EncoderLayer, LayerCache
+from transformer_cli.errors import CheckpointError
+from transformer_cli.model.layers import NORMS, DecoderLayer, Dropout, EncoderLayer, LayerCache
 from transformer_cli.model.linear import FusedLinear
-from transformer_cli.model.static_state import StaticDecoderState
+
+# --- embeddings (section 3.4 and 3.5) -------------------------------------------------------------
+
+
+def sinusoids(length: int, d_model: int) -> Float[Tensor, "length d_model"]:
+    """Return PE(pos, 2i) = sin(pos / 10000^(2i / d_model)), PE(pos, 2i + 1) = cos(the same)."""
+    positions = torch.arange(length, dtype=torch.float64)[:, None]
+    rates = 10000.0 ** (-torch.arange(0, d_model, 2, dtype=torch.float64) / d_model)
+    angles = positions * rates
+    # (length, d_model / 2, 2) flattened: sine and cosine alternate.
+    return torch.stack((angles.sin(), angles.cos()), dim=2).flatten(1).float()
+
+
+class SinusoidalPositions(nn.Module):
+    """Sinusoidal encodings in a table that grows with the longest input."""
+
+    table: Tensor
+
+    def __init__(self, d_model: int) -> None:
+        super().__init__()
+        self.d_model = d_model
+        self.max_positions = sys.maxsize
+        self.register_buffer("table", sinusoids(256, d_model), persistent=False)
+        self._replaced: list[Tensor] = []
+
+    def forward(self, start: int, length: int) -> Float[Tensor, "length d_model"]:
+        """Return the encodings of positions ``start`` to ``start + length - 1``."""
+        end = start + length
+        table = self.table  # another thread may replace it
+        if end > table.size(0):
+            # CUDA graphs go on reading the table that they were captured with.
+            self._replaced.append(table)
+            # Twice the need, so that decoding does not regrow it at every step.
+            table = self.table = sinusoids(2 * end, self.d_model).to(table)
+        return table[start:end]
+
+
+class LearnedPositions(nn.Module):
+    """Learned position embeddings up to a maximum length, which callers must respect."""
+
+    def __init__(self, max_positions: int, d_model: int) -> None:
+        super().__init__()
+        self.max_positions = max_positions
+        self.table = nn.Parameter(torch.empty(max_positions, d_model))
+        nn.init.normal_(self.table, std=d_model**-0.5)
+
+    def forward(self, start: int, length: int) -> Float[Tensor, "length d_model"]:
+        """Return the embeddings of positions ``start`` to ``start + length - 1``.
+
+        Raises:
+            ValueError: the table ends before that.
+        """
+        if start + length > self.table.size(0):
+            raise ValueError(
+                f"{start + length} positions, but learned positions end at {self.table.size(0)}"
+            )
+        return self.table[start : start + length]
+
+
+class Embedding(nn.Module):
+    """Token vectors times sqrt(d_model), plus positions, with dropout."""
+
+    def __init__(self, config: ModelConfig, vocab_size: int) -> None:
+        super().__init__()
+        self.scale = math.sqrt(config.d_model)
+        self.tokens = nn.Embedding(vocab_size, config.d_model)
+        self.positions: SinusoidalPositions | LearnedPositions = (
+            SinusoidalPositions(config.d_model)
+            if config.positions == "sinusoidal"
+            else LearnedPositions(config.max_positions, config.d_model)
+        )
+        self.dropout = Dropout(config.dropout)
+
+    def forward(
+        self, ids: Int[Tensor, "batch position"]
+    ) -> Float[Tensor, "batch position d_model"]:
+        """Embed rows of ``ids`` that begin at position 0."""
+        positions = self.positions(0, ids.size(1))
+        embedded: Tensor = self.dropout(self.tokens(ids) * self.scale + positions)
+        return embedded
+
+    def at(
+        self, ids: Int[Tensor, "batch hypothesis"], position: int
+    ) -> Float[Tensor, "batch hypothesis d_model"]:
+        """Embed ``ids`` that are all at ``position``."""
+        positions = self.positions(position, 1)
+        embedded: Tensor = self.dropout(self.tokens(ids) * self.scale + positions)
+        return embedded
+
+
+# --- the model ------------------------------------------------------------------------------------
 
 
 class Transformer(nn.Module):
@@ -34,7 +126,7 @@ class Transformer(nn.Module):
         self.encoder = nn.ModuleList(EncoderLayer(config) for _ in range(config.num_encoder_layers))
         self.decoder = nn.ModuleList(DecoderLayer(config) for _ in range(config.num_decoder_layers))
         # Pre-norm leaves the residual stream unnormalised: each stack ends in one more norm.
-        final_norm = nn.LayerNorm if config.norm == "pre" else nn.Identity
+        final_norm = NORMS[config.norm_kind] if config.norm == "pre" else nn.Identity
         self.encoder_norm = final_norm(config.d_model)
         self.decoder_norm = final_norm(config.d_model)
         self.output = nn.Linear(config.d_model, tgt_size)
@@ -98,37 +190,12 @@ class Transformer(nn.Module):
         caches = [layer.init_cache(memory, beam_size) for layer in self.decoder_layers()]
         return DecoderState(src_mask, caches, beam_size)
 
-    def init_static_state(
-        self, rows: int, src_length: int, capacity: int, beam_size: int
-    ) -> StaticDecoderState:
-        """Allocate a state of fixed shapes, for ``start`` to fill.
-
-        Args:
-            rows: sentences.
-            src_length: positions of the source, padding included.
-            capacity: positions of the target.
-            beam_size: hypotheses of each sentence, at every step.
-        """
-        # Sinusoids are computed for as many positions as are asked for: no step can do so.
-        positions = self.tgt_embedding.positions(0, capacity).detach()
-        return StaticDecoderState.allocate(
-            self.decoder_layers(), positions, rows, src_length, beam_size
-        )
-
-    def start(self, src: Int[Tensor, "batch src"], state: StaticDecoderState) -> None:
-        """Encode ``src`` into ``state``, before the first step."""
-        memory, src_mask = self.encode(src)
-        keys_values = [layer.cross_attention.keys_values(memory) for layer in self.decoder_layers()]
-        state.start(keys_values, src_mask)
-
     def step(
-        self,
-        tokens: Int[Tensor, "batch hypothesis"],
-        state: "DecoderState | StaticDecoderState",
+        self, tokens: Int[Tensor, "batch hypothesis"], state: "DecoderState"
     ) -> Float[Tensor, "batch hypothesis d_model"]:
         """Feed ``tokens`` and return the decoder's output; ``state`` advances by a position."""
         tgt_mask = state.extend(tokens.size(1))
-        x = state.embed(self.tgt_embedding, tokens)
+        x = self.tgt_embedding.at(tokens, state.position)
         for layer, cache in zip(self.decoder_layers(), state.caches, strict=True):
             x = layer.step(x, cache, tgt_mask, state.src_mask)
         state.position += 1
@@ -161,8 +228,8 @@ class Transformer(nn.Module):
 class DecoderState:
     """Incremental decoding state of a batch.
 
-    Beam search reorders hypotheses without moving their caches: ``cache_indirection`` has the beam
-    slot in which each hypothesis' token of each position was cached.
+    Beam search reorders hypotheses without moving their caches: ``cache_indirection`` has the place
+    in the beam at which each hypothesis' token of each position was cached.
     """
 
     src_mask: Bool[Tensor, "batch 1 1 src"]
@@ -175,26 +242,20 @@ class DecoderState:
         """Add a position; return the mask of keys that each hypothesis attends to, None for all."""
         if self.beam_size == 1:
             return None
-        slots = torch.arange(self.beam_size, device=self.src_mask.device)
-        here = slots[None, :hypotheses, None].expand(self.src_mask.size(0), -1, -1)
+        places = torch.arange(self.beam_size, device=self.src_mask.device)
+        here = places[None, :hypotheses, None].expand(self.src_mask.size(0), -1, -1)
         self.cache_indirection = (
             here
             if self.cache_indirection is None
             else torch.cat((self.cache_indirection, here), dim=2)
         )
-        return (self.cache_indirection[..., None] == slots).flatten(2)[:, None]
-
-    def embed(
-        self, embedding: Embedding, tokens: Int[Tensor, "batch hypothesis"]
-    ) -> Float[Tensor, "batch hypothesis d_model"]:
-        """Embed tokens of this position."""
-        return embedding.at(tokens, self.position)
+        return (self.cache_indirection[..., None] == places).flatten(2)[:, None]
 
     def reorder(self, parents: Int[Tensor, "batch hypothesis"]) -> None:
-        """Let each hypothesis continue the one in slot ``parents``."""
+        """Let each hypothesis continue the one at place ``parents`` of the beam."""
         if self.cache_indirection is not None:
-            slots = parents[..., None].expand(-1, -1, self.position)
-            self.cache_indirection = self.cache_indirection.gather(1, slots)
+            places = parents[..., None].expand(-1, -1, self.position)
+            self.cache_indirection = self.cache_indirection.gather(1, places)
 
     def select(self, rows: Int[Tensor, " rows"]) -> None:
         """Keep these rows of the batch, in this order."""
@@ -203,6 +264,14 @@ class DecoderState:
             self.cache_indirection = self.cache_indirection[rows]
         for cache in self.caches:
             cache.select(rows)
+
+
+def build_model(
+    config: ModelConfig, src_size: int, tgt_size: int, pad_id: int, seed: int
+) -> Transformer:
+    """Build a model whose initial weights depend on ``seed`` alone."""
+    torch.manual_seed(seed)
+    return Transformer(config, src_size, tgt_size, pad_id)
 
 
 def count_parameters(model: nn.Module, trained_only: bool = False) -> int:
@@ -214,9 +283,39 @@ def count_parameters(model: nn.Module, trained_only: bool = False) -> int:
     )
 
 
-def build_model(
-    config: ModelConfig, src_size: int, tgt_size: int, pad_id: int, seed: int
-) -> Transformer:
-    """Build a model whose initial weights depend on ``seed`` alone."""
-    torch.manual_seed(seed)
-    return Transformer(config, src_size, tgt_size, pad_id)
+# --- weights by name, tied ones once --------------------------------------------------------------
+
+
+def weights_of(model: nn.Module) -> dict[str, Tensor]:
+    """Return the weights, sharing memory with the model."""
+    return {name: weight.detach() for name, weight in model.named_parameters()}
+
+
+def check_fit(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
+    """Check that ``weights`` fit ``model``, which may be on the 'meta' device.
+
+    Raises:
+        CheckpointError: names or shapes differ.
+    """
+    own = weights_of(model)
+    for name in sorted(own.keys() ^ weights.keys()):
+        where = "the checkpoint" if name in own else "the model"
+        raise CheckpointError(f"the checkpoint does not fit the model: {where} has no '{name}'")
+    for name, weight in own.items():
+        if weight.shape != weights[name].shape:
+            raise CheckpointError(
+                f"the checkpoint does not fit the model: '{name}' is "
+                f"{tuple(weights[name].shape)}, the model's is {tuple(weight.shape)}"
+            )
+
+
+def load_weights(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
+    """Copy ``weights`` into ``model``.
+
+    Raises:
+        CheckpointError: names or shapes differ.
+    """
+    check_fit(model, weights)
+    with torch.no_grad():
+        for name, weight in weights_of(model).items():
+            weight.copy_(weights[name])

@@ -23,7 +23,6 @@ from transformer_cli.inference.lines import LongLine
 from transformer_cli.inference.torch_engine import TorchTranslator
 from transformer_cli.inference.translator import TextTranslator
 from transformer_cli.metrics import METRICS, USUAL, Metrics
-from transformer_cli.model.perplexity import perplexity
 from transformer_cli.model.transformer import count_parameters
 from transformer_cli.report.charts import make_training_charts, measured_metrics
 from transformer_cli.report.examples import SEED, choose_sentences, make_example, sentence_scores
@@ -42,6 +41,7 @@ from transformer_cli.runs.initialize import corpus_directory
 from transformer_cli.runs.records import environment_of_training, read_records, validations
 from transformer_cli.text.protocol import ProgressBar
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, SPECIALS
+from transformer_cli.training.metrics import perplexity
 
 ATTENTION_SENTENCES = 5
 """Sentences of the split whose attention is shown."""

@@ -59,7 +59,7 @@ def mean(checkpoints: Iterable[Checkpoint]) -> dict[str, Tensor]:
         weights = checkpoint.load_weights()
         if not count:
             kinds = {name: (weight.shape, weight.dtype) for name, weight in weights.items()}
-            sums = {name: torch.zeros_like(each).double() for name, each in weights.items()}
+            sums = {name: torch.zeros_like(weight).double() for name, weight in weights.items()}
         for name in sorted(kinds.keys() | weights.keys()):
             weight = weights.get(name)
             if weight is None or kinds.get(name) != (weight.shape, weight.dtype):
@@ -111,7 +111,7 @@ def _newest(run: RunDirectory, last: int | None) -> list[Path]:
 def _check_match(first: RunDirectory, other: RunDirectory) -> None:
     differing = model_differences(first.load_config(), other.load_config())
     if differing:
-        listed = ", ".join(f"{each.key} is {each.old} and {each.new}" for each in differing)
+        listed = ", ".join(f"{diff.key} is {diff.old} and {diff.new}" for diff in differing)
         raise RunError(
             f"{first.path} and {other.path}: other models ({listed}); no average of them"
         )

@@ -257,11 +257,11 @@ def open_newest_intact(directory: Path, tokenizer: str) -> tuple[Checkpoint | No
             messages.append(f"{reason or advice}; set aside as damaged-{path.name}")
             continue
         # Training will save these steps again; the damaged files are kept for inspection.
-        for each in damaged:
-            renamed = each.with_name(f"damaged-{each.name}")
+        for newer in damaged:
+            renamed = newer.with_name(f"damaged-{newer.name}")
             if renamed.is_dir():
                 remove_directory(renamed)
-            each.rename(renamed)
+            newer.rename(renamed)
         return checkpoint, messages
     if damaged:
         raise CheckpointError(

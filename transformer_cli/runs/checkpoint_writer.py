@@ -47,7 +47,7 @@ def save_checkpoint(
 def replace_state(directory: Path, state: Mapping[str, Any], tokenizer: str) -> None:
     """Replace the state of the checkpoint of step ``state["step"]``, but not its tensor files."""
     path = checkpoint_path(directory, state["step"])
-    hashes = {name: each for name, each in read_manifest(path).files.items() if name != STATE}
+    hashes = {name: hash_ for name, hash_ in read_manifest(path).files.items() if name != STATE}
     _save(path, partial(_link_tensors, path, hashes), state, tokenizer)
 
 

@@ -23,7 +23,7 @@ SWEEP_MARK, SWEEP_PLAN, SWEEP_RUNS = "sweep.json", "plan.json", "runs"
 # Data that can be made again, by directory, with the names of its files: nothing else is deleted.
 _DATA = {
     "tokenizer": r"tokenizer\.json|(src|tgt|joint)\.(vocab\.txt|model|tokenizer\.json)",
-    "encoded": r"pages|index|lines|store\.json|batches\.json",
+    "encoded": r"ids|lengths|pages|lines|store\.json|batches\.json",
     "corpus": rf"{SPLIT_NAME}\.(src|tgt)|sources\.json",
 }
 ALL = (

@@ -180,7 +180,7 @@ def check_resumable(run: RunDirectory, config: Config) -> None:
     """Check that training can resume from the run's checkpoints, if it has any, with ``config``."""
     if not list_checkpoints(run.checkpoints):
         return
-    if changed := [each for each in _fixed_differences(run, config) if not _has_moved(each)]:
+    if changed := [diff for diff in _fixed_differences(run, config) if not _has_moved(diff)]:
         listed = "; ".join(map(str, changed))
         raise ConfigError(
             f"{run.path}: trained with other settings ({listed}); "
@@ -195,7 +195,7 @@ def is_data_outdated(run: RunDirectory, config: Config) -> bool:
     """
     if list_checkpoints(run.checkpoints):
         return False
-    return any(each.key.startswith(_SHAPES_DATA) for each in _fixed_differences(run, config))
+    return any(diff.key.startswith(_SHAPES_DATA) for diff in _fixed_differences(run, config))
 
 
 def _fixed_differences(run: RunDirectory, config: Config) -> list[Difference]:

@@ -63,9 +63,9 @@ def read_records(path: Path) -> list[Record]:
 def validations(records: Iterable[Record]) -> list[Record]:
     """Return the steps and metrics of validations; invalid metrics are None."""
     return [
-        {"step": each["step"], **{key: number(each, key) for key in _MEASURED}}
-        for each in records
-        if each["kind"] == "validation"
+        {"step": record["step"], **{key: number(record, key) for key in _MEASURED}}
+        for record in records
+        if record["kind"] == "validation"
     ]
 
 

@@ -80,8 +80,7 @@ def load_weights_of(opened: OpenedModel) -> TrainedModel:
     """Load the weights of an opened model."""
     import torch
 
-    from transformer_cli.model.transformer import Transformer, build_model
-    from transformer_cli.model.weights import check_fit, load_weights
+    from transformer_cli.model.transformer import Transformer, build_model, check_fit, load_weights
 
     config, tokenizers, path = opened.config, opened.tokenizers, opened.checkpoint.path
     weights = opened.checkpoint.load_weights()
@@ -126,9 +125,9 @@ def open_checkpoint(run: RunDirectory, which: str) -> Checkpoint:
 def model_differences(old: Config, new: Config) -> list[Difference]:
     """Return the model settings that differ, dropout excluded."""
     return [
-        each
-        for each in differences(old, new)
-        if each.key.startswith("model.") and not each.key.endswith("dropout")
+        diff
+        for diff in differences(old, new)
+        if diff.key.startswith("model.") and not diff.key.endswith("dropout")
     ]
 
 
@@ -174,8 +173,8 @@ def _check_same_settings(config: Config, source: RunDirectory) -> None:
     # A joint vocabulary reads both languages; separate ones are learned for one language each.
     languages = () if config.tokenizer.one_vocabulary else ("data.src_lang", "data.tgt_lang")
     keys = ("tokenizer.", *languages)
-    tokenizer = [each for each in differences(old, config) if each.key.startswith(keys)]
+    tokenizer = [diff for diff in differences(old, config) if diff.key.startswith(keys)]
     differing = [*tokenizer, *model_differences(old, config)]
     if differing:
-        listed = ", ".join(f"{each.key} {each.old}, not {each.new}" for each in differing)
+        listed = ", ".join(f"{diff.key} {diff.old}, not {diff.new}" for diff in differing)
         raise ConfigError(f"init: {source.path} has {listed}; take the same settings here")

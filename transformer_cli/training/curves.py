@@ -63,10 +63,9 @@ def draw_curves(metrics: Path, picture: Path, title: str, select: str = "bleu") 
 
 
 def _plot_panels(panels: Sequence["Axes"], records: Records, select: str) -> None:
-    train, validation = (
-        [each for each in records if each["kind"] == kind] for kind in ("train", "validation")
-    )
-    best = max((each["step"] for each in validation if each.get("best")), default=None)
+    train = [record for record in records if record["kind"] == "train"]
+    validation = [record for record in records if record["kind"] == "validation"]
+    best = max((record["step"] for record in validation if record.get("best")), default=None)
     score = "bleu" if select == "loss" else select
     loss, perplexity, scores, rate = panels
     _plot_curve(loss, train, "loss", "training: what is minimised", _BLUE)
@@ -75,7 +74,7 @@ def _plot_panels(panels: Sequence["Axes"], records: Records, select: str) -> Non
     _plot_curve(perplexity, validation, "perplexity", "validation", _ORANGE, best)
     _plot_curve(scores, validation, score, "validation", _ORANGE, best)
     _plot_curve(rate, train, "learning_rate", "", _GREEN)
-    if any(math.isfinite(each["perplexity"]) for each in records):
+    if any(math.isfinite(record["perplexity"]) for record in records):
         perplexity.set_yscale("log")
     names = ("loss", "perplexity", METRICS[score].label, "learning rate")
     for axes, name in zip(panels, names, strict=True):
@@ -97,20 +96,13 @@ def _plot_curve(
     best: int | None = None,
 ) -> None:
     """Plot one curve, with a ring at the best step and its value in the legend."""
-    values = {each["step"]: each[key] for each in records if math.isfinite(each.get(key, math.nan))}
+    finite = (record for record in records if math.isfinite(record.get(key, math.nan)))
+    values = {record["step"]: record[key] for record in finite}
     if best is not None and best in values:
         label = f"{label} (best, step {best:,}: {values[best]:.2f})"
         axes.plot(best, values[best], "o", color=colour, fillstyle="none", markersize=9)
-    marker = "o" if len(values) < 40 else ""
-    axes.plot(
-        list(values),
-        list(values.values()),
-        marker,
-        linestyle="-",
-        color=colour,
-        markersize=3,
-        label=label,
-    )
+    style = "-o" if len(values) < 40 else "-"
+    axes.plot(list(values), list(values.values()), style, color=colour, markersize=3, label=label)
 
 
 def _format_axes(axes: "Axes", name: str, last_step: int) -> None:

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 import torch
 from jaxtyping import Float
@@ -12,12 +12,12 @@ from torch import Tensor
 from transformer_cli.config.choices import PrecisionName
 from transformer_cli.config.schema import ModelConfig
 from transformer_cli.data.batches import Batch
-from transformer_cli.model.device import autocast, choose_precision
+from transformer_cli.model.device import choose_precision
 from transformer_cli.model.graphs import GraphPool, graph_stream, graphs_enabled
 from transformer_cli.model.layers import EncoderLayer
+from transformer_cli.model.linear import autocast
 from transformer_cli.ranks import Ranks
 from transformer_cli.runs.records import SESSION_KIND, Record
-from transformer_cli.training.loss import Losses
 
 # Shapes of batches that are captured. Multi30k has 124 in batches of 2,560 tokens.
 _MAX_GRAPHS = 256
@@ -71,15 +71,15 @@ class Execution:
 
 # --- CUDA graphs ----------------------------------------------------------------------------------
 
-ForwardBackward = Callable[[Batch, Float[Tensor, ""]], Losses]
+Out = TypeVar("Out")
 
 
-class _Captured(NamedTuple):
+class _Captured(NamedTuple, Generic[Out]):
     batch: Batch
-    replay: Callable[[], Losses]
+    replay: Callable[[], Out]
 
 
-class StepGraphs:
+class StepGraphs(Generic[Out]):
     """Runs forward and backward, as a graph where a shape was seen before.
 
     A text that is trained on in one shard has the same shapes in each epoch. Once there are as many
@@ -87,15 +87,17 @@ class StepGraphs:
     before it is needed again. Gradients are accumulated into tensors that stay.
     """
 
-    def __init__(self, run: ForwardBackward, device: torch.device) -> None:
+    def __init__(
+        self, run: Callable[[Batch, Float[Tensor, ""]], Out], device: torch.device
+    ) -> None:
         self._run = run
         self._device = device
         self._pool = GraphPool(device)
         self._share = torch.ones((), device=device)
         self._seen: set[tuple[int, int, int]] = set()
-        self._captured: dict[tuple[int, int, int], _Captured] = {}
+        self._captured: dict[tuple[int, int, int], _Captured[Out]] = {}
 
-    def __call__(self, batch: Batch, share: Float[Tensor, ""]) -> Losses:
+    def __call__(self, batch: Batch, share: Float[Tensor, ""]) -> Out:
         """Run ``batch``, which may be on the host; the losses stay valid until the next call."""
         captured = self._captured.get(batch.shape)
         if captured is None and batch.shape in self._seen:
@@ -114,7 +116,7 @@ class StepGraphs:
         self._captured.clear()
         self._seen.clear()
 
-    def _capture(self, batch: Batch) -> _Captured:
+    def _capture(self, batch: Batch) -> _Captured[Out]:
         self._seen.remove(batch.shape)
         own = replace(batch, ids=batch.ids.to(self._device, copy=True))
         replay = self._pool.capture(lambda: self._run(own, self._share))

@@ -151,7 +151,7 @@ class Numbers(NamedTuple):
 def count_numbers(model: Transformer, config: Config) -> Numbers:
     """Count what a training of ``model`` holds, of which ``training.freeze`` is frozen."""
     copies = 2 if config.training.ema_decay is not None else 1
-    trained = {name: each for name, each in model.named_parameters() if each.requires_grad}
+    trained = {name: weight for name, weight in model.named_parameters() if weight.requires_grad}
     return Numbers(
         copies * count_parameters(model),
         sum(weight.numel() for weight in trained.values()),

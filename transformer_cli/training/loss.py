@@ -1,16 +1,30 @@
-"""Label-smoothed cross-entropy, exactly as the paper's authors define it, in closed form.
+"""The loss and its gradients, of a batch and of a whole optimizer step.
 
-Optionally with the divergence between two forward passes over a batch (R-Drop).
+The loss is label-smoothed cross-entropy, exactly as the paper's authors define it, in closed form;
+optionally with the divergence between two forward passes over a batch (R-Drop). A step takes all
+its batches, on all ranks, in parts that fit.
 """
 
 import math
+import warnings
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
 
-from transformer_cli.model.linear import compute_dtype, linear_no_grad
+from transformer_cli.config.schema import TrainingConfig
+from transformer_cli.data.batches import Batch, make_dummy_batch
+from transformer_cli.errors import is_out_of_memory
+from transformer_cli.model.device import empty_cache
+from transformer_cli.model.linear import CastWeights, autocast, compute_dtype, linear_no_grad
+from transformer_cli.model.transformer import Transformer
+from transformer_cli.ranks import Ranks
+from transformer_cli.training.execution import Execution, StepGraphs
 
 # Logits computed at a time: few enough on a CPU to stay in its caches.
 _CHUNK_ELEMENTS = {"cpu": 1 << 22, "cuda": 1 << 27, "mps": 1 << 25}
@@ -99,16 +113,13 @@ class _LabelSmoothedLoss(torch.autograd.Function):
         real = (targets != pad_id).to(hidden_states.dtype)
         real_hidden = hidden_states * real[:, None]
         weight_sum, bias_sum = weight.sum(dim=0) - weight[pad_id], bias.sum() - bias[pad_id]
-
         loss, nll_loss = hidden_states.new_zeros(()), hidden_states.new_zeros(())
         grad_hidden = torch.empty_like(hidden_states)
         # Transposed, as its parts come out of the matmul: adding across strides is slow. The
         # weight is frozen if it is tied to a frozen embedding.
-        grad_weight = (
-            torch.zeros_like(weight.t(), memory_format=torch.contiguous_format)
-            if ctx.needs_input_grad[1]
-            else None
-        )
+        grad_weight = None
+        if ctx.needs_input_grad[1]:
+            grad_weight = torch.zeros_like(weight.t(), memory_format=torch.contiguous_format)
         grad_bias = torch.zeros_like(bias)
         for rows in _chunks(len(targets), passes * tgt_size, hidden_states.device):
             # The rows of the first pass, then the same rows of the second.
@@ -122,19 +133,14 @@ class _LabelSmoothedLoss(torch.autograd.Function):
             sum_log_probs = hidden @ weight_sum + bias_sum - (tgt_size - 1) * log_sum
             nll_loss -= real_rows @ true_log_probs
             loss -= real_rows @ (confidence * true_log_probs + uniform * sum_log_probs)
-
-            gradient = probabilities
-            if rdrop_alpha:
-                divergence, gradient = _rdrop_divergence(logits, probabilities, rdrop_alpha)
+            parts = (logits, probabilities, true_tokens, confidence, rdrop_alpha)
+            gradient, divergence = _gradient_by_logits(*parts)
+            if divergence is not None:
                 loss += real[rows] @ divergence.to(hidden_states.dtype)
-            # Not scatter_add_, which copies the whole tensor twice.
-            row_ids = torch.arange(len(gradient), device=gradient.device)
-            gradient[row_ids, true_tokens] -= confidence
             grad_rows = linear_no_grad(gradient, cast_weight.t())
             grad_hidden[:, rows] = grad_rows.view_as(hidden_states[:, rows])
             if grad_weight is not None:
-                # Transposed: oneDNN copies the first of two transposed operands, here the small
-                # one.
+                # Transposed: oneDNN copies the first of two transposed operands, the small one.
                 real_rows_hidden = real_hidden[:, rows].flatten(0, 1).to(dtype)
                 grad_weight += linear_no_grad(real_rows_hidden.t(), gradient.t())
             grad_bias += real_rows[None].to(dtype).mm(gradient)[0]
@@ -142,24 +148,47 @@ class _LabelSmoothedLoss(torch.autograd.Function):
         uniform_row = torch.full_like(bias, uniform)
         uniform_row[pad_id] = 0.0
         if grad_weight is not None:
-            grad_weight = grad_weight.t().contiguous()
-            grad_weight.addr_(uniform_row, real_hidden.sum(dim=(0, 1)), alpha=-1.0)
+            grad_weight = _add_uniform_part(grad_weight, uniform_row, real_hidden)
         grad_bias -= uniform_row * (passes * real.sum())
-
         ctx.save_for_backward(grad_hidden, grad_weight, grad_bias)
         ctx.passes = passes
         nll_loss /= passes
         ctx.mark_non_differentiable(nll_loss)
-        entropy = _target_entropy(smoothing, tgt_size) * real.sum()
-        return loss / passes - entropy, nll_loss
+        return loss / passes - _target_entropy(smoothing, tgt_size) * real.sum(), nll_loss
 
     @staticmethod
     def backward(
         ctx: Any, grad_loss: Float[Tensor, ""], grad_nll_loss: Float[Tensor, ""]
     ) -> tuple[Tensor | None, ...]:
         scale = grad_loss / ctx.passes
-        gradients = [None if each is None else each * scale for each in ctx.saved_tensors]
+        gradients = [None if saved is None else saved * scale for saved in ctx.saved_tensors]
         return *gradients, None, None, None, None, None
+
+
+def _gradient_by_logits(
+    logits: Float[Tensor, "row tgt_size"],
+    probabilities: Float[Tensor, "row tgt_size"],
+    true_tokens: Int[Tensor, " row"],
+    confidence: float,
+    rdrop_alpha: float,
+) -> tuple[Float[Tensor, "row tgt_size"], Float[Tensor, " token"] | None]:
+    """Return the gradient without its uniform part, and the weighted divergence of two passes."""
+    divergence, gradient = None, probabilities
+    if rdrop_alpha:
+        divergence, gradient = _rdrop_divergence(logits, probabilities, rdrop_alpha)
+    # Not scatter_add_, which copies the whole tensor twice.
+    gradient[torch.arange(len(gradient), device=gradient.device), true_tokens] -= confidence
+    return gradient, divergence
+
+
+def _add_uniform_part(
+    grad_weight: Float[Tensor, "d_model tgt_size"],
+    uniform_row: Float[Tensor, " tgt_size"],
+    real_hidden: Float[Tensor, "pass token d_model"],
+) -> Float[Tensor, "tgt_size d_model"]:
+    """Return the weight's gradient, not transposed, with that of the target's uniform part."""
+    whole = grad_weight.t().contiguous()
+    return whole.addr_(uniform_row, real_hidden.sum(dim=(0, 1)), alpha=-1.0)
 
 
 def _rdrop_divergence(
@@ -209,3 +238,140 @@ def _target_entropy(smoothing: float, tgt_size: int) -> float:
     if smoothing > 0.0:
         entropy -= smoothing * math.log(smoothing / (tgt_size - 2))
     return entropy
+
+
+# --- forward and backward of a step ---------------------------------------------------------------
+
+
+class GradientAccumulator:
+    """Accumulate a step's gradients in the model's parameters, the same ones on all ranks."""
+
+    def __init__(
+        self,
+        model: Transformer,
+        config: TrainingConfig,
+        precision: torch.dtype,
+        seed: int,
+        ranks: Ranks,
+        execution: Execution,
+    ) -> None:
+        self.micro_batches = 1
+        """Number of parts that each batch is split into to fit into memory."""
+        self._model = model
+        self._autocast = autocast(next(model.parameters()).device, precision)
+        self._seed = seed
+        self._ranks = ranks
+        self._device = next(model.parameters()).device
+        self._criterion: nn.Module = _ModelWithLoss(model, config)
+        if ranks.size > 1:
+            with warnings.catch_warnings():
+                # Its replacement does not exist yet in torch 2.11.
+                warnings.filterwarnings("ignore", "`broadcast_buffers` is deprecated")
+                self._criterion = DistributedDataParallel(
+                    self._criterion, broadcast_buffers=False, gradient_as_bucket_view=True
+                )
+        self._cast_weights = CastWeights(model, precision) if execution.cast_once else None
+        self._graphs = StepGraphs(self._run, self._device) if execution.graphs else None
+
+    def accumulate(self, step: int, batches: Sequence[Batch], tgt_tokens: int) -> Losses:
+        """Run forward and backward of this rank's batches; return its losses, summed over tokens.
+
+        The gradients are those of the mean loss per target token, of which the step has
+        ``tgt_tokens`` on all ranks. There may be no batch at an epoch's end.
+
+        Out of memory, each batch is split into twice as many micro-batches from then on; the step
+        is the same but for dropout's draws. Several ranks cannot do so, since the others are
+        already waiting for this one's gradients.
+        """
+        while True:
+            try:
+                return self._accumulate(step, batches, tgt_tokens)
+            except (MemoryError, RuntimeError) as error:
+                max_rows = max((batch.shape[0] for batch in batches), default=0)
+                can_split = self._ranks.size == 1 and self.micro_batches < max_rows
+                if not (can_split and is_out_of_memory(error)):
+                    raise
+            # Outside the handler, so that the traceback no longer holds memory.
+            self.micro_batches *= 2
+            if self._graphs is not None:
+                self._graphs.clear()
+            # Graphs add to the tensors that they were captured with.
+            self._model.zero_grad(set_to_none=self._graphs is None)
+            empty_cache()
+
+    def _accumulate(self, step: int, batches: Sequence[Batch], tgt_tokens: int) -> Losses:
+        loss = torch.zeros((), device=self._device)
+        nll_loss = torch.zeros((), device=self._device)
+        # DistributedDataParallel averages over the ranks; their sum is wanted.
+        share = torch.full((), tgt_tokens / self._ranks.size, device=self._device)
+        if self._cast_weights is not None:
+            self._cast_weights.update()
+        # Every rank has to take part in each step.
+        batches = batches or [make_dummy_batch()]
+        for index, batch in enumerate(batches):
+            self._seed_dropout(step, self._ranks.rank + index * self._ranks.size)
+            parts = _split_rows(batch, self.micro_batches)
+            for number, part in enumerate(parts):
+                is_last = index == len(batches) - 1 and number == len(parts) - 1
+                with self._all_reduce_if(is_last):
+                    losses = (self._graphs or self._run)(part, share)
+                loss += losses.loss
+                nll_loss += losses.nll_loss
+        return Losses(loss, nll_loss)
+
+    def _run(self, batch: Batch, share: Float[Tensor, ""]) -> Losses:
+        """Run forward and backward on a batch; return its losses."""
+        batch = batch.to(self._device)
+        with self._autocast:
+            losses: Losses = self._criterion(batch.src, batch.tgt_in, batch.tgt_out)
+        (losses.loss / share).backward()  # type: ignore[no-untyped-call]
+        return Losses(losses.loss.detach(), losses.nll_loss)
+
+    def _seed_dropout(self, step: int, index: int) -> None:
+        # Draws are a function of the seed, the step and the batch's index in it, whatever came
+        # before and whichever rank draws. They are mixed into 32 bits, since torch's CPU generator
+        # ignores the others.
+        mixed = np.random.SeedSequence([self._seed, step, index]).generate_state(1)
+        torch.manual_seed(int(mixed[0]))
+
+    def _all_reduce_if(self, is_last: bool) -> AbstractContextManager[None]:
+        """All-reduce gradients in the last backward of a step only."""
+        if is_last or not isinstance(self._criterion, DistributedDataParallel):
+            return nullcontext()
+        return self._criterion.no_sync()
+
+
+class _ModelWithLoss(nn.Module):
+    """The model with its loss: the module that DistributedDataParallel wraps."""
+
+    def __init__(self, model: Transformer, config: TrainingConfig) -> None:
+        super().__init__()
+        self.model = model
+        self._smoothing = config.label_smoothing
+        self._rdrop_alpha = config.rdrop_alpha
+
+    def forward(
+        self,
+        src: Int[Tensor, "batch src"],
+        tgt_in: Int[Tensor, "batch tgt"],
+        tgt_out: Int[Tensor, "batch tgt"],
+    ) -> Losses:
+        # R-Drop: two forward passes with different dropout, stacked in one batch.
+        passes = 2 if self._rdrop_alpha else 1
+        return label_smoothed_loss(
+            self.model.hidden_states(src.repeat(passes, 1), tgt_in.repeat(passes, 1)),
+            self.model.output,
+            tgt_out,
+            self.model.pad_id,
+            self._smoothing,
+            self._rdrop_alpha,
+        )
+
+
+def _split_rows(batch: Batch, parts: int) -> list[Batch]:
+    """Split a batch by rows into at most ``parts``."""
+    if parts == 1:
+        return [batch]
+    rows = batch.shape[0]
+    size = -(-rows // parts)
+    return [batch.select(slice(start, start + size)) for start in range(0, rows, size)]

@@ -110,3 +110,8 @@ class TrainState:
         else:
             self.bad_validations += 1
         return is_best
+
+
+def perplexity(loss: float) -> float:
+    """Return the exponential of a mean negative log-likelihood; infinite on overflow."""
+    return math.inf if loss >= 700.0 else math.exp(loss)

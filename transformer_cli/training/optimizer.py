@@ -13,8 +13,7 @@ from torch import Tensor, nn
 
 from transformer_cli.config.schema import NoamSchedule, ScheduleConfig, TrainingConfig
 from transformer_cli.model.graphs import GraphPool, graph_stream
-from transformer_cli.model.transformer import Transformer
-from transformer_cli.model.weights import load_weights, weights_of
+from transformer_cli.model.transformer import Transformer, load_weights, weights_of
 from transformer_cli.ranks import Ranks
 from transformer_cli.training.execution import Execution
 from transformer_cli.training.loss import Losses
@@ -126,7 +125,9 @@ class Optimizer:
         self._model = model
         self._config = config
         self._ranks = ranks
-        trained = {name: each for name, each in model.named_parameters() if each.requires_grad}
+        trained = {
+            name: weight for name, weight in model.named_parameters() if weight.requires_grad
+        }
         self._weights = list(trained.values())
         self._trained = [weight.detach() for weight in self._weights]
         averages = weights_of(eval_model) if eval_model is not model else {}

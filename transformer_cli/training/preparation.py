@@ -21,8 +21,7 @@ from transformer_cli.data.store import EncodedStore, open_store, read_stats, sto
 from transformer_cli.data.token_arrays import EncodedText, encode_text
 from transformer_cli.errors import ConfigError, CorpusError, RunError
 from transformer_cli.files import whole_directory
-from transformer_cli.model.transformer import build_model
-from transformer_cli.model.weights import load_weights
+from transformer_cli.model.transformer import build_model, load_weights
 from transformer_cli.ranks import Ranks
 from transformer_cli.runs.checkpoint import list_checkpoints
 from transformer_cli.runs.directory import RunDirectory

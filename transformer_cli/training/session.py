@@ -15,8 +15,7 @@ from transformer_cli.config.schema import Config
 from transformer_cli.errors import CheckpointError, TrainingError
 from transformer_cli.files import remove_directory, sync
 from transformer_cli.model.device import sum_dtype
-from transformer_cli.model.perplexity import perplexity
-from transformer_cli.model.weights import load_weights, weights_of
+from transformer_cli.model.transformer import load_weights, weights_of
 from transformer_cli.ranks import Ranks
 from transformer_cli.runs.checkpoint import (
     Checkpoint,
@@ -29,7 +28,7 @@ from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.records import SESSION_KIND, describe_environment
 from transformer_cli.training.curves import EventLog
 from transformer_cli.training.loss import Losses
-from transformer_cli.training.metrics import MetricsLog, TrainState, Validation
+from transformer_cli.training.metrics import MetricsLog, TrainState, Validation, perplexity
 from transformer_cli.training.trainer import StepResult, Trainer
 
 LOG_EVERY = 50
@@ -303,16 +302,13 @@ class Window:
         if ranks.size == 1:
             return
         sums = (*self.losses, self.tgt_tokens)
-        for own, total in zip(sums, ranks.sum([each.item() for each in sums]), strict=True):
+        for own, total in zip(sums, ranks.sum([own.item() for own in sums]), strict=True):
             own.fill_(total if ranks.is_main else 0)
 
     def state(self) -> dict[str, Any]:
         """Return the sums, for a checkpoint."""
-        losses = (loss.item() for loss in self.losses)
-        return {
-            **dict(zip(Losses._fields, losses, strict=True)),
-            "tgt_tokens": self.tgt_tokens.item(),
-        }
+        losses = {name: loss.item() for name, loss in self.losses._asdict().items()}
+        return {**losses, "tgt_tokens": self.tgt_tokens.item()}
 
 
 class Pace:

@@ -187,7 +187,7 @@ def find_mix(
         sizes = stats.parts
         settings = [(1.0, None), *added]
     replay = find_replay(data)
-    if replay is None and all(each == (1.0, None) for each in settings):
+    if replay is None and all(setting == (1.0, None) for setting in settings):
         return None
     weights, tags = zip(*settings, strict=True)
     ids = tuple(None if tag is None else tokenizers.tag_id(tag) for tag in tags)

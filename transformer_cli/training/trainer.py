@@ -18,8 +18,7 @@ from transformer_cli.errors import ConfigError, TrainingError
 from transformer_cli.model.transformer import Transformer
 from transformer_cli.ranks import SINGLE_PROCESS, Ranks
 from transformer_cli.training.execution import Execution
-from transformer_cli.training.gradients import GradientAccumulator
-from transformer_cli.training.loss import Losses
+from transformer_cli.training.loss import GradientAccumulator, Losses
 from transformer_cli.training.optimizer import Optimizer, last_step, learning_rate
 
 

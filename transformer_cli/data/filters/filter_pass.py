@@ -81,8 +81,8 @@ class FilterPass:
         self._sources.append((self._count, names))
         self._looked_at = [
             # What other sources repeat has to be known of all.
-            (column, each.name in names or isinstance(each, RepeatFilter))
-            for each, column in zip(self.filters, self._columns, strict=True)
+            (column, filter_.name in names or isinstance(filter_, RepeatFilter))
+            for filter_, column in zip(self.filters, self._columns, strict=True)
         ]
 
     def add(self, src: str, tgt: str) -> bool:

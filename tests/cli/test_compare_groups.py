@@ -10,6 +10,8 @@ import pytest
 
 from cli.conftest import Training
 from cli.process import assert_refused, run
+from transformer_cli.artifact import write_record
+from transformer_cli.runs.groups import JobRecord, job_file
 
 LAST = ("--checkpoint", "last")
 
@@ -52,6 +54,10 @@ def test_directories_patterns_and_a_sweep_name_the_same_groups(runs: Path) -> No
     sweep = runs.parent
     (sweep / "sweep.json").write_text("{}\n")
     (sweep / "plan.json").write_text(PLAN)
+    for run_path in runs.glob("*/*"):
+        record = job_file(sweep, f"runs/{run_path.parent.name}/{run_path.name}")
+        record.parent.mkdir(parents=True, exist_ok=True)
+        write_record(record, JobRecord(made_of={}, state="done"))
     by_sweep = report(".", cwd=sweep)
     assert [each["name"] for each in by_directory["groups"]] == ["a", "b"]
     assert [each["name"] for each in by_pattern["groups"]] == ["seed-*", "b"]

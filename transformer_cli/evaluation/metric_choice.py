@@ -76,10 +76,9 @@ def read_validated_by(run: RunDirectory) -> ValidatedBy | None:
     for record in reversed(read_records(run.metrics)):
         if record["kind"] == "validation":
             tokenize, select = record.get("tokenize"), record.get("select")
-            # Anything else is of a file that is not ours; the tokenizer may import packages.
+            # Any other record is damaged, or not ours; the tokenizer may import packages.
             if tokenize in (*_PACKAGES, *_OTHERS) and select in get_args(RankName):
                 return ValidatedBy(str(tokenize), str(select))
-            return None
     return None
 
 

@@ -63,6 +63,7 @@ def translator(tmp_path_factory: pytest.TempPathFactory) -> TorchTranslator:
 
 
 @pytest.mark.parametrize("beam_size", [1, 4])
+@pytest.mark.long
 def test_unseen_lines_are_copied_exactly(translator: TorchTranslator, beam_size: int) -> None:
     unseen = load_split(translator.config.data, "test")
     assert not set(unseen.src) & set(load_split(translator.config.data, "train").src)

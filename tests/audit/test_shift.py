@@ -70,7 +70,7 @@ def test_longer_corpora_take_larger_blocks_and_no_more_memory(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(shift, "_BATCH", 32)
-    monkeypatch.setattr(shift, "_MOST_BLOCKS", 16)
+    monkeypatch.setattr(shift, "_MAX_BLOCKS", 16)
     (found,) = find_shifts(slipped(CORPUS, 1500, 1))
     assert found.margin == 2 * 256
     assert abs(found.first - 1500) <= found.margin

@@ -109,8 +109,8 @@ def test_killed_anywhere_it_ends_in_the_same_bytes(corpus: Path) -> None:
     (corpus / "out").rename(corpus / "first")
     for where, attribute, call in (
         ("transformer_cli.data.filters.filter_pass:FilterPass", "add", 30),
-        ("transformer_cli.data.cleaning:_Sample", "add", 3),
-        ("transformer_cli.data.cleaning", "_reasons", 1),
+        ("transformer_cli.data.preparing:_Sample", "add", 3),
+        ("transformer_cli.data.preparing", "_reasons", 1),
     ):
         killed = clean(corpus, before=partial(signal_at, where, attribute, call))
         assert killed.code == -9

@@ -96,7 +96,7 @@ MOMENTS = {
     "the encoded text": Moment("transformer_cli.data.encoding", "_write_pages", 1, "encoded"),
     "a record": Moment(METRICS, "append", 1, "metrics.jsonl"),
     "how a step was judged": Moment(
-        CHECKPOINT, "_write_json", 5, "checkpoints/step-00000020", (10, 20)
+        CHECKPOINT, "write_record", 3, "checkpoints/step-00000020", (10, 20)
     ),
     "the weights": Moment(CHECKPOINT, "save_file", 5, "checkpoints/step-00000030", (10, 20)),
     "half of the weights": Moment(
@@ -115,8 +115,7 @@ MOMENTS = {
         (10, 20),
         8192,
     ),
-    "the state": Moment(CHECKPOINT, "_write_json", 7, "checkpoints/step-00000030", (10, 20)),
-    "the manifest": Moment(CHECKPOINT, "_write_json", 8, "checkpoints/step-00000030", (10, 20)),
+    "the manifest": Moment(CHECKPOINT, "write_record", 4, "checkpoints/step-00000030", (10, 20)),
 }
 
 

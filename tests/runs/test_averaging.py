@@ -47,7 +47,6 @@ def a_run(
     run.config.write_text(dump_config(load_config(settings)))
     tokenizer = {
         "kind": "sentencepiece",
-        "joint": True,
         "lowercase": False,
         "learned_from": text,
         "sha256": {"joint.model": vocabulary},

@@ -14,6 +14,7 @@ from transformer_cli.cli.display import align_columns, log, print_error, say
 from transformer_cli.cli.process import exit_code, stop_requests
 from transformer_cli.cli.train import AllowSuspectData
 from transformer_cli.errors import RunError
+from transformer_cli.metrics import METRICS
 from transformer_cli.packages import lazy_imports
 from transformer_cli.ranks import SINGLE_PROCESS
 
@@ -165,15 +166,17 @@ def report_failure(event: "runner.Event", code: int) -> int:
 def format_scores(plan: "plans.DistillPlan") -> list[str]:
     """Return the lines of a table of all models' scores on the validation text."""
     scores = {name: _read_scores(plan.directory.scores(name)) for name in plan.models()}
-    heads = {"bleu": "BLEU", "bleu_lc": "BLEU lowercased", "chrf": "chrF", "ter": "TER"}
-    if all(each["bleu_lc"] is None for each in scores.values()):  # the script has no case
-        del heads["bleu_lc"]
-    rows = [["model", "search", *heads.values()]]
+    # Where the script has no case, none has lowercased BLEU.
+    measured = [
+        name for name in METRICS if any(name in model["scores"] for model in scores.values())
+    ]
+    rows = [["model", "search", *(METRICS[metric].label for metric in measured)]]
     for name, runs in plan.models().items():
         beam_size = scores[name]["beam_size"]
         search = "greedy" if beam_size == 1 else f"beam {beam_size}"
         model = "ensemble" if len(runs) > 1 else runs[0].path.as_posix()
-        rows.append([model, search, *(_format_score(scores[name], key) for key in heads)])
+        cells = (_format_score(scores[name]["scores"].get(metric)) for metric in measured)
+        rows.append([model, search, *cells])
     return [f"val: {scores['student']['sentences']:,} sentences", "", *align_columns(rows)]
 
 
@@ -186,11 +189,11 @@ def _read_scores(path: Path) -> dict[str, Any]:
     return scores
 
 
-def _format_score(scores: dict[str, Any], key: str) -> str:
-    score, half = scores[key], scores[f"{key}_half_width"]
+def _format_score(score: dict[str, Any] | None) -> str:
     if score is None:
         return "-"
-    return f"{score:.2f}" + ("" if half is None else f" ± {half:.2f}")
+    half = score["half_width"]
+    return f"{score['value']:.2f}" + ("" if half is None else f" ± {half:.2f}")
 
 
 def preview_distillation(request: DistillRequest) -> Iterator[str]:

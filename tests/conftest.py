@@ -118,12 +118,12 @@ def _fixed_seed() -> None:
 
 @pytest.fixture(autouse=True)
 def _shapes_are_checked(request: pytest.FixtureRequest) -> None:
-    """In each test's first case, as long as the calls last; in all of the model's tests."""
+    """In each test's first case, and in all of the model's, as long as the calls last."""
     item = request.node
-    if item.path.parent.name == "model" or not request.config.option.markexpr:
+    is_checked = item.stash[_IS_FIRST_CASE] or item.path.parent.name == "model"
+    _shape_checks.left = _CHECKED_CALLS if is_checked else 0
+    if item.path.stem == "test_shape_checks" or not request.config.option.markexpr:
         _shape_checks.left = sys.maxsize
-    else:
-        _shape_checks.left = _CHECKED_CALLS if item.stash[_IS_FIRST_CASE] else 0
 
 
 @pytest.fixture(autouse=True)

@@ -23,6 +23,8 @@ from transformer_cli.training.session import Session
 from transformer_cli.training.texts import read_texts
 from transformer_cli.training.trainer import Trainer
 
+pytestmark = pytest.mark.long  # what `make demo` shows on the toy corpus
+
 CPU = torch.device("cpu")
 SHIPPED = Path(__file__).parents[1] / "configs" / "copy.yaml"
 SMALLER = (
@@ -63,7 +65,6 @@ def translator(tmp_path_factory: pytest.TempPathFactory) -> TorchTranslator:
 
 
 @pytest.mark.parametrize("beam_size", [1, 4])
-@pytest.mark.long
 def test_unseen_lines_are_copied_exactly(translator: TorchTranslator, beam_size: int) -> None:
     unseen = load_split(translator.config.data, "test")
     assert not set(unseen.src) & set(load_split(translator.config.data, "train").src)

@@ -222,7 +222,7 @@ def run(device: torch.device, tmp_path_factory: pytest.TempPathFactory) -> RunDi
     return run
 
 
-@pytest.mark.parametrize("beam_size", [1, 4])
+@pytest.mark.parametrize("beam_size", [1, pytest.param(4, marks=pytest.mark.long)])
 def test_translations_are_those_of_the_cpu(
     run: RunDirectory, device: torch.device, beam_size: int
 ) -> None:

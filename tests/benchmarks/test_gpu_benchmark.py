@@ -54,8 +54,11 @@ def test_a_part_is_a_module_with_a_measurement() -> None:
     "name",
     [pytest.param(each, marks=() if each in IN_SECONDS else pytest.mark.long) for each in ON_CPU],
 )
-@pytest.mark.usefixtures("whole_rows")  # decoding needs a run
-def test_a_part_measures_on_the_cpu(name: str, setting: Setting) -> None:
+def test_a_part_measures_on_the_cpu(
+    name: str, setting: Setting, request: pytest.FixtureRequest
+) -> None:
+    if name == "decoding":  # it needs a run
+        request.getfixturevalue("whole_rows")
     rows = list(import_module(f"benchmarks.gpu.{name}").measure(setting))
     assert rows
     assert not [row for row in rows if "error" in row]
@@ -63,6 +66,7 @@ def test_a_part_measures_on_the_cpu(name: str, setting: Setting) -> None:
     assert json.loads(json.dumps(rows)) == rows
 
 
+@pytest.mark.long
 def test_the_way_to_a_score_is_told_phase_by_phase(whole_rows: list[Row]) -> None:
     timeline = [row for row in whole_rows if "phase" in row]
     assert [str(row["phase"]).partition(" (")[0] for row in timeline] == [

@@ -80,6 +80,7 @@ def test_two_processes_make_the_weights_of_one_with_twice_the_batches(
     assert (two[1].out, two[1].err) == ("", "")
 
 
+@pytest.mark.long
 def test_ranks_that_accumulate_differ_by_rounding_only(training: Training, tmp_path: Path) -> None:
     small = {"batch_tokens": 70, "max_steps": 20}
     alone, both = tmp_path / "alone", tmp_path / "both"

@@ -52,6 +52,7 @@ def test_the_second_is_refused_before_it_looks_at_anything(
 
 
 @pytest.mark.posix
+@pytest.mark.long
 def test_two_programs(training: Training, tmp_path: Path) -> None:
     command = ("train", training.config, "--run-dir", "run")
     endless = ("--set", "training.epochs=1000000")

@@ -22,7 +22,7 @@ from transformer_cli.runs.initialize import initialize_run
 from transformer_cli.text.vocabulary import PAD_ID
 from transformer_cli.training import session as session_module
 from transformer_cli.training.metrics import Sample, Validation
-from transformer_cli.training.session import LOG_EVERY, Event, Record, Session
+from transformer_cli.training.session import LOG_EVERY, Event, Session, TrainingRecord
 from transformer_cli.training.trainer import StepResult, Trainer
 
 TOKENIZER = "fingerprint"
@@ -174,14 +174,15 @@ def test_events_come_in_the_order_of_things(
     monkeypatch.setattr(session_module, "LOG_EVERY", 3)
     session = open_session(run, config(epochs=1), [validation(7.0)])
     names = [
-        event.kind if isinstance(event, Record) else event.step for event in session.events(never)
+        event.kind if isinstance(event, TrainingRecord) else event.step
+        for event in session.events(never)
     ]
     assert names == [1, 2, 3, "train", 4, 5, 6, "train", "validation"]
 
 
 def test_what_an_event_tells_is_already_in_the_file(run: RunDirectory) -> None:
     session = open_session(run, config(epochs=1), [validation(7.0)])
-    records = [event for event in session.events(never) if isinstance(event, Record)]
+    records = [event for event in session.events(never) if isinstance(event, TrainingRecord)]
     lines = run.metrics.read_text().splitlines()
     assert [json.loads(line) for line in lines[1:]] == [record.values for record in records]
 
@@ -560,7 +561,7 @@ def test_a_training_killed_in_a_validation_goes_on_with_it(
     assert saved_steps(run)[-1] == at * STEPS_PER_EPOCH
     session = open_session(run, settings, results[at - 1 :])
     events = list(session.events(never))
-    assert isinstance(events[0], Record)
+    assert isinstance(events[0], TrainingRecord)
     assert (events[0].kind, events[0].values["step"]) == ("validation", at * STEPS_PER_EPOCH)
     assert_same_run(run, straight)
     assert saved_steps(run) == saved_steps(straight)
@@ -578,7 +579,7 @@ def test_weights_whose_validation_loss_is_no_number_are_not_kept(run: RunDirecto
 def test_a_checkpoint_that_cannot_be_written_ends_it(run: RunDirectory) -> None:
     events = open_session(run, config()).events(never)
     for event in events:
-        if isinstance(event, Record):  # the first validation, just before its checkpoint
+        if isinstance(event, TrainingRecord):  # the first validation, just before its checkpoint
             break
     shutil.rmtree(run.checkpoints)
     run.checkpoints.touch()

@@ -242,7 +242,7 @@ def _run_session(session: "sessions.Session", should_stop: StopRequest) -> None:
             match event:
                 case trainers.StepResult():
                     display.show_step(event)
-                case sessions.Record():
+                case sessions.TrainingRecord():
                     display.show_record(event)
 
 
@@ -313,7 +313,7 @@ class _Display:
     def _restart_clock(self) -> None:
         self._tgt_tokens, self._refreshed = 0, time.monotonic()
 
-    def show_record(self, record: "sessions.Record") -> None:
+    def show_record(self, record: "sessions.TrainingRecord") -> None:
         """Write a line for a validation, and in a log file for a training record too."""
         values = record.values
         where = f"step {values['step']}/{self._total_steps}, epoch {values['epoch']}"

@@ -152,7 +152,7 @@ def _is_stream(path: Path) -> bool:
     return str(path) == "-" or is_stream(path)
 
 
-class Job(NamedTuple):
+class _Translating(NamedTuple):
     """Text to translate, and its translator."""
 
     options: TranslateOptions
@@ -185,7 +185,7 @@ def translate_text(options: TranslateOptions) -> None:
             ranks = stack.enter_context(ranks.init(device))
         translator = _load_translator(options, ranks)
         rows, interactive = _read_rows(options, source), source.isatty()
-        _run(Job(options, translator, rows, prefixes, interactive, ranks))
+        _run(_Translating(options, translator, rows, prefixes, interactive, ranks))
 
 
 def _read_rows(options: TranslateOptions, source: BinaryIO) -> Iterator[Row]:
@@ -238,7 +238,7 @@ def _needing_torch(options: TranslateOptions) -> list[str]:
     return [option for option, is_needed in needs.items() if is_needed]
 
 
-def _run(job: Job) -> None:
+def _run(job: _Translating) -> None:
     options, ranks = job.options, job.ranks
     if not ranks.is_main:
         # lines already translated, as the main rank read in the journal
@@ -274,7 +274,7 @@ def _run(job: Job) -> None:
         _write(job, file.write, alignments, file.kept)
 
 
-def _translate(job: Job, done: int) -> Iterator[tuple[Row, TranslatedLine]]:
+def _translate(job: _Translating, done: int) -> Iterator[tuple[Row, TranslatedLine]]:
     """Yield each remaining row with its translation.
 
     The caller has already taken ``done`` rows from ``job.rows``, but no prefixes.
@@ -297,7 +297,7 @@ def _translate(job: Job, done: int) -> Iterator[tuple[Row, TranslatedLine]]:
     return ((row, line) for line, row in zip(translated, remembered, strict=False))
 
 
-def _fingerprint(job: Job) -> dict[str, str]:
+def _fingerprint(job: _Translating) -> dict[str, str]:
     """Return every setting that decides the output, by name."""
     settings = {**job.translator.settings_fingerprint, "errors": job.options.errors}
     if (n_best := job.options.n_best_written) is not None:
@@ -312,7 +312,7 @@ def _fingerprint(job: Job) -> dict[str, str]:
 
 
 def _write(
-    job: Job,
+    job: _Translating,
     write: Callable[[str, str], object],
     alignments: TextIO | None,
     done: int = 0,

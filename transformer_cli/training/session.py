@@ -36,14 +36,14 @@ LOG_EVERY = 50
 
 
 @dataclass(frozen=True)
-class Record:
+class TrainingRecord:
     """One line of metrics.jsonl."""
 
     kind: str
     values: dict[str, Any]
 
 
-Event = StepResult | Record
+Event = StepResult | TrainingRecord
 Validate = Callable[[Callable[[], bool]], Validation | None]
 
 
@@ -117,7 +117,9 @@ class Session:
             if self.stopped or self._is_out_of_patience:
                 return
 
-    def _finish_step(self, result: StepResult, should_stop: Callable[[], bool]) -> Iterator[Record]:
+    def _finish_step(
+        self, result: StepResult, should_stop: Callable[[], bool]
+    ) -> Iterator[TrainingRecord]:
         """Record, save and validate what is due after a step."""
         is_last = result.step == self.trainer.total_steps
         recording = is_last or self._is_due(LOG_EVERY)
@@ -139,7 +141,7 @@ class Session:
             # When the first process ends, torchrun ends the others; one may still be saving.
             self._ranks.barrier()
 
-    def _validate_step(self, should_stop: Callable[[], bool]) -> Iterator[Record]:
+    def _validate_step(self, should_stop: Callable[[], bool]) -> Iterator[TrainingRecord]:
         """Validate the saved step, yield its record and save the result.
 
         If a stop is requested meanwhile, the step stays unvalidated.
@@ -161,7 +163,7 @@ class Session:
     def _is_due(self, every: int | None) -> bool:
         return every is not None and self.trainer.step % every == 0
 
-    def _record_training(self, result: StepResult) -> Record:
+    def _record_training(self, result: StepResult) -> TrainingRecord:
         tgt_tokens = max(1, int(self._window.tgt_tokens))  # 0 if all steps were skipped
         loss = self._window.losses.loss.item() / tgt_tokens
         nll_loss = self._window.losses.nll_loss.item() / tgt_tokens
@@ -179,7 +181,7 @@ class Session:
             eta_seconds=self._pace.estimate_seconds(result.step, self.trainer.total_steps),
         )
 
-    def _record_validation(self, validation: Validation) -> Record:
+    def _record_validation(self, validation: Validation) -> TrainingRecord:
         if not math.isfinite(validation.loss):
             if self._ranks.is_main:  # the run keeps the last usable weights
                 remove_directory(checkpoint_path(self.run.checkpoints, self.trainer.step))
@@ -202,10 +204,12 @@ class Session:
             "start again with --overwrite"
         )
 
-    def _record(self, kind: str, **values: Any) -> Record:
+    def _record(self, kind: str, **values: Any) -> TrainingRecord:
         self.train_state.seconds = time.monotonic() - self._started
         where = {"kind": kind, "step": self.trainer.step, "epoch": self.trainer.epoch}
-        record = Record(kind, {**where, **values, "seconds": round(self.train_state.seconds, 3)})
+        record = TrainingRecord(
+            kind, {**where, **values, "seconds": round(self.train_state.seconds, 3)}
+        )
         if self._ranks.is_main:
             self._metrics.append(record.values)
             self._tensorboard.append(record.values)

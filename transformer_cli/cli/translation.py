@@ -20,13 +20,10 @@ from transformer_cli.data.corpus import bounded_lines, decode_lines
 from transformer_cli.data.tables import TextColumn, find_text, format_of
 from transformer_cli.errors import CorpusError, InputError, TransformerCliError, UsageError
 from transformer_cli.files import is_stream, sha256, whole_file
-from transformer_cli.inference import loading, translator as text_translator
-from transformer_cli.inference.ctranslate2_engine import CTranslate2Engine
+from transformer_cli.inference import loading, output
 from transformer_cli.inference.engine import SearchEngine
-from transformer_cli.inference.lines import OutputFormat, Row, TextRow, TranslatedLine
 from transformer_cli.inference.loading import ComputeOptions
-from transformer_cli.inference.output import Output, output_file
-from transformer_cli.inference.rows import read_rows
+from transformer_cli.inference.rows import Row, read_rows
 from transformer_cli.inference.translator import TextTranslator
 from transformer_cli.ranks import Ranks
 from transformer_cli.runs.directory import RunDirectory
@@ -166,7 +163,7 @@ class _Translating(NamedTuple):
     @property
     def chunk_lines(self) -> int:
         """Number of lines that each rank translates together."""
-        return 1 if self.interactive else text_translator.CHUNK_LINES
+        return 1 if self.interactive else output.CHUNK_LINES
 
 
 def translate_text(options: TranslateOptions) -> None:
@@ -192,11 +189,13 @@ def _read_rows(options: TranslateOptions, source: BinaryIO) -> Iterator[Row]:
     """Return the rows of the input, which is a table or text."""
     if options.table is not None:
         is_json = options.n_best_written is not None
-        output = options.table_output
-        return read_rows(options.table, source, options.input_name, output, options.errors, is_json)
+        written = options.table_output
+        name = options.input_name
+        return read_rows(options.table, source, name, written, options.errors, is_json)
     name = options.input_name
     raw_lines = _prompt_for_lines(source) if source.isatty() else bounded_lines(source, name)
-    return map(TextRow, decode_lines(raw_lines, name, options.errors))
+    lines = decode_lines(raw_lines, name, options.errors)
+    return (Row(text=line, source=line, to_line=str) for line in lines)
 
 
 def _load_translator(options: TranslateOptions, ranks: Ranks) -> TextTranslator[SearchEngine]:
@@ -227,13 +226,12 @@ def _load_translator(options: TranslateOptions, ranks: Ranks) -> TextTranslator[
 
 def _needing_torch(options: TranslateOptions) -> list[str]:
     """Return the options that CTranslate2 cannot serve; scores it can, but has others."""
-    engine = CTranslate2Engine
     needs = {
         "--ensemble": bool(options.ensemble),
-        "--prefix-file": options.prefix_file is not None and not engine.supports_prefixes,
-        "--sample": options.sample is not None and not engine.supports_sampling,
-        "--alignments": options.alignments is not None and not engine.supports_alignments,
-        "--replace-unk": options.replace_unk and not engine.supports_alignments,
+        "--prefix-file": options.prefix_file is not None,
+        "--sample": options.sample is not None,
+        "--alignments": options.alignments is not None,
+        "--replace-unk": options.replace_unk,
     }
     return [option for option, is_needed in needs.items() if is_needed]
 
@@ -262,7 +260,7 @@ def _run(job: _Translating) -> None:
     chunk_lines = job.chunk_lines * ranks.size
     with (
         _open_alignments(options.alignments) as alignments,
-        output_file(options.output, _fingerprint(job), chunk_lines, keep) as file,
+        output.output_file(options.output, _fingerprint(job), chunk_lines, keep) as file,
         _hint_at_resuming(file),
     ):
         if options.resume:
@@ -274,7 +272,7 @@ def _run(job: _Translating) -> None:
         _write(job, file.write, alignments, file.kept)
 
 
-def _translate(job: _Translating, done: int) -> Iterator[tuple[Row, TranslatedLine]]:
+def _translate(job: _Translating, done: int) -> Iterator[tuple[Row, output.TranslatedLine]]:
     """Yield each remaining row with its translation.
 
     The caller has already taken ``done`` rows from ``job.rows``, but no prefixes.
@@ -283,11 +281,12 @@ def _translate(job: _Translating, done: int) -> Iterator[tuple[Row, TranslatedLi
     prefixes = job.prefixes and islice(job.prefixes, done, None)
     rows, remembered = tee(job.rows)
     lines = (row.text for row in rows)
-    prefixed = text_translator.with_prefixes(lines, prefixes, str(options.prefix_file), done + 1)
-    translated = text_translator.translate_stream(
+    prefixed = output.with_prefixes(lines, prefixes, str(options.prefix_file), done + 1)
+    translated = output.translate_stream(
         job.translator,
         prefixed,
-        OutputFormat(options.n_best_written, options.alignments is not None),
+        options.n_best_written,
+        options.alignments is not None,
         job.chunk_lines,
         done + 1,
         lambda long: warn(options.input_name, replace(long, line=long.line + options.line_offset)),
@@ -350,7 +349,7 @@ def _open_alignments(path: Path | None) -> Iterator[TextIO | None]:
 
 
 @contextmanager
-def _hint_at_resuming(file: Output) -> Iterator[None]:
+def _hint_at_resuming(file: output.Output) -> Iterator[None]:
     """Add a hint at --resume to an error that ends the block, if any lines are kept."""
     try:
         yield

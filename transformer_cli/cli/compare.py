@@ -28,7 +28,7 @@ with lazy_imports():
     )
     from transformer_cli.inference import loading
     from transformer_cli.model import device as devices
-    from transformer_cli.runs import records
+    from transformer_cli.runs import metrics_log
 
 if TYPE_CHECKING:
     from transformer_cli.data.corpus import ParallelText
@@ -127,7 +127,7 @@ def compare(
             "sentences": len(text),
             "checkpoint": checkpoint,
             **_compare_on(text, opened, compared_groups, compute, metrics),
-            "environment": asdict(records.describe_environment(torch_device, torch_precision)),
+            "environment": asdict(metrics_log.describe_environment(torch_device, torch_precision)),
         }
         for name, text in texts
     ]

@@ -20,8 +20,12 @@ with lazy_imports():
     from transformer_cli.evaluation import metric_choice, scores, scoring, seen_pairs
     from transformer_cli.inference import loading
     from transformer_cli.model import device as devices
-    from transformer_cli.runs import directory as directories, initialize, records, trained_model
-    from transformer_cli.training import metrics as training_metrics
+    from transformer_cli.runs import (
+        directory as directories,
+        initialize,
+        metrics_log,
+        trained_model,
+    )
 
 if TYPE_CHECKING:
     from transformer_cli.inference.ctranslate2_engine import CTranslate2Engine
@@ -166,8 +170,8 @@ def _describe_environments(
 ) -> dict[str, Any]:
     engine = translator.engine
     fingerprint = (searcher or translator).engine.fingerprint
-    described = asdict(records.describe_environment(engine.device, engine.precision))
-    trained_with = records.environment_of_training(records.read_records(run.metrics), step)
+    described = asdict(metrics_log.describe_environment(engine.device, engine.precision))
+    trained_with = metrics_log.environment_of_training(metrics_log.read_records(run.metrics), step)
     return {
         "engine": fingerprint.get("engine", "torch"),
         "environment": {**described, "precision": fingerprint["precision"]},
@@ -179,7 +183,7 @@ def _scores(result: "scoring.Evaluation") -> dict[str, Any]:
     differing = result.differing
     return {
         "scores": {name: score._asdict() for name, score in result.scores.items()},
-        "perplexity": training_metrics.perplexity(result.loss),
+        "perplexity": metrics_log.perplexity(result.loss),
         **({} if differing is None else {"placeholders_differ": differing}),
     }
 

@@ -8,7 +8,7 @@ from transformer_cli.errors import MissingExtraError
 from transformer_cli.metrics import DEFAULT_TOKENIZER, METRICS, Metrics, RankName
 from transformer_cli.packages import import_extra
 from transformer_cli.runs.directory import RunDirectory
-from transformer_cli.runs.records import read_records
+from transformer_cli.runs.metrics_log import read_records
 from transformer_cli.text.scripts import base_language, has_case, has_spaces
 
 _TOKENIZERS = {"zh": "zh", "yue": "zh", "ja": "ja-mecab", "ko": "ko-mecab"}

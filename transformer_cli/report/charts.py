@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from transformer_cli.metrics import METRICS, Metric
-from transformer_cli.runs.records import Record, number, validations
+from transformer_cli.runs.metrics_log import Record, number, validations
 
 _STEP = "optimizer step"
 

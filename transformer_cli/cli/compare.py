@@ -19,9 +19,8 @@ with lazy_imports():
     from transformer_cli.cli import compare_tables
     from transformer_cli.config import differences
     from transformer_cli.evaluation import (
+        best_checkpoint,
         compared_runs,
-        compared_texts,
-        metric_choice,
         scores,
         seed_statistics,
         seen_pairs,
@@ -113,8 +112,8 @@ def compare(
             )
         opened = compared_runs.open_runs(paths, checkpoint, beam_size)
         compared_groups = compared_runs.group_runs(groups, opened)
-    texts = compared_texts.load_texts(opened, splits)
-    metrics = metric_choice.metrics_of_runs(
+    texts = compared_runs.load_texts(opened, splits)
+    metrics = best_checkpoint.metrics_of_runs(
         opened[0].config, [run.directory for run in opened], log
     )
     devices.use_threads(threads)

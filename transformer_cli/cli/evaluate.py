@@ -17,7 +17,7 @@ from transformer_cli.packages import lazy_imports
 with lazy_imports():
     from transformer_cli import compression
     from transformer_cli.data import corpus, sources, tables
-    from transformer_cli.evaluation import metric_choice, scores, scoring, seen_pairs
+    from transformer_cli.evaluation import best_checkpoint, scores, scoring, seen_pairs
     from transformer_cli.inference import loading
     from transformer_cli.model import device as devices
     from transformer_cli.runs import directory as directories, initialize, records, trained_model
@@ -93,7 +93,7 @@ def evaluate(
     compute = loading.ComputeOptions("auto", device, precision, threads, beam_size)
     engine = loading.choose_engine(directory, compute, ["--ensemble"] if ensemble else [])
     compute = replace(compute, engine=engine)
-    metrics = metric_choice.metrics_of_runs(directory.load_config(), [directory], log)
+    metrics = best_checkpoint.metrics_of_runs(directory.load_config(), [directory], log)
     devices.use_threads(threads)  # before COMET
     comet_score = None
     if comet:  # before the long work, so that what is missing is told at once

@@ -15,7 +15,7 @@ with lazy_imports():
     from transformer_cli import compression, files
     from transformer_cli.cli import experiments
     from transformer_cli.data import sources
-    from transformer_cli.evaluation import metric_choice
+    from transformer_cli.evaluation import best_checkpoint
     from transformer_cli.inference import loading
     from transformer_cli.jobs import sweep, sweep_results
     from transformer_cli.report import rendering, run_page
@@ -90,7 +90,7 @@ def report(
         name,
         pairs,
         searcher,
-        metric_choice.metrics_of_runs(settings, [directory], log),
+        best_checkpoint.metrics_of_runs(settings, [directory], log),
     )
     with options.prefix_errors("--sentence: "):
         sentences = [run_page.pack_sentence(translator, text) for text in sentence or []]

@@ -21,7 +21,7 @@ from transformer_cli.ranks import Ranks
 with lazy_imports():
     from transformer_cli.config import yaml
     from transformer_cli.data import sources
-    from transformer_cli.evaluation import metric_choice, scoring as evaluations
+    from transformer_cli.evaluation import best_checkpoint, scoring as evaluations
     from transformer_cli.model import device as devices
     from transformer_cli.runs import checkpoint, directory, lock, records, trained_model
     from transformer_cli.text import tokenizer
@@ -179,7 +179,7 @@ def _open_job(
     devices.choose_precision(precision, torch_device)
     begun = None if request.overwrite else request.run
     notes: list[str] = []
-    scoring, select = metric_choice.metrics_of_training(request.config, begun, notes.append)
+    scoring, select = best_checkpoint.metrics_of_training(request.config, begun, notes.append)
     with ranks.init(torch_device) as ranks:
         yield _Job(request, torch_device, precision, ranks, scoring, select, notes)
 

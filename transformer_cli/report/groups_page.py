@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from transformer_cli.config.schema import Config
 from transformer_cli.config.yaml import dump_config
-from transformer_cli.evaluation.metric_choice import choose_selection
+from transformer_cli.evaluation.best_checkpoint import metric_for_best
 from transformer_cli.evaluation.seed_statistics import (
     GroupDifference,
     GroupScore,
@@ -133,7 +133,7 @@ def build_groups_page(
     """
     run = _first_begun(groups, reference)
     config = run.load_config() if run else None
-    chosen = choose_selection(config) if config else "bleu"
+    chosen = metric_for_best(config) if config else "bleu"
     if chosen == "bleu" and any(settings.get("tokenizer.lowercase", ())):
         chosen = "bleu_lc"
     metric = metric or chosen

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from sacrebleu.metrics.bleu import BLEU
 
-from transformer_cli.cli.compare_tables import format_groups, report_score
+from transformer_cli.cli.compare_tables import format_reports, report_score
 from transformer_cli.config.schema import Config
 from transformer_cli.errors import ConfigError, MissingExtraError
 from transformer_cli.evaluation.best_checkpoint import (
@@ -272,6 +272,6 @@ def test_a_table_of_groups_has_no_row_without_case() -> None:
     ]
     about = {"split": "test", "sentences": 3, "checkpoint": "best", "settings": {}}
     about["rest"] = None
-    table = format_groups([{**about, "groups": found}])
+    table = format_reports([{**about, "groups": found}], "groups")
     assert "lowercased" not in table
     assert " to 100.00" in table

@@ -11,8 +11,15 @@ from typing import Any
 
 import numpy as np
 
-from transformer_cli.data.corpus import PairProgress, ParallelText, StreamedText
-from transformer_cli.data.selection import NO_DIGEST, digest_lines, fold_side, is_among
+from transformer_cli.data.corpus import (
+    NO_DIGEST,
+    PairProgress,
+    ParallelText,
+    StreamedText,
+    digest_lines,
+    fold_side,
+    is_among,
+)
 from transformer_cli.data.sources import is_on_disk, open_training_text
 from transformer_cli.data.store import read_lines, read_stats
 from transformer_cli.errors import CorpusError, TransformerCliError

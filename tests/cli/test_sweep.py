@@ -20,8 +20,8 @@ from cli import process
 from cli.conftest import TINY
 from cli.forked_commands import do_not_wait, fork_commands
 from transformer_cli.jobs.job import FORMAT
+from transformer_cli.runs.directory import lock_directory
 from transformer_cli.runs.groups import read_run_state
-from transformer_cli.runs.lock import lock_directory
 
 GRID = """\
 base: tiny.yaml

@@ -11,8 +11,8 @@ import pytest
 
 from jobs.conftest import Start
 from transformer_cli.errors import RunInUseError
+from transformer_cli.runs.directory import lock_directory
 from transformer_cli.runs.groups import read_run_state
-from transformer_cli.runs.lock import lock_directory
 
 SWEEP = """\
 base: base.yaml

@@ -10,7 +10,7 @@ from transformer_cli.jobs import runner
 from transformer_cli.jobs.runner import Runner
 from transformer_cli.jobs.sweep import SweepDirectory, SweepPlan
 from transformer_cli.jobs.sweep_file import load_sweep
-from transformer_cli.runs.lock import lock_directory
+from transformer_cli.runs.directory import lock_directory
 
 COUNTING = (sys.executable, str(Path(__file__).with_name("counting.py")))
 

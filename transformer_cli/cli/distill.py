@@ -16,12 +16,12 @@ from transformer_cli.packages import lazy_imports
 from transformer_cli.ranks import SINGLE_PROCESS
 
 with lazy_imports():
-    from transformer_cli import files
+    from transformer_cli import errors, files
     from transformer_cli.cli import sweep
     from transformer_cli.jobs import distill as plans, distill_file, forecast, runner
     from transformer_cli.model import device as devices
-    from transformer_cli.runs import lock
-    from transformer_cli.training import execution, units
+    from transformer_cli.runs import directory as directories
+    from transformer_cli.training import execution
 
 if TYPE_CHECKING:
     from transformer_cli.config.choices import DeviceName, PrecisionName
@@ -54,7 +54,6 @@ def distill(
     device: options.Device = "auto",
     precision: options.TrainingPrecision = "auto",
     threads: options.Threads = None,
-    version: options.Version = False,
 ) -> None:
     """Train a student on what its teachers translate.
 
@@ -88,7 +87,7 @@ def distill(
     if dry_run:
         say("\n".join(preview_distillation(make_plan(directory.training_precision))))
         return
-    with lock.lock_directory(path, sweep.PATIENCE) as descriptor:
+    with directories.lock_directory(path, sweep.PATIENCE) as descriptor:
         plan = make_plan(settle_precision(distillation, directory, device, precision, threads))
         raise typer.Exit(run_distillation(plan, descriptor))
 
@@ -197,18 +196,18 @@ def preview_distillation(plan: "plans.DistillPlan") -> Iterator[str]:
     rows = [["stage", "", "lines", "time", "disk"]]
     for job in forecasts:
         lines = "" if job.lines is None else f"{job.lines:,}"
-        taken = "unknown" if job.seconds is None else units.duration(job.seconds)
+        taken = "unknown" if job.seconds is None else errors.duration(job.seconds)
         if job.is_done or job.seconds == 0.0:
             taken = ""
-        disk = units.size(job.disk) if job.disk else ""
+        disk = errors.size(job.disk) if job.disk else ""
         rows.append([job.name, "done" if job.is_done else "to do", lines, taken, disk])
     yield from align_columns(rows)
     left = [job for job in forecasts if not job.is_done]
     total = "nothing"
     if left:
-        seconds = units.duration(sum(job.seconds or 0.0 for job in left))
+        seconds = errors.duration(sum(job.seconds or 0.0 for job in left))
         unknown = sum(job.seconds is None for job in left)
         besides = f", and {unknown} of unknown time" if unknown else ""
-        total = f"about {seconds}{besides}; {units.size(sum(job.disk for job in left))} of disk"
+        total = f"about {seconds}{besides}; {errors.size(sum(job.disk for job in left))} of disk"
     yield ""
     yield f"{len(left)} of {len(forecasts)} stages left: {total}"

@@ -22,11 +22,10 @@ from transformer_cli.packages import lazy_imports
 from transformer_cli.ranks import count_cores
 
 with lazy_imports():
-    from transformer_cli import child, compression
+    from transformer_cli import child, compression, errors
     from transformer_cli.cli import sweep_results
     from transformer_cli.jobs import forecast, runner as runners, search, sweep as plans, sweep_file
-    from transformer_cli.runs import lock
-    from transformer_cli.training import units
+    from transformer_cli.runs import directory as directories
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -67,7 +66,6 @@ def sweep(
     device: options.Device = "auto",
     precision: options.TrainingPrecision = "auto",
     threads: options.Threads = None,
-    version: options.Version = False,
 ) -> None:
     """Train many variations of a configuration, each with several seeds, and compare them.
 
@@ -89,7 +87,7 @@ def sweep(
         say("\n".join(preview_sweep(plan)))
         return
     directory.create()
-    with lock.lock_directory(path, PATIENCE) as descriptor:
+    with directories.lock_directory(path, PATIENCE) as descriptor:
         raise typer.Exit(run_sweep(plan, descriptor, list_workers(device, jobs)))
 
 
@@ -281,16 +279,16 @@ def format_forecast(
     rows = [["point", "runs", "time of each", "disk of each"]]
     seconds = disk = 0.0
     for point, run in forecasts.items():
-        time_of_each = "?" if run.seconds is None else units.duration(run.seconds)
-        rows.append([point, f"{left[point]:.3g}", time_of_each, units.size(run.disk)])
+        time_of_each = "?" if run.seconds is None else errors.duration(run.seconds)
+        rows.append([point, f"{left[point]:.3g}", time_of_each, errors.size(run.disk)])
         seconds += (run.seconds or 0.0) * left[point]
         disk += run.disk * left[point]
     memory = jobs * max((run.memory or 0 for run in forecasts.values()), default=0)
     lines += ["", *align_columns(rows), ""]
     lines.append(
-        f"{num_left} runs, {jobs} at a time: about {units.duration(seconds / jobs)}, validations "
-        f"and scoring not counted; {units.size(round(disk))} of disk for checkpoints, at least "
-        f"{units.size(memory)} of memory"
+        f"{num_left} runs, {jobs} at a time: about {errors.duration(seconds / jobs)}, validations "
+        f"and scoring not counted; {errors.size(round(disk))} of disk for checkpoints, at least "
+        f"{errors.size(memory)} of memory"
     )
     unknown = [point for point, run in forecasts.items() if run.seconds is None]
     if unknown:

@@ -10,7 +10,7 @@ from transformer_cli.cli.display import log
 from transformer_cli.config.differences import differing_settings
 from transformer_cli.data.sources import load_split
 from transformer_cli.errors import RunError
-from transformer_cli.evaluation.metric_choice import metrics_of_runs
+from transformer_cli.evaluation.best_checkpoint import metrics_of_runs
 from transformer_cli.evaluation.seed_statistics import compare_groups
 from transformer_cli.files import read_small
 from transformer_cli.jobs.sweep import TRANSLATIONS, SweepDirectory, scores_name

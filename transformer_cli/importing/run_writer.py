@@ -19,27 +19,14 @@ from transformer_cli.importing.tensors import read_tensors
 from transformer_cli.importing.tokenizers import ImportedTokenizers, read_tokenizers
 from transformer_cli.importing.weights import find_tying, from_transformers, take_rows
 from transformer_cli.packages import __version__
-from transformer_cli.runs.checkpoint_writer import save_checkpoint
+from transformer_cli.runs.checkpoint import save_checkpoint
 from transformer_cli.runs.directory import IMPORT, RunDirectory, write_mark
 from transformer_cli.text.kinds.marian import write_tokenizers
-from transformer_cli.text.tokenizer import MANIFEST_NAME, fingerprint
+from transformer_cli.text.tokenizer import fingerprint
 from transformer_cli.text.vocabulary import BOS_ID
 
 # Probability 0 in float32, beside any logits of a model.
 _NEVER = -100.0
-# As after no step of a training.
-_STATE = {
-    "step": 0,
-    "epoch": 0,
-    "batch": 0,
-    "skipped": 0,
-    "batches_a_step": 1,
-    "best_step": None,
-    "best_rank": 0.0,
-    "best_loss": 0.0,
-    "bad_validations": 0,
-    "seconds": 0.0,
-}
 
 
 def write_run(
@@ -113,6 +100,5 @@ def _write_files(
     vocabularies = {side: table.vocabulary for side, table in tokenizers.tables.items()}
     # Stands for the training text: the same model has the same fingerprint.
     sums = hashlib.sha256(json.dumps(files.sha256, sort_keys=True).encode()).hexdigest()
-    manifest = write_tokenizers(tokenizers.models, vocabularies, sums, run.tokenizer)
-    write_text(run.tokenizer / MANIFEST_NAME, manifest.model_dump_json(indent=2) + "\n")
-    save_checkpoint(run.checkpoints, weights, {}, _STATE, fingerprint(run.tokenizer))
+    write_tokenizers(tokenizers.models, vocabularies, sums, run.tokenizer)
+    save_checkpoint(run.checkpoints, weights, {}, {"step": 0}, fingerprint(run.tokenizer))

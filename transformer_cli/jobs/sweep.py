@@ -16,8 +16,8 @@ from typing import ClassVar, Literal
 from transformer_cli.compression import write_text
 from transformer_cli.config.differences import differences
 from transformer_cli.config.schema import Config
-from transformer_cli.errors import ConfigError
-from transformer_cli.evaluation.metric_choice import choose_selection
+from transformer_cli.errors import ConfigError, duration
+from transformer_cli.evaluation.best_checkpoint import metric_for_best
 from transformer_cli.files import remove_leftovers, whole_directory
 from transformer_cli.jobs.job import Job, JobDirectory, describe_model, describe_training, sum_text
 from transformer_cli.jobs.search import Grid, Search
@@ -25,8 +25,7 @@ from transformer_cli.jobs.sweep_file import BASE_POINT, SEED, Point, Sweep
 from transformer_cli.metrics import METRICS
 from transformer_cli.runs.directory import MARK, SWEEP_PLAN, RunDirectory
 from transformer_cli.runs.groups import read_run_state, run_name
-from transformer_cli.runs.records import number, read_records, validations
-from transformer_cli.training.units import duration
+from transformer_cli.runs.metrics_log import number, read_records, validations
 
 TRANSLATIONS, SCORES = "translations.txt", "scores.json"
 """The files of a scored run."""
@@ -177,11 +176,11 @@ class SweepPlan:
 
         Of BLEU, only the lowercased one counts where a point's translations are lowercased.
         """
-        selected = {choose_selection(self.sweep.config_of(each)) for each in self.sweep.samples}
+        selected = {metric_for_best(self.sweep.config_of(each)) for each in self.sweep.samples}
         wanted = self.sweep.settings.metric
         if "bleu_lc" in selected and wanted in (None, "bleu"):
             return "bleu_lc"
-        return wanted or choose_selection(self.sweep.config_of(Point(BASE_POINT)))
+        return wanted or metric_for_best(self.sweep.config_of(Point(BASE_POINT)))
 
     # --- jobs -------------------------------------------------------------------------------------
 

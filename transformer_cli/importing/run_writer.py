@@ -5,8 +5,6 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-from torch import Tensor
-
 from transformer_cli.compression import write_text
 from transformer_cli.config.data_schema import ImportedData
 from transformer_cli.config.schema import Config
@@ -27,19 +25,6 @@ from transformer_cli.text.vocabulary import BOS_ID
 
 # Probability 0 in float32, beside any logits of a model.
 _NEVER = -100.0
-# As after no step of a training.
-_STATE = {
-    "step": 0,
-    "epoch": 0,
-    "batch": 0,
-    "skipped": 0,
-    "batches_a_step": 1,
-    "best_step": None,
-    "best_rank": 0.0,
-    "best_loss": 0.0,
-    "bad_validations": 0,
-    "seconds": 0.0,
-}
 
 
 def write_run(
@@ -95,24 +80,20 @@ def write_run(
     run.parent.mkdir(parents=True, exist_ok=True)
     remove_leftovers(run.parent, others=[run.name])
     with whole_directory(run) as temporary:
-        _write_files(RunDirectory(temporary), config, tokenizers, files, weights)
+        written = RunDirectory(temporary)
+        write_mark(temporary)
+        write_text(written.config, dump_config(config))
+        _write_tokenizers(tokenizers, files, written.tokenizer)
+        written.checkpoints.mkdir()
+        state = {"step": 0}
+        save_checkpoint(written.checkpoints, weights, {}, state, fingerprint(written.tokenizer))
         write_text(temporary / IMPORT, json.dumps(record, indent=1) + "\n")
 
 
-def _write_files(
-    run: RunDirectory,
-    config: Config,
-    tokenizers: ImportedTokenizers,
-    files: SourceFiles,
-    weights: dict[str, Tensor],
-) -> None:
-    for path in (run.tokenizer, run.checkpoints):
-        path.mkdir()
-    write_mark(run.path)
-    write_text(run.config, dump_config(config))
+def _write_tokenizers(tokenizers: ImportedTokenizers, files: SourceFiles, directory: Path) -> None:
+    directory.mkdir()
     vocabularies = {side: table.vocabulary for side, table in tokenizers.tables.items()}
     # Stands for the training text: the same model has the same fingerprint.
     sums = hashlib.sha256(json.dumps(files.sha256, sort_keys=True).encode()).hexdigest()
-    manifest = write_tokenizers(tokenizers.models, vocabularies, sums, run.tokenizer)
-    write_text(run.tokenizer / MANIFEST_NAME, manifest.model_dump_json(indent=2) + "\n")
-    save_checkpoint(run.checkpoints, weights, {}, _STATE, fingerprint(run.tokenizer))
+    manifest = write_tokenizers(tokenizers.models, vocabularies, sums, directory)
+    write_text(directory / MANIFEST_NAME, manifest.model_dump_json(indent=2) + "\n")

@@ -24,6 +24,7 @@ KEYS = {
 RUN_KEYS = {
     "name",
     "path",
+    "seed",
     "beam_size",
     "scores",
     "seen",

@@ -3,8 +3,6 @@
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from transformer_cli.cli import options
 from transformer_cli.cli.completion import complete_run
 from transformer_cli.cli.display import log, say
@@ -18,20 +16,12 @@ with lazy_imports():
 def average(
     runs: Annotated[
         list[Path],
-        typer.Argument(
-            metavar="RUN",
-            help="Run directory of a training.",
-            show_default=False,
-            autocompletion=complete_run,
-        ),
+        options.argument("RUN", "Run directory of a training.", autocompletion=complete_run),
     ],
     last: Annotated[
         int | None,
-        typer.Option(
-            metavar="N", min=1, help="The newest N checkpoints of each run.  [default: all]"
-        ),
+        options.option("N", "The newest N checkpoints of each run.  [default: all]", min=1),
     ] = None,
-    version: options.Version = False,
 ) -> None:
     """Average the weights of a run's newest checkpoints.
 

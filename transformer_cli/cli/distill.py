@@ -56,7 +56,6 @@ def distill(
     device: options.Device = "auto",
     precision: options.TrainingPrecision = "auto",
     threads: options.Threads = None,
-    version: options.Version = False,
 ) -> None:
     """Train a student on what its teachers translate.
 

@@ -23,7 +23,7 @@ from transformer_cli.cli.process import exit_code, stop_requests
 from transformer_cli.compression import write_text
 from transformer_cli.config.choices import DeviceName, PrecisionName
 from transformer_cli.errors import MissingExtraError, make_visible
-from transformer_cli.evaluation.metric_choice import metrics_of_runs
+from transformer_cli.evaluation.best_checkpoint import metrics_of_runs
 from transformer_cli.evaluation.seed_statistics import MetricComparison, compare_groups
 from transformer_cli.jobs.forecast import Forecaster, Training, TrainingForecast
 from transformer_cli.jobs.job import Job

@@ -37,7 +37,6 @@ def sweep(
     device: options.Device = "auto",
     precision: options.TrainingPrecision = "auto",
     threads: options.Threads = None,
-    version: options.Version = False,
 ) -> None:
     """Train many variations of a configuration, each with several seeds, and compare them.
 

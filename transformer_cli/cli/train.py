@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Self
 import typer
 
 from transformer_cli.cli import options
-from transformer_cli.cli.display import bar, line_bar, log, pair_bar, say, table, warn
+from transformer_cli.cli.display import align_columns, bar, line_bar, log, pair_bar, say, warn
 from transformer_cli.cli.process import StopRequest, exit_code, stop_requests
 from transformer_cli.errors import UsageError
 from transformer_cli.metrics import METRICS, Metrics
@@ -21,7 +21,7 @@ from transformer_cli.ranks import Ranks
 with lazy_imports():
     from transformer_cli.config import yaml
     from transformer_cli.data import sources
-    from transformer_cli.evaluation import metric_choice, scoring as evaluations
+    from transformer_cli.evaluation import best_checkpoint, scoring as evaluations
     from transformer_cli.model import device as devices
     from transformer_cli.runs import checkpoint, directory, lock, records, trained_model
     from transformer_cli.text import tokenizer
@@ -44,15 +44,14 @@ if TYPE_CHECKING:
 
 DryRun = Annotated[
     bool,
-    typer.Option("--dry-run", help="Print a summary and a forecast, then exit without training."),
+    options.flag("Print a summary and a forecast, then exit without training.", "--dry-run"),
 ]
-
 AllowSuspectData = Annotated[
     bool,
-    typer.Option(
-        "--allow-suspect-data",
-        help="Train even where files can only be named by mistake: test text that is the training "
+    options.flag(
+        "Train even where files can only be named by mistake: test text that is the training "
         "text, one file for source and target, or languages the wrong way round.",
+        "--allow-suspect-data",
     ),
 ]
 _REFRESH_SECONDS = 0.5
@@ -69,7 +68,6 @@ def train(
     device: options.Device = "auto",
     precision: options.TrainingPrecision = "auto",
     threads: options.Threads = None,
-    version: options.Version = False,
 ) -> None:
     """Train a model, or resume an earlier training.
 
@@ -179,7 +177,7 @@ def _open_job(
     devices.choose_precision(precision, torch_device)
     begun = None if request.overwrite else request.run
     notes: list[str] = []
-    scoring, select = metric_choice.metrics_of_training(request.config, begun, notes.append)
+    scoring, select = best_checkpoint.metrics_of_training(request.config, begun, notes.append)
     with ranks.init(torch_device) as ranks:
         yield _Job(request, torch_device, precision, ranks, scoring, select, notes)
 
@@ -198,7 +196,7 @@ def _preview(job: _Job, as_json: bool) -> str:
         rows = summary.summarize_training(config, data, trainer, unscored, run, previous, True)
         for line in job.notes:
             log(line)
-        return "\n".join(table(rows))
+        return "\n".join(align_columns(rows, left=2))
 
 
 def _run(job: _Job) -> "tuple[sessions.Session, int | None]":
@@ -211,7 +209,7 @@ def _run(job: _Job) -> "tuple[sessions.Session, int | None]":
         session = sessions.Session(config, run, trainer, fingerprint, validator)
         unscored = validator.num_unscored
         rows = summary.summarize_training(config, data, trainer, unscored, run, previous)
-        for line in (*job.notes, *table(rows)):
+        for line in (*job.notes, *align_columns(rows, left=2)):
             log(line)
         with stop_requests() as should_stop:
             _log_start(session, previous not in (None, config))

@@ -18,8 +18,7 @@ from typing import BinaryIO, NamedTuple
 
 import numpy as np
 
-from transformer_cli.data.corpus import StreamedLines, StreamedText
-from transformer_cli.data.selection import digest_lines, fold_side
+from transformer_cli.data.corpus import StreamedLines, StreamedText, digest_lines, fold_side
 from transformer_cli.data.store import (
     ID,
     IDS,

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from transformer_cli.config.data_schema import CorpusData, FilterName, SourceConfig
-from transformer_cli.data.corpus import ConcatenatedSources, PairProgress
+from transformer_cli.data.corpus import ConcatenatedSources, Digests, PairProgress, fold_side
 from transformer_cli.data.filters.filter_pass import Filter, FilterPass
 from transformer_cli.data.filters.rules import build_filters
 from transformer_cli.data.prepared import (
@@ -29,15 +29,7 @@ from transformer_cli.data.prepared import (
     write_given_split,
 )
 from transformer_cli.data.readers.opening import SourceReader, open_source
-from transformer_cli.data.selection import (
-    LEFT_OUT,
-    TEST,
-    TRAIN,
-    VAL,
-    Digests,
-    draw_splits,
-    fold_side,
-)
+from transformer_cli.data.selection import LEFT_OUT, TEST, TRAIN, VAL, draw_splits
 from transformer_cli.errors import CorpusError
 from transformer_cli.files import remove_leftovers
 

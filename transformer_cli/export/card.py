@@ -18,7 +18,7 @@ from transformer_cli.config.data_schema import (
 )
 from transformer_cli.config.differences import differences
 from transformer_cli.config.schema import Config
-from transformer_cli.evaluation.metric_choice import read_validated_by
+from transformer_cli.evaluation.best_checkpoint import read_validated_by
 from transformer_cli.evaluation.scores import describe_signatures
 from transformer_cli.metrics import METRICS, USUAL, Metrics
 from transformer_cli.model.transformer import count_parameters

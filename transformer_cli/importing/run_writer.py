@@ -14,13 +14,13 @@ from transformer_cli.files import remove_leftovers, whole_directory
 from transformer_cli.importing.form import ModelForm
 from transformer_cli.importing.source import SourceFiles
 from transformer_cli.importing.tensors import read_tensors
-from transformer_cli.importing.tokenizers import ImportedTokenizers, read_tokenizers
+from transformer_cli.importing.tokenizers import read_tokenizers
 from transformer_cli.importing.weights import find_tying, from_transformers, take_rows
 from transformer_cli.packages import __version__
 from transformer_cli.runs.checkpoint_writer import save_checkpoint
 from transformer_cli.runs.directory import IMPORT, RunDirectory, write_mark
 from transformer_cli.text.kinds.marian import write_tokenizers
-from transformer_cli.text.tokenizer import MANIFEST_NAME, fingerprint
+from transformer_cli.text.tokenizer import fingerprint
 from transformer_cli.text.vocabulary import BOS_ID
 
 # Probability 0 in float32, beside any logits of a model.
@@ -39,13 +39,13 @@ def write_run(
     """Write a model of transformers as a run, which appears whole or not at all.
 
     Args:
-        files: the model's directory.
-        form: what ``read_form`` returns for it.
+        files: the model's directory, and what ``read_form`` returns for it.
+        form: likewise.
         languages: of its source and its target.
         source: the model's name, for the record: a directory, or a name of the Hub.
         revision: the Hub's commit; None: it is a directory.
         run: where to; its parents need not be there.
-        log: told what a user should know.
+        log: shows a line.
 
     Raises:
         ImportedModelError: it is damaged, or has a form that ours cannot have.
@@ -77,23 +77,18 @@ def write_run(
         "sha256": files.sha256,
         "version": __version__,
     }
+    # Stands for the training text: the same model has the same fingerprint.
+    sums = hashlib.sha256(json.dumps(files.sha256, sort_keys=True).encode()).hexdigest()
+    vocabularies = {side: table.vocabulary for side, table in tokenizers.tables.items()}
     run.parent.mkdir(parents=True, exist_ok=True)
     remove_leftovers(run.parent, others=[run.name])
     with whole_directory(run) as temporary:
         written = RunDirectory(temporary)
         write_mark(temporary)
         write_text(written.config, dump_config(config))
-        _write_tokenizers(tokenizers, files, written.tokenizer)
+        written.tokenizer.mkdir()
+        write_tokenizers(tokenizers.models, vocabularies, sums, written.tokenizer)
         written.checkpoints.mkdir()
         state = {"step": 0}
         save_checkpoint(written.checkpoints, weights, {}, state, fingerprint(written.tokenizer))
         write_text(temporary / IMPORT, json.dumps(record, indent=1) + "\n")
-
-
-def _write_tokenizers(tokenizers: ImportedTokenizers, files: SourceFiles, directory: Path) -> None:
-    directory.mkdir()
-    vocabularies = {side: table.vocabulary for side, table in tokenizers.tables.items()}
-    # Stands for the training text: the same model has the same fingerprint.
-    sums = hashlib.sha256(json.dumps(files.sha256, sort_keys=True).encode()).hexdigest()
-    manifest = write_tokenizers(tokenizers.models, vocabularies, sums, directory)
-    write_text(directory / MANIFEST_NAME, manifest.model_dump_json(indent=2) + "\n")

@@ -17,7 +17,7 @@ from transformer_cli.compression import write_text
 from transformer_cli.config.differences import differences
 from transformer_cli.config.schema import Config
 from transformer_cli.errors import ConfigError
-from transformer_cli.evaluation.metric_choice import choose_selection
+from transformer_cli.evaluation.best_checkpoint import metric_for_best
 from transformer_cli.files import remove_leftovers, whole_directory
 from transformer_cli.jobs.job import Job, JobDirectory, describe_model, describe_training, sum_text
 from transformer_cli.jobs.search import Grid, Search
@@ -166,11 +166,11 @@ class SweepPlan:
 
         Of BLEU, only the lowercased one counts where a point's translations are lowercased.
         """
-        selected = {choose_selection(self.sweep.config_of(each)) for each in self.sweep.samples}
+        selected = {metric_for_best(self.sweep.config_of(each)) for each in self.sweep.samples}
         wanted = self.sweep.settings.metric
         if "bleu_lc" in selected and wanted in (None, "bleu"):
             return "bleu_lc"
-        return wanted or choose_selection(self.sweep.config_of(Point(BASE_POINT)))
+        return wanted or metric_for_best(self.sweep.config_of(Point(BASE_POINT)))
 
     # --- jobs -------------------------------------------------------------------------------------
 

@@ -29,7 +29,7 @@ from transformer_cli.jobs import runner
 from transformer_cli.jobs.distill import DistillDirectory
 from transformer_cli.jobs.job import Job
 from transformer_cli.jobs.runner import Event
-from transformer_cli.runs.lock import lock_directory
+from transformer_cli.runs.directory import lock_directory
 
 FILE = """\
 teachers: [teacher.yaml]

@@ -19,11 +19,11 @@ from transformer_cli.packages import lazy_imports
 from transformer_cli.ranks import SINGLE_PROCESS
 
 with lazy_imports():
-    from transformer_cli import files
+    from transformer_cli import errors, files
     from transformer_cli.jobs import distill as plans, distill_file, forecast, runner
     from transformer_cli.model import device as devices
-    from transformer_cli.runs import lock
-    from transformer_cli.training import execution, units
+    from transformer_cli.runs import directory as directories
+    from transformer_cli.training import execution
 
 if TYPE_CHECKING:
     from transformer_cli.config.choices import DeviceName, PrecisionName
@@ -125,7 +125,7 @@ def run_distillation(request: DistillRequest) -> int:
     directory = request.directory
     directory.check()
     failed: list[runner.Event] = []
-    with lock.lock_directory(directory.path), stop_requests(STOPPING) as should_stop:
+    with directories.lock_directory(directory.path), stop_requests(STOPPING) as should_stop:
         plan = request.plan(request.settle_precision())
         plan.check()
         directory.remove_leftovers()
@@ -204,10 +204,10 @@ def preview_distillation(request: DistillRequest) -> Iterator[str]:
     rows = [["stage", "", "lines", "time", "disk"]]
     for each in forecasts:
         lines = "" if each.lines is None else f"{each.lines:,}"
-        taken = "unknown" if each.seconds is None else units.duration(each.seconds)
+        taken = "unknown" if each.seconds is None else errors.duration(each.seconds)
         if each.is_done or each.seconds == 0.0:
             taken = ""
-        disk = units.size(each.disk) if each.disk else ""
+        disk = errors.size(each.disk) if each.disk else ""
         rows.append([each.name, "done" if each.is_done else "to do", lines, taken, disk])
     yield from align_columns(rows)
     left = [each for each in forecasts if not each.is_done]
@@ -217,7 +217,7 @@ def preview_distillation(request: DistillRequest) -> Iterator[str]:
     besides = f", and {unknown} of unknown time" if unknown else ""
     yield ""
     total = (
-        f"about {units.duration(known)}{besides}; {units.size(needed)} of disk"
+        f"about {errors.duration(known)}{besides}; {errors.size(needed)} of disk"
         if left
         else "nothing"
     )

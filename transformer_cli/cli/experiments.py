@@ -22,7 +22,7 @@ from transformer_cli.cli.display import align_columns, bar, log
 from transformer_cli.cli.process import exit_code, stop_requests
 from transformer_cli.compression import write_text
 from transformer_cli.config.choices import DeviceName, PrecisionName
-from transformer_cli.errors import MissingExtraError, make_visible
+from transformer_cli.errors import MissingExtraError, duration, make_visible, size
 from transformer_cli.evaluation.best_checkpoint import metrics_of_runs
 from transformer_cli.evaluation.seed_statistics import MetricComparison, compare_groups
 from transformer_cli.jobs.forecast import Forecaster, Training, TrainingForecast
@@ -35,7 +35,6 @@ from transformer_cli.jobs.sweep_results import SweepResults, TranslatedSplit, re
 from transformer_cli.metrics import METRICS
 from transformer_cli.ranks import count_cores
 from transformer_cli.runs.groups import read_run_state, run_name
-from transformer_cli.training.units import duration, size
 
 STOPPING_RUNS = "stopping all runs, each with a checkpoint; once more stops at once"
 _REDRAW_SECONDS = 1.0

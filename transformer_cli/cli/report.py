@@ -73,7 +73,7 @@ def report(
         directory,
         translator,
         checkpoint,
-        opened.load_state()["step"],
+        opened.load_state().step,
         name,
         pairs,
         searcher,

@@ -17,7 +17,7 @@ from transformer_cli.importing.tensors import read_tensors
 from transformer_cli.importing.tokenizers import read_tokenizers
 from transformer_cli.importing.weights import find_tying, from_transformers, take_rows
 from transformer_cli.packages import __version__
-from transformer_cli.runs.checkpoint_writer import save_checkpoint
+from transformer_cli.runs.checkpoint import save_checkpoint
 from transformer_cli.runs.directory import IMPORT, RunDirectory, write_mark
 from transformer_cli.text.kinds.marian import write_tokenizers
 from transformer_cli.text.tokenizer import fingerprint

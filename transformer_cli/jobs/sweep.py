@@ -25,7 +25,7 @@ from transformer_cli.jobs.sweep_file import BASE_POINT, SEED, Point, Sweep
 from transformer_cli.metrics import METRICS
 from transformer_cli.runs.directory import MARK, SWEEP_PLAN, RunDirectory
 from transformer_cli.runs.groups import run_name
-from transformer_cli.runs.records import number, read_records, validations
+from transformer_cli.runs.metrics_log import number, read_records, validations
 
 TRANSLATIONS, SCORES = "translations.txt", "scores.json"
 """The files of a scored run."""

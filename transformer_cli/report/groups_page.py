@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from transformer_cli.config.schema import Config
 from transformer_cli.config.yaml import dump_config
+from transformer_cli.errors import duration
 from transformer_cli.evaluation.best_checkpoint import metric_for_best
 from transformer_cli.evaluation.seed_statistics import (
     GroupDifference,
@@ -27,7 +28,6 @@ from transformer_cli.report.group_charts import (
 from transformer_cli.report.importance import Importance, explain
 from transformer_cli.report.rendering import render_page
 from transformer_cli.runs.groups import RunGroup
-from transformer_cli.training.units import duration
 
 
 class EvaluatedSplit(NamedTuple):

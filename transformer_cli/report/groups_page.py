@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 from transformer_cli.config.schema import Config
 from transformer_cli.config.yaml import dump_config
-from transformer_cli.evaluation.metric_choice import choose_selection
+from transformer_cli.errors import duration
+from transformer_cli.evaluation.best_checkpoint import metric_for_best
 from transformer_cli.evaluation.seed_statistics import (
     GroupDifference,
     GroupScore,
@@ -26,9 +27,7 @@ from transformer_cli.report.group_charts import (
 )
 from transformer_cli.report.importance import Importance, explain
 from transformer_cli.report.rendering import render_page
-from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.groups import RunGroup
-from transformer_cli.training.units import duration
 
 
 class EvaluatedSplit(NamedTuple):
@@ -39,8 +38,7 @@ class EvaluatedSplit(NamedTuple):
     references: Sequence[str]
     groups: Sequence[str]
     """Names of the evaluated groups; a group whose runs all failed is not among them."""
-    translations: Sequence[Sequence[Sequence[str]]]
-    """By group, run and sentence."""
+    translations: Sequence[Sequence[Sequence[str]]]  # by group, run and sentence
     comparisons: Mapping[str, MetricComparison]
     """By the metric's name, each of these groups in this order."""
 
@@ -51,10 +49,8 @@ class MetricColumns(NamedTuple):
     split: str
     label: str
     signature: str
-    scores: list[GroupScore | None]
-    """None: the group was not evaluated."""
-    differences: list[GroupDifference | None]
-    """None for the reference group, too."""
+    scores: list[GroupScore | None]  # None: the group was not evaluated
+    differences: list[GroupDifference | None]  # None for the reference group, too
 
 
 class DifferingTranslations(NamedTuple):
@@ -63,8 +59,7 @@ class DifferingTranslations(NamedTuple):
     split: str
     names: tuple[str, str]
     seeds: tuple[int, int]
-    better: list[TwoTranslations]
-    """By the first group."""
+    better: list[TwoTranslations]  # by the first group
     worse: list[TwoTranslations]
 
 
@@ -74,25 +69,19 @@ class GroupsReport:
 
     title: str
     groups: list[GroupResult]
-    order: list[int]
-    """Their indices, the best first."""
-    legend: list[int]
-    """The same, with the reference among the first ``DRAWN``."""
+    order: list[int]  # their indices, the best first
+    legend: list[int]  # the same, with the reference among the first ``DRAWN``
     reference: int
-    metric: str
-    """Label of the validation score."""
+    metric: str  # label of the validation score
     settings: dict[str, list[object]]
-    evaluated: list[str]
-    """Names of the splits."""
+    evaluated: list[str]  # names of the splits
     charts: list[Chart]
     setting_charts: list[Chart]
     importance: Importance | None
     columns: list[MetricColumns]
     translations: list[DifferingTranslations]
-    config: Config | None
-    """Of the reference group's first run that has begun; None: no run has."""
-    config_of: Path | None
-    """Directory of that run."""
+    config: Config | None  # of the reference group's first run that has begun; None: no run has
+    config_of: Path | None  # directory of that run
 
     @property
     def best(self) -> GroupResult | None:
@@ -131,15 +120,17 @@ def build_groups_page(
         metric: what groups are ranked by, a key of ``METRICS``; None: what the reference
             group's best checkpoints are chosen by, but lowercased BLEU if any translations are.
     """
-    run = _first_begun(groups, reference)
+    runs = [run for group in (groups[reference], *groups) for run in group.runs]
+    run = next((run for run in runs if run.config.is_file()), None)
     config = run.load_config() if run else None
-    chosen = choose_selection(config) if config else "bleu"
-    if chosen == "bleu" and any(settings.get("tokenizer.lowercase", ())):
-        chosen = "bleu_lc"
-    metric = metric or chosen
+    if metric is None:
+        metric = metric_for_best(config) if config else "bleu"
+        if metric == "bleu" and any(settings.get("tokenizer.lowercase", ())):
+            metric = "bleu_lc"
     results = [read_group(group, metric, unfinished or {}) for group in groups]
     order = rank_groups(results, metric)
-    legend = _order_legend(order, reference)
+    legend = [index for index in order if index != reference]
+    legend.insert(min(order.index(reference), DRAWN - 1), reference)
     differing = {key: list(values) for key, values in settings.items()}
     translations = [_find_differing(split, results, order, reference) for split in evaluated]
     return GroupsReport(
@@ -161,17 +152,6 @@ def build_groups_page(
     )
 
 
-def _first_begun(groups: Sequence[RunGroup], reference: int) -> RunDirectory | None:
-    runs = [run for group in (groups[reference], *groups) for run in group.runs]
-    return next((run for run in runs if run.config.is_file()), None)
-
-
-def _order_legend(order: Sequence[int], reference: int) -> list[int]:
-    others = [index for index in order if index != reference]
-    place = min(order.index(reference), DRAWN - 1)
-    return [*others[:place], reference, *others[place:]]
-
-
 def _make_columns(split: EvaluatedSplit, groups: Sequence[GroupResult]) -> Iterator[MetricColumns]:
     place = {name: index for index, name in enumerate(split.groups)}
     rows = [place.get(group.name) for group in groups]
@@ -189,16 +169,16 @@ def _find_differing(
     split: EvaluatedSplit, groups: Sequence[GroupResult], order: Sequence[int], reference: int
 ) -> DifferingTranslations | None:
     """Compare the best group with the reference, or the reference with the next best."""
-    place = {name: index for index, name in enumerate(split.groups)}
+    translations = dict(zip(split.groups, split.translations, strict=True))
+    ranked = [groups[index].name for index in order if groups[index].name in translations]
     reference_name = groups[reference].name
-    others = [name for index in order if (name := groups[index].name) != reference_name]
-    other = next((name for name in others if name in place), None)
-    if other is None or reference_name not in place:
+    others = [name for name in ranked if name != reference_name]
+    if not others or reference_name not in ranked:
         return None
-    names = (other, reference_name)
+    names = (others[0], reference_name)
     if order[0] == reference:
-        names = (reference_name, other)
-    one, two = (split.translations[place[name]] for name in names)
+        names = (reference_name, others[0])
+    one, two = (translations[name] for name in names)
     better, worse = choose_differing(one, two, split.src, split.references)
     return DifferingTranslations(split.name, names, (len(one), len(two)), better, worse)
 

@@ -15,7 +15,7 @@ from transformer_cli.data.corpus import ParallelText
 from transformer_cli.data.sources import open_training_text
 from transformer_cli.data.token_arrays import encode_text
 from transformer_cli.errors import CorpusError, InputError
-from transformer_cli.evaluation.scoring import Evaluation, evaluate
+from transformer_cli.evaluation.scoring import evaluate
 from transformer_cli.inference.attention_maps import AttentionMaps, compute_attention_maps
 from transformer_cli.inference.ctranslate2_engine import CTranslate2Engine
 from transformer_cli.inference.engine import ignore
@@ -24,31 +24,35 @@ from transformer_cli.inference.torch_engine import TorchTranslator
 from transformer_cli.inference.translator import TextTranslator
 from transformer_cli.metrics import METRICS, USUAL, Metrics
 from transformer_cli.model.transformer import count_parameters
-from transformer_cli.report.charts import make_training_charts, measured_metrics
-from transformer_cli.report.examples import SEED, choose_sentences, make_example, sentence_scores
+from transformer_cli.report.charts import (
+    make_breakdown_charts,
+    make_length_chart,
+    make_training_charts,
+    measured_metrics,
+)
+from transformer_cli.report.examples import SEED, choose_examples
 from transformer_cli.report.rendering import render_page
 from transformer_cli.report.statistics import (
     RarityBucket,
     compute_statistics,
     count_words,
-    make_breakdown_charts,
-    make_length_chart,
     score_by_length,
     score_by_rarity,
 )
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.initialize import corpus_directory
-from transformer_cli.runs.records import environment_of_training, read_records, validations
+from transformer_cli.runs.metrics_log import (
+    environment_of_training,
+    perplexity,
+    read_records,
+    validations,
+)
 from transformer_cli.text.protocol import ProgressBar
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, SPECIALS
-from transformer_cli.training.metrics import perplexity
 
-ATTENTION_SENTENCES = 5
-"""Sentences of the split whose attention is shown."""
-ATTENTION_STEPS = 255
-"""Attention weights are kept in so many steps from 0 to 1, a byte each."""
-_FITTING_TOKENS = range(4, 31)
-"""Tokens of a sentence whose attention fits a screen."""
+ATTENTION_SENTENCES = 5  # of the split, whose attention is shown
+ATTENTION_STEPS = 255  # attention weights are kept in so many steps from 0 to 1, a byte each
+_FITTING_TOKENS = range(4, 31)  # of a sentence whose attention fits a screen
 _MAX_TOKENS = 200  # the page's size grows with their square
 
 
@@ -59,8 +63,7 @@ class Subject:
     name: str
     run: RunDirectory
     translator: TorchTranslator
-    checkpoint: str
-    """As it was asked for: 'best', say."""
+    checkpoint: str  # as it was named: 'best', say
     step: int
     split: str
     text: ParallelText
@@ -98,68 +101,53 @@ def make_run_page(
         searcher=subject.searcher,
         metrics=subject.metrics,
     )
+    lengths = encoded.src.lengths.tolist()
     values: dict[str, Any] = {
-        **_describe_training(subject),
-        **_describe_result(subject, result, encoded.src.lengths.tolist(), progress),
+        "decoding": translator.decoding,
+        "scores": result.scores,
+        "perplexity": perplexity(result.loss),
+        "lengths": score_by_length(lengths, result.hypotheses, text.tgt, subject.metrics),
+        "rarity": _score_by_rarity(subject, result.hypotheses, progress),
+        "examples": choose_examples(text, result.hypotheses),
         "statistics": compute_statistics(subject.run, translator.tokenizers, encoded),
-        "attention": [*attention, *_attend(subject, encoded.src.lengths.tolist())],
+        "attention": [*attention, *_attend(subject, lengths)],
     }
-    data = translator.config.data
+    return _render(subject, values, plotly)
+
+
+def _render(subject: Subject, values: dict[str, Any], plotly: str) -> str:
+    """Return the page about a run and ``values``, which its translations have."""
+    run, config = subject.run, subject.translator.config
+    records = read_records(run.metrics)
+    validated = validations(records)
     charts = [
-        *values.pop("training_charts"),
-        *make_length_chart(values["statistics"], (data.src_lang, data.tgt_lang)),
+        *make_training_charts(records, subject.step),
+        *make_length_chart(values["statistics"], (config.data.src_lang, config.data.tgt_lang)),
         *make_breakdown_charts(values["lengths"], values["rarity"]),
     ]
     page_data = {
         "charts": [chart.as_json() for chart in charts],
         "attention": values["attention"],
-        "subwords": not translator.tokenizers.tgt.is_word_level,
+        "subwords": not subject.translator.tokenizers.tgt.is_word_level,
         "marks": {SPECIALS[BOS_ID]: "start", SPECIALS[EOS_ID]: "end"},
     }
-    values["charts"] = {chart.name: chart for chart in charts}
     return render_page(
-        "page", plotly, page_data, subject=subject, data=data, metrics=METRICS, **values
+        "page",
+        plotly,
+        page_data,
+        subject=subject,
+        data=config.data,
+        metrics=METRICS,
+        charts={chart.name: chart for chart in charts},
+        parameters=count_parameters(subject.translator.engine.model),
+        validations=validated,
+        validated_metrics=measured_metrics(validated),
+        label_smoothing=config.training.label_smoothing,
+        settings=chosen_settings(config, load_origins(run.origins)),
+        trained_with=environment_of_training(records, subject.step),
+        config=dump_config(config),
+        **values,
     )
-
-
-def _describe_training(subject: Subject) -> dict[str, Any]:
-    """Return what the page says of the model and its training."""
-    config = subject.translator.config
-    records = read_records(subject.run.metrics)
-    validated = validations(records)
-    return {
-        "parameters": count_parameters(subject.translator.engine.model),
-        "training_charts": make_training_charts(records, subject.step),
-        "validations": validated,
-        "validated_metrics": measured_metrics(validated),
-        "label_smoothing": config.training.label_smoothing,
-        "settings": chosen_settings(config, load_origins(subject.run.origins)),
-        "trained_with": environment_of_training(records, subject.step),
-        "config": dump_config(config),
-    }
-
-
-def _describe_result(
-    subject: Subject, result: Evaluation, lengths: Sequence[int], progress: ProgressBar
-) -> dict[str, Any]:
-    """Return what the page says of the split's translations."""
-    text, hypotheses = subject.text, result.hypotheses
-    return {
-        "decoding": subject.translator.decoding,
-        "scores": result.scores,
-        "perplexity": perplexity(result.loss),
-        "lengths": score_by_length(lengths, hypotheses, text.tgt, subject.metrics),
-        "rarity": _score_by_rarity(subject, hypotheses, progress),
-        "examples": _choose_examples(text, hypotheses),
-    }
-
-
-def _choose_examples(text: ParallelText, hypotheses: Sequence[str]) -> dict[str, Any]:
-    scores = sentence_scores(hypotheses, text.tgt)
-    return {
-        kind: [make_example(n, scores[n], text.src[n], hypotheses[n], text.tgt[n]) for n in numbers]
-        for kind, numbers in choose_sentences(scores, text.tgt).items()
-    }
 
 
 def _score_by_rarity(
@@ -170,8 +158,7 @@ def _score_by_rarity(
     try:
         earlier = corpus_directory(subject.run)
         pairs = open_training_text(subject.translator.config.data, earlier).pairs()
-        targets = progress((tgt for _, tgt in pairs), "counting words")
-        seen = count_words(targets, references)
+        seen = count_words(progress((tgt for _, tgt in pairs), "counting words"), references)
     except CorpusError:
         return None
     return score_by_rarity(seen, hypotheses, references)

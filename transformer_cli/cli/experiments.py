@@ -244,7 +244,7 @@ def render_sweep(directory: SweepDirectory, results: SweepResults) -> str:
     Raises:
         MissingExtraError: plotly, Jinja or scipy is not installed.
     """
-    from transformer_cli.report.groups_page import EvaluatedSplit, build_groups_page, render_groups
+    from transformer_cli.report.groups_page import EvaluatedSplit, describe_groups, render_groups
     from transformer_cli.report.rendering import plotly_script
 
     script = plotly_script()
@@ -254,14 +254,14 @@ def render_sweep(directory: SweepDirectory, results: SweepResults) -> str:
         )
         for split, compared in _compare_splits(results)
     ]
-    page = build_groups_page(
+    page = describe_groups(
         directory.path.name,
         results.groups,
         results.settings,
+        results.metric,
         evaluated,
         results.unfinished,
         results.reference,
-        results.metric,
     )
     return render_groups(page, script)
 

@@ -22,8 +22,7 @@ from transformer_cli.inference.torch_engine import load_torch_translator
 from transformer_cli.model.device import choose_device
 from transformer_cli.model.graphs import GraphPool, graph_stream
 from transformer_cli.model.transformer import build_model, load_weights, weights_of
-from transformer_cli.runs.checkpoint import Checkpoint
-from transformer_cli.runs.checkpoint_writer import save_checkpoint
+from transformer_cli.runs.checkpoint import Checkpoint, save_checkpoint
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.initialize import initialize_run
 from transformer_cli.text.tokenizer import fingerprint

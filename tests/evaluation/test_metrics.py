@@ -25,7 +25,7 @@ from transformer_cli.metrics import METRICS, Metric, Metrics
 from transformer_cli.report.group_charts import GroupResult, RunResult, rank_groups
 from transformer_cli.report.statistics import score_by_length
 from transformer_cli.runs.directory import RunDirectory
-from transformer_cli.training.metrics import Validation
+from transformer_cli.training.session import Validation
 
 HYPOTHESES = ["ファイルを開けません。", "GIMP の設定を保存する", "印刷"]
 REFERENCES = ["ファイルを開くことができません。", "gimp の設定を保存します", "印刷する"]

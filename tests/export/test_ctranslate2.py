@@ -32,7 +32,7 @@ from transformer_cli.inference.torch_engine import (
 )
 from transformer_cli.inference.translator import TextTranslator
 from transformer_cli.model.transformer import Transformer, build_model, weights_of
-from transformer_cli.runs.checkpoint_writer import save_checkpoint
+from transformer_cli.runs.checkpoint import save_checkpoint
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.trained_model import TrainedModel, load_trained_model
 from transformer_cli.text.protocol import Tokenizer, Tokenizers

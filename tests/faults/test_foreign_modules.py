@@ -108,7 +108,7 @@ def run_a_stage() -> None:
 
 
 def find_gpus() -> None:
-    from transformer_cli.cli.experiments import list_gpus
+    from transformer_cli.cli.sweep import list_gpus
 
     assert list_gpus() == []
 

@@ -23,8 +23,7 @@ from transformer_cli.data.batches import collate
 from transformer_cli.data.token_arrays import plan_epoch
 from transformer_cli.model.transformer import build_model, load_weights, weights_of
 from transformer_cli.ranks import SINGLE_PROCESS
-from transformer_cli.runs.checkpoint import Checkpoint
-from transformer_cli.runs.checkpoint_writer import save_checkpoint
+from transformer_cli.runs.checkpoint import Checkpoint, save_checkpoint
 from transformer_cli.text.vocabulary import PAD_ID
 from transformer_cli.training.execution import Execution
 from transformer_cli.training.loss import GradientAccumulator

@@ -17,8 +17,7 @@ from transformer_cli.data.shards import ShardedText
 from transformer_cli.data.token_arrays import EncodedText, Lengths, TokenArray, plan_epoch
 from transformer_cli.errors import ConfigError, TrainingError
 from transformer_cli.model.transformer import Transformer, build_model, load_weights, weights_of
-from transformer_cli.runs.checkpoint import Checkpoint
-from transformer_cli.runs.checkpoint_writer import save_checkpoint
+from transformer_cli.runs.checkpoint import Checkpoint, State, save_checkpoint
 from transformer_cli.text.vocabulary import PAD_ID
 from transformer_cli.training.loss import Losses
 from transformer_cli.training.optimizer import learning_rate
@@ -372,7 +371,7 @@ def test_tied_weights_stay_tied_in_the_average_and_apart_from_the_model() -> Non
     state, moments = trainer.state(), trainer.optimizer.state()
     resumed = trainer_of(config(**AVERAGED), weights=2)
     load_weights(resumed.eval_model, weights_of(trainer.eval_model))
-    resumed.restore(state, moments)
+    resumed.restore(State(**state), moments)
     take(resumed, 1)
     for each in (trainer, resumed):
         assert each.eval_model.output.weight is each.eval_model.tgt_embedding.tokens.weight
@@ -455,7 +454,7 @@ def test_a_step_left_out_does_not_count_for_adam_after_resuming_either(
     resumed = trainer_of(settings, weights=2)
     load_weights(resumed.model, weights(straight))
     moments = {name: moment.clone() for name, moment in straight.optimizer.state().items()}
-    resumed.restore(straight.state(), moments)
+    resumed.restore(State(**straight.state()), moments)
     expected = [numbers(each) for each in straight.steps()]
     assert [numbers(each) for each in resumed.steps()] == expected
     assert_same(straight, resumed)
@@ -527,7 +526,7 @@ def test_a_run_refuses_another_number_of_batches_a_step() -> None:
     begun = trainer_of(config(accumulate=4))
     take(begun, 1)
     with pytest.raises(ConfigError, match=r"trained with 4; set training.accumulate=4$"):
-        trainer_of(config(accumulate=3)).restore(begun.state(), begun.optimizer.state())
+        trainer_of(config(accumulate=3)).restore(State(**begun.state()), begun.optimizer.state())
 
 
 # --- rates and counts -----------------------------------------------------------------------------
@@ -677,6 +676,6 @@ def test_training_goes_on_from_within_any_shard(stop: int) -> None:
     take(first, stop)
     second = trainer_of(settings, SHARDS, weights=2)
     load_weights(second.model, weights(first))
-    second.restore(first.state(), first.optimizer.state())
+    second.restore(State(**first.state()), first.optimizer.state())
     assert [numbers(progress) for progress in second.steps()] == expected[stop:]
     assert_same(second, straight)

@@ -18,8 +18,7 @@ with lazy_imports():
     from transformer_cli.data import corpus, tables
     from transformer_cli.evaluation import best_checkpoint, scores, scoring, seen_pairs
     from transformer_cli.inference import loading
-    from transformer_cli.runs import directory as directories, records, trained_model
-    from transformer_cli.training import metrics as training_metrics
+    from transformer_cli.runs import directory as directories, metrics_log, trained_model
 
 if TYPE_CHECKING:
     from transformer_cli.inference.ctranslate2_engine import CTranslate2Engine
@@ -161,7 +160,7 @@ def _evaluate(
     seen = seen_pairs.find_seen([run, *others], text, pair_bar)
     result = _translate(translator, searcher, name, text, metrics)
     engine, fingerprint = translator.engine, (searcher or translator).engine.fingerprint
-    environment = asdict(records.describe_environment(engine.device, engine.precision))
+    environment = asdict(metrics_log.describe_environment(engine.device, engine.precision))
     differing = result.differing
     report = {
         "split": name,
@@ -171,13 +170,13 @@ def _evaluate(
         **({"ensemble": [other.as_posix() for other in ensemble]} if ensemble else {}),
         "beam_size": translator.decoding.beam_size,
         "scores": {name: score._asdict() for name, score in result.scores.items()},
-        "perplexity": training_metrics.perplexity(result.loss),
+        "perplexity": metrics_log.perplexity(result.loss),
         **({} if differing is None else {"placeholders_differ": differing}),
         "seen": _report_seen(seen, name, result.hypotheses, text, metrics),
         "engine": fingerprint.get("engine", "torch"),
         "environment": {**environment, "precision": fingerprint["precision"]},
-        "trained_with": records.environment_of_training(
-            records.read_records(run.metrics), opened.step
+        "trained_with": metrics_log.environment_of_training(
+            metrics_log.read_records(run.metrics), opened.step
         ),
     }
     if comet:

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from transformer_cli.metrics import METRICS, Metric
 from transformer_cli.report.statistics import LengthBucket, RarityBucket, SideStatistics
-from transformer_cli.runs.records import Record, number, validations
+from transformer_cli.runs.metrics_log import Record, number, validations
 
 STEP = "optimizer step"
 _TWO_ROLES = ("val", "train")

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from transformer_cli.config.yaml import dump_config
+from transformer_cli.errors import duration
 from transformer_cli.evaluation.seed_statistics import MetricComparison
 from transformer_cli.metrics import METRICS
 from transformer_cli.report import group_charts
@@ -13,7 +14,6 @@ from transformer_cli.report.group_charts import DRAWN, GroupResult
 from transformer_cli.report.importance import explain
 from transformer_cli.report.rendering import render_page
 from transformer_cli.runs.groups import RunGroup
-from transformer_cli.training.units import duration
 
 
 class EvaluatedSplit(NamedTuple):

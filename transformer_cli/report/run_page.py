@@ -29,10 +29,14 @@ from transformer_cli.report.examples import SEED, choose_examples
 from transformer_cli.report.rendering import render_page
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.initialize import corpus_directory
-from transformer_cli.runs.records import environment_of_training, read_records, validations
+from transformer_cli.runs.metrics_log import (
+    environment_of_training,
+    perplexity,
+    read_records,
+    validations,
+)
 from transformer_cli.text.protocol import ProgressBar
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, SPECIALS
-from transformer_cli.training.metrics import perplexity
 
 ATTENTION_SENTENCES = 5  # of the split, whose attention is shown
 ATTENTION_STEPS = 255  # attention weights are kept in so many steps from 0 to 1, a byte each

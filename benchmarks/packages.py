@@ -1,7 +1,7 @@
 """What a plain install brings: size and import time of each needed package.
 
 ``python -m benchmarks.packages``, by the Python of an environment that has transformer-cli without
-extras, makes the table in docs/packages.md.
+extras, prints them as a table.
 """
 
 import subprocess

@@ -10,17 +10,22 @@ What has another time, as a file that was changed or copied, is read and compare
 import hashlib
 import json
 import os
-from collections.abc import Callable, Collection
+import time
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from stat import S_ISREG
 from typing import Any, Generic, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from transformer_cli.compression import write_text
+from transformer_cli.compression import open_text, write_text
 from transformer_cli.files import read_small, sha256, whole_directory
 
 Content = TypeVar("Content", bound=BaseModel)
+
+# File systems count time in steps, at most of two seconds.
+_SETTLED_NS = 2_500_000_000
 
 
 class FileRecord(BaseModel):
@@ -162,3 +167,38 @@ def read_record(path: Path, kind: type[Content]) -> Content | None:
 
 def _sum(values: Any) -> str:
     return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
+
+
+def hash_files(paths: Iterable[Path]) -> str:
+    """Return a SHA-256 of the files' decompressed bytes; CorpusError: one cannot be read."""
+    return combine_hashes(map(_hash_file, paths))
+
+
+def _hash_file(path: Path) -> "hashlib._Hash":
+    with open_text(path) as file:
+        return hashlib.file_digest(file, "sha256")
+
+
+def combine_hashes(sides: "Iterable[hashlib._Hash]") -> str:
+    """Return the SHA-256 of all sides' SHA-256, so that no byte can change sides unnoticed."""
+    return hashlib.sha256(b"".join(side.digest() for side in sides)).hexdigest()
+
+
+def mtime_key_of(paths: Iterable[Path]) -> str | None:
+    """Return sizes, modification times and inodes of files.
+
+    None: a file is not there, or was changed so recently that another change might leave its times
+    as they are.
+    """
+    keys = []
+    for path in paths:
+        try:
+            stat = path.stat()
+        except OSError:
+            return None
+        # Also changed where a file is put in another's place, with its old time.
+        changed = max(stat.st_mtime_ns, stat.st_ctime_ns)
+        if not S_ISREG(stat.st_mode) or time.time_ns() - changed < _SETTLED_NS:
+            return None
+        keys.append(f"{stat.st_size} {stat.st_mtime_ns} {stat.st_ctime_ns} {stat.st_ino}")
+    return ", ".join(keys)

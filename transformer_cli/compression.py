@@ -13,7 +13,7 @@ from collections.abc import Callable
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import Any, BinaryIO, TextIO
+from typing import Any, TextIO
 
 from transformer_cli.errors import CorpusError, MissingExtraError
 from transformer_cli.files import SpecialFileError, open_checked, whole_file
@@ -24,7 +24,7 @@ _CHUNK_BYTES = 1 << 17
 _MEMBER_BYTES = 1 << 20
 
 
-def open_text(path: Path, once: bool = False) -> BinaryIO:
+def open_text(path: Path, once: bool = False) -> io.BufferedReader:
     """Open a text file to read its bytes, decompressed as its name's ending says.
 
     Args:

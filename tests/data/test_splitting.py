@@ -8,16 +8,8 @@ import pytest
 from hypothesis import assume, given, strategies as st
 
 from transformer_cli.config.data_schema import SplitConfig
-from transformer_cli.data.selection import (
-    LEFT_OUT,
-    TEST,
-    TRAIN,
-    VAL,
-    Digests,
-    Sides,
-    draw_splits,
-    fold_side,
-)
+from transformer_cli.data.corpus import Digests, fold_side
+from transformer_cli.data.selection import LEFT_OUT, TEST, TRAIN, VAL, Sides, draw_splits
 from transformer_cli.errors import CorpusError
 
 Pairs = list[tuple[int, int]]

@@ -36,7 +36,8 @@ class Counted:
 
 def test_blank_pairs_are_counted_and_passed_over() -> None:
     text = StreamedText.of(TEXT)
-    text_sha256 = hashlib.sha256("eins\nfünf\none\nfive\n".encode()).hexdigest()
+    sides = (hashlib.sha256(side.encode()).digest() for side in ("eins\nfünf\n", "one\nfive\n"))
+    text_sha256 = hashlib.sha256(b"".join(sides)).hexdigest()
     assert text.stats == TextStats(TEXT.source_sha256(), text_sha256, pairs=2, blank=4)
     assert len(text) == len(text.src) == len(text.tgt) == 2
     for _ in range(2):

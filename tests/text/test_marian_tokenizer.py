@@ -7,11 +7,10 @@ from typing import Any
 import pytest
 import sentencepiece
 
-from transformer_cli.compression import write_text
 from transformer_cli.config.tokenizer_schema import MarianConfig
 from transformer_cli.errors import TokenizerError
 from transformer_cli.text.kinds.marian import MarianTokenizer, write_tokenizers
-from transformer_cli.text.tokenizer import MANIFEST_NAME, learn_tokenizers, load_tokenizers
+from transformer_cli.text.tokenizer import learn_tokenizers, load_tokenizers
 from transformer_cli.text.vocabulary import UNK_ID, Vocabulary
 
 GERMAN = ["Ein Hund läuft über die Straße.", "Zwei Hunde schlafen.", "Der große Bär ruft laut."]
@@ -44,8 +43,7 @@ TABLE = Vocabulary([">>fra<<", *sorted({*pieces(SRC), *pieces(TGT)} - {"."})])
 @pytest.fixture(scope="module")
 def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("tokenizer")
-    manifest = write_tokenizers({"src": SRC, "tgt": TGT}, {"joint": TABLE}, "0" * 64, path)
-    write_text(path / MANIFEST_NAME, manifest.model_dump_json())
+    write_tokenizers({"src": SRC, "tgt": TGT}, {"joint": TABLE}, "0" * 64, path)
     return path
 
 

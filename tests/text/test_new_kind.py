@@ -67,11 +67,7 @@ def learn(config, text, directory):
         (side, "".join(sorted(set("".join(lines)))).encode())
         for side, lines, _ in text.sides(joint=True)
     )
-    return CharactersManifest(
-        lowercase=config.lowercase,
-        learned_from=text.sha256,
-        sha256=CharactersManifest.write_files(models, directory),
-    )
+    return CharactersManifest.write(models, directory, config.lowercase, text.sha256)
 """
 EXPERIMENT = """\
 data: {kind: copy, symbols: 6, length: 4, train_lines: 200, test_lines: 20}

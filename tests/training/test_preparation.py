@@ -1,5 +1,6 @@
 """The corpus and its tokenizers made ready, with numbers worked out by hand."""
 
+import hashlib
 import os
 import shutil
 from collections.abc import Iterable, Sequence
@@ -10,7 +11,6 @@ import pytest
 
 from transformer_cli import artifact
 from transformer_cli.config.schema import Config
-from transformer_cli.data import corpus
 from transformer_cli.data.corpus import StreamedText
 from transformer_cli.data.store import read_stats
 from transformer_cli.data.token_arrays import EncodedText, TokenArray
@@ -231,20 +231,20 @@ def test_a_store_that_is_gone_or_damaged_is_made_anew(run: RunDirectory) -> None
 @pytest.fixture
 def long_ago(monkeypatch: pytest.MonkeyPatch) -> None:
     """Any file was changed long enough ago for its times to tell of the next change."""
-    monkeypatch.setattr(corpus, "_SETTLED_NS", 0)
+    monkeypatch.setattr(artifact, "_SETTLED_NS", 0)
 
 
 @pytest.fixture
 def passes(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The training text's files each time that one is read for its sum."""
     read: list[str] = []
-    chunks = corpus._chunks
+    hash_file = artifact._hash_file
 
-    def watched(path: Path) -> Iterable[bytes]:
+    def watched(path: Path) -> "hashlib._Hash":
         read.append(path.name)
-        return chunks(path)
+        return hash_file(path)
 
-    monkeypatch.setattr(corpus, "_chunks", watched)
+    monkeypatch.setattr(artifact, "_hash_file", watched)
     return read
 
 

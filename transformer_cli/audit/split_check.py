@@ -15,10 +15,9 @@ import numpy as np
 from transformer_cli.audit.shift import ShiftCheck
 from transformer_cli.config.data_schema import FilterName
 from transformer_cli.config.schema import Config
-from transformer_cli.data.corpus import PairProgress, PairSource
+from transformer_cli.data.corpus import NO_DIGEST, Digests, PairProgress, PairSource
 from transformer_cli.data.filters.filter_pass import FilterPass, RepeatFilter
 from transformer_cli.data.filters.rules import WARNING_SHARES, build_filters
-from transformer_cli.data.selection import NO_DIGEST, Digests
 from transformer_cli.errors import CorpusError
 from transformer_cli.text.protocol import Tokenizer, Tokenizers
 from transformer_cli.text.vocabulary import SPECIALS, UNK_ID

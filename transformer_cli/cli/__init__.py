@@ -6,7 +6,7 @@ import sys
 from importlib import import_module
 from keyword import iskeyword
 from types import FrameType
-from typing import Any, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -14,7 +14,6 @@ from typer.core import TyperCommand, TyperGroup
 from transformer_cli.child import leave_out_working_directory
 from transformer_cli.cli.completion import joined_bash_words, list_settings, name_shell
 from transformer_cli.cli.display import print_error
-from transformer_cli.cli.options import Version
 from transformer_cli.cli.process import (
     exit_code,
     find_shortage,
@@ -33,7 +32,7 @@ from transformer_cli.errors import (
     UsageError,
     is_lost_process,
 )
-from transformer_cli.packages import lazy_imports
+from transformer_cli.packages import __version__, lazy_imports
 from transformer_cli.ranks import Ranks
 
 with lazy_imports():
@@ -76,8 +75,25 @@ _app = typer.Typer(
 )
 
 
+def _print_version(is_requested: bool) -> None:
+    if is_requested:
+        print(f"transformer-cli {__version__}")
+        raise typer.Exit()
+
+
 @_app.callback()
-def _transformer_cli(version: Version = False) -> None:
+def _transformer_cli(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version",
+            help="Print the version.",
+            callback=_print_version,
+            is_eager=True,
+            expose_value=False,
+        ),
+    ] = False,
+) -> None:
     """Train a Transformer to translate, from two text files to a scored model.
 
     \b
@@ -105,7 +121,11 @@ def load_command(name: str) -> Any:
     if not isinstance(command, typer.Typer):
         function, command = command, typer.Typer(add_completion=False, rich_markup_mode=None)
         command.command(name.removesuffix("_"))(function)
-    return typer.main.get_command(command)
+    made = typer.main.get_command(command)
+    (version,) = typer.main.get_command(_app).params[:1]
+    for one in (made, *getattr(made, "commands", {}).values()):
+        one.params.append(version)
+    return made
 
 
 def app(arguments: list[str], standalone_mode: bool = True) -> Any:

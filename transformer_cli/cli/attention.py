@@ -14,46 +14,31 @@ with lazy_imports():
     from transformer_cli.inference import attention_maps, attention_picture, loading
     from transformer_cli.runs import directory
 
-Sentence = Annotated[
-    str, typer.Argument(metavar="SENTENCE", help="Source sentence.", show_default=False)
-]
-Output = Annotated[
-    Path,
-    typer.Option(
-        "--output",
-        "-o",
-        metavar="FILE",
-        help="The picture: .png, .svg or .pdf.",
-        show_default=False,
-    ),
-]
-
 
 def attention(
     run: options.Run,
-    sentence: Sentence,
-    output: Output,
+    sentence: Annotated[str, options.argument("SENTENCE", "Source sentence.")],
+    output: Annotated[
+        Path, options.option("FILE", "The picture: .png, .svg or .pdf.", "--output", "-o")
+    ],
     kind: Annotated[
         Literal["cross", "encoder", "decoder"],
-        typer.Option(help="Cross-attention, or the self-attention of encoder or decoder."),
+        options.option(None, "Cross-attention, or the self-attention of encoder or decoder."),
     ] = "cross",
     layer: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="Draw each head of this layer.")
+        int | None, options.option("N", "Draw each head of this layer.", min=1)
     ] = None,
     head: Annotated[
-        int | None,
-        typer.Option(metavar="N", min=1, help="Draw this head of each layer, or of --layer."),
+        int | None, options.option("N", "Draw this head of each layer, or of --layer.", min=1)
     ] = None,
     translation: Annotated[
-        str | None,
-        typer.Option(metavar="TEXT", help="Use this translation instead of the model's."),
+        str | None, options.option("TEXT", "Use this translation instead of the model's.")
     ] = None,
     checkpoint: options.Checkpoint = "best",
     beam_size: options.BeamSize = None,
     device: options.Device = "auto",
     precision: options.Precision = "auto",
     threads: options.Threads = None,
-    version: options.Version = False,
 ) -> None:
     """Draw a model's attention while it translates a sentence, and print the translation.
 
@@ -73,7 +58,7 @@ def attention(
     if translation is not None:
         options.check_sentence(translation, "--translation")
     compute = loading.ComputeOptions("torch", device, precision, threads, beam_size)
-    translator = options.load_translator(directory.RunDirectory(run), checkpoint, compute)
+    translator, _ = options.load_models(directory.RunDirectory(run), checkpoint, compute)
     ids = None
     if translation is not None:
         values = translator.tokenizers.encode_source(sentence).values

@@ -3,8 +3,6 @@
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from transformer_cli.cli import options
 from transformer_cli.cli.completion import complete_run
 from transformer_cli.cli.display import log, say
@@ -12,26 +10,18 @@ from transformer_cli.errors import UsageError
 from transformer_cli.packages import lazy_imports
 
 with lazy_imports():
-    from transformer_cli.runs import averaging, directory, lock
+    from transformer_cli.runs import averaging, directory
 
 
 def average(
     runs: Annotated[
         list[Path],
-        typer.Argument(
-            metavar="RUN",
-            help="Run directory of a training.",
-            show_default=False,
-            autocompletion=complete_run,
-        ),
+        options.argument("RUN", "Run directory of a training.", autocompletion=complete_run),
     ],
     last: Annotated[
         int | None,
-        typer.Option(
-            metavar="N", min=1, help="The newest N checkpoints of each run.  [default: all]"
-        ),
+        options.option("N", "The newest N checkpoints of each run.  [default: all]", min=1),
     ] = None,
-    version: options.Version = False,
 ) -> None:
     """Average the weights of a run's newest checkpoints.
 
@@ -50,7 +40,7 @@ def average(
     directories = [directory.RunDirectory(run) for run in runs]
     directories[0].load_config()
     directories[0].check_not_hub_model()
-    with lock.lock_run(directories[0]):
+    with directory.lock_run(directories[0]):
         path, averaged = averaging.average_runs(directories, last)
     for run in directories:
         for stop in averaging.list_stops(run):

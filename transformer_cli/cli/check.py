@@ -29,25 +29,21 @@ def check(
     config: options.Config,
     run_dir: Annotated[
         Path | None,
-        typer.Option(
-            metavar="DIR",
-            help="Run whose tokenizer counts tokens.  [default: runs/<config name>]",
+        options.option(
+            "DIR",
+            "Run whose tokenizer counts tokens.  [default: runs/<config name>]",
             autocompletion=complete_run,
         ),
     ] = None,
     set_: options.Set = None,
     ignore: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="NAME",
-            help="Finding, by its name in brackets, to accept without a warning; repeatable.",
+        options.option(
+            "NAME", "Finding, by its name in brackets, to accept without a warning; repeatable."
         ),
     ] = None,
-    strict: Annotated[
-        bool, typer.Option("--strict", help="Exit with 1 if there is a warning.")
-    ] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
-    version: options.Version = False,
+    strict: Annotated[bool, options.flag("Exit with 1 if there is a warning.", "--strict")] = False,
+    json: options.Json = False,
 ) -> None:
     """Check an experiment's text before training on it.
 

@@ -4,8 +4,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from transformer_cli.cli import options
 from transformer_cli.cli.display import align_columns, pair_bar, say
 from transformer_cli.errors import ConfigError, UsageError
@@ -21,21 +19,13 @@ with lazy_imports():
 def clean(
     config: options.Config,
     directory: Annotated[
-        Path,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="DIR",
-            help="Where to write; new or empty.",
-            show_default=False,
-        ),
+        Path, options.option("DIR", "Where to write; new or empty.", "--output", "-o")
     ],
     set_: options.Set = None,
     report: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Also write a page with examples of what was taken."),
+        options.option("FILE", "Also write a page with examples of what was taken."),
     ] = None,
-    version: options.Version = False,
 ) -> None:
     """Write what the filters of a corpus keep, and what they take.
 
@@ -52,7 +42,7 @@ def clean(
         raise ConfigError(
             f"{config}: data.kind is {data.kind}; clean needs kind corpus, with the text as sources"
         )
-    options.check_new_directory(directory, "-o")
+    options.check_new(directory, "-o")
     if report is not None:
         _check_report(report, directory)
         import_extra("jinja2", "report", "--report")

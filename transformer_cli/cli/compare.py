@@ -5,9 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from transformer_cli.cli import options
 from transformer_cli.cli.completion import complete_checkpoint, complete_run, complete_run_split
@@ -19,49 +17,44 @@ with lazy_imports():
     from transformer_cli.cli import compare_tables
     from transformer_cli.config import differences
     from transformer_cli.evaluation import (
+        best_checkpoint,
         compared_runs,
-        compared_texts,
-        metric_choice,
         scores,
         seed_statistics,
         seen_pairs,
     )
     from transformer_cli.inference import loading
     from transformer_cli.model import device as devices
-    from transformer_cli.runs import records
+    from transformer_cli.runs import metrics_log
 
 if TYPE_CHECKING:
     from transformer_cli.data.corpus import ParallelText
-    from transformer_cli.metrics import Metrics, Scores
+    from transformer_cli.metrics import Metrics
 
+Kind = Literal["runs", "groups"]
 Runs = Annotated[
     list[Path],
-    typer.Argument(
-        metavar="RUN",
-        help="Run directories; or groups of runs that differ in their seeds: a directory of runs, "
+    options.argument(
+        "RUN",
+        "Run directories; or groups of runs that differ in their seeds: a directory of runs, "
         "a pattern in quotes ('runs/a-*'), or a sweep's directory.",
-        show_default=False,
         autocompletion=complete_run,
     ),
 ]
 Splits = Annotated[
     list[str] | None,
-    typer.Option(
-        "--split",
-        metavar="[RUN:]NAME",
-        help="Split of all runs' corpus, or of one run's: RUN:NAME; once for each text.  "
+    options.option(
+        "[RUN:]NAME",
+        "Split of all runs' corpus, or of one run's: RUN:NAME; once for each text.  "
         "[default: the first test of the first run with text]",
-        show_default=False,
+        "--split",
         autocompletion=complete_run_split,
     ),
 ]
 Checkpoint = Annotated[
     str,
-    typer.Option(
-        metavar="best|last|average",
-        help="Checkpoint of each run.",
-        show_default=True,
-        autocompletion=complete_checkpoint,
+    options.option(
+        "best|last|average", "Checkpoint of each run.", autocompletion=complete_checkpoint
     ),
 ]
 
@@ -75,7 +68,6 @@ def compare(
     device: options.Device = "auto",
     precision: options.Precision = "auto",
     threads: options.Threads = None,
-    version: options.Version = False,
 ) -> None:
     """Compare trained models: scores on the same text, costs, and the settings that differ.
 
@@ -96,27 +88,12 @@ def compare(
     An adapted model on the old text and the new one:
       transformer-cli compare runs/old runs/new --split runs/old:test --split runs/new:test
     """
-    if checkpoint not in ("best", "last", "average"):
-        raise UsageError(
-            f"--checkpoint {checkpoint}: each run has its own checkpoints; "
-            "name best, last or average"
-        )
-    splits = splits or []
     with options.prefix_errors("compare: "):
-        groups = compared_runs.find_groups(runs)
-        paths = [run.path for group in groups for run in group.runs]
-        if len(paths) == 1:
-            groups[0].runs[0].load_config()  # or there is no run of that name
-            raise UsageError(
-                f"{paths[0]} is one run alone; name two or more, "
-                f"or use: transformer-cli evaluate {paths[0]}"
-            )
-        opened = compared_runs.open_runs(paths, checkpoint, beam_size)
-        compared_groups = compared_runs.group_runs(groups, opened)
-    texts = compared_texts.load_texts(opened, splits)
-    metrics = metric_choice.metrics_of_runs(
-        opened[0].config, [run.directory for run in opened], log
-    )
+        compared, kind = _open(runs, checkpoint, beam_size)
+    opened = [run for group in compared for run in group.runs]
+    texts = compared_runs.load_texts(opened, splits or [])
+    directories = [run.directory for run in opened]
+    metrics = best_checkpoint.metrics_of_runs(opened[0].config, directories, log)
     devices.use_threads(threads)
     torch_device = options.open_device(device)
     torch_precision = devices.choose_precision(precision, torch_device)
@@ -126,25 +103,44 @@ def compare(
             "split": name,
             "sentences": len(text),
             "checkpoint": checkpoint,
-            **_compare_on(text, opened, compared_groups, compute, metrics),
-            "environment": asdict(records.describe_environment(torch_device, torch_precision)),
+            **_compare_on(text, compared, kind, compute, metrics),
+            "environment": asdict(metrics_log.describe_environment(torch_device, torch_precision)),
         }
         for name, text in texts
     ]
     if json:
         say(json_format.dumps({"splits": reports} if len(reports) > 1 else reports[0]))
     else:
-        say(
-            compare_tables.format_groups(reports)
-            if compared_groups
-            else compare_tables.format_runs(reports)
+        say(compare_tables.format_reports(reports, kind))
+
+
+def _open(
+    arguments: Sequence[Path], checkpoint: str, beam_size: int | None
+) -> "tuple[list[compared_runs.ComparedGroup], Kind]":
+    """Return the groups to compare; where each is a run alone, they are of the kind 'runs'."""
+    if checkpoint not in ("best", "last", "average"):
+        raise UsageError(
+            f"--checkpoint {checkpoint}: each run has its own checkpoints; "
+            "name best, last or average"
         )
+    groups = compared_runs.find_groups(arguments)
+    paths = [run.path for group in groups for run in group.runs]
+    if len(paths) == 1:
+        groups[0].runs[0].load_config()  # or there is no run of that name
+        raise UsageError(
+            f"{paths[0]} is one run alone; name two or more, "
+            f"or use: transformer-cli evaluate {paths[0]}"
+        )
+    opened = compared_runs.open_runs(paths, checkpoint, beam_size)
+    if grouped := compared_runs.group_runs(groups, opened):
+        return grouped, "groups"
+    return [compared_runs.ComparedGroup(run.name, [run]) for run in opened], "runs"
 
 
 def _compare_on(
     text: "ParallelText",
-    runs: Sequence["compared_runs.ComparedRun"],
-    groups: Sequence["compared_runs.ComparedGroup"],
+    compared: Sequence["compared_runs.ComparedGroup"],
+    kind: Kind,
     compute: "loading.ComputeOptions",
     metrics: "Metrics",
 ) -> dict[str, Any]:
@@ -152,91 +148,80 @@ def _compare_on(
 
     Pairs that none of them has seen in training are scored by themselves too.
     """
-    contestants = {group.name: group.runs for group in groups} or {run.name: [run] for run in runs}
-    seen = {
-        name: seen_pairs.find_seen([run.directory for run in each], text, pair_bar)
-        for name, each in contestants.items()
-    }
-    translations = []
-    for run in runs:
-        with bar(len(text), run.name, " sentences") as sentences:
-            progress = (sentences.update, partial(warn, run.name))
-            translations.append(run.translate(text, compute, *progress))
+    seen = [
+        seen_pairs.find_seen([run.directory for run in group.runs], text, pair_bar)
+        for group in compared
+    ]
+    translations = [[_translate(run, text, compute) for run in group.runs] for group in compared]
 
-    def score(numbers: Sequence[int]) -> dict[str, Any]:
-        """Report the scores of some pairs."""
+    def score(numbers: Sequence[int]) -> list[dict[str, Any]]:
+        """Report the groups' scores of some pairs."""
         references = [text.tgt[number] for number in numbers]
-        chosen = [[lines[number] for number in numbers] for lines in translations]
-        if not groups:
-            return _report(runs, scores.score_systems(chosen, references, metrics))
-        by_path = {run.directory.path: lines for run, lines in zip(runs, chosen, strict=True)}
-        by_group = [[by_path[run.directory.path] for run in group.runs] for group in groups]
-        compared = seed_statistics.compare_groups(by_group, references, metrics=metrics)
-        return _report_groups(groups, compared)
+        chosen = [
+            [[lines[number] for number in numbers] for lines in of_runs] for of_runs in translations
+        ]
+        if kind == "groups":
+            by_metric = seed_statistics.compare_groups(chosen, references, metrics=metrics)
+            return [
+                _describe_group(group, number, by_metric) for number, group in enumerate(compared)
+            ]
+        of_runs = scores.score_systems([lines for (lines,) in chosen], references, metrics)
+        return [
+            _describe_run(group.runs[0], {name: score._asdict() for name, score in own.items()})
+            for group, own in zip(compared, of_runs, strict=True)
+        ]
 
-    report = score(range(len(text)))
-    rest = sorted(set(range(len(text))).intersection(*(each.rest for each in seen.values())))
-    kind = "groups" if groups else "runs"
-    for entry in report[kind]:
-        entry["seen"] = seen[entry["name"]].report()
+    entries = score(range(len(text)))
+    for entry, of_group in zip(entries, seen, strict=True):
+        entry["seen"] = of_group.report()
+    rest = sorted(set(range(len(text))).intersection(*(of_group.rest for of_group in seen)))
     is_part = 0 < len(rest) < len(text)
-    report["rest"] = {"sentences": len(rest), kind: score(rest)[kind]} if is_part else None
-    return report
+    settings = differences.differing_settings([group.runs[0].config for group in compared])
+    if kind == "groups":
+        settings.pop("seed", None)
+    return {
+        **({} if kind == "groups" else {"samples": scores.SAMPLES, "seed": scores.SEED}),
+        kind: entries,
+        "settings": settings,
+        "rest": {"sentences": len(rest), kind: score(rest)} if is_part else None,
+    }
 
 
-def _report(
-    runs: Sequence["compared_runs.ComparedRun"], scores_of_runs: Sequence["Scores"]
+def _translate(
+    run: "compared_runs.ComparedRun", text: "ParallelText", compute: "loading.ComputeOptions"
+) -> list[str]:
+    with bar(len(text), run.name, " sentences") as sentences:
+        return run.translate(text, compute, sentences.update, partial(warn, run.name))
+
+
+def _describe_group(
+    group: "compared_runs.ComparedGroup",
+    number: int,
+    by_metric: Mapping[str, "seed_statistics.MetricComparison"],
 ) -> dict[str, Any]:
     return {
-        "samples": scores.SAMPLES,
-        "seed": scores.SEED,
+        "name": group.name,
+        "beam_size": group.runs[0].config.decoding.beam_size,
+        "scores": {
+            name: compare_tables.report_score(metric, number) for name, metric in by_metric.items()
+        },
         "runs": [
-            {
-                **_describe(run),
-                "beam_size": run.config.decoding.beam_size,
-                "scores": {name: score._asdict() for name, score in own.items()},
-            }
-            for run, own in zip(runs, scores_of_runs, strict=True)
+            _describe_run(
+                run,
+                {name: metric.groups[number].scores[at] for name, metric in by_metric.items()},
+            )
+            for at, run in enumerate(group.runs)
         ],
-        "settings": differences.differing_settings([run.config for run in runs]),
     }
 
 
-def _report_groups(
-    groups: Sequence["compared_runs.ComparedGroup"],
-    compared: Mapping[str, "seed_statistics.MetricComparison"],
-) -> dict[str, Any]:
-    return {
-        "groups": [
-            {
-                "name": group.name,
-                "beam_size": group.runs[0].config.decoding.beam_size,
-                "scores": {
-                    name: compare_tables.report_score(metric, number)
-                    for name, metric in compared.items()
-                },
-                "runs": [
-                    {
-                        **_describe(run),
-                        "seed": run.config.seed,
-                        "scores": {
-                            name: metric.groups[number].scores[place]
-                            for name, metric in compared.items()
-                        },
-                    }
-                    for place, run in enumerate(group.runs)
-                ],
-            }
-            for number, group in enumerate(groups)
-        ],
-        "settings": compared_runs.settings_of_groups(groups),
-    }
-
-
-def _describe(run: "compared_runs.ComparedRun") -> dict[str, Any]:
+def _describe_run(run: "compared_runs.ComparedRun", scores: Mapping[str, object]) -> dict[str, Any]:
     return {
         "name": run.name,
         "path": run.directory.path.as_posix(),
+        "seed": run.config.seed,
+        "beam_size": run.config.decoding.beam_size,
+        "scores": scores,
         "step": run.step,
         "steps": run.steps,
         "seconds": run.seconds,

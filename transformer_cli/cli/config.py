@@ -19,7 +19,7 @@ config = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 
 @config.callback(invoke_without_command=True)
-def _config(context: typer.Context, version: options.Version = False) -> None:
+def _config(context: typer.Context) -> None:
     """Show and check configuration files.
 
     \b
@@ -34,15 +34,11 @@ def _config(context: typer.Context, version: options.Version = False) -> None:
 def show(
     config: Annotated[
         Path,
-        typer.Argument(
-            metavar="CONFIG",
-            help="YAML file, or a run directory.",
-            show_default=False,
-            autocompletion=complete_config_or_run,
+        options.argument(
+            "CONFIG", "YAML file, or a run directory.", autocompletion=complete_config_or_run
         ),
     ],
     set_: options.Set = None,
-    version: options.Version = False,
 ) -> None:
     """Show every setting, and where its value comes from.
 
@@ -71,14 +67,8 @@ def show(
 def validate(
     configs: Annotated[
         list[Path],
-        typer.Argument(
-            metavar="CONFIG",
-            help="YAML file of an experiment.",
-            show_default=False,
-            autocompletion=complete_config,
-        ),
+        options.argument("CONFIG", "YAML file of an experiment.", autocompletion=complete_config),
     ],
-    version: options.Version = False,
 ) -> None:
     """Check every key and value of configuration files.
 
@@ -103,7 +93,7 @@ def validate(
 
 
 @config.command()
-def schema(version: options.Version = False) -> None:
+def schema() -> None:
     """Print the JSON Schema of configuration files.
 
     Editors that run the YAML language server complete and check files by it, if a file's

@@ -118,20 +118,14 @@ def pair_bar(pairs: Iterable[tuple[str, str]], label: str) -> Iterable[tuple[str
     return _bar(pairs, label, " pairs")
 
 
-def table(rows: Iterable[tuple[str, str]]) -> Iterator[str]:
-    """Format rows of a label and a text, the texts aligned."""
+def align_columns(rows: Iterable[Sequence[str]], left: int = 1) -> list[str]:
+    """Return lines with the first ``left`` columns aligned left and the others right."""
     rows = list(rows)
-    width = max(len(label) for label, _ in rows)
-    return (f"{label:<{width}}  {text}" for label, text in rows)
-
-
-def align_columns(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return lines with the first column aligned left and the others right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [
         "  ".join(
-            cell.rjust(width) if index else cell.ljust(width)
-            for index, (cell, width) in enumerate(zip(row, widths, strict=True))
-        )
+            cell.ljust(width) if column < left else cell.rjust(width)
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
         for row in rows
     ]

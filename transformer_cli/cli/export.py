@@ -3,8 +3,6 @@
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from transformer_cli.cli import options
 from transformer_cli.cli.display import say
 from transformer_cli.config.choices import ExportFormat, Quantization
@@ -15,23 +13,20 @@ def export(
     run: options.Run,
     directory: Annotated[
         Path,
-        typer.Argument(
-            metavar="DIR",
-            help="Where to write; new or empty. A new file, NAME.argosmodel, for argos.",
-            show_default=False,
+        options.argument(
+            "DIR", "Where to write; new or empty. A new file, NAME.argosmodel, for argos."
         ),
     ],
-    format_: Annotated[ExportFormat, typer.Option("--format", help="Format.", show_default=False)],
+    format_: Annotated[ExportFormat, options.option(None, "Format.", "--format")],
     checkpoint: options.Checkpoint = "best",
     quantization: Annotated[
         Quantization | None,
-        typer.Option(
-            help="Type of the weights, as in int8; ctranslate2 and argos only.  [default: float32; "
+        options.option(
+            "TYPE",
+            "Type of the weights, as in int8; ctranslate2 and argos only.  [default: float32; "
             "int8 for argos]",
-            metavar="TYPE",
         ),
     ] = None,
-    version: options.Version = False,
 ) -> None:
     """Write a trained model in a format that other programs read.
 
@@ -55,10 +50,7 @@ def export(
             f"--quantization {quantization}: {format_} has no such choice; leave it out, "
             "or use --format ctranslate2"
         )
-    if entry.suffix is not None:
-        options.check_new_file(directory, "DIR", entry.suffix)
-    else:
-        options.check_new_directory(directory, "DIR")
+    options.check_new(directory, "DIR", entry.suffix)
     formats.import_package(format_)  # before the work
     run_directory = RunDirectory(run)
     opened = open_trained_model(run_directory, checkpoint)

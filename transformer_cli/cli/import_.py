@@ -4,43 +4,31 @@ import os
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from transformer_cli.cli import options
 from transformer_cli.cli.display import log, say
 from transformer_cli.errors import UsageError
+from transformer_cli.packages import lazy_imports
+
+with lazy_imports():
+    from transformer_cli.importing import form as forms, run_writer, source as sources
+
+Source = Annotated[
+    str,
+    options.argument(
+        "SOURCE", "Directory of a model of transformers, or its name on the Hugging Face Hub."
+    ),
+]
+Language = "{} language.  [default: from the model's files or name]"
 
 
 def import_(
-    source: Annotated[
-        str,
-        typer.Argument(
-            metavar="SOURCE",
-            help="Directory of a model of transformers, or its name on the Hugging Face Hub.",
-            show_default=False,
-        ),
-    ],
-    run: Annotated[
-        Path,
-        typer.Argument(metavar="RUN", help="Run directory to write.", show_default=False),
-    ],
+    source: Source,
+    run: Annotated[Path, options.argument("RUN", "Run directory to write.")],
     revision: Annotated[
-        str | None,
-        typer.Option(metavar="REV", help="Branch, tag or commit on the Hub.  [default: main]"),
+        str | None, options.option("REV", "Branch, tag or commit on the Hub.  [default: main]")
     ] = None,
-    src_lang: Annotated[
-        str | None,
-        typer.Option(
-            metavar="CODE", help="Source language.  [default: from the model's files or name]"
-        ),
-    ] = None,
-    tgt_lang: Annotated[
-        str | None,
-        typer.Option(
-            metavar="CODE", help="Target language.  [default: from the model's files or name]"
-        ),
-    ] = None,
-    version: options.Version = False,
+    src_lang: Annotated[str | None, options.option("CODE", Language.format("Source"))] = None,
+    tgt_lang: Annotated[str | None, options.option("CODE", Language.format("Target"))] = None,
 ) -> None:
     """Make a run of a Marian model of transformers, such as OPUS-MT's.
 
@@ -53,56 +41,50 @@ def import_(
     Example:
       transformer-cli import Helsinki-NLP/opus-mt-de-en runs/opus
     """
-    directory = Path(source)
-    if revision is not None and directory.is_dir():
-        raise UsageError(f"--revision {revision}: {source} is a directory; leave the option out")
+    directory, commit = Path(source), None
+    is_on_hub = _check_source(source, revision)
     _check_run(run, directory)
-
-    from transformer_cli.importing.source import (
-        SourceFiles,
-        fetch_settings,
-        fetch_weights,
-        is_hub_name,
-    )
-
-    commit = None
-    if not directory.is_dir():
-        if directory.exists():
-            raise UsageError(f"{source}: is a file; name its directory")
-        if not is_hub_name(source):
-            raise UsageError(
-                f"{source}: there is no such directory; name one, or a model of the Hugging Face "
-                "Hub, as in Helsinki-NLP/opus-mt-de-en"
-            )
-        directory, commit = fetch_settings(source, revision)
+    if is_on_hub:
+        directory, commit = sources.fetch_settings(source, revision)
         log(f"{source}: commit {commit}; --revision {commit} gets the same again")
-
-    from transformer_cli.importing.form import find_languages, read_form
-    from transformer_cli.importing.run_writer import write_run
-
-    files = SourceFiles(directory)
-    form = read_form(files)
+    files = sources.SourceFiles(directory)
+    form = forms.read_form(files)
     path = directory.resolve()
     name = path.name if commit is None else source
-    languages = find_languages(src_lang, tgt_lang, form.tokenizer, name)
+    languages = forms.find_languages(src_lang, tgt_lang, form.tokenizer, name)
     if commit is not None:
-        fetch_weights(source, commit)
+        sources.fetch_weights(source, commit)
     recorded = path.as_posix() if commit is None else source
-    write_run(files, form, languages, recorded, commit, run.resolve(), log)
+    run_writer.write_run(files, form, languages, recorded, commit, run.resolve(), log)
     say(f"{run}: {source}, {languages[0]} to {languages[1]}")
 
 
-def _check_run(run: Path, source: Path) -> None:
-    """Make sure that a run can be made, whose parents need not be there yet.
+def _check_source(source: str, revision: str | None) -> bool:
+    """Return whether the model is on the Hugging Face Hub; raise UsageError if it is nowhere."""
+    directory = Path(source)
+    if directory.is_dir():
+        if revision is not None:
+            raise UsageError(
+                f"--revision {revision}: {source} is a directory; leave the option out"
+            )
+        return False
+    if directory.exists():
+        raise UsageError(f"{source}: is a file; name its directory")
+    if not sources.is_hub_name(source):
+        raise UsageError(
+            f"{source}: there is no such directory; name one, or a model of the Hugging Face "
+            "Hub, as in Helsinki-NLP/opus-mt-de-en"
+        )
+    return True
 
-    Raises:
-        UsageError: it cannot.
-    """
-    parent = next(each for each in run.absolute().parents if os.path.lexists(each))
+
+def _check_run(run: Path, source: Path) -> None:
+    """Make sure that a run can be made, whose parents need not be there yet."""
+    parent = next(path for path in run.absolute().parents if os.path.lexists(path))
     if not parent.is_dir():
         raise UsageError(f"{run}: {parent} is no directory; give another name")
     if parent == run.absolute().parent:
-        options.check_new_directory(run, "RUN")
+        options.check_new(run, "RUN")
     else:
         options.check_name(run, "RUN")
     if source.is_dir() and run.resolve().is_relative_to(source.resolve()):

@@ -7,8 +7,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated, Any
 
-import typer
-
 from transformer_cli.cli import options
 from transformer_cli.cli.display import log, say
 from transformer_cli.errors import UsageError, did_you_mean
@@ -23,39 +21,40 @@ _OWN = "own"
 _ABOUT_OWN = "Your own text: two files, line n of one translates line n of the other."
 
 
-def _option(metavar: str, about: str) -> Any:
-    return typer.Option(metavar=metavar, help=about, show_default=False)
-
-
 Directory = Annotated[
-    Path, typer.Argument(metavar="DIR", help="Where to; made if it is not there.", file_okay=False)
+    Path,
+    options.argument(
+        "DIR", "Where to; made if it is not there.", show_default=True, file_okay=False
+    ),
 ]
-From = Annotated[
-    str | None, typer.Option("--from", metavar="NAME", help="Configuration to start from.")
-]
+From = Annotated[str | None, options.option("NAME", "Configuration to start from.", "--from")]
 
 
 def init(
     directory: Directory = Path(),
     from_: From = None,
-    src: Annotated[Path | None, _option("FILE", "own: source side of the training text.")] = None,
-    tgt: Annotated[Path | None, _option("FILE", "own: target side of the training text.")] = None,
+    src: Annotated[
+        Path | None, options.option("FILE", "own: source side of the training text.")
+    ] = None,
+    tgt: Annotated[
+        Path | None, options.option("FILE", "own: target side of the training text.")
+    ] = None,
     val_src: Annotated[
         Path | None,
-        _option("FILE", "own: source side of the validation text.  [default: held out]"),
+        options.option("FILE", "own: source side of the validation text.  [default: held out]"),
     ] = None,
-    val_tgt: Annotated[Path | None, _option("FILE", "own: its target side.")] = None,
+    val_tgt: Annotated[Path | None, options.option("FILE", "own: its target side.")] = None,
     test_src: Annotated[
-        Path | None, _option("FILE", "own: source side of the test text.  [default: held out, too]")
+        Path | None,
+        options.option("FILE", "own: source side of the test text.  [default: held out, too]"),
     ] = None,
-    test_tgt: Annotated[Path | None, _option("FILE", "own: its target side.")] = None,
+    test_tgt: Annotated[Path | None, options.option("FILE", "own: its target side.")] = None,
     src_lang: Annotated[
-        str | None, _option("CODE", "own: source language.  [default: the files' ending]")
+        str | None, options.option("CODE", "own: source language.  [default: the files' ending]")
     ] = None,
     tgt_lang: Annotated[
-        str | None, _option("CODE", "own: target language.  [default: the files' ending]")
+        str | None, options.option("CODE", "own: target language.  [default: the files' ending]")
     ] = None,
-    version: options.Version = False,
 ) -> None:
     """Write a configuration to start from, and what it needs.
 

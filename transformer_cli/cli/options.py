@@ -4,7 +4,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -23,135 +23,105 @@ from transformer_cli.config.choices import (
     SearchPrecisionName,
 )
 from transformer_cli.errors import CometError, InputError, MissingExtraError, UsageError
-from transformer_cli.packages import __version__, lazy_imports
+from transformer_cli.packages import lazy_imports
 from transformer_cli.ranks import SINGLE_PROCESS, Ranks
 
 with lazy_imports():
     from transformer_cli import compression, files
+    from transformer_cli.data import sources
     from transformer_cli.inference import loading, torch_engine
     from transformer_cli.model import device as devices
-    from transformer_cli.runs import directory
+    from transformer_cli.runs import directory, initialize
 
 if TYPE_CHECKING:
     import torch
 
+    from transformer_cli.data import corpus
     from transformer_cli.inference.ctranslate2_engine import CTranslate2Engine
     from transformer_cli.inference.torch_engine import TorchTranslator
     from transformer_cli.inference.translator import TextTranslator
 
 
-def _print_version(is_requested: bool) -> None:
-    if is_requested:
-        print(f"transformer-cli {__version__}")
-        raise typer.Exit()
+def argument(metavar: str, about: str, show_default: bool = False, **others: Any) -> Any:
+    """Describe an argument, for ``Annotated``."""
+    return typer.Argument(metavar=metavar, help=about, show_default=show_default, **others)
 
 
-Version = Annotated[
-    bool,
-    typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True),
-]
+def option(metavar: str | None, about: str, *names: str, **others: Any) -> Any:
+    """Describe an option, for ``Annotated``; its name is the parameter's if none is given."""
+    return typer.Option(*names, metavar=metavar, help=about, **others)
+
+
+def flag(about: str, name: str) -> Any:
+    """Describe a flag, for ``Annotated``; typer would add one that negates it."""
+    return typer.Option(name, help=about)
+
+
 Config = Annotated[
-    Path,
-    typer.Argument(
-        metavar="CONFIG",
-        help="YAML file of the experiment.",
-        show_default=False,
-        autocompletion=complete_config,
-    ),
+    Path, argument("CONFIG", "YAML file of the experiment.", autocompletion=complete_config)
 ]
-
-
-Run = Annotated[
-    Path,
-    typer.Argument(
-        metavar="RUN",
-        help="Run directory of a training.",
-        show_default=False,
-        autocompletion=complete_run,
-    ),
-]
+Run = Annotated[Path, argument("RUN", "Run directory of a training.", autocompletion=complete_run)]
 RunDir = Annotated[
     Path | None,
-    typer.Option(
-        metavar="DIR",
-        help="Run directory.  [default: runs/<config name>]",
-        autocompletion=complete_run,
-    ),
+    option("DIR", "Run directory.  [default: runs/<config name>]", autocompletion=complete_run),
 ]
 Set = Annotated[
     list[str] | None,
-    typer.Option(
+    option(
+        "KEY=VALUE",
+        "Override a setting, as in training.epochs=3; repeatable.",
         "--set",
-        metavar="KEY=VALUE",
-        help="Override a setting, as in training.epochs=3; repeatable.",
         autocompletion=complete_setting,
     ),
 ]
 Overwrite = Annotated[
     bool,
-    typer.Option(
-        "--overwrite",
-        help="Start anew; the earlier run is discarded at the new one's first checkpoint.",
+    flag(
+        "Start anew; the earlier run is discarded at the new one's first checkpoint.", "--overwrite"
     ),
 ]
 Checkpoint = Annotated[
     str,
-    typer.Option(
-        metavar="best|last|average|PATH",
-        help="Checkpoint to load.",
-        show_default=True,
-        autocompletion=complete_checkpoint,
-    ),
+    option("best|last|average|PATH", "Checkpoint to load.", autocompletion=complete_checkpoint),
 ]
-Tag = Annotated[
-    str | None, typer.Option(metavar="NAME", help="Put this tag of the training data before lines.")
-]
+Tag = Annotated[str | None, option("NAME", "Put this tag of the training data before lines.")]
 BeamSize = Annotated[
-    int | None,
-    typer.Option(metavar="N", min=1, help="Beam size; 1 is greedy search.  [default: the run's]"),
+    int | None, option("N", "Beam size; 1 is greedy search.  [default: the run's]", min=1)
 ]
 Split = Annotated[
     str | None,
-    typer.Option(
-        metavar="NAME",
-        help="Split of the run's corpus.  [default: its first test]",
+    option(
+        "NAME",
+        "Split of the run's corpus.  [default: its first test]",
         autocompletion=complete_split,
     ),
 ]
 SourceColumn = Annotated[
-    str | None,
-    typer.Option(metavar="N|NAME", help="TSV: column of the text, from 1, or its header."),
+    str | None, option("N|NAME", "TSV: column of the text, from 1, or its header.")
 ]
 SourceField = Annotated[
-    str | None,
-    typer.Option(metavar="NAME", help="JSONL, Parquet: field of the text, as in translation.de."),
+    str | None, option("NAME", "JSONL, Parquet: field of the text, as in translation.de.")
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+Json = Annotated[bool, flag("Print one JSON object.", "--json")]
 Ensemble = Annotated[
     list[Path] | None,
-    typer.Option(
-        "--ensemble",
-        metavar="RUN",
-        help="Decode with this run too; repeatable.",
-        autocompletion=complete_run,
+    option(
+        "RUN", "Decode with this run too; repeatable.", "--ensemble", autocompletion=complete_run
     ),
 ]
-Device = Annotated[DeviceName, typer.Option(help="Device; auto is the CUDA GPU if there is one.")]
+Device = Annotated[DeviceName, option(None, "Device; auto is the CUDA GPU if there is one.")]
 Precision = Annotated[
-    PrecisionName, typer.Option(help="Precision of matmuls; auto is bfloat16 on a GPU.")
+    PrecisionName, option(None, "Precision of matmuls; auto is bfloat16 on a GPU.")
 ]
 TrainingPrecision = Annotated[
-    PrecisionName, typer.Option(help="Precision of matmuls; auto is bfloat16 where it is faster.")
+    PrecisionName, option(None, "Precision of matmuls; auto is bfloat16 where it is faster.")
 ]
 SearchPrecision = Annotated[
     SearchPrecisionName,
-    typer.Option(help="Precision of matmuls; auto is bfloat16 on a GPU; int8 for CPUs."),
+    option(None, "Precision of matmuls; auto is bfloat16 on a GPU; int8 for CPUs."),
 ]
 Threads = Annotated[
-    int | None,
-    typer.Option(
-        metavar="N", min=1, max=MOST_THREADS, help="CPU threads.  [default: one per core]"
-    ),
+    int | None, option("N", "CPU threads.  [default: one per core]", min=1, max=MOST_THREADS)
 ]
 
 
@@ -175,29 +145,40 @@ def open_device(name: DeviceName, ranks: Ranks = SINGLE_PROCESS) -> "torch.devic
     return device
 
 
-def load_translator(
+def load_split(
+    run: "directory.RunDirectory", split: str | None, advice: str
+) -> "tuple[str, corpus.ParallelText]":
+    """Return the name and text of a split of a run's corpus, by default its first test.
+
+    ``advice`` says what to do where the run is an imported model, which has no corpus.
+    """
+    data = run.load_config().data
+    sources.check_has_splits(data, run.path, advice)
+    name = split or sources.default_split(data)
+    return name, sources.load_split(data, name, initialize.corpus_directory(run))
+
+
+def load_models(
     run: "directory.RunDirectory",
     checkpoint: str,
     compute: "loading.ComputeOptions",
     others: "Sequence[directory.RunDirectory]" = (),
-) -> "TorchTranslator":
-    """Load the model with torch, whatever the engine asked for; with int8, in float32."""
+) -> "tuple[TorchTranslator, TextTranslator[CTranslate2Engine] | None]":
+    """Load a model with torch, and what searches in its place if the engine is CTranslate2.
+
+    With int8, torch's is in float32.
+    """
+    engine = loading.choose_engine(run, compute, ["--ensemble"] if others else [])
     devices.use_threads(compute.threads)
     device = open_device(compute.device)
     precision = "float32" if compute.precision == "int8" else compute.precision
     dtype = devices.choose_precision(precision, device)
     translator = torch_engine.load_torch_translator(run, checkpoint, device, dtype, others)
-    return translator.with_search(compute.beam_size)
-
-
-def load_searcher(
-    run: "directory.RunDirectory", checkpoint: str, compute: "loading.ComputeOptions"
-) -> "TextTranslator[CTranslate2Engine] | None":
-    """Load what translates instead of torch, if the engine is CTranslate2."""
-    if compute.engine == "torch":
-        return None
-    translator = loading.load_ctranslate2_translator(run, checkpoint, compute)
-    return translator.with_search(compute.beam_size)
+    translator = translator.with_search(compute.beam_size)
+    if engine == "torch":
+        return translator, None
+    searcher = loading.load_ctranslate2_translator(run, checkpoint, compute)
+    return translator, searcher.with_search(compute.beam_size)
 
 
 def check_output(
@@ -205,14 +186,7 @@ def check_output(
 ) -> None:
     """Make sure, before long work, that a file can be made at ``path``, which ``option`` names.
 
-    Args:
-        path: where to.
-        option: what names it.
-        inputs: files that the command reads, by their options: none is to be written over.
-
-    Raises:
-        UsageError: it cannot be made, as for the functions below.
-        MissingExtraError: a package that compresses it is not installed.
+    ``inputs`` are files that the command reads, by their options: none is to be written over.
     """
     for name, other in (inputs or {}).items():
         if other is not None and path.is_file() and other.is_file() and path.samefile(other):
@@ -236,24 +210,20 @@ def check_output(
         ) from error
 
 
-def check_new_directory(path: Path, option: str) -> None:
-    """Make sure, before long work, that a directory can be made at ``path``."""
-    if not (path.is_dir() and not any(path.iterdir())):
-        _check_new(path, option, "a new or an empty directory")
+def check_new(path: Path, option: str, suffix: str | None = None) -> None:
+    """Make sure, before long work, that a directory can be made at ``path``, or be filled there.
 
-
-def check_new_file(path: Path, option: str, suffix: str) -> None:
-    """Make sure, before long work, that a file that ends with ``suffix`` can be made anew."""
-    if path.suffix != suffix:
+    With a ``suffix`` it is a file that ends with it.
+    """
+    if suffix is None and path.is_dir() and not any(path.iterdir()):
+        return
+    if suffix is not None and path.suffix != suffix:
         raise UsageError(f"{path}: is written as one file; give a name that ends with {suffix}")
-    _check_new(path, option, "a new name")
-
-
-def _check_new(path: Path, option: str, wanted: str) -> None:
     check_name(path, option)
     if not path.absolute().parent.is_dir():
         raise UsageError(f"{path}: there is no directory {path.parent}; make it first")
     if path.exists() or path.is_symlink():
+        wanted = "a new name" if suffix else "a new or an empty directory"
         raise UsageError(f"{path}: is there already; give {wanted}")
 
 

@@ -1,11 +1,8 @@
 """``transformer-cli report``."""
 
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated
-
-import typer
 
 from transformer_cli.cli import options
 from transformer_cli.cli.display import line_bar, log, say, scoring_bar, warn
@@ -13,22 +10,20 @@ from transformer_cli.packages import lazy_imports
 
 with lazy_imports():
     from transformer_cli import compression, files
-    from transformer_cli.cli import experiments
-    from transformer_cli.data import sources
-    from transformer_cli.evaluation import metric_choice
+    from transformer_cli.cli import sweep_results
+    from transformer_cli.evaluation import best_checkpoint
     from transformer_cli.inference import loading
-    from transformer_cli.jobs import sweep, sweep_results
+    from transformer_cli.jobs import sweep
     from transformer_cli.report import rendering, run_page
-    from transformer_cli.runs import checkpoint as checkpoints, directory as directories, initialize
+    from transformer_cli.runs import checkpoint as checkpoints, directory as directories
     from transformer_cli.text import tokenizer
 
 Output = Annotated[
-    Path | None,
-    typer.Option("--output", "-o", metavar="FILE", help="The page.  [default: RUN/report.html]"),
+    Path | None, options.option("FILE", "The page.  [default: RUN/report.html]", "--output", "-o")
 ]
 Sentences = Annotated[
     list[str] | None,
-    typer.Option(metavar="TEXT", help="Show the attention of this sentence too; repeatable."),
+    options.option("TEXT", "Show the attention of this sentence too; repeatable."),
 ]
 
 
@@ -42,7 +37,6 @@ def report(
     device: options.Device = "auto",
     precision: options.Precision = "auto",
     threads: options.Threads = None,
-    version: options.Version = False,
 ) -> None:
     """Report on a trained model as one HTML page: curves, scores, translations, attention.
 
@@ -67,30 +61,23 @@ def report(
     for text in sentence or []:
         options.check_sentence(text, "--sentence")
     plotly = rendering.plotly_script()  # before long work
-    sources.check_has_splits(
-        settings.data,
-        run,
-        f"score it on yours with: transformer-cli evaluate {run} --src FILE --ref FILE",
-    )
-    name = split or sources.default_split(settings.data)
-    pairs = sources.load_split(settings.data, name, initialize.corpus_directory(directory))
+    advice = f"score it on yours with: transformer-cli evaluate {run} --src FILE --ref FILE"
+    name, pairs = options.load_split(directory, split, advice)
     # One checkpoint throughout, whatever training makes the best one meanwhile.
     weights = checkpoints.find_checkpoint(directory.checkpoints, checkpoint)
     compute = loading.ComputeOptions("auto", device, precision, threads, beam_size)
-    compute = replace(compute, engine=loading.choose_engine(directory, compute))
-    translator = options.load_translator(directory, str(weights), compute)
-    searcher = options.load_searcher(directory, str(weights), compute)
+    translator, searcher = options.load_models(directory, str(weights), compute)
     opened = checkpoints.Checkpoint.open(weights, tokenizer.fingerprint(directory.tokenizer))
     subject = run_page.Subject(
         run.absolute().name,
         directory,
         translator,
         checkpoint,
-        opened.load_state()["step"],
+        opened.load_state().step,
         name,
         pairs,
         searcher,
-        metric_choice.metrics_of_runs(settings, [directory], log),
+        best_checkpoint.metrics_of_runs(settings, [directory], log),
     )
     with options.prefix_errors("--sentence: "):
         sentences = [run_page.pack_sentence(translator, text) for text in sentence or []]
@@ -106,6 +93,6 @@ def _report_sweep(directory: "sweep.SweepDirectory", output: Path | None) -> Pat
     """Write the page about a sweep; return its path."""
     page = output or directory.report
     options.check_output(page)
-    text = experiments.render_sweep(directory, sweep_results.read_results(directory))
+    text = sweep_results.render_sweep(directory, sweep_results.read_results(directory))
     compression.write_text(page, text, is_named=output is not None)
     return page

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Self
 import typer
 
 from transformer_cli.cli import options
-from transformer_cli.cli.display import bar, line_bar, log, pair_bar, say, table, warn
+from transformer_cli.cli.display import align_columns, bar, line_bar, log, pair_bar, say, warn
 from transformer_cli.cli.process import StopRequest, exit_code, stop_requests
-from transformer_cli.errors import UsageError
+from transformer_cli.errors import UsageError, duration
 from transformer_cli.metrics import METRICS, Metrics
 from transformer_cli.packages import lazy_imports
 from transformer_cli.ranks import Ranks
@@ -21,9 +21,9 @@ from transformer_cli.ranks import Ranks
 with lazy_imports():
     from transformer_cli.config import yaml
     from transformer_cli.data import sources
-    from transformer_cli.evaluation import metric_choice, scoring as evaluations
+    from transformer_cli.evaluation import best_checkpoint, scoring as evaluations
     from transformer_cli.model import device as devices
-    from transformer_cli.runs import checkpoint, directory, lock, records, trained_model
+    from transformer_cli.runs import checkpoint, directory, metrics_log, trained_model
     from transformer_cli.text import tokenizer
     from transformer_cli.training import (
         curves,
@@ -33,7 +33,6 @@ with lazy_imports():
         session as sessions,
         summary,
         trainer as trainers,
-        units,
     )
 
 if TYPE_CHECKING:
@@ -44,15 +43,14 @@ if TYPE_CHECKING:
 
 DryRun = Annotated[
     bool,
-    typer.Option("--dry-run", help="Print a summary and a forecast, then exit without training."),
+    options.flag("Print a summary and a forecast, then exit without training.", "--dry-run"),
 ]
-
 AllowSuspectData = Annotated[
     bool,
-    typer.Option(
-        "--allow-suspect-data",
-        help="Train even where files can only be named by mistake: test text that is the training "
+    options.flag(
+        "Train even where files can only be named by mistake: test text that is the training "
         "text, one file for source and target, or languages the wrong way round.",
+        "--allow-suspect-data",
     ),
 ]
 _REFRESH_SECONDS = 0.5
@@ -69,7 +67,6 @@ def train(
     device: options.Device = "auto",
     precision: options.TrainingPrecision = "auto",
     threads: options.Threads = None,
-    version: options.Version = False,
 ) -> None:
     """Train a model, or resume an earlier training.
 
@@ -98,7 +95,7 @@ def train(
     if dry_run:
         run.check_is_run_or_empty()
     elif ranks.is_main:
-        lock.check_unlocked(run)
+        directory.check_unlocked(run)
     directory.check_config_files(run.path, files)
     # From here on torch is needed; what is wrong above is told without waiting for it.
     request = preparation.TrainRequest(settings, origins, run, begins_anew, allow_suspect_data)
@@ -139,7 +136,9 @@ class _Job(NamedTuple):
 
     def choose_precision(self) -> "torch.dtype":
         """Return the compute dtype; to measure 'auto' takes a second, so ask once data is ready."""
-        earlier = () if self.request.overwrite else records.read_records(self.request.run.metrics)
+        earlier = (
+            () if self.request.overwrite else metrics_log.read_records(self.request.run.metrics)
+        )
         return execution.choose_training_precision(
             self.precision, self.device, self.ranks, earlier, log
         )
@@ -179,7 +178,7 @@ def _open_job(
     devices.choose_precision(precision, torch_device)
     begun = None if request.overwrite else request.run
     notes: list[str] = []
-    scoring, select = metric_choice.metrics_of_training(request.config, begun, notes.append)
+    scoring, select = best_checkpoint.metrics_of_training(request.config, begun, notes.append)
     with ranks.init(torch_device) as ranks:
         yield _Job(request, torch_device, precision, ranks, scoring, select, notes)
 
@@ -198,7 +197,7 @@ def _preview(job: _Job, as_json: bool) -> str:
         rows = summary.summarize_training(config, data, trainer, unscored, run, previous, True)
         for line in job.notes:
             log(line)
-        return "\n".join(table(rows))
+        return "\n".join(align_columns(rows, left=2))
 
 
 def _run(job: _Job) -> "tuple[sessions.Session, int | None]":
@@ -211,7 +210,7 @@ def _run(job: _Job) -> "tuple[sessions.Session, int | None]":
         session = sessions.Session(config, run, trainer, fingerprint, validator)
         unscored = validator.num_unscored
         rows = summary.summarize_training(config, data, trainer, unscored, run, previous)
-        for line in (*job.notes, *table(rows)):
+        for line in (*job.notes, *align_columns(rows, left=2)):
             log(line)
         with stop_requests() as should_stop:
             _log_start(session, previous not in (None, config))
@@ -238,12 +237,7 @@ def _log_start(session: "sessions.Session", is_changed: bool) -> None:
 
 def _run_session(session: "sessions.Session", should_stop: StopRequest) -> None:
     with _Display(session.trainer.total_steps, session.trainer.step) as display:
-        for event in session.events(should_stop):
-            match event:
-                case trainers.StepResult():
-                    display.show_step(event)
-                case sessions.TrainingRecord():
-                    display.show_record(event)
+        session.train(should_stop, display.show_step, display.show_record)
 
 
 def _draw(run: "directory.RunDirectory", select: str) -> None:
@@ -254,7 +248,7 @@ def _draw(run: "directory.RunDirectory", select: str) -> None:
 
 
 def _describe_end(session: "sessions.Session", select: str) -> str:
-    state = session.train_state
+    state = session.state
     text = f"{session.run.path}: trained {session.trainer.step} steps in {state.seconds:.0f} s"
     if state.best_step is not None:
         name, score = METRICS[select].label, abs(state.best_rank)
@@ -313,11 +307,10 @@ class _Display:
     def _restart_clock(self) -> None:
         self._tgt_tokens, self._refreshed = 0, time.monotonic()
 
-    def show_record(self, record: "sessions.TrainingRecord") -> None:
+    def show_record(self, values: "metrics_log.Record") -> None:
         """Write a line for a validation, and in a log file for a training record too."""
-        values = record.values
         where = f"step {values['step']}/{self._total_steps}, epoch {values['epoch']}"
-        if record.kind == "validation":
+        if values["kind"] == "validation":
             self._restart_clock()  # its time does not count
             log(
                 f"{where}: validation loss {values['loss']:.4f}, "
@@ -335,7 +328,7 @@ class _Display:
                 f"rate {values['learning_rate']:.3e}, "
                 f"gradient norm {'not finite' if norm is None else f'{norm:.2f}'}, "
                 f"{values['tokens_per_second']:,} tok/s, {values['seconds']:.0f} s"
-                + (f", {units.duration(left)} left" if left else "")
+                + (f", {duration(left)} left" if left else "")
             )
 
 

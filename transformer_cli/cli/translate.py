@@ -3,8 +3,6 @@
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from transformer_cli.cli import options
 from transformer_cli.config.choices import HIGHEST_PENALTY, DecodingErrors, EngineName
 from transformer_cli.packages import lazy_imports
@@ -14,59 +12,40 @@ with lazy_imports():
     from transformer_cli.inference import loading
 
 Input = Annotated[
-    Path,
-    typer.Option("--input", "-i", metavar="FILE", help="Text, one sentence a line; or a table."),
+    Path, options.option("FILE", "Text, one sentence a line; or a table.", "--input", "-i")
 ]
-Output = Annotated[
-    Path, typer.Option("--output", "-o", metavar="FILE", help="Translations, line by line.")
-]
+Output = Annotated[Path, options.option("FILE", "Translations, line by line.", "--output", "-o")]
 BatchTokens = Annotated[
     int | None,
-    typer.Option(
-        metavar="N", min=1, help="Source tokens a batch, times beam.  [default: the run's]"
-    ),
+    options.option("N", "Source tokens a batch, times beam.  [default: the run's]", min=1),
 ]
 MaxLength = Annotated[
     int | None,
-    typer.Option(
-        metavar="N", min=1, help="Most tokens in a translation.  [default: by its source]"
-    ),
+    options.option("N", "Most tokens in a translation.  [default: by its source]", min=1),
 ]
 LengthPenalty = Annotated[
     float | None,
-    typer.Option(
-        metavar="A",
+    options.option(
+        "A",
+        "Higher favours longer translations.  [default: the run's]",
         min=0.0,
         max=HIGHEST_PENALTY,
-        help="Higher favours longer translations.  [default: the run's]",
     ),
 ]
-Errors = Annotated[DecodingErrors, typer.Option(help="What is not UTF-8: an error, or U+FFFD.")]
-Resume = Annotated[
-    bool, typer.Option("--resume", help="Resume an interrupted translation of files.")
-]
+Errors = Annotated[DecodingErrors, options.option(None, "What is not UTF-8: an error, or U+FFFD.")]
+Resume = Annotated[bool, options.flag("Resume an interrupted translation of files.", "--resume")]
 NBest = Annotated[
     int | None,
-    typer.Option(
-        metavar="N", min=1, help="Write the N best with scores, as JSON; widens the beam."
-    ),
+    options.option("N", "Write the N best with scores, as JSON; widens the beam.", min=1),
 ]
-Scores = Annotated[bool, typer.Option("--scores", help="Write its score too, as JSON.")]
-PrefixFile = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="Forced target prefixes, one a line.")
-]
-Alignments = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="Write word alignments, as in 0-0 1-2.")
-]
-ReplaceUnk = Annotated[
-    bool, typer.Option("--replace-unk", help="Copy source words for unknown ones.")
-]
-Sample = Annotated[
-    int | None, typer.Option(metavar="SEED", min=0, help="Sample tokens, with this seed.")
-]
+Scores = Annotated[bool, options.flag("Write its score too, as JSON.", "--scores")]
+PrefixFile = Annotated[Path | None, options.option("FILE", "Forced target prefixes, one a line.")]
+Alignments = Annotated[Path | None, options.option("FILE", "Write word alignments, as in 0-0 1-2.")]
+ReplaceUnk = Annotated[bool, options.flag("Copy source words for unknown ones.", "--replace-unk")]
+Sample = Annotated[int | None, options.option("SEED", "Sample tokens, with this seed.", min=0)]
 Engine = Annotated[
     EngineName,
-    typer.Option(help="Search engine; auto is CTranslate2 on a CPU if its output is torch's."),
+    options.option(None, "Search engine; auto is CTranslate2 on a CPU if its output is torch's."),
 ]
 
 
@@ -95,7 +74,6 @@ def translate(
     device: options.Device = "auto",
     precision: options.SearchPrecision = "auto",
     threads: options.Threads = None,
-    version: options.Version = False,
 ) -> None:
     """Translate text, one sentence a line; line N in is line N out.
 

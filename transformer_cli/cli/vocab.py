@@ -1,14 +1,14 @@
 """``transformer-cli vocab``."""
 
 from transformer_cli.cli import options
-from transformer_cli.cli.display import line_bar, log, pair_bar, say, warn
+from transformer_cli.cli.display import align_columns, line_bar, log, pair_bar, say, warn
 from transformer_cli.packages import lazy_imports
 from transformer_cli.ranks import SINGLE_PROCESS
 
 with lazy_imports():
-    from transformer_cli.config import schema, yaml
+    from transformer_cli.config import yaml
     from transformer_cli.data import sources, token_arrays
-    from transformer_cli.runs import directory, lock
+    from transformer_cli.runs import directory
     from transformer_cli.training import preparation, summary
 
 
@@ -17,7 +17,6 @@ def vocab(
     run_dir: options.RunDir = None,
     set_: options.Set = None,
     overwrite: options.Overwrite = False,
-    version: options.Version = False,
 ) -> None:
     """Build the vocabularies or subword models of an experiment.
 
@@ -32,37 +31,29 @@ def vocab(
     run = directory.RunDirectory(options.run_directory(config, run_dir))
     settings, origins = yaml.load_settings(config, set_ or [])
     sources.check_has_text(settings.data, config)
-    lock.check_unlocked(run)  # before torch is imported, so that a second writer fails at once
+    directory.check_unlocked(run)  # before torch is imported, so that a second writer fails at once
     directory.check_config_files(run.path, yaml.list_base_files(config))
     # Training will reuse the encoded text without reading the corpus, so it is audited here.
     request = preparation.TrainRequest(settings, origins, run, overwrite, allow_suspect_data=True)
     report = preparation.Callbacks(line_bar, warn, pair_bar, log)
     with preparation.open_data(request, SINGLE_PROCESS, report) as data:
         texts = data.texts
-    _print_summary(settings, *summary.summarize_sides(data))
-    left_out = f"{texts.blank_in_train} of train, {texts.blank_in_val} of val"
-    say(f"pairs with a blank side, left out: {left_out}")
-    say(f"written to {run.tokenizer}")
-
-
-def _print_summary(
-    settings: "schema.Config",
-    src: "summary.SideSummary",
-    tgt: "summary.SideSummary",
-) -> None:
     percentiles = "/".join(map(str, token_arrays.PERCENTILES))
+    sides = summary.summarize_sides(data)
     note = settings.tokenizer.size_note
     rows = [
         ("", f"source ({settings.data.src_lang})", f"target ({settings.data.tgt_lang})"),
-        ("lines", *(f"{side.lines:,}" for side in (src, tgt))),
-        ("tokens", *(f"{side.tokens:,}" for side in (src, tgt))),
-        ("types", *("-" if side.types is None else f"{side.types:,}" for side in (src, tgt))),
-        ("vocabulary", *(f"{side.size:,} ({note})" for side in (src, tgt))),
-        ("unknown in val", *(f"{side.unknown_in_val:.2%}" for side in (src, tgt))),
+        ("lines", *(f"{side.lines:,}" for side in sides)),
+        ("tokens", *(f"{side.tokens:,}" for side in sides)),
+        ("types", *("-" if side.types is None else f"{side.types:,}" for side in sides)),
+        ("vocabulary", *(f"{side.size:,} ({note})" for side in sides)),
+        ("unknown in val", *(f"{side.unknown_in_val:.2%}" for side in sides)),
         (
             f"tokens a line, percentiles {percentiles}",
-            *("/".join(map(str, side.lengths)) for side in (src, tgt)),
+            *("/".join(map(str, side.lengths)) for side in sides),
         ),
     ]
-    for label, *cells in rows:
-        say(f"{label:<40}" + "".join(f"{cell:<26}" for cell in cells).rstrip())
+    say("\n".join(align_columns(rows, left=3)))
+    left_out = f"{texts.blank_in_train} of train, {texts.blank_in_val} of val"
+    say(f"pairs with a blank side, left out: {left_out}")
+    say(f"written to {run.tokenizer}")

@@ -1,15 +1,18 @@
-"""Parallel text: line n of one side translates line n of the other. Read, checked, as a stream."""
+"""Parallel text: line n of one side translates line n of the other. Read, checked and compared."""
 
 import codecs
 import hashlib
-import time
+import unicodedata
+from array import array
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from stat import S_ISREG
 from typing import BinaryIO, Protocol
 
+import numpy as np
+
+from transformer_cli.artifact import combine_hashes, hash_files, mtime_key_of
 from transformer_cli.compression import compressed_ending, open_text
 from transformer_cli.config.choices import DecodingErrors
 from transformer_cli.errors import CorpusError
@@ -17,14 +20,11 @@ from transformer_cli.errors import CorpusError
 MAX_LINE_BYTES = 1 << 22
 """Longest line that is read: what has no line ends is no text, and might not fit into memory."""
 
-_CHUNK_BYTES = 1 << 20
-# File systems count time in steps, at most of two seconds.
-_SETTLED_NS = 2_500_000_000
+NO_DIGEST = 0
+_DIGESTS_AT_ONCE = 1 << 16
 
 PairProgress = Callable[[Iterable[tuple[str, str]], str], Iterable[tuple[str, str]]]
 """Wraps a pass over pairs, given a label, in a progress bar, as tqdm does."""
-
-# --- text and files ------------------------------------------------------------------------------
 
 
 class PairSource(Protocol):
@@ -45,14 +45,12 @@ class PairSource(Protocol):
 
 @dataclass(frozen=True)
 class ParallelText:
-    """Aligned lines, without their line ends: ``tgt[i]`` translates ``src[i]``.
-
-    ``tags`` are the names of the sources' tags; None: that one, or no source, has none.
-    """
+    """Aligned lines, without their line ends: ``tgt[i]`` translates ``src[i]``."""
 
     src: list[str]
     tgt: list[str]
     tags: list[str | None] | None = None
+    """Name of the tag of each pair's source; None: no source has one."""
 
     def __len__(self) -> int:
         return len(self.src)
@@ -63,13 +61,11 @@ class ParallelText:
 
     def source_sha256(self) -> str:
         """Return a SHA-256 of both sides, in hexadecimal."""
-        return _hash_sides(
-            *((f"{line}\n".encode() for line in side) for side in (self.src, self.tgt))
-        )
+        sides = ("".join(f"{line}\n" for line in side) for side in (self.src, self.tgt))
+        return combine_hashes(hashlib.sha256(side.encode()) for side in sides)
 
-    def mtime_key(self) -> str | None:
+    def mtime_key(self) -> None:
         """Return None: text in memory is identified by its lines alone."""
-        return None
 
 
 @dataclass(frozen=True)
@@ -89,15 +85,20 @@ class ParallelFiles:
                 no lines at all.
         """
         src_lines, tgt_lines = (stream_lines(path, self.once) for path in (self.src, self.tgt))
-        count = 0
+        count = src_rest = 0
         for src in src_lines:
             tgt = next(tgt_lines, None)
             if tgt is None:
-                raise self._alignment_error(count + 1 + sum(1 for _ in src_lines), count)
+                src_rest = 1 + sum(1 for _ in src_lines)
+                break
             count += 1
             yield src, tgt
-        if rest := sum(1 for _ in tgt_lines):
-            raise self._alignment_error(count, count + rest)
+        tgt_rest = sum(1 for _ in tgt_lines)
+        if src_rest or tgt_rest:
+            raise CorpusError(
+                f"{self.src} has {count + src_rest} lines but {self.tgt} has {count + tgt_rest}; "
+                "line n of one must translate line n of the other, so make their numbers equal"
+            )
         if not count:
             raise CorpusError(
                 f"{self.src} and {self.tgt} are empty; give files with at least one line"
@@ -115,12 +116,6 @@ class ParallelFiles:
         """Read all pairs into memory; raise what ``pairs`` does."""
         pairs = list(self.pairs())
         return ParallelText([src for src, _ in pairs], [tgt for _, tgt in pairs])
-
-    def _alignment_error(self, src_lines: int, tgt_lines: int) -> CorpusError:
-        return CorpusError(
-            f"{self.src} has {src_lines} lines but {self.tgt} has {tgt_lines}; "
-            "line n of one must translate line n of the other, so make their numbers equal"
-        )
 
 
 @dataclass(frozen=True)
@@ -143,48 +138,6 @@ class ConcatenatedSources:
         """Return all sources' keys, if each has one."""
         keys = [source.mtime_key() for source in self.sources]
         return None if None in keys else "; ".join(map(str, keys))
-
-
-def hash_files(paths: Iterable[Path]) -> str:
-    """Return a SHA-256 of the files' decompressed bytes; CorpusError: one cannot be read."""
-    return _hash_sides(*map(_chunks, paths))
-
-
-def _chunks(path: Path) -> Iterator[bytes]:
-    with open_text(path) as file:
-        while chunk := file.read(_CHUNK_BYTES):
-            yield chunk
-
-
-def _hash_sides(*sides: Iterable[bytes]) -> str:
-    """Return the SHA-256 of all sides' SHA-256, so that no byte can change sides unnoticed."""
-    both = hashlib.sha256()
-    for chunks in sides:
-        side = hashlib.sha256()
-        for chunk in chunks:
-            side.update(chunk)
-        both.update(side.digest())
-    return both.hexdigest()
-
-
-def mtime_key_of(paths: Iterable[Path]) -> str | None:
-    """Return sizes, modification times and inodes of files.
-
-    None: a file is not there, or was changed so recently that another change might leave its times
-    as they are.
-    """
-    keys = []
-    for path in paths:
-        try:
-            stat = path.stat()
-        except OSError:
-            return None
-        # Also changed where a file is put in another's place, with its old time.
-        changed = max(stat.st_mtime_ns, stat.st_ctime_ns)
-        if not S_ISREG(stat.st_mode) or time.time_ns() - changed < _SETTLED_NS:
-            return None
-        keys.append(f"{stat.st_size} {stat.st_mtime_ns} {stat.st_ctime_ns} {stat.st_ino}")
-    return ", ".join(keys)
 
 
 # --- lines ---------------------------------------------------------------------------------------
@@ -214,17 +167,12 @@ def bounded_lines(file: BinaryIO, name: str) -> Iterator[bytes]:
 def decode_lines(
     raw_lines: Iterable[bytes], name: str, errors: DecodingErrors = "strict"
 ) -> Iterator[str]:
-    r"""Decode the lines of a binary file one by one.
+    r"""Decode the lines of the binary file ``name`` one by one.
 
     Only ``\n`` ends a line, so that both sides of a corpus are cut alike by every program: other
     characters that Python's ``splitlines`` breaks at stay in their line. One ``\r`` before the line
     end is dropped, and so is a byte order mark at the start of the file. The last line may lack
-    its line end.
-
-    Args:
-        raw_lines: as iterating over a binary file gives them.
-        name: the file's name, for messages.
-        errors: 'replace' writes U+FFFD for what is not UTF-8.
+    its line end. ``errors`` 'replace' writes U+FFFD for what is not UTF-8.
 
     Raises:
         CorpusError: a line is not UTF-8, and ``errors`` is 'strict'.
@@ -264,13 +212,9 @@ def decode_line(raw: bytes, name: str, number: int, errors: DecodingErrors = "st
 # --- pairs with text on both sides ---------------------------------------------------------------
 
 
-def _has_text(src: str, tgt: str) -> bool:
-    return bool(src.strip()) and bool(tgt.strip())
-
-
 def without_blank_pairs(text: ParallelText) -> tuple[ParallelText, int]:
     """Return the pairs with text on both sides, and the number of the others."""
-    kept = [index for index, pair in enumerate(text.pairs()) if _has_text(*pair)]
+    kept = [index for index, (src, tgt) in enumerate(text.pairs()) if src.strip() and tgt.strip()]
     src, tgt = ([side[index] for index in kept] for side in (text.src, text.tgt))
     tags = text.tags and [text.tags[index] for index in kept]
     return ParallelText(src, tgt, tags), len(text) - len(kept)
@@ -281,17 +225,16 @@ class TextStats:
     """Results of a pass over a whole text."""
 
     source_sha256: str
-    """The source's, then."""
     text_sha256: str
-    """SHA-256 of the pairs with text on both sides: all sources' lines, then all targets'."""
+    """SHA-256 of the pairs with text on both sides."""
     pairs: int
-    """Pairs with text on both sides."""
+    """The number of these pairs."""
     blank: int
     """Pairs of which a side is nothing but whitespace."""
     mtime_key: str | None = None
     """The source's, if it was known before the source was hashed."""
     parts: list[int] = field(default_factory=list)
-    """Pairs with text on both sides of each of several sources."""
+    """The number of these pairs in each of several sources."""
 
 
 @dataclass(frozen=True)
@@ -323,7 +266,7 @@ class StreamedText:
         """Yield the pairs; raise CorpusError if there are more or fewer of them than there were."""
         count = 0
         for src, tgt in self.source.pairs():
-            if _has_text(src, tgt):
+            if src.strip() and tgt.strip():
                 count += 1
                 yield src, tgt
         if count != len(self):
@@ -353,7 +296,7 @@ class StreamedText:
 
 @dataclass(frozen=True)
 class StreamedLines:
-    """So many lines, which each iteration reads from the start."""
+    """Lines that each iteration reads from the start."""
 
     read: Callable[[], Iterator[str]]
     count: int
@@ -366,25 +309,93 @@ class StreamedLines:
 
 
 def _compute_stats(source: PairSource, source_sha256: str) -> TextStats:
-    digest = hashlib.sha256()
+    sides = src_side, tgt_side = hashlib.sha256(), hashlib.sha256()
     sources = source.sources if isinstance(source, ConcatenatedSources) else (source,)
     parts, total = [], 0
     for part in sources:
         kept = 0
         for src, tgt in part.pairs():
             total += 1
-            if _has_text(src, tgt):
+            if src.strip() and tgt.strip():
                 kept += 1
-                digest.update(src.encode() + b"\n")
+                src_side.update(f"{src}\n".encode())
+                tgt_side.update(f"{tgt}\n".encode())
         parts.append(kept)
-    # A second pass, as sources and targets are hashed apart and do not fit into memory.
-    for src, tgt in source.pairs():
-        if _has_text(src, tgt):
-            digest.update(tgt.encode() + b"\n")
     return TextStats(
         source_sha256,
-        digest.hexdigest(),
+        combine_hashes(sides),
         pairs=sum(parts),
         blank=total - sum(parts),
         parts=parts if len(parts) > 1 else [],
     )
+
+
+# --- equal lines ---------------------------------------------------------------------------------
+
+
+def digest_lines(lines: Iterable[str]) -> np.ndarray:
+    """Return the numbers that ``Digests`` has of these lines, as little-endian uint64."""
+    return np.frombuffer(b"".join(map(_digest, lines)), dtype="<u8")
+
+
+def _digest(line: str) -> bytes:
+    return hashlib.blake2b(line.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+
+
+class Digests:
+    """A number for each line in turn, the same for equal lines.
+
+    Of a hundred million different lines, two have the same one by chance in one of 3,700 corpora.
+    """
+
+    def __init__(self) -> None:
+        self._numbers = array("Q")
+
+    def add(self, line: str) -> None:
+        """Append the next line."""
+        self._numbers.append(int.from_bytes(_digest(line), "little"))
+
+    def skip(self) -> None:
+        """Append a line that is like no other."""
+        self._numbers.append(NO_DIGEST)
+
+    @property
+    def numbers(self) -> np.ndarray:
+        """Digests of all lines, uint64; ``NO_DIGEST`` for those that were skipped."""
+        return np.frombuffer(self._numbers, dtype=np.uint64)
+
+
+def find_repeated(digests: np.ndarray) -> np.ndarray:
+    """Return the digests that occur more than once, sorted."""
+    ordered = np.sort(digests)
+    return np.unique(ordered[1:][ordered[1:] == ordered[:-1]])
+
+
+def is_among(digests: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Return a mask of the digests that are among ``values``, which are sorted and unique."""
+    mask = np.zeros(len(digests), bool)
+    if not len(values):
+        return mask
+    for first in range(0, len(digests), _DIGESTS_AT_ONCE):  # np.isin sorts a copy of both together
+        part = digests[first : first + _DIGESTS_AT_ONCE]
+        places = np.minimum(np.searchsorted(values, part), len(values) - 1)
+        mask[first : first + _DIGESTS_AT_ONCE] = values[places] == part
+    return mask
+
+
+def fold_side(side: str) -> str:
+    """Return what sides are compared by: no format characters, and spaces for white space."""
+    if side.isprintable():  # so there is neither a format character nor white space but spaces
+        return " ".join(side.split()) if "  " in side else side.strip()
+    return " ".join(side.translate(_FORMAT_CHARACTERS).split())
+
+
+class _FormatCharacters(dict[int, str | None]):
+    """A table for ``str.translate`` that drops them: zero-width spaces, soft hyphens, ..."""
+
+    def __missing__(self, code: int) -> str | None:
+        self[code] = None if unicodedata.category(chr(code)) == "Cf" else chr(code)
+        return self[code]
+
+
+_FORMAT_CHARACTERS = _FormatCharacters()

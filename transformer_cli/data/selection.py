@@ -1,91 +1,14 @@
-"""Splits drawn by pair, so that no side of a held-out pair is trained on; equal lines."""
+"""Splits drawn by pair, so that no side of a held-out pair is trained on."""
 
-import unicodedata
-from array import array
-from collections.abc import Iterable
 from hashlib import blake2b
 
 import numpy as np
 
 from transformer_cli.config.data_schema import SplitConfig
+from transformer_cli.data.corpus import find_repeated, is_among
 from transformer_cli.errors import CorpusError
 
 TRAIN, VAL, TEST, LEFT_OUT = 0, 1, 2, -1
-NO_DIGEST = 0
-_DIGEST_BYTES = 8
-_DIGESTS_AT_ONCE = 1 << 16
-
-# --- equal lines ---------------------------------------------------------------------------------
-
-
-def digest_lines(lines: Iterable[str]) -> np.ndarray:
-    """Return the numbers that ``Digests`` has of these lines, as little-endian uint64."""
-    return np.frombuffer(b"".join(map(_digest, lines)), dtype="<u8")
-
-
-def _digest(line: str) -> bytes:
-    return blake2b(line.encode("utf-8", "surrogatepass"), digest_size=_DIGEST_BYTES).digest()
-
-
-class Digests:
-    """A number for each line in turn, the same for equal lines.
-
-    Of a hundred million different lines, two have the same one by chance in one of 3,700 corpora.
-    """
-
-    def __init__(self) -> None:
-        self._numbers = array("Q")
-
-    def add(self, line: str) -> None:
-        """Append the next line."""
-        self._numbers.append(int.from_bytes(_digest(line), "little"))
-
-    def skip(self) -> None:
-        """Append a line that is like no other."""
-        self._numbers.append(NO_DIGEST)
-
-    @property
-    def numbers(self) -> np.ndarray:
-        """Digests of all lines, uint64; ``NO_DIGEST`` for those that were skipped."""
-        return np.frombuffer(self._numbers, dtype=np.uint64)
-
-
-def find_repeated(digests: np.ndarray) -> np.ndarray:
-    """Return the digests that occur more than once, sorted; memory is that of a copy."""
-    ordered = np.sort(digests)
-    return np.unique(ordered[1:][ordered[1:] == ordered[:-1]])
-
-
-def is_among(digests: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Return a mask of the digests that are among ``values``, which are sorted and unique."""
-    mask = np.zeros(len(digests), bool)
-    if not len(values):
-        return mask
-    for first in range(0, len(digests), _DIGESTS_AT_ONCE):  # np.isin sorts a copy of both together
-        part = digests[first : first + _DIGESTS_AT_ONCE]
-        places = np.minimum(np.searchsorted(values, part), len(values) - 1)
-        mask[first : first + _DIGESTS_AT_ONCE] = values[places] == part
-    return mask
-
-
-def fold_side(side: str) -> str:
-    """Return what sides are compared by: no format characters, and spaces for white space."""
-    if side.isprintable():  # so there is neither a format character nor white space but spaces
-        return " ".join(side.split()) if "  " in side else side.strip()
-    return " ".join(side.translate(_FORMAT_CHARACTERS).split())
-
-
-class _FormatCharacters(dict[int, str | None]):
-    """A table for ``str.translate`` that drops them: zero-width spaces, soft hyphens, ..."""
-
-    def __missing__(self, code: int) -> str | None:
-        self[code] = None if unicodedata.category(chr(code)) == "Cf" else chr(code)
-        return self[code]
-
-
-_FORMAT_CHARACTERS = _FormatCharacters()
-
-# --- splits --------------------------------------------------------------------------------------
 
 Sides = tuple[np.ndarray, np.ndarray]
 """Digests of the source and the target of each pair, as ``Digests`` has them."""

@@ -3,7 +3,7 @@
 import hashlib
 import subprocess
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from transformer_cli.child import PYTHON, environment
 from transformer_cli.errors import TokenizerError
@@ -17,18 +17,12 @@ _WINDOWS_CRASH = 0xC0000000
 _checked: set[bytes] = set()
 
 
-class _Names(NamedTuple):
-    """What messages call a library and a model of it."""
-
-    library: str
-    model: str
-
-
 Library = Literal["sentencepiece", "tokenizers", "ctranslate2"]
+# What messages call a library, and a model of it.
 _NAMES = {
-    "sentencepiece": _Names("SentencePiece", "SentencePiece model"),
-    "tokenizers": _Names("the tokenizers library", "tokenizer.json of Hugging Face"),
-    "ctranslate2": _Names("CTranslate2", "model of CTranslate2"),
+    "sentencepiece": ("SentencePiece", "SentencePiece model"),
+    "tokenizers": ("the tokenizers library", "tokenizer.json of Hugging Face"),
+    "ctranslate2": ("CTranslate2", "model of CTranslate2"),
 }
 
 
@@ -38,13 +32,9 @@ def mark_checked(model: bytes) -> None:
 
 
 def check_model(library: Library, model: bytes, source: Path, advice: str) -> None:
-    """Use a model in a child process, unless this process has checked it before.
+    """Use the bytes of a model in a child process, unless this process has checked them before.
 
-    Args:
-        library: the library that reads it.
-        model: its bytes.
-        source: the file that they came from, for messages.
-        advice: what to do if the model is unusable; the message of TokenizerError ends with it.
+    TokenizerError names the file that they came from, ``source``, and ends with ``advice``.
     """
     digest = hashlib.sha256(model).digest()
     if digest in _checked:
@@ -59,7 +49,7 @@ def find_fault(library: Library, model: bytes) -> str | None:
 
     ``model`` is its bytes; of CTranslate2, the path of its directory.
     """
-    names = _NAMES[library]
+    library_name, model_name = _NAMES[library]
     try:
         child = subprocess.run(
             [*PYTHON, model_check_script.__file__, library],
@@ -70,12 +60,13 @@ def find_fault(library: Library, model: bytes) -> str | None:
             timeout=_TIMEOUT,
         )
     except subprocess.TimeoutExpired:
-        return f"{names.library} does not finish with this model"
+        return f"{library_name} does not finish with this model"
     if child.returncode < 0 or child.returncode >= _WINDOWS_CRASH:
-        code = child.returncode
-        how = f"signal {-code}" if code < 0 else f"code {code:#x}"
-        return f"{names.library} crashes on this model ({how})"
+        how = (
+            f"signal {-child.returncode}" if child.returncode < 0 else f"code {child.returncode:#x}"
+        )
+        return f"{library_name} crashes on this model ({how})"
     if child.returncode > 0:
         reason = child.stderr.decode(errors="replace").strip().rpartition("\n")[2]
-        return f"not a {names.model} ({reason[:200]})"
+        return f"not a {model_name} ({reason[:200]})"
     return None

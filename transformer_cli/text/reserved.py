@@ -9,7 +9,7 @@ equal stay equal.
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import groupby
@@ -60,59 +60,38 @@ _PATTERNS: dict[Protected, str] = {
 }
 _CLOSING = re.compile(rf"</({_NAME})")
 # Elements that need no closing tag in their line to be told from '<file>' in 'Usage: cat <file>'.
-_INLINE_ELEMENTS = frozenset(
-    [
-        "a",
-        "b",
-        "big",
-        "br",
-        "center",
-        "code",
-        "em",
-        "font",
-        "h1",
-        "h2",
-        "h3",
-        "h4",
-        "h5",
-        "h6",
-        "hr",
-        "i",
-        "img",
-        "kbd",
-        "li",
-        "ol",
-        "p",
-        "pre",
-        "q",
-        "s",
-        "small",
-        "span",
-        "strong",
-        "sub",
-        "sup",
-        "tt",
-        "u",
-        "ul",
-    ]
+_INLINE_ELEMENT = re.compile(
+    r"a|b|big|br|center|code|em|font|h[1-6]|hr|i|img|kbd|li|ol|p|pre|q|s|small|span|strong"
+    r"|su[bp]|tt|ul?",
+    re.IGNORECASE,
 )
 
 
-class Placeholder(NamedTuple):
-    """A placeholder, and where it begins in its line."""
-
-    start: int
-    text: str
-
-    @property
-    def end(self) -> int:
-        """Where the line goes on after it."""
-        return self.start + len(self.text)
-
-
-def find_placeholders(line: str, groups: Collection[Protected]) -> list[Placeholder]:
+def find_placeholders(line: str, groups: Collection[Protected]) -> list[re.Match[str]]:
     """Return the placeholders of a line that are of these groups, from left to right."""
-    return list(_find(line, _compile(frozenset(groups)))) if groups else []
+    placeholders: list[re.Match[str]] = []
+    if not groups:
+        return placeholders
+    pattern = _compile(frozenset(groups))
+    closed: set[str] | None = None
+    place = 0
+    while match := pattern.search(line, place):
+        opened = match["opened"] if "opened" in pattern.groupindex else None
+        if opened is not None and "=" not in match[0] and not match[0].endswith("/>"):
+            if closed is None:
+                closed = {name.lower() for name in _CLOSING.findall(line)}
+            if not _INLINE_ELEMENT.fullmatch(opened) and opened.lower() not in closed:
+                # '<file>' is text; look for placeholders inside it.
+                place = match.start() + 1
+                continue
+        placeholders.append(match)
+        place = match.end()
+    return placeholders
+
+
+@cache
+def _compile(groups: frozenset[Protected]) -> re.Pattern[str]:
+    return re.compile("|".join(pattern for name, pattern in _PATTERNS.items() if name in groups))
 
 
 def compare_placeholders(src: str, tgt: str, groups: Collection[Protected]) -> str:
@@ -123,34 +102,13 @@ def compare_placeholders(src: str, tgt: str, groups: Collection[Protected]) -> s
     if not groups:
         return ""
     of_src, of_tgt = (
-        Counter(each.text for each in find_placeholders(line, groups)) for line in (src, tgt)
+        Counter(match[0] for match in find_placeholders(line, groups)) for line in (src, tgt)
     )
     return ", ".join(
         f"{how} '{text}'"
         for how, texts in (("without", of_src - of_tgt), ("with", of_tgt - of_src))
         for text in texts.elements()
     )
-
-
-@cache
-def _compile(groups: frozenset[Protected]) -> re.Pattern[str]:
-    return re.compile("|".join(pattern for name, pattern in _PATTERNS.items() if name in groups))
-
-
-def _find(line: str, pattern: re.Pattern[str]) -> Iterator[Placeholder]:
-    closed: set[str] | None = None
-    place = 0
-    while found := pattern.search(line, place):
-        opened = found["opened"] if "opened" in pattern.groupindex else None
-        if opened is not None and "=" not in found[0] and not found[0].endswith("/>"):
-            if closed is None:
-                closed = {name.lower() for name in _CLOSING.findall(line)}
-            if opened.lower() not in _INLINE_ELEMENTS and opened.lower() not in closed:
-                # '<file>' is text; look for placeholders inside it.
-                place = found.start() + 1
-                continue
-        yield Placeholder(found.start(), found[0])
-        place = found.end()
 
 
 class Part(NamedTuple):
@@ -166,32 +124,20 @@ class Part(NamedTuple):
 
 
 def split_parts(
-    line: str, placeholders: Sequence[Placeholder], slots: Mapping[str, int]
+    line: str, placeholders: Sequence[re.Match[str]], slots: Mapping[str, int]
 ) -> Iterator[Part]:
     """Yield the parts of a line: placeholders that have a slot, and the text between them."""
     is_joined = False
-    for text, slot in _cut(line, placeholders, slots):
-        if slot is not None:
-            yield Part(text, slot, is_joined)
-            is_joined = True
-        elif content := text.strip():
-            yield Part(content, None, is_joined and not text[0].isspace())
-            is_joined = not text[-1].isspace()
-        elif text:
-            is_joined = False
-
-
-def _cut(
-    line: str, placeholders: Sequence[Placeholder], slots: Mapping[str, int]
-) -> Iterator[tuple[str, int | None]]:
-    """Yield text and placeholders with slots by turns; text may be empty."""
     place = 0
-    for each in placeholders:
-        if each.text in slots:
-            yield line[place : each.start], None
-            yield each.text, slots[each.text]
-            place = each.end
-    yield line[place:], None
+    for match in [*(match for match in placeholders if match[0] in slots), None]:
+        text = line[place : match.start() if match else len(line)]
+        if content := text.strip():
+            yield Part(content, None, is_joined and not text[0].isspace())
+        if text:
+            is_joined = not text[-1].isspace()
+        if match:
+            yield Part(match[0], slots[match[0]], is_joined)
+            is_joined, place = True, match.end()
 
 
 # --- reserved tokens -----------------------------------------------------------------------------
@@ -207,10 +153,8 @@ class ReservedTokenizer(Tokenizer):
         self._slot_ids = range(first_slot, first_slot + SLOTS) if has_slots else range(0)
         first_tag = base.size + (1 + SLOTS if has_slots else 0)
         self.tag_ids = {tag: number for number, tag in enumerate(tags, start=first_tag)}
-        slots = (
-            ["⟨joiner⟩", *(f"⟨{number}⟩" for number in range(1, SLOTS + 1))] if has_slots else []
-        )
-        self._names = [*slots, *(f"⟨tag {tag}⟩" for tag in tags)]
+        slots = ["joiner", *range(1, SLOTS + 1)] if has_slots else []
+        self._names = [f"⟨{name}⟩" for name in (*slots, *(f"tag {tag}" for tag in tags))]
 
     @property
     def size(self) -> int:
@@ -225,10 +169,9 @@ class ReservedTokenizer(Tokenizer):
     @property
     def reserved_ids(self) -> dict[str, Any]:
         """Ids of the joiner, slots and tags, as far as there are any."""
-        found: dict[str, Any] = {"tags": self.tag_ids} if self.tag_ids else {}
-        if self._slot_ids:
-            found |= {"joiner": self._joiner_id, "slots": list(self._slot_ids)}
-        return found
+        tags: dict[str, Any] = {"tags": self.tag_ids} if self.tag_ids else {}
+        slots = {"joiner": self._joiner_id, "slots": list(self._slot_ids)}
+        return tags | slots if self._slot_ids else tags
 
     @property
     def is_word_level(self) -> bool:
@@ -264,7 +207,7 @@ class ReservedTokenizer(Tokenizer):
 
     def decode(self, ids: Sequence[int]) -> str:
         """Return the text of ids; slots are written as nothing."""
-        return self._write(ids, [], lambda start, end: self._base.decode(ids[start:end]))
+        return self.detokenize(ids, [])
 
     def token(self, number: int) -> str:
         """Return an id's token for display."""
@@ -287,12 +230,9 @@ class ReservedTokenizer(Tokenizer):
         return starts
 
     def line_tokens(self, line: str, ids: Sequence[int]) -> list[str]:
-        """Return the tokens of a line that ``encode`` has encoded."""
-        return self._base.line_tokens(line, ids)
-
-    def part_tokens(self, text: str, ids: Sequence[int]) -> list[str]:
-        """Return the tokens of a part, as ``encode_parts`` yields it."""
-        return self._base.line_tokens(text, ids) if ids[0] < self._base.size else [text]
+        """Return the tokens of a line, or of a part of one as ``encode_parts`` yields it."""
+        is_reserved = bool(ids) and ids[0] >= self._base.size
+        return [line] if is_reserved else self._base.line_tokens(line, ids)
 
     def filled_tokens(self, ids: Sequence[int], values: Sequence[str]) -> list[str]:
         """Return the tokens of ids, with ``values`` for slots; other reserved ones are empty."""
@@ -301,14 +241,26 @@ class ReservedTokenizer(Tokenizer):
         return [self._base.token(n) if n < size else filled.get(n, "") for n in ids]
 
     def detokenize(self, ids: Sequence[int], tokens: Sequence[str]) -> str:
-        """Return the text of ids; the tokens of slots are what they are written as."""
-        if not tokens:
-            return self.decode(ids)
+        """Return the text of ids; the tokens of slots, if given, are what they are written as.
 
-        def write_text(start: int, end: int) -> str:
-            return self._base.detokenize(ids[start:end], tokens[start:end])
-
-        return self._write(ids, tokens, write_text)
+        Runs of text and slots are joined by spaces, and without where there is the joiner.
+        """
+        pieces: list[str] = []
+        is_joined = True
+        for start, end in self._runs(ids):
+            piece = ""
+            if ids[start] == self._joiner_id:
+                is_joined = True
+            elif ids[start] >= self._base.size:
+                piece = tokens[start] if tokens else ""
+            elif tokens:
+                piece = self._base.detokenize(ids[start:end], tokens[start:end]).strip()
+            else:
+                piece = self._base.decode(ids[start:end]).strip()
+            if piece:
+                pieces += [piece] if is_joined else [" ", piece]
+                is_joined = False
+        return "".join(pieces)
 
     def sample(self, sentences: Sequence[list[int]], rate: float, seed: int) -> list[list[int]]:
         """Return sentences in other subwords; see ``Tokenizer.sample``. Reserved ids stay."""
@@ -328,25 +280,6 @@ class ReservedTokenizer(Tokenizer):
             step = length if is_text else 1
             yield from ((start, start + step) for start in range(place, place + length, step))
             place += length
-
-    def _write(
-        self, ids: Sequence[int], tokens: Sequence[str], write_text: Callable[[int, int], str]
-    ) -> str:
-        """Join runs of text and slots by spaces, and without where there is the joiner."""
-        pieces: list[str] = []
-        is_joined = True
-        for start, end in self._runs(ids):
-            piece = ""
-            if ids[start] == self._joiner_id:
-                is_joined = True
-            elif ids[start] < self._base.size:
-                piece = write_text(start, end).strip()
-            elif tokens:
-                piece = tokens[start]
-            if piece:
-                pieces += [piece] if is_joined else [" ", piece]
-                is_joined = False
-        return "".join(pieces)
 
 
 @dataclass(frozen=True)
@@ -380,7 +313,7 @@ class ReservedTokenizers(Tokenizers):
     def encode_pair(self, src: str, tgt: str) -> tuple[list[int], list[int]]:
         """Return the ids of a pair; placeholders that are on both sides are slots."""
         of_src, of_tgt = self._find(src), self._find(tgt)
-        slots = _number(of_src, {each.text for each in of_tgt})
+        slots = _number(of_src, {match[0] for match in of_tgt})
         return (
             _ids(self.src.encode_parts(split_parts(src, of_src, slots))),
             _ids(self.tgt.encode_parts(split_parts(tgt, of_tgt, slots))),
@@ -410,11 +343,11 @@ class ReservedTokenizers(Tokenizers):
         tokens = (
             token
             for text, part in self.src.encode_parts(parts)
-            for token in self.src.part_tokens(text, part)
+            for token in self.src.line_tokens(text, part)
         )
         return ["" if number in tags else next(tokens) for number in ids]
 
-    def _find(self, line: str) -> list[Placeholder]:
+    def _find(self, line: str) -> list[re.Match[str]]:
         return find_placeholders(line, self.protect)
 
 
@@ -434,17 +367,17 @@ class UnprotectedLines:
     def __iter__(self) -> Iterator[str]:
         for pair in zip(self.src, self.tgt, strict=True):
             of_src, of_tgt = (find_placeholders(line, self.protect) for line in pair)
-            slots = _number(of_src, {each.text for each in of_tgt})
+            slots = _number(of_src, {match[0] for match in of_tgt})
             own = (of_src, of_tgt)[self.side]
             parts = split_parts(pair[self.side], own, slots)
             yield " ".join(part.text for part in parts if part.slot is None)
 
 
 def _number(
-    placeholders: Sequence[Placeholder], among: Collection[str] | None = None
+    placeholders: Sequence[re.Match[str]], among: Collection[str] | None = None
 ) -> dict[str, int]:
     """Return the slots of different placeholders, by first appearance; of those in ``among``."""
-    texts = (each.text for each in placeholders if among is None or each.text in among)
+    texts = (match[0] for match in placeholders if among is None or match[0] in among)
     return {text: number for number, text in enumerate(list(dict.fromkeys(texts))[:SLOTS])}
 
 

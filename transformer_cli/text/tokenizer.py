@@ -5,28 +5,25 @@ Each kind is a module in ``text/kinds`` with a manifest of its own, which inheri
 
 import hashlib
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self, get_args
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    ConfigDict,
-    Field,
-    SerializerFunctionWrapHandler,
-    ValidationError,
-    model_serializer,
-    model_validator,
-)
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from transformer_cli.compression import write_text
 from transformer_cli.config.data_schema import TagName
-from transformer_cli.config.tokenizer_schema import Protected, TokenizerConfig
+from transformer_cli.config.tokenizer_schema import (
+    HuggingFaceConfig,
+    Protected,
+    SentencePieceConfig,
+    TokenizerConfig,
+    WordPieceConfig,
+)
 from transformer_cli.errors import TokenizerError
 from transformer_cli.files import read_small, sha256, whole_file
-from transformer_cli.text.kinds import check_kind, import_kind
+from transformer_cli.text.kinds import import_kind
 from transformer_cli.text.protocol import BothSides, Lines, ProgressBar, Tokenizer, Tokenizers
 from transformer_cli.text.reserved import ReservedTokenizers, UnprotectedLines
 from transformer_cli.text.vocabulary import SpecialIds
@@ -34,7 +31,6 @@ from transformer_cli.text.vocabulary import SpecialIds
 MANIFEST_NAME = "tokenizer.json"
 MAX_TOKENIZER_BYTES = 1 << 28
 """Of a vocabulary or a model, many times the largest ones in use."""
-_OPTIONAL = ("protect", "tags", "specials")
 
 Side = Literal["src", "tgt", "joint"]
 # No other file is read or copied, whatever a manifest from elsewhere names.
@@ -58,14 +54,15 @@ class TokenizerManifest(BaseModel):
     tags: list[TagName] = []
     """Reserved tokens, in the order of their ids."""
 
-    @model_serializer(mode="wrap")
-    def _without_empty(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        values: dict[str, Any] = dump(self)
-        return {key: value for key, value in values.items() if value or key not in _OPTIONAL}
-
     @abstractmethod
     def load(self, directory: Path) -> Tokenizers:
         """Load the tokenizers of a directory, without reserved tokens, checking its files."""
+
+    def save(self, directory: Path) -> None:
+        """Write tokenizer.json: the last file, so that a directory with it is complete."""
+        empty = {key for key in ("protect", "tags", "specials") if not getattr(self, key, None)}
+        text = self.model_dump_json(indent=2, exclude=empty)
+        write_text(directory / MANIFEST_NAME, f"{text}\n")
 
     def read_checked(self, path: Path) -> bytes:
         """Return a file's bytes; raise TokenizerError unless they have the manifest's SHA-256."""
@@ -116,54 +113,61 @@ class SideFilesManifest(TokenizerManifest):
         return f"{side}.{cls.suffix}"
 
     @classmethod
-    def write_files(cls, models: Iterable[tuple[Side, bytes]], directory: Path) -> dict[str, str]:
-        """Write each side's model into ``directory``; return the SHA-256 of each file name."""
+    def write(
+        cls,
+        models: Iterable[tuple[Side, bytes]],
+        directory: Path,
+        lowercase: bool,
+        text_sha256: str,
+        specials: dict[Side, SpecialIds] | None = None,
+    ) -> Self:
+        """Write each side's model into ``directory``; return their manifest, not written."""
         sums = {}
         for side, data in models:
             name = cls.file_name(side)
             with whole_file(directory / name) as temporary:
                 temporary.write_bytes(data)
             sums[name] = hashlib.sha256(data).hexdigest()
-        return sums
+        return cls(lowercase=lowercase, learned_from=text_sha256, specials=specials, sha256=sums)
+
+    @classmethod
+    def learn(
+        cls,
+        config: SentencePieceConfig | WordPieceConfig,
+        text: "TrainingText",
+        directory: Path,
+        learn_model: Callable[[Any, Lines, str, ProgressBar], bytes],
+    ) -> Self:
+        """Learn a model of each side, or a joint one, and write it into ``directory``."""
+        models = (
+            (side, learn_model(config, lines, label, text.progress))
+            for side, lines, label in text.sides(config.joint)
+        )
+        return cls.write(models, directory, config.lowercase, text.sha256)
 
     @classmethod
     def copy_files(
         cls,
-        files: Mapping[Side, Path],
-        lowercase: bool,
+        config: SentencePieceConfig | HuggingFaceConfig,
         text: "TrainingText",
         directory: Path,
         find_specials: Callable[[bytes, Path], SpecialIds],
     ) -> Self:
-        """Copy model files into ``directory``, after ``find_specials`` has opened each."""
-        models = {side: _read_configured_file(path) for side, path in files.items()}
-        return cls(
-            lowercase=lowercase,
-            learned_from=text.sha256,
-            specials={side: find_specials(models[side], files[side]) for side in files},
-            sha256=cls.write_files(models.items(), directory),
-        )
+        """Copy the files of ``config``, after ``find_specials`` has opened each."""
+        advice = "the configuration names it as its tokenizer's file"
+        models = {side: _read_file(path, advice) for side, path in config.files.items()}
+        specials = {side: find_specials(models[side], path) for side, path in config.files.items()}
+        return cls.write(models.items(), directory, config.lowercase, text.sha256, specials)
 
 
-def _read_configured_file(path: Path) -> bytes:
+_RESTORE = "restore it, as a model translates only with the tokenizer that it was trained with"
+
+
+def _read_file(path: Path, advice: str = _RESTORE) -> bytes:
     try:
         return read_small(path, MAX_TOKENIZER_BYTES)
     except OSError as error:
-        raise TokenizerError(
-            f"{path}: cannot be read ({error.strerror}); the configuration names it as its "
-            "tokenizer's file"
-        ) from error
-
-
-def _read_file(path: Path) -> bytes:
-    """Return the bytes of a file in a tokenizer's directory."""
-    try:
-        return read_small(path, MAX_TOKENIZER_BYTES)
-    except OSError as error:
-        raise TokenizerError(
-            f"{path}: cannot be read ({error.strerror}); restore it, as a model translates "
-            "only with the tokenizer that it was trained with"
-        ) from error
+        raise TokenizerError(f"{path}: cannot be read ({error.strerror}); {advice}") from error
 
 
 # --- learning and copying ------------------------------------------------------------------------
@@ -220,8 +224,8 @@ def learn_tokenizers(
         )
     text = TrainingText(src_lang, tgt_lang, src_lines, tgt_lines, text_sha256, progress)
     manifest: TokenizerManifest = import_kind(config.kind).learn(config, text, directory)
-    reserved = {"protect": protect, "tags": list(tags)}
-    return _write_manifest(manifest.model_copy(update=reserved), directory)
+    manifest.model_copy(update={"protect": protect, "tags": list(tags)}).save(directory)
+    return load_tokenizers(directory)
 
 
 def copy_tokenizers(
@@ -244,28 +248,23 @@ def copy_tokenizers(
         data = manifest.read_checked(source / name)
         with whole_file(directory / name) as temporary:
             temporary.write_bytes(data)
-    return _write_manifest(manifest.model_copy(update={"learned_from": text_sha256}), directory)
-
-
-def _write_manifest(manifest: TokenizerManifest, directory: Path) -> Tokenizers:
-    # Last, so that a directory with it is complete.
-    write_text(directory / MANIFEST_NAME, manifest.model_dump_json(indent=2) + "\n")
+    manifest.model_copy(update={"learned_from": text_sha256}).save(directory)
     return load_tokenizers(directory)
 
 
 # --- loading -------------------------------------------------------------------------------------
 
 
-class _ManifestKind(BaseModel):
-    kind: Annotated[str, AfterValidator(check_kind)]
+class _AnyManifest(BaseModel):
+    kind: Annotated[Any, AfterValidator(import_kind)]
 
 
 def _load_manifest(directory: Path) -> TokenizerManifest:
     path = directory / MANIFEST_NAME
     data = _read_file(path)
     try:
-        kind = import_kind(_ManifestKind.model_validate_json(data).kind)
-        manifest: TokenizerManifest = kind.MANIFEST.model_validate_json(data)
+        module = _AnyManifest.model_validate_json(data).kind
+        manifest: TokenizerManifest = module.MANIFEST.model_validate_json(data)
     except ValidationError as error:
         first = error.errors()[0]
         key = ".".join(str(part) for part in first["loc"])

@@ -16,7 +16,7 @@ from transformer_cli.model.device import GraphPool, choose_precision, graph_stre
 from transformer_cli.model.linear import autocast
 from transformer_cli.model.transformer import EncoderLayer
 from transformer_cli.ranks import Ranks
-from transformer_cli.runs.records import SESSION_KIND, Record
+from transformer_cli.runs.metrics_log import SESSION_KIND, Record
 
 # Shapes of batches that are captured. Multi30k has 124 in batches of 2,560 tokens.
 _MAX_GRAPHS = 256

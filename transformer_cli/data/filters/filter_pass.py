@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from transformer_cli.config.data_schema import FilterName
-from transformer_cli.data.selection import Digests, find_repeated, is_among
+from transformer_cli.data.corpus import Digests, find_repeated, is_among
 
 
 @dataclass(frozen=True)

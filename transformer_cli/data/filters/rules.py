@@ -127,7 +127,7 @@ _NUMBER = re.compile(r"\d+")
 def _placeholders(line: str) -> list[str]:
     """Return the placeholders, tags and URLs of a line, in their order."""
     may_have = any(sign in line for sign in _BEGINNINGS) or "://" in line or "www." in line
-    return [part.text for part in find_placeholders(line, _PLACEHOLDERS)] if may_have else []
+    return [match[0] for match in find_placeholders(line, _PLACEHOLDERS)] if may_have else []
 
 
 def _without_placeholders(line: str) -> str:

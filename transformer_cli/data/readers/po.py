@@ -70,7 +70,7 @@ class PoReader(UnitReader):
         name = str(file)
         polib = import_extra("polib", "po", name)
         with open_text(file) as raw:
-            is_mo = raw.peek(4)[:4] in _MAGICS  # type: ignore[attr-defined]
+            is_mo = raw.peek(4)[:4] in _MAGICS
             entries = (_read_mo if is_mo else _read_po)(polib, raw, name)
         header = {key.lower(): value for key, value in entries.metadata.items()}
         is_swapped = self._is_swapped(header.get("language", ""), name)

@@ -8,13 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
+from transformer_cli.artifact import hash_files, mtime_key_of
 from transformer_cli.config.choices import DecodingErrors
-from transformer_cli.data.corpus import (
-    decode_line,
-    hash_files,
-    mtime_key_of,
-    without_byte_order_mark,
-)
+from transformer_cli.data.corpus import decode_line, without_byte_order_mark
 from transformer_cli.errors import CorpusError, did_you_mean
 
 MAX_SIDE_CHARACTERS = 1 << 20

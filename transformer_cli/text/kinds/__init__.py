@@ -15,14 +15,9 @@ from pkgutil import iter_modules
 from types import ModuleType
 
 
-def check_kind(kind: str) -> str:
-    """Return ``kind`` if there is such a module here; raise ValueError otherwise."""
+def import_kind(kind: str) -> ModuleType:
+    """Import a kind's module; raise ValueError if there is none."""
     kinds = sorted(module.name for module in iter_modules(__path__))
     if kind not in kinds:
         raise ValueError(f"expected one of {', '.join(kinds)}, found {kind!r}")
-    return kind
-
-
-def import_kind(kind: str) -> ModuleType:
-    """Import a kind's module; raise ValueError if there is none."""
-    return import_module(f"{__name__}.{check_kind(kind)}")
+    return import_module(f"{__name__}.{kind}")

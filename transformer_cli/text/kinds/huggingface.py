@@ -5,7 +5,6 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from threading import Thread
@@ -58,10 +57,10 @@ class HuggingFaceTokenizer(Tokenizer):
         self._source = source
         # Text that spells a special token stays text.
         self._tokenizer.encode_special_tokens = True
-        self._spelling = _Spelling.of(self._tokenizer)
+        parts = json.loads(self._tokenizer.to_str())
+        self._spelling = _Spelling(parts)
         self._may_backtrack = any(
-            sum(map(expression.count, _CHOICES)) > 1
-            for expression in _expressions(json.loads(self._tokenizer.to_str()))
+            sum(map(expression.count, _CHOICES)) > 1 for expression in _expressions(parts)
         )
         # A file without a decoder gets the usual one of its subwords.
         if self._tokenizer.decoder is None:
@@ -92,10 +91,11 @@ class HuggingFaceTokenizer(Tokenizer):
     def word_starts(self, ids: Sequence[int]) -> list[bool]:
         """Return for each id whether a word starts there."""
         starts = super().word_starts(ids)
+        word_end = self._spelling.word_end
         for place in range(1, len(ids)):
             if ids[place] == UNK_ID:
                 starts[place] = self._spelling.whole_words_unknown
-            elif self._spelling.ends_word(self._model_token(ids[place - 1])):
+            elif word_end and self._model_token(ids[place - 1]).endswith(word_end):
                 starts[place] = True
         return starts
 
@@ -167,17 +167,18 @@ def _call_within_time(call: Callable[[], Any]) -> Any:
         raise TimeoutError(f"not done with a line after {_LONGEST_CALL:.0f} s") from None
 
 
-def _expressions(said: Any) -> Iterator[str]:
+def _expressions(part: Any) -> Iterator[str]:
     """Yield the regular expressions of a tokenizer.json, or of a part of it."""
-    if isinstance(said, list):
-        for each in said:
-            yield from _expressions(each)
-    elif isinstance(said, dict):
-        for key, each in said.items():
-            if key == "Regex":
-                yield str(each)
-            elif key not in ("model", "added_tokens"):
-                yield from _expressions(each)
+    entries = (
+        part.items()
+        if isinstance(part, dict)
+        else enumerate(part if isinstance(part, list) else [])
+    )
+    for key, value in entries:
+        if key == "Regex":
+            yield str(value)
+        elif key not in ("model", "added_tokens"):
+            yield from _expressions(value)
 
 
 @contextmanager
@@ -193,42 +194,25 @@ def _naming_source(source: Path) -> Iterator[None]:
         raise TokenizerError(f"{source}: the tokenizers library fails with it ({reason})") from None
 
 
-@dataclass(frozen=True)
 class _Spelling:
-    """The spelling of a file's subwords, which tells where words start.
+    """The spelling of a file's subwords, which tells where words start."""
 
-    Attributes:
-        whole_words_unknown: whether an unknown token stands for a whole word.
-        marked: whether subwords have a '▁' for a space.
-        in_bytes: whether they are bytes written as characters, 'Ġ' being a space.
-        prefix: starts subwords that continue a word, as in '##'; may be empty.
-        suffix: ends subwords that end a word, as in '</w>'; may be empty.
-    """
-
-    whole_words_unknown: bool
-    marked: bool = False
-    in_bytes: bool = False
-    prefix: str = ""
-    suffix: str = ""
-
-    @classmethod
-    def of(cls, tokenizer: Any) -> "_Spelling":
-        """Return the spelling that a tokenizer's components imply."""
-        said = json.loads(tokenizer.to_str())
-        model = said["model"]
+    def __init__(self, parts: dict[str, Any]) -> None:
+        model = parts["model"]
         kind = model.get("type")
-        parts = json.dumps(
-            [said.get(part) for part in ("normalizer", "pre_tokenizer", "decoder")],
-            ensure_ascii=False,
-        )
-        marked = "▁" in parts or kind == "Unigram"
-        return cls(
-            whole_words_unknown=kind in ("WordPiece", "WordLevel") and not marked,
-            marked=marked,
-            in_bytes='"ByteLevel"' in parts,
-            prefix=model.get("continuing_subword_prefix") or "",
-            suffix=model.get("end_of_word_suffix") or "",
-        )
+        rules = [parts.get(part) for part in ("normalizer", "pre_tokenizer", "decoder")]
+        written = json.dumps(rules, ensure_ascii=False)
+        # Whether subwords have a '▁' for a space.
+        self.marked = "▁" in written or kind == "Unigram"
+        # Whether they are bytes written as characters, 'Ġ' being a space.
+        self.in_bytes = '"ByteLevel"' in written
+        # Of subwords that continue a word, as in '##', and that end one, as in '</w>'; or empty.
+        self.prefix: str = model.get("continuing_subword_prefix") or ""
+        self.suffix: str = model.get("end_of_word_suffix") or ""
+        # Whether an unknown token stands for a whole word.
+        self.whole_words_unknown = kind in ("WordPiece", "WordLevel") and not self.marked
+        # What tells that a new word follows; empty where the next subword itself tells.
+        self.word_end = "" if self.marked else self.suffix
 
     def display(self, token: str) -> str:
         """Return a token with a '▁' for a space before it."""
@@ -240,10 +224,6 @@ class _Spelling:
         if self.marked or self.suffix:
             return token.removesuffix(self.suffix)
         return f"▁{token}"
-
-    def ends_word(self, token: str) -> bool:
-        """Return whether a new word starts after a token, however it is spelled."""
-        return bool(self.suffix) and not self.marked and token.endswith(self.suffix)
 
     def make_decoder(self) -> Any:
         """Return a decoder for a file that has none; None: tokens are joined by spaces."""
@@ -276,6 +256,4 @@ MANIFEST = HuggingFaceManifest
 
 def learn(config: HuggingFaceConfig, text: TrainingText, directory: Path) -> HuggingFaceManifest:
     """Copy the files that the configuration names into ``directory``."""
-    return HuggingFaceManifest.copy_files(
-        config.files, config.lowercase, text, directory, find_specials
-    )
+    return HuggingFaceManifest.copy_files(config, text, directory, find_specials)

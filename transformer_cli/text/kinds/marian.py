@@ -82,17 +82,17 @@ def write_tokenizers(
     vocabularies: Mapping[Side, Vocabulary],
     source_sha256: str,
     directory: Path,
-) -> MarianManifest:
-    """Write models and tables, of both sides or joint ones; return the manifest, not written.
+) -> None:
+    """Write models and tables, of both sides or joint ones, and their manifest.
 
     ``source_sha256`` is recorded in the place of the training text's, which nobody knows.
     """
-    sums = MarianManifest.write_files(models.items(), directory)
+    manifest = MarianManifest.write(models.items(), directory, False, source_sha256)
     for side, vocabulary in vocabularies.items():
         path = directory / vocabulary_name(side)
         vocabulary.save(path)
-        sums[path.name] = sha256(path)
-    return MarianManifest(lowercase=False, learned_from=source_sha256, sha256=sums)
+        manifest.sha256[path.name] = sha256(path)
+    manifest.save(directory)
 
 
 def learn(config: MarianConfig, text: TrainingText, directory: Path) -> NoReturn:

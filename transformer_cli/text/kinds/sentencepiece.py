@@ -164,18 +164,8 @@ def learn(
 ) -> SentencePieceManifest:
     """Learn models, or copy those that the configuration names, into ``directory``."""
     if config.files:
-        return SentencePieceManifest.copy_files(
-            config.files, config.lowercase, text, directory, _find_specials
-        )
-    models = (
-        (side, learn_model(config, lines, label, text.progress))
-        for side, lines, label in text.sides(config.joint)
-    )
-    return SentencePieceManifest(
-        lowercase=config.lowercase,
-        learned_from=text.sha256,
-        sha256=SentencePieceManifest.write_files(models, directory),
-    )
+        return SentencePieceManifest.copy_files(config, text, directory, _find_specials)
+    return SentencePieceManifest.learn(config, text, directory, learn_model)
 
 
 def _find_specials(model: bytes, path: Path) -> SpecialIds:

@@ -41,15 +41,7 @@ MANIFEST = WordPieceManifest
 
 def learn(config: WordPieceConfig, text: TrainingText, directory: Path) -> WordPieceManifest:
     """Learn WordPiece vocabularies and write them into ``directory``."""
-    models = (
-        (side, learn_wordpiece(config, lines, label, text.progress))
-        for side, lines, label in text.sides(config.joint)
-    )
-    return WordPieceManifest(
-        lowercase=config.lowercase,
-        learned_from=text.sha256,
-        sha256=WordPieceManifest.write_files(models, directory),
-    )
+    return WordPieceManifest.learn(config, text, directory, learn_wordpiece)
 
 
 def learn_wordpiece(

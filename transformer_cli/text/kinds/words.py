@@ -3,7 +3,8 @@
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -71,6 +72,17 @@ class WordsTokenizer(Tokenizer):
         return self._words.join(tokens)
 
 
+_APOSTROPHES = "'’‘"
+# Written without spaces between two words, if the rules split there: "T-shirt", "Freund/in". Not
+# dashes, which mostly have spaces.
+_INNER_MARKS = frozenset("-/’‘")
+# Stands for a space that sacremoses must not see; a noncharacter of Unicode.
+_INNER_SPACE = "\ufdd0"
+# Languages whose rules in sacremoses are used. Its English rule takes 'free' in single quotes for a
+# contraction; apostrophes are handled here. Its Czech rule raises TypeError.
+_MOSES_LANGUAGES = frozenset({"fr", "it", "ga", "fi", "ko"})
+
+
 class SpacyWords:
     """Splits lines into words by the spaCy rules of a language ('xx': general), and joins words.
 
@@ -83,8 +95,9 @@ class SpacyWords:
     def __init__(self, rules: str, language: str, lowercase: bool) -> None:
         self._rules = rules
         self._pipeline = _create_pipeline(rules)
-        self._detokenizer = Detokenizer(self._cut, language)
+        self._language = language.partition("-")[0]
         self._lowercase = lowercase
+        self._moses: Any = None
 
     def split(self, line: str) -> list[str]:
         """Split a line into words, punctuation marks included; white space is dropped.
@@ -105,14 +118,50 @@ class SpacyWords:
 
     def count(self, lines: Iterable[str]) -> Counter[str]:
         """Count each word in lines, in order of first appearance."""
-        counts: Counter[str] = Counter()
-        for line in lines:
-            counts.update(self.split(line))
-        return counts
+        return Counter(chain.from_iterable(map(self.split, lines)))
 
     def join(self, words: Sequence[str]) -> str:
-        """Return words as text: the reverse of ``split``, as far as words tell."""
-        return self._detokenizer.join(words)
+        """Return words as text, on one line: the reverse of ``split``, as far as words tell."""
+        if not words:
+            return ""
+        closed = self._find_inner_gaps(words) | _find_quote_gaps(words, self._language)
+        closed |= {gap + 1 for gap, word in enumerate(words) if word == "#"}
+        pieces = [words[0]]
+        for gap, word in enumerate(words[1:], start=1):
+            if gap in closed:
+                pieces[-1] += word
+            elif _is_unit_of_money(words, gap):
+                pieces[-1] += _INNER_SPACE + word
+            else:
+                pieces.append(word)
+        if self._moses is None:
+            from sacremoses import MosesDetokenizer
+
+            known = self._language in _MOSES_LANGUAGES
+            self._moses = MosesDetokenizer(self._language if known else "xx")
+        # No unescaping: a text's own '&lt;' stays as it is.
+        text = str(self._moses.detokenize(pieces, unescape=False))
+        return text.replace(_INNER_SPACE, " ")
+
+    def _find_inner_gaps(self, words: Sequence[str]) -> set[int]:
+        """Return the gaps (gap n is before word n) where the rules split one written word.
+
+        Joined, such parts are split in the same places again. "can not" and " - " look alike, but
+        are rarer than "cannot" and "T-shirt".
+        """
+        # An unknown word takes hyphens and endings like any other.
+        words = ["x" if word == SPECIALS[UNK_ID] else word for word in words]
+        gaps = set()
+        for gap in range(1, len(words)):
+            before, word = words[gap - 1], words[gap]
+            if word in _INNER_MARKS:
+                after = words[gap + 1] if gap + 1 < len(words) else " "
+                is_inner = before[-1].isalnum() and after[0].isalnum()
+                if is_inner and self._cut(before + word + after) == [before, word, after]:
+                    gaps |= {gap, gap + 1}
+            elif _may_be_one_word(before, word) and self._cut(before + word) == [before, word]:
+                gaps.add(gap)
+        return gaps
 
 
 def _create_pipeline(language: str) -> "Language":
@@ -165,14 +214,13 @@ MANIFEST = WordsManifest
 
 def learn(config: WordsConfig, text: TrainingText, directory: Path) -> WordsManifest:
     """Count the words of both sides and write their vocabularies into ``directory``."""
-    src_lines = text.progress(text.src, "source words")
-    tgt_lines = text.progress(text.tgt, "target words")
-    src_rules, tgt_rules = config.src_rules or text.src_lang, config.tgt_rules or text.tgt_lang
+    src, src_rules = text.progress(text.src, "source words"), config.src_rules or text.src_lang
+    tgt, tgt_rules = text.progress(text.tgt, "target words"), config.tgt_rules or text.tgt_lang
     return WordsManifest(
         lowercase=config.lowercase,
         learned_from=text.sha256,
-        src=_learn_side(config, src_rules, text.src_lang, src_lines, directory / _SRC),
-        tgt=_learn_side(config, tgt_rules, text.tgt_lang, tgt_lines, directory / _TGT),
+        src=_learn_side(config, src_rules, text.src_lang, src, directory / _SRC),
+        tgt=_learn_side(config, tgt_rules, text.tgt_lang, tgt, directory / _TGT),
         sha256={name: sha256(directory / name) for name in (_SRC, _TGT)},
     )
 
@@ -191,82 +239,11 @@ def _learn_side(
     return WordsSideManifest(rules=rules, language=language, types=len(counts))
 
 
-_APOSTROPHES = "'’‘"
-# Written without spaces between two words, if the rules split there: "T-shirt", "Freund/in". Not
-# dashes, which mostly have spaces.
-_INNER_MARKS = frozenset("-/’‘")
 # Closing quotation marks, by the opening one.
 _CLOSING_QUOTES = {'"': '"', "'": "'", "„": "“”", "“": "”“", "”": "”“", "‚": "‘’", "‘": "’"}
 _CLOSING_QUOTES |= {"«": "»", "»": "«", "‹": "›", "›": "‹"}
 _CLOSING_PUNCTUATION = frozenset(",.?!:;%)]}…")
 _OPENING_PUNCTUATION = frozenset("([{¿¡")
-# Stands for a space that sacremoses must not see; a noncharacter of Unicode.
-_INNER_SPACE = "\ufdd0"
-# Languages whose rules in sacremoses are used. Its English rule takes 'free' in single quotes for a
-# contraction; apostrophes are handled here. Its Czech rule raises TypeError.
-_MOSES_LANGUAGES = frozenset({"fr", "it", "ga", "fi", "ko"})
-
-
-class Detokenizer:
-    """Joins words of a language to text: the reverse of ``split``, as far as words tell."""
-
-    def __init__(self, split: Callable[[str], list[str]], language: str) -> None:
-        self._split = split
-        self._language = language.partition("-")[0]
-        self._moses: Any = None
-
-    def join(self, words: Sequence[str]) -> str:
-        """Return the text of words, on one line."""
-        if not words:
-            return ""
-        closed = self._find_inner_gaps(words) | _find_quote_gaps(words, self._language)
-        closed |= {gap + 1 for gap, word in enumerate(words) if word == "#"}
-        pieces = [words[0]]
-        for gap, word in enumerate(words[1:], start=1):
-            if gap in closed:
-                pieces[-1] += word
-            elif _is_unit_of_money(words, gap):
-                pieces[-1] += _INNER_SPACE + word
-            else:
-                pieces.append(word)
-        # No unescaping: a text's own '&lt;' stays as it is.
-        text = str(self._detokenizer().detokenize(pieces, unescape=False))
-        return text.replace(_INNER_SPACE, " ")
-
-    def _find_inner_gaps(self, words: Sequence[str]) -> set[int]:
-        """Return the gaps (gap n is before word n) where the rules split one written word.
-
-        Joined, such parts are split in the same places again. "can not" and " - " look alike, but
-        are rarer than "cannot" and "T-shirt".
-        """
-        # An unknown word takes hyphens and endings like any other.
-        words = ["x" if word == SPECIALS[UNK_ID] else word for word in words]
-        gaps = set()
-        for gap in range(1, len(words)):
-            before, word = words[gap - 1], words[gap]
-            if word in _INNER_MARKS:
-                after = words[gap + 1] if gap + 1 < len(words) else " "
-                if (
-                    before[-1].isalnum()
-                    and after[0].isalnum()
-                    and self._splits(before, word, after)
-                ):
-                    gaps |= {gap, gap + 1}
-            elif _may_be_one_word(before, word) and self._splits(before, word):
-                gaps.add(gap)
-        return gaps
-
-    def _splits(self, *parts: str) -> bool:
-        return self._split("".join(parts)) == list(parts)
-
-    def _detokenizer(self) -> Any:
-        if self._moses is None:
-            from sacremoses import MosesDetokenizer
-
-            self._moses = MosesDetokenizer(
-                self._language if self._language in _MOSES_LANGUAGES else "xx"
-            )
-        return self._moses
 
 
 def _may_be_one_word(before: str, word: str) -> bool:
@@ -297,7 +274,15 @@ def _find_quote_gaps(words: Sequence[str], language: str) -> set[int]:
             if word in _CLOSING_QUOTES:
                 opened.append(place)
         else:
-            gaps |= _gaps_after_opening(words, partner) | _gaps_before_closing(words, place)
+            # Further punctuation marks within, next to these, have no spaces either.
+            after, before = partner + 1, place
+            gaps |= {after, before}
+            while words[after] in _OPENING_PUNCTUATION and after + 1 < len(words):
+                after += 1
+                gaps.add(after)
+            while before > 1 and words[before - 1] in _CLOSING_PUNCTUATION:
+                before -= 1
+                gaps.add(before)
             paired |= {partner, place}
             del opened[opened.index(partner) :]
     for place in range(1, len(words)):
@@ -305,22 +290,4 @@ def _find_quote_gaps(words: Sequence[str], language: str) -> set[int]:
         is_genitive = words[place] in ("'", "’") and words[place - 1][-1] in "sxz"
         if is_genitive and place not in paired:
             gaps.add(place)
-    return gaps
-
-
-def _gaps_after_opening(words: Sequence[str], place: int) -> set[int]:
-    """Return the gap after an opening mark, and those after further ones that follow it."""
-    gaps = {place + 1}
-    while words[place + 1] in _OPENING_PUNCTUATION and place + 2 < len(words):
-        place += 1
-        gaps.add(place + 1)
-    return gaps
-
-
-def _gaps_before_closing(words: Sequence[str], place: int) -> set[int]:
-    """Return the gap before a closing mark, and those before further ones that precede it."""
-    gaps = {place}
-    while place > 1 and words[place - 1] in _CLOSING_PUNCTUATION:
-        place -= 1
-        gaps.add(place)
     return gaps

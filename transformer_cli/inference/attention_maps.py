@@ -91,7 +91,7 @@ def compute_attention_maps(
         )
     written = tokenizers.tgt.filled_tokens(translation, encoded.values)
     return AttentionMaps(
-        *shown,
+        *(shown[0], shown[1]),
         stack_layers("encoder", "self_attention", len(model.encoder)),
         stack_layers("decoder", "self_attention", len(model.decoder)),
         stack_layers("decoder", "cross_attention", len(model.decoder)),

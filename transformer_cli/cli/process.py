@@ -19,7 +19,7 @@ from transformer_cli.ranks import Ranks
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer as Buffer
 
-# --- Standard streams ------------------------------------------------------------------------
+STDOUT = "standard output"
 
 
 def open_closed_streams() -> None:
@@ -42,7 +42,7 @@ class _Output(FileIO):
         try:
             return super().write(data)
         except OSError as error:
-            error.filename = "standard output"
+            error.filename = STDOUT
             raise
 
 
@@ -72,9 +72,15 @@ def settle_output() -> OSError | None:
         if sys.stdout is not None:
             sys.stdout.flush()
     except OSError as error:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return None if is_closed_pipe(error) else error
+        return discard_output(error)
     return None
+
+
+def discard_output(error: OSError) -> OSError | None:
+    """Write no more to standard output; return why it cannot be, if somebody reads it."""
+    # Or Python would try to write what is buffered when it ends, and exit with its own code.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return None if is_closed_pipe(error) else error
 
 
 def is_closed_pipe(error: OSError) -> bool:

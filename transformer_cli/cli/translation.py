@@ -1,6 +1,5 @@
 """What ``translate`` does: read lines, translate them, write to a stream or a file."""
 
-import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
@@ -13,7 +12,6 @@ from typing import BinaryIO, Literal, NamedTuple, TextIO
 
 from transformer_cli.cli.display import bar, log, warn
 from transformer_cli.cli.options import check_output, open_device, prefix_errors
-from transformer_cli.cli.process import is_closed_pipe
 from transformer_cli.compression import is_compressed, open_text, text_writer
 from transformer_cli.config.choices import DecodingErrors
 from transformer_cli.data.corpus import bounded_lines, decode_lines
@@ -91,8 +89,8 @@ class TranslateOptions:
     @property
     def are_files(self) -> bool:
         """True if all text can be read and written again."""
-        read = [self.input, *([self.prefix_file] if self.prefix_file else [])]
-        return not self.writes_stream and not any(map(_is_stream, read))
+        paths = [self.input, self.output, *([self.prefix_file] if self.prefix_file else [])]
+        return not any(map(_is_stream, paths))
 
     @property
     def n_best_written(self) -> int | None:
@@ -101,51 +99,51 @@ class TranslateOptions:
 
     def check(self, ranks: Ranks) -> None:
         """Make sure, before long work, that the options go together."""
-        self._check_search()
-        if self.table is not None:
-            self._check_table()
+        n_best, beam_size = self.n_best, self.compute.beam_size
+        is_tsv = self.table is not None and self.table_output == "tsv"
+        needs = "name them with -i and -o" + (" and --prefix-file" if self.prefix_file else "")
+        problems = [
+            (
+                n_best is not None and beam_size is not None and n_best > beam_size,
+                f"a beam of {beam_size} does not hold the {n_best} best; raise --beam-size, or "
+                "leave it out",
+            ),
+            (
+                self.sample is not None and max(n_best or 1, beam_size or 1) > 1,
+                "--sample draws one translation of a line; leave out --beam-size and --n-best",
+            ),
+            (
+                self.table is not None and format_of(self.output) == "parquet",
+                "writes TSV and JSONL, not Parquet; rename -o",
+            ),
+            (
+                is_tsv and self.n_best_written is not None,
+                "--n-best and --scores write JSON, not TSV; give -o a name that ends with .jsonl",
+            ),
+            (str(self.alignments) == "-", "--alignments needs the name of a file"),
+            (
+                self.alignments is not None and self.alignments.resolve() == self.output.resolve(),
+                f"-o and --alignments are both {self.output}",
+            ),
+            (
+                self.resume and self.alignments is not None,
+                "--resume does not go on with --alignments; leave one of them out",
+            ),
+            (
+                str(self.input) == str(self.prefix_file) == "-",
+                "-i and --prefix-file are both standard input; name a file",
+            ),
+            (self.resume and not self.are_files, f"--resume needs files; {needs}"),
+            (ranks.size > 1 and not self.are_files, f"several processes need files; {needs}"),
+        ]
+        for is_there, problem in problems:
+            if is_there:
+                raise UsageError(f"translate: {problem}")
         inputs = {"-i": self.input, "--prefix-file": self.prefix_file}
         if str(self.output) != "-":
             check_output(self.output, inputs=inputs)
         if self.alignments is not None:
             check_output(self.alignments, "--alignments", inputs)
-            if str(self.alignments) == "-":
-                raise UsageError("translate: --alignments needs the name of a file")
-            if self.alignments.resolve() == self.output.resolve():
-                raise UsageError(f"translate: -o and --alignments are both {self.output}")
-            if self.resume:
-                raise UsageError(
-                    "translate: --resume does not go on with --alignments; leave one of them out"
-                )
-        if str(self.input) == "-" and str(self.prefix_file) == "-":
-            raise UsageError("translate: -i and --prefix-file are both standard input; name a file")
-        needs = "name them with -i and -o" + (" and --prefix-file" if self.prefix_file else "")
-        if self.resume and not self.are_files:
-            raise UsageError(f"translate: --resume needs files; {needs}")
-        if ranks.size > 1 and not self.are_files:
-            raise UsageError(f"translate: several processes need files; {needs}")
-
-    def _check_search(self) -> None:
-        n_best, beam_size = self.n_best, self.compute.beam_size
-        if n_best is not None and beam_size is not None and n_best > beam_size:
-            raise UsageError(
-                f"translate: a beam of {beam_size} does not hold the {n_best} best; "
-                "raise --beam-size, or leave it out"
-            )
-        if self.sample is not None and max(n_best or 1, beam_size or 1) > 1:
-            raise UsageError(
-                "translate: --sample draws one translation of a line; leave out --beam-size and "
-                "--n-best"
-            )
-
-    def _check_table(self) -> None:
-        if format_of(self.output) == "parquet":
-            raise UsageError("translate: writes TSV and JSONL, not Parquet; rename -o")
-        if self.table_output == "tsv" and self.n_best_written is not None:
-            raise UsageError(
-                "translate: --n-best and --scores write JSON, not TSV; give -o a name that "
-                "ends with .jsonl"
-            )
 
 
 def _is_stream(path: Path) -> bool:
@@ -184,19 +182,15 @@ def translate_text(options: TranslateOptions) -> None:
             device = open_device(options.compute.device, ranks)
             ranks = stack.enter_context(ranks.init(device))
         translator = _load_translator(options, ranks)
-        rows, interactive = _read_rows(options, source), source.isatty()
+        name, interactive = options.input_name, source.isatty()
+        rows: Iterator[Row]
+        if options.table is not None:
+            is_json, output = options.n_best_written is not None, options.table_output
+            rows = read_rows(options.table, source, name, output, options.errors, is_json)
+        else:
+            raw_lines = _prompt_for_lines(source) if interactive else bounded_lines(source, name)
+            rows = map(TextRow, decode_lines(raw_lines, name, options.errors))
         _run(_Translating(options, translator, rows, prefixes, interactive, ranks))
-
-
-def _read_rows(options: TranslateOptions, source: BinaryIO) -> Iterator[Row]:
-    """Return the rows of the input, which is a table or text."""
-    if options.table is not None:
-        is_json = options.n_best_written is not None
-        output = options.table_output
-        return read_rows(options.table, source, options.input_name, output, options.errors, is_json)
-    name = options.input_name
-    raw_lines = _prompt_for_lines(source) if source.isatty() else bounded_lines(source, name)
-    return map(TextRow, decode_lines(raw_lines, name, options.errors))
 
 
 def _load_translator(options: TranslateOptions, ranks: Ranks) -> TextTranslator[SearchEngine]:
@@ -387,15 +381,7 @@ def _output_stream(path: Path) -> Iterator[TextIO]:
         if sys.stdout is None:
             raise InputError("standard output is closed; name a file with -o")
         sys.stdout.reconfigure(encoding="utf-8", newline="\n")  # type: ignore[union-attr]
-        try:
-            yield sys.stdout
-            sys.stdout.flush()
-        except OSError as error:
-            # What is still buffered goes nowhere, or Python would complain when it ends.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            # Whoever read the output may have had enough, as in `translate … | head -1`.
-            if not is_closed_pipe(error):
-                raise
+        yield sys.stdout
         return
     try:
         with text_writer(FileIO(path, "w"), path) as file:

@@ -15,8 +15,6 @@ from transformer_cli.child import leave_out_working_directory
 from transformer_cli.cli.completion import joined_bash_words, list_settings, name_shell
 from transformer_cli.cli.display import print_error
 from transformer_cli.cli.process import (
-    STDOUT,
-    discard_output,
     exit_code,
     find_shortage,
     is_address_space_short,
@@ -192,8 +190,6 @@ def _run() -> int:
             return _report(str(RanksError.of(error)), RanksError.exit_code)
         if not isinstance(error, OSError):
             raise
-        if error.filename == STDOUT and discard_output(error) is None:
-            return 0
         return _report_os_error(error)
     return code if isinstance(code, int) else 0
 

@@ -19,8 +19,6 @@ from transformer_cli.ranks import Ranks
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer as Buffer
 
-STDOUT = "standard output"
-
 
 def open_closed_streams() -> None:
     """Put the null device in the place of each standard stream that is closed, as by ``2>&-``.
@@ -42,7 +40,7 @@ class _Output(FileIO):
         try:
             return super().write(data)
         except OSError as error:
-            error.filename = STDOUT
+            error.filename = "standard output"
             raise
 
 

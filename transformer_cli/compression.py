@@ -95,10 +95,10 @@ def is_compressed(path: Path) -> bool:
     return path.suffix in _FORMATS
 
 
-def text_writer(file: io.FileIO, path: Path) -> TextIO:
-    """Return a writer of UTF-8 into ``file``, compressed as the ending of ``path`` says."""
+def text_writer(target: Path, path: Path) -> TextIO:
+    """Open ``target`` to write UTF-8 into it, compressed as the ending of ``path`` says."""
     size = _MEMBER_BYTES if is_compressed(path) else io.DEFAULT_BUFFER_SIZE
-    members = io.BufferedWriter(_Members(file, compressor(path)), size)
+    members = io.BufferedWriter(_Members(target, compressor(path)), size)
     return io.TextIOWrapper(members, encoding="utf-8", newline="")
 
 
@@ -199,32 +199,24 @@ class _Chunks(io.RawIOBase):
         super().close()
 
 
-class _Members(io.RawIOBase):
+class _Members(io.FileIO):
     """A file of which each write makes a member."""
 
-    def __init__(self, file: io.FileIO, compress: Callable[[bytes], bytes]) -> None:
-        self._file = file
+    def __init__(self, path: Path, compress: Callable[[bytes], bytes]) -> None:
+        super().__init__(path, "w")
         self._compress = compress
         self._is_empty = True
-
-    def writable(self) -> bool:
-        return True
-
-    def isatty(self) -> bool:
-        return self._file.isatty()
 
     def write(self, data: Any) -> int:
         compressed = memoryview(self._compress(bytes(data)))
         self._is_empty = False
         while compressed:
-            compressed = compressed[self._file.write(compressed) :]
+            compressed = compressed[super().write(compressed) :]
         return len(data)
 
     def close(self) -> None:
-        if not self.closed:
-            try:
-                if self._is_empty:
-                    self.write(b"")
-            finally:
-                self._file.close()
-        super().close()
+        try:
+            if not self.closed and self._is_empty:
+                self.write(b"")
+        finally:
+            super().close()

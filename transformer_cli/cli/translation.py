@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
-from io import FileIO
 from itertools import islice, tee
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, TextIO
@@ -217,7 +216,7 @@ def _open_alignments(path: Path | None) -> Iterator[TextIO | None]:
         return
     with (
         whole_file(path, is_named=True) as temporary,
-        text_writer(FileIO(temporary, "w"), path) as file,
+        text_writer(temporary, path) as file,
     ):
         yield file
 
@@ -267,7 +266,7 @@ def _output_stream(path: Path) -> Iterator[TextIO]:
                 raise
         return
     try:
-        with text_writer(FileIO(path, "w"), path) as file:
+        with text_writer(path, path) as file:
             yield file
     except OSError as error:
         error.filename = error.filename or str(path)

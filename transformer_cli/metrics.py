@@ -12,18 +12,17 @@ if TYPE_CHECKING:  # takes 0.1 s, and all commands read the names
     from sacrebleu.metrics.base import Metric as SacreMetric
 
 DEFAULT_TOKENIZER = "13a"
+# What a best checkpoint may be chosen by, as settings name it, and as it is recorded: by lowercased
+# BLEU where translations are lowercased. evaluation/best_checkpoint.py chooses.
 SelectName = Literal["bleu", "chrf", "loss"]
-"""What a best checkpoint may be chosen by, as settings name it."""
 RankName = Literal["bleu", "bleu_lc", "chrf", "loss"]
-"""The same, as it is recorded: by lowercased BLEU where translations are lowercased."""
 References = Sequence[Sequence[str]] | None
 
 
 class Score(NamedTuple):
     """A score of a text's translations, detokenised, against raw references."""
 
-    value: float
-    """From 0 to 100, but TER goes beyond."""
+    value: float  # from 0 to 100, but TER goes beyond
     signature: str
     half_width: float | None = None
     """Half of the 95 % interval by bootstrap resampling; None: not resampled."""
@@ -39,14 +38,11 @@ Scores = Mapping[str, Score]
 class Metric:
     """A metric."""
 
-    name: str
-    """Its key in records and reports."""
-    label: str
-    """What people call it, in tables and charts."""
+    name: str  # its key in records and reports
+    label: str  # what people call it, in tables and charts
     build: "Callable[[Metrics, References], SacreMetric] | None"
     """Makes sacreBLEU's object; None: it is of the model's probabilities."""
-    short: str = ""
-    """Its label where BLEU stands before it."""
+    short: str = ""  # its label where BLEU stands before it
     higher_is_better: bool = True
     needs_case: bool = False
     """Whether it says nothing new of a script without large and small letters."""
@@ -68,10 +64,8 @@ class Metric:
 class Metrics:
     """How translations into a language are scored."""
 
-    tokenize: str = DEFAULT_TOKENIZER
-    """sacreBLEU's name of BLEU's tokenizer."""
-    has_spaces: bool = True
-    """Whether the language has spaces between words; else TER splits Chinese characters."""
+    tokenize: str = DEFAULT_TOKENIZER  # sacreBLEU's name of BLEU's tokenizer
+    has_spaces: bool = True  # between words; else TER splits Chinese characters
     has_case: bool = True
 
     def by_name(
@@ -136,3 +130,14 @@ METRICS = {
         Metric("loss", "loss", None, higher_is_better=False),
     )
 }
+
+
+def sentence_chrf(
+    hypotheses: Iterable[str], references: Iterable[str], lowercase: bool = False
+) -> list[float]:
+    """Return each sentence's chrF, 0 to 100, against a reference of its own."""
+    from sacrebleu.metrics.chrf import CHRF
+
+    chrf = CHRF(lowercase=lowercase)
+    pairs = zip(hypotheses, references, strict=True)
+    return [chrf.sentence_score(hypothesis, [reference]).score for hypothesis, reference in pairs]

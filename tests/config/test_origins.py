@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from transformer_cli.config.origins import (
-    Origin,
     Origins,
-    Replaced,
+    Written,
     dump_origins,
     load_origins,
     trace_origins,
@@ -51,16 +50,21 @@ def top(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_each_value_has_its_place_and_what_it_replaced(top: Path) -> None:
     _, origins = load_settings(top)
     assert origins == {
-        "seed": Origin("top.yaml", 2, (Replaced(3, "root.yaml", 3),)),
-        "data.kind": Origin("root.yaml", 1),
-        "tokenizer.kind": Origin("root.yaml", 2),
-        "training.epochs": Origin(
-            "top.yaml", 4, (Replaced(20, "middle.yaml", 2), Replaced(10, "root.yaml", 5))
+        "seed": (Written(3, "top.yaml", 2), Written(3, "root.yaml", 3)),
+        "data.kind": (Written("copy", "root.yaml", 1),),
+        "tokenizer.kind": (Written("words", "root.yaml", 2),),
+        "training.epochs": (
+            Written(30, "top.yaml", 4),
+            Written(20, "middle.yaml", 2),
+            Written(10, "root.yaml", 5),
         ),
         # A warm-up of another schedule is not the one that was replaced.
-        "training.schedule.kind": Origin("top.yaml", 5, (Replaced("noam", "root.yaml", 6),)),
-        "training.schedule.peak": Origin("top.yaml", 5),
-        "training.schedule.warmup": Origin("top.yaml", 5),
+        "training.schedule.kind": (
+            Written("linear", "top.yaml", 5),
+            Written("noam", "root.yaml", 6),
+        ),
+        "training.schedule.peak": (Written(0.001, "top.yaml", 5),),
+        "training.schedule.warmup": (Written(100, "top.yaml", 5),),
     }
 
 
@@ -74,13 +78,13 @@ def test_overrides_have_no_line_and_replace_what_files_say(top: Path) -> None:
         "training.betas=[0.1, 0.2]",
     ]
     _, origins = load_settings(top, overrides)
-    from_file = Replaced(3, "top.yaml", 2), Replaced(3, "root.yaml", 3)
-    assert origins["seed"] == Origin("--set", 0, from_file)
-    assert origins["model.d_ff"] == Origin("--set", 0)
-    assert origins["training.betas"] == Origin("--set", 0)
-    assert origins["training.epochs"].replaced[0] == Replaced(30, "top.yaml", 4)
+    from_file = Written(3, "top.yaml", 2), Written(3, "root.yaml", 3)
+    assert origins["seed"] == (Written(5, "--set", 0), *from_file)
+    assert origins["model.d_ff"] == (Written(8, "--set", 0),)
+    assert origins["training.betas"] == (Written([0.1, 0.2], "--set", 0),)
+    assert origins["training.epochs"][1] == Written(30, "top.yaml", 4)
     warmup = origins["training.schedule.warmup"]
-    assert warmup == Origin("--set", 0, (Replaced(100, "top.yaml", 5),))
+    assert warmup == (Written(2, "--set", 0), Written(100, "top.yaml", 5))
 
 
 # --- keeping them ---------------------------------------------------------------------------------
@@ -95,8 +99,8 @@ def kept(tmp_path: Path) -> Path:
 
 
 ORIGINS: Origins = {
-    "seed": Origin("--set", 0, (Replaced(3, "ü.yaml", 2), Replaced([0.5, None], "b.yaml", 3))),
-    "data.test.'a b'.src": Origin("ü.yaml", 7),
+    "seed": (Written(4, "--set", 0), Written(3, "ü.yaml", 2), Written([0.5, None], "b.yaml", 3)),
+    "data.test.'a b'.src": (Written("a", "ü.yaml", 7),),
 }
 
 
@@ -105,8 +109,9 @@ def test_they_are_read_as_they_were_written(kept: Path) -> None:
 
 
 def test_a_files_name_may_be_no_text(kept: Path) -> None:
-    kept.write_text(dump_origins({"seed": Origin("\udcff.yaml", 3)}, "settings"), encoding="utf-8")
-    assert load_origins(kept) == {"seed": Origin("?.yaml", 3)}
+    origins: Origins = {"seed": (Written(1, "\udcff.yaml", 3),)}
+    kept.write_text(dump_origins(origins, "settings"), encoding="utf-8")
+    assert load_origins(kept) == {"seed": (Written(1, "?.yaml", 3),)}
 
 
 def test_they_belong_to_one_text_of_settings(kept: Path) -> None:
@@ -126,7 +131,8 @@ def test_damage_does_no_harm(kept: Path) -> None:
     damaged = [whole[:cut] for cut in range(0, len(whole) - 2, 7)]
     damaged += [b"\xff", b"[" * 10_000, b"{}", b"null", b'{"config_sha256": 1, "origins": {}}']
     content = json.loads(whole)
-    content["origins"]["seed"]["line"] = "2"
+    damaged.append(json.dumps(content | {"origins": {"seed": []}}).encode())
+    content["origins"]["seed"][0]["line"] = "2"
     damaged.append(json.dumps(content).encode())
     for text in damaged:
         kept.write_bytes(text)
@@ -138,25 +144,25 @@ def test_damage_does_no_harm(kept: Path) -> None:
 
 def test_a_runs_own_file_is_seen_through() -> None:
     config = Path("runs/x/config.yaml")
-    earlier = {
-        "a": Origin("a.yaml", 1),
-        "b": Origin("a.yaml", 2, (Replaced(5, "base.yaml", 9),)),
-        "d": Origin("--set", 0),
+    earlier: Origins = {
+        "a": (Written(1, "a.yaml", 1),),
+        "b": (Written(6, "a.yaml", 2), Written(5, "base.yaml", 9)),
+        "d": (Written(8, "--set", 0),),
     }
-    own = str(config.absolute())
-    found = {
-        "a": Origin(own, 11),
-        "default": Origin(own, 12),
-        "b": Origin("--set", 0, (Replaced(6, str(config), 13),)),
-        "c": Origin("--set", 0, (Replaced(7, str(config), 14),)),
-        "d": Origin("--set", 0, (Replaced(8, str(config), 15),)),
-        "e": Origin("over.yaml", 1, (Replaced(8, "other.yaml", 15),)),
+    own, by_hand = str(config.absolute()), Written(0, "--set", 0)
+    found: Origins = {
+        "a": (Written(1, own, 11),),
+        "default": (Written(2, own, 12),),
+        "b": (by_hand, Written(6, str(config), 13)),
+        "c": (by_hand, Written(7, str(config), 14)),
+        "d": (by_hand, Written(8, str(config), 15)),
+        "e": (Written(0, "over.yaml", 1), Written(8, "other.yaml", 15)),
     }
     assert trace_origins(found, config, earlier) == {
-        "a": Origin("a.yaml", 1),
-        "b": Origin("--set", 0, (Replaced(6, "a.yaml", 2), Replaced(5, "base.yaml", 9))),
-        "c": Origin("--set", 0),
-        "d": Origin("--set", 0),
+        "a": (Written(1, "a.yaml", 1),),
+        "b": (by_hand, Written(6, "a.yaml", 2), Written(5, "base.yaml", 9)),
+        "c": (by_hand,),
+        "d": (by_hand,),
         "e": found["e"],
     }
     assert trace_origins(found, config, {}) == found

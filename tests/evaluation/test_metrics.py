@@ -11,9 +11,9 @@ from sacrebleu.metrics.bleu import BLEU
 from transformer_cli.cli.compare_tables import format_reports, report_score
 from transformer_cli.config.schema import Config
 from transformer_cli.errors import ConfigError, MissingExtraError
-from transformer_cli.evaluation.metric_choice import (
+from transformer_cli.evaluation.best_checkpoint import (
     choose_metrics,
-    choose_selection,
+    metric_for_best,
     metrics_of_runs,
     metrics_of_training,
 )
@@ -25,7 +25,7 @@ from transformer_cli.metrics import METRICS, Metric, Metrics
 from transformer_cli.report.group_charts import GroupResult, RunResult, rank_groups
 from transformer_cli.report.statistics import score_by_length
 from transformer_cli.runs.directory import RunDirectory
-from transformer_cli.training.metrics import Validation
+from transformer_cli.training.session import Validation
 
 HYPOTHESES = ["ファイルを開けません。", "GIMP の設定を保存する", "印刷"]
 REFERENCES = ["ファイルを開くことができません。", "gimp の設定を保存します", "印刷する"]
@@ -65,7 +65,7 @@ def config(language: str, tokenize: str | None = None, **training: Any) -> Confi
 def test_the_language_decides(language: str, tokenize: str, selection: str) -> None:
     settings = config(language)
     assert choose_metrics(settings, pytest.fail).tokenize == tokenize
-    assert choose_selection(settings) == selection
+    assert metric_for_best(settings) == selection
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_without_its_package_a_language_is_scored_by_characters(
     pytest.importorskip(package)
     settings = config(language)
     assert choose_metrics(settings, pytest.fail).tokenize == tokenize
-    assert choose_selection(settings) == selection
+    assert metric_for_best(settings) == selection
     monkeypatch.setitem(sys.modules, package, None)
     said: list[str] = []
     assert choose_metrics(settings, said.append).tokenize == "char"
@@ -98,11 +98,11 @@ def test_without_its_package_a_language_is_scored_by_characters(
 
 def test_settings_come_before_the_language() -> None:
     assert choose_metrics(config("zh", "intl"), pytest.fail).tokenize == "intl"
-    assert choose_selection(config("zh", select="bleu")) == "bleu"
-    assert choose_selection(config("de", select="chrf")) == "chrf"
-    assert choose_selection(config("de", select="loss")) == "loss"
-    assert choose_selection(config("de", lowercase=True)) == "bleu_lc"
-    assert choose_selection(config("he", lowercase=True)) == "bleu"
+    assert metric_for_best(config("zh", select="bleu")) == "bleu"
+    assert metric_for_best(config("de", select="chrf")) == "chrf"
+    assert metric_for_best(config("de", select="loss")) == "loss"
+    assert metric_for_best(config("de", lowercase=True)) == "bleu_lc"
+    assert metric_for_best(config("he", lowercase=True)) == "bleu"
 
 
 @pytest.mark.parametrize("name", ["flores200", "spm", "ja"])
@@ -245,6 +245,17 @@ def test_a_sweep_goes_by_what_its_base_selects(
     runs = [RunResult("seed-1", [], point.mean, 1.0, None) for point in points]
     groups = [GroupResult(run.name, [run]) for run in runs]
     assert groups[rank_groups(groups, metric)[0]].mean == best
+
+
+def test_a_sweep_that_lowercases_goes_by_lowercased_bleu(tmp_path: Path) -> None:
+    (tmp_path / "base.yaml").write_text(
+        "data: {kind: toy, src_lang: de, tgt_lang: en}\ntokenizer: {kind: words}\n"
+    )
+    (tmp_path / "sweep.yaml").write_text(
+        "base: base.yaml\ngrid: {tokenizer.lowercase: [false, true]}\n"
+    )
+    plan = SweepPlan(load_sweep(tmp_path / "sweep.yaml"), SweepDirectory(tmp_path / "out"), [])
+    assert plan.metric == "bleu_lc"
 
 
 def test_a_search_may_ask_for_another_metric(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-from transformer_cli.config.origins import Origin, Replaced, Setting, chosen_settings
+from transformer_cli.config.origins import Origins, Setting, Written, chosen_settings
 from transformer_cli.config.schema import Config
 
 CONFIG = Config.model_validate(
@@ -25,12 +25,12 @@ def test_settings_that_are_no_defaults_are_told() -> None:
 
 
 def test_what_a_base_has_said_counts_for_more_than_the_default() -> None:
-    origins = {
-        "model.d_model": Origin("my.yaml", 7, (Replaced(128, "base.yaml", 3),)),
+    origins: Origins = {
+        "model.d_model": (Written(64, "my.yaml", 7), Written(128, "base.yaml", 3)),
         # As in the schema, but not as in the base.
-        "seed": Origin("--set", 0, (Replaced(2, "base.yaml", 1),)),
+        "seed": (Written(1, "--set", 0), Written(2, "base.yaml", 1)),
         # As in the base, so nobody has chosen it here.
-        "tokenizer.min_freq": Origin("my.yaml", 4, (Replaced(3, "base.yaml", 9),)),
+        "tokenizer.min_freq": (Written(3, "my.yaml", 4), Written(3, "base.yaml", 9)),
     }
     told = {each.key: each for each in chosen_settings(CONFIG, origins)}
     assert told["model.d_model"] == Setting(

@@ -1,10 +1,10 @@
 from hypothesis import given, strategies as st
 
+from transformer_cli.metrics import sentence_chrf
 from transformer_cli.report.examples import (
     Span,
     choose_sentences,
     mark_differences,
-    sentence_scores,
     split_pieces,
     split_words,
 )
@@ -62,7 +62,7 @@ def test_the_worst_the_best_and_some_at_random_are_chosen() -> None:
 
 
 def test_sentences_have_scores_of_their_own() -> None:
-    assert [round(score) for score in sentence_scores(["a cat", "xyz"], ["a cat", "a dog"])] == [
+    assert [round(score) for score in sentence_chrf(["a cat", "xyz"], ["a cat", "a dog"])] == [
         100,
         0,
     ]

@@ -17,16 +17,15 @@ with lazy_imports():
     from transformer_cli.cli import compare_tables
     from transformer_cli.config import differences
     from transformer_cli.evaluation import (
+        best_checkpoint,
         compared_runs,
-        compared_texts,
-        metric_choice,
         scores,
         seed_statistics,
         seen_pairs,
     )
     from transformer_cli.inference import loading
     from transformer_cli.model import device as devices
-    from transformer_cli.runs import records
+    from transformer_cli.runs import metrics_log
 
 if TYPE_CHECKING:
     from transformer_cli.data.corpus import ParallelText
@@ -92,9 +91,9 @@ def compare(
     with options.prefix_errors("compare: "):
         compared, kind = _open(runs, checkpoint, beam_size)
     opened = [run for group in compared for run in group.runs]
-    texts = compared_texts.load_texts(opened, splits or [])
+    texts = compared_runs.load_texts(opened, splits or [])
     directories = [run.directory for run in opened]
-    metrics = metric_choice.metrics_of_runs(opened[0].config, directories, log)
+    metrics = best_checkpoint.metrics_of_runs(opened[0].config, directories, log)
     devices.use_threads(threads)
     torch_device = options.open_device(device)
     torch_precision = devices.choose_precision(precision, torch_device)
@@ -105,7 +104,7 @@ def compare(
             "sentences": len(text),
             "checkpoint": checkpoint,
             **_compare_on(text, compared, kind, compute, metrics),
-            "environment": asdict(records.describe_environment(torch_device, torch_precision)),
+            "environment": asdict(metrics_log.describe_environment(torch_device, torch_precision)),
         }
         for name, text in texts
     ]

@@ -17,10 +17,9 @@ from transformer_cli.packages import lazy_imports
 with lazy_imports():
     from transformer_cli import compression
     from transformer_cli.data import corpus, tables
-    from transformer_cli.evaluation import metric_choice, scores, scoring, seen_pairs
+    from transformer_cli.evaluation import best_checkpoint, scores, scoring, seen_pairs
     from transformer_cli.inference import loading
-    from transformer_cli.runs import directory as directories, records, trained_model
-    from transformer_cli.training import metrics as training_metrics
+    from transformer_cli.runs import directory as directories, metrics_log, trained_model
 
 if TYPE_CHECKING:
     from transformer_cli.inference.ctranslate2_engine import CTranslate2Engine
@@ -132,7 +131,7 @@ def _evaluate(
     text: "corpus.ParallelText",
 ) -> tuple[dict[str, Any], list[str]]:
     """Translate and score a text; return the report and the translations."""
-    metrics = metric_choice.metrics_of_runs(run.load_config(), [run], log)
+    metrics = best_checkpoint.metrics_of_runs(run.load_config(), [run], log)
     opened = trained_model.open_checkpoint(run, given.checkpoint)
     # One checkpoint throughout, whatever training makes the best one meanwhile.
     weights = given.checkpoint if run.is_hub_model or given.ensemble else str(opened.path)
@@ -151,7 +150,7 @@ def _evaluate(
     seen = seen_pairs.find_seen([run, *others], text, pair_bar)
     result = _translate(translator, searcher, name, text, metrics)
     engine, fingerprint = translator.engine, (searcher or translator).engine.fingerprint
-    environment = asdict(records.describe_environment(engine.device, engine.precision))
+    environment = asdict(metrics_log.describe_environment(engine.device, engine.precision))
     differing = result.differing
     report = {
         "split": name,
@@ -161,13 +160,13 @@ def _evaluate(
         **({"ensemble": [other.path.as_posix() for other in others]} if others else {}),
         "beam_size": translator.decoding.beam_size,
         "scores": {name: score._asdict() for name, score in result.scores.items()},
-        "perplexity": training_metrics.perplexity(result.loss),
+        "perplexity": metrics_log.perplexity(result.loss),
         **({} if differing is None else {"placeholders_differ": differing}),
         "seen": _report_seen(seen, name, result.hypotheses, text, metrics),
         "engine": fingerprint.get("engine", "torch"),
         "environment": {**environment, "precision": fingerprint["precision"]},
-        "trained_with": records.environment_of_training(
-            records.read_records(run.metrics), opened.step
+        "trained_with": metrics_log.environment_of_training(
+            metrics_log.read_records(run.metrics), opened.step
         ),
     }
     if given.comet:

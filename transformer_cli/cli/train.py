@@ -12,7 +12,7 @@ import typer
 from transformer_cli.cli import options
 from transformer_cli.cli.display import align_columns, bar, line_bar, log, pair_bar, say, warn
 from transformer_cli.cli.process import exit_code, stop_requests
-from transformer_cli.errors import UsageError
+from transformer_cli.errors import UsageError, duration
 from transformer_cli.metrics import METRICS, Metrics
 from transformer_cli.packages import lazy_imports
 from transformer_cli.ranks import Ranks
@@ -20,9 +20,9 @@ from transformer_cli.ranks import Ranks
 with lazy_imports():
     from transformer_cli.config import yaml
     from transformer_cli.data import sources
-    from transformer_cli.evaluation import metric_choice, scoring as evaluations
+    from transformer_cli.evaluation import best_checkpoint, scoring as evaluations
     from transformer_cli.model import device as devices
-    from transformer_cli.runs import checkpoint, directory, lock, records, trained_model
+    from transformer_cli.runs import checkpoint, directory, metrics_log, trained_model
     from transformer_cli.text import tokenizer
     from transformer_cli.training import (
         curves,
@@ -32,7 +32,6 @@ with lazy_imports():
         session as sessions,
         summary,
         trainer as trainers,
-        units,
     )
 
 if TYPE_CHECKING:
@@ -96,7 +95,7 @@ def train(
     if dry_run:
         run.check_is_run_or_empty()
     elif ranks.is_main:
-        lock.check_unlocked(run)
+        directory.check_unlocked(run)
     directory.check_config_files(run.path, files)
     # From here on torch is needed; what is wrong above is told without waiting for it.
     request = preparation.TrainRequest(settings, origins, run, begins_anew, allow_suspect_data)
@@ -138,7 +137,7 @@ class _Job(NamedTuple):
     ) -> "tuple[trainers.Trainer, evaluations.Validator]":
         """Build the trainer and what validates it."""
         config, run = self.request.config, self.request.run
-        earlier = () if self.request.overwrite else records.read_records(run.metrics)
+        earlier = () if self.request.overwrite else metrics_log.read_records(run.metrics)
         # To measure what 'auto' is takes a second, so that is left until the data is ready.
         dtype = execution.choose_training_precision(
             self.precision, self.device, self.ranks, earlier, log
@@ -178,7 +177,7 @@ def _open_job(
     devices.choose_precision(precision, torch_device)
     begun = None if request.overwrite else request.run
     notes: list[str] = []
-    scoring, select = metric_choice.metrics_of_training(request.config, begun, notes.append)
+    scoring, select = best_checkpoint.metrics_of_training(request.config, begun, notes.append)
     is_there = ranks.is_main and begun is not None and begun.config.is_file()
     previous = request.run.load_config() if is_there else None
     callbacks = preparation.Callbacks(line_bar, warn, pair_bar, log)
@@ -219,12 +218,9 @@ def _run(job: _Job) -> "tuple[sessions.Session, int | None]":
                     "{percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} [{elapsed}<{remaining}{postfix}]"
                 )
                 display = _Display(shown)
-                record_type = sessions.TrainingRecord
-                for event in session.events(lambda: should_stop.signal is not None):
-                    if isinstance(event, record_type):
-                        display.show_record(event)
-                    else:
-                        display.show_step(event)
+                session.train(
+                    lambda: should_stop.signal is not None, display.show_step, display.show_record
+                )
             if job.ranks.is_main:
                 _draw(run, job.select)
             job.ranks.barrier()  # when the first process ends, torchrun may end the others
@@ -253,7 +249,7 @@ def _draw(run: "directory.RunDirectory", select: str) -> None:
 
 
 def _describe_end(session: "sessions.Session", select: str) -> str:
-    state = session.train_state
+    state = session.state
     text = f"{session.run.path}: trained {session.trainer.step} steps in {state.seconds:.0f} s"
     if state.best_step is not None:
         name, score = METRICS[select].label, abs(state.best_rank)
@@ -296,11 +292,10 @@ class _Display:
     def _restart_clock(self) -> None:
         self._tgt_tokens, self._refreshed = 0, time.monotonic()
 
-    def show_record(self, record: "sessions.TrainingRecord") -> None:
+    def show_record(self, values: "metrics_log.Record") -> None:
         """Write a line for a validation, and in a log file for a training record too."""
-        values = record.values
         where = f"step {values['step']}/{self._bar.total}, epoch {values['epoch']}"
-        if record.kind == "validation":
+        if values["kind"] == "validation":
             self._restart_clock()  # its time does not count
             log(
                 f"{where}: validation loss {values['loss']:.4f}, "
@@ -318,7 +313,7 @@ class _Display:
                 f"rate {values['learning_rate']:.3e}, "
                 f"gradient norm {'not finite' if norm is None else f'{norm:.2f}'}, "
                 f"{values['tokens_per_second']:,} tok/s, {values['seconds']:.0f} s"
-                + (f", {units.duration(left)} left" if left else "")
+                + (f", {duration(left)} left" if left else "")
             )
 
 

@@ -247,11 +247,15 @@ def values(node: Node) -> object:
             return scalar
 
 
-def iter_leaves(value: object, keys: Keys = ()) -> Iterator[tuple[Keys, object]]:
+def iter_leaves(
+    value: object, keys: Keys = (), into_lists: bool = False
+) -> Iterator[tuple[Keys, object]]:
     """Yield the settings of a tree's values, each with its path; an empty section is one too."""
+    if into_lists and isinstance(value, list):
+        value = dict(enumerate(value))
     if isinstance(value, dict) and value:
         for key, below in value.items():
-            yield from iter_leaves(below, (*keys, key))
+            yield from iter_leaves(below, (*keys, key), into_lists)
     else:
         yield keys, value
 
@@ -286,13 +290,10 @@ def setting_error(place: Place, keys: Keys, problem: str) -> ConfigError:
 
 def join_keys(keys: Keys) -> str:
     """Return the dotted key: ``training.betas[1]``."""
-    return "".join(map(_step, keys)).removeprefix(".")
-
-
-def _step(key: str | int) -> str:
-    if isinstance(key, int):
-        return f"[{key}]"
-    return f".{key}" if _BARE_KEY.fullmatch(key) else f".{key!r}"
+    return "".join(
+        f"[{key}]" if isinstance(key, int) else f".{key if _BARE_KEY.fullmatch(key) else repr(key)}"
+        for key in keys
+    ).removeprefix(".")
 
 
 def describe_value(value: object) -> str:

@@ -2,9 +2,9 @@
 
 import os.path
 import re
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from collections.abc import Collection
 from difflib import get_close_matches
+from operator import itemgetter
 from pathlib import Path
 from types import NoneType
 from typing import Any, TypeVar, get_args
@@ -23,6 +23,7 @@ from transformer_cli.config.setting_tree import (
     describe_value,
     find_node,
     find_place,
+    iter_leaves,
     join_keys,
     setting_error,
     values,
@@ -60,14 +61,10 @@ _EXPECTED = {
     "model_type": _SECTION,
     "model_attributes_type": _SECTION,
 }
+# What the schema's own validators say: a key, and what is wrong with it.
 _VALIDATORS_MESSAGE = re.compile(r"([a-z_].*?): (.*)", re.DOTALL)
-
-
-@dataclass(frozen=True)
-class _Problem:
-    keys: Keys
-    text: str
-    is_missing: bool = False
+# Similarity, from 0 to 1, from which a key counts as a typo of another.
+_TYPO_SIMILARITY = 0.8
 
 
 def validate_as(schema: type[S], root: Node) -> S:
@@ -80,83 +77,80 @@ def validate_as(schema: type[S], root: Node) -> S:
     try:
         return schema.model_validate(values(root))
     except ValidationError as error:
-        problems = [_problem(schema, details) for details in error.errors(include_url=False)]
-        raise _config_error(problems, root) from error
+        problems = []
+        for details in error.errors(include_url=False):
+            keys, text = _explain(schema, details)
+            place = find_place(root, keys)
+            order = (details["type"] in ("missing", "union_tag_not_found"), place.line)
+            problems.append((order, str(setting_error(place, keys, text))))
+        first, *others = (text for _, text in sorted(problems, key=itemgetter(0)))
+        if len(others) > _MAX_OTHER_ERRORS:
+            others[_MAX_OTHER_ERRORS:] = [f"and {len(others) - _MAX_OTHER_ERRORS:,} more errors"]
+        raise ConfigError(first, others) from error
 
 
-def _config_error(problems: list[_Problem], root: Node) -> ConfigError:
-    problems.sort(key=lambda it: (it.is_missing, find_place(root, it.keys).line))
-    first, *others = (
-        str(setting_error(find_place(root, problem.keys), problem.keys, problem.text))
-        for problem in problems
-    )
-    if len(others) > _MAX_OTHER_ERRORS:
-        others[_MAX_OTHER_ERRORS:] = [f"and {len(others) - _MAX_OTHER_ERRORS:,} more errors"]
-    return ConfigError(first, others)
-
-
-def _problem(schema: type[Section], error: ErrorDetails) -> _Problem:
+def _explain(schema: type[Section], error: ErrorDetails) -> tuple[Keys, str]:
+    """Return the path of the setting that an error is about, and the error in our words."""
     keys, wanted = _resolve_location(schema, error["loc"])
-    found = error["input"]
-    context = error.get("ctx", {})
+    context, found = error.get("ctx", {}), describe_value(error["input"])
     match error["type"]:
         case "extra_forbidden":
-            return _Problem(keys, _unknown_key(schema, error["loc"]))
+            return keys, _explain_unknown(schema, error["loc"])
         case "missing":
-            return _Problem(keys, _explain_missing(schema, error["loc"]), is_missing=True)
+            return keys, _explain_missing(schema, error["loc"])
         case "union_tag_not_found":
-            text = f"missing; it is {_join_with_or(_kinds(wanted))}"
-            return _Problem((*keys, "kind"), text, is_missing=True)
+            return (*keys, "kind"), f"missing; it is {_join_with_or(_kinds(wanted))}"
         case "union_tag_invalid":
-            kinds, kind = _kinds(wanted), found["kind"]
+            kinds, kind = _kinds(wanted), error["input"]["kind"]
             text = f"expected {_join_with_or(kinds)}, found {describe_value(kind)}"
             hint = did_you_mean(kind, kinds, our_kind(str(kind), kinds))
-            return _Problem((*keys, "kind"), f"{text}; {hint}" if hint else text)
+            return (*keys, "kind"), f"{text}; {hint}" if hint else text
         case "value_error":
-            return _problem_of_validator(keys, str(context["error"]))
+            message = _VALIDATORS_MESSAGE.fullmatch(str(context["error"]))
+            assert message, f"the schema's validators begin their messages with a key: {error}"
+            below = re.findall(r"\[\d+\]|[^.[\]]+", message[1])
+            steps = (int(key[1:-1]) if key.startswith("[") else key for key in below)
+            return (*keys, *steps), message[2]
         case "string_pattern_mismatch" if context["pattern"] == TAG_PATTERN:
-            text = "at most 32 letters, digits, - and _"
-            return _Problem(keys, f"expected {text}, found {describe_value(found)}")
+            return keys, f"expected at most 32 letters, digits, - and _, found {found}"
         case name if name in _EXPECTED:
-            text = f"expected {_EXPECTED[name].format(**context)}, found {describe_value(found)}"
-            if wanted is SourceConfig and isinstance(found, str):
-                text += f"; write {describe_source(found)}"
-            return _Problem(keys, text)
+            text = f"expected {_EXPECTED[name].format(**context)}, found {found}"
+            if wanted is SourceConfig and isinstance(error["input"], str):
+                text += f"; write {describe_source(error['input'])}"
+            return keys, text
         case _:
-            return _Problem(keys, f"{error['msg']}, found {describe_value(found)}")
+            return keys, f"{error['msg']}, found {found}"
 
 
-def _unknown_key(schema: type[Section], loc: Keys) -> str:
-    _, section = _resolve_location(schema, loc[:-1])
-    allowed = [*section.model_fields]
-    if section is Config:
-        allowed.insert(0, BASE)
+def _explain_unknown(schema: type[Section], loc: Keys) -> str:
+    above, section = _resolve_location(schema, loc[:-1])
+    name = str(loc[-1])
+    allowed = [BASE, *section.model_fields] if section is Config else [*section.model_fields]
+    key = _key_in_other_tools(
+        name, join_keys(above), allowed, our_key(name) if schema is Config else None
+    )
     text = "unknown key"
     if "kind" in allowed:
         text += f" for kind {_join_with_or(get_args(section.model_fields['kind'].annotation))}"
-    if hint := did_you_mean(loc[-1], allowed, _key_in_other_tools(schema, loc, allowed)):
+    if hint := did_you_mean(name, allowed, key):
         return f"{text}; {hint}"
     return (
         f"{text}; the keys are {', '.join(allowed)}" if len(allowed) <= _MAX_KEYS_LISTED else text
     )
 
 
-_TYPO_SIMILARITY = 0.8
-"""Similarity, from 0 to 1, from which a key counts as a typo of another."""
-
-
-def _key_in_other_tools(schema: type[Section], loc: Keys, allowed: Collection[str]) -> str | None:
-    """Return our key if ``loc`` ends in another tool's name: bare in its section, else in full."""
-    for name, ours in (("type", "kind"), ("mo", "po")):
-        if loc[-1] == name and ours in allowed:
-            return ours
-    key = our_key(str(loc[-1])) if schema is Config else None
-    section, _ = _resolve_location(schema, loc[:-1])
-    above, _, name = (key or "").rpartition(".")
-    if above == join_keys(section):
-        return name if name in allowed else None
+def _key_in_other_tools(
+    name: str, section: str, allowed: Collection[str], ours: str | None
+) -> str | None:
+    """Return our key if others call it ``name``: bare in its section, else in full."""
+    for other, key in (("type", "kind"), ("mo", "po")):
+        if name == other and key in allowed:
+            return key
+    above, _, key = (ours or "").rpartition(".")
+    if above == section:
+        return key if key in allowed else None
     # A typo of a key of this section is likelier than a key of another section.
-    return None if get_close_matches(str(loc[-1]), allowed, cutoff=_TYPO_SIMILARITY) else key
+    return None if get_close_matches(name, allowed, cutoff=_TYPO_SIMILARITY) else ours
 
 
 def _explain_missing(schema: type[Section], loc: Keys) -> str:
@@ -169,17 +163,6 @@ def _explain_missing(schema: type[Section], loc: Keys) -> str:
     return f"missing ({field.description})"
 
 
-def _problem_of_validator(section: Keys, message: str) -> _Problem:
-    """Return the problem in a message 'key: problem' of one of the schema's own validators."""
-    match = _VALIDATORS_MESSAGE.fullmatch(message)
-    assert match, f"the schema's validators begin their messages with a key: {message}"
-    keys = (
-        int(key[1:-1]) if key.startswith("[") else key
-        for key in re.findall(r"\[\d+\]|[^.[\]]+", match[1])
-    )
-    return _Problem((*section, *keys), match[2])
-
-
 def _join_with_or(choices: Collection[str]) -> str:
     *others, last = (f"'{choice}'" for choice in choices)
     return f"{', '.join(others)} or {last}" if others else last
@@ -190,31 +173,16 @@ def check_paths(config: Config, root: Node) -> None:
 
     ``base`` starts there, and all others where the command is run.
     """
-    for keys, path in _paths(config.model_dump()):
-        node = find_node(root, keys)
+    for keys, path in iter_leaves(config.model_dump(), into_lists=True):
+        node = find_node(root, keys) if isinstance(path, Path) else None
         if node is None or not node.place.line or not isinstance(node.value, str):
             continue
         beside = Path(node.place.source).parent / node.value
         # Not Path.exists, which raises where a name is too long.
-        if not os.path.exists(path) and os.path.exists(beside):  # noqa: PTH110
-            raise setting_error(
-                node.place,
-                keys,
-                f"there is no {path}, as paths start from the directory that the command is run "
-                f"in; did you mean {beside}?",
-            )
-
-
-def _paths(value: object, keys: Keys = ()) -> Iterator[tuple[Keys, Path]]:
-    match value:
-        case Path():
-            yield keys, value
-        case dict():
-            for key, below in value.items():
-                yield from _paths(below, (*keys, key))
-        case list():
-            for index, below in enumerate(value):
-                yield from _paths(below, (*keys, index))
+        if not os.path.exists(str(path)) and os.path.exists(beside):  # noqa: PTH110
+            start = "as paths start from the directory that the command is run in"
+            problem = f"there is no {path}, {start}; did you mean {beside}?"
+            raise setting_error(node.place, keys, problem)
 
 
 # --- the schema's types ---------------------------------------------------------------------------
@@ -229,34 +197,26 @@ def _resolve_location(schema: type[Section], loc: Keys) -> tuple[Keys, Any]:
     wanted: Any = schema
     for part in loc:
         kinds = _kinds(wanted)
-        if isinstance(part, str) and part in kinds:
-            wanted = kinds[part]
-        else:
-            keys.append(part)
-            wanted = _below(wanted, part)
+        if part in kinds:
+            wanted = kinds[str(part)]
+            continue
+        keys.append(part)
+        if not _is_section(wanted):  # a mapping's values or a list's items
+            wanted = get_args(wanted)[-1]
+            continue
+        field = wanted.model_fields.get(part)
+        wanted = field.annotation if field else None
+        # A section that may be null.
+        sections = [member for member in get_args(wanted) if _is_section(member)]
+        if len(sections) == 1 and NoneType in get_args(wanted):
+            wanted = sections[0]
     return tuple(keys), wanted
-
-
-def _below(wanted: Any, key: str | int) -> Any:
-    """Return the type of a section's field (or None), a mapping's values or a list's items."""
-    if _is_section(wanted):
-        field = wanted.model_fields.get(key)
-        return _without_none(field.annotation) if field else None
-    return get_args(wanted)[-1]
-
-
-def _without_none(annotation: Any) -> Any:
-    """Return the type of a section that may be null; others as they are."""
-    sections = [member for member in get_args(annotation) if _is_section(member)]
-    return sections[0] if len(sections) == 1 and NoneType in get_args(annotation) else annotation
 
 
 def _kinds(wanted: Any) -> dict[str, type[Section]]:
     """Return the sections of a union by their kind; empty for other types."""
     members = get_args(wanted)
-    if not members or not all(
-        _is_section(member) and "kind" in member.model_fields for member in members
-    ):
+    if not all(_is_section(member) and "kind" in member.model_fields for member in members):
         return {}
     return {get_args(member.model_fields["kind"].annotation)[0]: member for member in members}
 

@@ -4,13 +4,14 @@ import math
 import os.path
 import re
 from collections.abc import Iterator, Sequence
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from transformer_cli.config.differences import as_yaml
-from transformer_cli.config.origins import SET, Origin, Origins, origins_of
+from transformer_cli.config.origins import SET, Origins, Written, origins_of
 from transformer_cli.config.schema import Config
 from transformer_cli.config.setting_tree import (
     BASE,
@@ -77,10 +78,7 @@ def read_settings(path: Path) -> Node:
         ConfigError: a file cannot be read, is not YAML or no mapping, or builds on itself.
     """
     trees = [tree for _, tree in _read_chain(path)]
-    settings = trees.pop()
-    while trees:
-        settings = merge(settings, trees.pop())
-    return settings
+    return reduce(merge, reversed(trees))
 
 
 def list_base_files(path: Path) -> list[Path]:
@@ -89,23 +87,21 @@ def list_base_files(path: Path) -> list[Path]:
 
 
 def _read_chain(path: Path) -> Iterator[tuple[Path, Node]]:
-    """Read a file, its base, and so on."""
+    """Read a file, its base, and so on; the trees have no key ``base`` left."""
     file: Path | None = path
     seen: set[Path] = set()
     while file is not None:
         tree = read_mapping(file, "data and tokenizer")
+        assert isinstance(tree.value, dict)
+        node = tree.value.pop(BASE, None)
         seen.add(file.resolve())
-        base = _pop_base(file, tree, seen)
+        base = _find_base(file, node, seen) if node else None
         yield file, tree
         file = base
 
 
-def _pop_base(path: Path, tree: Node, seen: set[Path]) -> Path | None:
-    """Take from a file's tree what it builds on, which must be none of those seen."""
-    assert isinstance(tree.value, dict)
-    node = tree.value.pop(BASE, None)
-    if node is None:
-        return None
+def _find_base(path: Path, node: Node, seen: set[Path]) -> Path:
+    """Return the file that ``base`` names, which must be none of those seen."""
     if not isinstance(node.value, str) or not node.value:
         problem = f"expected the path of a YAML file, found {describe_value(node.value)}"
         raise setting_error(node.place, (BASE,), problem)
@@ -167,40 +163,26 @@ def _read_text(path: Path) -> str:
 # --- one setting over another ---------------------------------------------------------------------
 
 
-def merge(base: Node, over: Node) -> Node:
-    """Return the settings of ``base``, overridden by those of ``over``.
+def merge(old: Node, new: Node, keeps_rest: bool = True) -> Node:
+    """Return the settings of ``new``, which remember those of ``old`` that they replace.
 
-    Mappings are merged key by key. Anything else is replaced, and so is a section of another
-    ``kind``: what is left of the old kind's keys would mean nothing to the new one.
+    Sections are merged key by key: what ``new`` leaves out stays, if ``keeps_rest``. Anything else
+    is replaced, and so is a section of another ``kind``: what is left of the old kind's keys would
+    mean nothing to the new one.
     """
-    are_sections = isinstance(base.value, dict) and isinstance(over.value, dict)
-    if not are_sections or _differ_in_kind(base, over):
-        return _replace(base, over)
-    assert isinstance(base.value, dict)
-    assert isinstance(over.value, dict)
-    entries = dict(base.value)
-    for key, node in over.value.items():
-        entries[key] = merge(entries[key], node) if key in entries else node
-    return Node(entries, over.place)
-
-
-def _replace(old: Node, new: Node) -> Node:
-    """Return ``new``, whose settings remember those of ``old`` that they replace."""
     if not isinstance(old.value, dict) or not isinstance(new.value, dict):
         return Node(new.value, new.place, replaced=old)
-    entries = dict(new.value)
-    # A warm-up of another kind of schedule is another setting.
-    comparable = ["kind"] if _differ_in_kind(old, new) else list(entries)
-    for key in comparable:
-        if key in entries and key in old.value:
-            entries[key] = _replace(old.value[key], entries[key])
+    kinds = [section.get("kind") for section in (old.value, new.value)]
+    differ_in_kind = (
+        len({node.value for node in kinds if node and isinstance(node.value, str)}) == 2
+    )
+    keeps_rest = keeps_rest and not differ_in_kind
+    entries = dict(old.value) if keeps_rest else {}
+    for key, node in new.value.items():
+        # A warm-up of another kind of schedule is another setting.
+        is_same = key in old.value and (key == "kind" or not differ_in_kind)
+        entries[key] = merge(old.value[key], node, keeps_rest) if is_same else node
     return Node(entries, new.place)
-
-
-def _differ_in_kind(old: Node, new: Node) -> bool:
-    kinds = [find_node(node, ("kind",)) for node in (old, new)]
-    names = {kind.value for kind in kinds if kind and isinstance(kind.value, str)}
-    return len(names) == 2
 
 
 def _apply(override: str, root: Node) -> None:
@@ -210,27 +192,24 @@ def _apply(override: str, root: Node) -> None:
     if not equals or not all(keys):
         raise setting_error(place, (), "expected KEY=VALUE, as in training.epochs=20")
     if keys == (BASE,):
-        raise setting_error(
-            place, keys, "only a file has one; write one with this base and the changes"
-        )
+        problem = "only a file has one; write one with this base and the changes"
+        raise setting_error(place, keys, problem)
     set_node(root, keys, Node(parse(text, lambda line: place, keys).value, place))
 
 
 def set_node(root: Node, keys: tuple[str, ...], new: Node) -> None:
     """Put a setting, or a section, at a path: in the place of another one or of none."""
-    *above, last = keys
-    entries = _entries(root, (), new.place)
-    for depth, key in enumerate(above, start=1):
-        section = entries.setdefault(key, Node({}, new.place))
-        entries = _entries(section, keys[:depth], new.place)
-    entries[last] = _replace(entries[last], new) if last in entries else new
-
-
-def _entries(section: Node, keys: Keys, place: Place) -> dict[str, Node]:
-    if not isinstance(section.value, dict):
-        problem = f"is {describe_value(section.value)} and has no keys to set"
-        raise setting_error(place, keys, problem)
-    return section.value
+    section = root
+    for depth, key in enumerate(keys, start=1):
+        entries = section.value
+        if not isinstance(entries, dict):
+            problem = f"is {describe_value(entries)} and has no keys to set"
+            raise setting_error(new.place, keys[: depth - 1], problem)
+        if depth < len(keys):
+            section = entries.setdefault(key, Node({}, new.place))
+        else:
+            old = entries.get(key)
+            entries[key] = merge(old, new, keeps_rest=False) if old else new
 
 
 # --- writing --------------------------------------------------------------------------------------
@@ -267,7 +246,7 @@ def annotate(config: Config, origins: Origins) -> str:
     for keys, value in iter_leaves(values(root)):
         node = find_node(root, keys)
         assert node is not None
-        comments[node.place.line - 1] = _comment(value, origins.get(join_keys(keys)))
+        comments[node.place.line - 1] = _comment(value, *origins.get(join_keys(keys), ()))
     widths = [len(lines[number]) for number in comments]
     column = max(width for width in widths if width <= _WIDEST)
     for number, comment in comments.items():
@@ -275,24 +254,15 @@ def annotate(config: Config, origins: Origins) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def _comment(value: object, origin: Origin | None) -> str:
-    if origin is None:
+def _comment(value: object, *history: Written) -> str:
+    if not history:
         return "default"
+    origin, *replaced = history
     text = str(origin)
-    if origin.replaced and origin.replaced[0].value != value:
-        old = origin.replaced[0]
-        text += f", instead of {shorten(as_yaml(old.value))} in {old}"
+    if replaced and replaced[0].value != value:
+        text += f", instead of {shorten(as_yaml(replaced[0].value))} in {replaced[0]}"
     # A file's name may have anything in it.
     return "".join(character if character.isprintable() else "?" for character in text)
-
-
-_TAGS = {
-    str: "tag:yaml.org,2002:str",
-    int: "tag:yaml.org,2002:int",
-    float: "tag:yaml.org,2002:float",
-    bool: "tag:yaml.org,2002:bool",
-    type(None): "tag:yaml.org,2002:null",
-}
 
 
 class _Dumper(yaml.SafeDumper):
@@ -300,7 +270,9 @@ class _Dumper(yaml.SafeDumper):
 
     def resolve(self, kind: Any, value: Any, implicit: Any) -> Any:
         if kind is yaml.ScalarNode and implicit == (True, False):  # a scalar without quotes
-            return _TAGS[type(parse_scalar(value))]
+            scalar = parse_scalar(value)
+            name = "null" if scalar is None else type(scalar).__name__
+            return f"tag:yaml.org,2002:{name}"
         return super().resolve(kind, value, implicit)  # type: ignore[no-untyped-call]
 
 

@@ -1,23 +1,26 @@
-"""Trained runs to compare, alone or in groups that differ in their seeds only."""
+"""Trained runs to compare, alone or in groups that differ in their seeds only, and on what text."""
 
 import glob
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
+from transformer_cli.config.data_schema import DataConfig
 from transformer_cli.config.differences import as_yaml, differing_settings
 from transformer_cli.config.schema import Config, TrainingConfig
 from transformer_cli.data.corpus import ParallelText
-from transformer_cli.errors import RunError, UsageError
+from transformer_cli.data.sources import check_has_splits, default_split, load_split, split_names
+from transformer_cli.errors import CorpusError, RunError, UsageError
 from transformer_cli.inference.engine import ignore
 from transformer_cli.inference.lines import LongLine
 from transformer_cli.inference.loading import ComputeOptions, load_translator
 from transformer_cli.packages import import_extra
-from transformer_cli.runs.checkpoint import Checkpoint, find_checkpoint
+from transformer_cli.runs.checkpoint import Checkpoint, State, find_checkpoint
 from transformer_cli.runs.directory import SWEEP_MARK, SWEEP_RUNS, RunDirectory, is_run
 from transformer_cli.runs.groups import RunGroup, read_run_state, read_sweep_plan, run_name
-from transformer_cli.runs.records import environment_of_training, read_records
+from transformer_cli.runs.initialize import corpus_directory
+from transformer_cli.runs.metrics_log import environment_of_training, read_records
 from transformer_cli.text.tokenizer import fingerprint
 
 _SEED = "seed"
@@ -29,22 +32,16 @@ _MAY_DIFFER = (_SEED, "training.keep_last", "training.save_every", "data.test.")
 class ComparedRun:
     """A run to compare, and the checkpoint that stands for it."""
 
-    name: str
-    """As much of the path's end as no other run's path ends in."""
+    name: str  # as much of the path's end as no other run's path ends in
     directory: RunDirectory
-    config: Config
-    """The run's settings, with the search that it is compared by."""
+    config: Config  # the run's settings, with the search that it is compared by
     checkpoint: Path
-    step: int
-    """Optimizer steps up to the checkpoint."""
-    steps: int
-    """Optimizer steps of the whole training, up to now."""
-    seconds: float
-    """Time of the whole training, up to now."""
+    step: int  # optimizer steps up to the checkpoint
+    steps: int  # and of the whole training, up to now
+    seconds: float  # of the whole training, up to now
     trained_with: dict[str, object] | None
     """Device, precision, versions up to the checkpoint; see ``environment_of_training``."""
-    is_finished: bool = True
-    """Whether no step and no validation of the training is left."""
+    is_finished: bool = True  # whether no step and no validation of the training is left
 
     def translate(
         self,
@@ -63,11 +60,10 @@ class ComparedRun:
 
 @dataclass(frozen=True)
 class ComparedGroup:
-    """Runs of one setting, to compare with other groups."""
+    """Runs of one setting, in the order of their seeds, to compare with other groups."""
 
     name: str
     runs: list[ComparedRun]
-    """In the order of their seeds."""
 
 
 # --- runs -----------------------------------------------------------------------------------------
@@ -94,15 +90,14 @@ def open_runs(
 
 def distinct_names(paths: Sequence[Path]) -> list[str]:
     """Return as much of each path's end as no other path ends in, at least its last part."""
+    names = []
     parts = [path.absolute().parts for path in paths]
-
-    def name(own: tuple[str, ...]) -> str:
+    for own in parts:
         length = 1
         while length < len(own) and [path[-length:] for path in parts].count(own[-length:]) > 1:
             length += 1
-        return str(Path(*own[-length:]))
-
-    return [name(own) for own in parts]
+        names.append(str(Path(*own[-length:])))
+    return names
 
 
 def _open(name: str, run: RunDirectory, which: str, beam_size: int | None) -> ComparedRun:
@@ -113,7 +108,7 @@ def _open(name: str, run: RunDirectory, which: str, beam_size: int | None) -> Co
         config = config.model_copy(update={"decoding": decoding})
     path = find_checkpoint(run.checkpoints, which)
     tokenizer = fingerprint(run.tokenizer)
-    step = Checkpoint.open(path, tokenizer).load_state()["step"]
+    step = Checkpoint.open(path, tokenizer).load_state().step
     last = Checkpoint.open(find_checkpoint(run.checkpoints, "last"), tokenizer).load_state()
     return ComparedRun(
         name,
@@ -121,21 +116,21 @@ def _open(name: str, run: RunDirectory, which: str, beam_size: int | None) -> Co
         config,
         path,
         step,
-        last["step"],
-        last["seconds"],
+        last.step,
+        last.seconds,
         environment_of_training(read_records(run.metrics), step),
         _is_finished(config.training, last),
     )
 
 
-def _is_finished(config: TrainingConfig, state: Mapping[str, Any]) -> bool:
+def _is_finished(config: TrainingConfig, state: State) -> bool:
     """Return whether a state is the last one, as ``Session.is_finished`` does of an open run."""
     is_trained = (
-        state["epoch"] >= config.epochs
-        or (config.max_steps is not None and state["step"] >= config.max_steps)
-        or (config.patience is not None and state["bad_validations"] >= config.patience)
+        state.epoch >= config.epochs
+        or (config.max_steps is not None and state.step >= config.max_steps)
+        or (config.patience is not None and state.bad_validations >= config.patience)
     )
-    return is_trained and not state.get("unvalidated")
+    return is_trained and not state.unvalidated
 
 
 # --- groups ---------------------------------------------------------------------------------------
@@ -159,8 +154,8 @@ def _find(path: Path) -> Iterator[tuple[Path, list[Path]]]:
     """Yield each group's path, which names it, and those of its runs."""
     if not path.exists() and glob.has_magic(str(path)):
         # As a shell does it: `..` is followed, and hidden directories are not found.
-        fitting = map(Path, glob.glob(str(path)))  # noqa: PTH207
-        runs = sorted(run for run in fitting if run.is_dir())
+        matches = map(Path, glob.glob(str(path)))  # noqa: PTH207
+        runs = sorted(run for run in matches if run.is_dir())
         if not runs:
             raise UsageError(f"{path}: no directory fits this pattern; name runs that are there")
         yield path.parent if path.name == "*" else path, runs
@@ -199,21 +194,18 @@ def group_runs(groups: Sequence[RunGroup], runs: Sequence[ComparedRun]) -> list[
         return []
     import_extra("scipy.special", "sweep", "statistics over seeds")
     rest = iter(runs)
-    compared = [
-        ComparedGroup(
-            group.name, sorted((next(rest) for _ in group.runs), key=lambda run: run.config.seed)
-        )
-        for group in groups
-    ]
-    for group in compared:
-        if len(group.runs) > 1:
-            _check_group(group)
+    compared = []
+    for group in groups:
+        members = sorted((next(rest) for _ in group.runs), key=lambda run: run.config.seed)
+        _check_group(members)
+        compared.append(ComparedGroup(group.name, members))
     return compared
 
 
-def _check_group(group: ComparedGroup) -> None:
-    first = group.runs[0]
-    for before, run in zip(group.runs, group.runs[1:], strict=False):
+def _check_group(runs: Sequence[ComparedRun]) -> None:
+    """Check that a group's runs compare with each other; a run alone may be unfinished."""
+    first = runs[0]
+    for before, run in pairwise(runs):
         if before.config.seed == run.config.seed:
             raise UsageError(
                 f"{before.directory.path} and {run.directory.path}: both have seed "
@@ -224,8 +216,8 @@ def _check_group(group: ComparedGroup) -> None:
                 f"{first.directory.path} and {run.directory.path}: {key} is {as_yaml(old)} and "
                 f"{as_yaml(new)}; a group's runs differ in nothing but the seed"
             )
-    for run in group.runs:
-        if not run.is_finished:
+    for run in runs:
+        if len(runs) > 1 and not run.is_finished:
             raise RunError(
                 f"{run.directory.path}: its training has not finished (step {run.steps:,}); "
                 "go on with train, or name the finished runs only"
@@ -242,3 +234,111 @@ def _settings_but(
 ) -> dict[str, list[object]]:
     differing = differing_settings([run.config for run in runs])
     return {key: values for key, values in differing.items() if not key.startswith(left_out)}
+
+
+# --- text -----------------------------------------------------------------------------------------
+
+
+def load_texts(
+    runs: Sequence[ComparedRun], splits: Sequence[str]
+) -> list[tuple[str, ParallelText]]:
+    """Return the texts to compare on, by the splits as they were named.
+
+    Each split is one of all runs, or RUN:NAME, a split of any run of the same languages. None of
+    them: the first test split of the first run that has text.
+    """
+    return [
+        (split, _load_text_of_run(runs, split))
+        if ":" in split and not any(split in split_names(run.config.data) for run in runs)
+        else (split, load_common_text(runs, split))
+        for split in dict.fromkeys(splits or [_default_split(runs)])
+    ]
+
+
+def _default_split(runs: Sequence[ComparedRun]) -> str:
+    """Return a split of all runs, or RUN:NAME if some are imported models, without text."""
+    with_text = [run for run in runs if split_names(run.config.data)]
+    first = (with_text or runs)[0]
+    check_has_splits(
+        first.config.data, first.directory.path, "name text of another run with --split RUN:NAME"
+    )
+    name = default_split(first.config.data)
+    return name if len(with_text) == len(runs) else f"{first.directory.path}:{name}"
+
+
+def _load_text_of_run(runs: Sequence[ComparedRun], split: str) -> ParallelText:
+    """Return the text of RUN:NAME. Both may have colons, paths of Windows too."""
+    colons = [place for place in range(1, len(split) - 1) if split[place] == ":"]
+    candidates = [(RunDirectory(Path(split[:at])), split[at + 1 :]) for at in reversed(colons)]
+    if not candidates:
+        raise UsageError(f"--split {split}: expected RUN:NAME, a run and one of its splits")
+    owner, name = next((each for each in candidates if _has_split(*each)), candidates[0])
+    data = owner.load_config().data
+    for run in runs:
+        if _languages(data) != _languages(run.config.data):
+            raise UsageError(
+                f"--split {split}: its languages are {_languages(data)}, but "
+                f"{run.directory.path} translates {_languages(run.config.data)}"
+            )
+    return _load_text(owner, data, name)
+
+
+def _has_split(run: RunDirectory, name: str) -> bool:
+    try:
+        return name in split_names(run.load_config().data)
+    except RunError:  # no run directory
+        return False
+
+
+def _languages(data: DataConfig) -> str:
+    return f"{data.src_lang}-{data.tgt_lang}"
+
+
+def load_common_text(runs: Sequence[ComparedRun], name: str) -> ParallelText:
+    """Return the text of a split, which is the same in all runs.
+
+    Raises:
+        CorpusError: a run has no such split, or its text is missing or damaged.
+        UsageError: the split is not the same text, or not of the same languages, in two runs.
+    """
+    owners: list[ComparedRun] = []
+    lacking: list[ComparedRun] = []
+    for run in runs:
+        (owners if name in split_names(run.config.data) else lacking).append(run)
+    if owners and lacking:
+        raise CorpusError(
+            f"{lacking[0].directory.path}: data.kind {lacking[0].config.data.kind} has no split "
+            f"'{name}'; --split {owners[0].directory.path}:{name} compares all runs on it"
+        )
+    first, *others = runs
+    text = _load_text(first.directory, first.config.data, name)
+    for other in others:
+        other_text = _load_text(other.directory, other.config.data, name)
+        if difference := _difference(first, text, other, other_text):
+            raise UsageError(
+                f"{first.directory.path} and {other.directory.path}: split '{name}' is not the "
+                f"same in both ({difference}); scores compare on the same text only: --split "
+                "RUN:NAME takes one run's for all"
+            )
+    return text
+
+
+def _load_text(run: RunDirectory, data: DataConfig, split: str) -> ParallelText:
+    try:
+        return load_split(data, split, corpus_directory(run))
+    except CorpusError as error:  # it names a split or a line, which the other runs have too
+        raise CorpusError(f"{run.path}: {error}") from error
+
+
+def _difference(
+    first: ComparedRun, text: ParallelText, other: ComparedRun, other_text: ParallelText
+) -> str | None:
+    """Return what differs between two runs' texts, if anything does."""
+    languages = [_languages(run.config.data) for run in (first, other)]
+    if languages[0] != languages[1]:
+        return f"languages {languages[0]} and {languages[1]}"
+    if len(text) != len(other_text):
+        return f"{len(text):,} and {len(other_text):,} sentences"
+    pairs = zip(text.pairs(), other_text.pairs(), strict=True)
+    differing = (line for line, (one, two) in enumerate(pairs, start=1) if one != two)
+    return next((f"line {line} is another" for line in differing), None)

@@ -60,9 +60,7 @@ def score_systems(
         else [measure(metric, system, references, resample=False) for system in systems]
         for name, metric in metrics.by_name().items()
     }
-    return [
-        {name: column[number] for name, column in columns.items()} for number in range(len(systems))
-    ]
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
 def measure(
@@ -99,25 +97,19 @@ def paired_bootstrap(
             n_samples=SAMPLES,
         )()
     ((name, signature),) = signatures.items()
-    tested = [result for result in results[name] if isinstance(result, Result)]
-    first = tested[0]
+    first, *others = (result for result in results[name] if isinstance(result, Result))
+
+    def p_value(result: Result) -> float | None:
+        if len(references) < 2:
+            return None
+        # No difference is the least there can be, so all samples reach it. sacreBLEU counts those
+        # that exceed it: none between equal outputs, which it would call different at p = 0.001.
+        return 1.0 if result.score == first.score else _number(result.p_value)
+
     return [
-        Score(
-            _number(result.score),
-            str(signature),
-            _number(result.ci),
-            _p_value(result, first) if len(references) > 1 else None,
-        )
-        for result in tested
+        Score(_number(result.score), str(signature), _number(result.ci), p)
+        for result, p in ((first, None), *((other, p_value(other)) for other in others))
     ]
-
-
-def _p_value(result: Result, first: Result) -> float | None:
-    if result is first:
-        return None
-    # No difference is the least there can be, so all samples reach it. sacreBLEU counts those that
-    # exceed it: none between equal outputs, which it would call different at p = 0.001.
-    return 1.0 if result.score == first.score else _number(result.p_value)
 
 
 def _number(value: float | None) -> float:
@@ -133,9 +125,8 @@ def _fixed_seed() -> Iterator[None]:
     try:
         yield
     finally:
-        if before is None:
-            del os.environ[_SEED_VARIABLE]
-        else:
+        del os.environ[_SEED_VARIABLE]
+        if before is not None:
             os.environ[_SEED_VARIABLE] = before
 
 
@@ -146,10 +137,11 @@ def describe_signatures(metrics: Metrics) -> dict[str, str]:
     except RuntimeError:  # sacreBLEU's, of a missing package
         shown = DEFAULT_TOKENIZER
         by_name = replace(metrics, tokenize=shown).by_name()
-    for metric in by_name.values():
-        metric.corpus_score(["."], [["."]])  # it has no signature before
+    # Before it has scored anything, a metric has no signature.
     return {
-        name: str(metric.get_signature()).replace(f"|tok:{shown}|", f"|tok:{metrics.tokenize}|")
+        name: measure(metric, ["."], ["."], resample=False).signature.replace(
+            f"|tok:{shown}|", f"|tok:{metrics.tokenize}|"
+        )
         for name, metric in by_name.items()
     }
 

@@ -10,7 +10,6 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from transformer_cli.config.schema import Config
-from transformer_cli.config.tokenizer_schema import Protected
 from transformer_cli.data.batches import Batch, collate
 from transformer_cli.data.corpus import ParallelText
 from transformer_cli.data.token_arrays import EncodedText, cut_by_tokens, encode_text
@@ -31,15 +30,14 @@ from transformer_cli.model.linear import autocast
 from transformer_cli.model.transformer import Transformer
 from transformer_cli.ranks import SINGLE_PROCESS, Ranks
 from transformer_cli.text.reserved import compare_placeholders
-from transformer_cli.training.metrics import Sample, Validation
 from transformer_cli.training.preparation import PreparedData
+from transformer_cli.training.session import Sample, Validation
 from transformer_cli.training.trainer import Trainer
 
 # Of the validation loss: half a gigabyte in float32.
 _LOGITS_AT_A_TIME = 1 << 27
 _SAMPLES = 3
-_MAX_SAMPLE_LENGTH = 300
-"""Characters of a line in metrics.jsonl, where a line of text may have millions."""
+_MAX_SAMPLE_LENGTH = 300  # characters in metrics.jsonl, where a line of text may have millions
 
 
 @dataclass(frozen=True)
@@ -50,8 +48,7 @@ class Evaluation:
     scores: Scores
     loss: float
     """Mean negative log-likelihood of a target token, EOS included, without smoothing."""
-    unmeasured: int
-    """Pairs too long to be part of the loss; see ``TextTranslator.longest_source``."""
+    unmeasured: int  # pairs too long to be part of it; see ``TextTranslator.longest_source``
     differing: int | None = None
     """Lines whose translation has other placeholders; None: the tokenizers protect none."""
 
@@ -112,24 +109,12 @@ def evaluate(
         translator.engine.precision,
         ranks,
     )
+    differing = None
+    if protect := translator.tokenizers.protect:
+        pairs = zip(text.src, hypotheses, strict=True)
+        differing = sum(bool(compare_placeholders(*pair, protect)) for pair in pairs)
     scores = score(hypotheses, text.tgt, thorough, metrics)
-    return Evaluation(
-        hypotheses,
-        scores,
-        loss,
-        unmeasured=len(text) - len(short),
-        differing=_count_differing(text.src, hypotheses, translator.tokenizers.protect),
-    )
-
-
-def _count_differing(
-    src: Sequence[str], hypotheses: Sequence[str], protect: Sequence[Protected]
-) -> int | None:
-    """Return the number of lines whose placeholders differ; None if none are protected."""
-    if not protect:
-        return None
-    pairs = zip(src, hypotheses, strict=True)
-    return sum(bool(compare_placeholders(*pair, protect)) for pair in pairs)
+    return Evaluation(hypotheses, scores, loss, len(text) - len(short), differing)
 
 
 def find_measurable_pairs(translator: TorchTranslator, text: EncodedText) -> np.ndarray:
@@ -161,12 +146,12 @@ def mean_loss(
     total = torch.zeros((), dtype=sum_dtype(device), device=device)
     tgt_tokens = 0
 
-    def sum_of(indices: np.ndarray) -> Tensor:
+    def sum_nll(indices: np.ndarray) -> Tensor:
         return _sum_nll(model, collate(text, indices).to(device), precision)
 
     batches = list(cut_by_tokens(np.argsort(lengths, kind="stable"), lengths, batch_tokens))
     for indices in batches[ranks.rank :: ranks.size]:
-        for nll in split_when_out_of_memory(sum_of, indices):
+        for nll in split_when_out_of_memory(sum_nll, indices):
             total += nll
         tgt_tokens += int(text.tgt.lengths[indices].sum()) + len(indices)
     total_of_all, tokens_of_all = ranks.sum([total.item(), tgt_tokens])
@@ -203,11 +188,9 @@ class Validator:
     trainer: Trainer
     translator: TextTranslator[TorchEngine]
     pairs: ParallelText
-    num_unscored: int
-    """Pairs that are too long to be in the validation loss."""
+    num_unscored: int  # pairs that are too long to be in the validation loss
     metrics: Metrics
-    select: str
-    """What the best checkpoint is chosen by."""
+    select: str  # the metric for the best checkpoint
 
     def __call__(self, should_stop: Callable[[], bool]) -> Validation | None:
         """Evaluate the model; return None if asked to stop."""
@@ -230,14 +213,14 @@ class Validator:
 def choose_samples(pairs: ParallelText, hypotheses: Sequence[str]) -> list[Sample]:
     """Return the translations of a few evenly spaced pairs."""
     places = {(2 * number + 1) * len(pairs) // (2 * _SAMPLES) for number in range(_SAMPLES)}
+
+    def shorten(line: str) -> str:
+        return line if len(line) <= _MAX_SAMPLE_LENGTH else f"{line[:_MAX_SAMPLE_LENGTH]}…"
+
     return [
-        Sample(*(_shorten(side[place]) for side in (pairs.src, pairs.tgt, hypotheses)))
+        Sample(*(shorten(side[place]) for side in (pairs.src, pairs.tgt, hypotheses)))
         for place in sorted(places)
     ]
-
-
-def _shorten(line: str) -> str:
-    return line if len(line) <= _MAX_SAMPLE_LENGTH else f"{line[:_MAX_SAMPLE_LENGTH]}…"
 
 
 def build_validator(

@@ -2,12 +2,12 @@
 
 Seeds and sentences are crossed random effects (Clark 1973, "The language-as-fixed-effect fallacy"):
 another experiment would have other seeds and other sentences. Seeds are nested in groups; sentences
-are the same in all. docs/statistics.md has the assumptions, and how often null effects come out
+are the same in all. docs/evaluation.md has the assumptions, and how often null effects come out
 significant in simulations.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,24 +17,36 @@ from sacrebleu.metrics.base import Metric as SacreMetric
 from transformer_cli.metrics import USUAL, Metrics
 from transformer_cli.packages import import_extra
 
-LEVEL = 0.05
-"""Of the two-sided tests; intervals cover the rest."""
+LEVEL = 0.05  # of the two-sided tests; intervals cover the rest
 POWER = 0.8
-MAX_SEEDS = 1000
-"""Beyond this, ``needed_seeds`` gives up."""
+MAX_SEEDS = 1000  # beyond this, ``needed_seeds`` gives up
 
 
-@dataclass(frozen=True)
+@dataclass
+class GroupDifference:
+    """The difference between a group's mean and the reference group's, in points.
+
+    All but itself is None if a group is a single run.
+    """
+
+    difference: float
+    half_width: float | None = None  # half of its 95 % interval, over seeds and sentences
+    p_value: float | None = None  # of a test over seeds and sentences
+    p_holm: float | None = None
+    """``p_value`` after Holm's correction for all groups that are compared with the reference."""
+    needed_seeds: int | None = None
+    """Seeds per group that would show a difference of this size in four of five experiments."""
+
+
+@dataclass
 class GroupScore:
-    """A metric's scores of one group, in points."""
+    """A metric's scores of one group, in points; None: it is a single run."""
 
-    scores: list[float]
-    """One per run, in the group's order."""
+    scores: list[float]  # one per run, in the group's order
     mean: float
-    deviation: float | None
-    """Sample standard deviation over the runs; None for a single run."""
-    half_width: float | None
-    """Half of the 95 % interval of the mean, over seeds; None for a single run."""
+    deviation: float | None  # sample standard deviation over the runs
+    half_width: float | None  # half of the 95 % interval of the mean, over seeds
+    difference: GroupDifference | None = None  # None for the reference group, too
 
     @property
     def interval(self) -> tuple[float, float] | None:
@@ -45,44 +57,22 @@ class GroupScore:
 
 
 @dataclass(frozen=True)
-class GroupDifference:
-    """The difference between a group's mean and the reference group's, in points."""
-
-    difference: float
-    half_width: float | None
-    """Half of its 95 % interval, over seeds and sentences; None if a group is a single run."""
-    p_value: float | None
-    """Of a test over seeds and sentences; None if a group is a single run."""
-    p_holm: float | None
-    """``p_value`` after Holm's correction for all groups that are compared with the reference."""
-    needed_seeds: int | None
-    """Seeds per group that would show a difference of this size in four of five experiments."""
-
-
-@dataclass(frozen=True)
 class MetricComparison:
     """All groups by one metric."""
 
     signature: str
     groups: list[GroupScore]
-    differences: list[GroupDifference | None]
-    """One per group; None for the reference group."""
 
 
 @dataclass(frozen=True)
 class _Variance:
     """An estimated variance of the difference between two groups' means."""
 
-    seeds: float
-    """The part of the seeds drawn, which more seeds reduce."""
-    seed_degrees: float
-    """Of freedom, of ``seeds``."""
-    one_seed: float
-    """Variance of one seed's score: the mean of both groups'."""
-    sentences: float
-    """The part of the sentences drawn, which more seeds do not reduce."""
-    sentences_error: float
-    """Standard error of ``sentences``."""
+    seeds: float  # the part of the seeds drawn, which more seeds reduce
+    seed_degrees: float  # of freedom, of ``seeds``
+    one_seed: float  # variance of one seed's score: the mean of both groups'
+    sentences: float  # the part of the sentences drawn, which more seeds do not reduce
+    sentences_error: float  # standard error of ``sentences``
 
 
 def compare_groups(
@@ -113,23 +103,17 @@ def _compare_by(
     translations: Sequence[Sequence[Sequence[str]]],
     reference_group: int | None,
 ) -> MetricComparison:
-    scores: list[list[float]] = []
+    groups: list[GroupScore] = []
     shares: list[np.ndarray] = []
     for group in translations:
         scored = [score_sentences(metric, hypotheses) for hypotheses in group]
-        scores.append([score for score, _ in scored])
+        groups.append(summarize([score for score, _ in scored]))
         shares.append(np.stack([of_sentences for _, of_sentences in scored]))
-    differences = [
-        None
-        if reference_group is None or number == reference_group
-        else compare_means(own, shares[reference_group])
-        for number, own in enumerate(shares)
-    ]
-    return MetricComparison(
-        signature=str(metric.get_signature()),
-        groups=[summarize(of_runs) for of_runs in scores],
-        differences=_correct_by_holm(differences),
-    )
+    for number, own in enumerate(shares):
+        if reference_group is not None and number != reference_group:
+            groups[number].difference = compare_means(own, shares[reference_group])
+    _correct_by_holm(groups)
+    return MetricComparison(str(metric.get_signature()), groups)
 
 
 def score_sentences(
@@ -169,25 +153,21 @@ def compare_means(
 ) -> GroupDifference:
     """Test whether two groups' means differ, over seeds and sentences.
 
-    Returns:
-        ``p_holm`` is not corrected yet. All but the difference are None if there are not two seeds
-        of each group and two sentences, or if nothing varies.
+    All but the difference are None if there are not two seeds of each group and two sentences, or
+    if nothing varies; ``p_holm`` is not known yet.
     """
     difference = float(group.mean() - reference.mean())
     if min(*group.shape, *reference.shape) < 2:
-        return GroupDifference(difference, None, None, None, None)
+        return GroupDifference(difference)
     variance = _estimate_variance(group, reference)
     total = variance.seeds + variance.sentences
     if not total:
-        same = None if difference else 1.0
-        return GroupDifference(difference, None, p_value=same, p_holm=same, needed_seeds=None)
+        return GroupDifference(difference, p_value=None if difference else 1.0)
     degrees = _degrees(total, variance.seeds, variance.seed_degrees, variance.sentences_error)
-    p_value = float(2 * _special().stdtr(degrees, -abs(difference) / total**0.5))
     return GroupDifference(
         difference,
         half_width=_critical(degrees) * total**0.5,
-        p_value=p_value,
-        p_holm=p_value,
+        p_value=float(2 * _special().stdtr(degrees, -abs(difference) / total**0.5)),
         needed_seeds=needed_seeds(
             difference, variance.one_seed, variance.sentences, variance.sentences_error
         ),
@@ -274,22 +254,17 @@ def needed_seeds(
     return next((seeds for seeds in range(2, MAX_SEEDS + 1) if power(seeds) >= POWER), None)
 
 
-def _correct_by_holm(differences: Sequence[GroupDifference | None]) -> list[GroupDifference | None]:
+def _correct_by_holm(groups: Sequence[GroupScore]) -> None:
     """Fill in ``p_holm`` (Holm 1979)."""
     tested = [
-        difference for difference in differences if difference and difference.p_value is not None
+        (group.difference.p_value, group.difference)
+        for group in groups
+        if group.difference and group.difference.p_value is not None
     ]
-    corrected: dict[int, float] = {}
-    largest = 0.0
-    for rank, difference in enumerate(
-        sorted(tested, key=lambda difference: difference.p_value or 0.0)
-    ):
-        largest = max(largest, min(1.0, (len(tested) - rank) * (difference.p_value or 0.0)))
-        corrected[id(difference)] = largest
-    return [
-        difference and replace(difference, p_holm=corrected.get(id(difference)))
-        for difference in differences
-    ]
+    p_holm = 0.0
+    for rank, (p_value, difference) in enumerate(sorted(tested, key=lambda row: row[0])):
+        p_holm = max(p_holm, min(1.0, (len(tested) - rank) * p_value))
+        difference.p_holm = p_holm
 
 
 def _critical(degrees: float) -> float:

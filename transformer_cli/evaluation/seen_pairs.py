@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
@@ -34,11 +35,9 @@ _PAGE_PAIRS = 1 << 14
 class SeenPairs:
     """Which pairs of a text are trained on: masks over its pairs."""
 
-    by_src: np.ndarray
-    """Those whose source is a line of the training text."""
+    by_src: np.ndarray  # those whose source is a line of the training text
     by_tgt: np.ndarray
-    unknown: list[Path]
-    """Runs that took part in the training, and whose training text is not known."""
+    unknown: list[Path]  # runs that took part in it, and whose training text is not known
 
     @property
     def rest(self) -> list[int]:
@@ -84,22 +83,23 @@ def find_seen(
     of runs that have no record of its lines.
     """
     languages = _languages(runs[0])
-    digests_of_sides = [_digest(side) for side in (text.src, text.tgt)]
-    masks = [np.zeros(len(text), bool) for _ in digests_of_sides]
-    unknown = []
+    seen = SeenPairs(np.zeros(len(text), bool), np.zeros(len(text), bool), [])
+    sides = (
+        (languages[0], _digest(text.src), seen.by_src),
+        (languages[1], _digest(text.tgt), seen.by_tgt),
+    )
     for run in _find_origins(runs):
         try:
-            sides = _languages(run)
-            for chunk in _read_trained_lines(run, progress):
+            trained_languages = _languages(run)
+            for page in _read_trained_lines(run, progress):
                 # The run that one starts from may have been trained the other way round.
-                for language, digests, mask in zip(languages, digests_of_sides, masks, strict=True):
-                    for side, column in zip(sides, chunk.T, strict=True):
-                        if side == language:
-                            mask |= _are_in(digests, column)
+                for trained_language, trained in zip(trained_languages, page.T, strict=True):
+                    for language, digests, mask in sides:
+                        if language == trained_language:
+                            mask |= _are_in(digests, trained)
         except (TransformerCliError, OSError):
-            unknown.append(run.path)
-    by_src, by_tgt = masks
-    return SeenPairs(by_src, by_tgt, unknown)
+            seen.unknown.append(run.path)
+    return seen
 
 
 def _languages(run: RunDirectory) -> tuple[str, str]:
@@ -133,12 +133,9 @@ def _find_origins(runs: Sequence[RunDirectory]) -> Iterator[RunDirectory]:
         known.add(path)
         yield run
         pending += _find_teachers(run)
-        try:
+        with suppress(TransformerCliError, OSError):  # where it is not there any more
             init = run.load_config().init
-        except (TransformerCliError, OSError):  # it is not there any more
-            continue
-        if init is not None:
-            pending.append(RunDirectory(init))
+            pending += [] if init is None else [RunDirectory(init)]
 
 
 def _find_teachers(run: RunDirectory) -> list[RunDirectory]:

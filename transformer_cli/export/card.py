@@ -18,14 +18,14 @@ from transformer_cli.config.data_schema import (
 )
 from transformer_cli.config.differences import differences
 from transformer_cli.config.schema import Config
-from transformer_cli.evaluation.metric_choice import read_validated_by
+from transformer_cli.evaluation.best_checkpoint import read_validated_by
 from transformer_cli.evaluation.scores import describe_signatures
 from transformer_cli.metrics import METRICS, USUAL, Metrics
 from transformer_cli.model.transformer import count_parameters
 from transformer_cli.packages import __version__
 from transformer_cli.runs.directory import RunDirectory, find_import_source
 from transformer_cli.runs.hub_model import CARD
-from transformer_cli.runs.records import read_records, validations
+from transformer_cli.runs.metrics_log import read_records, validations
 from transformer_cli.runs.trained_model import TrainedModel
 
 _CARD = """\

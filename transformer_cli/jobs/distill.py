@@ -29,8 +29,7 @@ from transformer_cli.jobs.student_text import (
     text_splits,
     write_texts,
 )
-from transformer_cli.runs.directory import RunDirectory
-from transformer_cli.runs.lock import check_unlocked
+from transformer_cli.runs.directory import RunDirectory, check_unlocked
 from transformer_cli.text.tokenizer import fingerprint
 
 _TRAINED_ON = ("train", "val")

@@ -23,17 +23,25 @@ from transformer_cli.runs.checkpoint import list_checkpoints, newest_step
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.training.optimizer import last_step
 
+_RUN_DIR = "--run-dir"
+
 
 class Training(NamedTuple):
     """A training to be forecast."""
 
     command: Sequence[str]
-    """Its arguments."""
-    vocab: Sequence[str]
-    """Those that prepare its data alone, but for where to."""
+    """Its arguments: train, the configuration and its settings, --run-dir, and others."""
     config: Config
-    run: RunDirectory | None
-    """Where it may have begun; None: a new one."""
+
+    @property
+    def settings_of_data(self) -> Sequence[str]:
+        """The arguments that say what it is trained on."""
+        return self.command[1 : self.command.index(_RUN_DIR)]
+
+    @property
+    def run(self) -> RunDirectory:
+        """Where it may have begun."""
+        return RunDirectory(Path(self.command[self.command.index(_RUN_DIR) + 1]))
 
     @property
     def settings(self) -> str:
@@ -101,8 +109,7 @@ class Forecaster:
         tried = self._tried.get(training.settings) or self._try(training)
         self._tried[training.settings] = tried
         steps = last_step(training.config.training, round(tried.steps_per_epoch * growth))
-        done = 0 if training.run is None else newest_step(training.run.checkpoints)
-        left = max(0, steps - done)
+        left = max(0, steps - newest_step(training.run.checkpoints))
         seconds = None
         if not left:
             seconds = 0.0
@@ -111,10 +118,10 @@ class Forecaster:
         return TrainingForecast(seconds, tried.disk, tried.memory)
 
     def _try(self, training: Training) -> _DryRun:
-        has_begun = training.run is not None and training.run.config.is_file()
-        run = training.run.path if training.run and has_begun else self._prepare(training)
+        run = training.run.path if training.run.config.is_file() else self._prepare(training)
         output = self.directory / "forecast.json"
-        self._run([*training.command, "--run-dir", str(run), "--dry-run", "--json"], output)
+        # Of two directories, the last one counts.
+        self._run([*training.command, _RUN_DIR, str(run), "--dry-run", "--json"], output)
         return _DryRun.model_validate(json.loads(read_small(output)))
 
     def _prepare(self, training: Training) -> Path:
@@ -124,7 +131,8 @@ class Forecaster:
             run = self.directory / f"run-{len(self._prepared)}"
             sharing = {each.settings for each in self.trainings if each.data_settings == key}
             if len(sharing) > 1:
-                self._run([*training.vocab, "--run-dir", str(run)], self.directory / "summary")
+                vocab = ["vocab", *training.settings_of_data, _RUN_DIR, str(run)]
+                self._run(vocab, self.directory / "summary")
             self._prepared[key] = run
         return self._prepared[key]
 
@@ -197,17 +205,15 @@ class DistillForecaster:
         return forecasts
 
     def _training(self, job: Job, config: Config) -> Training:
-        """Return a job's training; the student's on the corpus, as its text is not there yet."""
-        run, file = None, Path(job.command[1])
+        """Return a job's training; a new one of the student, whose text is not there yet."""
+        command = [*job.command]
         if job.name == STUDENT_JOB:
-            file = self._plan.distillation.student_file
-        else:
-            run = RunDirectory(Path(job.name.removeprefix("train ")))
-        command = [job.command[0], str(file), *job.command[2:]]
+            command[1] = str(self._plan.distillation.student_file)
+            command[command.index(_RUN_DIR) + 1] = str(self._directory.path / "student-to-be")
         if config.init is not None and not list_checkpoints(config.init / "checkpoints"):
             config = config.model_copy(update={"init": None})
             command += ["--set", "init=null"]
-        return Training(command, ["vocab", str(file)], config, run)
+        return Training(command, config)
 
     def _forecast_text(self, job: Job) -> JobForecast:
         if job.text is None:

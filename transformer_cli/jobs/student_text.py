@@ -14,6 +14,7 @@ from transformer_cli.data.preparing import UnpreparedSplit
 from transformer_cli.data.sources import is_on_disk, open_split, open_training_text, split_names
 from transformer_cli.errors import InputError
 from transformer_cli.files import whole_file
+from transformer_cli.metrics import sentence_chrf
 
 SIDES = ("src", "tgt")
 TextPath = Callable[[str, str], Path]
@@ -189,16 +190,13 @@ def nearest(
         references: a line each.
         lowercase: whether case is ignored.
     """
-    from sacrebleu.metrics.chrf import CHRF
-
-    metric = CHRF(lowercase=lowercase)
     for texts, reference in zip(candidates, references, strict=True):
         # Two segmentations of one text are two hypotheses.
         different = [*dict.fromkeys(texts)]
         if len(different) == 1:
             yield different[0]
             continue
-        scores = [metric.sentence_score(text, [reference]).score for text in different]
+        scores = sentence_chrf(different, [reference] * len(different), lowercase)
         yield different[scores.index(max(scores))]
 
 

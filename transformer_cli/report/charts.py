@@ -1,12 +1,14 @@
-"""Charts of a run's metrics.jsonl."""
+"""Charts of a run: its curves by metrics.jsonl, its training text, and what it is good at."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from transformer_cli.metrics import METRICS, Metric
-from transformer_cli.runs.records import Record, number, validations
+from transformer_cli.report.statistics import LengthBucket, RarityBucket, SideStatistics
+from transformer_cli.runs.metrics_log import Record, number, validations
 
-_STEP = "optimizer step"
+STEP = "optimizer step"
+_TWO_ROLES = ("val", "train")
 
 
 class Series(NamedTuple):
@@ -17,14 +19,10 @@ class Series(NamedTuple):
     """Role that decides the colour: 'train', 'val', 'src' or 'tgt', or a number of the legend."""
     x: list[Any]
     y: list[float | None]
-    note: list[str] | None = None
-    """Hover text of each point."""
-    low: list[float | None] | None = None
-    """Lower edge of a band around the line."""
+    note: list[str] | None = None  # hover text of each point
+    low: list[float | None] | None = None  # lower edge of a band around the line
     high: list[float | None] | None = None
-    """Upper edge."""
-    is_faint: bool = False
-    """Drawn dotted, or as hollow dots."""
+    is_faint: bool = False  # drawn dotted, or as hollow dots
 
 
 class Chart(NamedTuple):
@@ -32,22 +30,17 @@ class Chart(NamedTuple):
 
     name: str
     title: str
-    says: str
-    """Alternative text."""
     x: str
     y: str
     series: list[Series]
-    kind: str = "lines"
+    says: str = ""  # alternative text
+    kind: str = "lines"  # or 'bars', 'area', 'bands' or 'dots'
     log: bool = False
     from_zero: bool = True
-    mark: int | None = None
-    """The step of the checkpoint that the page is about."""
-    x_scale: str = "linear"
-    """Or 'log' or 'category'."""
-    ticks: list[Any] | None = None
-    """Values to mark on the x axis; None: where there is room."""
-    tick_names: list[str] | None = None
-    """What to write there."""
+    mark: int | None = None  # the step of the checkpoint that the page is about
+    x_scale: str = "linear"  # or 'log' or 'category'
+    ticks: list[Any] | None = None  # values to mark on the x axis; None: where there is room
+    tick_names: list[str] | None = None  # what to write there
 
     def as_json(self) -> dict[str, Any]:
         """Return the chart as JSON values."""
@@ -60,48 +53,33 @@ def make_training_charts(records: Sequence[Record], step: int) -> list[Chart]:
     validated = validations(records)
     # Two lines can be told apart: BLEU and lowercased BLEU, or chrF where there is no case.
     metrics = measured_metrics(validated)[:2]
-    scores = " and ".join(metric.label for metric in metrics if not metric.needs_case)
+    label = " and ".join(metric.label for metric in metrics if not metric.needs_case)
 
-    def series(name: str, role: str, of: Sequence[Record], key: str) -> Series:
-        return Series(
-            name, role, [record["step"] for record in of], [number(record, key) for record in of]
-        )
+    def line(name: str, role: str, of: Sequence[Record], key: str) -> Series:
+        steps = [record["step"] for record in of]
+        return Series(name, role, steps, [number(record, key) for record in of])
 
     def both(key: str) -> list[Series]:
-        return [
-            series("training", "train", trained, key),
-            series("validation", "val", validated, key),
-        ]
+        return [line("training", "train", trained, key), line("validation", "val", validated, key)]
 
-    lines = [
-        series(metric.short or metric.label, role, validated, metric.name)
-        for metric, role in zip(metrics, ("val", "train"), strict=False)
+    scores = [
+        line(metric.short or metric.label, role, validated, metric.name)
+        for metric, role in zip(metrics, _TWO_ROLES, strict=False)
     ]
-    rate = series("learning rate", "train", trained, "learning_rate")
-    charts = [
-        Chart("loss", "Loss", "", _STEP, "nats a token", both("loss"), from_zero=False),
-        Chart(
-            "perplexity",
-            "Perplexity",
-            "",
-            _STEP,
-            "perplexity, logarithmic",
-            both("perplexity"),
-            log=True,
-            from_zero=False,
-        ),
-        Chart("scores", f"{scores} of the validation split", "", _STEP, f"{scores}, greedy", lines),
-        Chart("rate", "Learning rate", "", _STEP, "learning rate", [rate]),
-    ]
-    drawn = [
-        chart._replace(series=[line for line in chart.series if any(y is not None for y in line.y)])
-        for chart in charts
-    ]
-    return [
-        chart._replace(says=_in_words(chart.title, chart.series), mark=step)
-        for chart in drawn
-        if chart.series
-    ]
+    log = "perplexity, logarithmic"
+    rate = [line("learning rate", "train", trained, "learning_rate")]
+    charts = []
+    for chart in (
+        Chart("loss", "Loss", STEP, "nats a token", both("loss"), from_zero=False),
+        Chart("perplexity", "Perplexity", STEP, log, both("perplexity"), log=True, from_zero=False),
+        Chart("scores", f"{label} of the validation split", STEP, f"{label}, greedy", scores),
+        Chart("rate", "Learning rate", STEP, "learning rate", rate),
+    ):
+        drawn = [line for line in chart.series if any(y is not None for y in line.y)]
+        if drawn:
+            says = f"{chart.title}: {'; '.join(map(_in_words, drawn))}."
+            charts.append(chart._replace(series=drawn, says=says, mark=step))
+    return charts
 
 
 def measured_metrics(validated: Sequence[Record]) -> list[Metric]:
@@ -113,10 +91,62 @@ def measured_metrics(validated: Sequence[Record]) -> list[Metric]:
     ]
 
 
-def _in_words(title: str, drawn: Sequence[Series]) -> str:
-    parts = []
-    for line in drawn:
-        points = [(x, y) for x, y in zip(line.x, line.y, strict=True) if y is not None]
-        (first, at_first), (last, at_last) = points[0], points[-1]
-        parts.append(f"{line.name} {at_first:.4g} at step {first}, {at_last:.4g} at step {last}")
-    return f"{title}: {'; '.join(parts)}."
+def _in_words(line: Series) -> str:
+    points = [(x, y) for x, y in zip(line.x, line.y, strict=True) if y is not None]
+    (first, at_first), (last, at_last) = points[0], points[-1]
+    return f"{line.name} {at_first:.4g} at step {first}, {at_last:.4g} at step {last}"
+
+
+def make_length_chart(
+    trained: tuple[SideStatistics, SideStatistics] | None, languages: tuple[str, str]
+) -> list[Chart]:
+    """Return a chart of training lines by length but for the longest hundredth, if any are."""
+    if trained is None:
+        return []
+    series = []
+    names = zip(("source", "target"), ("src", "tgt"), languages, trained, strict=True)
+    for name, role, language, side in names:
+        end = side.lengths[99] + 1
+        counts = side.counts[:end].tolist()
+        series.append(Series(f"{name} ({language})", role, list(range(end)), counts))
+    medians = " and ".join(f"{side.lengths[50]}" for side in trained)
+    says = f"Lines by length: the middle ones have {medians} tokens, source and target."
+    title = "Length of training lines"
+    return [Chart("lengths", title, "tokens in a line", "lines", series, says, kind="area")]
+
+
+def make_breakdown_charts(
+    lengths: Sequence[LengthBucket], rarity: Sequence[RarityBucket] | None
+) -> list[Chart]:
+    """Return bars of the scores by length and of the recall by rarity."""
+    labels = [bucket.label for bucket in lengths]
+    notes = [f"{bucket.sentences:,} sentences" for bucket in lengths]
+    metrics = [METRICS[name] for name in lengths[0].scores][:2]
+    bars = [
+        Series(metric.label, role, labels, [each.scores[metric.name] for each in lengths], notes)
+        for metric, role in zip(metrics, _TWO_ROLES, strict=True)
+    ]
+    names = " and ".join(metric.label for metric in metrics)
+    by_length = Chart(
+        "by-length",
+        "Scores by length of the source",
+        "source tokens",
+        "score",
+        bars,
+        f"{names} by source tokens; the table has the numbers.",
+        kind="bars",
+    )
+    if not rarity:
+        return [by_length]
+    labels = [bucket.label for bucket in rarity]
+    notes = [f"{bucket.found:,} of {bucket.words:,}" for bucket in rarity]
+    by_rarity = Chart(
+        "by-rarity",
+        "Reference words found in the translation",
+        "times in the training text",
+        "per cent found",
+        [Series("recall", "val", labels, [bucket.recall for bucket in rarity], notes)],
+        "Recall by how often the training text has a word; the table has the numbers.",
+        kind="bars",
+    )
+    return [by_length, by_rarity]

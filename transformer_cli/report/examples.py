@@ -12,10 +12,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-SHOWN = 8
-"""Translations of each kind."""
-SEED = 1
-"""Of what is chosen at random."""
+from transformer_cli.data.corpus import ParallelText
+from transformer_cli.metrics import sentence_chrf
+
+SHOWN = 8  # translations of each kind
+SHOWN_EACH = 6  # sentences that one of two groups translates better
+SEED = 1  # of what is chosen at random
 
 
 class Span(NamedTuple):
@@ -25,27 +27,29 @@ class Span(NamedTuple):
     differs: bool
 
 
+# --- translations of one model --------------------------------------------------------------------
+
+
 @dataclass(frozen=True)
 class Example:
     """A translation beside its source and its reference."""
 
-    line: int
-    """Of the split, from 1."""
+    line: int  # of the split, from 1
     chrf: float
     src: str
     translation: list[Span]
     reference: list[Span]
 
 
-def sentence_scores(hypotheses: Sequence[str], references: Sequence[str]) -> list[float]:
-    """Return each sentence's chrF, 0 to 100."""
-    from sacrebleu.metrics.chrf import CHRF
+def choose_examples(text: ParallelText, hypotheses: Sequence[str]) -> dict[str, list[Example]]:
+    """Return the 'worst', the 'best' and some 'random' translations by chrF."""
+    scores = sentence_chrf(hypotheses, text.tgt)
 
-    chrf = CHRF()
-    return [
-        chrf.sentence_score(hypothesis, [reference]).score
-        for hypothesis, reference in zip(hypotheses, references, strict=True)
-    ]
+    def example(n: int) -> Example:
+        return Example(1 + n, scores[n], text.src[n], *mark_differences(hypotheses[n], text.tgt[n]))
+
+    chosen = choose_sentences(scores, text.tgt)
+    return {kind: [example(number) for number in numbers] for kind, numbers in chosen.items()}
 
 
 def choose_sentences(
@@ -55,15 +59,61 @@ def choose_sentences(
 
     Of sentences that are equally good, the longer ones are shown: it is more to get right.
     """
-    order = sorted(range(len(scores)), key=lambda n: (scores[n], -len(references[n]), n))
-    from_best = sorted(order, key=lambda n: (-scores[n], -len(references[n]), n))
-    drawn = random.Random(SEED).sample(range(len(scores)), min(shown, len(scores)))
-    return {"worst": order[:shown], "best": from_best[:shown], "random": sorted(drawn)}
+    numbers = range(len(scores))
+    from_worst = sorted(numbers, key=lambda n: (scores[n], -len(references[n]), n))
+    from_best = sorted(numbers, key=lambda n: (-scores[n], -len(references[n]), n))
+    drawn = random.Random(SEED).sample(numbers, min(shown, len(scores)))
+    return {"worst": from_worst[:shown], "best": from_best[:shown], "random": sorted(drawn)}
 
 
-def make_example(number: int, score: float, src: str, hypothesis: str, reference: str) -> Example:
-    """Return a sentence, numbered from 0, with differences marked."""
-    return Example(1 + number, score, src, *mark_differences(hypothesis, reference))
+# --- translations of two groups of models ---------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class TwoTranslations:
+    """A sentence, and a translation of each of two groups."""
+
+    line: int  # of the split, from 1
+    src: str
+    reference: str
+    scores: tuple[float, float]  # mean chrF of each group's translations
+    translations: tuple[list[Span], list[Span]]
+    """Of the run whose chrF is the median; what the reference lacks is marked."""
+
+
+def choose_differing(
+    first: Sequence[Sequence[str]],
+    second: Sequence[Sequence[str]],
+    src: Sequence[str],
+    references: Sequence[str],
+    shown: int = SHOWN_EACH,
+) -> tuple[list[TwoTranslations], list[TwoTranslations]]:
+    """Return the sentences that one group translates better, and those that the other does.
+
+    Translations are by run and sentence; shown are the largest differences of mean chrF.
+    """
+    groups = first, second
+    scores = [np.array([sentence_chrf(run, references) for run in group]) for group in groups]
+    means = [group.mean(axis=0) for group in scores]
+    difference = means[0] - means[1]
+
+    def median_translation(line: int, group: int) -> list[Span]:
+        ranked = np.argsort(scores[group][:, line], kind="stable")
+        run = ranked[(len(ranked) - 1) // 2]  # of two, the lower one
+        return mark_differences(groups[group][run][line], references[line])[0]
+
+    def show(line: int) -> TwoTranslations:
+        mean = (float(means[0][line]), float(means[1][line]))
+        marked = median_translation(line, 0), median_translation(line, 1)
+        return TwoTranslations(1 + line, src[line], references[line], mean, marked)
+
+    order = np.argsort(-difference, kind="stable")
+    better = [show(line) for line in order[:shown].tolist() if difference[line] > 0]
+    worse = [show(line) for line in order[::-1][:shown].tolist() if difference[line] < 0]
+    return better, worse
+
+
+# --- words ----------------------------------------------------------------------------------------
 
 
 def mark_differences(first: str, second: str) -> tuple[list[Span], list[Span]]:
@@ -94,91 +144,25 @@ def _spans(cut: list[str], common: set[int]) -> list[Span]:
     ]
 
 
-SHOWN_EACH = 6
-"""Sentences shown of each direction."""
+def split_words(text: str) -> list[str]:
+    """Return the words of ``text`` in lower case, without punctuation."""
+    return _patterns()[0].findall(text.lower())
 
 
-@dataclass(frozen=True)
-class TwoTranslations:
-    """A sentence, and a translation of each of two groups."""
-
-    line: int
-    """Of the split, from 1."""
-    src: str
-    reference: str
-    scores: tuple[float, float]
-    """Mean chrF of each group's translations."""
-    translations: tuple[list[Span], list[Span]]
-    """Of the run whose chrF is the median; what the reference lacks is marked."""
-
-
-def choose_differing(
-    first: Sequence[Sequence[str]],
-    second: Sequence[Sequence[str]],
-    src: Sequence[str],
-    references: Sequence[str],
-    shown: int = SHOWN_EACH,
-) -> tuple[list[TwoTranslations], list[TwoTranslations]]:
-    """Return the sentences that one group translates better, and those that the other does.
-
-    Translations are by run and sentence; shown are the largest differences of mean chrF.
-    """
-    scores = [
-        np.array([sentence_scores(translations, references) for translations in group])
-        for group in (first, second)
-    ]
-    means = [group.mean(axis=0) for group in scores]
-    difference = means[0] - means[1]
-
-    def make(line: int) -> TwoTranslations:
-        chosen = [
-            group[_median(own[:, line])][line]
-            for group, own in zip((first, second), scores, strict=True)
-        ]
-        one, other = (
-            mark_differences(translations, references[line])[0] for translations in chosen
-        )
-        mean = (float(means[0][line]), float(means[1][line]))
-        return TwoTranslations(1 + line, src[line], references[line], mean, (one, other))
-
-    order = np.argsort(-difference, kind="stable")
-    better = [make(line) for line in order[:shown].tolist() if difference[line] > 0]
-    worse = [make(line) for line in order[::-1][:shown].tolist() if difference[line] < 0]
-    return better, worse
-
-
-def _median(scores: np.ndarray) -> int:
-    """Return the index of the median score, of two the lower one."""
-    return int(np.argsort(scores, kind="stable")[(len(scores) - 1) // 2])
+def split_pieces(text: str) -> list[str]:
+    """Split ``text`` into words, white space and single characters, which make it up again."""
+    return _patterns()[1].findall(text)
 
 
 # Scripts that set no spaces: each character counts as a word.
 _IDEOGRAPHS = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
 
 
-def split_words(text: str) -> list[str]:
-    """Return the words of ``text`` in lower case, without punctuation."""
-    return _word_pattern().findall(text.lower())
-
-
-def split_pieces(text: str) -> list[str]:
-    """Split ``text`` into words, white space and single characters, which make it up again."""
-    return _piece_pattern().findall(text)
-
-
 @cache
-def _word() -> str:
+def _patterns() -> tuple[re.Pattern[str], re.Pattern[str]]:
+    """Return patterns of words, and of all pieces of a text."""
     # Python's \w lacks the marks that write vowels in Indian scripts, say.
     codes = range(0x300, 0xFFFF)
     marks = "".join(chr(code) for code in codes if unicodedata.category(chr(code))[0] == "M")
-    return rf"[{_IDEOGRAPHS}]|(?:(?![{_IDEOGRAPHS}])[\w{marks}])+"
-
-
-@cache
-def _word_pattern() -> re.Pattern[str]:
-    return re.compile(_word())
-
-
-@cache
-def _piece_pattern() -> re.Pattern[str]:
-    return re.compile(rf"{_word()}|\s+|.", re.DOTALL)
+    word = rf"[{_IDEOGRAPHS}]|(?:(?![{_IDEOGRAPHS}])[\w{marks}])+"
+    return re.compile(word), re.compile(rf"{word}|\s+|.", re.DOTALL)

@@ -1,5 +1,6 @@
 """What groups of runs have reached, and charts of it: curves, and scores by setting."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -10,15 +11,13 @@ from typing import Any
 
 from transformer_cli.config.differences import as_yaml
 from transformer_cli.metrics import METRICS
-from transformer_cli.report.charts import Chart, Series
+from transformer_cli.report.charts import STEP, Chart, Series
 from transformer_cli.report.importance import are_numbers
-from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.groups import RunGroup
-from transformer_cli.runs.records import Record, number, read_records, validations
+from transformer_cli.runs.metrics_log import Record, number, read_records, validations
 
 DRAWN = 12
 """Groups whose curves are drawn at first; there are as many colours."""
-
 _WIDE_RANGE = 10  # a larger ratio of values is drawn on a logarithmic axis
 _MAX_TICKS = 6
 _MIN_GAP = 0.09  # of the axis, between two ticks with room for their numbers
@@ -29,15 +28,11 @@ _LONGEST_TICK = 18
 class RunResult:
     """One run's validations."""
 
-    name: str
-    """Its directory's."""
+    name: str  # its directory's
     validations: list[Record]
-    score: float | None
-    """Of its best validation; None: it was not validated yet."""
-    seconds: float | None
-    """Time spent training; None: there is no record."""
-    state: str | None
-    """Why it has not finished: 'failed', say; None: it has."""
+    score: float | None  # of its best validation; None: it was not validated yet
+    seconds: float | None  # time spent training; None: there is no record
+    state: str | None  # why it has not finished: 'failed', say; None: it has
 
 
 @dataclass(frozen=True)
@@ -81,16 +76,21 @@ class GroupResult:
     @property
     def unfinished(self) -> dict[str, int]:
         """Number of its runs in each state but finished."""
-        states = [run.state for run in self.runs if run.state is not None]
-        return {state: states.count(state) for state in dict.fromkeys(states)}
+        return Counter(run.state for run in self.runs if run.state is not None)
 
 
 def read_group(group: RunGroup, metric: str, unfinished: Mapping[Path, str]) -> GroupResult:
     """Return what a group's runs have recorded; unfinished ones have a state."""
-    return GroupResult(
-        group.name,
-        [_read_run(run, metric, unfinished.get(run.path)) for run in group.runs],
-    )
+    runs = []
+    for run in group.runs:
+        records = read_records(run.metrics)
+        validated = validations(records)
+        scores = [record[metric] for record in validated if record[metric] is not None]
+        seconds = [spent for record in records if (spent := number(record, "seconds")) is not None]
+        best, longest = METRICS[metric].best(scores), max(seconds, default=None)
+        state = unfinished.get(run.path)
+        runs.append(RunResult(run.path.name, validated, best, longest, state))
+    return GroupResult(group.name, runs)
 
 
 def rank_groups(groups: Sequence[GroupResult], metric: str) -> list[int]:
@@ -106,14 +106,7 @@ def rank_groups(groups: Sequence[GroupResult], metric: str) -> list[int]:
     return sorted(range(len(groups)), key=key)
 
 
-def _read_run(run: RunDirectory, metric: str, state: str | None) -> RunResult:
-    records = read_records(run.metrics)
-    validated = validations(records)
-    scores = [record[metric] for record in validated if record[metric] is not None]
-    seconds = [spent for record in records if (spent := number(record, "seconds")) is not None]
-    return RunResult(
-        run.path.name, validated, METRICS[metric].best(scores), max(seconds, default=None), state
-    )
+# --- curves ---------------------------------------------------------------------------------------
 
 
 def make_group_curves(
@@ -125,65 +118,18 @@ def make_group_curves(
     """
     charts = []
     for key in dict.fromkeys((metric, "loss")):
-        y = "nats a token" if key == "loss" else f"{METRICS[key].label}, greedy"
+        name, label, y = "score", METRICS[key].label, f"{METRICS[key].label}, greedy"
+        if key == "loss":
+            name, label, y = "loss", "Loss", "nats a token"
         series = [
             line
             for place, index in enumerate(order)
             for line in _curve(groups[index], str(place), key)
         ]
-        if series:
-            title = f"{'Loss' if key == 'loss' else METRICS[key].label} of the validation split"
-            says = f"{title} by optimizer step, one line for each group; the table has the scores."
-            charts.append(
-                Chart(
-                    f"curves-{'loss' if key == 'loss' else 'score'}",
-                    title,
-                    says,
-                    "optimizer step",
-                    y,
-                    series,
-                    kind="bands",
-                    from_zero=False,
-                )
-            )
-    return charts
-
-
-def make_setting_charts(
-    groups: Sequence[GroupResult],
-    order: Sequence[int],
-    settings: Mapping[str, Sequence[object]],
-    metric: str,
-) -> list[Chart]:
-    """Return a chart for each setting: the runs' best validation scores by its values."""
-    charts = []
-    # Where colours would repeat they say nothing.
-    roles = {index: str(place if len(groups) <= DRAWN else 0) for place, index in enumerate(order)}
-    for place, (key, values) in enumerate(settings.items()):
-        scored = [value for value, group in zip(values, groups, strict=True) if group.scores]
-        if not scored:
-            continue
-        scale = _scale(scored)
-        ticks = _ticks(scored, scale)
-        charts.append(
-            Chart(
-                f"setting-{place}",
-                key,
-                f"Best validation {METRICS[metric].label} by {key}; the table has the numbers.",
-                "",  # the title says it
-                METRICS[metric].label,
-                [
-                    dots
-                    for index in order
-                    for dots in _dots(groups[index], roles[index], values[index], scale)
-                ],
-                kind="dots",
-                from_zero=False,
-                x_scale=scale,
-                ticks=ticks,
-                tick_names=[_shorten(tick) for tick in ticks] if ticks else None,
-            )
-        )
+        title = f"{label} of the validation split"
+        says = f"{title} by optimizer step, one line for each group; the table has the scores."
+        chart = Chart(f"curves-{name}", title, STEP, y, series, says, "bands", from_zero=False)
+        charts += [chart] if series else []
     return charts
 
 
@@ -198,12 +144,11 @@ def _curve(group: GroupResult, role: str, key: str) -> list[Series]:
         for run in group.runs
     ]
     curves = [curve for curve in curves if curve]
-    longest = max(map(len, curves), default=0)
+    if not curves:
+        return []
+    complete, longest = min(map(len, curves)), max(map(len, curves))
     points = [[curve[n] for curve in curves if n < len(curve)] for n in range(longest)]
-    complete = min(map(len, curves), default=0)
-    series = []
-    if points:
-        series.append(_curve_part(group.name, role, points[:complete], is_faint=False))
+    series = [_curve_part(group.name, role, points[:complete], is_faint=False)]
     if complete < longest:
         series.append(_curve_part(group.name, role, points[complete - 1 :], is_faint=True))
     return series
@@ -225,6 +170,47 @@ def _curve_part(
     return line._replace(low=list(lows), high=list(highs)) if is_repeated else line
 
 
+# --- scores by setting ----------------------------------------------------------------------------
+
+
+def make_setting_charts(
+    groups: Sequence[GroupResult],
+    order: Sequence[int],
+    settings: Mapping[str, Sequence[object]],
+    metric: str,
+) -> list[Chart]:
+    """Return a chart for each setting: the runs' best validation scores by its values."""
+    charts = []
+    label = METRICS[metric].label
+    # Where colours would repeat they say nothing.
+    roles = {index: str(place if len(groups) <= DRAWN else 0) for place, index in enumerate(order)}
+    for place, (key, values) in enumerate(settings.items()):
+        scored = [value for value, group in zip(values, groups, strict=True) if group.scores]
+        if not scored:
+            continue
+        scale, ticks = _scale(scored)
+        dots = [
+            dots
+            for index in order
+            for dots in _dots(groups[index], roles[index], values[index], scale)
+        ]
+        chart = Chart(
+            f"setting-{place}",
+            key,
+            "",  # the title says it
+            label,
+            dots,
+            f"Best validation {label} by {key}; the table has the numbers.",
+            kind="dots",
+            from_zero=False,
+            x_scale=scale,
+            ticks=ticks,
+            tick_names=[_shorten(tick) for tick in ticks] if ticks else None,
+        )
+        charts.append(chart)
+    return charts
+
+
 def _dots(group: GroupResult, role: str, value: object, scale: str) -> list[Series]:
     """Return a group's runs as small dots, unfinished ones hollow, and its mean as a large one."""
     x = as_yaml(value) if scale == "category" else value
@@ -236,7 +222,11 @@ def _dots(group: GroupResult, role: str, value: object, scale: str) -> list[Seri
             if run.score is not None and (run.state is not None) is is_faint
         ]
         if runs:
-            notes = [f"{group.name}\n{run.name}: {_state(run)}{run.score:.2f}" for run in runs]
+            states = [f"{run.state}, " if run.state else "" for run in runs]
+            notes = [
+                f"{group.name}\n{run.name}: {state}{run.score:.2f}"
+                for run, state in zip(runs, states, strict=True)
+            ]
             scores = [run.score for run in runs]
             series.append(
                 Series(group.name, role, [x] * len(runs), scores, notes, is_faint=is_faint)
@@ -248,29 +238,19 @@ def _dots(group: GroupResult, role: str, value: object, scale: str) -> list[Seri
     return series
 
 
-def _state(run: RunResult) -> str:
-    return f"{run.state}, " if run.state else ""
-
-
-def _scale(values: Sequence[Any]) -> str:
+def _scale(values: Sequence[Any]) -> tuple[str, list[Any] | None]:
+    """Return an axis' scale, and its ticks: the values, in order, where there is room for them."""
     if not are_numbers(values):
-        return "category"
-    low, high = min(values), max(values)
-    return "log" if low > 0 and high / low > _WIDE_RANGE else "linear"
-
-
-def _ticks(values: Sequence[Any], scale: str) -> list[Any] | None:
-    """Return the values themselves, in order, where the axis has room for them."""
-    if scale == "category":
         numbers = sorted({value for value in values if are_numbers([value])})
-        return list(dict.fromkeys(as_yaml(value) for value in [*numbers, *values]))
-    different = sorted(set(values))
-    places = [log(value) if scale == "log" else value for value in different]
+        return "category", list(dict.fromkeys(as_yaml(value) for value in [*numbers, *values]))
+    distinct = sorted(set(values))
+    low, high = distinct[0], distinct[-1]
+    scale = "log" if low > 0 and high / low > _WIDE_RANGE else "linear"
+    places = [log(value) if scale == "log" else value for value in distinct]
     gap = _MIN_GAP * (places[-1] - places[0])
-    fits = all(after - before >= gap for before, after in pairwise(places))
-    if fits and len(different) <= _MAX_TICKS:
-        return different
-    return _round_numbers(different[0], different[-1]) if scale == "log" else None
+    if len(distinct) <= _MAX_TICKS and all(b - a >= gap for a, b in pairwise(places)):
+        return scale, distinct
+    return scale, _round_numbers(low, high) if scale == "log" else None
 
 
 def _round_numbers(low: float, high: float) -> list[float]:

@@ -8,19 +8,16 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
-LEAST_GROUPS = 4
-"""Fewer say nothing about two settings."""
+MIN_GROUPS = 4  # fewer say nothing about two settings
+# A number with fewer values is treated as a category: a parabola would fit it as well.
 _PARABOLA_LEVELS = 4
-"""A number with fewer values is treated as a category: a parabola would fit it as well."""
 
 
 class Share(NamedTuple):
     """A setting's share of the variance."""
 
-    key: str | None
-    """None: what the settings do only together, or nothing explains."""
-    share: float
-    """From 0 to 1."""
+    key: str | None  # None: what the settings do only together, or nothing explains
+    share: float  # from 0 to 1
     by_chance: float | None
     """The share to expect of a setting without effect; None: not known from single runs."""
 
@@ -29,8 +26,7 @@ class Share(NamedTuple):
 class Importance:
     """Shares of the variance, the largest first, the rest last."""
 
-    is_grid: bool
-    """Whether main effects of a full grid, else of ranks, one setting at a time."""
+    is_grid: bool  # whether main effects of a full grid, else of ranks, one setting at a time
     groups: int
     shares: list[Share]
 
@@ -55,19 +51,22 @@ def explain(
         scores: each group's, one a run; groups without any are left out.
 
     Returns:
-        None with fewer than two settings or ``LEAST_GROUPS`` groups, or if all are equally good.
+        None with fewer than two settings or ``MIN_GROUPS`` groups, or if all are equally good.
     """
-    scored = [index for index, of_groups in enumerate(scores) if of_groups]
-    values = {key: [of_groups[index] for index in scored] for key, of_groups in settings.items()}
-    values = {
-        key: of_groups for key, of_groups in values.items() if len(set(map(repr, of_groups))) > 1
-    }
+    scored = [index for index, of_group in enumerate(scores) if of_group]
+    levels = {key: _levels([values[index] for index in scored]) for key, values in settings.items()}
+    levels = {key: own for key, own in levels.items() if own.any()}  # with more than one value
     means = np.array([np.mean(scores[index]) for index in scored])
-    if len(values) < 2 or len(scored) < LEAST_GROUPS or np.ptp(means) < 1e-9:
+    if len(levels) < 2 or len(scored) < MIN_GROUPS or np.ptp(means) < 1e-9:
         return None
-    if len(scored) == len(scores) and _is_grid(values):
-        return _explain_grid(values, [scores[index] for index in scored], means)
-    shares = [_explain_ranks(key, of_groups, means) for key, of_groups in values.items()]
+    points = set(zip(*levels.values(), strict=True))
+    num_points = prod(int(own.max()) + 1 for own in levels.values())
+    if len(scores) == len(scored) == len(points) == num_points:
+        return Importance(True, len(scored), _explain_grid(levels, scores, means))
+    shares = [
+        _explain_ranks(key, [settings[key][index] for index in scored], own, _ranks(means))
+        for key, own in levels.items()
+    ]
     return Importance(False, len(scored), _largest_first(shares))
 
 
@@ -76,21 +75,13 @@ def are_numbers(values: Sequence[object]) -> bool:
     return all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
 
 
-def _is_grid(values: Mapping[str, Sequence[object]]) -> bool:
-    points = [repr(point) for point in zip(*values.values(), strict=True)]
-    levels = prod(len(set(map(repr, of_groups))) for of_groups in values.values())
-    return len(points) == len(set(points)) == levels
-
-
 def _explain_grid(
-    values: Mapping[str, Sequence[object]],
+    levels: Mapping[str, Int[np.ndarray, " groups"]],
     scores: Sequence[Sequence[float]],
     means: Float[np.ndarray, " groups"],
-) -> Importance:
+) -> list[Share]:
     freedom = len(means) - 1
-    repeated = [
-        np.var(of_groups, ddof=1) / len(of_groups) for of_groups in scores if len(of_groups) > 1
-    ]
+    repeated = [np.var(runs, ddof=1) / len(runs) for runs in scores if len(runs) > 1]
     noise = min(1.0, float(np.mean(repeated) / np.var(means, ddof=1))) if repeated else None
 
     def share(key: str | None, explained: float, own_freedom: int) -> Share:
@@ -98,40 +89,38 @@ def _explain_grid(
         return Share(key, explained, by_chance)
 
     shares, left, left_freedom = [], 1.0, freedom
-    for key, of_groups in values.items():
-        levels = _levels(of_groups)
-        explained, own_freedom = _explained_by_levels(levels, means), int(levels.max())
+    for key, own in levels.items():
+        explained, own_freedom = _explained_by_levels(own, means), int(own.max())
         shares.append(share(key, explained, own_freedom))
         left, left_freedom = left - explained, left_freedom - own_freedom
-    rest = share(None, max(0.0, left), left_freedom)
-    return Importance(True, len(means), [*_largest_first(shares), rest])
+    return [*_largest_first(shares), share(None, max(0.0, left), left_freedom)]
 
 
 def _explain_ranks(
-    key: str, values: Sequence[object], means: Float[np.ndarray, " groups"]
+    key: str,
+    values: Sequence[object],
+    levels: Int[np.ndarray, " groups"],
+    ranks: Float[np.ndarray, " groups"],
 ) -> Share:
-    levels, ranks = _levels(values), _ranks(means)
-    if are_numbers(values) and levels.max() + 1 >= _PARABOLA_LEVELS:
+    explained, own_freedom = _explained_by_levels(levels, ranks), int(levels.max())
+    if are_numbers(values) and own_freedom + 1 >= _PARABOLA_LEVELS:
         x = _ranks(np.array(values, dtype=float))
         fitted = np.polynomial.Polynomial.fit(x, ranks, 2)(x)
-        return Share(key, float(np.var(fitted) / np.var(ranks)), 2 / (len(means) - 1))
-    explained = _explained_by_levels(levels, ranks)
-    return Share(key, explained, int(levels.max()) / (len(means) - 1))
+        explained, own_freedom = float(np.var(fitted) / np.var(ranks)), 2
+    return Share(key, explained, own_freedom / (len(ranks) - 1))
 
 
 def _explained_by_levels(
     levels: Int[np.ndarray, " groups"], of: Float[np.ndarray, " groups"]
 ) -> float:
     """Return the share of the variance that is between levels (eta squared)."""
-    counts = np.bincount(levels)
-    level_means = np.bincount(levels, weights=of) / counts
+    level_means = np.bincount(levels, weights=of) / np.bincount(levels)
     return float(np.var(level_means[levels]) / np.var(of))
 
 
 def _levels(values: Sequence[object]) -> Int[np.ndarray, " groups"]:
     """Number the different values."""
-    numbers = {name: number for number, name in enumerate(dict.fromkeys(map(repr, values)))}
-    return np.array([numbers[repr(value)] for value in values])
+    return np.unique([repr(value) for value in values], return_inverse=True)[1]
 
 
 def _ranks(values: Float[np.ndarray, " groups"]) -> Float[np.ndarray, " groups"]:
@@ -141,4 +130,4 @@ def _ranks(values: Float[np.ndarray, " groups"]) -> Float[np.ndarray, " groups"]
 
 
 def _largest_first(shares: list[Share]) -> list[Share]:
-    return sorted(shares, key=lambda each: -each.share)
+    return sorted(shares, key=lambda share: -share.share)

@@ -12,6 +12,7 @@ from transformer_cli.errors import make_visible
 from transformer_cli.packages import __version__, import_extra
 
 _TEMPLATES = files("transformer_cli.report") / "template"
+_MAX_LENGTH = 500  # characters that are shown of a side of a pair that was left out
 
 
 def plotly_script() -> str:
@@ -46,7 +47,7 @@ def render_page(name: str, plotly: str | None, page_data: dict[str, Any], **valu
         lstrip_blocks=True,
         finalize=_make_all_visible,
     )
-    environment.filters.update(yaml=as_yaml, short=_shorten, sentence=_sentence)
+    environment.filters.update(yaml=as_yaml, short=_shorten, sentence=_sentence, raw=_show_all)
     scripts = []
     if plotly is not None:
         scripts = [plotly, _template("common.js") + _template(f"{name}.js")]
@@ -94,20 +95,14 @@ def _policy_sum(script: str) -> str:
     return f"sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}"
 
 
-_LONGEST = 500
-"""Characters of a side that are shown."""
-
-
 def render_cleaning(cleaning: Cleaning, data: CorpusData, title: str) -> str:
     """Return the page about what the filters left out."""
-    return render_page(
-        "cleaning", None, {}, cleaning=cleaning, data=data, title=title, visible=_visible
-    )
+    return render_page("cleaning", None, {}, cleaning=cleaning, data=data, title=title)
 
 
-def _visible(line: str) -> str:
-    """Return a line with its control characters as escapes, cut if it is long."""
-    shown = line if len(line) <= _LONGEST else f"{line[:_LONGEST]} …"
+def _show_all(line: str) -> str:
+    """Return a line with all that is invisible as escapes, cut if it is long."""
+    shown = line if len(line) <= _MAX_LENGTH else f"{line[:_MAX_LENGTH]} …"
     return "".join(
         character if character.isprintable() or character.isspace() else ascii(character)[1:-1]
         for character in shown

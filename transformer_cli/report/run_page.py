@@ -15,7 +15,7 @@ from transformer_cli.data.corpus import ParallelText
 from transformer_cli.data.sources import open_training_text
 from transformer_cli.data.token_arrays import encode_text
 from transformer_cli.errors import CorpusError, InputError
-from transformer_cli.evaluation.scoring import Evaluation, evaluate
+from transformer_cli.evaluation.scoring import evaluate
 from transformer_cli.inference.attention_maps import AttentionMaps, compute_attention_maps
 from transformer_cli.inference.ctranslate2_engine import CTranslate2Engine
 from transformer_cli.inference.engine import ignore
@@ -24,31 +24,23 @@ from transformer_cli.inference.torch_engine import TorchTranslator
 from transformer_cli.inference.translator import TextTranslator
 from transformer_cli.metrics import METRICS, USUAL, Metrics
 from transformer_cli.model.transformer import count_parameters
-from transformer_cli.report.charts import make_training_charts, measured_metrics
-from transformer_cli.report.examples import SEED, choose_sentences, make_example, sentence_scores
+from transformer_cli.report import charts, statistics
+from transformer_cli.report.examples import SEED, choose_examples
 from transformer_cli.report.rendering import render_page
-from transformer_cli.report.statistics import (
-    RarityBucket,
-    compute_statistics,
-    count_words,
-    make_breakdown_charts,
-    make_length_chart,
-    score_by_length,
-    score_by_rarity,
-)
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.initialize import corpus_directory
-from transformer_cli.runs.records import environment_of_training, read_records, validations
+from transformer_cli.runs.metrics_log import (
+    environment_of_training,
+    perplexity,
+    read_records,
+    validations,
+)
 from transformer_cli.text.protocol import ProgressBar
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, SPECIALS
-from transformer_cli.training.metrics import perplexity
 
-ATTENTION_SENTENCES = 5
-"""Sentences of the split whose attention is shown."""
-ATTENTION_STEPS = 255
-"""Attention weights are kept in so many steps from 0 to 1, a byte each."""
-_FITTING_TOKENS = range(4, 31)
-"""Tokens of a sentence whose attention fits a screen."""
+ATTENTION_SENTENCES = 5  # of the split, whose attention is shown
+ATTENTION_STEPS = 255  # attention weights are kept in so many steps from 0 to 1, a byte each
+_FITTING_TOKENS = range(4, 31)  # of a sentence whose attention fits a screen
 _MAX_TOKENS = 200  # the page's size grows with their square
 
 
@@ -59,8 +51,7 @@ class Subject:
     name: str
     run: RunDirectory
     translator: TorchTranslator
-    checkpoint: str
-    """As it was asked for: 'best', say."""
+    checkpoint: str  # as it was named: 'best', say
     step: int
     split: str
     text: ParallelText
@@ -98,83 +89,70 @@ def make_run_page(
         searcher=subject.searcher,
         metrics=subject.metrics,
     )
+    hypotheses, lengths = result.hypotheses, encoded.src.lengths.tolist()
     values: dict[str, Any] = {
-        **_describe_training(subject),
-        **_describe_result(subject, result, encoded.src.lengths.tolist(), progress),
-        "statistics": compute_statistics(subject.run, translator.tokenizers, encoded),
-        "attention": [*attention, *_attend(subject, encoded.src.lengths.tolist())],
-    }
-    data = translator.config.data
-    charts = [
-        *values.pop("training_charts"),
-        *make_length_chart(values["statistics"], (data.src_lang, data.tgt_lang)),
-        *make_breakdown_charts(values["lengths"], values["rarity"]),
-    ]
-    page_data = {
-        "charts": [chart.as_json() for chart in charts],
-        "attention": values["attention"],
-        "subwords": not translator.tokenizers.tgt.is_word_level,
-        "marks": {SPECIALS[BOS_ID]: "start", SPECIALS[EOS_ID]: "end"},
-    }
-    values["charts"] = {chart.name: chart for chart in charts}
-    return render_page(
-        "page", plotly, page_data, subject=subject, data=data, metrics=METRICS, **values
-    )
-
-
-def _describe_training(subject: Subject) -> dict[str, Any]:
-    """Return what the page says of the model and its training."""
-    config = subject.translator.config
-    records = read_records(subject.run.metrics)
-    validated = validations(records)
-    return {
-        "parameters": count_parameters(subject.translator.engine.model),
-        "training_charts": make_training_charts(records, subject.step),
-        "validations": validated,
-        "validated_metrics": measured_metrics(validated),
-        "label_smoothing": config.training.label_smoothing,
-        "settings": chosen_settings(config, load_origins(subject.run.origins)),
-        "trained_with": environment_of_training(records, subject.step),
-        "config": dump_config(config),
-    }
-
-
-def _describe_result(
-    subject: Subject, result: Evaluation, lengths: Sequence[int], progress: ProgressBar
-) -> dict[str, Any]:
-    """Return what the page says of the split's translations."""
-    text, hypotheses = subject.text, result.hypotheses
-    return {
-        "decoding": subject.translator.decoding,
+        "decoding": translator.decoding,
         "scores": result.scores,
         "perplexity": perplexity(result.loss),
-        "lengths": score_by_length(lengths, hypotheses, text.tgt, subject.metrics),
+        "lengths": statistics.score_by_length(lengths, hypotheses, text.tgt, subject.metrics),
         "rarity": _score_by_rarity(subject, hypotheses, progress),
-        "examples": _choose_examples(text, hypotheses),
+        "examples": choose_examples(text, hypotheses),
+        "trained": statistics.read_trained(subject.run),
+        "unknown": statistics.unknown_shares(encoded),
+        "attention": [*attention, *_attend(subject, lengths)],
     }
+    return _render(subject, values, plotly)
 
 
-def _choose_examples(text: ParallelText, hypotheses: Sequence[str]) -> dict[str, Any]:
-    scores = sentence_scores(hypotheses, text.tgt)
-    return {
-        kind: [make_example(n, scores[n], text.src[n], hypotheses[n], text.tgt[n]) for n in numbers]
-        for kind, numbers in choose_sentences(scores, text.tgt).items()
+def _render(subject: Subject, values: dict[str, Any], plotly: str) -> str:
+    """Return the page about a run and ``values``, which its translations have."""
+    run, config = subject.run, subject.translator.config
+    records = read_records(run.metrics)
+    validated = validations(records)
+    drawn = [
+        *charts.make_training_charts(records, subject.step),
+        *charts.make_length_chart(values["trained"], (config.data.src_lang, config.data.tgt_lang)),
+        *charts.make_breakdown_charts(values["lengths"], values["rarity"]),
+    ]
+    page_data = {
+        "charts": [chart.as_json() for chart in drawn],
+        "attention": values["attention"],
+        "subwords": not subject.translator.tokenizers.tgt.is_word_level,
+        "marks": {SPECIALS[BOS_ID]: "start", SPECIALS[EOS_ID]: "end"},
     }
+    return render_page(
+        "page",
+        plotly,
+        page_data,
+        subject=subject,
+        data=config.data,
+        tokenizers=subject.translator.tokenizers,
+        metrics=METRICS,
+        charts={chart.name: chart for chart in drawn},
+        parameters=count_parameters(subject.translator.engine.model),
+        validations=validated,
+        validated_metrics=charts.measured_metrics(validated),
+        label_smoothing=config.training.label_smoothing,
+        settings=chosen_settings(config, load_origins(run.origins)),
+        trained_with=environment_of_training(records, subject.step),
+        config=dump_config(config),
+        **values,
+    )
 
 
 def _score_by_rarity(
     subject: Subject, hypotheses: Sequence[str], progress: ProgressBar
-) -> list[RarityBucket] | None:
+) -> list[statistics.RarityBucket] | None:
     """Return the recall of rare words; None for a run that was moved here without its text."""
     references = subject.text.tgt
     try:
         earlier = corpus_directory(subject.run)
         pairs = open_training_text(subject.translator.config.data, earlier).pairs()
         targets = progress((tgt for _, tgt in pairs), "counting words")
-        seen = count_words(targets, references)
+        seen = statistics.count_words(targets, references)
     except CorpusError:
         return None
-    return score_by_rarity(seen, hypotheses, references)
+    return statistics.score_by_rarity(seen, hypotheses, references)
 
 
 # --- attention ------------------------------------------------------------------------------------
@@ -186,12 +164,12 @@ def _attend(subject: Subject, lengths: Sequence[int]) -> list[dict[str, Any]]:
     fit = [number for number, length in enumerate(lengths) if length in _FITTING_TOKENS]
     if not fit:
         fit = [number for number, length in enumerate(lengths) if 0 < length <= _MAX_TOKENS]
-    packed = []
+    maps = []
     for number in sorted(random.Random(SEED).sample(fit, min(ATTENTION_SENTENCES, len(fit)))):
         tagged = translator.with_tag(text.tags[number]) if text.tags else translator
         line = text.src[number]
-        packed.append(pack_attention(line, compute_attention_maps(tagged, line)))
-    return packed
+        maps.append(pack_attention(line, compute_attention_maps(tagged, line)))
+    return maps
 
 
 def pack_sentence(translator: TorchTranslator, sentence: str) -> dict[str, Any]:

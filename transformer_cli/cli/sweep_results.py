@@ -15,7 +15,7 @@ from transformer_cli.evaluation.seed_statistics import compare_groups
 from transformer_cli.files import read_small
 from transformer_cli.jobs.sweep import TRANSLATIONS, SweepDirectory, scores_name
 from transformer_cli.metrics import METRICS
-from transformer_cli.report.groups_page import EvaluatedSplit, build_groups_page, render_groups
+from transformer_cli.report.groups_page import EvaluatedSplit, describe_groups, render_groups
 from transformer_cli.report.rendering import plotly_script
 from transformer_cli.runs.groups import RunGroup, read_run_state, read_sweep_plan, run_name
 from transformer_cli.runs.initialize import corpus_directory
@@ -130,13 +130,13 @@ def render_sweep(directory: SweepDirectory, results: SweepResults) -> str:
     """
     script = plotly_script()
     settings = differing_settings([group.runs[0].load_config() for group in results.groups])
-    page = build_groups_page(
+    page = describe_groups(
         directory.path.name,
         results.groups,
         {key: values for key, values in settings.items() if key != "seed"},
+        results.metric,
         results.splits,
         results.unfinished,
         results.reference,
-        results.metric,
     )
     return render_groups(page, script)

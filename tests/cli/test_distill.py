@@ -108,7 +108,7 @@ def test_run_again_it_says_the_same_and_does_nothing(distilled: Path) -> None:
     assert again.out.startswith("val: 20 sentences")
     assert _sums(distilled) == before
     dry = _distill(distilled, "--dry-run")
-    assert dry.out.count(" done ") == 7
+    assert dry.out.count(" done\n") == 7
     assert dry.out.endswith("\n0 of 7 stages left: nothing\n")
 
 

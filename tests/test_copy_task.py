@@ -17,9 +17,8 @@ from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.initialize import initialize_run
 from transformer_cli.text.tokenizer import fingerprint
 from transformer_cli.text.vocabulary import PAD_ID
-from transformer_cli.training.metrics import Validation
 from transformer_cli.training.preparation import prepare_data, select_training_pairs
-from transformer_cli.training.session import Session
+from transformer_cli.training.session import Session, Validation
 from transformer_cli.training.texts import read_texts
 from transformer_cli.training.trainer import Trainer
 
@@ -51,8 +50,7 @@ def train(config: Config, run: RunDirectory) -> None:
     model = build_model(config.model, src_size, tgt_size, PAD_ID, config.seed)
     trainer = Trainer(model, select_training_pairs(config, prepared.train), config, torch.float32)
     session = Session(config, run, trainer, fingerprint(run.tokenizer), validate)
-    for _ in session.events(lambda: False):
-        pass
+    session.train(lambda: False, lambda step: None, lambda record: None)
     assert session.is_finished
 
 

@@ -22,13 +22,13 @@ from transformer_cli.evaluation.scoring import mean_loss
 from transformer_cli.inference import torch_engine
 from transformer_cli.inference.attention_maps import compute_attention_maps
 from transformer_cli.model import device
+from transformer_cli.model.device import sum_dtype
 from transformer_cli.model.transformer import Transformer, build_model
 from transformer_cli.ranks import SINGLE_PROCESS
 from transformer_cli.text.vocabulary import PAD_ID
 from transformer_cli.training.execution import Execution
 from transformer_cli.training.loss import GradientAccumulator, Losses
 from transformer_cli.training.optimizer import Optimizer
-from transformer_cli.training.session import Window
 from transformer_cli.training.trainer import Trainer
 
 TOKENS = 12
@@ -199,9 +199,7 @@ def test_sums_are_of_no_dtype_that_mps_has_not(
     model = model_of(config()).to(gpu).eval()
     with torch.inference_mode():
         found = scoring._sum_nll(model, to_gpu(batch()), torch.float32)
-        window = Window.empty(gpu)
-        window.losses.loss.add_(found)
-    assert found.dtype == window.losses.loss.dtype == torch.float32
+    assert found.dtype == sum_dtype(gpu) == torch.float32
 
 
 def test_without_a_fused_kernel_the_host_skips_a_step() -> None:

@@ -7,7 +7,7 @@ import torch
 from synchronisations import watch_operations
 from torch import Tensor
 
-from transformer_cli.training.session import Window
+from transformer_cli.data.batches import make_dummy_batch
 
 
 @pytest.mark.parametrize(
@@ -73,5 +73,5 @@ def test_tensors_made_on_the_default_device_are_seen() -> None:
 
 def test_the_caller_in_the_package_is_named() -> None:
     with watch_operations() as watched:
-        Window.empty(torch.device("cpu"))
-    assert watched.synchronisations == ["tensor in training/session.py:Window.from_state"]
+        make_dummy_batch()
+    assert watched.synchronisations == ["tensor in data/batches.py:make_dummy_batch"]

@@ -14,8 +14,7 @@ from benchmarks.gpu.setting import SMALL_MODEL, Setting, attempt, on_off, precis
 from transformer_cli.config.schema import Config
 from transformer_cli.data.token_arrays import EncodedText
 from transformer_cli.model.transformer import load_weights, weights_of
-from transformer_cli.runs.checkpoint import Checkpoint
-from transformer_cli.runs.checkpoint_writer import save_checkpoint
+from transformer_cli.runs.checkpoint import Checkpoint, save_checkpoint
 from transformer_cli.training.trainer import Trainer
 
 _TOKENIZER = "none"  # the fingerprint that a checkpoint has to be opened with

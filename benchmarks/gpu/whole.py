@@ -12,7 +12,7 @@ from benchmarks.gpu.parts import Row
 from benchmarks.gpu.setting import Setting
 from transformer_cli.runs.checkpoint import list_checkpoints, parse_step
 from transformer_cli.runs.directory import RunDirectory
-from transformer_cli.runs.records import read_records, validations
+from transformer_cli.runs.metrics_log import read_records, validations
 
 AIM = 36.52
 _CONFIG = "configs/multi30k_de_en_fast.yaml"

@@ -157,12 +157,14 @@ def test_steps_and_time_are_the_checkpoints(training: Training, own_run: Path) -
     for path, step, found in zip((training.run, own_run), (60, 50), values["runs"], strict=True):
         state = path / "checkpoints" / f"step-{step:08d}" / "state.json"
         assert (found["step"], found["steps"]) == (step, step)
-        assert found["seconds"] == json.loads(state.read_text())["seconds"]
+        assert found["seconds"] == json.loads(state.read_text())["content"]["seconds"]
 
 
 def test_the_best_weights_may_not_be_the_last(training: Training, own_run: Path) -> None:
     values = report(training.run, own_run)
-    state = json.loads((own_run / "checkpoints" / "step-00000060" / "state.json").read_text())
+    state = json.loads((own_run / "checkpoints" / "step-00000060" / "state.json").read_text())[
+        "content"
+    ]
     for found in values["runs"]:
         assert (found["step"], found["steps"]) == (state["best_step"], 60)
 

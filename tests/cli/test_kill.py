@@ -22,7 +22,7 @@ pytestmark = pytest.mark.posix
 
 def half_a_line(call: int) -> None:
     """Have the process killed in the middle of writing the n-th record."""
-    from transformer_cli.training.metrics import MetricsLog
+    from transformer_cli.runs.metrics_log import MetricsLog
 
     append = MetricsLog.append
     calls = iter(range(1, 1000))
@@ -63,19 +63,19 @@ POINTS: dict[str, Callable[[], None]] = {
     "while the tokenizer is made": partial(
         signal_at, "transformer_cli.training.preparation", "learn_tokenizers", 1
     ),
-    "while the text is encoded": partial(signal_at, "transformer_cli.data.encoding", "_encode", 1),
+    "while the text is encoded": partial(
+        signal_at, "transformer_cli.data.store", "encode_pairs", 1
+    ),
     "before the encoded text gets its name": partial(at_rename, r".* -> encoded", after=False),
     "in the middle of an epoch": partial(
         signal_at, "transformer_cli.training.trainer:Trainer", "_update", 33
     ),
     # two files of tensors each: the weights of the third checkpoint are there, its moments are not
-    "in the middle of a checkpoint": partial(
-        signal_at, "transformer_cli.runs.checkpoint_writer", "save_file", 6
-    ),
+    "in the middle of a checkpoint": partial(signal_at, "safetensors.torch", "save_file", 6),
     "before a checkpoint gets its name": partial(at_rename, r".* -> step-00000040", after=False),
     "in a validation": partial(signal_at, "transformer_cli.evaluation.scoring", "evaluate", 2),
-    "before a validated checkpoint takes the other's place": partial(
-        at_rename, r"step-00000040 -> .*", after=True
+    "before a validation's result is saved": partial(
+        signal_at, "transformer_cli.training.session", "replace_state", 2
     ),
     "before old checkpoints are deleted": partial(
         signal_at, "transformer_cli.training.session", "prune_checkpoints", 5
@@ -90,7 +90,7 @@ ONE_OF_EACH_KIND = {
     "before the encoded text gets its name",
     "in the middle of an epoch",
     "in the middle of a checkpoint",
-    "before a validated checkpoint takes the other's place",
+    "before a validation's result is saved",
     "in the middle of a record",
 }
 

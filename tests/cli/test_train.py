@@ -49,7 +49,7 @@ def test_run_directory_holds_all_that_a_model_needs(training: Training) -> None:
     assert len(checkpoints) <= 3
     for checkpoint in checkpoints:
         assert {path.name for path in checkpoint.iterdir()} == CHECKPOINT_FILES
-    best_step = json.loads((checkpoints[-1] / "state.json").read_text())["best_step"]
+    best_step = json.loads((checkpoints[-1] / "state.json").read_text())["content"]["best_step"]
     assert training.run / "checkpoints" / f"step-{best_step:08d}" in checkpoints
 
 

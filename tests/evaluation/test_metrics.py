@@ -25,7 +25,7 @@ from transformer_cli.metrics import METRICS, Metric, Metrics
 from transformer_cli.report.group_charts import GroupResult, RunResult, rank_groups
 from transformer_cli.report.statistics import score_by_length
 from transformer_cli.runs.directory import RunDirectory
-from transformer_cli.training.metrics import Validation
+from transformer_cli.training.session import Validation
 
 HYPOTHESES = ["ファイルを開けません。", "GIMP の設定を保存する", "印刷"]
 REFERENCES = ["ファイルを開くことができません。", "gimp の設定を保存します", "印刷する"]
@@ -245,6 +245,17 @@ def test_a_sweep_goes_by_what_its_base_selects(
     runs = [RunResult("seed-1", [], point.mean, 1.0, None) for point in points]
     groups = [GroupResult(run.name, [run]) for run in runs]
     assert groups[rank_groups(groups, metric)[0]].mean == best
+
+
+def test_a_sweep_that_lowercases_goes_by_lowercased_bleu(tmp_path: Path) -> None:
+    (tmp_path / "base.yaml").write_text(
+        "data: {kind: toy, src_lang: de, tgt_lang: en}\ntokenizer: {kind: words}\n"
+    )
+    (tmp_path / "sweep.yaml").write_text(
+        "base: base.yaml\ngrid: {tokenizer.lowercase: [false, true]}\n"
+    )
+    plan = SweepPlan(load_sweep(tmp_path / "sweep.yaml"), SweepDirectory(tmp_path / "out"), [])
+    assert plan.metric == "bleu_lc"
 
 
 def test_a_search_may_ask_for_another_metric(tmp_path: Path) -> None:

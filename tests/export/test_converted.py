@@ -21,8 +21,7 @@ from transformer_cli.export.hub import write_hub
 from transformer_cli.inference import converted, ctranslate2_spec, loading
 from transformer_cli.inference.converted import cache_directory, verified_sums
 from transformer_cli.inference.loading import ComputeOptions, load_translator
-from transformer_cli.runs.checkpoint import Checkpoint
-from transformer_cli.runs.checkpoint_writer import save_checkpoint
+from transformer_cli.runs.checkpoint import Checkpoint, save_checkpoint
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.trained_model import load_trained_model
 from transformer_cli.text.tokenizer import fingerprint

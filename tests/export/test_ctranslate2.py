@@ -10,13 +10,13 @@ from typing import Any
 import ctranslate2
 import pytest
 import torch
+from torch.nn.utils.rnn import pad_sequence
 
 from transformer_cli.config.choices import LONGEST_SOURCE, PrecisionName
 from transformer_cli.config.data_schema import CopyData
 from transformer_cli.config.schema import Config, DecodingConfig, ModelConfig, TrainingConfig
 from transformer_cli.config.tokenizer_schema import SentencePieceConfig
 from transformer_cli.config.yaml import dump_config
-from transformer_cli.data.batches import pad_rows
 from transformer_cli.errors import CheckpointError, TransformerCliError, UsageError
 from transformer_cli.export.ctranslate2 import write_ctranslate2
 from transformer_cli.inference.converted import write_sums
@@ -32,7 +32,7 @@ from transformer_cli.inference.torch_engine import (
 )
 from transformer_cli.inference.translator import TextTranslator
 from transformer_cli.model.transformer import Transformer, build_model, weights_of
-from transformer_cli.runs.checkpoint_writer import save_checkpoint
+from transformer_cli.runs.checkpoint import save_checkpoint
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.trained_model import TrainedModel, load_trained_model
 from transformer_cli.text.protocol import Tokenizer, Tokenizers
@@ -169,7 +169,11 @@ def test_every_form_has_the_same_greedy_output_and_probabilities(
     limits = torch.tensor([2 * len(source) + 10 for source in SOURCES])
     found = search(
         trained.model,
-        pad_rows([[*source, EOS_ID] for source in SOURCES]),
+        pad_sequence(
+            [torch.tensor([*source, EOS_ID]) for source in SOURCES],
+            batch_first=True,
+            padding_value=PAD_ID,
+        ),
         limits,
         SearchOptions(BOS_ID, EOS_ID, tuple(BANNED)),
     )

@@ -17,7 +17,7 @@ from transformer_cli.config.yaml import load_config
 from transformer_cli.files import sha256
 from transformer_cli.inference.torch_engine import load_torch_translator
 from transformer_cli.model.transformer import Transformer, build_model, weights_of
-from transformer_cli.runs.checkpoint_writer import save_checkpoint
+from transformer_cli.runs.checkpoint import save_checkpoint
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.initialize import initialize_run
 from transformer_cli.runs.trained_model import load_trained_model

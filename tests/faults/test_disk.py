@@ -22,8 +22,8 @@ from cli.same import assert_same_run
 from transformer_cli.files import sha256
 
 FILLER = "filler"
-METRICS = "transformer_cli.training.metrics:MetricsLog"
-CHECKPOINT = "transformer_cli.runs.checkpoint_writer"
+METRICS = "transformer_cli.runs.metrics_log:MetricsLog"
+SAFETENSORS, CHECKPOINT = "safetensors.torch", "transformer_cli.runs.checkpoint"
 
 
 @pytest.fixture
@@ -93,14 +93,14 @@ MOMENTS = {
     "the tokenizer": Moment(
         "transformer_cli.training.preparation", "learn_tokenizers", 1, "tokenizer"
     ),
-    "the encoded text": Moment("transformer_cli.data.encoding", "_write_pages", 1, "encoded"),
+    "the encoded text": Moment("transformer_cli.data.store", "_write_pages", 1, "encoded"),
     "a record": Moment(METRICS, "append", 1, "metrics.jsonl"),
     "how a step was judged": Moment(
-        CHECKPOINT, "write_record", 3, "checkpoints/step-00000020", (10, 20)
+        CHECKPOINT, "write_record", 5, "checkpoints/step-00000020", (10, 20)
     ),
-    "the weights": Moment(CHECKPOINT, "save_file", 5, "checkpoints/step-00000030", (10, 20)),
+    "the weights": Moment(SAFETENSORS, "save_file", 5, "checkpoints/step-00000030", (10, 20)),
     "half of the weights": Moment(
-        CHECKPOINT,
+        SAFETENSORS,
         "save_file",
         5,
         "checkpoints/step-00000030",
@@ -108,14 +108,14 @@ MOMENTS = {
         8192,
     ),
     "the moments": Moment(
-        CHECKPOINT,
+        SAFETENSORS,
         "save_file",
         6,
         "checkpoints/step-00000030",
         (10, 20),
         8192,
     ),
-    "the manifest": Moment(CHECKPOINT, "write_record", 4, "checkpoints/step-00000030", (10, 20)),
+    "the manifest": Moment(CHECKPOINT, "write_record", 7, "checkpoints/step-00000030", (10, 20)),
 }
 
 
@@ -174,11 +174,11 @@ def test_a_disk_that_is_full_when_training_goes_on(training: Training, small_dis
 # In bytes; what the program says goes to a file as well.
 LIMITS = {
     "the weights": (
-        Moment(CHECKPOINT, "save_file", 5, "checkpoints/step-00000030", (10, 20)),
+        Moment(SAFETENSORS, "save_file", 5, "checkpoints/step-00000030", (10, 20)),
         5000,
     ),
     "the encoded text": (
-        Moment("transformer_cli.data.encoding", "_write_pages", 1, "encoded"),
+        Moment("transformer_cli.data.store", "_write_pages", 1, "encoded"),
         500,
     ),
     "the tokenizer": (

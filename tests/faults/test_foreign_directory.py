@@ -24,10 +24,9 @@ from transformer_cli.errors import CorpusError, RunError
 from transformer_cli.files import check_no_links, open_regular, read_small
 from transformer_cli.jobs.distill import DistillDirectory
 from transformer_cli.jobs.sweep import SweepDirectory
-from transformer_cli.runs.directory import RunDirectory
+from transformer_cli.runs.directory import RunDirectory, lock_directory
 from transformer_cli.runs.groups import JobRecord
-from transformer_cli.runs.lock import lock_directory
-from transformer_cli.runs.records import read_records
+from transformer_cli.runs.metrics_log import read_records
 
 pytestmark = pytest.mark.posix
 
@@ -373,7 +372,7 @@ def test_metrics_have_lines_of_bounded_length(
     record = b'{"step": 1, "kind": "train"}\n'
     metrics.write_bytes(b"x" * (3 << 20) + b"\n" + record)
     assert read_records(metrics) == [{"step": 1, "kind": "train"}]
-    monkeypatch.setattr("transformer_cli.runs.records._MAX_BYTES", 1000)
+    monkeypatch.setattr("transformer_cli.runs.metrics_log._MAX_BYTES", 1000)
     with pytest.raises(RunError, match=r"metrics\.jsonl: has more than"):
         read_records(metrics)
 

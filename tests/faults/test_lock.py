@@ -16,14 +16,13 @@ from cli.process import assert_refused, run, run_anew, signal_at, start
 from filelock import lock_descriptor, unlock_descriptor
 
 from transformer_cli.errors import RunError
-from transformer_cli.runs import lock
-from transformer_cli.runs.directory import RunDirectory
-from transformer_cli.runs.lock import check_unlocked, lock_run
+from transformer_cli.runs import directory
+from transformer_cli.runs.directory import RunDirectory, check_unlocked, lock_run
 
 
 def test_asking_for_the_lock_imports_no_torch() -> None:
     program = (
-        "import sys, transformer_cli.config.yaml, transformer_cli.runs.lock; "
+        "import sys, transformer_cli.config.yaml, transformer_cli.runs.directory; "
         "print(sorted({'torch', 'numpy', 'spacy'} & sys.modules.keys()))"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
@@ -133,8 +132,8 @@ def test_a_lock_whose_file_was_removed_meanwhile_is_taken_anew(
             removed.append(path)
         take(path, file)
 
-    take = lock._lock
-    monkeypatch.setattr(lock, "_lock", remove_and_lock)
+    take = directory._lock
+    monkeypatch.setattr(directory, "_lock", remove_and_lock)
     with (
         lock_run(run_directory),
         pytest.raises(RunError, match="in use"),

@@ -137,7 +137,7 @@ KILLS = {
         1,
     ),
     "in a step": (TRAINER, "_update", 5),
-    "in the first checkpoint": ("transformer_cli.runs.checkpoint_writer", "save_file", 2),
+    "in the first checkpoint": ("safetensors.torch", "save_file", 2),
 }
 
 

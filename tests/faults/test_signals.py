@@ -15,9 +15,9 @@ pytestmark = pytest.mark.posix
 # Each moment belongs to step 40, a step that is validated and saved.
 MOMENTS = {
     "in a validation": ("transformer_cli.evaluation.scoring", "evaluate", 2),
-    "before a record": ("transformer_cli.training.metrics:MetricsLog", "append", 3),
-    "before a checkpoint's weights": ("transformer_cli.runs.checkpoint_writer", "save_file", 7),
-    "before a checkpoint's moments": ("transformer_cli.runs.checkpoint_writer", "save_file", 8),
+    "before a record": ("transformer_cli.runs.metrics_log:MetricsLog", "append", 3),
+    "before a checkpoint's weights": ("safetensors.torch", "save_file", 7),
+    "before a checkpoint's moments": ("safetensors.torch", "save_file", 8),
     "before old checkpoints are deleted": (
         "transformer_cli.training.session",
         "prune_checkpoints",
@@ -70,7 +70,7 @@ def test_in_the_last_checkpoint(training: Training, tmp_path: Path, number: int)
     directory = tmp_path / "run"
     command = ("train", training.config, "--run-dir", directory)
     # After the last of three validations.
-    asked = partial(signal_at, "transformer_cli.runs.checkpoint_writer", "_link_tensors", 3, number)
+    asked = partial(signal_at, "transformer_cli.training.session", "replace_state", 3, number)
     finished = run(*command, before=asked)
     assert finished.code == 0, "there is nothing left to stop"
     assert "trained 60 steps" in finished.out

@@ -15,8 +15,8 @@ from transformer_cli.runs.checkpoint import (
     find_checkpoint,
     list_checkpoints,
     prune_checkpoints,
+    save_checkpoint,
 )
-from transformer_cli.runs.checkpoint_writer import save_checkpoint
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.text.tokenizer import fingerprint
 
@@ -74,8 +74,8 @@ def test_it_is_the_mean_of_the_newest(tmp_path: Path) -> None:
     assert average["a"].tolist() == [1.5, 3.5]
     assert average["b"].tolist() == [[1.5, 1.5], [1.5, 1.5]]
     state = Checkpoint.open(path, fingerprint(RunDirectory(run).tokenizer)).load_state()
-    assert state["step"] == 30
-    assert state["averaged"] == [str(each) for each in averaged]
+    assert state.step == 30
+    assert state.averaged == [str(each) for each in averaged]
 
 
 def test_sums_are_made_in_double_and_given_in_the_weights_type(tmp_path: Path) -> None:

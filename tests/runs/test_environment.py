@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import transformer_cli
-from transformer_cli.runs.records import (
+from transformer_cli.runs.metrics_log import (
     changed_environment,
     describe_environment,
     environment_of_training,

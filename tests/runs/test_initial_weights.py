@@ -15,7 +15,7 @@ from transformer_cli.errors import (
     TokenizerError,
     TransformerCliError,
 )
-from transformer_cli.runs.checkpoint_writer import save_checkpoint
+from transformer_cli.runs.checkpoint import save_checkpoint
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.initialize import initialize_run
 from transformer_cli.runs.trained_model import (

@@ -64,7 +64,7 @@ def test_a_full_disk_is_one_line(
     log = EventLog.open(tmp_path / "tensorboard", metrics, start_time=1000.0)
     log = replace(log, path=Path("/dev/full"))
     # Which would be refused, as every device is.
-    monkeypatch.setattr("transformer_cli.training.metrics.open_regular", Path.open)
+    monkeypatch.setattr("transformer_cli.runs.metrics_log.open_regular", Path.open)
     with pytest.raises(RunError, match=r"^/dev/full: cannot be written: No space left on device; "):
         log.append(RECORD)
 

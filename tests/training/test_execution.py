@@ -25,6 +25,7 @@ from transformer_cli.model import linear
 from transformer_cli.model.graphs import GraphPool
 from transformer_cli.model.transformer import weights_of
 from transformer_cli.ranks import SINGLE_PROCESS, Ranks
+from transformer_cli.runs.checkpoint import State
 from transformer_cli.text.vocabulary import EOS_ID, PAD_ID
 from transformer_cli.training import execution as execution_module
 from transformer_cli.training.execution import Execution, StepGraphs
@@ -187,7 +188,7 @@ def test_resuming_is_exact(like_a_gpu: list[str]) -> None:
     linear_weights = weights_of(straight.eval_model)
     for name, weight in weights_of(resumed.eval_model).items():
         weight.copy_(linear_weights[name])
-    resumed.restore(straight.state(), moments)
+    resumed.restore(State(**straight.state()), moments)
     # The resumed one replays no graph at first.
     assert [numbers(each) for each in resumed.steps()] == [
         numbers(each) for each in straight.steps()
@@ -301,7 +302,7 @@ def test_micro_batches_are_part_of_the_state() -> None:
     for name, weight in weights_of(resumed.model).items():
         weight.copy_(weights(straight)[name])
     moments = {name: moment.clone() for name, moment in straight.optimizer.state().items()}
-    resumed.restore(straight.state(), moments)
+    resumed.restore(State(**straight.state()), moments)
     assert [numbers(each) for each in resumed.steps()] == [
         numbers(each) for each in straight.steps()
     ]

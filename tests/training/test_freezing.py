@@ -23,8 +23,7 @@ from transformer_cli.data.batches import collate
 from transformer_cli.data.token_arrays import plan_epoch
 from transformer_cli.model.transformer import build_model, load_weights, weights_of
 from transformer_cli.ranks import SINGLE_PROCESS
-from transformer_cli.runs.checkpoint import Checkpoint
-from transformer_cli.runs.checkpoint_writer import save_checkpoint
+from transformer_cli.runs.checkpoint import Checkpoint, save_checkpoint
 from transformer_cli.text.vocabulary import PAD_ID
 from transformer_cli.training.execution import Execution
 from transformer_cli.training.loss import GradientAccumulator
@@ -84,7 +83,7 @@ def test_frozen_parts_keep_their_bytes_and_others_do_not(tying: str, parts: list
 def test_the_gradients_of_the_others_are_those_of_a_model_with_nothing_frozen(
     tying: str, parts: list[str], execution: Execution, precision: torch.dtype
 ) -> None:
-    batch = collate(TEXT, plan_epoch(TEXT, 12, seed=1, epoch=0)[0])
+    batch = collate(TEXT, plan_epoch(TEXT.lengths, 12, seed=1, epoch=0)[0])
 
     def gradients(freeze: list[str]) -> tuple[Tensors, float]:
         made = settings(tying, freeze, rdrop_alpha=1.0)

@@ -3,10 +3,10 @@
 import pytest
 
 from transformer_cli.config.schema import ModelConfig
+from transformer_cli.errors import duration, size
 from transformer_cli.model.transformer import build_model, count_parameters
 from transformer_cli.text.vocabulary import PAD_ID
 from transformer_cli.training.summary import count_parameters_by_part
-from transformer_cli.training.units import duration, size
 
 
 @pytest.mark.parametrize(

@@ -12,13 +12,11 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from transformer_cli.config.schema import Config
-from transformer_cli.data.batches import EpochBatches, collate
-from transformer_cli.data.shards import ShardedText
-from transformer_cli.data.token_arrays import EncodedText, Lengths, TokenArray, plan_epoch
+from transformer_cli.data.batches import EpochBatches, ShardedText, collate
+from transformer_cli.data.token_arrays import EncodedText, TokenArray, plan_epoch
 from transformer_cli.errors import ConfigError, TrainingError
 from transformer_cli.model.transformer import Transformer, build_model, load_weights, weights_of
-from transformer_cli.runs.checkpoint import Checkpoint
-from transformer_cli.runs.checkpoint_writer import save_checkpoint
+from transformer_cli.runs.checkpoint import Checkpoint, State, save_checkpoint
 from transformer_cli.text.vocabulary import PAD_ID
 from transformer_cli.training.loss import Losses
 from transformer_cli.training.optimizer import learning_rate
@@ -215,8 +213,8 @@ HALVES: dict[str, Any] = {"batch_tokens": 28, "accumulate": 2, "clip_norm": None
 def test_two_half_batches_give_the_gradient_of_the_whole(
     smoothing: float, rdrop_alpha: float
 ) -> None:
-    assert len(plan_epoch(UNEVEN, 56, seed=1, epoch=0)) == 1
-    assert len(plan_epoch(UNEVEN, 28, seed=1, epoch=0)) == 2
+    assert len(plan_epoch(UNEVEN.lengths, 56, seed=1, epoch=0)) == 1
+    assert len(plan_epoch(UNEVEN.lengths, 28, seed=1, epoch=0)) == 2
     loss: dict[str, Any] = {"label_smoothing": smoothing, "rdrop_alpha": rdrop_alpha}
     whole = first_gradient(config(**WHOLE, **loss), UNEVEN)
     halves = first_gradient(config(**HALVES, **loss), UNEVEN)
@@ -230,7 +228,7 @@ def test_the_loss_is_a_mean_over_the_target_tokens_of_the_step(cut: dict[str, An
     (progress,) = take(trainer_of(settings, UNEVEN), 1)
 
     model = trainer_of(settings, UNEVEN).model
-    (all_pairs,) = plan_epoch(UNEVEN, 56, seed=1, epoch=0)
+    (all_pairs,) = plan_epoch(UNEVEN.lengths, 56, seed=1, epoch=0)
     batch = collate(UNEVEN, all_pairs)
     logits = model(batch.src, batch.tgt_in).flatten(0, 1)
     loss = F.cross_entropy(logits, batch.tgt_out.flatten(), ignore_index=PAD_ID)
@@ -372,7 +370,7 @@ def test_tied_weights_stay_tied_in_the_average_and_apart_from_the_model() -> Non
     state, moments = trainer.state(), trainer.optimizer.state()
     resumed = trainer_of(config(**AVERAGED), weights=2)
     load_weights(resumed.eval_model, weights_of(trainer.eval_model))
-    resumed.restore(state, moments)
+    resumed.restore(State(**state), moments)
     take(resumed, 1)
     for each in (trainer, resumed):
         assert each.eval_model.output.weight is each.eval_model.tgt_embedding.tokens.weight
@@ -455,7 +453,7 @@ def test_a_step_left_out_does_not_count_for_adam_after_resuming_either(
     resumed = trainer_of(settings, weights=2)
     load_weights(resumed.model, weights(straight))
     moments = {name: moment.clone() for name, moment in straight.optimizer.state().items()}
-    resumed.restore(straight.state(), moments)
+    resumed.restore(State(**straight.state()), moments)
     expected = [numbers(each) for each in straight.steps()]
     assert [numbers(each) for each in resumed.steps()] == expected
     assert_same(straight, resumed)
@@ -527,7 +525,7 @@ def test_a_run_refuses_another_number_of_batches_a_step() -> None:
     begun = trainer_of(config(accumulate=4))
     take(begun, 1)
     with pytest.raises(ConfigError, match=r"trained with 4; set training.accumulate=4$"):
-        trainer_of(config(accumulate=3)).restore(begun.state(), begun.optimizer.state())
+        trainer_of(config(accumulate=3)).restore(State(**begun.state()), begun.optimizer.state())
 
 
 # --- rates and counts -----------------------------------------------------------------------------
@@ -604,7 +602,7 @@ def test_batches_are_those_of_the_plan() -> None:
     planned = [
         collate(TEXT, indices).src.tolist()
         for epoch in range(2)
-        for indices in plan_epoch(TEXT, settings.training.batch_tokens, 6, epoch)
+        for indices in plan_epoch(TEXT.lengths, settings.training.batch_tokens, 6, epoch)
     ]
     assert list(batches_seen(trainer_of(settings))) == planned
 
@@ -647,11 +645,11 @@ class InShards:
     def shard(self, number: int) -> EncodedText:
         return self.parts[number]
 
-    def shard_lengths(self, number: int) -> Lengths:
-        return self.parts[number].shard_lengths(number)
-
-    def draws(self, number: int) -> None:
+    def sampler(self, number: int) -> None:
         return None
+
+    def count_batches(self, batch_tokens: int) -> list[int]:
+        return [count for part in self.parts for count in part.count_batches(batch_tokens)]
 
 
 # 5, 3 and 1 batches of 12 tokens: 9 an epoch, so that steps of two batches span shards.
@@ -677,6 +675,6 @@ def test_training_goes_on_from_within_any_shard(stop: int) -> None:
     take(first, stop)
     second = trainer_of(settings, SHARDS, weights=2)
     load_weights(second.model, weights(first))
-    second.restore(first.state(), first.optimizer.state())
+    second.restore(State(**first.state()), first.optimizer.state())
     assert [numbers(progress) for progress in second.steps()] == expected[stop:]
     assert_same(second, straight)

@@ -10,7 +10,7 @@ from transformer_cli.errors import UsageError
 from transformer_cli.packages import lazy_imports
 
 with lazy_imports():
-    from transformer_cli.runs import averaging, directory, lock
+    from transformer_cli.runs import averaging, directory
 
 
 def average(
@@ -40,7 +40,7 @@ def average(
     directories = [directory.RunDirectory(run) for run in runs]
     directories[0].load_config()
     directories[0].check_not_hub_model()
-    with lock.lock_run(directories[0]):
+    with directory.lock_run(directories[0]):
         path, averaged = averaging.average_runs(directories, last)
     for run in directories:
         for stop in averaging.list_stops(run):

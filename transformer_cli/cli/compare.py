@@ -25,7 +25,7 @@ with lazy_imports():
     )
     from transformer_cli.inference import loading
     from transformer_cli.model import device as devices
-    from transformer_cli.runs import records
+    from transformer_cli.runs import metrics_log
 
 if TYPE_CHECKING:
     from transformer_cli.data.corpus import ParallelText
@@ -104,7 +104,7 @@ def compare(
             "sentences": len(text),
             "checkpoint": checkpoint,
             **_compare_on(text, compared, kind, compute, metrics),
-            "environment": asdict(records.describe_environment(torch_device, torch_precision)),
+            "environment": asdict(metrics_log.describe_environment(torch_device, torch_precision)),
         }
         for name, text in texts
     ]

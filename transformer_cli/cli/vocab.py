@@ -8,7 +8,7 @@ from transformer_cli.ranks import SINGLE_PROCESS
 with lazy_imports():
     from transformer_cli.config import yaml
     from transformer_cli.data import sources, token_arrays
-    from transformer_cli.runs import directory, lock
+    from transformer_cli.runs import directory
     from transformer_cli.training import preparation, summary
 
 
@@ -31,7 +31,7 @@ def vocab(
     run = directory.RunDirectory(options.run_directory(config, run_dir))
     settings, origins = yaml.load_settings(config, set_ or [])
     sources.check_has_text(settings.data, config)
-    lock.check_unlocked(run)  # before torch is imported, so that a second writer fails at once
+    directory.check_unlocked(run)  # before torch is imported, so that a second writer fails at once
     directory.check_config_files(run.path, yaml.list_base_files(config))
     # Training will reuse the encoded text without reading the corpus, so it is audited here.
     request = preparation.TrainRequest(settings, origins, run, overwrite, allow_suspect_data=True)

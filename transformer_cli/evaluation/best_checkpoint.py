@@ -1,6 +1,6 @@
 """What a training's best checkpoint is chosen by, and how translations into a language are scored.
 
-``training.metrics.TrainState`` compares the validations' scores by that metric as they are made.
+``runs.checkpoint.State`` compares the validations' scores by that metric as they are made.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,7 +11,7 @@ from transformer_cli.errors import MissingExtraError
 from transformer_cli.metrics import DEFAULT_TOKENIZER, METRICS, Metrics, RankName
 from transformer_cli.packages import import_extra
 from transformer_cli.runs.directory import RunDirectory
-from transformer_cli.runs.records import read_records
+from transformer_cli.runs.metrics_log import read_records
 from transformer_cli.text.scripts import base_language, has_case, has_spaces
 
 _TOKENIZERS = {"zh": "zh", "yue": "zh", "ja": "ja-mecab", "ko": "ko-mecab"}

@@ -1,11 +1,10 @@
 """Trained runs to compare, alone or in groups that differ in their seeds only, and on what text."""
 
 import glob
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 from transformer_cli.config.data_schema import DataConfig
 from transformer_cli.config.differences import as_yaml, differing_settings
@@ -17,11 +16,11 @@ from transformer_cli.inference.engine import ignore
 from transformer_cli.inference.lines import LongLine
 from transformer_cli.inference.loading import ComputeOptions, load_translator
 from transformer_cli.packages import import_extra
-from transformer_cli.runs.checkpoint import Checkpoint, find_checkpoint
+from transformer_cli.runs.checkpoint import Checkpoint, State, find_checkpoint
 from transformer_cli.runs.directory import SWEEP_MARK, SWEEP_RUNS, RunDirectory, is_run
 from transformer_cli.runs.groups import RunGroup, read_run_state, read_sweep_plan, run_name
 from transformer_cli.runs.initialize import corpus_directory
-from transformer_cli.runs.records import environment_of_training, read_records
+from transformer_cli.runs.metrics_log import environment_of_training, read_records
 from transformer_cli.text.tokenizer import fingerprint
 
 _SEED = "seed"
@@ -109,7 +108,7 @@ def _open(name: str, run: RunDirectory, which: str, beam_size: int | None) -> Co
         config = config.model_copy(update={"decoding": decoding})
     path = find_checkpoint(run.checkpoints, which)
     tokenizer = fingerprint(run.tokenizer)
-    step = Checkpoint.open(path, tokenizer).load_state()["step"]
+    step = Checkpoint.open(path, tokenizer).load_state().step
     last = Checkpoint.open(find_checkpoint(run.checkpoints, "last"), tokenizer).load_state()
     return ComparedRun(
         name,
@@ -117,21 +116,21 @@ def _open(name: str, run: RunDirectory, which: str, beam_size: int | None) -> Co
         config,
         path,
         step,
-        last["step"],
-        last["seconds"],
+        last.step,
+        last.seconds,
         environment_of_training(read_records(run.metrics), step),
         _is_finished(config.training, last),
     )
 
 
-def _is_finished(config: TrainingConfig, state: Mapping[str, Any]) -> bool:
+def _is_finished(config: TrainingConfig, state: State) -> bool:
     """Return whether a state is the last one, as ``Session.is_finished`` does of an open run."""
     is_trained = (
-        state["epoch"] >= config.epochs
-        or (config.max_steps is not None and state["step"] >= config.max_steps)
-        or (config.patience is not None and state["bad_validations"] >= config.patience)
+        state.epoch >= config.epochs
+        or (config.max_steps is not None and state.step >= config.max_steps)
+        or (config.patience is not None and state.bad_validations >= config.patience)
     )
-    return is_trained and not state.get("unvalidated")
+    return is_trained and not state.unvalidated
 
 
 # --- groups ---------------------------------------------------------------------------------------

@@ -30,8 +30,8 @@ from transformer_cli.model.linear import autocast
 from transformer_cli.model.transformer import Transformer
 from transformer_cli.ranks import SINGLE_PROCESS, Ranks
 from transformer_cli.text.reserved import compare_placeholders
-from transformer_cli.training.metrics import Sample, Validation
 from transformer_cli.training.preparation import PreparedData
+from transformer_cli.training.session import Sample, Validation
 from transformer_cli.training.trainer import Trainer
 
 # Of the validation loss: half a gigabyte in float32.

@@ -25,7 +25,7 @@ from transformer_cli.model.transformer import count_parameters
 from transformer_cli.packages import __version__
 from transformer_cli.runs.directory import RunDirectory, find_import_source
 from transformer_cli.runs.hub_model import CARD
-from transformer_cli.runs.records import read_records, validations
+from transformer_cli.runs.metrics_log import read_records, validations
 from transformer_cli.runs.trained_model import TrainedModel
 
 _CARD = """\

@@ -11,7 +11,7 @@ from transformer_cli.config.schema import Config, DecodingConfig
 from transformer_cli.errors import UsageError
 from transformer_cli.export.card import write_card
 from transformer_cli.importing.form import to_transformers_penalty
-from transformer_cli.importing.weights import model_type_of, to_transformers
+from transformer_cli.importing.weights import MODEL_TYPES, to_transformers
 from transformer_cli.model.transformer import sinusoids, weights_of
 from transformer_cli.packages import __version__
 from transformer_cli.runs.directory import RunDirectory
@@ -107,7 +107,7 @@ def _obstacles(config: Config, tokenizers: Tokenizers) -> Iterator[str]:
 
 def _model_config(config: Config, tokenizers: Tokenizers) -> dict[str, Any]:
     """Return the content of config.json."""
-    model, model_type = config.model, model_type_of(config.model)
+    model, model_type = config.model, MODEL_TYPES[config.model.norm]
     vocabularies: dict[str, Any] = {"vocab_size": tokenizers.src.size}
     if model_type == "marian":
         vocabularies["decoder_vocab_size"] = tokenizers.tgt.size

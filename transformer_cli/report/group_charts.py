@@ -14,7 +14,7 @@ from transformer_cli.metrics import METRICS
 from transformer_cli.report.charts import STEP, Chart, Series
 from transformer_cli.report.importance import are_numbers
 from transformer_cli.runs.groups import RunGroup
-from transformer_cli.runs.records import Record, number, read_records, validations
+from transformer_cli.runs.metrics_log import Record, number, read_records, validations
 
 DRAWN = 12
 """Groups whose curves are drawn at first; there are as many colours."""

@@ -12,10 +12,10 @@ from transformer_cli.runs.checkpoint import (
     find_checkpoint,
     list_checkpoints,
     parse_step,
+    save_average,
 )
-from transformer_cli.runs.checkpoint_writer import save_average
 from transformer_cli.runs.directory import RunDirectory
-from transformer_cli.runs.records import read_records, validations
+from transformer_cli.runs.metrics_log import read_records, validations
 from transformer_cli.runs.trained_model import model_differences
 from transformer_cli.text.tokenizer import fingerprint, have_same_tokenizers
 
@@ -43,7 +43,7 @@ def average_runs(runs: Sequence[RunDirectory], last: int | None) -> tuple[Path, 
     ]
     averaged = [checkpoint.path for checkpoint in checkpoints]
     state = {
-        "step": checkpoints[len(paths[first]) - 1].load_state()["step"],
+        "step": checkpoints[len(paths[first]) - 1].load_state().step,
         "averaged": [path.as_posix() for path in averaged],
     }
     weights, tokenizer = mean(checkpoints), fingerprint(first.tokenizer)

@@ -1,57 +1,51 @@
-"""The checkpoints of a run: their format, loading, verification and pruning.
+"""The checkpoints of a run: their format, writing, loading, pruning, and which one is the best.
 
 A checkpoint is a directory ``step-00001200`` that holds
 
 - ``model.safetensors``: the weights, or their moving average if the run has one,
 - ``optimizer.safetensors``: the optimizer's state by weight; with a moving average, also the
   weights,
-- ``state.json``: the training state,
-- ``manifest.json``: the format, the tokenizer's fingerprint, the SHA-256 of the other files and
-  that of the manifest itself.
+- ``manifest.json``: the format, the tokenizer's fingerprint, and the SHA-256 of these files,
+- ``state.json``: ``State``, where training was and what its validations were.
 
 The directory ``average`` holds averaged weights in the same format, without
 ``optimizer.safetensors``: it can translate, but training cannot resume from it.
 
-Each directory appears by one rename, complete. The names tell which checkpoint is the last; the
-last one's state tells which is the best. No other file has to agree with them.
-
-A step is saved before its validation, with ``unvalidated`` in its state, and replaced after it: the
-same tensor files, a new state.
+Each directory appears by one rename, complete. Both JSON files have their own SHA-256. A step is
+saved before its validation, with ``unvalidated`` in its state, which is replaced after it. The
+names tell which checkpoint is the last, and the last one's state which is the best: no other file
+has to agree with them.
 """
 
-import json
 import re
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    FiniteFloat,
-    NonNegativeInt,
-    PositiveInt,
-    ValidationError,
-)
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, NonNegativeInt, PositiveInt
 from safetensors import SafetensorError
 
-from transformer_cli.artifact import read_record
+from transformer_cli.artifact import read_record, write_record
 from transformer_cli.errors import CheckpointError, DamagedCheckpointError
-from transformer_cli.files import read_small, remove_directory, sha256
+from transformer_cli.files import (
+    TEMPORARY_MARK,
+    remove_directory,
+    remove_leftovers,
+    sha256,
+    whole_directory,
+)
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-FORMAT = 3
-"""Formats 1 and 2 were never released, and are not read."""
+FORMAT = 4
+"""Earlier formats were never released, and are not read."""
 MODEL, OPTIMIZER = "model.safetensors", "optimizer.safetensors"
 STATE, MANIFEST = "state.json", "manifest.json"
 AVERAGE = "average"
 _NAME = re.compile(r"step-(\d{8,})")
-# A replacement appears whole under this suffix before the old checkpoint is removed.
-NEW = "-new"
-_REPLACEMENT = re.compile(rf"(step-\d{{8,}}|{AVERAGE}){NEW}")
 
 
 class Manifest(BaseModel):
@@ -64,18 +58,8 @@ class Manifest(BaseModel):
     files: dict[str, str]
 
 
-class _WindowState(BaseModel):
-    """Schema of the sums since the last training record."""
-
-    model_config = ConfigDict(strict=True)
-
-    loss: float
-    nll_loss: float
-    tgt_tokens: int
-
-
-class _State(BaseModel):
-    """Schema of state.json; checksums do not protect against a file written by hand."""
+class State(BaseModel):
+    """Schema of state.json: all that a training resumes from, besides tensors."""
 
     model_config = ConfigDict(strict=True)
 
@@ -85,13 +69,28 @@ class _State(BaseModel):
     skipped: NonNegativeInt = 0
     batches_per_step: PositiveInt = 1
     micro_batches: PositiveInt = 1
+    window: Annotated[list[float], Field(min_length=3, max_length=3)] = [0.0, 0.0, 0.0]
+    """``Trainer.window``, summed over all ranks."""
+    seconds: FiniteFloat = 0.0
+    """Time spent training, in all sessions."""
+    unvalidated: bool = False
+    """Whether the step is to be validated, and is not yet."""
     best_step: NonNegativeInt | None = None
-    best_rank: float = 0.0
+    best_rank: float = -1.0
+    """The best validation's ``Validation.rank``: a score, or the negative loss."""
     best_loss: float = 0.0
     bad_validations: NonNegativeInt = 0
-    seconds: FiniteFloat = 0.0
-    window: _WindowState | None = None
-    unvalidated: bool = False
+    """Validations since the best one."""
+    averaged: list[str] = []
+    """Paths of the checkpoints that this one is the mean of."""
+
+    def add_validation(self, step: int, rank: float, loss: float) -> bool:
+        """Return whether a validation is the best so far: of the highest rank, then lowest loss."""
+        is_best = self.best_step is None or (rank, -loss) > (self.best_rank, -self.best_loss)
+        if is_best:
+            self.best_step, self.best_rank, self.best_loss = step, rank, loss
+        self.bad_validations = 0 if is_best else self.bad_validations + 1
+        return is_best
 
 
 @dataclass(frozen=True)
@@ -121,9 +120,10 @@ class Checkpoint:
         return parse_step(self.path)
 
     def verify(self) -> None:
-        """Compare all files with the manifest; raise ``DamagedCheckpointError`` if one differs."""
+        """Raise ``DamagedCheckpointError`` if a file is missing or damaged."""
         for name in self.files:
             self._verify(name)
+        self.load_state()
 
     def load_weights(self) -> "dict[str, Tensor]":
         """Return the model's weights by name, on the CPU.
@@ -152,18 +152,13 @@ class Checkpoint:
         """Return the optimizer state by name, on the CPU; see ``Optimizer.state``."""
         return self._load_tensors(OPTIMIZER)
 
-    def load_state(self) -> dict[str, Any]:
+    def load_state(self) -> State:
         """Return the content of state.json."""
-        path = self._verify(STATE)
-        try:
-            state: dict[str, Any] = json.loads(read_small(path))
-            _State.model_validate(state)
-        except ValidationError as error:
-            first = error.errors()[0]
-            key = ".".join(map(str, first["loc"]))
-            raise DamagedCheckpointError(f"{path}: {key}: {first['msg']}; {self.advice}") from error
-        except (OSError, ValueError, RecursionError) as error:
-            raise DamagedCheckpointError(f"{path}: cannot be read: {error}") from error
+        path = self.path / STATE
+        state = read_record(path, State)
+        if state is None:
+            problem = "damaged, its checksum does not match" if path.is_file() else "missing"
+            raise DamagedCheckpointError(f"{path}: {problem}; {self.advice}")
         return state
 
     def _load_tensors(self, name: str) -> "dict[str, Tensor]":
@@ -210,6 +205,79 @@ def read_manifest(path: Path) -> Manifest:
     return manifest
 
 
+# --- writing --------------------------------------------------------------------------------------
+
+
+def save_checkpoint(
+    directory: Path,
+    weights: "Mapping[str, Tensor]",
+    optimizer_state: "Mapping[str, Tensor]",
+    state: Mapping[str, Any],
+    tokenizer: str,
+) -> Path:
+    """Write the checkpoint of step ``state["step"]``, replacing an older one; return its path."""
+    path = checkpoint_path(directory, state["step"])
+    _save(path, {MODEL: weights, OPTIMIZER: optimizer_state}, state, tokenizer)
+    return path
+
+
+def save_average(
+    directory: Path, weights: "Mapping[str, Tensor]", state: Mapping[str, Any], tokenizer: str
+) -> Path:
+    """Write averaged weights, replacing older ones; return their path.
+
+    The caller holds the run's lock, so no other process is writing an average.
+    """
+    remove_leftovers(directory, ours=(AVERAGE,), others=())
+    _save(directory / AVERAGE, {MODEL: weights}, state, tokenizer)
+    return directory / AVERAGE
+
+
+def replace_state(directory: Path, state: Mapping[str, Any]) -> None:
+    """Replace the state of the checkpoint of step ``state["step"]``; its tensors stay."""
+    path = checkpoint_path(directory, state["step"])
+    try:
+        remove_leftovers(path, ours=(STATE,), others=())
+        write_record(path / STATE, State(**state))
+    except OSError as error:
+        raise _write_error(path, error) from error
+
+
+def _save(
+    path: Path,
+    tensors: "Mapping[str, Mapping[str, Tensor]]",
+    state: Mapping[str, Any],
+    tokenizer: str,
+) -> None:
+    from safetensors.torch import save_file  # imports torch
+
+    try:
+        older = path.with_name(f"{path.name}{TEMPORARY_MARK}0")  # no process has this number
+        with whole_directory(path) as temporary:
+            files = {}
+            for name, content in tensors.items():
+                save_file(dict(content), temporary / name)
+                # The library makes files for their owner alone, whatever the umask: a run may be
+                # shared.
+                (temporary / name).chmod(temporary.stat().st_mode & 0o666)
+                files[name] = sha256(temporary / name)
+            write_record(temporary / STATE, State(**state))
+            manifest = Manifest(format=FORMAT, tokenizer=tokenizer, files=files)
+            write_record(temporary / MANIFEST, manifest)
+            # Of a step there is none; an average can be made again if the process dies here.
+            if path.is_dir():
+                path.rename(older)
+        shutil.rmtree(older, ignore_errors=True)
+    except (OSError, SafetensorError) as error:
+        raise _write_error(path, error) from error
+
+
+def _write_error(path: Path, error: Exception) -> CheckpointError:
+    # What follows 'at path' names a temporary file.
+    reason = getattr(error, "strerror", None) or str(error).partition(" at path ")[0]
+    return CheckpointError(f"{path}: cannot be written: {reason}; older checkpoints are untouched")
+
+
 # --- the checkpoints of a run ---------------------------------------------------------------------
 
 
@@ -243,8 +311,6 @@ def open_newest_intact(directory: Path, tokenizer: str) -> tuple[Checkpoint | No
     Returns it, or None if there are none, and a message for each damaged one. If all are damaged,
     none is renamed.
     """
-    if directory.is_dir():
-        finish_replacing(directory)
     damaged: list[Path] = []
     messages: list[str] = []
     for path in reversed(list_checkpoints(directory)):
@@ -271,21 +337,6 @@ def open_newest_intact(directory: Path, tokenizer: str) -> tuple[Checkpoint | No
     return None, []
 
 
-def finish_replacing(directory: Path) -> None:
-    """Complete replacements that were interrupted by the process' death."""
-    for new in list(directory.iterdir()):
-        if _REPLACEMENT.fullmatch(new.name):
-            move_into_place(new)
-
-
-def move_into_place(new: Path) -> None:
-    """Put a replacement into the place of the checkpoint that it replaces."""
-    path = new.with_name(new.name.removesuffix(NEW))
-    if path.is_dir():
-        remove_directory(path)
-    new.rename(path)
-
-
 def find_checkpoint(directory: Path, which: str) -> Path:
     """Return the path of the checkpoint 'best', 'last' or 'average', or of one by name or path."""
     if which == AVERAGE:
@@ -309,7 +360,7 @@ def find_checkpoint(directory: Path, which: str) -> Path:
             f"{directory}: no checkpoint yet; train first: transformer-cli train CONFIG"
         )
     last = checkpoints[-1]
-    best_step = Checkpoint.open(last).load_state().get("best_step") if which == "best" else None
+    best_step = Checkpoint.open(last).load_state().best_step if which == "best" else None
     if best_step is None:
         return last  # asked for, or the run has not been validated yet
     best = checkpoint_path(directory, best_step)

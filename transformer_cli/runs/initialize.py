@@ -26,7 +26,7 @@ from transformer_cli.errors import (
     TokenizerError,
 )
 from transformer_cli.files import TEMPORARY_MARK, read_small, remove_leftovers
-from transformer_cli.runs.checkpoint import finish_replacing, list_checkpoints
+from transformer_cli.runs.checkpoint import list_checkpoints
 from transformer_cli.runs.directory import (
     ALL,
     CORPUS,
@@ -34,9 +34,9 @@ from transformer_cli.runs.directory import (
     REPORT,
     WRITTEN_WHOLE,
     RunDirectory,
+    lock_run,
     write_mark,
 )
-from transformer_cli.runs.lock import lock_run
 
 _SHAPES_DATA = ("data.", "tokenizer.", "init")
 # Files may have moved, for instance with the whole checkout.
@@ -141,8 +141,6 @@ def _initialize(run: RunDirectory, config: Config, overwrite: bool, origins: Ori
     for name, patterns in WRITTEN_WHOLE.items():
         if (run.path / name).is_dir():
             remove_leftovers(run.path / name, patterns, ())
-    if run.checkpoints.is_dir():
-        finish_replacing(run.checkpoints)
     if run.config.is_file():
         check_resumable(run, config)
         # Without a checkpoint, no setting binds: what depends on others is made anew.

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 from transformer_cli.errors import make_visible
 from transformer_cli.files import whole_file
 from transformer_cli.metrics import METRICS
-from transformer_cli.runs.records import SESSION_KIND, read_records
-from transformer_cli.training.metrics import append_to_log
+from transformer_cli.runs.metrics_log import SESSION_KIND, append_to_log, read_records
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

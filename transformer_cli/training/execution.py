@@ -17,7 +17,7 @@ from transformer_cli.model.graphs import GraphPool, graph_stream, graphs_enabled
 from transformer_cli.model.layers import EncoderLayer
 from transformer_cli.model.linear import autocast
 from transformer_cli.ranks import Ranks
-from transformer_cli.runs.records import SESSION_KIND, Record
+from transformer_cli.runs.metrics_log import SESSION_KIND, Record
 
 # Shapes of batches that are captured. Multi30k has 124 in batches of 2,560 tokens.
 _MAX_GRAPHS = 256

@@ -12,14 +12,13 @@ import torch
 
 from transformer_cli.config.schema import Config
 from transformer_cli.data.batches import Batch, EpochSample
-from transformer_cli.errors import ConfigError, TrainingError, is_out_of_memory
+from transformer_cli.errors import ConfigError, TrainingError, is_out_of_memory, size
 from transformer_cli.model.device import empty_cache, synchronize
 from transformer_cli.model.transformer import Transformer, count_parameters
 from transformer_cli.ranks import Ranks
 from transformer_cli.text.vocabulary import PAD_ID, SPECIALS
 from transformer_cli.training.optimizer import kind_of
 from transformer_cli.training.trainer import Trainer
-from transformer_cli.training.units import size
 
 _FLOAT = 4
 SMALLEST = (len(SPECIALS), len(SPECIALS))

@@ -2,33 +2,33 @@
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
-
-import torch
-from jaxtyping import Int
-from torch import Tensor
+from typing import Any, NamedTuple
 
 from transformer_cli.config.schema import Config
 from transformer_cli.errors import CheckpointError, TrainingError
 from transformer_cli.files import remove_directory, sync
-from transformer_cli.model.device import sum_dtype
+from transformer_cli.metrics import METRICS
 from transformer_cli.model.transformer import load_weights, weights_of
-from transformer_cli.ranks import Ranks
 from transformer_cli.runs.checkpoint import (
     Checkpoint,
+    State,
     checkpoint_path,
     open_newest_intact,
     prune_checkpoints,
+    replace_state,
+    save_checkpoint,
 )
-from transformer_cli.runs.checkpoint_writer import replace_state, save_checkpoint
 from transformer_cli.runs.directory import RunDirectory
-from transformer_cli.runs.records import SESSION_KIND, describe_environment
+from transformer_cli.runs.metrics_log import (
+    SESSION_KIND,
+    MetricsLog,
+    Record,
+    describe_environment,
+    perplexity,
+)
 from transformer_cli.training.curves import EventLog
-from transformer_cli.training.loss import Losses
-from transformer_cli.training.metrics import MetricsLog, TrainState, Validation, perplexity
 from transformer_cli.training.trainer import StepResult, Trainer
 
 LOG_EVERY = 50
@@ -36,15 +36,35 @@ LOG_EVERY = 50
 
 
 @dataclass(frozen=True)
-class TrainingRecord:
-    """One line of metrics.jsonl."""
+class Sample:
+    """A validation pair and its translation, for people to look at; shortened if it is long."""
 
-    kind: str
-    values: dict[str, Any]
+    source: str
+    reference: str
+    translation: str
 
 
-Event = StepResult | TrainingRecord
-Validate = Callable[[Callable[[], bool]], Validation | None]
+class Validation(NamedTuple):
+    """Metrics of the model on the validation split."""
+
+    loss: float
+    """Mean negative log-likelihood of a target token."""
+    scores: Mapping[str, float]
+    """Of greedy translations, by the metric's name."""
+    tokenize: str = "13a"
+    """sacreBLEU's name of BLEU's tokenizer."""
+    select: str = "bleu"
+    """What the best checkpoint is chosen by."""
+    samples: Sequence[Sample] = ()
+    """Of the same pairs each time."""
+
+    @property
+    def rank(self) -> float:
+        """What is highest at the best checkpoint."""
+        return METRICS[self.select].rank({**self.scores, "loss": self.loss}[self.select])
+
+
+ShouldStop = Callable[[], bool]
 
 
 class Session:
@@ -60,160 +80,168 @@ class Session:
         run: RunDirectory,
         trainer: Trainer,
         tokenizer_fingerprint: str,
-        validate: Validate,
+        validate: Callable[[ShouldStop], Validation | None],
     ) -> None:
         self.config = config
         self.run = run
         self.trainer = trainer
         self.validate = validate
-        self.train_state = TrainState()
+        self.state = State(step=0)
+        """As of the last checkpoint, apart from what the trainer counts."""
         self.damaged_checkpoints: list[str] = []
         """A message for each that was passed over."""
         self.stopped = False
         """Whether the session ended because a rank was asked to stop."""
         self._tokenizer = tokenizer_fingerprint
         self._ranks = trainer.ranks
-        self._window = Window.empty(trainer.device)
-        self._unvalidated = False
-        """Whether the current step has yet to be validated."""
+        self._show_record: Callable[[Record], object] = lambda record: None
         self._resume()
-        self._pace = Pace(trainer.step)
         if self._ranks.is_main:
             # An interrupted validation may have been recorded already.
-            self._metrics = MetricsLog.open(run.metrics, trainer.step, not self._unvalidated)
-            start_time = time.time() - self.train_state.seconds
+            self._metrics = MetricsLog.open(run.metrics, trainer.step, not self.state.unvalidated)
+            start_time = time.time() - self.state.seconds
             self._tensorboard = EventLog.open(run.tensorboard, run.metrics, start_time)
 
     @property
     def is_finished(self) -> bool:
         """True if no step and no validation is left."""
-        is_trained = self.trainer.step >= self.trainer.total_steps or self._is_out_of_patience
-        return is_trained and not self._unvalidated
+        patience = self.config.training.patience
+        is_out_of_patience = patience is not None and self.state.bad_validations >= patience
+        is_trained = self.trainer.step >= self.trainer.total_steps or is_out_of_patience
+        return is_trained and not self.state.unvalidated
 
-    def events(self, should_stop: Callable[[], bool]) -> Iterator[Event]:
-        """Train, yielding each step and each record.
+    def train(
+        self,
+        should_stop: ShouldStop,
+        show_step: Callable[[StepResult], object],
+        show_record: Callable[[Record], object],
+    ) -> None:
+        """Train, showing each step, and each record once it is in metrics.jsonl.
 
-        ``should_stop`` is called at each step and during validations. If it returns true on any
-        rank, the session ends with a checkpoint after the step. The next session repeats an
-        interrupted validation, from the checkpoint that is saved before each one.
+        ``should_stop`` is called at each step and during validations; Ctrl-C makes it true. If it
+        is on any rank, the session ends with a checkpoint after the step. The next session repeats
+        an interrupted validation, from the checkpoint that is saved before each one.
         """
+        self._show_record = show_record
         # Not before: the forecast in between is not training time.
-        self._pace = Pace(self.trainer.step)
-        self._started = time.monotonic() - self.train_state.seconds
+        self._began = self._measured_since = time.monotonic()
+        self._first_step, self._seconds_before = self.trainer.step, self.state.seconds
+        self._tokens_before = self.trainer.window[-1].item()
         if self.is_finished:
             return
-        trainer = self.trainer
-        environment = describe_environment(trainer.device, trainer.precision, self._ranks.size)
+        environment = describe_environment(
+            self.trainer.device, self.trainer.precision, self._ranks.size
+        )
         self._record(SESSION_KIND, **asdict(environment))
-        if self._unvalidated:
-            yield from self._validate_step(should_stop)
-            if self._unvalidated or self.is_finished:
-                return
-        for result in trainer.steps(should_stop):
-            self._window.add(result)
-            self._pace.add(result.tgt_tokens * self._ranks.size)
-            yield result
-            yield from self._finish_step(result, should_stop)
-            if self.stopped or self._is_out_of_patience:
-                return
+        if self.state.unvalidated:
+            self._validate(should_stop)
+        while not (self.stopped or self.is_finished):
+            last = self.trainer.train_until(self._next_due_step(), should_stop, show_step)
+            self._finish_step(last, should_stop)
 
-    def _finish_step(
-        self, result: StepResult, should_stop: Callable[[], bool]
-    ) -> Iterator[TrainingRecord]:
+    def _next_due_step(self) -> int:
+        """Return the next step after which there is something to do, or the last one."""
+        step, training = self.trainer.step, self.config.training
+        periods = (LOG_EVERY, training.save_every, training.validate_every)
+        due = (step - step % period + period for period in periods if period is not None)
+        return min(*due, self.trainer.total_steps)
+
+    def _finish_step(self, result: StepResult, should_stop: ShouldStop) -> None:
         """Record, save and validate what is due after a step."""
         is_last = result.step == self.trainer.total_steps
+        validate_every = self.config.training.validate_every
         recording = is_last or self._is_due(LOG_EVERY)
-        every = self.config.training.validate_every
-        validating = is_last or (result.ends_epoch if every is None else self._is_due(every))
+        validating = is_last or (
+            result.ends_epoch if validate_every is None else self._is_due(validate_every)
+        )
         saving = validating or result.stop or self._is_due(self.config.training.save_every)
-        if recording or saving:
-            self._window.reduce(self._ranks)
+        if (recording or saving) and self._ranks.size > 1:
+            # The main process has the sums of all ranks, and the others begin anew.
+            sums = self._ranks.sum(self.trainer.window.tolist())
+            self.trainer.window.copy_(self.trainer.window.new_tensor(sums) * self._ranks.is_main)
         if recording:
-            yield self._record_training(result)
-        self._unvalidated = validating
-        with self._pace.pause():
-            if saving:
-                self._save()
-            if validating:
-                yield from self._validate_step(should_stop)
-        self.stopped = result.stop or self._unvalidated
+            self._record_training(result)
+        self.state.unvalidated = validating
+        began = time.monotonic()
+        if saving:
+            self._save()
+        if validating:
+            self._validate(should_stop)
+        self._measured_since += time.monotonic() - began
+        self.stopped = result.stop or self.state.unvalidated
         if self.stopped:
             # When the first process ends, torchrun ends the others; one may still be saving.
             self._ranks.barrier()
 
-    def _validate_step(self, should_stop: Callable[[], bool]) -> Iterator[TrainingRecord]:
-        """Validate the saved step, yield its record and save the result.
-
-        If a stop is requested meanwhile, the step stays unvalidated.
-        """
-        validation = self.validate(should_stop)
-        self.stopped = validation is None
-        if validation is not None:
-            yield self._record_validation(validation)
-            self._unvalidated = False
-            if self._ranks.is_main:
-                replace_state(self.run.checkpoints, self._state(), self._tokenizer)
-                prune_checkpoints(self.run.checkpoints, self.config.training.keep_last)
-
-    @property
-    def _is_out_of_patience(self) -> bool:
-        patience = self.config.training.patience
-        return patience is not None and self.train_state.bad_validations >= patience
-
     def _is_due(self, every: int | None) -> bool:
         return every is not None and self.trainer.step % every == 0
 
-    def _record_training(self, result: StepResult) -> TrainingRecord:
-        tgt_tokens = max(1, int(self._window.tgt_tokens))  # 0 if all steps were skipped
-        loss = self._window.losses.loss.item() / tgt_tokens
-        nll_loss = self._window.losses.nll_loss.item() / tgt_tokens
-        norm = result.gradient_norm.item()
-        self._window = Window.empty(self.trainer.device)
-        return self._record(
+    def _validate(self, should_stop: ShouldStop) -> None:
+        """Validate the saved step, and save the result; not if a stop is requested meanwhile."""
+        validation = self.validate(should_stop)
+        self.stopped = validation is None
+        if validation is None:
+            return
+        self._record_validation(validation)
+        self.state.unvalidated = False
+        if self._ranks.is_main:
+            replace_state(self.run.checkpoints, self._current_state())
+            prune_checkpoints(self.run.checkpoints, self.config.training.keep_last)
+
+    # --- records ---
+
+    def _record_training(self, result: StepResult) -> None:
+        loss, nll_loss, tokens = self.trainer.window.tolist()
+        self.trainer.window.zero_()
+        now, norm = time.monotonic(), result.gradient_norm.item()
+        seconds = max(now - self._measured_since, 1e-9)
+        tokens_per_second = round((tokens - self._tokens_before) / seconds)
+        self._measured_since, self._tokens_before = now, 0.0
+        # Validations included.
+        seconds_per_step = (now - self._began) / (result.step - self._first_step)
+        tgt_tokens = max(1, int(tokens))  # 0 if all steps were skipped
+        self._record(
             "train",
-            loss=loss,
-            perplexity=perplexity(nll_loss),
+            loss=loss / tgt_tokens,
+            perplexity=perplexity(nll_loss / tgt_tokens),
             learning_rate=result.learning_rate,
             # A skipped step's is no number that JSON can have.
             grad_norm=norm if math.isfinite(norm) else None,
             tgt_tokens=tgt_tokens,
-            tokens_per_second=self._pace.read_tokens_per_second(),
-            eta_seconds=self._pace.estimate_seconds(result.step, self.trainer.total_steps),
+            tokens_per_second=tokens_per_second,
+            eta_seconds=round(seconds_per_step * (self.trainer.total_steps - result.step)),
         )
 
-    def _record_validation(self, validation: Validation) -> TrainingRecord:
+    def _record_validation(self, validation: Validation) -> None:
         if not math.isfinite(validation.loss):
             if self._ranks.is_main:  # the run keeps the last usable weights
                 remove_directory(checkpoint_path(self.run.checkpoints, self.trainer.step))
             raise self._divergence_error(f"the validation loss is {validation.loss}")
-        best = self.train_state.update(self.trainer.step, validation.rank, validation.loss)
-        return self._record(
+        self._record(
             "validation",
             loss=validation.loss,
             perplexity=perplexity(validation.loss),
             **validation.scores,
             tokenize=validation.tokenize,
             select=validation.select,
-            best=best,
+            best=self.state.add_validation(self.trainer.step, validation.rank, validation.loss),
             samples=[asdict(sample) for sample in validation.samples],
         )
 
-    def _divergence_error(self, what: str) -> TrainingError:
-        return TrainingError(
-            f"step {self.trainer.step}: {what}; lower the learning rate (training.schedule) and "
-            "start again with --overwrite"
-        )
-
-    def _record(self, kind: str, **values: Any) -> TrainingRecord:
-        self.train_state.seconds = time.monotonic() - self._started
-        where = {"kind": kind, "step": self.trainer.step, "epoch": self.trainer.epoch}
-        record = TrainingRecord(
-            kind, {**where, **values, "seconds": round(self.train_state.seconds, 3)}
-        )
+    def _record(self, kind: str, **values: Any) -> None:
+        place = {"kind": kind, "step": self.trainer.step, "epoch": self.trainer.epoch}
+        record = {**place, **values, "seconds": round(self._seconds, 3)}
         if self._ranks.is_main:
-            self._metrics.append(record.values)
-            self._tensorboard.append(record.values)
-        return record
+            self._metrics.append(record)
+            self._tensorboard.append(record)
+        if kind != SESSION_KIND:
+            self._show_record(record)
+
+    @property
+    def _seconds(self) -> float:
+        return self._seconds_before + time.monotonic() - self._began
+
+    # --- checkpoints ---
 
     def _save(self) -> None:
         weights = weights_of(self.trainer.eval_model)
@@ -221,44 +249,37 @@ class Session:
             # A step along a finite gradient may still overflow.
             raise self._divergence_error("a weight is not a finite number")
         if self._ranks.is_main:
-            optimizer, state = self.trainer.optimizer.state(), self._state()
+            optimizer, state = self.trainer.optimizer.state(), self._current_state()
             save_checkpoint(self.run.checkpoints, weights, optimizer, state, self._tokenizer)
-            if not self._unvalidated:  # else pruned once it is known whether it is the best
+            if not self.state.unvalidated:  # else pruned once it is known whether it is the best
                 prune_checkpoints(self.run.checkpoints, self.config.training.keep_last)
 
-    def _state(self) -> dict[str, Any]:
-        """Return the state to save in a checkpoint."""
+    def _current_state(self) -> dict[str, Any]:
         # A resumed run does not repeat records up to this step: they must be on disk before it.
         sync(self.run.metrics)
-        self.train_state.seconds = time.monotonic() - self._started
-        return {
-            **self.trainer.state(),
-            **asdict(self.train_state),
-            "window": self._window.state(),
-            "unvalidated": self._unvalidated,
-        }
+        self.state.seconds = self._seconds
+        return {**self.state.model_dump(), **self.trainer.state()}
+
+    def _divergence_error(self, problem: str) -> TrainingError:
+        return TrainingError(
+            f"step {self.trainer.step}: {problem}; lower the learning rate (training.schedule) and "
+            "start again with --overwrite"
+        )
 
     def _resume(self) -> None:
         checkpoint = self._open_newest_intact()
         if checkpoint is None:
             return
-        state = checkpoint.load_state()
-        lacking = {"step", "epoch", "batch", "window", *asdict(self.train_state)} - state.keys()
-        if lacking:
-            raise CheckpointError(f"{checkpoint.path}: its state lacks '{min(lacking)}'")
+        self.state = state = checkpoint.load_state()
         load_weights(self.trainer.eval_model, checkpoint.load_weights())
         try:
             self.trainer.restore(state, checkpoint.load_optimizer())
         except (KeyError, RuntimeError) as error:
             raise CheckpointError(f"{checkpoint.path}: of another model: {error}") from error
-        if self._ranks.is_main:  # already summed over ranks: others start from zero
-            self._window = Window.from_state(state["window"], self.trainer.device)
-        self._unvalidated = state.get("unvalidated", False)
-        self.train_state = TrainState(**{key: state[key] for key in asdict(self.train_state)})
         # The best checkpoint may have been pruned for a better one that is now damaged.
-        best = self.train_state.best_step
+        best = state.best_step
         if best is not None and not checkpoint_path(self.run.checkpoints, best).is_dir():
-            self.train_state.best_step, self.train_state.best_rank = None, -1.0
+            state.best_step, state.best_rank = None, -1.0
 
     def _open_newest_intact(self) -> Checkpoint | None:
         """Open the newest intact checkpoint; the main process finds it and renames damaged ones."""
@@ -271,77 +292,3 @@ class Session:
         if self._ranks.is_main or step is None:
             return newest
         return Checkpoint.open(checkpoint_path(self.run.checkpoints, step), self._tokenizer)
-
-
-# --- between two records --------------------------------------------------------------------------
-
-
-@dataclass
-class Window:
-    """Losses summed over the steps since the last record, on the device."""
-
-    losses: Losses
-    tgt_tokens: Int[Tensor, ""]
-
-    @classmethod
-    def from_state(cls, state: Mapping[str, Any], device: torch.device) -> "Window":
-        """Restore the window from ``state``."""
-        values = [state[key] for key in Losses._fields]
-        sums = torch.tensor(values, dtype=sum_dtype(device), device=device)
-        return cls(Losses(*sums.unbind()), torch.full((), state["tgt_tokens"], device=device))
-
-    @classmethod
-    def empty(cls, device: torch.device) -> "Window":
-        """Return the window before its first step."""
-        return cls.from_state({**dict.fromkeys(Losses._fields, 0.0), "tgt_tokens": 0}, device)
-
-    def add(self, result: StepResult) -> None:
-        """Add one step."""
-        for total, loss in zip(self.losses, result.losses, strict=True):
-            total += loss
-        self.tgt_tokens += result.tgt_tokens * result.is_finite
-
-    def reduce(self, ranks: Ranks) -> None:
-        """Sum over all ranks on the main process; the others start again from zero."""
-        if ranks.size == 1:
-            return
-        sums = (*self.losses, self.tgt_tokens)
-        for own, total in zip(sums, ranks.sum([own.item() for own in sums]), strict=True):
-            own.fill_(total if ranks.is_main else 0)
-
-    def state(self) -> dict[str, Any]:
-        """Return the sums, for a checkpoint."""
-        losses = {name: loss.item() for name, loss in self.losses._asdict().items()}
-        return {**losses, "tgt_tokens": self.tgt_tokens.item()}
-
-
-class Pace:
-    """How fast a session trains, which starts from the step ``first_step``."""
-
-    def __init__(self, first_step: int) -> None:
-        self._first_step = first_step
-        self._began = self._since = time.monotonic()
-        self._tokens = 0
-
-    def add(self, tokens: int) -> None:
-        """Count the target tokens of a step."""
-        self._tokens += tokens
-
-    @contextmanager
-    def pause(self) -> Iterator[None]:
-        """Leave the time that the block takes, which is no step, out of the tokens a second."""
-        started = time.monotonic()
-        yield
-        self._since += time.monotonic() - started
-
-    def read_tokens_per_second(self) -> int:
-        """Return the target tokens a second since this was last asked."""
-        now = time.monotonic()
-        rate = self._tokens / max(now - self._since, 1e-9)
-        self._tokens, self._since = 0, now
-        return round(rate)
-
-    def estimate_seconds(self, step: int, total_steps: int) -> int:
-        """Return the seconds to the last step, if it goes on as before, validations included."""
-        elapsed = time.monotonic() - self._began
-        return round(elapsed / (step - self._first_step) * (total_steps - step))

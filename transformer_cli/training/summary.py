@@ -12,9 +12,10 @@ from transformer_cli.config.differences import Difference, differences
 from transformer_cli.config.schema import Config
 from transformer_cli.data.batches import EpochSample
 from transformer_cli.data.token_arrays import PERCENTILES, percentiles
+from transformer_cli.errors import duration, size
 from transformer_cli.model.transformer import Transformer, count_parameters
 from transformer_cli.runs.directory import RunDirectory
-from transformer_cli.runs.records import changed_environment, describe_environment, read_records
+from transformer_cli.runs.metrics_log import changed_environment, describe_environment, read_records
 from transformer_cli.text.vocabulary import UNK_ID
 from transformer_cli.training.forecast import (
     PROBED,
@@ -28,7 +29,6 @@ from transformer_cli.training.optimizer import rate_jump
 from transformer_cli.training.preparation import PreparedData, select_training_pairs
 from transformer_cli.training.texts import describe_replay
 from transformer_cli.training.trainer import Trainer
-from transformer_cli.training.units import duration, size
 
 Row = tuple[str, str]
 """A label and a text; a row with an empty label continues the one above."""

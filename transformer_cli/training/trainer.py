@@ -12,11 +12,19 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from transformer_cli.config.schema import Config
-from transformer_cli.data.batches import Batch, EpochBatches, EpochSample, SubwordSampler, prefetch
-from transformer_cli.data.shards import ShardedText
+from transformer_cli.data.batches import (
+    Batch,
+    EpochBatches,
+    EpochSample,
+    ShardedText,
+    SubwordSampler,
+    prefetch,
+)
 from transformer_cli.errors import ConfigError, TrainingError
+from transformer_cli.model.device import sum_dtype
 from transformer_cli.model.transformer import Transformer
 from transformer_cli.ranks import SINGLE_PROCESS, Ranks
+from transformer_cli.runs.checkpoint import State
 from transformer_cli.training.execution import Execution
 from transformer_cli.training.loss import GradientAccumulator, Losses
 from transformer_cli.training.optimizer import Optimizer, last_step, learning_rate
@@ -97,6 +105,8 @@ class Trainer:
         self._reports: deque[_Report] = deque()
         self._newly_skipped: list[int] = []
         self.step = self.epoch = self.batch = self.skipped = 0
+        self.window = torch.zeros(3, dtype=sum_dtype(self.device), device=self.device)
+        """Both losses and the target tokens, summed over the steps since the last record."""
         self._epochs = EpochBatches(pairs, self.config.batch_tokens, config.seed, subword_sampler)
         # Only the batches of a text in one shard, as it is, have the same shapes in each epoch.
         is_text_as_it_is = pairs.num_shards == 1 and subword_sampler is None
@@ -118,13 +128,31 @@ class Trainer:
                 The weights are those before the step. On a GPU that is noticed some steps later.
         """
         while self.step < self.total_steps:
-            batches, where = self._next_batches()
-            self.step += 1
-            self.batch += self.batches_per_step
-            ends_epoch = self.batch >= len(self._epochs)
-            if ends_epoch:
-                self.epoch, self.batch = self.epoch + 1, 0
-            yield self._update(batches, where, ends_epoch, should_stop)
+            yield self._next_step(should_stop)
+
+    def train_until(
+        self, step: int, should_stop: Callable[[], bool], show: Callable[[StepResult], object]
+    ) -> StepResult:
+        """Train to a step, an epoch's end or a stop; return the last step's result.
+
+        ``show`` is given each step's result, which is added to ``window``.
+        """
+        while True:
+            result = self._next_step(should_stop)
+            tgt_tokens = result.tgt_tokens * result.is_finite
+            self.window += torch.stack((*result.losses, tgt_tokens))
+            show(result)
+            if result.step >= step or result.ends_epoch or result.stop:
+                return result
+
+    def _next_step(self, should_stop: Callable[[], bool]) -> StepResult:
+        batches, where = self._next_batches()
+        self.step += 1
+        self.batch += self.batches_per_step
+        ends_epoch = self.batch >= len(self._epochs)
+        if ends_epoch:
+            self.epoch, self.batch = self.epoch + 1, 0
+        return self._update(batches, where, ends_epoch, should_stop)
 
     def copy_for_trial(self) -> "Trainer":
         """Return a trainer of one process with a copy of the weights, for trial steps."""
@@ -152,11 +180,12 @@ class Trainer:
             "skipped": self.skipped,
             "batches_per_step": self.batches_per_step,
             "micro_batches": self._gradients.micro_batches,
+            "window": self.window.tolist(),
         }
 
-    def restore(self, state: dict[str, Any], optimizer_state: dict[str, Tensor]) -> None:
+    def restore(self, state: State, optimizer_state: dict[str, Tensor]) -> None:
         """Restore ``state`` and the optimizer's; the caller loads ``eval_model``."""
-        recorded, ranks = state["batches_per_step"], self.ranks.size
+        recorded, ranks = state.batches_per_step, self.ranks.size
         if recorded != self.batches_per_step:
             advice = (
                 f"set training.accumulate={recorded // ranks}"
@@ -168,11 +197,13 @@ class Trainer:
                 f"{self.batches_per_step} per step, but the checkpoint was trained with "
                 f"{recorded}; {advice}"
             )
-        self.step, self.epoch, self.batch = state["step"], state["epoch"], state["batch"]
-        self.skipped = state["skipped"]
+        self.step, self.epoch, self.batch = state.step, state.epoch, state.batch
+        self.skipped = state.skipped
+        if self.ranks.is_main:  # already summed over ranks: others start from zero
+            self.window.copy_(self.window.new_tensor(state.window))
         self.optimizer.load_state(optimizer_state, self.step - self.skipped, self.skipped)
         # Splitting a batch changes dropout's draws.
-        self._gradients.micro_batches = state["micro_batches"]
+        self._gradients.micro_batches = state.micro_batches
         self._batches = self._iter_batches()
 
     def _next_batches(self) -> tuple[list[Batch], str]:

@@ -1,18 +1,12 @@
-"""metrics.jsonl after a crash, and sums that survive one."""
+"""metrics.jsonl after a crash."""
 
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
-from transformer_cli.training.loss import Losses
-from transformer_cli.training.metrics import MetricsLog
-from transformer_cli.training.session import Window
-from transformer_cli.training.trainer import StepResult
-
-CPU = torch.device("cpu")
+from transformer_cli.runs.metrics_log import MetricsLog
 
 
 def record(step: int, **values: Any) -> dict[str, Any]:
@@ -21,11 +15,6 @@ def record(step: int, **values: Any) -> dict[str, Any]:
 
 def records(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()]
-
-
-def progress(loss: float, nll_loss: float, tgt_tokens: int) -> StepResult:
-    losses = Losses(torch.tensor(loss), torch.tensor(nll_loss))
-    return StepResult(1, 0, 0.1, losses, tgt_tokens, False, torch.tensor(True), torch.tensor(1.0))
 
 
 @pytest.fixture
@@ -91,33 +80,3 @@ def test_a_line_that_is_no_record_is_forgotten(path: Path, line: str) -> None:
     path.write_text(f"{line}\n{json.dumps(record(10))}\n")
     MetricsLog.open(path, last_step=50)
     assert records(path) == [record(10)]
-
-
-def test_a_window_sums_up() -> None:
-    window = Window.empty(CPU)
-    window.add(progress(1.5, 1.25, 3))
-    window.add(progress(2.5, 0.5, 4))
-    assert window.state() == {"loss": 4.0, "nll_loss": 1.75, "tgt_tokens": 7}
-
-
-def test_a_window_goes_on_from_its_state_exactly() -> None:
-    steps = [progress(1 / (number + 3), 1e6 / (number + 7), number) for number in range(20)]
-    straight, window = Window.empty(CPU), Window.empty(CPU)
-    for each in steps:
-        straight.add(each)
-        window.add(each)
-        window = Window.from_state(json.loads(json.dumps(window.state())), CPU)
-    assert window.state() == straight.state()
-
-
-def test_an_empty_window_is_new_each_time() -> None:
-    Window.empty(CPU).add(progress(1.0, 1.0, 1))
-    assert Window.empty(CPU).state() == {"loss": 0.0, "nll_loss": 0.0, "tgt_tokens": 0}
-
-
-def test_many_small_losses_are_not_lost_to_rounding() -> None:
-    window = Window.empty(CPU)
-    window.add(progress(2.0**24, 2.0**24, 1))
-    for _ in range(4):
-        window.add(progress(1.0, 1.0, 1))  # float32 would stay at 2^24
-    assert window.state() == {"loss": 2.0**24 + 4, "nll_loss": 2.0**24 + 4, "tgt_tokens": 5}

@@ -1,15 +1,16 @@
-"""The records of metrics.jsonl: steps, validations, and the environment of each session."""
+"""metrics.jsonl of a run: its records of steps, validations and sessions, written and read."""
 
 import json
 import math
 import os
 import platform
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, fields
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from transformer_cli.compression import write_text
 from transformer_cli.config.differences import Difference
 from transformer_cli.errors import RunError
 from transformer_cli.files import open_regular
@@ -24,6 +25,62 @@ _MAX_BYTES = 1 << 26
 """Records of ten million steps; each takes several times its size of memory."""
 _MAX_LINE_BYTES = 1 << 20
 _MEASURED = (*(name for name, metric in METRICS.items() if not metric.is_thorough), "perplexity")
+
+
+# --- writing --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class MetricsLog:
+    """Appends to metrics.jsonl."""
+
+    path: Path
+
+    @classmethod
+    def open(cls, path: Path, last_step: int, is_validated: bool = True) -> "MetricsLog":
+        """Open the file; drop records of steps after the checkpoint's, which will be repeated.
+
+        If that step's validation is not done, its record is dropped, too.
+        """
+        last = (last_step, "validation" if is_validated else "train")
+        kept = [line for line in read_lines(path) if _parse_place(line) <= last]
+        write_text(path, b"".join(kept).decode(errors="replace"))
+        return cls(path)
+
+    def append(self, record: Mapping[str, Any]) -> None:
+        """Write one record; see ``append_to_log``."""
+        append_to_log(self.path, f"{json.dumps(record)}\n".encode())
+
+
+def append_to_log(path: Path, data: bytes) -> None:
+    """Append to a file of the run, without following a link."""
+    try:
+        with open_regular(path, "ab") as file:
+            file.write(data)
+    except OSError as error:
+        raise RunError(
+            f"{path}: cannot be written: {error.strerror}; mend that, and the same "
+            "command resumes from the last checkpoint"
+        ) from error
+
+
+def _parse_place(line: bytes) -> tuple[float, str]:
+    """Return a record's step and kind, its sort key: 'train' comes before 'validation'."""
+    try:
+        record = json.loads(line)
+        if line.endswith(b"\n"):
+            return float(record["step"]), str(record["kind"])
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
+        pass
+    return math.inf, ""  # cut short when a process was killed
+
+
+def perplexity(loss: float) -> float:
+    """Return the exponential of a mean negative log-likelihood; infinite on overflow."""
+    return math.inf if loss >= 700.0 else math.exp(loss)
+
+
+# --- reading --------------------------------------------------------------------------------------
 
 
 def read_lines(path: Path) -> Iterator[bytes]:

@@ -150,24 +150,20 @@ def open_comet(device: torch.device) -> CometScore:
         CometError: the model cannot be had or loaded.
     """
     with redirect_stdout(sys.stderr):
+        failed, advice = "the package unbabel-comet cannot be imported", "reinstall it"
         try:
             comet = import_module("comet")
+            failed = f"{COMET_MODEL} could not be loaded"
+            advice = "it is downloaded once, so check the network"
+            model = comet.load_from_checkpoint(comet.download_model(COMET_MODEL))
         except ModuleNotFoundError as error:
             raise MissingExtraError(
                 f"needs the package unbabel-comet, and {error.name} is not installed; "
                 "pip install unbabel-comet 'setuptools<81'"
             ) from error
-        except Exception as error:  # made for other versions of what it imports, say
-            raise CometError(
-                f"the package unbabel-comet cannot be imported ({_reason(error)}); reinstall it"
-            ) from error
-        try:
-            model = comet.load_from_checkpoint(comet.download_model(COMET_MODEL))
         except Exception as error:  # of many kinds, as several packages have a hand in it
-            raise CometError(
-                f"{COMET_MODEL} could not be loaded ({_reason(error)}); it is downloaded once, so "
-                "check the network"
-            ) from error
+            reason = " ".join(str(error).split()) or type(error).__name__
+            raise CometError(f"{failed} ({reason}); {advice}") from error
 
     def score(src: Sequence[str], hypotheses: Sequence[str], references: Sequence[str]) -> float:
         samples = [
@@ -181,7 +177,3 @@ def open_comet(device: torch.device) -> CometScore:
         return float(prediction.system_score)
 
     return score
-
-
-def _reason(error: Exception) -> str:
-    return " ".join(str(error).split()) or type(error).__name__

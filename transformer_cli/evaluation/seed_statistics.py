@@ -83,11 +83,8 @@ def compare_groups(
 ) -> dict[str, MetricComparison]:
     """Score groups of runs by each metric, and test their differences from the reference group.
 
-    Args:
-        translations: by group, by run of another seed, by sentence; at least one of each.
-        references: as many raw reference lines as sentences.
-        reference_group: number of the group that the others are compared with, if any.
-        metrics: those of the target language; scores are those of ``evaluation.scores.score``.
+    Translations are by group, by run of another seed, by sentence: at least one of each. References
+    are raw lines. Scores are those of ``evaluation.scores.score``.
     """
     compared = {}
     for name, metric in metrics.by_name(references=[list(references)]).items():

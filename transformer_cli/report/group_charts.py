@@ -140,9 +140,8 @@ def _curve_part(
         + (f", {low:.4g} to {high:.4g} in {len(row)} seeds" if len(row) > 1 else "")
         for step, mean, low, high, row in zip(steps, means, lows, highs, values, strict=True)
     ]
-    line = Series(name, role, steps, list(means), notes, is_faint=is_faint)
-    is_repeated = any(len(row) > 1 for row in points)
-    return line._replace(low=list(lows), high=list(highs)) if is_repeated else line
+    band = (list(lows), list(highs)) if any(len(row) > 1 for row in points) else (None, None)
+    return Series(name, role, steps, list(means), notes, *band, is_faint=is_faint)
 
 
 # --- scores by setting ----------------------------------------------------------------------------
@@ -191,21 +190,14 @@ def _dots(group: GroupResult, role: str, value: object, scale: str) -> list[Seri
     x = as_yaml(value) if scale == "category" else value
     series = []
     for is_faint in (False, True):
-        runs = [
-            run
-            for run in group.runs
-            if run.score is not None and (run.state is not None) is is_faint
-        ]
+        runs = [run for run in group.runs if run.score is not None and bool(run.state) is is_faint]
         if runs:
-            states = [f"{run.state}, " if run.state else "" for run in runs]
             notes = [
-                f"{group.name}\n{run.name}: {state}{run.score:.2f}"
-                for run, state in zip(runs, states, strict=True)
+                f"{group.name}\n{run.name}: {f'{run.state}, ' if run.state else ''}{run.score:.2f}"
+                for run in runs
             ]
-            scores = [run.score for run in runs]
-            series.append(
-                Series(group.name, role, [x] * len(runs), scores, notes, is_faint=is_faint)
-            )
+            y = [run.score for run in runs]
+            series.append(Series(group.name, role, [x] * len(y), y, notes, is_faint=is_faint))
     if group.mean is not None and len(group.scores) > 1:
         note = f"{group.name}\nmean of {len(group.scores)}: {group.mean:.2f}"
         low, high = min(group.scores), max(group.scores)

@@ -7,7 +7,7 @@ significant in simulations.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,24 +22,7 @@ POWER = 0.8
 MAX_SEEDS = 1000  # beyond this, ``needed_seeds`` gives up
 
 
-@dataclass(frozen=True)
-class GroupScore:
-    """A metric's scores of one group, in points; None: it is a single run."""
-
-    scores: list[float]  # one per run, in the group's order
-    mean: float
-    deviation: float | None  # sample standard deviation over the runs
-    half_width: float | None  # half of the 95 % interval of the mean, over seeds
-
-    @property
-    def interval(self) -> tuple[float, float] | None:
-        """Ends of that interval, as far as BLEU and chrF go; None for a single run."""
-        if self.half_width is None:
-            return None
-        return max(0.0, self.mean - self.half_width), min(100.0, self.mean + self.half_width)
-
-
-@dataclass(frozen=True)
+@dataclass
 class GroupDifference:
     """The difference between a group's mean and the reference group's, in points.
 
@@ -55,13 +38,30 @@ class GroupDifference:
     """Seeds per group that would show a difference of this size in four of five experiments."""
 
 
+@dataclass
+class GroupScore:
+    """A metric's scores of one group, in points; None: it is a single run."""
+
+    scores: list[float]  # one per run, in the group's order
+    mean: float
+    deviation: float | None  # sample standard deviation over the runs
+    half_width: float | None  # half of the 95 % interval of the mean, over seeds
+    difference: GroupDifference | None = None  # None for the reference group, too
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """Ends of that interval, as far as BLEU and chrF go; None for a single run."""
+        if self.half_width is None:
+            return None
+        return max(0.0, self.mean - self.half_width), min(100.0, self.mean + self.half_width)
+
+
 @dataclass(frozen=True)
 class MetricComparison:
     """All groups by one metric."""
 
     signature: str
     groups: list[GroupScore]
-    differences: list[GroupDifference | None]  # one per group; None for the reference group
 
 
 @dataclass(frozen=True)
@@ -109,13 +109,11 @@ def _compare_by(
         scored = [score_sentences(metric, hypotheses) for hypotheses in group]
         groups.append(summarize([score for score, _ in scored]))
         shares.append(np.stack([of_sentences for _, of_sentences in scored]))
-    differences = [
-        None
-        if reference_group is None or number == reference_group
-        else compare_means(own, shares[reference_group])
-        for number, own in enumerate(shares)
-    ]
-    return MetricComparison(str(metric.get_signature()), groups, _correct_by_holm(differences))
+    for number, own in enumerate(shares):
+        if reference_group is not None and number != reference_group:
+            groups[number].difference = compare_means(own, shares[reference_group])
+    _correct_by_holm(groups)
+    return MetricComparison(str(metric.get_signature()), groups)
 
 
 def score_sentences(
@@ -256,20 +254,17 @@ def needed_seeds(
     return next((seeds for seeds in range(2, MAX_SEEDS + 1) if power(seeds) >= POWER), None)
 
 
-def _correct_by_holm(differences: Sequence[GroupDifference | None]) -> list[GroupDifference | None]:
+def _correct_by_holm(groups: Sequence[GroupScore]) -> None:
     """Fill in ``p_holm`` (Holm 1979)."""
-    tested = {
-        number: each.p_value
-        for number, each in enumerate(differences)
-        if each and each.p_value is not None
-    }
-    order = sorted(tested, key=lambda number: tested[number])
-    scaled = [tested[number] * (len(order) - rank) for rank, number in enumerate(order)]
-    corrected = np.maximum.accumulate(np.minimum(scaled, 1.0)).tolist()
-    p_holm = dict(zip(order, corrected, strict=True))
-    return [
-        each and replace(each, p_holm=p_holm.get(number)) for number, each in enumerate(differences)
+    tested = [
+        (group.difference.p_value, group.difference)
+        for group in groups
+        if group.difference and group.difference.p_value is not None
     ]
+    p_holm = 0.0
+    for rank, (p_value, difference) in enumerate(sorted(tested, key=lambda row: row[0])):
+        p_holm = max(p_holm, min(1.0, (len(tested) - rank) * p_value))
+        difference.p_holm = p_holm
 
 
 def _critical(degrees: float) -> float:

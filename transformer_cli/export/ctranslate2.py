@@ -13,8 +13,7 @@ from transformer_cli.config.yaml import dump_config
 from transformer_cli.errors import UsageError
 from transformer_cli.export.card import write_card
 from transformer_cli.export.formats import write_json, write_tokenizer
-from transformer_cli.inference.converted import write_sums
-from transformer_cli.inference.ctranslate2_engine import SETTINGS
+from transformer_cli.inference.ctranslate2_engine import SETTINGS, write_sums
 from transformer_cli.inference.ctranslate2_spec import write_model
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.trained_model import TrainedModel

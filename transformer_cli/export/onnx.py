@@ -16,9 +16,16 @@ from torch import Tensor, nn
 from transformer_cli.config.choices import LONGEST_SOURCE
 from transformer_cli.export.formats import write_json, write_tokenizer
 from transformer_cli.files import sha256
-from transformer_cli.model.layers import DecoderLayer, LayerCache, MultiHeadAttention
 from transformer_cli.model.linear import fused_linears
-from transformer_cli.model.transformer import DecoderState, Embedding, Transformer, sinusoids
+from transformer_cli.model.transformer import (
+    DecoderLayer,
+    DecoderState,
+    Embedding,
+    LayerCache,
+    MultiHeadAttention,
+    Transformer,
+    sinusoids,
+)
 from transformer_cli.packages import __version__
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.trained_model import TrainedModel

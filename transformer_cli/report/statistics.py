@@ -13,7 +13,6 @@ from transformer_cli.data.token_arrays import PERCENTILES, EncodedText, percenti
 from transformer_cli.metrics import METRICS, USUAL, Metrics
 from transformer_cli.report.examples import split_words
 from transformer_cli.runs.directory import RunDirectory
-from transformer_cli.text.protocol import Tokenizers
 from transformer_cli.text.tokenizer import fingerprint
 from transformer_cli.text.vocabulary import UNK_ID
 
@@ -33,34 +32,8 @@ class SideStatistics:
     counts: np.ndarray  # number of lines of 0, 1, 2, … tokens
 
 
-@dataclass(frozen=True)
-class Statistics:
-    """Statistics of the training text and the split, two sides each."""
-
-    trained: tuple[SideStatistics, SideStatistics] | None
-    """None where the run's store of it is not there."""
-    sizes: tuple[int, int]  # entries of the vocabularies
-    shared: bool  # whether the two are one
-    types: tuple[int, int] | None  # different words of the training text; None for subwords
-    unknown: tuple[float, float]  # share of the split's tokens that the vocabulary lacks
-
-
-def compute_statistics(run: RunDirectory, tokenizers: Tokenizers, split: EncodedText) -> Statistics:
-    """Return statistics of the run's training text, and of the split that it is scored on."""
-
-    def unknown(ids: np.ndarray) -> float:
-        return float((ids == UNK_ID).mean()) if len(ids) else 0.0
-
-    return Statistics(
-        _read_trained(run),
-        (tokenizers.src.size, tokenizers.tgt.size),
-        tokenizers.src is tokenizers.tgt,
-        tokenizers.types,
-        (unknown(split.src.ids), unknown(split.tgt.ids)),
-    )
-
-
-def _read_trained(run: RunDirectory) -> tuple[SideStatistics, SideStatistics] | None:
+def read_trained(run: RunDirectory) -> tuple[SideStatistics, SideStatistics] | None:
+    """Return both sides of a run's training text; None where its store of it is not there."""
     stats = read_stats(run.encoded)
     if stats is None:
         return None
@@ -76,6 +49,12 @@ def _read_trained(run: RunDirectory) -> tuple[SideStatistics, SideStatistics] | 
 
     counts = store.count_lengths()
     return side(store.record.src_tokens, counts.src), side(store.record.tgt_tokens, counts.tgt)
+
+
+def unknown_shares(text: EncodedText) -> list[float]:
+    """Return the share of each side's tokens that the vocabulary lacks."""
+    both = (text.src.ids, text.tgt.ids)
+    return [float((ids == UNK_ID).mean()) if len(ids) else 0.0 for ids in both]
 
 
 # --- where the model is good, and where not -------------------------------------------------------

@@ -62,7 +62,7 @@ _EXPECTED = {
     "model_attributes_type": _SECTION,
 }
 # What the schema's own validators say: a key, and what is wrong with it.
-_VALIDATORS_MESSAGE = re.compile(r"([a-z_].*?): (.*)", re.DOTALL)
+_VALIDATORS_MESSAGE = re.compile(r"([a-z_[].*?): (.*)", re.DOTALL)
 # Similarity, from 0 to 1, from which a key counts as a typo of another.
 _TYPO_SIMILARITY = 0.8
 

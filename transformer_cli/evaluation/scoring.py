@@ -16,13 +16,12 @@ from transformer_cli.data.token_arrays import EncodedText, cut_by_tokens, encode
 from transformer_cli.errors import CorpusError
 from transformer_cli.evaluation.scores import score
 from transformer_cli.inference.engine import SearchEngine, ignore, never
-from transformer_cli.inference.lines import LongLine
 from transformer_cli.inference.torch_engine import (
     TorchEngine,
     TorchTranslator,
     split_when_out_of_memory,
 )
-from transformer_cli.inference.translator import TextTranslator
+from transformer_cli.inference.translator import LongLine, TextTranslator
 from transformer_cli.metrics import USUAL, Metrics, Scores
 from transformer_cli.model.device import sum_dtype
 from transformer_cli.model.ensemble import Ensemble

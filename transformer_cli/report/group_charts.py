@@ -140,8 +140,9 @@ def _curve_part(
         + (f", {low:.4g} to {high:.4g} in {len(row)} seeds" if len(row) > 1 else "")
         for step, mean, low, high, row in zip(steps, means, lows, highs, values, strict=True)
     ]
-    band = (list(lows), list(highs)) if any(len(row) > 1 for row in points) else (None, None)
-    return Series(name, role, steps, list(means), notes, *band, is_faint=is_faint)
+    line = Series(name, role, steps, list(means), notes, is_faint=is_faint)
+    is_repeated = any(len(row) > 1 for row in points)
+    return line._replace(low=list(lows), high=list(highs)) if is_repeated else line
 
 
 # --- scores by setting ----------------------------------------------------------------------------

@@ -58,17 +58,12 @@ class Finding:
     """Some pairs of a split that have the same fault."""
 
     split: str
-    what: str
-    """One of ``FINDINGS``."""
-    text: str
-    """Its description in messages."""
+    what: str  # one of FINDINGS
+    text: str  # its description in messages
     count: int
-    share: float
-    """Of the split's pairs, from 0 to 1."""
-    warning: bool
-    """Whether it is a warning, or a note only."""
-    places: list[str]
-    """The first few: file, line and what is there."""
+    share: float  # of the split's pairs, from 0 to 1
+    warning: bool  # whether it is a warning, or a note only
+    places: list[str]  # the first few: file, line and what is there
 
     def __str__(self) -> str:
         has_more = self.count > len(self.places) and self.what != "shifted"  # a range of lines
@@ -92,18 +87,15 @@ class SplitSummary:
 class CorpusReport:
     """Statistics and findings of a corpus."""
 
-    unit: Unit
-    """Unit of the lengths."""
+    unit: Unit  # unit of the lengths
     unknown_scripts: list[str]
     """Languages whose script is unknown, so that wrong scripts cannot be detected."""
     unavailable: list[str]
     """A message for each test split that could not be opened, and so was not checked."""
     splits: list[SplitSummary]
-    mistakes: list[str]
-    """What can only be a mistake: a file named twice, say."""
+    mistakes: list[str]  # what can only be a mistake: a file named twice, say
     findings: list[Finding]
-    ignored: list[str]
-    """Names of findings that never count as warnings (--ignore)."""
+    ignored: list[str]  # names of findings that never count as warnings (--ignore)
 
     @property
     def warnings(self) -> int:
@@ -277,16 +269,12 @@ class FilterEffect:
     """What a filter would reject of all sources, alone but for blank pairs."""
 
     name: FilterName
-    is_on: bool
-    """Whether it is applied to any source."""
-    count: int | None
-    """Pairs; None: it was not tried, as its package is not installed."""
-    share: float | None
-    """Of all pairs, from 0 to 1."""
+    is_on: bool  # whether it is applied to any source
+    count: int | None  # pairs; None: it was not tried, as its package is not installed
+    share: float | None  # of all pairs, from 0 to 1
     first: int | None
     """Number of the first such pair among those of all sources, from 1; None: there is none."""
-    missing: str | None
-    """Message about a package that is not installed."""
+    missing: str | None  # message about a package that is not installed
 
 
 def find_filter_effects(data: CorpusData, progress: PairProgress) -> list[FilterEffect]:

@@ -196,12 +196,9 @@ class SideCheck:
     """
 
     def __init__(self, lacks: Callable[[str], bool], encode: Callable[[str], Sized]) -> None:
-        self.characters: set[str] = set()
-        """All that were seen."""
-        self.odd = Occurrences()
-        """Lines with characters that belong in no text."""
-        self.lacking = Occurrences()
-        """Lines with characters that the vocabulary lacks."""
+        self.characters: set[str] = set()  # all that were seen
+        self.odd = Occurrences()  # lines with characters that belong in no text
+        self.lacking = Occurrences()  # lines with characters that the vocabulary lacks
         self._lengths: Counter[int] = Counter()
         self._lacks = lacks
         self._encode = encode

@@ -34,10 +34,8 @@ Sources = Mapping[str, PairSource]
 
 LARGE_OVERLAP = 0.01
 """Share of a split's pairs from which it is worth a line that they are trained on."""
-_LOOKED_FOR = 20_000
-"""Pairs of a split that are looked for in the training text."""
-_LOOKED_AT = 1000
-"""Pairs of a split whose script is looked at."""
+_LOOKED_FOR = 20_000  # pairs of a split that are looked for in the training text
+_LOOKED_AT = 1000  # pairs of a split whose script is looked at
 _SHIFT_PAIRS = 1_000_000
 """First pairs of a text that are compared with their neighbours, at 20 µs each; ``check`` compares
 all of them."""

@@ -46,8 +46,7 @@ class FieldsReader(UnitReader):
     """Files in which a record is a pair."""
 
     fields: tuple[str, str]
-    place: ClassVar[str]
-    """Where a record is, for messages, given file and number."""
+    place: ClassVar[str]  # where a record is, for messages, given file and number
 
     @abstractmethod
     def records(self, file: Path) -> Numbered[dict[str, Any]]:

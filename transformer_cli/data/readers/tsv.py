@@ -49,10 +49,8 @@ class TsvReader(UnitReader):
 class TsvTable:
     """An open table. Quotes are text, as in Tatoeba's files: a tab always ends a field."""
 
-    header: list[str] | None
-    """Names of the columns; None: the first line is a row like the others."""
-    indices: list[int]
-    """Of the columns asked for, from 0. A row may have fewer."""
+    header: list[str] | None  # names of the columns; None: the first line is a row like the others
+    indices: list[int]  # of the columns asked for, from 0. A row may have fewer
     rows: Numbered[list[str]]
     """All fields of each row, with line numbers; a blank line is a row of one empty field."""
 

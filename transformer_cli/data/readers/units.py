@@ -22,8 +22,7 @@ _ENOUGH_UNITS = 1000
 _ENOUGH_FOR_ALL = 100
 _SPACES = re.compile(r"[ \t\r\n]+")
 
-Unit = tuple[str, str] | CorpusError
-"""A pair, or why it cannot be read."""
+Unit = tuple[str, str] | CorpusError  # a pair, or why it cannot be read
 T = TypeVar("T")
 Numbered = Iterator[tuple[int, T | CorpusError]]
 """Records with the numbers of their lines or rows, from 1.
@@ -31,16 +30,14 @@ Numbered = Iterator[tuple[int, T | CorpusError]]
 A record that cannot be read is the error that says why, so that reading may go on after it.
 """
 
-ROW_ADVICE = "mend or remove the row"
-"""What to do about a row of a table that cannot be used."""
+ROW_ADVICE = "mend or remove the row"  # what to do about a row of a table that cannot be used
 
 
 @dataclass
 class BadUnits:
     """Units that could not be read in the latest pass: lines, records or translation units."""
 
-    units: int = 0
-    """All units, damaged or not; each pair of a translation unit counts as one."""
+    units: int = 0  # all units, damaged or not; each pair of a translation unit counts as one
     count: int = 0
     first: list[str] = field(default_factory=list)
     """Messages of the first ones, each with file, line or unit, and field."""
@@ -71,8 +68,7 @@ class BadUnits:
 class UnitReader(ABC):
     """A source of one or several files, read anew each time it is asked for."""
 
-    path: Path
-    """As it was configured, perhaps with wildcards."""
+    path: Path  # as it was configured, perhaps with wildcards
     files: tuple[Path, ...]
     max_bad_units: float
     bad: BadUnits = field(default_factory=BadUnits, compare=False, kw_only=True)

@@ -24,8 +24,8 @@ class _Filter:
 class PairFilter(_Filter):
     """Judges each pair by itself."""
 
-    rejects: Callable[[str, str], bool]  # (source, target) -> whether the pair is left out
-    describe: Callable[[str, str], str] = lambda src, tgt: ""  # what is wrong, if that differs
+    rejects: Callable[[str, str], bool | str]
+    """(source, target) -> whether the pair is left out; or what is wrong with it, in words."""
 
 
 @dataclass(frozen=True)
@@ -54,8 +54,7 @@ class FilterPass:
     Args:
         filters: in the order in which they are applied; the first is ``blank``.
         alone: whether each filter but the first judges all pairs, whatever others say.
-        typical: a pass of the same filters, over the text that tells which measures are usual;
-            None: this text does.
+        typical: a pass of the same filters, over text that tells what is usual; None: this does.
     """
 
     def __init__(
@@ -143,11 +142,11 @@ class _Flags:
         self.details: dict[int, str] = {}
 
     def look(self, src: str, tgt: str) -> bool:
-        is_rejected = self._filter.rejects(src, tgt)
-        if is_rejected and len(self.details) < self._SHOWN:
-            self.details[len(self._flags)] = self._filter.describe(src, tgt)
-        self._flags.append(is_rejected)
-        return is_rejected
+        wrong = self._filter.rejects(src, tgt)
+        if wrong and len(self.details) < self._SHOWN:
+            self.details[len(self._flags)] = wrong if isinstance(wrong, str) else ""
+        self._flags.append(bool(wrong))
+        return bool(wrong)
 
     def skip(self) -> None:
         self._flags.append(False)

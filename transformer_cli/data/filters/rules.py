@@ -156,7 +156,10 @@ def _differ_in_numbers(src: str, tgt: str) -> bool:
     if src_numbers == tgt_numbers:
         return False
     only_src, only_tgt = src_numbers - tgt_numbers, tgt_numbers - src_numbers
-    return bool(only_src and only_tgt) or not all(map(_may_be_in_words, only_src or only_tgt))
+    return bool(only_src and only_tgt) or any(
+        len(number.rstrip("0")) > 1 and int(number[:3]) > MAX_NUMBER_IN_WORDS
+        for number in only_src or only_tgt
+    )
 
 
 def _numbers(line: str) -> Counter[str]:
@@ -169,11 +172,6 @@ def _numbers(line: str) -> Counter[str]:
     line = _AFTERNOON.sub(lambda time: f"{int(time[1]) + 12}{time[2]}", line)
     line = _FULL_HOUR.sub("", _THOUSANDS.sub("", line))
     return Counter(number.lstrip("0") or "0" for number in _NUMBER.findall(line))
-
-
-def _may_be_in_words(number: str) -> bool:
-    is_round = len(number.rstrip("0")) <= 1
-    return is_round or (len(number) == 2 and int(number) <= MAX_NUMBER_IN_WORDS)
 
 
 # --- scripts and encodings ------------------------------------------------------------------------
@@ -211,9 +209,9 @@ class ScriptCheck:
 
 # --- languages, as py3langid tells them -----------------------------------------------------------
 
+# Labels of the model that count as a language, where not its own alone.
 _LIKE = {"nb": "no", "zh": "zh wuu yue", "ar": "ar ary arz", "ku": "ku sdh", "uz": "uz uzs"}
 _LIKE |= dict.fromkeys(("bs", "hr", "sr"), "bs hr sr")
-"""Labels of the model that count as a language, where not its own alone."""
 
 
 @cache  # it takes half a second
@@ -250,24 +248,24 @@ class _LanguageCheck:
 # --- all rules ------------------------------------------------------------------------------------
 
 
-def _describe_blank(src: str, tgt: str) -> str:
+def _find_blank(src: str, tgt: str) -> str:
+    if src.strip() and tgt.strip():
+        return ""
     return "both sides" if not (src + tgt).strip() else "target" if src.strip() else "source"
 
 
 def _build_script(src_lang: str, tgt_lang: str) -> PairFilter:
     src_check, tgt_check = ScriptCheck(src_lang), ScriptCheck(tgt_lang)
 
-    def describe(src: str, tgt: str) -> str:
+    def find(src: str, tgt: str) -> str:
         scripts = (src_check.foreign_script(src), tgt_check.foreign_script(tgt))
+        if scripts == (None, None):
+            return ""
         sides = zip(("source", "target"), scripts, strict=True)
         return ", ".join(f"{side}: {script.capitalize()}" for side, script in sides if script)
 
-    return PairFilter(
-        "script",
-        "most letters of a side are of a script that its language is not written in",
-        lambda src, tgt: bool(src_check.foreign_script(src) or tgt_check.foreign_script(tgt)),
-        describe,
-    )
+    what = "most letters of a side are of a script that its language is not written in"
+    return PairFilter("script", what, find)
 
 
 def _build_encoding(*_: str) -> PairFilter:
@@ -297,12 +295,7 @@ def _build_language(
 
 
 _RULES: tuple[Filter, ...] = (
-    PairFilter(
-        "blank",
-        "a side is nothing but whitespace",
-        lambda src, tgt: not src.strip() or not tgt.strip(),
-        _describe_blank,
-    ),
+    PairFilter("blank", "a side is nothing but whitespace", _find_blank),
     PairFilter(
         # Short ones may be right: names, titles and 'OK' are the same in many languages.
         "identical",

@@ -60,7 +60,11 @@ def check(
       transformer-cli check configs/toy.yaml
     """
     run = options.run_directory(config, run_dir)
-    _check_finding_names(ignore or [])
+    for name in ignore or []:
+        if name not in findings.FINDINGS:
+            hint = did_you_mean(name, findings.FINDINGS)
+            hint = hint or f"choose from {', '.join(findings.FINDINGS)}"
+            raise UsageError(f"--ignore {name}: there is no finding of that name; {hint}")
     settings = yaml.load_config(config, set_ or [])
     sources.check_has_text(settings.data, config)
     path = _find_tokenizer(settings, directory.RunDirectory(run), run_dir is not None)
@@ -80,14 +84,6 @@ def check(
         say("\n".join([heading, "", *_lines(report), *_filter_lines(effects or [])]))
     if report.mistakes or (strict and report.warnings):
         raise typer.Exit(1)
-
-
-def _check_finding_names(names: Iterable[str]) -> None:
-    known = findings.FINDINGS
-    for name in names:
-        if name not in known:
-            hint = did_you_mean(name, known) or f"choose from {', '.join(known)}"
-            raise UsageError(f"--ignore {name}: there is no finding of that name; {hint}")
 
 
 def _find_tokenizer(

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from importlib.machinery import ModuleSpec, PathFinder
-from importlib.util import LazyLoader
 from types import ModuleType
+from typing import Any
 
 from transformer_cli.errors import MissingExtraError
 
@@ -64,16 +64,39 @@ def lazy_imports() -> Iterator[None]:
         yield
     finally:
         sys.meta_path.remove(finder)
+        # What looks through all modules, as torch does, is not to load these: importlib.util has a
+        # LazyLoader, but its modules would be loaded in the midst of one that they import.
+        for name in finder.names:
+            package, _, module = name.rpartition(".")
+            del sys.modules[name]
+            delattr(sys.modules[package], module)
+
+
+class _LazyModule(ModuleType):
+    """Stands for a module in those that have imported it in such a block."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):  # the import asks for them before it is finished
+            raise AttributeError(name)
+        return getattr(import_module(self.__name__), name)
 
 
 class _LazyFinder:
-    """Finds our modules, to be loaded when they are used; packages are imported as they are."""
+    """Finds and loads a stand-in for each module of ours; packages are imported as they are."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
 
     def find_spec(
         self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        spec = PathFinder.find_spec(name, path) if name.startswith("transformer_cli.") else None
-        if spec is None or spec.loader is None or spec.submodule_search_locations is not None:
+        real = PathFinder.find_spec(name, path) if name.startswith("transformer_cli.") else None
+        if real is None or real.submodule_search_locations is not None:
             return None
-        spec.loader = LazyLoader(spec.loader)
-        return spec
+        return ModuleSpec(name, self)  # type: ignore[arg-type]
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        return _LazyModule(spec.name)
+
+    def exec_module(self, module: ModuleType) -> None:
+        self.names.append(module.__name__)

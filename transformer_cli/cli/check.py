@@ -4,7 +4,7 @@ import json as json_format
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -16,13 +16,10 @@ from transformer_cli.packages import lazy_imports
 
 with lazy_imports():
     from transformer_cli.audit import findings
-    from transformer_cli.config import data_schema, yaml
+    from transformer_cli.config import data_schema, schema, yaml
     from transformer_cli.data import sources, token_arrays
     from transformer_cli.runs import directory
     from transformer_cli.text import tokenizer
-
-if TYPE_CHECKING:
-    from transformer_cli.config.schema import Config
 
 
 def check(
@@ -87,7 +84,7 @@ def check(
 
 
 def _find_tokenizer(
-    settings: "Config", run: "directory.RunDirectory", is_named: bool
+    settings: "schema.Config", run: "directory.RunDirectory", is_named: bool
 ) -> Path | None:
     """Return the directory of the tokenizers of the experiment, or of the run that is named."""
     if is_named:

@@ -38,7 +38,7 @@ class Batch:
 
     @property
     def src(self) -> Int[Tensor, "batch src"]:
-        """Source rows."""
+        """Rows of the source."""
         return _split_sides(self.ids, self.shape)[0]
 
     @property

@@ -107,7 +107,7 @@ def write_store(
     progress: ProgressBar,
     page_pairs: int = PAGE_PAIRS,
 ) -> "EncodedStore":
-    """Encode ``text`` into the directory ``directory``, which must not exist yet.
+    """Encode ``text`` into ``directory``, which must not exist yet.
 
     ``tokenizer`` is the fingerprint of the tokenizers that ``encode`` uses.
 
@@ -173,12 +173,11 @@ def page_entry(start: int, lengths: bytes, ids: bytes) -> bytes:
 class EncodedStore:
     """A store, none of which is kept in memory.
 
-    Files are read, not mapped: where a mapped one is cut off, reading it kills the process, and
-    what was read of it counts as the process' memory.
-
-    Raises of its methods:
-        RunError: the files are missing or damaged.
+    Its methods raise RunError where the files are missing or damaged.
     """
+
+    # Files are read, not mapped: where a mapped one is cut off, reading it kills the process, and
+    # what was read of it counts as the process' memory.
 
     directory: Path
     record: StoreRecord

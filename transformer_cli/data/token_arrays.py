@@ -143,9 +143,6 @@ def percentiles(counts: np.ndarray, shares: Sequence[float]) -> list[int]:
     return [int(point) for point in points]
 
 
-# --- batches -------------------------------------------------------------------------------------
-
-
 def plan_epoch(
     lengths: Lengths, batch_tokens: int, seed: int, epoch: int, shard: int = 0
 ) -> list[np.ndarray]:

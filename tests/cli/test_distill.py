@@ -108,7 +108,7 @@ def test_run_again_it_says_the_same_and_does_nothing(distilled: Path) -> None:
     assert again.out.startswith("val: 20 sentences")
     assert _sums(distilled) == before
     dry = _distill(distilled, "--dry-run")
-    assert dry.out.count(" done ") == 7
+    assert dry.out.count(" done\n") == 7
     assert dry.out.endswith("\n0 of 7 stages left: nothing\n")
 
 
@@ -130,9 +130,9 @@ KILLS: dict[str, tuple[str, Hook]] = {
 
 def _kill_in(command: str, hook: Hook | None) -> None:
     # Chunks of a few lines, so that some are on disk.
-    from transformer_cli.inference import translator
+    from transformer_cli.inference import output
 
-    translator.CHUNK_LINES = 32
+    output.CHUNK_LINES = 32
     fork_commands(command, hook)
 
 

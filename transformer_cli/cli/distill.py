@@ -194,15 +194,16 @@ def preview_distillation(plan: "plans.DistillPlan") -> Iterator[str]:
     """Yield the lines of a table of the jobs, and what those that are left take."""
     forecasts = forecast.DistillForecaster(plan, log).forecast()
     rows = [["stage", "", "lines", "time", "disk"]]
-    for job in forecasts:
-        lines = "" if job.lines is None else f"{job.lines:,}"
-        taken = "unknown" if job.seconds is None else errors.duration(job.seconds)
-        if job.is_done or job.seconds == 0.0:
-            taken = ""
-        disk = errors.size(job.disk) if job.disk else ""
-        rows.append([job.name, "done" if job.is_done else "to do", lines, taken, disk])
+    for name, job in forecasts.items():
+        lines = f"{job.lines:,}" if job and job.lines is not None else ""
+        taken = disk = ""
+        if job is not None and job.seconds != 0.0:
+            taken = "unknown" if job.seconds is None else errors.duration(job.seconds)
+        if job is not None and job.disk:
+            disk = errors.size(job.disk)
+        rows.append([name, "to do" if job else "done", lines, taken, disk])
     yield from align_columns(rows)
-    left = [job for job in forecasts if not job.is_done]
+    left = [job for job in forecasts.values() if job is not None]
     total = "nothing"
     if left:
         seconds = errors.duration(sum(job.seconds or 0.0 for job in left))

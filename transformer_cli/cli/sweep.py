@@ -266,7 +266,7 @@ def preview_sweep(plan: "plans.SweepPlan") -> list[str]:
 
 
 def format_forecast(
-    forecasts: "Mapping[str, forecast.TrainingForecast]",
+    forecasts: "Mapping[str, forecast.Forecast]",
     left: Mapping[str, float],
     jobs: int,
     num_runs: int,

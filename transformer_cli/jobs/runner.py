@@ -3,13 +3,14 @@
 import subprocess
 import sys
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple
 
 from transformer_cli.child import APART, CHILD, STOP, environment
 from transformer_cli.errors import TransformerCliError
@@ -22,21 +23,22 @@ _LOOK_SECONDS = 2.0
 ERROR = "transformer-cli: error: "
 
 
-class Plan(Protocol):
+class Plan(ABC):
     """What gives jobs, and learns from the directory's records what has become of them."""
 
-    @property
-    def directory(self) -> JobDirectory:
-        """Where the jobs' records are."""
+    directory: JobDirectory
 
+    @abstractmethod
     def jobs(self) -> Iterable[Job]:
         """Return the jobs that may be run by now, in order; what a job needs comes before it."""
 
     def extend(self) -> bool:
         """Add jobs, as all that there are have ended or run; return False if there are no more."""
+        return False
 
     def give_up(self, job: Job) -> Literal["pruned", "stopped"] | None:
         """Return what becomes of a running job that is not worth its time; None: it is."""
+        return None
 
 
 class Event(NamedTuple):

@@ -8,6 +8,7 @@ from transformer_cli.errors import ConfigError, RunError
 from transformer_cli.jobs.space import SearchSpace
 from transformer_cli.jobs.study import State, Study, Trial
 from transformer_cli.jobs.sweep_file import Point, Sweep, as_node, point_names
+from transformer_cli.metrics import METRICS
 
 _PREFIX = "trial-"
 _MAX_FAILURES = 5
@@ -36,45 +37,18 @@ class Grid:
         """Add a point; return whether there was one to add."""
         return False
 
-    def complete(self, point: str, scores: Sequence[float], validations: Sequence[float]) -> None:
-        """End a point whose runs are all done.
-
-        Args:
-            point: its name.
-            scores: the metric of each run that was validated.
-            validations: the metric at each validation of the first seed, by which later points are
-                pruned.
-        """
-
-    def fail(self, point: str, why: str) -> None:
-        """End a point of which a run has failed."""
-
-    def should_prune(self, point: str, validations: Sequence[float]) -> bool:
-        """Return whether a point is to be given up, given its first seed's validations so far."""
-        return False
-
-    def prune(self, point: str) -> None:
-        """End a point that ``should_prune`` was true of."""
-
 
 class Search(Grid):
     """The trials of a search as points, without those whose settings do not go together."""
 
     def __init__(self, sweep: Sweep, space: SearchSpace, metric: str, directory: Path) -> None:
-        """Open a search, or begin one.
-
-        Args:
-            sweep: what it varies, and how.
-            space: the same, of its section ``search``.
-            metric: what trials are judged by.
-            directory: where it is recorded.
-        """
+        """Open the search that is recorded in ``directory``, or begin one, judged by ``metric``."""
         super().__init__([])
         settings = sweep.settings
         seed = sweep.config_of(sweep.samples[0]).seed
         judged_by = {"metric": metric, "seeds": settings.num_seeds}
         # The study maximizes.
-        self._sign = -1.0 if metric == "loss" else 1.0
+        self._sign = METRICS[metric].rank(1.0)
         self._sweep = sweep
         self._space = space
         self._study = Study(directory, space, settings.sampler, seed, settings.prune, judged_by)
@@ -130,9 +104,24 @@ class Search(Grid):
         self.points.append(point)
         return True
 
-    def complete(self, point: str, scores: Sequence[float], validations: Sequence[float]) -> None:
-        """End a trial with the mean of its runs' scores."""
-        self._report(point, validations)
+    def report(self, point: str, validations: Sequence[float]) -> bool:
+        """Take the metric at each validation so far; return whether there are new ones."""
+        known = self._reported.get(point, 0)
+        for step, score in enumerate(validations[known:], known + 1):
+            self._study.report(_number(point), step, self._sign * score)
+        self._reported[point] = len(validations)
+        return len(validations) > known
+
+    def should_prune(self, point: str) -> bool:
+        """Return whether a trial is to be given up, by what was reported."""
+        return self._study.should_prune(_number(point))
+
+    def prune(self, point: str) -> None:
+        """End a trial that was given up."""
+        self._study.end(_number(point), "pruned")
+
+    def complete(self, point: str, scores: Sequence[float]) -> None:
+        """End a trial with the mean of its runs' scores, of those that were validated."""
         if not scores:
             self.fail(point, "it was not validated")
             return
@@ -143,22 +132,6 @@ class Search(Grid):
         """End a trial of which a run has failed."""
         self._failures += 1
         self._study.end(_number(point), "failed", why=why)
-
-    def should_prune(self, point: str, validations: Sequence[float]) -> bool:
-        """Return whether the study gives a trial up."""
-        return self._report(point, validations) and self._study.should_prune(_number(point))
-
-    def prune(self, point: str) -> None:
-        """End a trial that was given up."""
-        self._study.end(_number(point), "pruned")
-
-    def _report(self, point: str, validations: Sequence[float]) -> bool:
-        """Tell the study of validations that it does not know; return whether there are any."""
-        known = self._reported.get(point, 0)
-        for step, score in enumerate(validations[known:], known + 1):
-            self._study.report(_number(point), step, self._sign * score)
-        self._reported[point] = len(validations)
-        return len(validations) > known
 
 
 def _number(point: str) -> int:

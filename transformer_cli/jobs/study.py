@@ -1,6 +1,5 @@
 """A search's trials, by Optuna: which point is next, and which is not worth its time."""
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
@@ -89,14 +88,14 @@ class Study:
         Args:
             directory: the sweep's.
             space: what is searched.
-            sampler: how points are drawn.
-            seed: of these draws.
+            sampler: how points are drawn, with this ``seed``.
+            seed: see there.
             prune: which trials are pruned; it may change.
             judged_by: what a trial's value depends on besides its settings.
 
         Raises:
             MissingExtraError: Optuna is not installed.
-            ConfigError: the study there is of another space, sampler or seed.
+            ConfigError: the study there has another space, sampler, seed or ``judged_by``.
         """
         self._optuna = optuna = import_optuna()
         self._space, self._sampler, self._seed = space, sampler, seed
@@ -127,12 +126,7 @@ class Study:
         """All trials, by number."""
 
     def ask(self, limit: int) -> Trial | None:
-        """Begin the next trial.
-
-        Returns:
-            None if there are ``limit`` trials, however they ended, or if the space has no other
-            point.
-        """
+        """Begin the next trial; None: there are ``limit``, or the space has no other point."""
         number = len(self.trials)
         point = self._draw(number) if number < limit else None
         if point is None:
@@ -169,17 +163,10 @@ class Study:
         return next((point for point in self._space.iter_points() if point not in tried), None)
 
     def report(self, number: int, step: int, value: float) -> None:
-        """Record the metric of a trial's validation ``step``, counted from 1.
-
-        A metric that is not finite fails the trial.
-        """
+        """Record the metric of a trial's validation ``step``, counted from 1."""
         trial = self._history()[number]
-        if trial.state.is_finished() or step in trial.intermediate_values:
-            return
-        if math.isfinite(value):
+        if not trial.state.is_finished() and step not in trial.intermediate_values:
             self._storage.set_trial_intermediate_value(self._trial_id(number), step, value)
-        else:
-            self.end(number, "failed", why=f"the metric of validation {step} is {value}")
 
     def should_prune(self, number: int) -> bool:
         """Return whether a trial's training is to be stopped.
@@ -200,18 +187,9 @@ class Study:
     def end(
         self, number: int, state: State, value: float | None = None, why: str | None = None
     ) -> None:
-        """End a trial, unless it has ended.
-
-        Args:
-            number: of the trial.
-            state: what has become of it.
-            value: the metric of a complete one, which fails if that is not finite.
-            why: a failed one has failed.
-        """
+        """End a trial that runs: a complete one with its metric, a failed one with why."""
         if self.trials[number].state != "running":
             return
-        if value is not None and not math.isfinite(value):
-            state, value, why = "failed", None, f"the metric is {value}"
         if why is not None:
             self._storage.set_trial_user_attr(self._trial_id(number), _WHY, why)
         states = self._optuna.trial.TrialState

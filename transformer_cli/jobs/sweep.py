@@ -8,7 +8,7 @@ import os
 import shutil
 import statistics
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
 from typing import ClassVar, Literal
@@ -20,6 +20,7 @@ from transformer_cli.errors import ConfigError, duration
 from transformer_cli.evaluation.best_checkpoint import metric_for_best
 from transformer_cli.files import remove_leftovers, whole_directory
 from transformer_cli.jobs.job import Job, JobDirectory, describe_model, describe_training, sum_text
+from transformer_cli.jobs.runner import Plan
 from transformer_cli.jobs.search import Grid, Search
 from transformer_cli.jobs.sweep_file import BASE_POINT, SEED, Point, Sweep
 from transformer_cli.metrics import METRICS
@@ -38,11 +39,6 @@ class SweepDirectory(JobDirectory):
     kind: ClassVar[str] = "sweep"
     noun: ClassVar[str] = "sweep"
     option: ClassVar[str] = "--sweep-dir"
-
-    @property
-    def plan(self) -> Path:
-        """Path of what was planned last; see ``SweepPlan.record``."""
-        return self.path / SWEEP_PLAN
 
     @property
     def report(self) -> Path:
@@ -126,31 +122,19 @@ class Run:
     """What makes the data that its training needs."""
 
 
-class SweepPlan:
+@dataclass
+class SweepPlan(Plan):
     """The jobs of a sweep, given what has become of those that were begun."""
 
-    def __init__(
-        self,
-        sweep: Sweep,
-        directory: SweepDirectory,
-        options: Sequence[str],
-        num_jobs: int = 1,
-    ) -> None:
-        """Plan a sweep.
-
-        Args:
-            sweep: its file.
-            directory: where to.
-            options: of ``train`` and ``evaluate``, for all jobs alike: device, precision, threads.
-            num_jobs: how many run at a time, among which a search's budget is divided.
-        """
-        self.sweep = sweep
-        self.directory: SweepDirectory = directory
-        self.options = options
-        self.num_jobs = num_jobs
-        self._runs: dict[str, Run] = {}
-        self._configs: dict[str, Config] = {}
-        self._finished: dict[str, Progress] = {}
+    sweep: Sweep
+    directory: SweepDirectory
+    options: Sequence[str]
+    """Of ``train`` and ``evaluate``, for all jobs alike: device, precision, threads."""
+    num_jobs: int = 1
+    """How many run at a time, among which a search's budget is divided."""
+    _runs: dict[str, Run] = field(default_factory=dict)
+    _configs: dict[str, Config] = field(default_factory=dict)
+    _finished: dict[str, Progress] = field(default_factory=dict)
 
     @cached_property
     def trials(self) -> Grid:
@@ -186,7 +170,8 @@ class SweepPlan:
 
     def jobs(self) -> Iterator[Job]:
         """Yield what is to be trained, or once nothing is, what is to be scored."""
-        self._settle_points()
+        if isinstance(self.trials, Search):
+            self._settle_points(self.trials)
         is_training = False
         for run in self.runs():
             is_ended = run.job.name in self.directory.failed or self.directory.seems_done(run.job)
@@ -196,21 +181,14 @@ class SweepPlan:
                 yield run.job
         # Once all are trained, so that no decision can depend on the test splits.
         if not is_training and self.trials.is_over:
-            yield from self.score_jobs()
+            for split in self.sweep.settings.evaluate:
+                done = (run for run in self.runs() if self.directory.seems_done(run.job))
+                yield from (self._score_job(run, split) for run in done)
 
     def runs(self) -> list[Run]:
         """Return all runs so far, every point's first seed first: half a sweep has all points."""
         points = self.trials.points
         return [self._run(point, seed) for seed in self.seeds for point in points]
-
-    def score_jobs(self) -> list[Job]:
-        """Return the jobs that score the finished runs on the splits to evaluate."""
-        return [
-            self._score_job(run, split)
-            for split in self.sweep.settings.evaluate
-            for run in self.runs()
-            if self.directory.seems_done(run.job)
-        ]
 
     def _run(self, point: Point, seed: int) -> Run:
         name = run_name(point.name, seed)
@@ -300,32 +278,35 @@ class SweepPlan:
     def give_up(self, job: Job) -> Literal["pruned", "stopped"] | None:
         """Return what becomes of a training that is not worth its time; None: it is."""
         run = self._runs.get(job.name)
-        if run is None:
+        if run is None or not isinstance(self.trials, Search):
             return None
         point = run.point.name
         if self.trials.state(point) != "running":
             return "stopped"
         if self.sweep.settings.prune == "none" or run.seed != self.seeds[0]:
             return None
-        if not self.trials.should_prune(point, self._read_progress(run).scores):
+        is_news = self.trials.report(point, self._read_progress(run).scores)
+        if not is_news or not self.trials.should_prune(point):
             return None
         self.directory.prune(job)
         self.trials.prune(point)
         return "pruned"
 
-    def _settle_points(self) -> None:
-        """End the search's trials whose runs are all done, or of which one has failed."""
-        for point in self.trials.points:
-            if self.trials.state(point.name) != "running":
+    def _settle_points(self, search: Search) -> None:
+        """End the trials whose runs are all done, or of which one has failed."""
+        for point in search.points:
+            if search.state(point.name) != "running":
                 continue
             runs = [self._run(point, seed) for seed in self.seeds]
             failed = [run.job.name for run in runs if run.job.name in self.directory.failed]
             if failed:
-                self.trials.fail(point.name, self.directory.failed[failed[0]])
+                search.fail(point.name, self.directory.failed[failed[0]])
             elif all(self.directory.seems_done(run.job) for run in runs):
                 reached = [self._read_progress(run) for run in runs]
+                # By the first seed's validations, later points are pruned.
+                search.report(point.name, reached[0].scores)
                 scores = [progress.best for progress in reached if progress.best is not None]
-                self.trials.complete(point.name, scores, reached[0].scores)
+                search.complete(point.name, scores)
 
     # --- how far it is ----------------------------------------------------------------------------
 
@@ -399,7 +380,7 @@ class SweepPlan:
             "metric": self.metric,
             "evaluate": self.sweep.settings.evaluate,
         }
-        write_text(self.directory.plan, json.dumps(plan, ensure_ascii=False) + "\n")
+        write_text(self.directory.path / SWEEP_PLAN, json.dumps(plan, ensure_ascii=False) + "\n")
 
 
 def _set(overrides: Sequence[str]) -> list[str]:

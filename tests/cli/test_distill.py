@@ -130,9 +130,9 @@ KILLS: dict[str, tuple[str, Hook]] = {
 
 def _kill_in(command: str, hook: Hook | None) -> None:
     # Chunks of a few lines, so that some are on disk.
-    from transformer_cli.inference import translator
+    from transformer_cli.inference import output
 
-    translator.CHUNK_LINES = 32
+    output.CHUNK_LINES = 32
     fork_commands(command, hook)
 
 

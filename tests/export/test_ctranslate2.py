@@ -19,8 +19,7 @@ from transformer_cli.config.tokenizer_schema import SentencePieceConfig
 from transformer_cli.config.yaml import dump_config
 from transformer_cli.errors import CheckpointError, TransformerCliError, UsageError
 from transformer_cli.export.ctranslate2 import write_ctranslate2
-from transformer_cli.inference.converted import write_sums
-from transformer_cli.inference.ctranslate2_engine import SINUSOIDS, CTranslate2Engine
+from transformer_cli.inference.ctranslate2_engine import SINUSOIDS, CTranslate2Engine, write_sums
 from transformer_cli.inference.ctranslate2_spec import build_spec
 from transformer_cli.inference.engine import SearchOptions
 from transformer_cli.inference.loading import ComputeOptions, load_ctranslate2_translator
@@ -286,7 +285,7 @@ def test_giving_up_leaves_the_rest_empty(tmp_path: Path) -> None:
 
 def test_the_longest_source_and_output_have_positions(tmp_path: Path) -> None:
     ours, theirs = both(tmp_path / "exported")
-    longest_output = ours._max_output_tokens(LONGEST_SOURCE)
+    longest_output = ours._max_output_tokens([5] * LONGEST_SOURCE + [EOS_ID], [])
     assert max(LONGEST_SOURCE + 1, longest_output) <= SINUSOIDS
     line = " ".join(["5", "9", "11", "30"] * (LONGEST_SOURCE // 4))
     assert ours.longest_source == theirs.longest_source == LONGEST_SOURCE

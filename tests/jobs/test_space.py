@@ -1,12 +1,12 @@
 import pytest
 
-from transformer_cli.config.setting_tree import Place, parse
+from transformer_cli.config.setting_tree import parse
 from transformer_cli.errors import ConfigError
 from transformer_cli.jobs.space import Space, read_space
 
 
 def space_of(text: str) -> Space:
-    return read_space(parse(text, lambda line: Place("sweep.yaml", line)))
+    return read_space(parse(text, "sweep.yaml"))
 
 
 def test_choices_and_ranges_are_read() -> None:

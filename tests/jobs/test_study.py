@@ -13,7 +13,7 @@ from statistics import mean
 import children
 import pytest
 
-from transformer_cli.config.setting_tree import Place, parse
+from transformer_cli.config.setting_tree import parse
 from transformer_cli.errors import ConfigError
 from transformer_cli.jobs import study as study_module
 from transformer_cli.jobs.space import Space, read_space
@@ -25,7 +25,7 @@ SPACE = "{a: {log: [5e-4, 5e-1]}, b: {uniform: [0, 0.4]}, c: [512, 1024, 2048], 
 
 
 def space_of(text: str = SPACE) -> Space:
-    return read_space(parse(text, lambda line: Place("sweep.yaml", line)))
+    return read_space(parse(text, "sweep.yaml"))
 
 
 def open_study(

@@ -17,12 +17,9 @@ from transformer_cli.compression import is_compressed, open_text, text_writer
 from transformer_cli.data.corpus import bounded_lines, decode_lines
 from transformer_cli.errors import CorpusError, InputError, TransformerCliError, UsageError
 from transformer_cli.files import sha256, whole_file
-from transformer_cli.inference import loading, translator as text_translator
-from transformer_cli.inference.ctranslate2_engine import CTranslate2Engine
+from transformer_cli.inference import loading, output
 from transformer_cli.inference.engine import SearchEngine
-from transformer_cli.inference.lines import OutputFormat, Row, TextRow, TranslatedLine
-from transformer_cli.inference.output import Output, output_file
-from transformer_cli.inference.rows import read_rows
+from transformer_cli.inference.rows import Row, read_rows
 from transformer_cli.inference.translator import TextTranslator
 from transformer_cli.ranks import Ranks
 from transformer_cli.runs.directory import RunDirectory
@@ -42,7 +39,7 @@ class _Translating(NamedTuple):
     @property
     def chunk_lines(self) -> int:
         """Number of lines that each rank translates together."""
-        return 1 if self.interactive else text_translator.CHUNK_LINES
+        return 1 if self.interactive else output.CHUNK_LINES
 
 
 def translate_text(options: TranslateOptions) -> None:
@@ -63,11 +60,12 @@ def translate_text(options: TranslateOptions) -> None:
         name, interactive = options.input_name, source.isatty()
         rows: Iterator[Row]
         if options.table is not None:
-            is_json, output = options.n_best_written is not None, options.table_output
-            rows = read_rows(options.table, source, name, output, options.errors, is_json)
+            is_json, written = options.n_best_written is not None, options.table_output
+            rows = read_rows(options.table, source, name, written, options.errors, is_json)
         else:
             raw_lines = _prompt_for_lines(source) if interactive else bounded_lines(source, name)
-            rows = map(TextRow, decode_lines(raw_lines, name, options.errors))
+            lines = decode_lines(raw_lines, name, options.errors)
+            rows = (Row(text=line, source=line, to_line=str) for line in lines)
         _run(_Translating(options, translator, rows, prefixes, interactive, ranks))
 
 
@@ -99,13 +97,12 @@ def _load_translator(options: TranslateOptions, ranks: Ranks) -> TextTranslator[
 
 def _needing_torch(options: TranslateOptions) -> list[str]:
     """Return the options that CTranslate2 cannot serve; scores it can, but has others."""
-    engine = CTranslate2Engine
     needs = {
         "--ensemble": bool(options.ensemble),
-        "--prefix-file": options.prefix_file is not None and not engine.supports_prefixes,
-        "--sample": options.sample is not None and not engine.supports_sampling,
-        "--alignments": options.alignments is not None and not engine.supports_alignments,
-        "--replace-unk": options.replace_unk and not engine.supports_alignments,
+        "--prefix-file": options.prefix_file is not None,
+        "--sample": options.sample is not None,
+        "--alignments": options.alignments is not None,
+        "--replace-unk": options.replace_unk,
     }
     return [option for option, is_needed in needs.items() if is_needed]
 
@@ -134,7 +131,7 @@ def _run(job: _Translating) -> None:
     chunk_lines = job.chunk_lines * ranks.size
     with (
         _open_alignments(options.alignments) as alignments,
-        output_file(options.output, _fingerprint(job), chunk_lines, keep) as file,
+        output.output_file(options.output, _fingerprint(job), chunk_lines, keep) as file,
         _hint_at_resuming(file),
     ):
         if options.resume:
@@ -146,7 +143,7 @@ def _run(job: _Translating) -> None:
         _write(job, file.write, alignments, file.kept)
 
 
-def _translate(job: _Translating, done: int) -> Iterator[tuple[Row, TranslatedLine]]:
+def _translate(job: _Translating, done: int) -> Iterator[tuple[Row, output.TranslatedLine]]:
     """Yield each remaining row with its translation.
 
     The caller has already taken ``done`` rows from ``job.rows``, but no prefixes.
@@ -155,11 +152,12 @@ def _translate(job: _Translating, done: int) -> Iterator[tuple[Row, TranslatedLi
     prefixes = job.prefixes and islice(job.prefixes, done, None)
     rows, remembered = tee(job.rows)
     lines = (row.text for row in rows)
-    prefixed = text_translator.with_prefixes(lines, prefixes, str(options.prefix_file), done + 1)
-    translated = text_translator.translate_stream(
+    prefixed = output.with_prefixes(lines, prefixes, str(options.prefix_file), done + 1)
+    translated = output.translate_stream(
         job.translator,
         prefixed,
-        OutputFormat(options.n_best_written, options.alignments is not None),
+        options.n_best_written,
+        options.alignments is not None,
         job.chunk_lines,
         done + 1,
         lambda long: warn(options.input_name, replace(long, line=long.line + options.line_offset)),
@@ -222,7 +220,7 @@ def _open_alignments(path: Path | None) -> Iterator[TextIO | None]:
 
 
 @contextmanager
-def _hint_at_resuming(file: Output) -> Iterator[None]:
+def _hint_at_resuming(file: output.Output) -> Iterator[None]:
     """Add a hint at --resume to an error that ends the block, if any lines are kept."""
     try:
         yield
@@ -277,11 +275,9 @@ def _prompt_for_lines(lines: Iterable[bytes]) -> Iterator[bytes]:
     """Yield the lines that a person types, asked for on stderr."""
     end = "Ctrl-Z and Enter end" if sys.platform == "win32" else "Ctrl-D ends"
     log(f"one sentence a line; {end}")
-    remaining = iter(lines)
-    while True:
-        print("> ", end="", file=sys.stderr, flush=True)
-        line = next(remaining, None)
-        if line is None:
-            print(file=sys.stderr)
-            return
+    ask = partial(print, "> ", end="", file=sys.stderr, flush=True)
+    ask()
+    for line in lines:
         yield line
+        ask()
+    print(file=sys.stderr)

@@ -33,8 +33,7 @@ from transformer_cli.training.preparation import PreparedData
 from transformer_cli.training.session import Sample, Validation
 from transformer_cli.training.trainer import Trainer
 
-# Of the validation loss: half a gigabyte in float32.
-_LOGITS_AT_A_TIME = 1 << 27
+_LOGITS_AT_A_TIME = 1 << 27  # of the loss: half a gigabyte in float32
 _SAMPLES = 3
 _MAX_SAMPLE_LENGTH = 300  # characters in metrics.jsonl, where a line of text may have millions
 
@@ -69,16 +68,10 @@ def evaluate(
 ) -> Evaluation:
     """Translate the source side and score it; the loss is of pairs that are short enough.
 
-    Args:
-        translator: model, tokenizers and search.
-        text: at least one pair of lines; blank source lines have empty translations.
-        progress: called with the number of sentences just translated.
-        ranks: who shares the work; all of them get its result.
-        on_long_line: called with each source line too long to be translated as one.
-        should_stop: called before each batch that is translated.
-        thorough: as for ``score``; it takes longer than training would wait.
-        searcher: translates instead, with an engine that gives no loss.
-        metrics: those of the target language.
+    The text has at least one pair; blank source lines have empty translations. All ranks share the
+    work and get its result. ``progress`` is given the number of sentences just translated, and
+    ``should_stop`` is asked before each batch. A ``searcher`` translates instead of the translator,
+    with an engine that gives no loss.
 
     Raises:
         CorpusError: all pairs are too long for the loss.

@@ -40,14 +40,9 @@ def describe_groups(
 ) -> dict[str, Any]:
     """Return all that a page on groups of runs shows, by the names of its template.
 
-    Args:
-        title: the sweep's name, say.
-        groups: at least one, each with another name.
-        settings: those that differ between the groups, by dotted key, one value a group.
-        metric: what groups are ranked by, a key of ``METRICS``.
-        evaluated: splits that groups were evaluated on.
-        unfinished: by a run's directory, why it has not finished: 'failed', say.
-        reference: index of the group that the others are compared with.
+    Settings are those that differ, by dotted key, one value a group. Groups are ranked by the best
+    validations' metric, and compared with the group of index ``reference``. ``unfinished`` has, by
+    a run's directory, why it has not finished: 'failed', say.
     """
     results = [group_charts.read_group(group, metric, unfinished or {}) for group in groups]
     order = group_charts.rank_groups(results, metric)

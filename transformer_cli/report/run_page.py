@@ -35,7 +35,7 @@ from transformer_cli.runs.metrics_log import (
     validations,
 )
 from transformer_cli.text.protocol import ProgressBar
-from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, SPECIALS
+from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, SPECIALS, UNK_ID
 
 ATTENTION_SENTENCES = 5  # of the split, whose attention is shown
 ATTENTION_STEPS = 255  # attention weights are kept in so many steps from 0 to 1, a byte each
@@ -45,7 +45,7 @@ _MAX_TOKENS = 200  # the page's size grows with their square
 
 @dataclass(frozen=True)
 class Subject:
-    """Subject of a report."""
+    """A trained run, and the text to judge it by."""
 
     name: str
     run: RunDirectory
@@ -54,8 +54,7 @@ class Subject:
     step: int
     split: str
     text: ParallelText
-    searcher: TextTranslator[CTranslate2Engine] | None = None
-    """Translates the split instead, where CTranslate2 is faster."""
+    searcher: TextTranslator[CTranslate2Engine] | None = None  # translates it, where it is faster
     metrics: Metrics = USUAL
 
 
@@ -67,15 +66,10 @@ def make_run_page(
     translated: Callable[[int], object] = ignore,
     on_long_line: Callable[[LongLine], object] = ignore,
 ) -> str:
-    """Translate the split, score it, and return the page.
+    """Translate the split, score it, and return the page, with plotly.js in it.
 
-    Args:
-        subject: a trained run, and the text to judge it by.
-        attention: of further sentences, by ``pack_sentence``.
-        plotly: what ``plotly_script`` gave.
-        progress: wraps passes over lines, given a label, as tqdm would.
-        translated: called with the number of sentences just translated.
-        on_long_line: called with each line too long to be translated as one.
+    ``attention`` is that of further sentences, by ``pack_sentence``. ``progress`` wraps passes over
+    lines, given a label, as tqdm would; ``translated`` is given the number of sentences just done.
     """
     translator, text = subject.translator, subject.text
     encoded = encode_text(text, translator.tokenizers, progress)
@@ -97,7 +91,10 @@ def make_run_page(
         "rarity": _score_by_rarity(subject, hypotheses, progress),
         "examples": choose_examples(text, hypotheses),
         "trained": statistics.read_trained(subject.run),
-        "unknown": statistics.unknown_shares(encoded),
+        "unknown": [  # shares of tokens
+            float((side.ids == UNK_ID).mean()) if len(side.ids) else 0.0
+            for side in (encoded.src, encoded.tgt)
+        ],
         "attention": [*attention, *_attend(subject, lengths)],
     }
     return _render(subject, values, plotly)

@@ -23,8 +23,6 @@ from transformer_cli.config.sections import (
 from transformer_cli.config.tokenizer_schema import TokenizerConfig
 from transformer_cli.metrics import SelectName, TokenizerName
 
-# --- model ----------------------------------------------------------------------------------------
-
 
 class ModelConfig(Section):
     """The Transformer's size and form. The defaults are a small model for small data."""
@@ -73,9 +71,6 @@ class ModelConfig(Section):
                 f"d_model: sinusoidal positions need an even d_model, not {self.d_model}"
             )
         return self
-
-
-# --- training -------------------------------------------------------------------------------------
 
 
 class NoamSchedule(Section):

@@ -11,7 +11,7 @@ from docs.settings import PAGE, all_settings, renew
 from transformer_cli.config.differences import MAY_CHANGE
 from transformer_cli.config.json_schema import schema_text
 from transformer_cli.config.schema import Config
-from transformer_cli.config.setting_tree import Place, parse, values
+from transformer_cli.config.setting_tree import parse, values
 from transformer_cli.config.yaml import dump_config, load_config
 
 _ROOT = Path(__file__).parents[2]
@@ -22,7 +22,7 @@ _REQUIRED = "data: {kind: copy}\ntokenizer: {kind: words}\n"
 
 
 def fits(text: str) -> bool:
-    content = values(parse(text, lambda line: Place("x.yaml", line)))
+    content = values(parse(text, "x.yaml"))
     return bool(jsonschema.Draft7Validator(_SCHEMA).is_valid(content))
 
 

@@ -4,13 +4,11 @@ The splits to validate and to evaluate on are read. The training text is looked 
 streamed anyway, so that a run that goes on starts as soon as before. ``check`` looks more closely.
 """
 
-from collections import deque
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 
-from transformer_cli.audit.shift import ShiftCheck
+from transformer_cli.audit.shift import ShiftCheck, in_batches
 from transformer_cli.config.data_schema import CopyData, CorpusData, DataConfig, SourceConfig
 from transformer_cli.data.corpus import (
     ConcatenatedSources,
@@ -32,13 +30,13 @@ from transformer_cli.errors import CorpusError, SuspectTextError
 from transformer_cli.text.scripts import scripts_of
 
 Sources = Mapping[str, PairSource]
+ALL_COPIED = "{}: each target is its source, so one file is both"
+TRAINED_TEXT = "{}: its text is the training text"
 
 LARGE_OVERLAP = 0.01
 """Share of a split's pairs from which it is worth a line that they are trained on."""
-_LOOKED_FOR = 20_000
-"""Pairs of a split that are looked for in the training text."""
-_LOOKED_AT = 1000
-"""Pairs of a split whose script is looked at."""
+_LOOKED_FOR = 20_000  # pairs of a split that are looked for in the training text
+_LOOKED_AT = 1000  # pairs of a split whose script is looked at
 _SHIFT_PAIRS = 1_000_000
 """First pairs of a text that are compared with their neighbours, at 20 µs each; ``check`` compares
 all of them."""
@@ -49,17 +47,15 @@ class TextAudit:
 
     Args:
         data: where the text comes from.
-        allow: whether what can only be a mistake is noted as well, and not refused.
-        is_begun: whether the run has been trained before: a split that only an evaluation needs
-            may be missing then.
+        allow: whether to note what can only be a mistake, and not to refuse it.
+        is_begun: whether the run has been trained before, so that a test split may be missing.
         earlier: where the run found Multi30k before.
     """
 
     def __init__(
         self, data: DataConfig, allow: bool, is_begun: bool, earlier: Path | None = None
     ) -> None:
-        self.notes: list[str] = []
-        """A line each, that begins with a split's name."""
+        self.notes: list[str] = []  # a line each, that begins with a split's name
         self._data = data
         self._allow = allow or is_begun
         self._is_begun = is_begun
@@ -85,8 +81,7 @@ class TextAudit:
         for name, source in scored.items():
             watched = _Watched(name, source)
             try:
-                deque(watched.pairs(), maxlen=0)
-                self._text_sha256s[name] = StreamedText.of(source).stats.text_sha256
+                self._text_sha256s[name] = StreamedText.of(watched).stats.text_sha256
             except CorpusError as error:
                 self._miss(name, error)
             else:
@@ -131,7 +126,7 @@ class TextAudit:
         """
         for name, other in self._text_sha256s.items():
             if other == text_sha256:
-                self._refuse(trained_text(name))
+                self._refuse(TRAINED_TEXT.format(name))
         for part in self._watched:
             self._check_pairs(part)
         for scored in self._scored:
@@ -143,7 +138,7 @@ class TextAudit:
 
     def _check_pairs(self, watched: "_Watched") -> None:
         if watched.count and watched.copies == watched.count and not self._one_language:
-            self._refuse(all_copied(watched.name))
+            self._refuse(ALL_COPIED.format(watched.name))
         for shift in watched.shift.find_shifts():
             self.notes.append(f"{watched.name}: {shift.describe(watched.shift.pairs)}")
 
@@ -157,14 +152,11 @@ class TextAudit:
             self.notes.append(mistake)
 
 
-@dataclass
 class _Watched:
     """A source that is checked in its first pass."""
 
-    name: str
-    source: PairSource
-
-    def __post_init__(self) -> None:
+    def __init__(self, name: str, source: PairSource) -> None:
+        self.name, self.source = name, source
         self.shift = ShiftCheck()
         self.count = self.copies = self.trained = 0
         self.seen: dict[int, None] = {}
@@ -175,27 +167,25 @@ class _Watched:
 
     def pairs(self) -> Iterator[tuple[str, str]]:
         if not self._is_fresh:
-            yield from self.source.pairs()
-            return
+            return self.source.pairs()
         self._is_fresh = False
-        for src, tgt in self.source.pairs():
-            self._look_at(src, tgt)
-            yield src, tgt
+        return chain.from_iterable(self._looked_at())
 
-    def _look_at(self, src: str, tgt: str) -> None:
-        if self.shift.pairs < _SHIFT_PAIRS:
-            self.shift.add(src, tgt)
-        if not src.strip() or not tgt.strip():
-            return
-        self.count += 1
-        self.copies += src == tgt and any(map(str.isalpha, src))
-        pair = hash((src, tgt))
-        if self.wanted is None:
-            if len(self.seen) < _LOOKED_FOR:
-                self.seen[pair] = None
-        else:
-            for scored in self.wanted.pop(pair, ()):
-                scored.trained += 1
+    def _looked_at(self) -> Iterator[list[tuple[str, str]]]:
+        for batch in in_batches(self.source.pairs()):
+            if self.shift.pairs < _SHIFT_PAIRS:
+                self.shift.add(batch)
+            for src, tgt in batch:
+                if src.strip() and tgt.strip():
+                    self.count += 1
+                    self.copies += src == tgt and any(map(str.isalpha, src))
+                    pair = hash((src, tgt))
+                    if self.wanted is not None:
+                        for scored in self.wanted.pop(pair, ()):
+                            scored.trained += 1
+                    elif len(self.seen) < _LOOKED_FOR:
+                        self.seen[pair] = None
+            yield batch
 
     def source_sha256(self) -> str:
         return self.source.source_sha256()
@@ -210,14 +200,16 @@ def find_mistaken_files(data: DataConfig, training: Sources, scored: Sources) ->
     Raises:
         CorpusError: the first lines of a text cannot be read.
     """
-    sources: dict[str, SourceConfig] = {}
-    given: Mapping[str, SourceConfig] = {}
+    more_training, more_scored = {}, {}
     if isinstance(data, CorpusData):  # whose splits are made of other files
-        sources = {f"data.sources[{number}]": source for number, source in enumerate(data.sources)}
-        given = given_sources(data)
+        numbered = enumerate(data.sources)
+        more_training = {f"data.sources[{number}]": source for number, source in numbered}
+        more_scored = given_sources(data)
     one_language = data.src_lang == data.tgt_lang
     yield from _same_files(
-        {**training, **_text_files(sources)}, {**scored, **_text_files(given)}, one_language
+        {**training, **_text_files(more_training)},
+        {**scored, **_text_files(more_scored)},
+        one_language,
     )
     yield from _swapped_sides({**training, **scored}, (data.src_lang, data.tgt_lang))
 
@@ -236,15 +228,13 @@ def _same_files(training: Sources, scored: Sources, one_language: bool) -> Itera
         if isinstance(source, ParallelFiles) and not one_language and _is_same(*_sides(source)):
             yield f"{name}: {source.src} is its source and its target"
     for name, source in scored.items():
-        for path in _sides(source):
-            parts = [
-                part
-                for part, text in training.items()
-                if any(_is_same(path, other) for other in _sides(text))
-            ]
-            if parts:
-                yield f"{name}: {path} is trained on, as part of {parts[0]}"
-                break
+        trained_on = (
+            f"{name}: {path} is trained on, as part of {part}"
+            for path in _sides(source)
+            for part, text in training.items()
+            if any(_is_same(path, other) for other in _sides(text))
+        )
+        yield from islice(trained_on, 1)
 
 
 def _sides(source: PairSource) -> tuple[Path, ...]:
@@ -276,13 +266,3 @@ def _swapped_sides(sources: Sources, languages: tuple[str, str]) -> Iterator[str
                 f"{name}: its source is in the script of '{languages[1]}' and its target in that "
                 f"of '{languages[0]}', so they are swapped"
             )
-
-
-def all_copied(name: str) -> str:
-    """Return the message for a text of which each target is its source."""
-    return f"{name}: each target is its source, so one file is both"
-
-
-def trained_text(name: str) -> str:
-    """Return the message for a text to score that is the training text."""
-    return f"{name}: its text is the training text"

@@ -165,7 +165,7 @@ def complete_run_split(context: typer.Context, incomplete: str) -> Values:
 
 def _split_names(run: Path) -> list[str]:
     text = files.read_small(run / "config.yaml").decode()
-    tree = setting_tree.parse(text, lambda line: setting_tree.Place("", line))
+    tree = setting_tree.parse(text, "")
     config: Any = setting_tree.values(tree)
     # As ``split_names`` has them, which needs the whole schema.
     match config["data"]:

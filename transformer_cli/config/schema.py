@@ -21,9 +21,7 @@ from transformer_cli.config.sections import (
     Width,
 )
 from transformer_cli.config.tokenizer_schema import TokenizerConfig
-from transformer_cli.metrics import SelectName
-
-# --- model ----------------------------------------------------------------------------------------
+from transformer_cli.metrics import SelectName, TokenizerName
 
 
 class ModelConfig(Section):
@@ -73,9 +71,6 @@ class ModelConfig(Section):
                 f"d_model: sinusoidal positions need an even d_model, not {self.d_model}"
             )
         return self
-
-
-# --- training -------------------------------------------------------------------------------------
 
 
 class NoamSchedule(Section):
@@ -214,7 +209,7 @@ class TrainingConfig(Section):
 class EvaluationConfig(Section):
     """How translations are scored, in training and afterwards."""
 
-    tokenize: Literal["none", "13a", "intl", "char", "zh", "ja-mecab", "ko-mecab"] | None = Field(
+    tokenize: TokenizerName | None = Field(
         None,
         description="sacreBLEU's tokenizer for BLEU. null: by the target language: zh for Chinese, "
         "ja-mecab for Japanese and ko-mecab for Korean, if they are installed, char where words "

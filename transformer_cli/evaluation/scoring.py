@@ -15,12 +15,9 @@ from transformer_cli.data.corpus import ParallelText
 from transformer_cli.data.token_arrays import EncodedText, cut_by_tokens, encode_text
 from transformer_cli.errors import CorpusError
 from transformer_cli.evaluation.scores import score
+from transformer_cli.inference import torch_engine
 from transformer_cli.inference.engine import SearchEngine
-from transformer_cli.inference.torch_engine import (
-    TorchEngine,
-    TorchTranslator,
-    split_when_out_of_memory,
-)
+from transformer_cli.inference.torch_engine import TorchEngine, TorchTranslator
 from transformer_cli.inference.translator import LongLine, TextTranslator, ignore, never
 from transformer_cli.metrics import USUAL, Metrics, Scores
 from transformer_cli.model.device import sum_dtype
@@ -33,8 +30,7 @@ from transformer_cli.training.preparation import PreparedData
 from transformer_cli.training.session import Sample, Validation
 from transformer_cli.training.trainer import Trainer
 
-# Of the validation loss: half a gigabyte in float32.
-_LOGITS_AT_A_TIME = 1 << 27
+_LOGITS_AT_A_TIME = 1 << 27  # of the loss: half a gigabyte in float32
 _SAMPLES = 3
 _MAX_SAMPLE_LENGTH = 300  # characters in metrics.jsonl, where a line of text may have millions
 
@@ -45,11 +41,9 @@ class Evaluation:
 
     hypotheses: list[str]
     scores: Scores
-    loss: float
-    """Mean negative log-likelihood of a target token, EOS included, without smoothing."""
+    loss: float  # mean negative log-likelihood of a target token, EOS included, unsmoothed
     unmeasured: int  # pairs too long to be part of it; see ``TextTranslator.longest_source``
-    differing: int | None = None
-    """Lines whose translation has other placeholders; None: the tokenizers protect none."""
+    differing: int | None = None  # lines whose placeholders differ; None: none are protected
 
 
 class EvaluationStoppedError(Exception):
@@ -69,16 +63,10 @@ def evaluate(
 ) -> Evaluation:
     """Translate the source side and score it; the loss is of pairs that are short enough.
 
-    Args:
-        translator: model, tokenizers and search.
-        text: at least one pair of lines; blank source lines have empty translations.
-        progress: called with the number of sentences just translated.
-        ranks: who shares the work; all of them get its result.
-        on_long_line: called with each source line too long to be translated as one.
-        should_stop: called before each batch that is translated.
-        thorough: as for ``score``; it takes longer than training would wait.
-        searcher: translates instead, with an engine that gives no loss.
-        metrics: those of the target language.
+    The text has at least one pair; blank source lines have empty translations. All ranks share the
+    work and get its result. ``progress`` is given the number of sentences just translated, and
+    ``should_stop`` is asked before each batch. A ``searcher`` translates instead of the translator,
+    with an engine that gives no loss.
 
     Raises:
         CorpusError: all pairs are too long for the loss.
@@ -150,7 +138,7 @@ def mean_loss(
 
     batches = list(cut_by_tokens(np.argsort(lengths, kind="stable"), lengths, batch_tokens))
     for indices in batches[ranks.rank :: ranks.size]:
-        for nll in split_when_out_of_memory(sum_nll, indices):
+        for nll in torch_engine.split_when_out_of_memory(sum_nll, indices):
             total += nll
         tgt_tokens += int(text.tgt.lengths[indices].sum()) + len(indices)
     total_of_all, tokens_of_all = ranks.sum([total.item(), tgt_tokens])
@@ -225,11 +213,7 @@ def choose_samples(pairs: ParallelText, hypotheses: Sequence[str]) -> list[Sampl
 def build_validator(
     config: Config, data: PreparedData, trainer: Trainer, metrics: Metrics, select: str
 ) -> Validator:
-    """Build the validator of a training, which scores the trainer's ``eval_model``.
-
-    Raises:
-        InputError: a validation sentence is too long for the model.
-    """
+    """Build the validator of a training; raise InputError if one of its sentences is too long."""
     engine = TorchEngine(trainer.eval_model, trainer.precision)
     translator = TextTranslator(engine, data.tokenizers, config, config.decoding)
     num_unscored = len(data.val) - len(find_measurable_pairs(translator, data.val))

@@ -15,8 +15,7 @@ class Series(NamedTuple):
     """A line, or a row of bars, of a chart."""
 
     name: str
-    role: str
-    """Role that decides the colour: 'train', 'val', 'src' or 'tgt', or a number of the legend."""
+    role: str  # decides the colour: 'train', 'val', 'src' or 'tgt', or a number of the legend
     x: list[Any]
     y: list[float | None]
     note: list[str] | None = None  # hover text of each point
@@ -98,7 +97,7 @@ def _in_words(line: Series) -> str:
 
 
 def make_length_chart(
-    trained: tuple[SideStatistics, SideStatistics] | None, languages: tuple[str, str]
+    trained: Sequence[SideStatistics] | None, languages: tuple[str, str]
 ) -> list[Chart]:
     """Return a chart of training lines by length but for the longest hundredth, if any are."""
     if trained is None:

@@ -1,13 +1,11 @@
 """Self-contained HTML pages, made of templates and of scripts that their policy allows."""
 
-import base64
-import hashlib
+from base64 import b64encode
+from hashlib import sha256
 from importlib.resources import files
 from typing import Any
 
-from transformer_cli.config.data_schema import CorpusData
 from transformer_cli.config.differences import as_yaml
-from transformer_cli.data.preparing import Cleaning
 from transformer_cli.errors import make_visible
 from transformer_cli.packages import __version__, import_extra
 
@@ -16,26 +14,17 @@ _MAX_LENGTH = 500  # characters that are shown of a side of a pair that was left
 
 
 def plotly_script() -> str:
-    """Return plotly.js as one script.
-
-    Raises:
-        MissingExtraError: plotly is not installed, or Jinja, which ``render_page`` needs.
-    """
+    """Return plotly.js as one script; raise MissingExtraError if it or Jinja is not installed."""
     import_extra("jinja2", "report", "report")
     return str(import_extra("plotly.offline", "report", "report").get_plotlyjs())
 
 
 def render_page(name: str, plotly: str | None, page_data: dict[str, Any], **values: object) -> str:
-    """Render a page.
+    """Render the template NAME.html of ``values``, with its script NAME.js, which reads page_data.
 
-    Jinja escapes all input, and its control characters are made visible. Besides, the page's
-    Content-Security-Policy allows its own two scripts only, by their SHA-256, and no requests.
-
-    Args:
-        name: of the template and its script, NAME.html and NAME.js.
-        plotly: what ``plotly_script`` gave; None: the page has no scripts.
-        page_data: what the script reads, JSON values.
-        values: what the template reads.
+    Without what ``plotly_script`` gave, the page has no scripts. Jinja escapes all input, and its
+    control characters are made visible. Besides, the page's Content-Security-Policy allows its own
+    two scripts only, by their SHA-256, and no requests.
     """
     from jinja2 import Environment, FunctionLoader, StrictUndefined
 
@@ -55,7 +44,9 @@ def render_page(name: str, plotly: str | None, page_data: dict[str, Any], **valu
         page_data=_make_all_visible(page_data),
         css=_template("page.css"),
         scripts=scripts,
-        sums=[_policy_sum(script) for script in scripts],
+        sums=[
+            f"sha256-{b64encode(sha256(script.encode()).digest()).decode()}" for script in scripts
+        ],
         version=__version__,
         **values,
     )
@@ -88,16 +79,6 @@ def _sentence(text: str) -> Any:
 def _shorten(value: object) -> str:
     """Return a value as it stands in a narrow cell: a number that was drawn has many digits."""
     return f"{value:.4g}" if isinstance(value, float) else as_yaml(value)
-
-
-def _policy_sum(script: str) -> str:
-    """Return a script's SHA-256 as a Content-Security-Policy names it."""
-    return f"sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}"
-
-
-def render_cleaning(cleaning: Cleaning, data: CorpusData, title: str) -> str:
-    """Return the page about what the filters left out."""
-    return render_page("cleaning", None, {}, cleaning=cleaning, data=data, title=title)
 
 
 def _show_all(line: str) -> str:

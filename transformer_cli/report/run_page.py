@@ -25,16 +25,11 @@ from transformer_cli.model.transformer import count_parameters
 from transformer_cli.report import charts, statistics
 from transformer_cli.report.examples import SEED, choose_examples
 from transformer_cli.report.rendering import render_page
+from transformer_cli.runs import metrics_log
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.initialize import corpus_directory
-from transformer_cli.runs.metrics_log import (
-    environment_of_training,
-    perplexity,
-    read_records,
-    validations,
-)
 from transformer_cli.text.protocol import ProgressBar
-from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, SPECIALS
+from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, SPECIALS, UNK_ID
 
 ATTENTION_SENTENCES = 5  # of the split, whose attention is shown
 ATTENTION_STEPS = 255  # attention weights are kept in so many steps from 0 to 1, a byte each
@@ -44,7 +39,7 @@ _MAX_TOKENS = 200  # the page's size grows with their square
 
 @dataclass(frozen=True)
 class Subject:
-    """Subject of a report."""
+    """A trained run, and the text to judge it by."""
 
     name: str
     run: RunDirectory
@@ -53,8 +48,7 @@ class Subject:
     step: int
     split: str
     text: ParallelText
-    searcher: TextTranslator[CTranslate2Engine] | None = None
-    """Translates the split instead, where CTranslate2 is faster."""
+    searcher: TextTranslator[CTranslate2Engine] | None = None  # translates it, where it is faster
     metrics: Metrics = USUAL
 
 
@@ -66,15 +60,10 @@ def make_run_page(
     translated: Callable[[int], object] = ignore,
     on_long_line: Callable[[LongLine], object] = ignore,
 ) -> str:
-    """Translate the split, score it, and return the page.
+    """Translate the split, score it, and return the page, with plotly.js in it.
 
-    Args:
-        subject: a trained run, and the text to judge it by.
-        attention: of further sentences, by ``pack_sentence``.
-        plotly: what ``plotly_script`` gave.
-        progress: wraps passes over lines, given a label, as tqdm would.
-        translated: called with the number of sentences just translated.
-        on_long_line: called with each line too long to be translated as one.
+    ``attention`` is that of further sentences, by ``pack_sentence``. ``progress`` wraps passes over
+    lines, given a label, as tqdm would; ``translated`` is given the number of sentences just done.
     """
     translator, text = subject.translator, subject.text
     encoded = encode_text(text, translator.tokenizers, progress)
@@ -91,12 +80,15 @@ def make_run_page(
     values: dict[str, Any] = {
         "decoding": translator.decoding,
         "scores": result.scores,
-        "perplexity": perplexity(result.loss),
+        "perplexity": metrics_log.perplexity(result.loss),
         "lengths": statistics.score_by_length(lengths, hypotheses, text.tgt, subject.metrics),
         "rarity": _score_by_rarity(subject, hypotheses, progress),
         "examples": choose_examples(text, hypotheses),
         "trained": statistics.read_trained(subject.run),
-        "unknown": statistics.unknown_shares(encoded),
+        "unknown": [  # shares of tokens
+            float((side.ids == UNK_ID).mean()) if len(side.ids) else 0.0
+            for side in (encoded.src, encoded.tgt)
+        ],
         "attention": [*attention, *_attend(subject, lengths)],
     }
     return _render(subject, values, plotly)
@@ -105,8 +97,8 @@ def make_run_page(
 def _render(subject: Subject, values: dict[str, Any], plotly: str) -> str:
     """Return the page about a run and ``values``, which its translations have."""
     run, config = subject.run, subject.translator.config
-    records = read_records(run.metrics)
-    validated = validations(records)
+    records = metrics_log.read_records(run.metrics)
+    validated = metrics_log.validations(records)
     drawn = [
         *charts.make_training_charts(records, subject.step),
         *charts.make_length_chart(values["trained"], (config.data.src_lang, config.data.tgt_lang)),
@@ -132,7 +124,7 @@ def _render(subject: Subject, values: dict[str, Any], plotly: str) -> str:
         validated_metrics=charts.measured_metrics(validated),
         label_smoothing=config.training.label_smoothing,
         settings=chosen_settings(config, load_origins(run.origins)),
-        trained_with=environment_of_training(records, subject.step),
+        trained_with=metrics_log.environment_of_training(records, subject.step),
         config=dump_config(config),
         **values,
     )
@@ -171,11 +163,7 @@ def _attend(subject: Subject, lengths: Sequence[int]) -> list[dict[str, Any]]:
 
 
 def pack_sentence(translator: TorchTranslator, sentence: str) -> dict[str, Any]:
-    """Return the attention of a sentence as ``pack_attention`` does.
-
-    Raises:
-        InputError: it is too long.
-    """
+    """Return a sentence's attention by ``pack_attention``; raise InputError if it is too long."""
     tokens = len(translator.tokenizers.encode_source(sentence).ids)
     if tokens > _MAX_TOKENS:
         raise InputError(

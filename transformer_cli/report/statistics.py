@@ -9,17 +9,16 @@ from itertools import pairwise
 import numpy as np
 
 from transformer_cli.data.store import open_store, read_stats
-from transformer_cli.data.token_arrays import PERCENTILES, EncodedText, percentiles
+from transformer_cli.data.token_arrays import PERCENTILES, percentiles
 from transformer_cli.metrics import METRICS, USUAL, Metrics
 from transformer_cli.report.examples import split_words
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.text.tokenizer import fingerprint
-from transformer_cli.text.vocabulary import UNK_ID
 
+# The fewest source tokens of each bucket of sentences, and the fewest occurrences in the training
+# text of each bucket of words; the last one has no end.
 LENGTHS = (1, 6, 11, 16, 21, 31, 41, 61)
-"""The fewest source tokens of each bucket of lengths; the last one has no end."""
 FREQUENCIES = (0, 1, 10, 100, 1000)
-"""The fewest occurrences in the training text of each bucket of words."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +31,7 @@ class SideStatistics:
     counts: np.ndarray  # number of lines of 0, 1, 2, … tokens
 
 
-def read_trained(run: RunDirectory) -> tuple[SideStatistics, SideStatistics] | None:
+def read_trained(run: RunDirectory) -> list[SideStatistics] | None:
     """Return both sides of a run's training text; None where its store of it is not there."""
     stats = read_stats(run.encoded)
     if stats is None:
@@ -41,23 +40,12 @@ def read_trained(run: RunDirectory) -> tuple[SideStatistics, SideStatistics] | N
     store = open_store(run.encoded, stats.text_sha256, sha256, is_verified=True)
     if not store:
         return None
-    num_lines = len(store)
-
-    def side(tokens: int, counts: np.ndarray) -> SideStatistics:
+    sides = []
+    num_tokens = store.record.src_tokens, store.record.tgt_tokens
+    for tokens, counts in zip(num_tokens, store.count_lengths(), strict=True):
         lengths = dict(zip(PERCENTILES, percentiles(counts, PERCENTILES), strict=True))
-        return SideStatistics(num_lines, tokens, lengths, counts)
-
-    counts = store.count_lengths()
-    return side(store.record.src_tokens, counts.src), side(store.record.tgt_tokens, counts.tgt)
-
-
-def unknown_shares(text: EncodedText) -> list[float]:
-    """Return the share of each side's tokens that the vocabulary lacks."""
-    both = (text.src.ids, text.tgt.ids)
-    return [float((ids == UNK_ID).mean()) if len(ids) else 0.0 for ids in both]
-
-
-# --- where the model is good, and where not -------------------------------------------------------
+        sides.append(SideStatistics(len(store), tokens, lengths, counts))
+    return sides
 
 
 @dataclass(frozen=True)

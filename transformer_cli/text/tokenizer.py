@@ -36,8 +36,6 @@ Side = Literal["src", "tgt", "joint"]
 # No other file is read or copied, whatever a manifest from elsewhere names.
 FileName = Annotated[str, Field(pattern=r"^(src|tgt|joint)(\.[a-z]+)+$")]
 
-# --- manifests -----------------------------------------------------------------------------------
-
 
 class TokenizerManifest(BaseModel):
     """The keys of tokenizer.json that all kinds have; a kind's own ones follow."""
@@ -96,16 +94,14 @@ class SideFilesManifest(TokenizerManifest):
 
     def load(self, directory: Path) -> Tokenizers:
         """Load the tokenizers of a directory, without reserved tokens, checking its files."""
-        if self.file_name("joint") in self.sha256:
-            joint = self._load_side("joint", directory)
-            return Tokenizers(src=joint, tgt=joint)
-        return Tokenizers(
-            src=self._load_side("src", directory), tgt=self._load_side("tgt", directory)
-        )
-
-    def _load_side(self, side: Side, directory: Path) -> Tokenizer:
-        path = directory / self.file_name(side)
-        return self.open(self.read_checked(path), path, side)
+        is_joint = self.file_name("joint") in self.sha256
+        sides: list[Side] = ["joint"] if is_joint else ["src", "tgt"]
+        paths = [directory / self.file_name(side) for side in sides]
+        tokenizers = [
+            self.open(self.read_checked(path), path, side)
+            for side, path in zip(sides, paths, strict=True)
+        ]
+        return Tokenizers(src=tokenizers[0], tgt=tokenizers[-1])
 
     @classmethod
     def file_name(cls, side: Side) -> str:
@@ -168,9 +164,6 @@ def _read_file(path: Path, advice: str = _RESTORE) -> bytes:
         return read_small(path, MAX_TOKENIZER_BYTES)
     except OSError as error:
         raise TokenizerError(f"{path}: cannot be read ({error.strerror}); {advice}") from error
-
-
-# --- learning and copying ------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -252,9 +245,6 @@ def copy_tokenizers(
     return load_tokenizers(directory)
 
 
-# --- loading -------------------------------------------------------------------------------------
-
-
 class _AnyManifest(BaseModel):
     kind: Annotated[Any, AfterValidator(import_kind)]
 
@@ -264,7 +254,7 @@ def _load_manifest(directory: Path) -> TokenizerManifest:
     data = _read_file(path)
     try:
         module = _AnyManifest.model_validate_json(data).kind
-        manifest: TokenizerManifest = module.MANIFEST.model_validate_json(data)
+        manifest: TokenizerManifest = module.Manifest.model_validate_json(data)
     except ValidationError as error:
         first = error.errors()[0]
         key = ".".join(str(part) for part in first["loc"])

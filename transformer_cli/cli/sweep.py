@@ -94,13 +94,7 @@ def sweep(
 def run_sweep(
     plan: "plans.SweepPlan", descriptor: int, workers: Sequence[Mapping[str, str]]
 ) -> int:
-    """Train and score what is left, and say the results; return the exit code.
-
-    Args:
-        plan: of the sweep.
-        descriptor: of its directory's lock.
-        workers: what the environment of each job at a time has besides.
-    """
+    """Train and score what is left, and say the results; return the exit code."""
     directory = plan.directory
     directory.remove_leftovers()
     plan.check_trained_alike()
@@ -138,15 +132,10 @@ def run_jobs(
     workers: Sequence[Mapping[str, str]] = ({},),
     shows_output: bool = False,
 ) -> int | None:
-    """Run the jobs of a plan until none is left or a signal comes.
+    """Run the jobs of a plan until none is left or a signal comes, which ``stopping`` answers.
 
-    Args:
-        plan: gives the jobs.
-        descriptor: of the lock of its directory.
-        stopping: the answer to the signal.
-        show: takes what happens, or None a few times a second, and the jobs that run.
-        workers: what the environment of each job at a time has besides.
-        shows_output: whether the jobs' commands write to stderr, and not to their logs.
+    ``show`` takes what happens, or None a few times a second, and the jobs that run. Others are as
+    in ``Runner``.
 
     Returns:
         the exit code after a signal, else None.

@@ -13,6 +13,7 @@ from transformer_cli.config.choices import PrecisionName
 from transformer_cli.config.data_schema import FilePair
 from transformer_cli.errors import UsageError
 from transformer_cli.files import sha256
+from transformer_cli.jobs import student_text
 from transformer_cli.jobs.distill_file import Back, Direction, Distillation, Forward, Teacher
 from transformer_cli.jobs.job import (
     Job,
@@ -22,14 +23,7 @@ from transformer_cli.jobs.job import (
     weights_record,
 )
 from transformer_cli.jobs.runner import Plan
-from transformer_cli.jobs.student_text import (
-    SIDES,
-    compose_student,
-    open_text,
-    select_nearest,
-    text_splits,
-    write_texts,
-)
+from transformer_cli.jobs.student_text import SIDES
 from transformer_cli.runs.directory import RunDirectory, check_unlocked
 from transformer_cli.text.tokenizer import fingerprint
 
@@ -86,7 +80,6 @@ class DistillPlan(Plan):
     threads: Sequence[str] = ()
     """The option of all commands that does not."""
     allow_suspect_data: bool = False
-    """Whether trainings have the option of this name."""
 
     def jobs(self) -> Iterator[Job]:
         """Yield all jobs; each reads what earlier ones have made."""
@@ -117,13 +110,14 @@ class DistillPlan(Plan):
                         "one ensemble need the same; leave one of them out"
                     )
 
-    # --- teachers and text ------------------------------------------------------------------------
-
     def _teacher_job(self, teacher: Teacher) -> Job:
         run, config = teacher.run, teacher.config
 
         def inputs() -> dict[str, str]:
-            texts = {split: open_text(config, split).source_sha256() for split in _TRAINED_ON}
+            texts = {
+                split: student_text.open_text(config, split).source_sha256()
+                for split in _TRAINED_ON
+            }
             return {**describe_training(config), **texts}
 
         return Job(
@@ -146,15 +140,20 @@ class DistillPlan(Plan):
         return ["train", str(file), "--run-dir", str(run.path), *options, *self.threads, *suspect]
 
     def _text_job(self) -> Job:
-        student, splits = self.distillation.student, text_splits(self.distillation.student)
+        student, splits = (
+            self.distillation.student,
+            student_text.text_splits(self.distillation.student),
+        )
         paths = {
             (split, side): self.directory.text(split, side) for split in splits for side in SIDES
         }
         return Job(
             TEXT_JOB,
-            lambda: {split: open_text(student, split).source_sha256() for split in splits},
+            lambda: {
+                split: student_text.open_text(student, split).source_sha256() for split in splits
+            },
             lambda: [*paths.values()],
-            prepare=partial(write_texts, student, paths),
+            prepare=partial(student_text.write_texts, student, paths),
         )
 
     def _texts(self, direction: Direction) -> Iterator[tuple[str, Path]]:
@@ -164,8 +163,6 @@ class DistillPlan(Plan):
         for number, path in enumerate(direction.settings.monolingual, start=1):
             name = path.stem if is_compressed(path) else path.name
             yield f"{number}-{Path(name).stem}", path
-
-    # --- translations -----------------------------------------------------------------------------
 
     def _translation_jobs(self, direction: Direction, name: str, text: Path) -> Iterator[Job]:
         """Yield the job that translates a text, and the one that chooses among candidates."""
@@ -212,10 +209,8 @@ class DistillPlan(Plan):
             lambda: {"candidates": sha256(output), "references": sha256(reference)},
             lambda: [written],
             needs=(translate.name,),
-            prepare=partial(select_nearest, output, reference, written, lowercase),
+            prepare=partial(student_text.select_nearest, output, reference, written, lowercase),
         )
-
-    # --- the student ------------------------------------------------------------------------------
 
     def _synthetic(self) -> list[FilePair]:
         """Return the pairs of which models write a side."""
@@ -245,7 +240,7 @@ class DistillPlan(Plan):
             return {**describe_training(config), "references": str(keep_reference), **sums}
 
         def compose() -> None:
-            compose_student(
+            student_text.compose_student(
                 config,
                 self.distillation.student_file,
                 self.directory.student_config,
@@ -264,8 +259,6 @@ class DistillPlan(Plan):
             discard=partial(set_aside, run),
             config=config,
         )
-
-    # --- scores -----------------------------------------------------------------------------------
 
     def models(self) -> dict[str, list[RunDirectory]]:
         """Return what is scored, by name: each teacher, all of them together, the student."""

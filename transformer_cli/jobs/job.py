@@ -83,8 +83,6 @@ class JobDirectory:
     """Messages of jobs that have failed since this object was made; the next one tries again."""
     _begun: dict[str, tuple[JobRecord, float | None]] = field(default_factory=dict)
 
-    # --- the directory ----------------------------------------------------------------------------
-
     @property
     def mark(self) -> Path:
         """Path of the file that marks the directory."""
@@ -149,8 +147,6 @@ class JobDirectory:
         for name in ("jobs", "scores", "text", "forward", "back"):
             for directory, _, _ in os.walk(self.path / name):
                 remove_leftovers(Path(directory))
-
-    # --- its jobs ---------------------------------------------------------------------------------
 
     def file(self, job: str, ending: str) -> Path:
         """Return the path of a job's file: .json, its record; .log or .stop."""

@@ -120,12 +120,11 @@ class Point:
     """Of a search's trial."""
 
     @property
-    def overrides(self) -> list[str]:
-        """What it changes as ``--set`` takes it; JSON is YAML."""
-        return [
-            f"{key}={json.dumps(values(node), ensure_ascii=False)}"
-            for key, node in self.nodes.items()
-        ]
+    def options(self) -> list[str]:
+        """What it changes as options of ``train``; JSON is YAML."""
+        changes = {key: values(node) for key, node in self.nodes.items()}
+        texts = [f"{key}={json.dumps(value, ensure_ascii=False)}" for key, value in changes.items()]
+        return [part for text in texts for part in ("--set", text)]
 
 
 def as_node(value: object, place: Place) -> Node:

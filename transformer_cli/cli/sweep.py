@@ -183,7 +183,13 @@ def show_jobs(
 
     console = Console(file=sys.stderr)
     if not console.is_terminal:
-        yield lambda event, _: None if event is None else log(_describe(event, plan))
+
+        def log_event(event: "runners.Event | None", _: object) -> None:
+            if event is not None:
+                is_run = event.kind == "done" and event.job.config is not None
+                log(event.describe() + (f"; {plan.describe_rest()}" if is_run else ""))
+
+        yield log_event
         return
     drawn = 0.0
 
@@ -197,11 +203,6 @@ def show_jobs(
 
     with Live(console=console, auto_refresh=False) as live:
         yield show
-
-
-def _describe(event: "runners.Event", plan: "plans.SweepPlan") -> str:
-    is_run = event.kind == "done" and event.job.config is not None
-    return f"{event.describe()}; {plan.describe_rest()}" if is_run else event.describe()
 
 
 def _table(plan: "plans.SweepPlan", running: "Sequence[Job]") -> "Group":

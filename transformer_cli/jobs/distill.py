@@ -181,6 +181,8 @@ class DistillPlan(Plan):
         options = [
             part for key, value in search.items() if value is not None for part in (key, str(value))
         ]
+        files = ["-i", str(text), "-o", str(output), "--resume"]
+        compute = [*self.binding, *self.threads]
 
         def inputs() -> dict[str, str]:
             self.check()  # tokenizers of teachers that were trained just now
@@ -191,7 +193,7 @@ class DistillPlan(Plan):
             f"translate {direction.name} {name}",
             inputs,
             lambda: [output],
-            command=translate_command(runs, text, output, [*options, *self.binding, *self.threads]),
+            command=["translate", *name_models(runs), *files, *options, *compute],
             needs=self._find_needs(direction),
             prepare=partial(output.parent.mkdir, exist_ok=True),
             discard=partial(discard_translation, output),
@@ -271,7 +273,8 @@ class DistillPlan(Plan):
     def _score_jobs(self) -> Iterator[Job]:
         needs = self._find_needs(self.distillation.directions[0])
         src, ref = (self.directory.text("val", side) for side in SIDES)
-        options = [*self.binding, *self.threads]
+        texts = ["--src", str(src), "--ref", str(ref)]
+        options = [*texts, "--json", *self.binding, *self.threads]
 
         def inputs(runs: Sequence[RunDirectory]) -> dict[str, str]:
             sums = {"text/val.src": sha256(src), "text/val.tgt": sha256(ref)}
@@ -283,7 +286,7 @@ class DistillPlan(Plan):
                 f"score {name}",
                 partial(inputs, runs),
                 partial(list[Path], [path]),
-                command=evaluate_command(runs, src, ref, options),
+                command=["evaluate", *name_models(runs), *options],
                 needs=[TEXT_JOB, STUDENT_JOB] if name == "student" else needs,
                 stdout=path,
                 prepare=partial(path.parent.mkdir, exist_ok=True),
@@ -294,23 +297,8 @@ def _training_name(run: RunDirectory) -> str:
     return f"train {run.path.as_posix()}"
 
 
-def translate_command(
-    runs: Sequence[RunDirectory], text: Path, output: Path, options: Sequence[str]
-) -> list[str]:
-    """Return the arguments that translate a file, and resume where that was stopped."""
-    files = ["-i", str(text), "-o", str(output), "--resume"]
-    return ["translate", *_ensemble(runs), *files, *options]
-
-
-def evaluate_command(
-    runs: Sequence[RunDirectory], src: Path, ref: Path, options: Sequence[str]
-) -> list[str]:
-    """Return the arguments that score models, as one ensemble, on a text."""
-    texts = ["--src", str(src), "--ref", str(ref)]
-    return ["evaluate", *_ensemble(runs), *texts, "--json", *options]
-
-
-def _ensemble(runs: Sequence[RunDirectory]) -> list[str]:
+def name_models(runs: Sequence[RunDirectory]) -> list[str]:
+    """Return the arguments of a command that has runs translate as one ensemble."""
     first, *others = (str(run.path) for run in runs)
     return [first, *(part for other in others for part in ("--ensemble", other))]
 

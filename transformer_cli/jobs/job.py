@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from transformer_cli import files
 from transformer_cli.artifact import Artifact, FileRecord, write_record
@@ -217,16 +217,10 @@ class JobDirectory:
         self._write(job.name, record)
         self.done.add(job.name)
 
-    def fail(self, job: Job, message: str) -> None:
-        """Record that a job has failed."""
-        self.failed[job.name] = message
-        self._end(job, "failed", message)
-
-    def prune(self, job: Job) -> None:
-        """Record that a job was given up early."""
-        self._end(job, "pruned")
-
-    def _end(self, job: Job, state: str, message: str = "") -> None:
+    def end(self, job: Job, state: Literal["failed", "pruned"], message: str = "") -> None:
+        """Record that a job has failed, or was given up early."""
+        if state == "failed":
+            self.failed[job.name] = message
         if record := self.read(job.name):
             self._write(job.name, record.model_copy(update={"state": state, "message": message}))
 

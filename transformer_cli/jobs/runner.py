@@ -105,7 +105,8 @@ class Runner:
         """
         try:
             while not should_stop():
-                yield from self._reap()
+                for running in [each for each in self._running.values() if each.future.done()]:
+                    yield self._end(running)
                 self._give_up()
                 if self._may_start and len(self._running) < len(self.workers):
                     self._may_start = yield from self._start_next()
@@ -126,7 +127,7 @@ class Runner:
                 continue
             failed = [need for need in job.needs if need in self.plan.directory.failed]
             if failed:
-                self.plan.directory.fail(job, self.plan.directory.failed[failed[0]])
+                self.plan.directory.end(job, "failed", self.plan.directory.failed[failed[0]])
                 has_failed = True
                 continue
             if any(need not in self.plan.directory.done for need in job.needs):
@@ -145,7 +146,7 @@ class Runner:
         return has_failed or (not is_blocked and self.plan.extend())
 
     def _fail(self, job: Job, message: str, code: int = 1) -> Event:
-        self.plan.directory.fail(job, message)
+        self.plan.directory.end(job, "failed", message)
         return Event("failed", job, message, code)
 
     def _start(self, job: Job) -> Iterator[Event]:
@@ -170,11 +171,6 @@ class Runner:
         command = Command(job.command, stop, job.stdout, log, variables, self.lock)
         future = self.executor.submit(run_command, command)
         self._running[job.name] = _Running(job, worker, future)
-
-    def _reap(self) -> Iterator[Event]:
-        for running in list(self._running.values()):
-            if running.future.done():
-                yield self._end(running)
 
     def _end(self, running: _Running) -> Event:
         """Record how a job ended."""

@@ -113,11 +113,16 @@ class Study:
         )
         ranges = {f"search.{key}": each.describe() for key, each in space.items()}
         settings = {"sampler": sampler, "seed": seed, **ranges, **judged_by}
-        earlier = self._study.user_attrs.get(_SETTINGS)
-        if earlier is None:
+        if _SETTINGS not in self._study.user_attrs:
             self._study.set_user_attr(_SETTINGS, settings)
-        else:
-            _check_same(directory, earlier, settings)
+        earlier = self._study.user_attrs[_SETTINGS]
+        for key in sorted(earlier.keys() | settings.keys()):
+            if earlier.get(key) != settings.get(key):
+                raise ConfigError(
+                    f"{directory / JOURNAL}: this search began with {key} "
+                    f"{earlier.get(key, 'left out')}, not {settings.get(key, 'left out')}; put "
+                    "that back, or give the new search a sweep of its own"
+                )
         self.trials = [self._read(trial) for trial in self._history()]
         """All trials, by number."""
 
@@ -251,16 +256,6 @@ def _pruner(prune: Prune, pruners: Any) -> Any:
             min_resource=_FIRST_STEP, reduction_factor=_REDUCTION_FACTOR
         )
     return pruners.NopPruner()
-
-
-def _check_same(directory: Path, earlier: dict[str, object], settings: dict[str, object]) -> None:
-    for key in sorted(earlier.keys() | settings.keys()):
-        if earlier.get(key) != settings.get(key):
-            raise ConfigError(
-                f"{directory / JOURNAL}: this search began with {key} "
-                f"{earlier.get(key, 'left out')}, not {settings.get(key, 'left out')}; put that "
-                "back, or give the new search a sweep of its own"
-            )
 
 
 class Grid:

@@ -129,7 +129,6 @@ class SweepPlan(Plan):
     num_jobs: int = 1
     """How many run at a time, among which a search's budget is divided."""
     _runs: dict[str, Run] = field(default_factory=dict)
-    _configs: dict[str, Config] = field(default_factory=dict)
     _finished: dict[str, Progress] = field(default_factory=dict)
 
     @cached_property
@@ -187,7 +186,7 @@ class SweepPlan(Plan):
     def _run(self, point: Point, seed: int) -> Run:
         name = run_name(point.name, seed)
         if name not in self._runs:
-            config = self._config_of(point).model_copy(update={SEED: seed})
+            config = self.sweep.config_of(point).model_copy(update={SEED: seed})
             directory = self.directory.run(point.name, seed)
             data = self._data_job(point, config)
             train = ("train", str(self.sweep.base), *point.options, "--set", f"seed={seed}")
@@ -231,11 +230,6 @@ class SweepPlan(Plan):
             stdout=scores,
             prepare=partial(directory.mkdir, parents=True, exist_ok=True),
         )
-
-    def _config_of(self, point: Point) -> Config:
-        if point.name not in self._configs:
-            self._configs[point.name] = self.sweep.config_of(point)
-        return self._configs[point.name]
 
     def check_trained_alike(self) -> None:
         """Check that the runs that are there have the settings of their points.
@@ -282,7 +276,7 @@ class SweepPlan(Plan):
         is_news = search.report(point.number, self._read_progress(run).scores)
         if not is_news or not search.should_prune(point.number):
             return None
-        self.directory.prune(job)
+        self.directory.end(job, "pruned")
         search.end(point.number, "pruned")
         return "pruned"
 
@@ -362,10 +356,11 @@ class SweepPlan(Plan):
     @property
     def reference(self) -> str:
         """Name of the point that others are compared with: the base's settings, or the first."""
-        base = self.sweep.config_of(Point(BASE_POINT))
-        names = [point.name for point in self.trials.points]
-        same = [point.name for point in self.trials.points if self._config_of(point) == base]
-        return (same or names or [BASE_POINT])[0]
+        seed = self.seeds[0]
+        base = self.sweep.config_of(Point(BASE_POINT)).model_copy(update={SEED: seed})
+        points = self.trials.points
+        same = [point for point in points if self._run(point, seed).config == base]
+        return (same or points or [Point(BASE_POINT)])[0].name
 
     def record(self) -> None:
         """Record what is planned, for commands that read the directory without the sweep's file."""

@@ -2,7 +2,7 @@
 
 import json as json_format
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
@@ -160,7 +160,7 @@ def _evaluate(
     seen = seen_pairs.find_seen([run, *others], text, pair_bar)
     result = _translate(translator, searcher, name, text, metrics)
     engine, fingerprint = translator.engine, (searcher or translator).engine.fingerprint
-    environment = asdict(metrics_log.describe_environment(engine.device, engine.precision))
+    environment = metrics_log.describe_environment(engine.device, engine.precision)
     differing = result.differing
     report = {
         "split": name,

@@ -7,7 +7,7 @@ from transformer_cli.ranks import SINGLE_PROCESS
 
 with lazy_imports():
     from transformer_cli.config import yaml
-    from transformer_cli.data import sources, token_arrays
+    from transformer_cli.data import sources
     from transformer_cli.runs import directory
     from transformer_cli.training import preparation, summary
 
@@ -38,21 +38,7 @@ def vocab(
     report = preparation.Callbacks(line_bar, warn, pair_bar, log)
     with preparation.open_data(request, SINGLE_PROCESS, report) as data:
         texts = data.texts
-    percentiles = "/".join(map(str, token_arrays.PERCENTILES))
-    sides = summary.summarize_sides(data)
-    note = settings.tokenizer.size_note
-    rows = [
-        ("", f"source ({settings.data.src_lang})", f"target ({settings.data.tgt_lang})"),
-        ("lines", *(f"{side.lines:,}" for side in sides)),
-        ("tokens", *(f"{side.tokens:,}" for side in sides)),
-        ("types", *("-" if side.types is None else f"{side.types:,}" for side in sides)),
-        ("vocabulary", *(f"{side.size:,} ({note})" for side in sides)),
-        ("unknown in val", *(f"{side.unknown_in_val:.2%}" for side in sides)),
-        (
-            f"tokens a line, percentiles {percentiles}",
-            *("/".join(map(str, side.lengths)) for side in sides),
-        ),
-    ]
+    rows = summary.summarize_sides(settings, data)
     say("\n".join(align_columns(rows, left=3)))
     left_out = f"{texts.blank_in_train} of train, {texts.blank_in_val} of val"
     say(f"pairs with a blank side, left out: {left_out}")

@@ -5,7 +5,7 @@ import math
 import os
 import platform
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -144,26 +144,20 @@ SESSION_KIND = "session"
 _UNKNOWN = "not recorded"
 
 
-@dataclass(frozen=True)
-class Environment:
-    """What results depend on besides settings, text and weights."""
-
-    device: str  # the GPU's name, or 'cpu'
-    precision: str  # of computing
-    threads: int  # per process
-    processes: int
-    torch: str
-    transformer_cli: str
-    python: str
+_ENVIRONMENT = ("device", "precision", "threads", "processes", "torch", "transformer_cli", "python")
 
 
 def describe_environment(
     device: "torch.device", precision: "torch.dtype", processes: int = 1
-) -> Environment:
-    """Return this process' environment; ``processes`` is the world size."""
+) -> Record:
+    """Return what results depend on besides settings, text and weights.
+
+    That is the GPU's name or 'cpu', the precision of computing, the threads of each of so many
+    processes, and versions.
+    """
     import torch  # which readers of records do without
 
-    return Environment(
+    values = (
         torch.cuda.get_device_name(device) if device.type == "cuda" else device.type,
         str(precision).removeprefix("torch."),
         torch.get_num_threads(),
@@ -172,12 +166,13 @@ def describe_environment(
         __version__,
         platform.python_version(),
     )
+    return dict(zip(_ENVIRONMENT, values, strict=True))
 
 
 def environment_of_training(
     records: Iterable[Record], step: int | None = None
 ) -> dict[str, object] | None:
-    """Return a run's environment up to a step, or to the end, by the names of ``Environment``.
+    """Return a run's environment up to a step, or to the end; see ``describe_environment``.
 
     If sessions differ, a value lists theirs in order. None: it is not recorded.
     """
@@ -191,7 +186,7 @@ def environment_of_training(
         return None
     unrecorded = [_UNKNOWN] if min(sessions) else []
     environment: dict[str, object] = {}
-    for key in (field.name for field in fields(Environment)):
+    for key in _ENVIRONMENT:
         values: list[Any] = [session.get(key) for session in sessions.values()]
         known = [value if isinstance(value, str | int) else _UNKNOWN for value in values]
         distinct = list(dict.fromkeys([*unrecorded, *known]))
@@ -199,11 +194,11 @@ def environment_of_training(
     return environment
 
 
-def changed_environment(records: Iterable[Record], now: Environment) -> list[Difference]:
+def changed_environment(records: Iterable[Record], now: Record) -> list[Difference]:
     """Return the differences from the last session; none if that is not recorded."""
     sessions = [record for record in records if record["kind"] == SESSION_KIND]
     return [
         Difference(key, sessions[-1].get(key), value)
-        for key, value in asdict(now).items()
+        for key, value in now.items()
         if sessions and sessions[-1].get(key) != value
     ]

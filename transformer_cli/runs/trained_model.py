@@ -27,8 +27,6 @@ from transformer_cli.text.tokenizer import fingerprint, load_tokenizers
 from transformer_cli.text.vocabulary import PAD_ID
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from transformer_cli.model.transformer import Transformer
 
 
@@ -161,11 +159,6 @@ def describe_inherited_init(config: Config, origins: Origins, bases: Sequence[Pa
         f"init: as in the base {base}, so training starts from {weights}; init: {base.parent} "
         "starts from that run's"
     )
-
-
-def load_init_weights(source: RunDirectory) -> "dict[str, Tensor]":
-    """Return the best weights of ``source``."""
-    return open_checkpoint(source, "best").load_weights()
 
 
 def _check_same_settings(config: Config, source: RunDirectory) -> None:

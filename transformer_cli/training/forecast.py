@@ -67,9 +67,10 @@ def forecast(trainer: Trainer, sample: EpochSample) -> Forecast | None:
 
 def _forecast(trainer: Trainer, sample: EpochSample) -> Forecast:
     began = time.monotonic()
+    allocated = 0
     if trainer.device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(trainer.device)
-    allocated = _allocated_memory(trainer.device)
+        allocated = torch.cuda.memory_allocated(trainer.device)
     trial = trainer.copy_for_trial()
     largest = next(sample.batches)
     # The first step allocates what later ones reuse, such as Adam's moments.
@@ -117,10 +118,6 @@ def _time_step(trial: Trainer, batch: Batch) -> _StepTimes:
 
 def _padded_tokens(batch: Batch) -> int:
     return batch.src.numel() + batch.tgt_in.numel()
-
-
-def _allocated_memory(device: torch.device) -> int:
-    return torch.cuda.memory_allocated(device) if device.type == "cuda" else 0
 
 
 def _peak_memory(device: torch.device) -> int:
@@ -192,19 +189,20 @@ def check_memory(
     numbers = predict_numbers(config, sizes)
     sharing = _processes_sharing(device, ranks)
     needed, there = sharing * _FLOAT * sum(numbers), memory_of(device)
-    if needed > there:
-        has_average = config.training.ema_decay is not None
-        owner = "the GPU" if device.type == "cuda" else "this machine"
-        average = " and an average" if has_average else ""
-        shared = f" in {sharing} processes" if sharing > 1 else ""
-        is_adam = config.training.optimizer == "adam"
-        state = "Adam's two moments" if is_adam else "the optimizer's state"
-        raise ConfigError(
-            f"model: its {numbers.weights // (1 + has_average):,} weights take at least "
-            f"{size(needed)} to train{shared} (with gradients, {state}{average}), and "
-            f"{owner} has {size(there)} of memory; "
-            "lower d_model, d_ff, the number of layers or the vocabulary"
-        )
+    if needed <= there:
+        return
+    has_average = config.training.ema_decay is not None
+    owner = "the GPU" if device.type == "cuda" else "this machine"
+    average = " and an average" if has_average else ""
+    shared = f" in {sharing} processes" if sharing > 1 else ""
+    is_adam = config.training.optimizer == "adam"
+    state = "Adam's two moments" if is_adam else "the optimizer's state"
+    raise ConfigError(
+        f"model: its {numbers.weights // (1 + has_average):,} weights take at least "
+        f"{size(needed)} to train{shared} (with gradients, {state}{average}), and "
+        f"{owner} has {size(there)} of memory; "
+        "lower d_model, d_ff, the number of layers or the vocabulary"
+    )
 
 
 def checkpoint_bytes(config: Config, model: Transformer) -> int:

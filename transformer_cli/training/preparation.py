@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import torch
 
-from transformer_cli.config.data_schema import tag_names
+from transformer_cli.config.data_schema import CorpusData, tag_names
 from transformer_cli.config.origins import Origins
 from transformer_cli.config.schema import Config
 from transformer_cli.data.batches import BpeDropout
@@ -32,7 +32,7 @@ from transformer_cli.runs.initialize import (
     is_data_outdated,
     record_corpus_directory,
 )
-from transformer_cli.runs.trained_model import check_init, load_init_weights
+from transformer_cli.runs.trained_model import check_init, open_checkpoint
 from transformer_cli.text.protocol import ProgressBar, Tokenizers
 from transformer_cli.text.tokenizer import (
     copy_tokenizers,
@@ -53,21 +53,20 @@ from transformer_cli.training.texts import (
     has_sources,
     prepare_sources,
     read_val,
-    reads_sources,
 )
 from transformer_cli.training.trainer import Trainer
 
 
 @dataclass(frozen=True)
 class PreparedData:
-    """A run's texts, its tokenizers, and the texts as token ids."""
+    """A run's texts, its tokenizers, the texts as token ids, and how sources are mixed."""
 
     texts: Texts
     tokenizers: Tokenizers
     train: EncodedStore
     val: EncodedText
     mix: TrainingMix | None = None
-    """Weights and tags of the training text's sources; None: they are all alike."""
+    """None: all sources of the training text are alike."""
 
     @property
     def vocab_sizes(self) -> tuple[int, int]:
@@ -87,7 +86,6 @@ def prepare_data(
         TokenizerError: tokenizers cannot be learned, or their files are damaged.
     """
     tokenizers = _prepare_tokenizers(config, run, texts.train, progress)
-    _check_can_sample(config, tokenizers)
     expected = (texts.train.stats.text_sha256, fingerprint(run.tokenizer))
     try:
         store = open_store(run.encoded, *expected)
@@ -106,26 +104,8 @@ def prepare_data(
     return data
 
 
-def find_prepared_data(
-    config: Config, texts: Texts, run: RunDirectory, progress: ProgressBar
-) -> PreparedData | None:
-    """Return the data that ``prepare_data`` would reuse as a whole, or None; write nothing."""
-    text_sha256 = texts.train.stats.text_sha256
-    if not _can_reuse_tokenizers(config, run, text_sha256):
-        return None
-    store = open_store(run.encoded, text_sha256, fingerprint(run.tokenizer))
-    if store is None:
-        return None
-    tokenizers = load_tokenizers(run.tokenizer)
-    _check_can_sample(config, tokenizers)
-    return _encode_val(config, run, texts, tokenizers, store, progress)
-
-
 def open_prepared_data(config: Config, run: RunDirectory, progress: ProgressBar) -> PreparedData:
-    """Open the data that the main process has prepared, without a lock and without writing.
-
-    The training text is not read again, and the store's checksums are not verified.
-    """
+    """Open prepared data, without a lock, without writing, and without reading it all again."""
     stats = read_stats(run.encoded)
     if stats is not None and run.tokenizer.is_dir():
         directory = corpus_directory(run)
@@ -150,6 +130,14 @@ def _encode_val(
     store: EncodedStore,
     progress: ProgressBar,
 ) -> PreparedData:
+    # The schema cannot know which kind of model a given file holds.
+    for side in ("src", "tgt"):
+        can_sample = getattr(tokenizers, side).can_sample
+        if getattr(config.training, f"{side}_bpe_dropout") and not can_sample:
+            raise ConfigError(
+                f"training.{side}_bpe_dropout: needs merges to leave out, and the tokenizer's "
+                "model is not one of byte pair encoding (BPE); leave it at 0"
+            )
     mix = find_mix(config, corpus_directory(run), texts.train.stats, tokenizers, store)
     val = encode_text(texts.val, tokenizers, progress)
     return PreparedData(texts, tokenizers, store, val, mix)
@@ -163,12 +151,12 @@ def _prepare_tokenizers(
         return load_tokenizers(run.tokenizer)
     if run.tokenizer.is_dir():
         run.remove_data()
-    languages = (config.data.src_lang, config.data.tgt_lang)
     tags = tag_names(config.data)
     with whole_directory(run.tokenizer) as directory:
         if config.init is not None:
             source = RunDirectory(config.init).tokenizer
             return copy_tokenizers(source, text_sha256, directory, tags)
+        languages = (config.data.src_lang, config.data.tgt_lang)
         return learn_tokenizers(
             config.tokenizer, *languages, text.src, text.tgt, text_sha256, directory, progress, tags
         )
@@ -196,17 +184,6 @@ def _can_reuse_tokenizers(config: Config, run: RunDirectory, text_sha256: str) -
             "--run-dir, or start anew with --overwrite"
         )
     return False
-
-
-def _check_can_sample(config: Config, tokenizers: Tokenizers) -> None:
-    # The schema cannot know which kind of model a given file holds.
-    for side in ("src", "tgt"):
-        can_sample = getattr(tokenizers, side).can_sample
-        if getattr(config.training, f"{side}_bpe_dropout") and not can_sample:
-            raise ConfigError(
-                f"training.{side}_bpe_dropout: needs merges to leave out, and the tokenizer's "
-                "model is not one of byte pair encoding (BPE); leave it at 0"
-            )
 
 
 def select_training_pairs(
@@ -269,7 +246,8 @@ def open_data(request: TrainRequest, ranks: Ranks, report: Callbacks) -> Iterato
         return
     check_init(config, run, overwrite)
     # Of kind corpus, there is no text before the sources are read into the run.
-    texts = None if reads_sources(config.data) else _audit_texts(request, run, report)
+    is_of_sources = isinstance(config.data, CorpusData)
+    texts = None if is_of_sources else _audit_texts(request, run, report)
     with begin_run(run, config, overwrite, origins, report.log):
         record_corpus_directory(run, config.data)
         if texts is None:
@@ -292,27 +270,35 @@ def open_data_dry(request: TrainRequest, ranks: Ranks, report: Callbacks) -> Ite
         directory = run.path
         if ranks.is_main:
             check_init(config, run, overwrite)
-            can_resume = run.config.is_file() and not overwrite
-            if can_resume:
+            can_reuse = run.config.is_file() and not overwrite
+            if can_reuse:
                 check_resumable(run, config)
-            can_reuse = can_resume and not is_data_outdated(run, config)
+                can_reuse = not is_data_outdated(run, config)
+            is_of_sources = isinstance(config.data, CorpusData)
             texts = None
-            if (can_reuse and has_sources(config.data, run)) or not reads_sources(config.data):
+            if not is_of_sources or (can_reuse and has_sources(config.data, run)):
                 texts = _audit_texts(request, run, report)
-                if can_reuse:
-                    data = find_prepared_data(config, texts, run, report.progress)
-            if data is None:
+                can_reuse = can_reuse and _is_prepared(config, texts, run)
+            if texts is None or not can_reuse:
                 temporary = tempfile.TemporaryDirectory(prefix="transformer-cli-")
                 directory = Path(stack.enter_context(temporary))
                 trial = RunDirectory(directory)
-                prepare_sources(config.data, trial, report.pairs, report.log)
-                if texts is None or reads_sources(config.data):
+                if texts is None or is_of_sources:
+                    prepare_sources(config.data, trial, report.pairs, report.log)
                     texts = _audit_texts(request, trial, report)
                 data = prepare_data(config, texts, trial, report.progress)
         ranks.barrier()  # preparing may take hours, and a broadcast times out after minutes
         directory = Path(ranks.broadcast(str(directory)))
         yield data or open_prepared_data(config, RunDirectory(directory), report.progress)
         ranks.barrier()  # before the temporary directory is removed
+
+
+def _is_prepared(config: Config, texts: Texts, run: RunDirectory) -> bool:
+    """Return whether ``prepare_data`` would reuse the run's data as a whole."""
+    text_sha256 = texts.train.stats.text_sha256
+    return _can_reuse_tokenizers(config, run, text_sha256) and (
+        open_store(run.encoded, text_sha256, fingerprint(run.tokenizer)) is not None
+    )
 
 
 def _audit_texts(request: TrainRequest, run: RunDirectory, report: Callbacks) -> Texts:
@@ -334,6 +320,7 @@ def build_trainer(
     pairs = select_training_pairs(config, data.train, data.mix)
     model = build_model(config.model, *data.vocab_sizes, PAD_ID, config.seed).to(device)
     if config.init is not None and not list_checkpoints(run.checkpoints):
-        load_weights(model, load_init_weights(RunDirectory(config.init)))
+        source = RunDirectory(config.init)
+        load_weights(model, open_checkpoint(source, "best").load_weights())
     bpe_dropout = build_bpe_dropout(config, data.tokenizers)
     return Trainer(model, pairs, config, precision, bpe_dropout, ranks)

@@ -129,10 +129,8 @@ class Session:
         self._tokens_before = self.trainer.window[-1].item()
         if self.is_finished:
             return
-        environment = describe_environment(
-            self.trainer.device, self.trainer.precision, self._ranks.size
-        )
-        self._record(SESSION_KIND, **asdict(environment))
+        computing = (self.trainer.device, self.trainer.precision, self._ranks.size)
+        self._record(SESSION_KIND, **describe_environment(*computing))
         if self.state.unvalidated:
             self._validate(should_stop)
         while not (self.stopped or self.is_finished):

@@ -1,6 +1,7 @@
 """The texts of an experiment: prepared from sources, audited, and how they are mixed."""
 
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -102,18 +103,17 @@ def read_val(data: DataConfig, train: StreamedText, directory: Path | None = Non
 def prepare_sources(
     data: DataConfig, run: RunDirectory, progress: PairProgress, log: Callable[[str], object]
 ) -> None:
-    """Read, filter and split the sources into the locked run, unless it has them.
+    """Read, filter and split the sources, if the data has any, into the locked run.
 
-    A run that has checkpoints goes on with its own corpus, whatever became of the sources. Only
-    data of kind corpus has sources.
+    A run that has checkpoints goes on with its own corpus, whatever became of the sources.
     """
     if not isinstance(data, CorpusData):
         return
     try:
         if has_sources(data, run):
             is_begun = bool(list_checkpoints(run.checkpoints))
-            for given in update_given_splits(data, run.corpus, is_begun):
-                log(_describe_given(given))
+            for split in update_given_splits(data, run.corpus, is_begun):
+                log(_describe_split(split))
             return
         run.remove_data(run.corpus)
         record = prepare_corpus(data, run.corpus, progress)
@@ -121,11 +121,6 @@ def prepare_sources(
         raise RunError(f"{run.corpus}: cannot be written: {error.strerror or error}") from error
     for line in describe_record(record):
         log(line)
-
-
-def reads_sources(data: DataConfig) -> bool:
-    """Return whether there is no text before ``prepare_sources``."""
-    return isinstance(data, CorpusData)
 
 
 def has_sources(data: DataConfig, run: RunDirectory) -> bool:
@@ -136,16 +131,12 @@ def has_sources(data: DataConfig, run: RunDirectory) -> bool:
     damage = find_damage(run.corpus, record, record.drawn)
     if not list_checkpoints(run.checkpoints):
         return damage is None and is_prepared(data, run.corpus)
-    if damage is not None and not _can_prepare_again(data, run):
-        raise lost_text_error(damage)
-    return damage is None
-
-
-def _can_prepare_again(data: CorpusData, run: RunDirectory) -> bool:
-    try:
-        return is_prepared(data, run.corpus)
-    except CorpusError:  # a source is gone
-        return False
+    if damage is None:
+        return True
+    with suppress(CorpusError):  # a source is gone
+        if is_prepared(data, run.corpus):
+            return False  # it can be made again
+    raise lost_text_error(damage)
 
 
 def describe_record(record: CorpusRecord) -> Iterable[str]:
@@ -155,11 +146,11 @@ def describe_record(record: CorpusRecord) -> Iterable[str]:
         left_out = [f"{count:,} {name}" for name, count in source.removed.items()]
         reasons = ", ".join(filter(None, [*left_out, _describe_bad(source)])) or "none"
         yield f"{source.name}: {source.pairs:,} pairs; kept: {kept}; left out: {reasons}"
-    yield from map(_describe_given, record.given.values())
+    yield from map(_describe_split, record.given.values())
 
 
-def _describe_given(given: ExplicitSplit) -> str:
-    return f"{given.name}: {given.pairs:,} pairs; left out: {_describe_bad(given) or 'none'}"
+def _describe_split(split: ExplicitSplit) -> str:
+    return f"{split.name}: {split.pairs:,} pairs; left out: {_describe_bad(split) or 'none'}"
 
 
 def _describe_bad(source: SourceRecord | ExplicitSplit) -> str:

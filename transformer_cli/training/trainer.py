@@ -41,23 +41,23 @@ class StepResult:
     is_finite: Bool[Tensor, ""]
     """Whether its loss and gradient were; otherwise the losses are zero and nothing was updated."""
     gradient_norm: Float[Tensor, ""]
-    """Before clipping, on the device."""
-    skipped: Sequence[int] = ()
+    """Before clipping."""
+    skipped: Sequence[int]
     """Steps that are known by now to have been skipped, as they were not finite."""
-    micro_batches: int = 1
+    micro_batches: int
     """Number of parts that each batch was split into to fit into memory."""
-    stop: bool = False
+    stop: bool
     """Whether a rank was asked to stop before the step."""
 
 
 class _Report(NamedTuple):
-    """Whether a step was skipped, its loss and gradient norm: on their way to the host."""
+    """What ``Optimizer.step`` has returned, on its way to the host."""
 
     step: int
     where: str
     """The step and its batches, for a message."""
     tgt_tokens: int
-    values: Float[Tensor, "3"]
+    results: Float[Tensor, "5"]
     copied: torch.cuda.Event | None
 
 
@@ -108,7 +108,7 @@ class Trainer:
         self.batches_per_step = self.config.accumulate * ranks.size
         self.steps_per_epoch = -(-len(self._epochs) // self.batches_per_step)
         self.total_steps = last_step(self.config, self.steps_per_epoch)
-        self._batches = self._iter_batches()
+        self._batches = prefetch(self._iter_batches(), self._execution.prefetch)
 
     def steps(self, should_stop: Callable[[], bool] = lambda: False) -> Iterator[StepResult]:
         """Train to the end, yielding the result of each optimizer step.
@@ -198,7 +198,7 @@ class Trainer:
         self.optimizer.load_state(optimizer_state, self.step - self.skipped, self.skipped)
         # Splitting a batch changes dropout's draws.
         self._gradients.micro_batches = state.micro_batches
-        self._batches = self._iter_batches()
+        self._batches = prefetch(self._iter_batches(), self._execution.prefetch)
 
     def _next_batches(self) -> tuple[list[Batch], str]:
         """Return this rank's batches of the next step, and their places for a message."""
@@ -210,18 +210,12 @@ class Trainer:
 
     def _iter_batches(self) -> Iterator[Batch]:
         """Iterate over this rank's batches from here to the end of the training."""
-        return prefetch(map(self._prepare_batch, self._iter_epochs()), self._execution.prefetch)
-
-    def _iter_epochs(self) -> Iterator[Batch]:
         first = self.batch
         for epoch in range(self.epoch, -(-self.total_steps // self.steps_per_epoch)):
-            yield from self._epochs.iter_epoch(epoch, first + self.ranks.rank, self.ranks.size)
+            for batch in self._epochs.iter_epoch(epoch, first + self.ranks.rank, self.ranks.size):
+                rounded = batch.round_up() if self._rounds_up else batch
+                yield rounded.pin_memory() if self._execution.pin_memory else rounded
             first = 0
-
-    def _prepare_batch(self, batch: Batch) -> Batch:
-        if self._rounds_up:
-            batch = batch.round_up()
-        return batch.pin_memory() if self._execution.pin_memory else batch
 
     def _update(
         self,
@@ -236,22 +230,22 @@ class Trainer:
         self.optimizer.prepare()
         losses = self._gradients.accumulate(self.step, batches, int(tgt_tokens))
         rate = learning_rate(self.config.schedule, self.d_model, self.step, self.total_steps)
-        outcome = self.optimizer.step(losses, self.step, rate)
-        report = _copy_to_host(outcome.report)
-        self._reports.append(_Report(self.step, where, int(tgt_tokens), *report))
+        results = self.optimizer.step(losses, self.step, rate)
+        loss, nll_loss, is_skipped, _, norm = results.unbind()
+        self._reports.append(_Report(self.step, where, int(tgt_tokens), *_copy_to_host(results)))
         self._read_reports(read_all=self.step >= self.total_steps)
         skipped, self._newly_skipped = self._newly_skipped, []
         return StepResult(
             step=self.step,
             epoch=self.epoch,
             learning_rate=rate,
-            losses=outcome.losses,
+            losses=Losses(loss, nll_loss),
             tgt_tokens=own_tokens,
             ends_epoch=ends_epoch,
-            is_finite=outcome.is_finite,
+            is_finite=is_skipped == 0,
             skipped=skipped,
             micro_batches=self._gradients.micro_batches,
-            gradient_norm=outcome.report[-1],
+            gradient_norm=norm,
             stop=bool(stop),
         )
 
@@ -261,7 +255,7 @@ class Trainer:
             report = self._reports.popleft()
             if report.copied is not None:
                 report.copied.synchronize()
-            is_skipped, loss, norm = report.values.tolist()
+            _, _, is_skipped, loss, norm = report.results.tolist()
             if not is_skipped:
                 continue
             if self.skipped >= self.config.skip_nonfinite:

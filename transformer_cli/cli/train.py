@@ -32,6 +32,7 @@ with lazy_imports():
         preparation,
         session as sessions,
         summary,
+        texts,
         trainer as trainers,
     )
 
@@ -98,7 +99,7 @@ def train(
         directory.check_unlocked(run)
     directory.check_config_files(run.path, files)
     # From here on torch is needed; what is wrong above is told without waiting for it.
-    request = preparation.TrainRequest(settings, origins, run, begins_anew, allow_suspect_data)
+    request = texts.TrainRequest(settings, origins, run, begins_anew, allow_suspect_data)
     hint = trained_model.describe_inherited_init(settings, origins, files[1:])
     if ranks.is_main and hint:
         log(hint)
@@ -116,15 +117,15 @@ def train(
         say(text)
 
 
-def callbacks() -> "preparation.Callbacks":
+def callbacks() -> "texts.Callbacks":
     """Return what a training shows of its preparation."""
-    return preparation.Callbacks(line_bar, warn, pair_bar, log)
+    return texts.Callbacks(line_bar, warn, pair_bar, log)
 
 
 class _Job(NamedTuple):
     """A training request on this process' device, with its ranks connected."""
 
-    request: "preparation.TrainRequest"
+    request: "texts.TrainRequest"
     device: "torch.device"
     precision: "PrecisionName"
     ranks: Ranks
@@ -163,7 +164,7 @@ class _Job(NamedTuple):
 
 @contextmanager
 def _open_job(
-    request: "preparation.TrainRequest",
+    request: "texts.TrainRequest",
     device: "DeviceName",
     precision: "PrecisionName",
     threads: int | None,

@@ -205,9 +205,6 @@ def read_manifest(path: Path) -> Manifest:
     return manifest
 
 
-# --- writing --------------------------------------------------------------------------------------
-
-
 def save_checkpoint(
     directory: Path,
     weights: "Mapping[str, Tensor]",
@@ -276,9 +273,6 @@ def _write_error(path: Path, error: Exception) -> CheckpointError:
     # What follows 'at path' names a temporary file.
     reason = getattr(error, "strerror", None) or str(error).partition(" at path ")[0]
     return CheckpointError(f"{path}: cannot be written: {reason}; older checkpoints are untouched")
-
-
-# --- the checkpoints of a run ---------------------------------------------------------------------
 
 
 def checkpoint_path(directory: Path, step: int) -> Path:

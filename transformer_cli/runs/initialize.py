@@ -165,9 +165,6 @@ def _remove_outdated(run: RunDirectory, config: Config, overwrite: bool) -> None
             run.remove_data()
 
 
-# --- which settings may have changed --------------------------------------------------------------
-
-
 def check_resumable(run: RunDirectory, config: Config) -> None:
     """Check that training can resume from the run's checkpoints, if it has any, with ``config``."""
     if not list_checkpoints(run.checkpoints):
@@ -220,9 +217,6 @@ def _split_paths(value: object) -> tuple[list[str], object]:
         return [value] if isinstance(value, str) else [], None
     paths = [source[key] for source in value for key in source if key in PATH_KEYS]
     return paths, [{key: source[key] for key in source if key not in PATH_KEYS} for source in value]
-
-
-# --- where the text lies --------------------------------------------------------------------------
 
 
 def record_corpus_directory(run: RunDirectory, data: DataConfig) -> None:

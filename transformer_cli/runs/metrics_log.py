@@ -27,9 +27,6 @@ _MAX_LINE_BYTES = 1 << 20
 _MEASURED = (*(name for name, metric in METRICS.items() if not metric.is_thorough), "perplexity")
 
 
-# --- writing --------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class MetricsLog:
     """Appends to metrics.jsonl."""
@@ -78,9 +75,6 @@ def _parse_place(line: bytes) -> tuple[float, str]:
 def perplexity(loss: float) -> float:
     """Return the exponential of a mean negative log-likelihood; infinite on overflow."""
     return math.inf if loss >= 700.0 else math.exp(loss)
-
-
-# --- reading --------------------------------------------------------------------------------------
 
 
 def read_lines(path: Path) -> Iterator[bytes]:
@@ -136,8 +130,6 @@ def number(record: Record, key: str) -> float | None:
     except OverflowError:  # an integer too large for a float
         return None
 
-
-# --- the environment ------------------------------------------------------------------------------
 
 SESSION_KIND = "session"
 """Kind of the record that each session of a training begins with."""

@@ -36,12 +36,9 @@ class OpenedModel:
 
     config: Config
     tokenizers: Tokenizers
-    checkpoint: Checkpoint
-    """Where the weights are."""
-    sum: str
-    """SHA-256 of the file in it that records the weights' SHA-256."""
-    tokenizer_sum: str
-    """Fingerprint of the tokenizers."""
+    checkpoint: Checkpoint  # where the weights are
+    sum: str  # SHA-256 of the file in it that records the weights' SHA-256
+    tokenizer_sum: str  # fingerprint of the tokenizers
 
 
 @dataclass(frozen=True)
@@ -51,10 +48,8 @@ class TrainedModel:
     config: Config
     tokenizers: Tokenizers
     model: "Transformer"
-    checkpoint: Path
-    """The directory of the weights."""
-    sum: str
-    """As of ``OpenedModel``."""
+    checkpoint: Path  # the directory of the weights
+    sum: str  # as of ``OpenedModel``
 
 
 def load_trained_model(run: RunDirectory, checkpoint: str) -> TrainedModel:
@@ -115,9 +110,6 @@ def open_checkpoint(run: RunDirectory, which: str) -> Checkpoint:
             "get the model again"
         )
     return Checkpoint(run.path, {MODEL: config.sha256.weights}, "get the model again")
-
-
-# --- init -----------------------------------------------------------------------------------------
 
 
 def model_differences(old: Config, new: Config) -> list[Difference]:

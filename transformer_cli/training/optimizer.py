@@ -18,8 +18,6 @@ from transformer_cli.ranks import Ranks
 from transformer_cli.training.execution import Execution
 from transformer_cli.training.loss import Losses
 
-# --- optimizers -----------------------------------------------------------------------------------
-
 
 class OptimizerKind(NamedTuple):
     """An optimizer that ``training.optimizer`` may name."""
@@ -97,11 +95,8 @@ class Optimizer:
     A step whose loss or gradient is not finite changes nothing. That is decided on the device, so
     that the host need not wait for it; once more than ``skip_nonfinite`` steps were skipped, all
     later ones are skipped too, until the host finds out. Of an optimizer that cannot skip itself,
-    the host decides.
-
-    Args:
-        eval_model: the moving average of the model's weights; ``model`` itself if there is none.
-        ranks: the processes that share the work; a step is skipped by all or by none.
+    the host decides. All ranks skip a step or none. ``eval_model`` is the moving average of the
+    model's weights, or the model itself if there is none.
     """
 
     def __init__(
@@ -243,8 +238,6 @@ class Optimizer:
         losses = (loss.masked_fill(skip, 0.0) for loss in self._losses)
         return torch.stack((*losses, skip.float(), total_loss, norm))
 
-
-# --- learning rates -------------------------------------------------------------------------------
 
 _DECAYS: dict[str, Callable[[int, int, float], float]] = {
     "constant": lambda warmup, step, done: 1.0,

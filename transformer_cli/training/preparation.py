@@ -1,19 +1,17 @@
 """Set a training up: begin its run, learn tokenizers, encode the text, and build the trainer."""
 
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 import torch
 
 from transformer_cli.config.data_schema import CorpusData, tag_names
-from transformer_cli.config.origins import Origins
 from transformer_cli.config.schema import Config
 from transformer_cli.data.batches import BpeDropout
-from transformer_cli.data.corpus import PairProgress, StreamedText
+from transformer_cli.data.corpus import StreamedText
 from transformer_cli.data.encoding import choose_encoder, write_store
 from transformer_cli.data.shards import ShardedStore, TrainingMix
 from transformer_cli.data.sources import open_training_text
@@ -23,31 +21,18 @@ from transformer_cli.errors import ConfigError, CorpusError, RunError
 from transformer_cli.files import whole_directory
 from transformer_cli.model.transformer import build_model, load_weights
 from transformer_cli.ranks import Ranks
+from transformer_cli.runs import initialize
 from transformer_cli.runs.checkpoint import list_checkpoints
 from transformer_cli.runs.directory import RunDirectory
-from transformer_cli.runs.initialize import (
-    begin_run,
-    check_resumable,
-    corpus_directory,
-    is_data_outdated,
-    record_corpus_directory,
-)
 from transformer_cli.runs.trained_model import check_init, open_checkpoint
+from transformer_cli.text import tokenizer
 from transformer_cli.text.protocol import ProgressBar, Tokenizers
-from transformer_cli.text.tokenizer import (
-    copy_tokenizers,
-    fingerprint,
-    have_same_tokenizers,
-    learn_tokenizers,
-    load_text_sha256,
-    load_tokenizers,
-    matches_configured_files,
-)
 from transformer_cli.text.vocabulary import PAD_ID
 from transformer_cli.training.forecast import check_memory
 from transformer_cli.training.texts import (
+    Callbacks,
     Texts,
-    Warn,
+    TrainRequest,
     audit_texts,
     find_mix,
     has_sources,
@@ -77,16 +62,9 @@ class PreparedData:
 def prepare_data(
     config: Config, texts: Texts, run: RunDirectory, progress: ProgressBar
 ) -> PreparedData:
-    """Learn or copy tokenizers and encode the training text unless the run has them; encode val.
-
-    Raises:
-        CorpusError: the training text changes while it is read.
-        ConfigError: BPE-dropout is on, and the tokenizers cannot sample.
-        RunError: the run was trained on another text, or cannot be written.
-        TokenizerError: tokenizers cannot be learned, or their files are damaged.
-    """
+    """Learn or copy tokenizers and encode the training text unless the run has them; encode val."""
     tokenizers = _prepare_tokenizers(config, run, texts.train, progress)
-    expected = (texts.train.stats.text_sha256, fingerprint(run.tokenizer))
+    expected = (texts.train.stats.text_sha256, tokenizer.fingerprint(run.tokenizer))
     try:
         store = open_store(run.encoded, *expected)
         if store is not None:
@@ -108,13 +86,13 @@ def open_prepared_data(config: Config, run: RunDirectory, progress: ProgressBar)
     """Open prepared data, without a lock, without writing, and without reading it all again."""
     stats = read_stats(run.encoded)
     if stats is not None and run.tokenizer.is_dir():
-        directory = corpus_directory(run)
+        directory = initialize.corpus_directory(run)
         train = StreamedText(open_training_text(config.data, directory), stats)
         texts = read_val(config.data, train, directory)
-        tokenizers = load_tokenizers(run.tokenizer)
-        expected = (stats.text_sha256, fingerprint(run.tokenizer))
+        tokenizers = tokenizer.load_tokenizers(run.tokenizer)
+        expected = (stats.text_sha256, tokenizer.fingerprint(run.tokenizer))
         store = open_store(run.encoded, *expected, is_verified=True)
-        if store is not None and load_text_sha256(run.tokenizer) == stats.text_sha256:
+        if store is not None and tokenizer.load_text_sha256(run.tokenizer) == stats.text_sha256:
             return _encode_val(config, run, texts, tokenizers, store, progress)
     raise RunError(
         f"{run.encoded}: missing, or does not belong to {run.tokenizer}; make both with: "
@@ -138,7 +116,7 @@ def _encode_val(
                 f"training.{side}_bpe_dropout: needs merges to leave out, and the tokenizer's "
                 "model is not one of byte pair encoding (BPE); leave it at 0"
             )
-    mix = find_mix(config, corpus_directory(run), texts.train.stats, tokenizers, store)
+    mix = find_mix(config, initialize.corpus_directory(run), texts.train.stats, tokenizers, store)
     val = encode_text(texts.val, tokenizers, progress)
     return PreparedData(texts, tokenizers, store, val, mix)
 
@@ -148,16 +126,16 @@ def _prepare_tokenizers(
 ) -> Tokenizers:
     text_sha256 = text.stats.text_sha256
     if _can_reuse_tokenizers(config, run, text_sha256):
-        return load_tokenizers(run.tokenizer)
+        return tokenizer.load_tokenizers(run.tokenizer)
     if run.tokenizer.is_dir():
         run.remove_data()
     tags = tag_names(config.data)
     with whole_directory(run.tokenizer) as directory:
         if config.init is not None:
             source = RunDirectory(config.init).tokenizer
-            return copy_tokenizers(source, text_sha256, directory, tags)
+            return tokenizer.copy_tokenizers(source, text_sha256, directory, tags)
         languages = (config.data.src_lang, config.data.tgt_lang)
-        return learn_tokenizers(
+        return tokenizer.learn_tokenizers(
             config.tokenizer, *languages, text.src, text.tgt, text_sha256, directory, progress, tags
         )
 
@@ -172,11 +150,11 @@ def _can_reuse_tokenizers(config: Config, run: RunDirectory, text_sha256: str) -
     elif config.init is not None:
         # The run that ``init`` names may have been retrained with other tokenizers.
         source = RunDirectory(config.init).tokenizer
-        is_source_same = have_same_tokenizers(source, run.tokenizer)
+        is_source_same = tokenizer.have_same_tokenizers(source, run.tokenizer)
     else:
         # A copied model file is copied again if the original has changed.
-        is_source_same = matches_configured_files(config.tokenizer, run.tokenizer)
-    if load_text_sha256(run.tokenizer) == text_sha256 and is_source_same:
+        is_source_same = tokenizer.matches_configured_files(config.tokenizer, run.tokenizer)
+    if tokenizer.load_text_sha256(run.tokenizer) == text_sha256 and is_source_same:
         return True
     if is_begun:
         raise RunError(
@@ -210,29 +188,6 @@ def build_bpe_dropout(config: Config, tokenizers: Tokenizers) -> BpeDropout | No
     return BpeDropout(src, tgt, *rates, config.training.max_length) if any(rates) else None
 
 
-# --- a training -----------------------------------------------------------------------------------
-
-
-class TrainRequest(NamedTuple):
-    """What to train, and where."""
-
-    config: Config
-    origins: Origins
-    run: RunDirectory
-    overwrite: bool
-    """Whether to rename an earlier run, and begin anew."""
-    allow_suspect_data: bool
-
-
-class Callbacks(NamedTuple):
-    """Callbacks that tell the user what happens while data is prepared."""
-
-    progress: ProgressBar
-    warn: Warn
-    pairs: PairProgress
-    log: Callable[[str], object]
-
-
 @contextmanager
 def open_data(request: TrainRequest, ranks: Ranks, report: Callbacks) -> Iterator[PreparedData]:
     """Yield the prepared data; on the main process, hold the run's lock meanwhile.
@@ -247,12 +202,12 @@ def open_data(request: TrainRequest, ranks: Ranks, report: Callbacks) -> Iterato
     check_init(config, run, overwrite)
     # Of kind corpus, there is no text before the sources are read into the run.
     is_of_sources = isinstance(config.data, CorpusData)
-    texts = None if is_of_sources else _audit_texts(request, run, report)
-    with begin_run(run, config, overwrite, origins, report.log):
-        record_corpus_directory(run, config.data)
+    texts = None if is_of_sources else audit_texts(request, run, report)
+    with initialize.begin_run(run, config, overwrite, origins, report.log):
+        initialize.record_corpus_directory(run, config.data)
         if texts is None:
             prepare_sources(config.data, run, report.pairs, report.log)
-            texts = _audit_texts(request, run, report)
+            texts = audit_texts(request, run, report)
         data = prepare_data(config, texts, run, report.progress)
         ranks.barrier()
         yield data
@@ -272,12 +227,12 @@ def open_data_dry(request: TrainRequest, ranks: Ranks, report: Callbacks) -> Ite
             check_init(config, run, overwrite)
             can_reuse = run.config.is_file() and not overwrite
             if can_reuse:
-                check_resumable(run, config)
-                can_reuse = not is_data_outdated(run, config)
+                initialize.check_resumable(run, config)
+                can_reuse = not initialize.is_data_outdated(run, config)
             is_of_sources = isinstance(config.data, CorpusData)
             texts = None
             if not is_of_sources or (can_reuse and has_sources(config.data, run)):
-                texts = _audit_texts(request, run, report)
+                texts = audit_texts(request, run, report)
                 can_reuse = can_reuse and _is_prepared(config, texts, run)
             if texts is None or not can_reuse:
                 temporary = tempfile.TemporaryDirectory(prefix="transformer-cli-")
@@ -285,7 +240,7 @@ def open_data_dry(request: TrainRequest, ranks: Ranks, report: Callbacks) -> Ite
                 trial = RunDirectory(directory)
                 if texts is None or is_of_sources:
                     prepare_sources(config.data, trial, report.pairs, report.log)
-                    texts = _audit_texts(request, trial, report)
+                    texts = audit_texts(request, trial, report)
                 data = prepare_data(config, texts, trial, report.progress)
         ranks.barrier()  # preparing may take hours, and a broadcast times out after minutes
         directory = Path(ranks.broadcast(str(directory)))
@@ -297,13 +252,7 @@ def _is_prepared(config: Config, texts: Texts, run: RunDirectory) -> bool:
     """Return whether ``prepare_data`` would reuse the run's data as a whole."""
     text_sha256 = texts.train.stats.text_sha256
     return _can_reuse_tokenizers(config, run, text_sha256) and (
-        open_store(run.encoded, text_sha256, fingerprint(run.tokenizer)) is not None
-    )
-
-
-def _audit_texts(request: TrainRequest, run: RunDirectory, report: Callbacks) -> Texts:
-    return audit_texts(
-        request.config.data, run, request.overwrite, request.allow_suspect_data, report.warn
+        open_store(run.encoded, text_sha256, tokenizer.fingerprint(run.tokenizer)) is not None
     )
 
 

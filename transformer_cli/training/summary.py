@@ -16,14 +16,7 @@ from transformer_cli.model.transformer import Transformer, count_parameters
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.metrics_log import changed_environment, describe_environment, read_records
 from transformer_cli.text.vocabulary import UNK_ID
-from transformer_cli.training.forecast import (
-    PROBED,
-    WORTHWHILE,
-    Forecast,
-    checkpoint_bytes,
-    forecast,
-    trial_fits,
-)
+from transformer_cli.training import forecast as forecasts
 from transformer_cli.training.optimizer import rate_jump
 from transformer_cli.training.preparation import PreparedData, select_training_pairs
 from transformer_cli.training.texts import describe_replay
@@ -48,11 +41,11 @@ def summarize_training(
     the settings so far of a run that is resumed. ``always_probe`` asks for a forecast even if
     training is hardly longer than that.
     """
-    sample = trainer.sample(PROBED)
+    sample = trainer.epochs.sample(forecasts.PROBED)
     batches_left = (trainer.total_steps - trainer.step) * config.training.accumulate
-    probing = batches_left > 0 and (always_probe or batches_left >= WORTHWHILE)
-    fits = trial_fits(trainer, config)
-    expected = forecast(trainer, sample) if probing and fits else None
+    probing = batches_left > 0 and (always_probe or batches_left >= forecasts.WORTHWHILE)
+    fits = forecasts.trial_fits(trainer, config)
+    expected = forecasts.forecast(trainer, sample) if probing and fits else None
     yield from _summarize_data(config, data, sample, num_unscored)
     yield from _summarize_model(config, data, trainer)
     yield _describe_device(trainer)
@@ -147,7 +140,7 @@ def _list_changes(
         )
 
 
-def summarize_forecast(expected: Forecast | None, run: Path) -> Iterator[Row]:
+def summarize_forecast(expected: forecasts.Forecast | None, run: Path) -> Iterator[Row]:
     """Yield the forecast, if there is one, and the run directory."""
     if expected is not None:
         seconds = duration(expected.seconds)
@@ -169,15 +162,16 @@ def report_forecast(config: Config, trainer: Trainer) -> dict[str, float | None]
 
     Seconds and bytes of memory are None if a step does not fit into memory.
     """
-    fits = trainer.step < trainer.total_steps and trial_fits(trainer, config)
-    expected = forecast(trainer, trainer.sample(PROBED)) if fits else None
+    fits = trainer.step < trainer.total_steps and forecasts.trial_fits(trainer, config)
+    sample = trainer.epochs.sample(forecasts.PROBED)
+    expected = forecasts.forecast(trainer, sample) if fits else None
     return {
         "steps": trainer.total_steps,
         "steps_done": trainer.step,
         "steps_per_epoch": trainer.steps_per_epoch,
         "seconds": None if expected is None else expected.idle_seconds,
         "memory": None if expected is None else expected.memory,
-        "disk": checkpoint_bytes(config, trainer.model),
+        "disk": forecasts.checkpoint_bytes(config, trainer.model),
     }
 
 

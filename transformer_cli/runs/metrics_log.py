@@ -5,6 +5,7 @@ import math
 import os
 import platform
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -35,10 +36,7 @@ class MetricsLog:
 
     @classmethod
     def open(cls, path: Path, last_step: int, is_validated: bool = True) -> "MetricsLog":
-        """Open the file; drop records of steps after the checkpoint's, which will be repeated.
-
-        If that step's validation is not done, its record is dropped, too.
-        """
+        """Open the file; drop records after the last step, and its validation's if not done."""
         last = (last_step, "validation" if is_validated else "train")
         kept = [line for line in read_lines(path) if _parse_place(line) <= last]
         write_text(path, b"".join(kept).decode(errors="replace"))
@@ -63,12 +61,10 @@ def append_to_log(path: Path, data: bytes) -> None:
 
 def _parse_place(line: bytes) -> tuple[float, str]:
     """Return a record's step and kind, its sort key: 'train' comes before 'validation'."""
-    try:
+    with suppress(ValueError, KeyError, TypeError, OverflowError, RecursionError):
         record = json.loads(line)
         if line.endswith(b"\n"):
             return float(record["step"]), str(record["kind"])
-    except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
-        pass
     return math.inf, ""  # cut short when a process was killed
 
 
@@ -125,10 +121,9 @@ def number(record: Record, key: str) -> float | None:
     value = record.get(key)
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    try:
+    with suppress(OverflowError):  # an integer too large for a float
         return value if math.isfinite(value) else None
-    except OverflowError:  # an integer too large for a float
-        return None
+    return None
 
 
 SESSION_KIND = "session"

@@ -64,6 +64,7 @@ def prepare_data(
 ) -> PreparedData:
     """Learn or copy tokenizers and encode the training text unless the run has them; encode val."""
     tokenizers = _prepare_tokenizers(config, run, texts.train, progress)
+    _check_can_sample(config, tokenizers)
     expected = (texts.train.stats.text_sha256, tokenizer.fingerprint(run.tokenizer))
     try:
         store = open_store(run.encoded, *expected)
@@ -90,6 +91,7 @@ def open_prepared_data(config: Config, run: RunDirectory, progress: ProgressBar)
         train = StreamedText(open_training_text(config.data, directory), stats)
         texts = read_val(config.data, train, directory)
         tokenizers = tokenizer.load_tokenizers(run.tokenizer)
+        _check_can_sample(config, tokenizers)
         expected = (stats.text_sha256, tokenizer.fingerprint(run.tokenizer))
         store = open_store(run.encoded, *expected, is_verified=True)
         if store is not None and tokenizer.load_text_sha256(run.tokenizer) == stats.text_sha256:
@@ -100,14 +102,7 @@ def open_prepared_data(config: Config, run: RunDirectory, progress: ProgressBar)
     )
 
 
-def _encode_val(
-    config: Config,
-    run: RunDirectory,
-    texts: Texts,
-    tokenizers: Tokenizers,
-    store: EncodedStore,
-    progress: ProgressBar,
-) -> PreparedData:
+def _check_can_sample(config: Config, tokenizers: Tokenizers) -> None:
     # The schema cannot know which kind of model a given file holds.
     for side in ("src", "tgt"):
         can_sample = getattr(tokenizers, side).can_sample
@@ -116,6 +111,16 @@ def _encode_val(
                 f"training.{side}_bpe_dropout: needs merges to leave out, and the tokenizer's "
                 "model is not one of byte pair encoding (BPE); leave it at 0"
             )
+
+
+def _encode_val(
+    config: Config,
+    run: RunDirectory,
+    texts: Texts,
+    tokenizers: Tokenizers,
+    store: EncodedStore,
+    progress: ProgressBar,
+) -> PreparedData:
     mix = find_mix(config, initialize.corpus_directory(run), texts.train.stats, tokenizers, store)
     val = encode_text(texts.val, tokenizers, progress)
     return PreparedData(texts, tokenizers, store, val, mix)

@@ -132,7 +132,11 @@ class Trainer:
                 return result
 
     def _next_step(self, should_stop: Callable[[], bool]) -> StepResult:
-        batches, where = self._next_batches()
+        first, last = self.batch + 1, min(self.batch + self.batches_per_step, len(self.epochs))
+        places = f"batch {last}" if first == last else f"batches {first} to {last}"
+        where = f"step {self.step + 1} (epoch {self.epoch + 1}, {places})"
+        own = range(first + self.ranks.rank, last + 1, self.ranks.size)
+        batches = list(islice(self._batches, len(own)))
         self.step += 1
         self.batch += self.batches_per_step
         ends_epoch = self.batch >= len(self.epochs)
@@ -187,14 +191,6 @@ class Trainer:
         # Splitting a batch changes dropout's draws.
         self._gradients.micro_batches = state.micro_batches
         self._batches = prefetch(self._iter_batches(), self._execution.prefetch)
-
-    def _next_batches(self) -> tuple[list[Batch], str]:
-        """Return this rank's batches of the next step, and their places for a message."""
-        first, last = self.batch + 1, min(self.batch + self.batches_per_step, len(self.epochs))
-        own = range(first + self.ranks.rank, last + 1, self.ranks.size)
-        places = f"batch {last}" if first == last else f"batches {first} to {last}"
-        where = f"step {self.step + 1} (epoch {self.epoch + 1}, {places})"
-        return list(islice(self._batches, len(own))), where
 
     def _iter_batches(self) -> Iterator[Batch]:
         """Iterate over this rank's batches from here to the end of the training."""

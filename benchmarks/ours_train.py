@@ -26,7 +26,7 @@ def main() -> None:
     config = settings([f"training.max_steps={arguments.updates}", *arguments.set])
     text = read_ids("train")
     src_lengths, tgt_lengths = text.src.lengths + 1, text.tgt.lengths + 1
-    plan = plan_epoch(text, config.training.batch_tokens, config.seed, epoch=0)
+    plan = plan_epoch(text.lengths, config.training.batch_tokens, config.seed, epoch=0)
     if arguments.updates > len(plan):
         parser.error(f"--updates: the first epoch has {len(plan)}, found {arguments.updates}")
     vocab = vocab_size(config)

@@ -14,7 +14,7 @@ from torch._ops import OpOverload
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from transformer_cli.model.graphs import GraphPool
+from transformer_cli.model.device import GraphPool
 
 Out = TypeVar("Out")
 

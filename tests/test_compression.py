@@ -1,7 +1,6 @@
 """Text that is compressed as its name says: read whole or refused, written as members."""
 
 import gzip
-import io
 import lzma
 import os
 import random
@@ -136,7 +135,7 @@ def test_what_is_written_is_read(tmp_path: Path, ending: str, lines: int) -> Non
         compress(ending)
     path = tmp_path / f"text{ending}"
     text = "".join(f"Zeile {number}\u2028\r\n" for number in range(lines))
-    with text_writer(io.FileIO(path, "w"), path) as file:
+    with text_writer(path, path) as file:
         file.writelines(text)
     assert (decompressed(path) if ending else path.read_bytes()) == text.encode()
     assert read(path) == text.encode()
@@ -146,7 +145,7 @@ def test_what_is_written_is_read(tmp_path: Path, ending: str, lines: int) -> Non
 def test_a_flush_ends_a_member(tmp_path: Path, ending: str) -> None:
     compress(ending)
     path = tmp_path / f"text{ending}"
-    with text_writer(io.FileIO(path, "w"), path) as file:
+    with text_writer(path, path) as file:
         file.write("a\n")
         file.flush()
         assert decompressed(path) == b"a\n"

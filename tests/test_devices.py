@@ -92,7 +92,7 @@ def attention_maps() -> Callable[[], object]:
 # Made on the host and copied to the device at once, or used on a CPU only.
 ON_THE_HOST = {
     "arange in model/transformer.py:sinusoids",  # follows its table
-    "empty in model/layers.py:Dropout.forward",  # a GPU's is torch's own
+    "empty in model/transformer.py:Dropout.forward",  # a GPU's is torch's own
     # Copied by the search, into buffers where it has any.
     "tensor in inference/torch_engine.py:TorchEngine.search.<locals>.search_rows",
 }

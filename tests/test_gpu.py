@@ -19,8 +19,7 @@ from transformer_cli.data.sources import load_split
 from transformer_cli.data.token_arrays import EncodedText, TokenArray
 from transformer_cli.errors import TrainingError, is_out_of_memory
 from transformer_cli.inference.torch_engine import load_torch_translator
-from transformer_cli.model.device import choose_device
-from transformer_cli.model.graphs import GraphPool, graph_stream
+from transformer_cli.model.device import GraphPool, choose_device, graph_stream
 from transformer_cli.model.transformer import build_model, load_weights, weights_of
 from transformer_cli.runs.checkpoint import Checkpoint, save_checkpoint
 from transformer_cli.runs.directory import RunDirectory
@@ -70,7 +69,7 @@ def test_a_captured_function_is_replayed_on_new_inputs() -> None:
 def copies(*lengths: int) -> EncodedText:
     """Random sentences of these lengths, each its own translation."""
     random = np.random.default_rng(1)
-    sentences = [random.integers(len(SPECIALS), VOCAB, length) for length in lengths]
+    sentences = [random.integers(len(SPECIALS), VOCAB, length).tolist() for length in lengths]
     return EncodedText(TokenArray.from_sentences(sentences), TokenArray.from_sentences(sentences))
 
 

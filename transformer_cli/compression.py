@@ -9,7 +9,7 @@ import io
 import lzma
 import sys
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -35,7 +35,7 @@ def open_text(path: Path, once: bool = False) -> io.BufferedReader:
         CorpusError: it cannot be opened or, later, read: it is damaged or cut off, say.
         MissingExtraError: the package that reads .zst is not installed.
     """
-    new_member = _decompressor(path)
+    codec = _codec(path)
     try:
         file = io.FileIO(path, opener=None if once else open_checked)
     except SpecialFileError:
@@ -52,22 +52,42 @@ def open_text(path: Path, once: bool = False) -> io.BufferedReader:
         raise CorpusError(f"{path}: this is a directory; give the path of a text file") from None
     except OSError as error:
         raise _unreadable(path, error) from error
-    raw = _Plain(path, file) if new_member is None else _Compressed(path, file, new_member)
-    return io.BufferedReader(raw, _CHUNK_BYTES)
+    chunks = _read(path, file)
+    if codec is not None:
+        chunks = _decompress(path, chunks, codec[1])
+    return io.BufferedReader(_Chunks(file, chunks), _CHUNK_BYTES)
 
 
 def compressor(path: Path) -> Callable[[bytes], bytes]:
     """Return the function that makes a whole member of bytes; for plain text it changes nothing."""
+    codec = _codec(path)
+    return bytes if codec is None else codec[0]
+
+
+def _codec(path: Path) -> tuple[Callable[[bytes], bytes], Callable[[], Any]] | None:
+    """Return what makes a member of bytes, and what makes a member's decompressor."""
     match path.suffix:
         case ".gz":
-            return partial(gzip.compress, mtime=0)  # so that the same text is the same bytes
+            # No time in it, so that the same text is the same bytes.
+            return partial(gzip.compress, mtime=0), partial(zlib.decompressobj, wbits=31)
         case ".xz":
-            return lzma.compress
+            return lzma.compress, lzma.LZMADecompressor
         case ".zst":
-            zstd = _zstd(path)
+            try:
+                zstd: Any = import_module(
+                    "compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd"
+                )
+            except ModuleNotFoundError as error:
+                raise MissingExtraError(
+                    f"{path}: .zst needs the package backports.zstd, which is not installed; "
+                    "pip install backports.zstd"
+                ) from error
             # As the zstd program does; the library alone would leave the checksum out.
-            return partial(zstd.compress, options={zstd.CompressionParameter.checksum_flag: 1})
-    return bytes
+            compress = partial(zstd.compress, options={zstd.CompressionParameter.checksum_flag: 1})
+            # Windows of up to 2 GiB, as `zstd --long=31` makes them.
+            windows = {zstd.DecompressionParameter.window_log_max: 31}
+            return compress, partial(zstd.ZstdDecompressor, options=windows)
+    return None
 
 
 def is_compressed(path: Path) -> bool:
@@ -75,10 +95,10 @@ def is_compressed(path: Path) -> bool:
     return path.suffix in _FORMATS
 
 
-def text_writer(file: io.FileIO, path: Path) -> TextIO:
-    """Return a writer of UTF-8 into ``file``, compressed as the ending of ``path`` says."""
+def text_writer(target: Path, path: Path) -> TextIO:
+    """Open ``target`` to write UTF-8 into it, compressed as the ending of ``path`` says."""
     size = _MEMBER_BYTES if is_compressed(path) else io.DEFAULT_BUFFER_SIZE
-    members = io.BufferedWriter(_Members(file, compressor(path)), size)
+    members = io.BufferedWriter(_Members(target, compressor(path)), size)
     return io.TextIOWrapper(members, encoding="utf-8", newline="")
 
 
@@ -103,38 +123,59 @@ def _unreadable(path: Path, error: OSError) -> CorpusError:
     )
 
 
-def _decompressor(path: Path) -> Callable[[], Any] | None:
-    match path.suffix:
-        case ".gz":
-            return _GzipMember
-        case ".xz":
-            return lzma.LZMADecompressor
-        case ".zst":
-            zstd = _zstd(path)
-            # Windows of up to 2 GiB, as `zstd --long=31` makes them.
-            options = {zstd.DecompressionParameter.window_log_max: 31}
-            return partial(zstd.ZstdDecompressor, options=options)
-    return None
-
-
-def _zstd(path: Path) -> Any:
+def _read(path: Path, file: io.FileIO) -> Iterator[bytes]:
     try:
-        return import_module(
-            "compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd"
-        )
-    except ModuleNotFoundError as error:
-        raise MissingExtraError(
-            f"{path}: .zst needs the package backports.zstd, which is not installed; "
-            "pip install backports.zstd"
-        ) from error
+        while data := file.read(_CHUNK_BYTES):
+            yield data
+    except OSError as error:
+        raise _unreadable(path, error) from error
 
 
-class _Plain(io.RawIOBase):
-    """The bytes of a file, whose errors are ours and name it."""
+def _decompress(
+    path: Path, chunks: Iterator[bytes], new_member: Callable[[], Any]
+) -> Iterator[bytes]:
+    """Yield the bytes in a file's members, one after another, a bounded number at a time.
 
-    def __init__(self, path: Path, file: io.FileIO) -> None:
-        self._path = path
+    Python's own readers take what follows a member and is none for nothing, in xz and zstd.
+    """
+    data, is_empty = b"", True
+    while True:
+        while not (data := data.lstrip(b"\0")):  # zeros between members are padding
+            if not (data := next(chunks, b"")):
+                if is_empty:
+                    raise _damage_error(path, "it is empty")
+                return
+        member, is_empty, has_ended = new_member(), False, False
+        while not member.eof:
+            try:
+                text = member.decompress(data, _CHUNK_BYTES)
+            except Exception as error:  # each library has its own
+                raise _damage_error(path, str(error)) from error
+            if has_ended and not text and not member.eof:
+                raise _damage_error(path, "it ends too early")
+            yield text
+            # zlib returns what it has not read yet, and the others keep it.
+            data = getattr(member, "unconsumed_tail", b"")
+            if not data and getattr(member, "needs_input", True) and not member.eof:
+                data = next(chunks, b"")
+                has_ended = not data
+        data = member.unused_data
+
+
+def _damage_error(path: Path, reason: str) -> CorpusError:
+    return CorpusError(
+        f"{path}: damaged or cut-off {_FORMATS[path.suffix]} file ({reason}); get it anew, or "
+        f"take {path.suffix} off its name if it is plain text"
+    )
+
+
+class _Chunks(io.RawIOBase):
+    """A file whose bytes come in chunks."""
+
+    def __init__(self, file: io.FileIO, chunks: Iterator[bytes]) -> None:
         self._file = file
+        self._chunks = chunks
+        self._left = memoryview(b"")
 
     def readable(self) -> bool:
         return True
@@ -143,123 +184,39 @@ class _Plain(io.RawIOBase):
         return self._file.isatty()
 
     def readinto(self, buffer: Any) -> int:
-        data = self._read(len(buffer))
-        buffer[: len(data)] = data
-        return len(data)
-
-    def _read(self, max_bytes: int) -> bytes:
-        try:
-            return self._file.read(max_bytes) or b""
-        except OSError as error:
-            raise _unreadable(self._path, error) from error
+        while not self._left:
+            chunk = next(self._chunks, None)
+            if chunk is None:
+                return 0
+            self._left = memoryview(chunk)
+        size = min(len(buffer), len(self._left))
+        buffer[:size] = self._left[:size]
+        self._left = self._left[size:]
+        return size
 
     def close(self) -> None:
         self._file.close()
         super().close()
 
 
-class _Compressed(_Plain):
-    """The bytes in a file's members, one after another.
-
-    Python's own readers take what follows a member and is none for nothing, in xz and zstd.
-    """
-
-    def __init__(self, path: Path, file: io.FileIO, new_member: Callable[[], Any]) -> None:
-        super().__init__(path, file)
-        self._new_member = new_member
-        self._member: Any = None
-        self._waiting = b""
-        self._is_empty = True
-
-    def _read(self, max_bytes: int) -> bytes:
-        data = b""
-        while not data:
-            if self._member is None and not self._begin_member():
-                return b""
-            compressed, self._waiting = self._waiting, b""
-            ended = False
-            if not compressed and self._member.needs_input:
-                compressed = super()._read(_CHUNK_BYTES)
-                ended = not compressed
-            try:
-                data = self._member.decompress(compressed, max_bytes)
-            except Exception as error:  # each library has its own
-                raise self._damage_error(str(error)) from error
-            if self._member.eof:
-                self._waiting, self._member = self._member.unused_data, None
-            elif ended and not data:
-                raise self._damage_error("it ends too early")
-        return data
-
-    def _begin_member(self) -> bool:
-        """Begin the next member; return False if there is none. Zeros before it are padding."""
-        waiting = self._waiting.lstrip(b"\0")
-        while not waiting and (data := super()._read(_CHUNK_BYTES)):
-            waiting = data.lstrip(b"\0")
-        self._waiting = waiting
-        if waiting:
-            self._member = self._new_member()
-            self._is_empty = False
-        elif self._is_empty:
-            raise self._damage_error("it is empty")
-        return bool(waiting)
-
-    def _damage_error(self, reason: str) -> CorpusError:
-        ending = self._path.suffix
-        return CorpusError(
-            f"{self._path}: damaged or cut-off {_FORMATS[ending]} file ({reason}); get it anew, or "
-            f"take {ending} off its name if it is plain text"
-        )
-
-
-class _GzipMember:
-    """zlib's decompressor with the methods that those of lzma and zstd have."""
-
-    def __init__(self) -> None:
-        self._inner = zlib.decompressobj(wbits=31)
-
-    @property
-    def eof(self) -> bool:
-        return self._inner.eof
-
-    @property
-    def unused_data(self) -> bytes:
-        return self._inner.unused_data
-
-    @property
-    def needs_input(self) -> bool:
-        return not self._inner.unconsumed_tail
-
-    def decompress(self, data: bytes, max_length: int) -> bytes:
-        return self._inner.decompress(self._inner.unconsumed_tail + data, max_length)
-
-
-class _Members(io.RawIOBase):
+class _Members(io.FileIO):
     """A file of which each write makes a member."""
 
-    def __init__(self, file: io.FileIO, compress: Callable[[bytes], bytes]) -> None:
-        self._file = file
+    def __init__(self, path: Path, compress: Callable[[bytes], bytes]) -> None:
+        super().__init__(path, "w")
         self._compress = compress
         self._is_empty = True
-
-    def writable(self) -> bool:
-        return True
-
-    def isatty(self) -> bool:
-        return self._file.isatty()
 
     def write(self, data: Any) -> int:
         compressed = memoryview(self._compress(bytes(data)))
         self._is_empty = False
         while compressed:
-            compressed = compressed[self._file.write(compressed) :]
+            compressed = compressed[super().write(compressed) :]
         return len(data)
 
     def close(self) -> None:
-        if not self.closed:
-            try:
-                if self._is_empty:
-                    self.write(b"")
-            finally:
-                self._file.close()
-        super().close()
+        try:
+            if not self.closed and self._is_empty:
+                self.write(b"")
+        finally:
+            super().close()

@@ -34,9 +34,6 @@ _NOT_IN_WINDOWS_NAMES = re.compile(r'[<>:"|?*\x00-\x1f]|[. ]$')
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
-# --- Reading what may be a stranger's ---
-
-
 class SpecialFileError(OSError):
     """A pipe, a device or a socket where a file has to be."""
 
@@ -127,13 +124,6 @@ def check_replaceable(path: Path, advice: str = "put what it leads to in its pla
         raise RunError(f"{path}: is a pipe or a device, and in the way; remove it")
 
 
-# --- Writing whole ---
-
-
-def _temporary(path: Path) -> Path:
-    return path.with_name(f"{path.name}{TEMPORARY_MARK}{os.getpid()}")
-
-
 def sync(path: Path) -> None:
     """Flush a file, or a directory's entries, to disk; Windows cannot flush a directory."""
     is_windows = sys.platform == "win32"
@@ -175,6 +165,10 @@ def name_path_in_error(path: Path) -> Iterator[None]:
         if named.startswith(temporary) or (not named and error.errno in _NO_ROOM):
             error.filename, error.filename2 = str(path), None
         raise
+
+
+def _temporary(path: Path) -> Path:
+    return path.with_name(f"{path.name}{TEMPORARY_MARK}{os.getpid()}")
 
 
 @contextmanager
@@ -243,16 +237,16 @@ def add_files(made: Path, directory: Path) -> list[Path]:
             has been copied then.
     """
     places = sorted(path.relative_to(made) for path in made.rglob("*") if path.is_file())
-    # A link that points nowhere is something that is there, too.
-    new = [place for place in places if not os.path.lexists(directory / place)]
-    for parent in {parent for place in places for parent in (directory / place).parents}:
-        if os.path.lexists(parent) and not parent.is_dir():
-            raise UsageError(f"{parent}: is no directory; move it away, or name another DIR")
+    new = []
     for place in places:
         there = directory / place
-        if place not in new and not (
-            there.is_file() and filecmp.cmp(made / place, there, shallow=False)
-        ):
+        for parent in there.parents:
+            # A link that points nowhere is something that is there, too.
+            if os.path.lexists(parent) and not parent.is_dir():
+                raise UsageError(f"{parent}: is no directory; move it away, or name another DIR")
+        if not os.path.lexists(there):
+            new.append(place)
+        elif not (there.is_file() and filecmp.cmp(made / place, there, shallow=False)):
             raise UsageError(
                 f"{there}: is there already, and differs from what was to be written; move it "
                 "away, or name another directory"
@@ -290,7 +284,7 @@ def remove_leftovers(
             any(fnmatchcase(temporary[1], pattern) for pattern in patterns)
             for patterns in (ours, others)
         )
-        if not is_ours and not (is_others and not _is_writing(int(temporary[2]))):
+        if not is_ours and not (is_others and not _is_running(int(temporary[2]))):
             continue
         if entry.is_dir() and not entry.is_symlink():
             shutil.rmtree(entry, ignore_errors=True)
@@ -298,16 +292,13 @@ def remove_leftovers(
             entry.unlink(missing_ok=True)
 
 
-def _is_writing(process_id: int) -> bool:
+def _is_running(process_id: int) -> bool:
     import psutil
 
     # A process that had our number before us is gone.
-    if process_id == os.getpid():
-        return False
-    try:
-        return psutil.pid_exists(process_id)
-    except OverflowError:
-        return False
+    with suppress(OverflowError):
+        return process_id != os.getpid() and psutil.pid_exists(process_id)
+    return False
 
 
 def sha256(path: Path) -> str:

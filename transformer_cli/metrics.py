@@ -24,10 +24,9 @@ class Score(NamedTuple):
 
     value: float  # from 0 to 100, but TER goes beyond
     signature: str
-    half_width: float | None = None
-    """Half of the 95 % interval by bootstrap resampling; None: not resampled."""
+    half_width: float | None = None  # of the 95 % interval by bootstrap; None: not resampled
+    # How likely chance alone makes so large a difference from the first system; None: untested.
     p_value: float | None = None
-    """How likely chance alone makes so large a difference from the first system; None: untested."""
 
 
 Scores = Mapping[str, Score]
@@ -40,16 +39,13 @@ class Metric:
 
     name: str  # its key in records and reports
     label: str  # what people call it, in tables and charts
+    # Makes sacreBLEU's object; None: it is of the model's probabilities.
     build: "Callable[[Metrics, References], SacreMetric] | None"
-    """Makes sacreBLEU's object; None: it is of the model's probabilities."""
     short: str = ""  # its label where BLEU stands before it
     higher_is_better: bool = True
-    needs_case: bool = False
-    """Whether it says nothing new of a script without large and small letters."""
-    is_first: bool = False
-    """Whether logs show it at each validation, and ``compare`` tests its differences."""
-    is_thorough: bool = False
-    """Whether only ``evaluate`` and ``report`` measure it, as it takes seconds."""
+    needs_case: bool = False  # it says nothing new of a script without large and small letters
+    is_first: bool = False  # logs show it at each validation, and compare tests its differences
+    is_thorough: bool = False  # only evaluate and report measure it, as it takes seconds
 
     def best(self, scores: Iterable[float]) -> float | None:
         """Return the best of some scores."""
@@ -73,9 +69,7 @@ class Metrics:
     ) -> "dict[str, SacreMetric]":
         """Return sacreBLEU's objects of the metrics that say something of the language.
 
-        Args:
-            references: those of all that will be scored, if they are the same.
-            thorough: whether those that take seconds are among them.
+        References are those of all that will be scored, if they are the same.
         """
         return {
             metric.name: metric.build(self, references)

@@ -85,10 +85,14 @@ class Ranks:
         from torch.distributed.rendezvous import rendezvous
 
         on_gpu = device.type == "cuda"
+        # torchrun's store still holds the keys of restarted processes. With several machines it
+        # counts restarts on each one separately; there it has to use a new store each time, with
+        # TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1.
+        prefix = f"start-{self.restarts}" if self.machines == 1 else "start"
         store, _, _ = next(rendezvous("env://", self.rank, self.size))
         dist.init_process_group(
             "cpu:gloo,cuda:nccl" if on_gpu else "gloo",
-            store=PrefixStore(self._store_prefix, store),
+            store=PrefixStore(prefix, store),
             rank=self.rank,
             world_size=self.size,
             device_id=device if on_gpu else None,
@@ -96,15 +100,6 @@ class Ranks:
         # Of gloo alone, as monitored_barrier refuses a group that has nccl too. It inherits the
         # default group's device, which torch then asks gloo to connect to: gloo does nothing.
         return dist.new_group(backend="gloo")
-
-    @property
-    def _store_prefix(self) -> str:
-        """Prefix of the keys in torchrun's store, which still holds those of restarted processes.
-
-        With several machines, torchrun counts restarts on each one separately. There it has to
-        use a new store each time, with TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1.
-        """
-        return f"start-{self.restarts}" if self.machines == 1 else "start"
 
     def barrier(self) -> None:
         """Wait until all ranks have reached this call, for days if need be."""

@@ -11,7 +11,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from benchmarks.gpu.parts import Row
 from benchmarks.gpu.setting import Setting
 from benchmarks.gpu.timing import median_seconds, synchronize
-from transformer_cli.model.layers import attention_weights
+from transformer_cli.model.transformer import attention_weights
 
 _BACKENDS = {
     "math": SDPBackend.MATH,

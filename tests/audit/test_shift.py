@@ -16,8 +16,7 @@ CORPUS = clean("shift", 3000)
 
 def find_shifts(pairs: Pairs) -> list[Shift]:
     check = ShiftCheck()
-    for src, tgt in pairs:
-        check.add(src, tgt)
+    check.add(pairs)
     return check.find_shifts()
 
 

@@ -6,8 +6,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from benchmarks.flops import training_flops
 from transformer_cli.config.schema import ModelConfig
-from transformer_cli.model.layers import record_attention
-from transformer_cli.model.transformer import build_model
+from transformer_cli.model.transformer import build_model, record_attention
 
 
 def test_a_small_model_by_hand() -> None:

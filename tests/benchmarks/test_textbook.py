@@ -6,8 +6,12 @@ from torch import nn
 from benchmarks.textbook import Layer, Transformer
 from benchmarks.textbook_train import collate, smoothed_targets
 from transformer_cli.config.schema import ModelConfig
-from transformer_cli.model.layers import DecoderLayer, EncoderLayer
-from transformer_cli.model.transformer import Transformer as Ours, build_model
+from transformer_cli.model.transformer import (
+    DecoderLayer,
+    EncoderLayer,
+    Transformer as Ours,
+    build_model,
+)
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID
 from transformer_cli.training.loss import label_smoothed_loss
 

@@ -14,7 +14,7 @@ class Inline(Executor):
     """Runs what is submitted at once: a fork is best made by the only thread."""
 
     def __init__(self, workers: int) -> None:
-        assert workers == 1
+        assert workers == 1, workers
 
     def submit(self, call: Callable[..., Any], /, *args: Any, **kwargs: Any) -> "Future[Any]":
         future: Future[Any] = Future()
@@ -29,7 +29,7 @@ def fork_commands(hooked: str = "", hook: Callable[[], None] | None = None) -> N
         hooked: what a command's arguments begin with.
         hook: called in its process first.
     """
-    from transformer_cli.cli import distill
+    from transformer_cli.cli import sweep
     from transformer_cli.jobs import forecast, runner
 
     def run_command(command: Command) -> Ended:
@@ -44,7 +44,14 @@ def fork_commands(hooked: str = "", hook: Callable[[], None] | None = None) -> N
 
     for module in (runner, forecast):
         vars(module)["run_command"] = run_command
-    vars(distill)["ThreadPoolExecutor"] = Inline
+    vars(sweep)["ThreadPoolExecutor"] = Inline
+
+
+def do_not_wait() -> None:
+    """Have a second process refused at once."""
+    from transformer_cli.cli import sweep
+
+    vars(sweep)["PATIENCE"] = 0.0
 
 
 def _be_a_command(command: Command, hook: Callable[[], None] | None) -> None:

@@ -109,12 +109,12 @@ def test_killed_anywhere_it_ends_in_the_same_bytes(corpus: Path) -> None:
     (corpus / "out").rename(corpus / "first")
     for where, attribute, call in (
         ("transformer_cli.data.filters.filter_pass:FilterPass", "add", 30),
-        ("transformer_cli.data.preparing:_Sample", "add", 3),
-        ("transformer_cli.data.preparing", "_reasons", 1),
+        ("transformer_cli.data.preparing", "DroppedPair", 3),
+        ("transformer_cli.data.preparing", "_summarize_reasons", 1),
     ):
         killed = clean(corpus, before=partial(signal_at, where, attribute, call))
         assert killed.code == -9
-        if attribute == "add":
+        if attribute != "_summarize_reasons":
             assert not (corpus / "out").exists()
             assert clean(corpus).code == 0
         assert {path.name: path.read_bytes() for path in (corpus / "out").iterdir()} == expected

@@ -8,8 +8,8 @@ import pytest
 from cli import process
 from cli.conftest import TINY, Training
 from cli.process import assert_refused, run
+from transformer_cli.config.json_schema import schema_text
 from transformer_cli.config.origins import load_origins
-from transformer_cli.config.reference import schema_text
 from transformer_cli.config.yaml import load_config
 from transformer_cli.runs.directory import RunDirectory
 

@@ -79,7 +79,9 @@ KILLS = {
     "while the splits are drawn": partial(
         signal_at, "transformer_cli.data.preparing", "draw_splits", 1
     ),
-    "while they are written": partial(signal_at, "transformer_cli.data.preparing", "_count", 1),
+    "while they are written": partial(
+        signal_at, "transformer_cli.data.preparing", "SourceRecord", 1
+    ),
     "before the corpus gets its name": partial(at_rename, r".* -> corpus", after=False),
     "after it has its name": partial(at_rename, r".* -> corpus", after=True),
     "in a weighted epoch": partial(

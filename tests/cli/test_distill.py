@@ -20,7 +20,7 @@ import pytest
 
 from cli import process
 from cli.conftest import TINY
-from cli.forked_commands import fork_commands
+from cli.forked_commands import do_not_wait, fork_commands
 from transformer_cli.cli.distill import report_failure
 from transformer_cli.config.data_schema import FilesData
 from transformer_cli.config.yaml import load_config
@@ -108,7 +108,7 @@ def test_run_again_it_says_the_same_and_does_nothing(distilled: Path) -> None:
     assert again.out.startswith("val: 20 sentences")
     assert _sums(distilled) == before
     dry = _distill(distilled, "--dry-run")
-    assert dry.out.count(" done ") == 7
+    assert dry.out.count(" done\n") == 7
     assert dry.out.endswith("\n0 of 7 stages left: nothing\n")
 
 
@@ -130,9 +130,9 @@ KILLS: dict[str, tuple[str, Hook]] = {
 
 def _kill_in(command: str, hook: Hook | None) -> None:
     # Chunks of a few lines, so that some are on disk.
-    from transformer_cli.inference import translator
+    from transformer_cli.inference import output
 
-    translator.CHUNK_LINES = 32
+    output.CHUNK_LINES = 32
     fork_commands(command, hook)
 
 
@@ -201,9 +201,9 @@ def test_a_half_done_translation_that_is_refused_is_named(
     output = tmp_path / "train.tgt"
     (tmp_path / "train.tgt.partial").touch()
     job = Job("translate forward train", dict, lambda: [output], text=tmp_path / "train.src")
-    assert report_failure(Event("failed", job), 2) == 2
+    report_failure(Event("failed", job, code=2))
     assert f"; if {output.as_posix()}.partial cannot be gone on with" in capsys.readouterr().err
-    assert report_failure(Event("failed", job), 1) == 1
+    report_failure(Event("failed", job, code=1))
     assert "partial" not in capsys.readouterr().err
 
 
@@ -212,7 +212,7 @@ def test_a_second_process_is_refused(tmp_path: Path) -> None:
     _write(tmp_path)
     (tmp_path / "runs/distill/file").mkdir(parents=True)
     with lock_directory(tmp_path / "runs/distill/file"):
-        refused = _distill(tmp_path)
+        refused = _distill(tmp_path, before=do_not_wait)
     process.assert_refused(refused, 1, "runs/distill/file: in use by process")
 
 

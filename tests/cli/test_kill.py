@@ -63,7 +63,9 @@ POINTS: dict[str, Callable[[], None]] = {
     "while the tokenizer is made": partial(
         signal_at, "transformer_cli.text.tokenizer", "learn_tokenizers", 1
     ),
-    "while the text is encoded": partial(signal_at, "transformer_cli.data.encoding", "_encode", 1),
+    "while the text is encoded": partial(
+        signal_at, "transformer_cli.data.store", "encode_pairs", 1
+    ),
     "before the encoded text gets its name": partial(at_rename, r".* -> encoded", after=False),
     "in the middle of an epoch": partial(
         signal_at, "transformer_cli.training.trainer:Trainer", "_update", 33

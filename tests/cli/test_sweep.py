@@ -18,8 +18,9 @@ import sacrebleu
 
 from cli import process
 from cli.conftest import TINY
-from cli.forked_commands import fork_commands
+from cli.forked_commands import do_not_wait, fork_commands
 from transformer_cli.jobs.job import FORMAT
+from transformer_cli.runs.directory import lock_directory
 from transformer_cli.runs.groups import read_run_state
 
 GRID = """\
@@ -272,6 +273,15 @@ def test_ctrl_c_stops_it_with_its_code(tmp_path: Path) -> None:
     assert worker.returncode == 130
     assert out == b""
     assert b"the same command goes on from there" in err
+
+
+@pytest.mark.posix
+def test_a_second_process_is_refused(tmp_path: Path) -> None:
+    _write(tmp_path, SMALL.text)
+    (tmp_path / "sweeps/grid").mkdir(parents=True)
+    with lock_directory(tmp_path / "sweeps/grid"):
+        refused = process.run("sweep", "grid.yaml", cwd=tmp_path, before=do_not_wait)
+    process.assert_refused(refused, 1, "sweeps/grid: in use by process")
 
 
 def test_a_directory_of_something_else_is_refused(tmp_path: Path) -> None:

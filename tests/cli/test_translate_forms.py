@@ -24,9 +24,9 @@ def here(tmp_path: Path) -> Path:
 
 
 def in_small_chunks(rank: int = 0) -> None:
-    from transformer_cli.inference import translator
+    from transformer_cli.inference import output
 
-    translator.CHUNK_LINES = 1
+    output.CHUNK_LINES = 1
 
 
 def killed_at_the_last_line() -> None:

@@ -1,23 +1,28 @@
-"""The JSON Schema: what we ship fits it, what is wrong does not."""
+"""The JSON Schema: what we ship fits it, what is wrong does not. And the page of all settings."""
 
+import json
+import re
 from pathlib import Path
 
 import jsonschema
 import pytest
 
-from transformer_cli.config.reference import json_schema, reference, schema_text
+from docs.settings import PAGE, all_settings, renew
+from transformer_cli.config.differences import MAY_CHANGE
+from transformer_cli.config.json_schema import schema_text
 from transformer_cli.config.schema import Config
-from transformer_cli.config.setting_tree import Place, parse, values
+from transformer_cli.config.setting_tree import parse, values
 from transformer_cli.config.yaml import dump_config, load_config
 
 _ROOT = Path(__file__).parents[2]
 _SHIPPED = sorted((_ROOT / "configs").glob("*.yaml"))
-_SCHEMA = json_schema()
+_SCHEMA = json.loads(schema_text())
+_PAGE = PAGE.read_text(encoding="utf-8")
 _REQUIRED = "data: {kind: copy}\ntokenizer: {kind: words}\n"
 
 
 def fits(text: str) -> bool:
-    content = values(parse(text, lambda line: Place("x.yaml", line)))
+    content = values(parse(text, "x.yaml"))
     return bool(jsonschema.Draft7Validator(_SCHEMA).is_valid(content))
 
 
@@ -31,8 +36,15 @@ def test_the_shipped_one_is_up_to_date() -> None:
 
 
 def test_the_reference_is_up_to_date() -> None:
-    """Or: python -m transformer_cli.config.reference > docs/configuration.md."""
-    assert (_ROOT / "docs" / "configuration.md").read_text(encoding="utf-8") == reference()
+    """Or: python -m docs.settings."""
+    assert renew(_PAGE) == _PAGE
+
+
+def test_the_reference_has_what_may_change() -> None:
+    rows = re.findall(
+        r"^\| `([a-z_.]+)\*?` \|", _PAGE.partition("\n## Settings\n")[0], re.MULTILINE
+    )
+    assert tuple(rows) == MAY_CHANGE
 
 
 @pytest.mark.parametrize("path", _SHIPPED, ids=lambda path: path.name)
@@ -144,7 +156,7 @@ def _kind(part: dict[str, dict[str, dict[str, str]]]) -> str:
 
 
 def test_the_reference_has_every_setting() -> None:
-    page = reference()
+    page = all_settings()
     config = Config.model_validate({"data": {"kind": "copy"}, "tokenizer": {"kind": "words"}})
     for section in config.model_dump().values():
         if isinstance(section, dict):
@@ -164,7 +176,7 @@ def test_the_reference_has_every_setting() -> None:
 @pytest.mark.posix
 def test_the_references_example_is_one(tmp_path: Path) -> None:
     (tmp_path / "configs").symlink_to(_ROOT / "configs")
-    lines = reference().partition("    # mine.yaml\n")[2].partition("\n\n")[0].splitlines()
+    lines = _PAGE.partition("    # mine.yaml\n")[2].partition("\n\n")[0].splitlines()
     example = tmp_path / "mine.yaml"
     example.write_text("\n".join(line.removeprefix("    ") for line in lines))
     training = load_config(example).training

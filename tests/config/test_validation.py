@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from transformer_cli.config import foreign
 from transformer_cli.config.data_schema import FilesData
 from transformer_cli.config.schema import Config, ConstantSchedule
-from transformer_cli.config.setting_tree import Place, parse
+from transformer_cli.config.setting_tree import parse
 from transformer_cli.config.tokenizer_schema import SentencePieceConfig, WordsConfig
 from transformer_cli.config.validation import validate_as
 from transformer_cli.errors import ConfigError
@@ -18,7 +18,7 @@ _REQUIRED = "data: {kind: copy}\ntokenizer: {kind: words}\n"
 
 
 def _validate(text: str) -> Config:
-    return validate_as(Config, parse(text, lambda line: Place("x.yaml", line)))
+    return validate_as(Config, parse(text, "x.yaml"))
 
 
 def _refusal(text: str) -> str:

@@ -179,7 +179,7 @@ def test_any_override_is_taken_or_refused_in_one_line(
 
 def test_the_dump_has_every_key_in_the_schemas_order(tmp_path: Path) -> None:
     text = dump_config(load_config(_file(tmp_path, _REQUIRED)))
-    assert text.startswith("seed: 1\ninit: null\ndata:\n  kind: copy\n  symbols: 10\n")
+    assert text.startswith("seed: 1\ninit: null\ndata:\n  kind: copy\n  src_lang: xx\n")
     assert "\n  betas: [0.9, 0.98]\n  eps: 1.0e-09\n  clip_norm: 1.0\n  skip_nonfinite: 0\n" in text
     keys = [line.split(":")[0] for line in text.splitlines() if not line.startswith(" ")]
     assert keys[:4] == ["seed", "init", "data", "tokenizer"]

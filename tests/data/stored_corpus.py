@@ -5,12 +5,10 @@ from pathlib import Path
 
 import numpy as np
 
-from transformer_cli.data import encoding
+from transformer_cli.data import store as store_module
 from transformer_cli.data.batches import Batch
 from transformer_cli.data.corpus import TextStats
-from transformer_cli.data.encoding import PAGE_PAIRS
-from transformer_cli.data.shards import ShardedStore
-from transformer_cli.data.store import EncodedStore, StoreRecord, made_of
+from transformer_cli.data.store import PAGE_PAIRS, EncodedStore, ShardedStore, StoreRecord, made_of
 from transformer_cli.data.token_arrays import EncodedText, TokenArray
 
 PairLengths = list[tuple[int, int]]
@@ -39,10 +37,10 @@ def corpus(directory: Path, lengths: PairLengths, page_pairs: int = PAGE_PAIRS) 
         )
     )
     directory.mkdir(exist_ok=True)
-    pairs = [([number] * src, [number] * tgt) for number, (src, tgt) in enumerate(lengths, start=4)]
-    pages = (pairs[start : start + page_pairs] for start in range(0, len(pairs), page_pairs))
-    tokens = encoding._write_pages(
-        directory, [[("", "")]], lambda _: (encoding._pack(page) for page in pages)
+    numbers = np.arange(len(lengths))
+    pages = (numbers[start : start + page_pairs] for start in numbers[::page_pairs])
+    tokens = store_module._write_pages(
+        directory, [[("", "")]], lambda _: (text.take(page) for page in pages)
     )
     return Corpus(text, described(directory, len(lengths), page_pairs, tokens))
 

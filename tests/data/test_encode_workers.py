@@ -16,16 +16,11 @@ from transformer_cli.config.tokenizer_schema import (
     TokenizerConfig,
     WordsConfig,
 )
-from transformer_cli.data import encoding
+from transformer_cli.data import encode_workers
 from transformer_cli.data.corpus import ParallelText, StreamedText
-from transformer_cli.data.encoding import (
-    EncodedPage,
-    Pairs,
-    choose_encoder,
-    encode_in_workers,
-    encode_serially,
-    write_store,
-)
+from transformer_cli.data.encode_workers import choose_encoder, encode_in_workers
+from transformer_cli.data.store import encode_serially, write_store
+from transformer_cli.data.token_arrays import EncodedText, Pairs
 from transformer_cli.errors import TokenizerError
 from transformer_cli.text.tokenizer import learn_tokenizers, load_tokenizers
 
@@ -39,7 +34,7 @@ ENDLESS = """
 import sys
 from itertools import repeat
 from pathlib import Path
-from transformer_cli.data.encoding import encode_in_workers
+from transformer_cli.data.encode_workers import encode_in_workers
 
 if __name__ == "__main__":
     pages = encode_in_workers(repeat([("ein Hund", "a dog")] * 50), Path(sys.argv[1]), 2)
@@ -67,6 +62,10 @@ def pages(count: int) -> Iterator[Pairs]:
     for number in range(count):
         # Of very different sizes, the last ones larger than a pipe holds.
         yield pairs[: 1 + number] * (1 if number < 9 else 400)
+
+
+def arrays(page: EncodedText) -> list[list[int]]:
+    return [part.tolist() for side in (page.src, page.tgt) for part in (side.ids, side.offsets)]
 
 
 def bytes_of(store: Path) -> list[bytes]:
@@ -106,7 +105,8 @@ def test_the_store_is_the_same_either_way(tmp_path: Path, config: TokenizerConfi
 @pytest.mark.parametrize("count", [0, 1, 2, 13])
 def test_order_is_kept_whatever_a_page_takes(tokenizers: Path, count: int) -> None:
     expected = list(encode_serially(pages(count), load_tokenizers(tokenizers)))
-    assert list(encode_in_workers(pages(count), tokenizers, 3)) == expected
+    found = list(encode_in_workers(pages(count), tokenizers, 3))
+    assert list(map(arrays, found)) == list(map(arrays, expected))
     assert children() == set()
 
 
@@ -126,18 +126,18 @@ def test_few_pages_are_held(tokenizers: Path) -> None:
 def test_small_texts_are_encoded_here(tokenizers: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     used: list[int] = []
 
-    def watched(pages: object, directory: Path, processes: int) -> Iterator[EncodedPage]:
+    def watched(pages: object, directory: Path, processes: int) -> Iterator[EncodedText]:
         used.append(processes)
         return iter(())
 
-    monkeypatch.setattr(encoding, "encode_in_workers", watched)
-    monkeypatch.setattr(encoding, "count_cores", lambda: 8)
+    monkeypatch.setattr(encode_workers, "encode_in_workers", watched)
+    monkeypatch.setattr(encode_workers, "count_cores", lambda: 8)
     made = load_tokenizers(tokenizers)
     list(choose_encoder(made, tokenizers, 49_999)([]))
     assert used == []
     list(choose_encoder(made, tokenizers, 50_000)([]))
     assert used == [8]
-    monkeypatch.setattr(encoding, "count_cores", lambda: 1)
+    monkeypatch.setattr(encode_workers, "count_cores", lambda: 1)
     list(choose_encoder(made, tokenizers, 50_000)([]))
     assert used == [8]
 
@@ -183,7 +183,7 @@ def test_text_that_cannot_be_read_on_ends_all_workers(tokenizers: Path) -> None:
 
 def test_workers_import_no_torch(tokenizers: Path) -> None:
     code = (
-        "import sys; from transformer_cli.data import encoding; "
+        "import sys; from transformer_cli.data import encode_workers; "
         "from transformer_cli.text.tokenizer import load_tokenizers; from pathlib import Path; "
         f"load_tokenizers(Path({str(tokenizers)!r})); sys.exit('torch' in sys.modules)"
     )
@@ -209,6 +209,7 @@ def test_however_the_program_ends_its_workers_do(
         process.send_signal(number)
     # When the last process is gone, nobody holds stderr's other end.
     _, said = process.communicate(timeout=60)
+    assert b"leaked" not in said
     # A traceback of the script's own, which does not know what to do with Ctrl-C, and no other.
     assert said.count(b"Traceback") == (number == signal.SIGINT)
     assert process.returncode == -number

@@ -18,8 +18,8 @@ from stored_corpus import (
 )
 
 from transformer_cli.data.batches import EpochBatches, collate
-from transformer_cli.data.shards import ShardedStore
-from transformer_cli.data.token_arrays import EncodedText, Lengths, plan_epoch
+from transformer_cli.data.store import ShardedStore
+from transformer_cli.data.token_arrays import EncodedText, plan_epoch
 
 # --- epochs ---------------------------------------------------------------------------------------
 
@@ -29,7 +29,7 @@ def test_a_corpus_of_one_shard_is_batched_as_if_in_memory(tmp_path: Path) -> Non
     stored = EpochBatches(ShardedStore(store, 99, BATCH_TOKENS), BATCH_TOKENS, seed=6)
     in_memory = EpochBatches(text, BATCH_TOKENS, seed=6)
     for epoch in range(3):
-        plan = plan_epoch(text, BATCH_TOKENS, seed=6, epoch=epoch)
+        plan = plan_epoch(text.lengths, BATCH_TOKENS, seed=6, epoch=epoch)
         planned = [rows(collate(text, indices)) for indices in plan]
         assert [rows(batch) for batch in stored.iter_epoch(epoch)] == planned
         assert [rows(batch) for batch in in_memory.iter_epoch(epoch)] == planned
@@ -116,7 +116,7 @@ def test_shards_and_batches_come_in_another_order_each_epoch(tmp_path: Path) -> 
 def test_shards_of_equal_lengths_are_mixed_differently(tmp_path: Path) -> None:
     # 40 equal pairs in two shards: only the random key of a shard mixes them.
     shards = sharded_store(tmp_path, [(3, 3)] * 40, 99, 20, 20)
-    batches = [pairs_of(each) for each in EpochBatches(shards, 20, seed=1).iter_epoch(0)]
+    batches = [pairs_of(each) for each in EpochBatches(shards, BATCH_TOKENS, seed=1).iter_epoch(0)]
     halves = [
         [pair % 20 for pairs in half for pair in pairs] for half in (batches[:4], batches[4:])
     ]
@@ -138,11 +138,11 @@ def test_one_shard_at_a_time_is_read(tmp_path: Path) -> None:
             self.read.append(number)
             return self.inner.shard(number)
 
-        def shard_lengths(self, number: int) -> Lengths:
-            return self.inner.shard_lengths(number)
-
-        def draws(self, number: int) -> None:
+        def sampler(self, number: int) -> None:
             return None
+
+        def count_batches(self, batch_tokens: int) -> list[int]:
+            return self.inner.count_batches(batch_tokens)
 
     watched = Watched(sharded_store(tmp_path, HUNDRED, 99, 20, 5), [])
     epochs = EpochBatches(watched, BATCH_TOKENS, seed=1)

@@ -13,9 +13,7 @@ import numpy as np
 
 from transformer_cli.data.batches import EpochBatches
 from transformer_cli.data.corpus import StreamedText
-from transformer_cli.data.encoding import encode_serially, write_store
-from transformer_cli.data.shards import ShardedStore
-from transformer_cli.data.store import open_store
+from transformer_cli.data.store import ShardedStore, encode_serially, open_store, write_store
 from transformer_cli.data.token_arrays import PERCENTILES, percentiles
 from transformer_cli.text.protocol import Tokenizer, Tokenizers
 

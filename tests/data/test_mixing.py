@@ -9,7 +9,8 @@ from hypothesis import given, strategies as st
 from stored_corpus import BATCH_TOKENS, HUNDRED, corpus, pairs_of, rows
 
 from transformer_cli.data.batches import EpochBatches
-from transformer_cli.data.shards import ShardedStore, TrainingMix
+from transformer_cli.data.mixing import TrainingMix
+from transformer_cli.data.store import ShardedStore
 
 TAG = 777
 
@@ -67,7 +68,7 @@ def test_epochs_have_equally_many_batches_within_the_budget(
     store = mixed(tmp_path_factory.mktemp("store"), mix, shard_pairs=50)
     epochs = EpochBatches(store, BATCH_TOKENS, seed)
     batches = list(epochs.iter_epoch(epoch))
-    assert len(batches) == len(epochs) == sum(store.batches)
+    assert len(batches) == len(epochs) == sum(store.count_batches(BATCH_TOKENS))
     assert all(batch.src.numel() <= BATCH_TOKENS for batch in batches)
     assert all(batch.tgt_out.numel() <= BATCH_TOKENS for batch in batches)
 
@@ -98,7 +99,7 @@ def test_tags_stand_before_the_sources_of_their_part(tmp_path: Path) -> None:
             tag = [] if pair < 33 else [TAG] if pair < 93 else [TAG + 1]
             assert shard.src[index].tolist() == [*tag, *text.src[pair].tolist()]
             assert shard.tgt[index].tolist() == text.tgt[pair].tolist()
-        lengths = store.shard_lengths(number)
+        lengths, _ = store._short_pairs(number)
         assert np.array_equal(lengths.src, shard.src.lengths)
 
 

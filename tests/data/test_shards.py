@@ -18,8 +18,8 @@ from stored_corpus import (
 )
 
 from transformer_cli.data.batches import EpochBatches
-from transformer_cli.data.shards import ShardedStore, TrainingMix
-from transformer_cli.data.store import EncodedStore
+from transformer_cli.data.mixing import TrainingMix
+from transformer_cli.data.store import EncodedStore, ShardedStore
 
 # --- shards --------------------------------------------------------------------------------------
 
@@ -72,7 +72,7 @@ def test_every_pair_that_is_short_enough_is_in_one_shard(
     assert sorted(number for text in texts for number in numbers(text)) == short
     assert len(shards) == len(short)
     for number, text in enumerate(texts):
-        src_lengths, tgt_lengths = shards.shard_lengths(number)
+        (src_lengths, tgt_lengths), _ = shards._short_pairs(number)
         assert src_lengths.tolist() == text.src.lengths.tolist()
         assert tgt_lengths.tolist() == text.tgt.lengths.tolist()
 
@@ -89,11 +89,13 @@ def test_noted_counts_are_taken_and_nothing_is_read(
     with monkeypatch.context() as patch:
         patch.setattr(EncodedStore, "read_lengths", lambda *_: pytest.fail("lengths are read"))
         noted = ShardedStore(store, 8, BATCH_TOKENS, 20)
-        assert len(EpochBatches(noted, BATCH_TOKENS, seed=1)) == sum(counted.batches)
-    assert (len(noted), noted.batches) == (len(counted), counted.batches)
-    # Other batches than those that were noted are counted.
-    others = EpochBatches(noted, 48, seed=1)
-    assert len(others) == len(list(others.iter_epoch(0))) < sum(counted.batches)
+        assert len(EpochBatches(noted, BATCH_TOKENS, seed=1)) == sum(
+            counted.count_batches(BATCH_TOKENS)
+        )
+    assert (len(noted), noted.count_batches(BATCH_TOKENS)) == (
+        len(counted),
+        counted.count_batches(BATCH_TOKENS),
+    )
 
 
 @pytest.mark.parametrize(
@@ -143,4 +145,7 @@ def test_damaged_counts_are_counted_again(tmp_path: Path) -> None:
         path.write_bytes(damaged)
         store = described(tmp_path, 100, 5)
         again = ShardedStore(store, 8, BATCH_TOKENS, 20)
-        assert (len(again), again.batches) == (len(counted), counted.batches)
+        assert (len(again), again.count_batches(BATCH_TOKENS)) == (
+            len(counted),
+            counted.count_batches(BATCH_TOKENS),
+        )

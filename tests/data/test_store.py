@@ -14,9 +14,15 @@ from letters import LettersFrom
 
 from transformer_cli import artifact, files
 from transformer_cli.data.corpus import ParallelFiles, ParallelText, StreamedText
-from transformer_cli.data.encoding import EncodedPage, Pairs, encode_serially, write_store
-from transformer_cli.data.store import EncodedStore, open_store, read_stats, store_artifact
-from transformer_cli.data.token_arrays import EncodedText, TokenArray, encode_text
+from transformer_cli.data.store import (
+    EncodedStore,
+    encode_serially,
+    open_store,
+    read_stats,
+    store_artifact,
+    write_store,
+)
+from transformer_cli.data.token_arrays import EncodedText, Pairs, TokenArray, encode_text
 from transformer_cli.errors import CorpusError, RunError
 from transformer_cli.text.protocol import Tokenizers
 
@@ -251,13 +257,13 @@ def test_a_text_that_changes_meanwhile_leaves_nothing(tmp_path: Path) -> None:
 def test_what_encodes_is_ended_where_writing_fails(tmp_path: Path) -> None:
     closed: list[bool] = []
 
-    def encode(pages: Iterable[Pairs]) -> Generator[EncodedPage, None, None]:
+    def encode(pages: Iterable[Pairs]) -> Generator[EncodedText, None, None]:
         try:
-            yield EncodedPage(b"no lengths", b"")
+            yield EncodedText(*[TokenArray(np.zeros(1, np.int32), np.array(0))] * 2)
         finally:
             closed.append(True)
 
-    with pytest.raises(ValueError, match="buffer") as kept:
+    with pytest.raises(ValueError, match="one dimensional") as kept:
         write_store(tmp_path / "encoded", StreamedText.of(TEXT), encode, "print", quiet)
     assert closed == [True]
     assert kept.tb is not None  # which keeps the generator

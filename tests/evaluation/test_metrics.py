@@ -247,6 +247,17 @@ def test_a_sweep_goes_by_what_its_base_selects(
     assert groups[rank_groups(groups, metric)[0]].mean == best
 
 
+def test_a_sweep_that_lowercases_goes_by_lowercased_bleu(tmp_path: Path) -> None:
+    (tmp_path / "base.yaml").write_text(
+        "data: {kind: toy, src_lang: de, tgt_lang: en}\ntokenizer: {kind: words}\n"
+    )
+    (tmp_path / "sweep.yaml").write_text(
+        "base: base.yaml\ngrid: {tokenizer.lowercase: [false, true]}\n"
+    )
+    plan = SweepPlan(load_sweep(tmp_path / "sweep.yaml"), SweepDirectory(tmp_path / "out"), [])
+    assert plan.metric == "bleu_lc"
+
+
 def test_a_search_may_ask_for_another_metric(tmp_path: Path) -> None:
     (tmp_path / "base.yaml").write_text("data: {kind: copy}\ntokenizer: {kind: words}\n")
     (tmp_path / "sweep.yaml").write_text(

@@ -23,9 +23,8 @@ from transformer_cli.errors import CorpusError
 from transformer_cli.evaluation import scoring
 from transformer_cli.evaluation.scores import score
 from transformer_cli.evaluation.scoring import evaluate, mean_loss
-from transformer_cli.inference.lines import LongLine
 from transformer_cli.inference.torch_engine import TorchEngine, TorchTranslator
-from transformer_cli.inference.translator import TextTranslator
+from transformer_cli.inference.translator import LongLine, TextTranslator
 from transformer_cli.model.linear import autocast
 from transformer_cli.model.transformer import Transformer
 from transformer_cli.runs.metrics_log import perplexity

@@ -104,8 +104,9 @@ def test_where_seeds_do_not_matter_it_is_the_paired_test_over_sentences() -> Non
 
 def test_holms_correction_is_statsmodels() -> None:
     for metric in compare_groups(translations_of((3, 4, 3, 3, 1, 3)), REFERENCES, 1).values():
-        assert metric.differences[1] is None
-        tested = [each for each in metric.differences if each and each.p_value is not None]
+        differences = [group.difference for group in metric.groups]
+        assert differences[1] is None
+        tested = [each for each in differences if each and each.p_value is not None]
         assert len(tested) == 4
         expected = multipletests([each.p_value for each in tested], method="holm")[1]
         assert [each.p_holm for each in tested] == pytest.approx(list(expected))
@@ -183,7 +184,7 @@ def test_single_runs_have_scores_and_differences_only(monkeypatch: pytest.Monkey
     for metric in compare_groups(translations_of((1, 1)), REFERENCES).values():
         first, second = metric.groups
         assert (first.mean, first.deviation, first.half_width) == (first.scores[0], None, None)
-        _, found = metric.differences
+        found = second.difference
         assert found is not None
         assert found.difference == pytest.approx(second.mean - first.mean)
         assert (found.half_width, found.p_value, found.p_holm) == (None, None, None)
@@ -192,17 +193,17 @@ def test_single_runs_have_scores_and_differences_only(monkeypatch: pytest.Monkey
 
 def test_a_single_run_beside_groups_leaves_their_test_as_it_is() -> None:
     groups = translations_of((3, 1, 3))
-    beside = compare_groups(groups, REFERENCES)["bleu"].differences
-    alone = compare_groups([groups[0], groups[2]], REFERENCES)["bleu"].differences
-    assert beside[2] == alone[1]
-    assert beside[1] is not None
-    assert beside[1].p_value is None
+    _, single, beside = compare_groups(groups, REFERENCES)["bleu"].groups
+    _, alone = compare_groups([groups[0], groups[2]], REFERENCES)["bleu"].groups
+    assert beside == alone
+    assert single.difference is not None
+    assert single.difference.p_value is None
 
 
 def test_equal_outputs_do_not_differ() -> None:
     one = translations_of((1,))[0] * 3
     for metric in compare_groups([one, one], REFERENCES).values():
-        found = metric.differences[1]
+        found = metric.groups[1].difference
         assert found is not None
         assert (found.difference, found.p_value, found.needed_seeds) == (0.0, 1.0, None)
 
@@ -210,7 +211,7 @@ def test_equal_outputs_do_not_differ() -> None:
 def test_one_sentence_that_all_seeds_translate_otherwise_proves_little() -> None:
     one = translations_of((1,))[0][0]
     other = [REFERENCES[0], *one[1:]]
-    found = compare_groups([[one] * 3, [other] * 3], REFERENCES)["bleu"].differences[1]
+    found = compare_groups([[one] * 3, [other] * 3], REFERENCES)["bleu"].groups[1].difference
     assert found is not None
     assert found.p_value is not None
     assert found.p_value > 0.05
@@ -218,7 +219,7 @@ def test_one_sentence_that_all_seeds_translate_otherwise_proves_little() -> None
 
 def test_one_sentence_is_no_text() -> None:
     groups = [[["a b c d"], ["a b c"]], [["a b"], ["a"]]]
-    found = compare_groups(groups, ["a b c d"])["bleu"].differences[1]
+    found = compare_groups(groups, ["a b c d"])["bleu"].groups[1].difference
     assert found is not None
     assert found.p_value is None
 

@@ -18,8 +18,8 @@ from export.test_ctranslate2 import TEXT, subword_run
 from transformer_cli.artifact import Record, record_files, write_record
 from transformer_cli.errors import CheckpointError
 from transformer_cli.export.hub import write_hub
-from transformer_cli.inference import converted, ctranslate2_spec, loading
-from transformer_cli.inference.converted import cache_directory, verified_sums
+from transformer_cli.inference import ctranslate2_engine, ctranslate2_spec, loading
+from transformer_cli.inference.ctranslate2_engine import cache_directory, verified_sums
 from transformer_cli.inference.loading import ComputeOptions, load_translator
 from transformer_cli.runs.checkpoint import Checkpoint, save_checkpoint
 from transformer_cli.runs.directory import RunDirectory
@@ -78,7 +78,7 @@ def test_one_of_an_earlier_format_is_made_again(
 ) -> None:
     run = subword_run(tmp_path / "run", joint=True)
     expected = texts(run)
-    monkeypatch.setattr(converted, "FORMAT", converted.FORMAT + 1)
+    monkeypatch.setattr(ctranslate2_engine, "FORMAT", ctranslate2_engine.FORMAT + 1)
     assert texts(run) == expected
     assert len(kept()) == 2
 
@@ -131,13 +131,13 @@ def test_the_longest_unused_are_removed(tmp_path: Path, monkeypatch: pytest.Monk
     being_made = cache_directory() / f"{old.name}.partial-{os.getppid()}"
     being_made.mkdir()
     most = 2.5 * sum(path.stat().st_size for path in old.iterdir())
-    monkeypatch.setattr(converted, "MAX_BYTES", most)
+    monkeypatch.setattr(ctranslate2_engine, "MAX_BYTES", most)
     int8 = ComputeOptions(device="cpu", precision="int8", threads=1)
     expected = texts(run, int8)
     *others, newest = kept()
     assert (others, newest.name[:5]) == ([old, being_made], "int8-")
     # The newest one is kept, however large.
-    monkeypatch.setattr(converted, "MAX_BYTES", 1)
+    monkeypatch.setattr(ctranslate2_engine, "MAX_BYTES", 1)
     assert texts(run, checkpoint="step-00000002") == second
     assert [path for path in kept() if path != being_made] == [new]
     assert texts(run, int8) == expected

@@ -10,17 +10,16 @@ from typing import Any
 import ctranslate2
 import pytest
 import torch
+from torch.nn.utils.rnn import pad_sequence
 
 from transformer_cli.config.choices import LONGEST_SOURCE, PrecisionName
 from transformer_cli.config.data_schema import CopyData
 from transformer_cli.config.schema import Config, DecodingConfig, ModelConfig, TrainingConfig
 from transformer_cli.config.tokenizer_schema import SentencePieceConfig
 from transformer_cli.config.yaml import dump_config
-from transformer_cli.data.batches import pad_rows
 from transformer_cli.errors import CheckpointError, TransformerCliError, UsageError
 from transformer_cli.export.ctranslate2 import write_ctranslate2
-from transformer_cli.inference.converted import write_sums
-from transformer_cli.inference.ctranslate2_engine import SINUSOIDS, CTranslate2Engine
+from transformer_cli.inference.ctranslate2_engine import SINUSOIDS, CTranslate2Engine, write_sums
 from transformer_cli.inference.ctranslate2_spec import build_spec
 from transformer_cli.inference.engine import SearchOptions
 from transformer_cli.inference.loading import ComputeOptions, load_ctranslate2_translator
@@ -169,7 +168,11 @@ def test_every_form_has_the_same_greedy_output_and_probabilities(
     limits = torch.tensor([2 * len(source) + 10 for source in SOURCES])
     found = search(
         trained.model,
-        pad_rows([[*source, EOS_ID] for source in SOURCES]),
+        pad_sequence(
+            [torch.tensor([*source, EOS_ID]) for source in SOURCES],
+            batch_first=True,
+            padding_value=PAD_ID,
+        ),
         limits,
         SearchOptions(BOS_ID, EOS_ID, tuple(BANNED)),
     )
@@ -282,7 +285,7 @@ def test_giving_up_leaves_the_rest_empty(tmp_path: Path) -> None:
 
 def test_the_longest_source_and_output_have_positions(tmp_path: Path) -> None:
     ours, theirs = both(tmp_path / "exported")
-    longest_output = ours._max_output_tokens(LONGEST_SOURCE)
+    longest_output = ours._max_output_tokens([5] * LONGEST_SOURCE + [EOS_ID], [])
     assert max(LONGEST_SOURCE + 1, longest_output) <= SINUSOIDS
     line = " ".join(["5", "9", "11", "30"] * (LONGEST_SOURCE // 4))
     assert ours.longest_source == theirs.longest_source == LONGEST_SOURCE

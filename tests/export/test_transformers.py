@@ -14,11 +14,11 @@ import sentencepiece
 import torch
 from importing.marian_files import import_directory
 from safetensors.torch import load_file
+from torch.nn.utils.rnn import pad_sequence
 
 from transformer_cli.config.data_schema import CopyData
 from transformer_cli.config.schema import Config, DecodingConfig, ModelConfig
 from transformer_cli.config.tokenizer_schema import SentencePieceConfig
-from transformer_cli.data.batches import pad_rows
 from transformer_cli.errors import UsageError
 from transformer_cli.export.formats import check_expressible
 from transformer_cli.export.transformers import check_transformers, write_transformers
@@ -159,8 +159,13 @@ def exported(
 @torch.inference_mode()
 def test_logits_are_the_same(exported: Exported) -> None:
     sides = exported.trained.tokenizers
-    src = pad_rows([[*sides.src.encode(line), EOS_ID] for line in LINES])
-    tgt = pad_rows([[BOS_ID, *sides.tgt.encode(line)] for line in ENGLISH[:2] * 2])
+    src, tgt = (
+        pad_sequence(list(map(torch.tensor, rows)), batch_first=True, padding_value=PAD_ID)
+        for rows in (
+            [[*sides.src.encode(line), EOS_ID] for line in LINES],
+            [[BOS_ID, *sides.tgt.encode(line)] for line in ENGLISH[:2] * 2],
+        )
+    )
     mask = (src != PAD_ID).long()
     found = exported.model(input_ids=src, attention_mask=mask, decoder_input_ids=tgt).logits
     expected = exported.trained.model(src, tgt)

@@ -92,10 +92,10 @@ def test_the_encoding_of_training_text(training: Training, foreign: Path) -> Non
 
 
 def attacked_workers() -> None:
-    from transformer_cli.data import encoding
+    from transformer_cli.data import encode_workers
 
-    encoding.MIN_PAIRS_FOR_WORKERS = 1
-    vars(encoding)["count_cores"] = lambda: 2
+    encode_workers.MIN_PAIRS_FOR_WORKERS = 1
+    vars(encode_workers)["count_cores"] = lambda: 2
     attacked()
 
 
@@ -108,7 +108,7 @@ def run_a_stage() -> None:
 
 
 def find_gpus() -> None:
-    from transformer_cli.cli.experiments import list_gpus
+    from transformer_cli.cli.sweep import list_gpus
 
     assert list_gpus() == []
 

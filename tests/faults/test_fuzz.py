@@ -20,9 +20,8 @@ from transformer_cli.config.tokenizer_schema import SentencePieceConfig, WordsCo
 from transformer_cli.config.yaml import dump_config, load_config
 from transformer_cli.data.corpus import decode_lines
 from transformer_cli.errors import ConfigError, CorpusError, UsageError
-from transformer_cli.inference.lines import LongLine
 from transformer_cli.inference.torch_engine import TorchEngine, TorchTranslator
-from transformer_cli.inference.translator import TextTranslator
+from transformer_cli.inference.translator import LongLine, TextTranslator
 from transformer_cli.model.transformer import build_model
 from transformer_cli.text.kinds.sentencepiece import SentencePieceTokenizer, learn_model
 from transformer_cli.text.kinds.words import SpacyWords, WordsTokenizer

@@ -23,8 +23,8 @@ from transformer_cli.artifact import FileRecord, Record, record_files, write_rec
 from transformer_cli.errors import CheckpointError, ConfigError, RunError, UsageError
 from transformer_cli.evaluation.seen_pairs import _find_origins
 from transformer_cli.files import sha256
-from transformer_cli.inference import converted
-from transformer_cli.inference.converted import cache_directory
+from transformer_cli.inference import ctranslate2_engine
+from transformer_cli.inference.ctranslate2_engine import cache_directory
 from transformer_cli.runs.checkpoint import Checkpoint
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.groups import read_sweep_plan
@@ -126,7 +126,7 @@ def test_an_exported_model_is_tried_where_it_may_crash(
     assert limited("export", own.path, directory, "--format", "ctranslate2").code == 0
     assert limited("translate", directory, stdin=b"Ein Hund\n").code == 0
     with monkeypatch.context() as patch:
-        patch.setattr(converted, "find_fault", lambda *_: "tried again")
+        patch.setattr(ctranslate2_engine, "find_fault", lambda *_: "tried again")
         assert limited("translate", directory, stdin=b"Ein Hund\n").code == 0
     name = b"decoder/embeddings/weight\0" if rows == 2 else b"encoder/embeddings_0/weight\0"
     model = bytearray((directory / "model.bin").read_bytes())

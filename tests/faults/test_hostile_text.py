@@ -10,7 +10,7 @@ from report.test_groups_page import compare, make_groups
 
 from transformer_cli.cli.display import log, print_error, say, warn
 from transformer_cli.errors import make_visible, shorten_middle
-from transformer_cli.report.groups_page import EvaluatedSplit, build_groups_page, render_groups
+from transformer_cli.report.groups_page import EvaluatedSplit, describe_groups, render_groups
 
 STEERING = "a\x1b]0;owned\x07\x9b2J\u202etxt.exe\u2066\u200f\u061cb"
 SHOWN = r"a\x1b]0;owned\x07\x9b2J\u202etxt.exe\u2066\u200f\u061cb"
@@ -81,7 +81,7 @@ def test_a_page_shows_what_would_steer_it(tmp_path: Path) -> None:
         translations=[[["one two"]], [[f"one {STEERING}"]]],
         comparisons={"bleu": compare("nrefs:1", [[30.0], [33.0]])},
     )
-    page = render_groups(build_groups_page(STEERING, groups, {}, [split], {}), "")
+    page = render_groups(describe_groups(STEERING, groups, {}, "bleu", [split], {}), "")
     assert SHOWN in page
     assert "\x1b" not in page
     assert "\x07" not in page

@@ -9,6 +9,7 @@ import torch
 from importing.marian_files import ENGLISH, GERMAN, JOINT, TWO, import_directory, write_tokenizer
 from transformer_cli.inference.engine import SearchOptions
 from transformer_cli.inference.search import search
+from transformer_cli.inference.translator import rank
 from transformer_cli.runs.trained_model import TrainedModel, load_trained_model
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID
 
@@ -155,11 +156,11 @@ def test_outputs_are_equal(both: Both, beam_size: int) -> None:
         bad_words_ids=[[number] for number in banned],
         do_sample=False,
     )
-    options = SearchOptions(BOS_ID, EOS_ID, (0, 1, 3), beam_size, length_penalty=0.0)
+    options = SearchOptions(BOS_ID, EOS_ID, (0, 1, 3), beam_size)
     limits = torch.full((len(LINES),), LENGTH)
     found = search(both.ours.model, source(both), limits, options)
-    for (best, *_), row in zip(found, written.tolist(), strict=True):
-        ids = row[1:]
+    for hypotheses, row in zip(found, written.tolist(), strict=True):
+        best, ids = rank(hypotheses, length_penalty=0.0)[0], row[1:]
         end = ids.index(rows[EOS_ID]) if rows[EOS_ID] in ids else LENGTH
         assert [rows[n] for n in best.ids] == ids[:end]
         text = both.tokenizer.decode(ids[:end], skip_special_tokens=True)

@@ -1,4 +1,4 @@
-"""Search engines: what each states that it can do, which one is chosen, and how rooms import."""
+"""Search engines: which one is chosen, and how the package imports."""
 
 import sys
 from dataclasses import replace
@@ -22,22 +22,9 @@ from transformer_cli.config.tokenizer_schema import (
 )
 from transformer_cli.config.yaml import dump_config
 from transformer_cli.errors import UsageError
-from transformer_cli.inference.ctranslate2_engine import CTranslate2Engine
-from transformer_cli.inference.engine import Hypothesis, SearchEngine, SearchOptions
+from transformer_cli.inference.engine import Hypothesis, SearchOptions
 from transformer_cli.inference.loading import ComputeOptions, choose_engine, load_translator
-from transformer_cli.inference.torch_engine import TorchEngine
 from transformer_cli.runs.directory import RunDirectory
-
-ENGINES: dict[str, type[SearchEngine]] = {"torch": TorchEngine, "ctranslate2": CTranslate2Engine}
-
-
-def test_engines_state_what_they_can_do() -> None:
-    able = {
-        name: (engine.supports_prefixes, engine.supports_alignments, engine.supports_sampling)
-        for name, engine in ENGINES.items()
-    }
-    assert able == {"torch": (True, True, True), "ctranslate2": (False, False, False)}
-
 
 SUBWORDS = SentencePieceConfig(kind="sentencepiece")
 # Each has <unk> in its training targets.

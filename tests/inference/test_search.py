@@ -19,6 +19,7 @@ from transformer_cli.inference.search import (
     search,
     top_k,
 )
+from transformer_cli.inference.translator import rank, score
 from transformer_cli.model.transformer import DecoderState, Transformer
 
 UNK, BOS, EOS, PAD = 0, 1, 2, 3
@@ -42,10 +43,15 @@ LIMITS = torch.tensor([9, 4, 1, 12, 7, 2, 12, 10])
 
 
 def best_of(
-    model: Transformer, src: Tensor, max_lengths: Tensor, options: SearchOptions
+    model: Transformer,
+    src: Tensor,
+    max_lengths: Tensor,
+    options: SearchOptions,
+    length_penalty: float = 0.0,
 ) -> list[Hypothesis]:
-    """The first that is found for each row."""
-    return [first for first, *_ in search(model, src, max_lengths, options)]
+    """The best that is found for each row."""
+    found = search(model, src, max_lengths, options)
+    return [rank(hypotheses, length_penalty)[0] for hypotheses in found]
 
 
 class CountingTransformer(Transformer):
@@ -97,13 +103,17 @@ def without_padding(row: Tensor) -> Tensor:
 
 
 def one_by_one(
-    model: Transformer, src: Tensor, limits: Tensor, options: SearchOptions
+    model: Transformer,
+    src: Tensor,
+    limits: Tensor,
+    options: SearchOptions,
+    length_penalty: float = 0.0,
 ) -> list[Hypothesis]:
     """Each sentence searched alone, without padding."""
     return [
         hypothesis
         for row, limit in zip(src, limits, strict=True)
-        for hypothesis in best_of(model, without_padding(row), limit[None], options)
+        for hypothesis in best_of(model, without_padding(row), limit[None], options, length_penalty)
     ]
 
 
@@ -275,8 +285,8 @@ def test_ranking_some_rows_at_a_time_changes_nothing(
 @pytest.mark.parametrize("beam_size", [1, 2, 4, 7])
 def test_log_probability_is_that_of_a_full_pass(beam_size: int) -> None:
     model = random_model()
-    options = replace(GREEDY, beam_size=beam_size, length_penalty=0.6)
-    found = best_of(model, SRC, LIMITS, options)
+    options = replace(GREEDY, beam_size=beam_size)
+    found = best_of(model, SRC, LIMITS, options, 0.6)
     expected = [
         log_probability(model, row, with_end_mark(each, limit))
         for row, each, limit in zip(SRC, found, LIMITS.tolist(), strict=True)
@@ -297,8 +307,9 @@ def test_a_beam_of_one_is_greedy() -> None:
 @pytest.mark.parametrize("beam_size", [2, 5, 9])
 def test_beam_batch_equals_one_by_one(beam_size: int) -> None:
     model = random_model()
-    options = replace(GREEDY, beam_size=beam_size, length_penalty=0.6)
-    assert_equal(best_of(model, SRC, LIMITS, options), one_by_one(model, SRC, LIMITS, options))
+    options = replace(GREEDY, beam_size=beam_size)
+    found = best_of(model, SRC, LIMITS, options, 0.6)
+    assert_equal(found, one_by_one(model, SRC, LIMITS, options, 0.6))
 
 
 def test_beam_over_many_tokens_equals_one_by_one() -> None:
@@ -348,8 +359,8 @@ def test_a_beam_of_everything_is_exhaustive(length_penalty: float) -> None:
     # Three tokens and the end mark may follow each other: at most 27 * 4 candidates at the fourth
     # step, and 40 outputs that end by then. A beam of 120 loses none and does not stop early.
     model = random_model(tgt_size=7)
-    options = replace(GREEDY, beam_size=120, length_penalty=length_penalty)
-    found = best_of(model, SRC, torch.full_like(LIMITS, 4), options)
+    options = replace(GREEDY, beam_size=120)
+    found = best_of(model, SRC, torch.full_like(LIMITS, 4), options, length_penalty)
     for row, hypothesis in zip(SRC, found, strict=True):
         endings = every_ending(model, row, length=3)
         assert len(endings) == 40
@@ -365,10 +376,10 @@ def test_a_beam_wider_than_the_vocabulary_goes_on_from_no_end(length_penalty: fl
     for seed in range(4):
         torch.manual_seed(seed)
         model = random_model(tgt_size=6)
-        options = replace(GREEDY, beam_size=8, length_penalty=length_penalty)
-        found = best_of(model, SRC, LIMITS, options)
+        options = replace(GREEDY, beam_size=8)
+        found = best_of(model, SRC, LIMITS, options, length_penalty)
         assert not {EOS} & {token for each in found for token in each.ids}
-        assert_equal(found, one_by_one(model, SRC, LIMITS, options))
+        assert_equal(found, one_by_one(model, SRC, LIMITS, options, length_penalty))
 
 
 # --- beam, by a script ----------------------------------------------------------------------------
@@ -432,8 +443,8 @@ def search_script(
 ) -> tuple[list[int], float, int]:
     """The best output's ids, its probability to 6 places, and the number of steps it took."""
     model = ScriptedTransformer(script).eval()
-    options = replace(GREEDY, beam_size=beam_size, length_penalty=length_penalty)
-    (found,) = best_of(model, ONE_SRC, torch.tensor([limit]), options)
+    options = replace(GREEDY, beam_size=beam_size)
+    (found,) = best_of(model, ONE_SRC, torch.tensor([limit]), options, length_penalty)
     return found.ids, round(math.exp(found.log_probability), 6), model.steps
 
 
@@ -550,17 +561,13 @@ def padded(prefixes: Sequence[Sequence[int]]) -> Tensor:
 PREFIXES = [[9, 4], [], [7], [UNK, 5, 5], [8, 10, 4, 6], [11, 11], [], [6]]
 
 
-@pytest.mark.parametrize("length_penalty", [0.0, 1.0])
-def test_all_hypotheses_come_best_first_and_the_best_is_what_search_finds(
-    length_penalty: float,
-) -> None:
+def test_all_hypotheses_are_as_likely_as_they_say() -> None:
     model = random_model()
-    options = replace(GREEDY, beam_size=4, length_penalty=length_penalty)
+    options = replace(GREEDY, beam_size=4)
     found = search(model, SRC, LIMITS, options)
-    assert_equal([best for best, *_ in found], best_of(model, SRC, LIMITS, options))
     assert max(map(len, found)) == 4
     for row, limit, hypotheses in zip(SRC, LIMITS.tolist(), found, strict=True):
-        scores = [each.score(length_penalty) for each in hypotheses]
+        scores = [score(each, 1.0) for each in rank(hypotheses, 1.0)]
         assert scores == sorted(scores, reverse=True)
         assert len({tuple(each.ids) for each in hypotheses}) == len(hypotheses) <= 4
         for each in hypotheses:
@@ -594,7 +601,7 @@ def test_outputs_begin_with_their_prefixes_and_are_as_likely_as_they_say(beam_si
 @pytest.mark.parametrize("beam_size", [1, 2, 5])
 def test_prefixes_in_a_batch_equal_one_by_one(beam_size: int) -> None:
     model = random_model()
-    options = replace(GREEDY, beam_size=beam_size, length_penalty=0.6)
+    options = replace(GREEDY, beam_size=beam_size)
     limits = LIMITS.clamp(min=4)
     together = search(model, SRC, limits, options, padded(PREFIXES))
     for row, limit, prefix, hypotheses in zip(SRC, limits, PREFIXES, together, strict=True):

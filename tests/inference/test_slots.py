@@ -10,9 +10,9 @@ from inference.translators import MAX_POSITIONS, random_translator
 from transformer_cli.errors import UsageError
 from transformer_cli.inference.attention_maps import compute_attention_maps
 from transformer_cli.inference.engine import Hypothesis, SearchOptions
-from transformer_cli.inference.lines import OutputFormat, encode_line
+from transformer_cli.inference.output import translate_stream
 from transformer_cli.inference.torch_engine import TorchTranslator
-from transformer_cli.inference.translator import SLOT_BEAM, translate_stream
+from transformer_cli.inference.translator import SLOT_BEAM
 from transformer_cli.text.kinds.words import SpacyWords, WordsTokenizer
 from transformer_cli.text.protocol import Tokenizers
 from transformer_cli.text.reserved import SLOTS, ReservedTokenizers
@@ -49,7 +49,7 @@ def test_a_prefix_has_its_placeholders_as_slots() -> None:
     translator = slots_translator([SLOT[0]])
     (best,), *_ = translator.translate_lines(["a {x}"], ["b %s: {x}"])
     assert best.text.startswith("b %s: {x}")
-    line = encode_line(translator.tokenizers, "a {x}", "{x}: b", 99)
+    line = translator.encode_line("a {x}", "{x}: b", None)
     assert line.prefix_ids[:2] == [SLOT[0], JOINER]
 
 
@@ -71,9 +71,9 @@ def test_unknown_words_are_not_replaced_by_tags_or_joiners() -> None:
 
 def test_each_chunk_begins_with_the_tag() -> None:
     translator = slots_translator(positions="learned").with_tag("news")
-    line = encode_line(translator.tokenizers, "a " * 30, "", translator.longest_source, "news")
+    line = translator.encode_line("a " * 30, "", "news")
     assert [chunk[0] for chunk in line.pieces] == [NEWS] * 3
-    assert max(map(len, line.pieces)) == MAX_POSITIONS - 1
+    assert max(map(len, line.pieces)) == MAX_POSITIONS
     told: list[str] = []
     translator.translate(["a " * 30], on_long_line=lambda long: told.append(str(long)))
     assert told == ["line 1: 33 tokens, translated in 3 pieces"]
@@ -99,7 +99,7 @@ def test_tags_are_each_lines_own_or_the_translators() -> None:
 def test_a_stream_tells_where_placeholders_differ() -> None:
     translator = slots_translator([SLOT[0]]).with_search(max_length=1)
     lines = [("{x} a", ""), ("{x} %s", ""), ("a", ""), ("", "")]
-    found = list(translate_stream(translator, lines, OutputFormat(n_best=1)))
+    found = list(translate_stream(translator, lines, n_best=1))
     assert [each.difference for each in found] == ["", "without '%s'", "", ""]
     unprotected = replace(
         random_translator(size=_WORDS.size), tokenizers=Tokenizers(_WORDS, _WORDS)

@@ -6,8 +6,8 @@ import pytest
 
 from inference.translators import LINES, numbers, random_translator
 from transformer_cli.errors import InputError
-from transformer_cli.inference.lines import LongLine, TranslatedLine
-from transformer_cli.inference.translator import translate_stream, with_prefixes
+from transformer_cli.inference.output import TranslatedLine, translate_stream, with_prefixes
+from transformer_cli.inference.translator import LongLine
 
 
 def unforced(lines: Iterable[str]) -> Iterator[tuple[str, str]]:

@@ -177,9 +177,6 @@ def test_a_caller_that_fails_gets_its_error_and_an_unpacked_model() -> None:
 class CopyingEngine:
     """A search engine without a model, which says what it is told."""
 
-    supports_prefixes: ClassVar[bool] = False
-    supports_alignments: ClassVar[bool] = False
-    supports_sampling: ClassVar[bool] = False
     fingerprint: ClassVar[dict[str, str]] = {"engine": "copying"}
 
     def __init__(self) -> None:

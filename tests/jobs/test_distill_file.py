@@ -5,11 +5,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from transformer_cli.cli.distill import DistillRequest
+from transformer_cli.cli.distill import settle_precision
 from transformer_cli.config.yaml import load_config
 from transformer_cli.errors import CheckpointError, ConfigError, RunError
 from transformer_cli.jobs.distill import (
     DistillDirectory,
+    DistillPlan,
     evaluate_command,
     set_aside,
     translate_command,
@@ -69,13 +70,14 @@ def test_the_precision_is_measured_once(directory: Path, monkeypatch: pytest.Mon
     )
     for _ in range(2):
         out = DistillDirectory(directory / "out")
-        request = DistillRequest(load_distillation(path), out, "cpu", "auto", None)
-        plan = request.plan(request.settle_precision())
+        distillation = load_distillation(path)
+        training = settle_precision(distillation, out, "cpu", "auto", None)
+        compute = ["--device", "cpu", "--precision"]
+        plan = DistillPlan(distillation, out, [*compute, "auto"], [*compute, str(training)])
         commands = {job.name: job.command for job in plan.jobs()}
-        options = ["--device", "cpu", "--precision"]
         for name in ("train runs/de_en", "train student"):
-            assert commands[name][-4:] == [*options, "bfloat16"]
-        assert commands["translate forward train"][-4:] == [*options, "auto"]
+            assert commands[name][-4:] == [*compute, "bfloat16"]
+        assert commands["translate forward train"][-4:] == [*compute, "auto"]
 
 
 def test_the_student_depends_on_what_it_reads_alone(
@@ -90,7 +92,7 @@ def test_the_student_depends_on_what_it_reads_alone(
         (out.path / text).write_text(text)
     (out.path / "forward").mkdir()
     (out.path / "forward" / "train.tgt").write_text("")
-    plan = DistillRequest(load_distillation(path), out, "cpu", "auto", None).plan("auto")
+    plan = DistillPlan(load_distillation(path), out, (), ())
     (student,) = (job for job in plan.jobs() if job.name == "train student")
     before = student.inputs()
     (out.path / "text" / "train.tgt").write_text("other")

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from jobs.conftest import Start
+from transformer_cli.errors import RunInUseError
+from transformer_cli.runs.directory import lock_directory
 from transformer_cli.runs.groups import read_run_state
 
 SWEEP = """\
@@ -63,9 +65,14 @@ def test_runs_share_the_data_that_their_settings_agree_on(sweep: Path, start: St
 
 def test_a_finished_sweep_is_left_as_it_is(sweep: Path, start: Start) -> None:
     _events(start())
-    before = {path: path.stat().st_mtime_ns for path in (sweep / "out").rglob("*")}
+    before = _times(sweep / "out")
     assert _events(start()) == []
-    assert {path: path.stat().st_mtime_ns for path in (sweep / "out").rglob("*")} == before
+    assert _times(sweep / "out") == before
+
+
+def _times(directory: Path) -> dict[Path, int]:
+    paths = (path for path in directory.rglob("*") if path.name != ".lock")
+    return {path: path.stat().st_mtime_ns for path in paths}
 
 
 def test_killed_at_random_moments_it_goes_on(sweep: Path, start: Start) -> None:
@@ -91,28 +98,19 @@ def test_the_jobs_of_a_killed_process_end_with_it(sweep: Path, start: Start) -> 
 
 
 @pytest.mark.posix
-def test_two_processes_share_the_jobs(sweep: Path, start: Start) -> None:
-    both = [start(STEP_SECONDS="0.05"), start(STEP_SECONDS="0.05")]
-    started = [[job for kind, job in _events(each) if kind == "started"] for each in both]
-    assert all(any(job in RUNS for job in jobs) for jobs in started)
-    assert sorted(job for jobs in started for job in jobs if job in RUNS) == RUNS
-    _check_complete(sweep)
-
-
-@pytest.mark.posix
-def test_a_job_that_outlives_its_starter_is_not_started_again(sweep: Path, start: Start) -> None:
-    """A process that has not ended, though its starter has, holds the job's lock."""
+def test_a_command_that_outlives_its_starter_holds_the_lock(sweep: Path, start: Start) -> None:
     (sweep / "stubborn").touch()
     killed = start(jobs=1, STUBBORN=str(sweep / "stubborn"))
     _wait_for(sweep, "runs/*/*/counted")
     killed.kill()
     killed.communicate()
+    with pytest.raises(RunInUseError, match=f"out: in use by process {killed.pid} on "):
+        lock_directory(sweep / "out").__enter__()
+    process = start()
+    time.sleep(1)
+    (sweep / "stubborn").unlink()
     (counted,) = (sweep / "out").glob("runs/*/*/counted")
     name = str(counted.parent.relative_to(sweep / "out"))
-    process = start()
-    assert process.stdout is not None
-    assert process.stdout.readline().decode().startswith(f"waiting {name} ")
-    (sweep / "stubborn").unlink()
     assert ("going on", name) in _events(process)
     _check_complete(sweep)
 

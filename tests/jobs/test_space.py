@@ -1,12 +1,12 @@
 import pytest
 
-from transformer_cli.config.setting_tree import Place, parse
+from transformer_cli.config.setting_tree import parse
 from transformer_cli.errors import ConfigError
 from transformer_cli.jobs.space import SearchSpace, read_space
 
 
 def space_of(text: str) -> SearchSpace:
-    return read_space(parse(text, lambda line: Place("sweep.yaml", line)))
+    return read_space(parse(text, "sweep.yaml"))
 
 
 def test_choices_and_ranges_are_read() -> None:
@@ -29,12 +29,8 @@ def test_choices_and_ranges_are_read() -> None:
 
 def test_what_has_to_fit_the_schema_comes_with_its_line() -> None:
     space = space_of("model.d_ff: [512, 1024]\nmodel.dropout: {uniform: [0, 1.5]}")
-    assert list(space.limits()) == [
-        ("model.d_ff", 512, Place("sweep.yaml", 1)),
-        ("model.d_ff", 1024, Place("sweep.yaml", 1)),
-        ("model.dropout", 0.0, Place("sweep.yaml", 2)),
-        ("model.dropout", 1.5, Place("sweep.yaml", 2)),
-    ]
+    limits = {key: (each.limits, each.place.line) for key, each in space.dimensions.items()}
+    assert limits == {"model.d_ff": ((512, 1024), 1), "model.dropout": ((0.0, 1.5), 2)}
 
 
 def test_a_choice_may_be_anything_that_yaml_has() -> None:
@@ -92,7 +88,7 @@ def test_numbers_are_rounded_within_their_range() -> None:
         ("a: {int: [1, 2.5]}", "search.a.int: expected whole numbers, found [1, 2.5]"),
         ("a: {uniform: [1, 1]}", "search.a.uniform: expected [A, B] with A less than B, found [1"),
         ("a: {int: [9, 1]}", "search.a.int: expected [A, B] with A less than B, found [9, 1]"),
-        ("a: {log: [0, 1]}", "search.a.log: has no logarithm at 0.0; begin with more than 0"),
+        ("a: {log: [0, 1]}", "search.a.log: has no logarithm at 0; begin with more than 0"),
         ("a: {int_log: [-1, 1]}", "search.a.int_log: has no logarithm at -1; begin with more"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Trials of a search: the same whoever asks, each once, and told once."""
+"""Trials of a search: the same whoever asks, each once, and ended once."""
 
 import json
 import math
@@ -7,15 +7,14 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from statistics import mean
 
 import children
 import pytest
 
-from transformer_cli.config.setting_tree import Place, parse
-from transformer_cli.errors import ConfigError, RunError
+from transformer_cli.config.setting_tree import parse
+from transformer_cli.errors import ConfigError
 from transformer_cli.jobs import study as study_module
 from transformer_cli.jobs.space import SearchSpace, read_space
 from transformer_cli.jobs.study import Prune, Sampler, Study, Trial
@@ -26,7 +25,7 @@ SPACE = "{a: {log: [5e-4, 5e-1]}, b: {uniform: [0, 0.4]}, c: [512, 1024, 2048], 
 
 
 def space_of(text: str = SPACE) -> SearchSpace:
-    return read_space(parse(text, lambda line: Place("sweep.yaml", line)))
+    return read_space(parse(text, "sweep.yaml"))
 
 
 def open_study(
@@ -52,8 +51,8 @@ def ask(study: Study) -> Trial:
 def search(study: Study, trials: int) -> list[dict[str, object]]:
     """Complete trials up to a number; return the values of all that there are."""
     while point := study.ask(trials):
-        study.tell(point.number, score(point.values))
-    return [trial.values for trial in study.trials()]
+        study.end(point.number, "complete", score(point.values))
+    return [trial.values for trial in study.trials]
 
 
 # A process that completes trials up to a number, and prints those that it was given.
@@ -66,7 +65,7 @@ study = open_study(Path(directory))
 exec(before)
 while point := study.ask(int(trials)):
     print(point.number, flush=True)
-    study.tell(point.number, score(point.values))
+    study.end(point.number, "complete", score(point.values))
 """
 
 
@@ -124,26 +123,11 @@ def test_a_study_continued_by_other_processes_has_the_same_points(tmp_path: Path
     for limit in (5, 14):
         finish(start_worker(tmp_path / "parts", limit))
     straight = search(open_study(tmp_path / "straight"), 14)
-    assert [each.values for each in open_study(tmp_path / "parts").trials()] == straight
+    assert [each.values for each in open_study(tmp_path / "parts").trials] == straight
     assert len({json.dumps(each) for each in straight}) == 14
 
 
-MEET = """
-import os, time
-(Path(directory) / f"ready-{os.getpid()}").touch()
-while len(list(Path(directory).glob("ready-*"))) < 2:
-    time.sleep(0.001)
-"""
-
-
-def test_workers_at_once_make_no_more_trials_than_wanted_and_each_once(tmp_path: Path) -> None:
-    workers = [start_worker(tmp_path, 16, MEET) for _ in range(2)]
-    asked = [number for worker in workers for number in finish(worker)]
-    assert sorted(asked) == list(range(16))
-    assert [trial.state for trial in open_study(tmp_path).trials()] == ["complete"] * 16
-
-
-# Killed while it holds the lock, and has written half of a trial's line.
+# Killed when it has written half of a trial's line.
 KILL = """
 search(study, 3)
 def kill(handle):
@@ -165,57 +149,29 @@ def test_a_worker_killed_while_it_asks_is_no_obstacle(tmp_path: Path) -> None:
     assert continued == search(open_study(tmp_path / "straight"), 14)
 
 
-def test_a_lock_that_is_held_for_long_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    study, other = open_study(tmp_path), open_study(tmp_path)
-    monkeypatch.setattr(study_module, "_PATIENCE", 0.01)
-    with other._lock.held(), pytest.raises(RunError, match=r"study\.lock: held for .* continue or"):
-        study.ask(1)
-    assert study.ask(1) is not None
+def test_ending_and_reporting_twice_count_once(tmp_path: Path) -> None:
+    point = ask(open_study(tmp_path))
+    for value in (10.0, 99.0):
+        study = open_study(tmp_path)
+        study.report(point.number, 1, value)
+        assert study._history()[0].intermediate_values == {1: 10.0}
+    study.end(point.number, "complete", 20.0)
+    for again in (study, open_study(tmp_path)):
+        again.end(point.number, "complete", 21.0)
+        again.end(point.number, "failed", why="too late")
+        again.end(point.number, "pruned")
+        again.report(point.number, 2, 30.0)
+        assert not again.should_prune(point.number)
+        assert again.trials == [Trial(0, point.values, "complete", 20.0)]
 
 
-def test_telling_and_reporting_twice_count_once(tmp_path: Path) -> None:
-    study, other = open_study(tmp_path), open_study(tmp_path)
-    point = ask(study)
-    for _ in range(2):
-        study.report(point.number, 1, 10.0)
-        other.report(point.number, 1, 99.0)
-    study.tell(point.number, 20.0)
-    other.tell(point.number, 21.0)
-    other.tell_failed(point.number, "too late")
-    other.tell_pruned(point.number)
-    other.report(point.number, 2, 30.0)
-    assert not other.should_prune(point.number)
-    [trial] = other.trials()
-    assert (trial.number, trial.values, trial.state, trial.value, trial.why) == (
-        0,
-        point.values,
-        "complete",
-        20.0,
-        None,
-    )
-    assert study._trial(0).intermediate_values == {1: 10.0}
-
-
-@pytest.mark.parametrize(
-    ("end", "why"),
-    [
-        (lambda study: study.tell(0, math.nan), "the metric is nan"),
-        (lambda study: study.tell(0, -math.inf), "the metric is -inf"),
-        (lambda study: study.report(0, 3, math.nan), "the metric of validation 3 is nan"),
-        (lambda study: study.tell_failed(0, "out of memory"), "out of memory"),
-    ],
-)
-def test_what_is_not_finite_fails_a_trial_and_the_search_goes_on(
-    tmp_path: Path, end: Callable[[Study], None], why: str
-) -> None:
+def test_a_failed_trial_says_why_and_the_search_goes_on(tmp_path: Path) -> None:
     study = open_study(tmp_path)
     ask(study)
-    end(study)
-    study.tell(0, 30.0)
-    [trial] = study.trials()
-    assert (trial.state, trial.value, trial.why) == ("failed", None, why)
+    study.end(0, "failed", why="out of memory")
+    study.end(0, "complete", 30.0)
+    [trial] = study.trials
+    assert (trial.state, trial.value, trial.why) == ("failed", None, "out of memory")
     assert study.should_prune(0)
     assert len(search(study, 13)) == 13
     assert study.ask(13) is None
@@ -229,7 +185,7 @@ def test_a_hopeless_trial_is_pruned(tmp_path: Path, prune: Prune, first: int | N
         for step in range(1, 13):
             study.report(number, step, 10.0 + step + number)
             assert not study.should_prune(number)
-        study.tell(number, 30.0)
+        study.end(number, "complete", 30.0)
     hopeless = ask(study).number
     stopped_at = None
     for step in range(1, 13):
@@ -243,11 +199,12 @@ def test_a_hopeless_trial_is_pruned(tmp_path: Path, prune: Prune, first: int | N
         again = open_study(tmp_path, prune=prune)
         again.report(hopeless, first, 0.5)
         assert again.should_prune(hopeless)
-        again.tell_pruned(hopeless)
-        again.tell(hopeless, 1.0)
-        assert study.trials()[hopeless].state == "pruned"
-        assert study.trials()[hopeless].value == 0.5
-        assert study.should_prune(hopeless)
+        again.end(hopeless, "pruned")
+        again.end(hopeless, "complete", 1.0)
+        again = open_study(tmp_path, prune=prune)
+        assert again.trials[hopeless].state == "pruned"
+        assert again.trials[hopeless].value == 0.5
+        assert again.should_prune(hopeless)
 
 
 def test_a_small_space_is_searched_once(tmp_path: Path) -> None:
@@ -255,7 +212,7 @@ def test_a_small_space_is_searched_once(tmp_path: Path) -> None:
     seen = []
     while point := study.ask(100):
         seen.append(point.values)
-        study.tell(point.number, float(point.values["a"] == "y"))
+        study.end(point.number, "complete", float(point.values["a"] == "y"))
     assert len(seen) == 12
     assert len({json.dumps(each) for each in seen}) == 12
 
@@ -265,7 +222,7 @@ def test_points_of_workers_side_by_side_differ(tmp_path: Path) -> None:
     search(study, 12)
     side_by_side = [ask(study).values for _ in range(4)]
     assert len({json.dumps(each) for each in side_by_side}) == 4
-    assert [trial.state for trial in study.trials()[12:]] == ["running"] * 4
+    assert [trial.state for trial in study.trials[12:]] == ["running"] * 4
 
 
 def test_another_search_is_refused_in_the_same_place(tmp_path: Path) -> None:

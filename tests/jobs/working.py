@@ -5,10 +5,12 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from transformer_cli.cli.sweep import PATIENCE
 from transformer_cli.jobs import runner
 from transformer_cli.jobs.runner import Runner
 from transformer_cli.jobs.sweep import SweepDirectory, SweepPlan
 from transformer_cli.jobs.sweep_file import load_sweep
+from transformer_cli.runs.directory import lock_directory
 
 COUNTING = (sys.executable, str(Path(__file__).with_name("counting.py")))
 
@@ -22,8 +24,11 @@ def main() -> None:
     stops: list[int] = []
     signal.signal(signal.SIGTERM, lambda number, _: stops.append(number))
     vars(runner)["CHILD"] = COUNTING
-    with ThreadPoolExecutor(int(jobs)) as executor:
-        for event in Runner(plan, executor, [{}] * int(jobs)).run(lambda: bool(stops)):
+    with (
+        lock_directory(directory.path, PATIENCE) as lock,
+        ThreadPoolExecutor(int(jobs)) as executor,
+    ):
+        for event in Runner(plan, executor, lock, [{}] * int(jobs)).run(lambda: bool(stops)):
             if event is not None:
                 print(event.kind, event.job.name, event.message, flush=True)
 

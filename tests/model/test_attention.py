@@ -5,8 +5,7 @@ import torch
 from torch import Tensor, nn
 
 from transformer_cli.config.schema import ModelConfig
-from transformer_cli.model.layers import MultiHeadAttention, record_attention
-from transformer_cli.model.transformer import Transformer
+from transformer_cli.model.transformer import MultiHeadAttention, Transformer, record_attention
 
 D_MODEL, HEADS = 12, 3
 BATCH, QUERIES, KEYS = 2, 5, 5

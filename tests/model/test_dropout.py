@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from transformer_cli.model.layers import Dropout
+from transformer_cli.model.transformer import Dropout
 
 COUNT = 1_000_000
 

@@ -123,7 +123,7 @@ def test_tokens_are_scaled_and_positions_added() -> None:
     torch.testing.assert_close(embedding(torch.tensor([[1, 2, 0]]))[:, 1:], expected)
     for position, token in [(1, 2), (2, 0)]:
         torch.testing.assert_close(
-            embedding.at(torch.tensor([[token]]), position), expected[:, position - 1, None]
+            embedding(torch.tensor([[token]]), position), expected[:, position - 1, None]
         )
 
 
@@ -131,7 +131,7 @@ def test_hypotheses_side_by_side_stand_at_one_position() -> None:
     embedding = Embedding(ModelConfig(d_model=8, num_heads=1), vocab_size=9).eval()
     beam = torch.tensor([[5, 7, 5], [8, 1, 2]])
     whole = embedding(beam.view(6, 1).expand(6, 4))
-    torch.testing.assert_close(embedding.at(beam, 3), whole[:, 3].view(2, 3, 8))
+    torch.testing.assert_close(embedding(beam, 3), whole[:, 3].view(2, 3, 8))
 
 
 def test_dropout_falls_on_the_sum_of_tokens_and_positions() -> None:

@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from transformer_cli.config.schema import ModelConfig
-from transformer_cli.model.layers import FeedForward, Residual
+from transformer_cli.model.transformer import FeedForward, Residual
 
 
 def config(**settings: Any) -> ModelConfig:

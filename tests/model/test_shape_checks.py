@@ -6,8 +6,7 @@ from jaxtyping import TypeCheckError
 from torch import nn
 
 from transformer_cli.config.schema import ModelConfig
-from transformer_cli.model.layers import LayerCache, MultiHeadAttention
-from transformer_cli.model.transformer import Transformer
+from transformer_cli.model.transformer import LayerCache, MultiHeadAttention, Transformer
 from transformer_cli.training.loss import label_smoothed_loss
 
 pytest.importorskip("beartype")

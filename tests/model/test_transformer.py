@@ -7,8 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from transformer_cli.config.schema import ModelConfig
-from transformer_cli.model.layers import DecoderLayer, EncoderLayer
-from transformer_cli.model.transformer import Transformer
+from transformer_cli.model.transformer import DecoderLayer, EncoderLayer, Transformer
 
 PAD = 3
 SRC_SIZE, TGT_SIZE = 17, 19

@@ -22,7 +22,7 @@ from test_trainer import (
 from transformer_cli.data.batches import Batch, EpochBatches, collate
 from transformer_cli.errors import TrainingError
 from transformer_cli.model import linear
-from transformer_cli.model.graphs import GraphPool
+from transformer_cli.model.device import GraphPool
 from transformer_cli.model.transformer import weights_of
 from transformer_cli.ranks import SINGLE_PROCESS, Ranks
 from transformer_cli.runs.checkpoint import State

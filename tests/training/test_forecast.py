@@ -12,7 +12,7 @@ import torch
 
 from transformer_cli.config.schema import Config
 from transformer_cli.data.batches import Batch
-from transformer_cli.data.token_arrays import EncodedText, Lengths, TokenArray
+from transformer_cli.data.token_arrays import EncodedText, TokenArray
 from transformer_cli.errors import TrainingError
 from transformer_cli.model.transformer import build_model
 from transformer_cli.ranks import Ranks
@@ -239,12 +239,14 @@ class Halves:
     def shard(self, number: int) -> EncodedText:
         return self._whole.take(np.arange(30) if number else np.arange(30, 40))
 
-    def shard_lengths(self, number: int) -> Lengths:
-        part = self.shard(number)
-        return part.lengths
-
-    def draws(self, number: int) -> None:
+    def sampler(self, number: int) -> None:
         return None
+
+    def count_batches(self, batch_tokens: int) -> list[int]:
+        return [
+            *self.shard(0).count_batches(batch_tokens),
+            *self.shard(1).count_batches(batch_tokens),
+        ]
 
 
 def test_of_several_shards_the_largest_speaks_for_all() -> None:

@@ -70,7 +70,8 @@ def prepare(directory: Path, config: Config) -> PreparedData:
 def draw(directory: Path, config: Config, epochs: int) -> list[Counter[str]]:
     """Return how often each epoch has each word that begins a pair."""
     data = prepare(directory, config)
-    batches = EpochBatches(select_training_pairs(config, data.train, data.mix), 24, seed=1)
+    pairs = select_training_pairs(config, data.train, data.mix)
+    batches = EpochBatches(pairs, config.training.batch_tokens, seed=1)
     vocabulary = data.tokenizers.tgt
     return [
         Counter(

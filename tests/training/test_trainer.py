@@ -12,9 +12,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from transformer_cli.config.schema import Config
-from transformer_cli.data.batches import EpochBatches, collate
-from transformer_cli.data.shards import ShardedText
-from transformer_cli.data.token_arrays import EncodedText, Lengths, TokenArray, plan_epoch
+from transformer_cli.data.batches import EpochBatches, ShardedText, collate
+from transformer_cli.data.token_arrays import EncodedText, TokenArray, plan_epoch
 from transformer_cli.errors import ConfigError, TrainingError
 from transformer_cli.model.transformer import Transformer, build_model, load_weights, weights_of
 from transformer_cli.runs.checkpoint import Checkpoint, State, save_checkpoint
@@ -214,8 +213,8 @@ HALVES: dict[str, Any] = {"batch_tokens": 28, "accumulate": 2, "clip_norm": None
 def test_two_half_batches_give_the_gradient_of_the_whole(
     smoothing: float, rdrop_alpha: float
 ) -> None:
-    assert len(plan_epoch(UNEVEN, 56, seed=1, epoch=0)) == 1
-    assert len(plan_epoch(UNEVEN, 28, seed=1, epoch=0)) == 2
+    assert len(plan_epoch(UNEVEN.lengths, 56, seed=1, epoch=0)) == 1
+    assert len(plan_epoch(UNEVEN.lengths, 28, seed=1, epoch=0)) == 2
     loss: dict[str, Any] = {"label_smoothing": smoothing, "rdrop_alpha": rdrop_alpha}
     whole = first_gradient(config(**WHOLE, **loss), UNEVEN)
     halves = first_gradient(config(**HALVES, **loss), UNEVEN)
@@ -229,7 +228,7 @@ def test_the_loss_is_a_mean_over_the_target_tokens_of_the_step(cut: dict[str, An
     (progress,) = take(trainer_of(settings, UNEVEN), 1)
 
     model = trainer_of(settings, UNEVEN).model
-    (all_pairs,) = plan_epoch(UNEVEN, 56, seed=1, epoch=0)
+    (all_pairs,) = plan_epoch(UNEVEN.lengths, 56, seed=1, epoch=0)
     batch = collate(UNEVEN, all_pairs)
     logits = model(batch.src, batch.tgt_in).flatten(0, 1)
     loss = F.cross_entropy(logits, batch.tgt_out.flatten(), ignore_index=PAD_ID)
@@ -603,7 +602,7 @@ def test_batches_are_those_of_the_plan() -> None:
     planned = [
         collate(TEXT, indices).src.tolist()
         for epoch in range(2)
-        for indices in plan_epoch(TEXT, settings.training.batch_tokens, 6, epoch)
+        for indices in plan_epoch(TEXT.lengths, settings.training.batch_tokens, 6, epoch)
     ]
     assert list(batches_seen(trainer_of(settings))) == planned
 
@@ -646,11 +645,11 @@ class InShards:
     def shard(self, number: int) -> EncodedText:
         return self.parts[number]
 
-    def shard_lengths(self, number: int) -> Lengths:
-        return self.parts[number].shard_lengths(number)
-
-    def draws(self, number: int) -> None:
+    def sampler(self, number: int) -> None:
         return None
+
+    def count_batches(self, batch_tokens: int) -> list[int]:
+        return [count for part in self.parts for count in part.count_batches(batch_tokens)]
 
 
 # 5, 3 and 1 batches of 12 tokens: 9 an epoch, so that steps of two batches span shards.

@@ -8,6 +8,7 @@ bounded: a longer split is looked at in larger blocks.
 
 import math
 import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -16,6 +17,7 @@ import numpy as np
 _REACH = 3
 _OFFSETS = (0, -3, -2, -1, 1, 2, 3)
 _MIN_BLOCK, _MAX_BLOCKS, _BATCH = 16, 1 << 15, 512  # powers of two
+_BATCH_CHARACTERS = 1 << 22
 _REMEMBERED = 1 << 16
 """Pairs that are known again. A pair tells nothing new the second time, and where a corpus is the
 same few lines over and over, chance likenesses of theirs would seem significant."""
@@ -29,6 +31,20 @@ _MARK = re.compile(r"\d+|[A-Z]\w+|[^\w\s.,'-]\w*")
 _SWITCH = 10.0  # what a change of offset has to bring, in blocks of the smallest size
 _SIGNIFICANT = 7.0  # a stretch's sum, over the square root of its lines
 _STRONG = 0.15  # its mean: in a large corpus the faintest likeness of neighbours is significant
+
+
+def in_batches(pairs: Iterable[tuple[str, str]]) -> Iterator[list[tuple[str, str]]]:
+    """Yield pairs in lists, which cost less than a call for each; long pairs in short ones."""
+    batch: list[tuple[str, str]] = []
+    characters = 0
+    for pair in pairs:
+        batch.append(pair)
+        characters += len(pair[0]) + len(pair[1])
+        if len(batch) == _BATCH or characters > _BATCH_CHARACTERS:
+            yield batch
+            batch, characters = [], 0
+    if batch:
+        yield batch
 
 
 @dataclass(frozen=True)
@@ -70,22 +86,26 @@ class ShiftCheck:
         self._seen = [0] * _REMEMBERED
         self._marks: list[tuple[frozenset[str], frozenset[str]]] = []
 
-    def add(self, src: str, tgt: str) -> None:
-        """Add the next pair."""
-        self.pairs += 1
-        pair = hash((src, tgt))
-        self._is_new.append(self._seen[pair % _REMEMBERED] != pair)
-        self._seen[pair % _REMEMBERED] = pair
-        self._lengths.append((len(src), len(tgt)))
-        self._marks.append((frozenset(_MARK.findall(src)), frozenset(_MARK.findall(tgt))))
-        if len(self._lengths) == max(_BATCH, self._block) + 2 * _REACH:
-            self._blocks.append(self._in_blocks())
-            for waiting in (self._lengths, self._marks, self._is_new):
-                del waiting[: -2 * _REACH]
-            if sum(map(len, self._blocks)) == _MAX_BLOCKS:
-                blocks = np.concatenate(self._blocks)
-                self._blocks = [blocks.reshape(len(blocks) // 2, 2, *blocks.shape[1:]).sum(1)]
-                self._block *= 2
+    def add(self, pairs: Iterable[tuple[str, str]]) -> None:
+        """Add the next pairs."""
+        for src, tgt in pairs:
+            self.pairs += 1
+            pair = hash((src, tgt))
+            self._is_new.append(self._seen[pair % _REMEMBERED] != pair)
+            self._seen[pair % _REMEMBERED] = pair
+            self._lengths.append((len(src), len(tgt)))
+            self._marks.append((frozenset(_MARK.findall(src)), frozenset(_MARK.findall(tgt))))
+            if len(self._lengths) == max(_BATCH, self._block) + 2 * _REACH:
+                self._end_batch()
+
+    def _end_batch(self) -> None:
+        self._blocks.append(self._in_blocks())
+        for waiting in (self._lengths, self._marks, self._is_new):
+            del waiting[: -2 * _REACH]
+        if sum(map(len, self._blocks)) == _MAX_BLOCKS:
+            blocks = np.concatenate(self._blocks)
+            self._blocks = [blocks.reshape(len(blocks) // 2, 2, *blocks.shape[1:]).sum(1)]
+            self._block *= 2
 
     def _in_blocks(self) -> np.ndarray:
         """Return count, sum and sum of squares of each offset's evidence, block by block."""

@@ -12,7 +12,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from transformer_cli.audit.shift import ShiftCheck
+from transformer_cli.audit.shift import ShiftCheck, in_batches
 from transformer_cli.config.data_schema import FilterName
 from transformer_cli.config.schema import Config
 from transformer_cli.data.corpus import NO_DIGEST, Digests, PairProgress, PairSource
@@ -112,27 +112,29 @@ class SplitCheck:
         Raises:
             CorpusError: it is missing, misaligned, not UTF-8, or every pair has a blank side.
         """
-        for src, tgt in progress(self.source.pairs(), self.name):
-            if self.rules.add(src, tgt):
-                self._blank += 1
-                self.src_digests.skip()
-            else:
-                self._look_at(self.pairs, src, tgt)
-            self._shift.add(src, tgt)
-            self.pairs += 1
+        for batch in in_batches(progress(self.source.pairs(), self.name)):
+            self._shift.add(batch)
+            for src, tgt in batch:
+                if self.rules.add(src, tgt):
+                    self._blank += 1
+                    self.src_digests.skip()
+                else:
+                    self._look_at(src, tgt)
+                self.pairs += 1
         if self._blank == self.pairs:
             raise CorpusError(
                 f"split '{self.name}': every pair has a blank side; nothing is left of it"
             )
 
-    def _look_at(self, index: int, src: str, tgt: str) -> None:
+    def _look_at(self, src: str, tgt: str) -> None:
         self.src_digests.add(src)
         self._copies += src == tgt and not self._one_language and any(map(str.isalpha, src))
         tokens = max(
-            side.check_line(index, line) for side, line in zip(self.sides, (src, tgt), strict=True)
+            side.check_line(self.pairs, line)
+            for side, line in zip(self.sides, (src, tgt), strict=True)
         )
         if tokens > self._max_tokens:
-            self.long.add(index, f"{tokens:,}")
+            self.long.add(self.pairs, f"{tokens:,}")
 
     @property
     def pair_digests(self) -> Digests:

@@ -4,13 +4,12 @@ The splits to validate and to evaluate on are read. The training text is looked 
 streamed anyway, so that a run that goes on starts as soon as before. ``check`` looks more closely.
 """
 
-from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 
-from transformer_cli.audit.shift import ShiftCheck
+from transformer_cli.audit.shift import ShiftCheck, in_batches
 from transformer_cli.config.data_schema import CopyData, CorpusData, DataConfig, SourceConfig
 from transformer_cli.data.corpus import (
     ConcatenatedSources,
@@ -58,8 +57,7 @@ class TextAudit:
     def __init__(
         self, data: DataConfig, allow: bool, is_begun: bool, earlier: Path | None = None
     ) -> None:
-        self.notes: list[str] = []
-        """A line each, that begins with a split's name."""
+        self.notes: list[str] = []  # a line each, that begins with a split's name
         self._data = data
         self._allow = allow or is_begun
         self._is_begun = is_begun
@@ -85,8 +83,7 @@ class TextAudit:
         for name, source in scored.items():
             watched = _Watched(name, source)
             try:
-                deque(watched.pairs(), maxlen=0)
-                self._text_sha256s[name] = StreamedText.of(source).stats.text_sha256
+                self._text_sha256s[name] = StreamedText.of(watched).stats.text_sha256
             except CorpusError as error:
                 self._miss(name, error)
             else:
@@ -175,27 +172,25 @@ class _Watched:
 
     def pairs(self) -> Iterator[tuple[str, str]]:
         if not self._is_fresh:
-            yield from self.source.pairs()
-            return
+            return self.source.pairs()
         self._is_fresh = False
-        for src, tgt in self.source.pairs():
-            self._look_at(src, tgt)
-            yield src, tgt
+        return chain.from_iterable(self._looked_at())
 
-    def _look_at(self, src: str, tgt: str) -> None:
-        if self.shift.pairs < _SHIFT_PAIRS:
-            self.shift.add(src, tgt)
-        if not src.strip() or not tgt.strip():
-            return
-        self.count += 1
-        self.copies += src == tgt and any(map(str.isalpha, src))
-        pair = hash((src, tgt))
-        if self.wanted is None:
-            if len(self.seen) < _LOOKED_FOR:
-                self.seen[pair] = None
-        else:
-            for scored in self.wanted.pop(pair, ()):
-                scored.trained += 1
+    def _looked_at(self) -> Iterator[list[tuple[str, str]]]:
+        for batch in in_batches(self.source.pairs()):
+            if self.shift.pairs < _SHIFT_PAIRS:
+                self.shift.add(batch)
+            for src, tgt in batch:
+                if src.strip() and tgt.strip():
+                    self.count += 1
+                    self.copies += src == tgt and any(map(str.isalpha, src))
+                    pair = hash((src, tgt))
+                    if self.wanted is not None:
+                        for scored in self.wanted.pop(pair, ()):
+                            scored.trained += 1
+                    elif len(self.seen) < _LOOKED_FOR:
+                        self.seen[pair] = None
+            yield batch
 
     def source_sha256(self) -> str:
         return self.source.source_sha256()
@@ -210,14 +205,16 @@ def find_mistaken_files(data: DataConfig, training: Sources, scored: Sources) ->
     Raises:
         CorpusError: the first lines of a text cannot be read.
     """
-    sources: dict[str, SourceConfig] = {}
-    given: Mapping[str, SourceConfig] = {}
+    more_training, more_scored = {}, {}
     if isinstance(data, CorpusData):  # whose splits are made of other files
-        sources = {f"data.sources[{number}]": source for number, source in enumerate(data.sources)}
-        given = given_sources(data)
+        numbered = enumerate(data.sources)
+        more_training = {f"data.sources[{number}]": source for number, source in numbered}
+        more_scored = given_sources(data)
     one_language = data.src_lang == data.tgt_lang
     yield from _same_files(
-        {**training, **_text_files(sources)}, {**scored, **_text_files(given)}, one_language
+        {**training, **_text_files(more_training)},
+        {**scored, **_text_files(more_scored)},
+        one_language,
     )
     yield from _swapped_sides({**training, **scored}, (data.src_lang, data.tgt_lang))
 
@@ -236,15 +233,13 @@ def _same_files(training: Sources, scored: Sources, one_language: bool) -> Itera
         if isinstance(source, ParallelFiles) and not one_language and _is_same(*_sides(source)):
             yield f"{name}: {source.src} is its source and its target"
     for name, source in scored.items():
-        for path in _sides(source):
-            parts = [
-                part
-                for part, text in training.items()
-                if any(_is_same(path, other) for other in _sides(text))
-            ]
-            if parts:
-                yield f"{name}: {path} is trained on, as part of {parts[0]}"
-                break
+        trained_on = (
+            f"{name}: {path} is trained on, as part of {part}"
+            for path in _sides(source)
+            for part, text in training.items()
+            if any(_is_same(path, other) for other in _sides(text))
+        )
+        yield from islice(trained_on, 1)
 
 
 def _sides(source: PairSource) -> tuple[Path, ...]:

@@ -137,7 +137,8 @@ def format_group_scores(head: str, names: Sequence[str], metric: MetricCompariso
 
 def report_score(metric: MetricComparison, number: int) -> dict[str, Any]:
     """Return what there is to say of one group by one metric."""
-    score, difference = metric.groups[number], metric.differences[number]
+    score = metric.groups[number]
+    difference = score.difference
     of_difference = {
         "difference": "difference",
         "difference_half_width": "half_width",

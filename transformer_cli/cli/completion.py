@@ -4,6 +4,7 @@ It answers a key press: nothing here imports torch or pydantic. And it reports n
 are broken it offers no values, and the shell completes file names.
 """
 
+import glob
 import io
 import json
 import os
@@ -119,38 +120,20 @@ def _values(part: dict[str, Any]) -> Values:
     return {text: part["description"] for text in texts if not text.startswith(("[", "{"))}
 
 
-@_quiet
-def complete_config(context: typer.Context, incomplete: str) -> Values:
-    """Complete a configuration file."""
-    return dict.fromkeys(filter(_is_config, _iter_paths(incomplete)), "")
+def _complete_paths(fits: Callable[[str], bool]) -> Callable[..., list[Any]]:
+    """Complete paths that fit, and those a directory deeper."""
+
+    @_quiet
+    def complete(context: typer.Context, incomplete: str) -> Values:
+        here = _glob(f"{glob.escape(incomplete)}*")
+        paths = [path for top in here for path in (top, *_glob(f"{glob.escape(top)}/*"))]
+        return dict.fromkeys(filter(fits, paths), "")
+
+    return complete
 
 
-@_quiet
-def complete_run(context: typer.Context, incomplete: str) -> Values:
-    """Complete a run directory."""
-    return dict.fromkeys(filter(_is_run, _iter_paths(incomplete)), "")
-
-
-@_quiet
-def complete_config_or_run(context: typer.Context, incomplete: str) -> Values:
-    """Complete a configuration file or a run directory."""
-    paths = [path for path in _iter_paths(incomplete) if _is_config(path) or _is_run(path)]
-    return dict.fromkeys(paths, "")
-
-
-def _iter_paths(incomplete: str) -> Iterator[str]:
-    """Yield the paths that begin so, and those a directory deeper."""
-    for path in _list_directory(incomplete.rpartition("/")[0] + "/" if "/" in incomplete else ""):
-        if path.startswith(incomplete):
-            yield path
-            if Path(path).is_dir():
-                yield from _list_directory(f"{path}/")
-
-
-def _list_directory(directory: str) -> Iterator[str]:
-    with os.scandir(directory or ".") as entries:
-        names = sorted(entry.name for entry in islice(entries, _MAX_ENTRIES))
-    yield from (directory + name for name in names if not name.startswith("."))
+def _glob(pattern: str) -> list[str]:
+    return sorted(islice(glob.iglob(pattern), _MAX_ENTRIES))  # noqa: PTH207
 
 
 def _is_config(path: str) -> bool:
@@ -159,6 +142,11 @@ def _is_config(path: str) -> bool:
 
 def _is_run(path: str) -> bool:
     return Path(path, "config.yaml").is_file()
+
+
+complete_config = _complete_paths(_is_config)
+complete_run = _complete_paths(_is_run)
+complete_config_or_run = _complete_paths(lambda path: _is_config(path) or _is_run(path))
 
 
 @_quiet
@@ -177,7 +165,7 @@ def complete_run_split(context: typer.Context, incomplete: str) -> Values:
 
 def _split_names(run: Path) -> list[str]:
     text = files.read_small(run / "config.yaml").decode()
-    tree = setting_tree.parse(text, lambda line: setting_tree.Place("", line))
+    tree = setting_tree.parse(text, "")
     config: Any = setting_tree.values(tree)
     # As ``split_names`` has them, which needs the whole schema.
     match config["data"]:

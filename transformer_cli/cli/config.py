@@ -12,7 +12,7 @@ from transformer_cli.errors import ConfigError
 from transformer_cli.packages import lazy_imports
 
 with lazy_imports():
-    from transformer_cli.config import origins, reference, yaml
+    from transformer_cli.config import json_schema, origins, yaml
     from transformer_cli.runs import directory
 
 config = typer.Typer(add_completion=False, rich_markup_mode=None)
@@ -103,4 +103,4 @@ def schema() -> None:
     Example:
       transformer-cli config schema > schema.json
     """
-    typer.echo(reference.schema_text(), nl=False)
+    typer.echo(json_schema.schema_text(), nl=False)

@@ -54,15 +54,14 @@ def _printable(line: str) -> str:
 
 
 def bar(
-    total: int | None, label: str, unit: str, initial: int = 0, hidden: bool = False
+    total: int | None,
+    label: str,
+    unit: str,
+    initial: int = 0,
+    hidden: bool = False,
+    items: Iterable[Any] | None = None,
 ) -> "tqdm[Any]":
-    """Return a progress bar, silent if ``hidden`` or where stderr is no terminal."""
-    return _bar(None, label, unit, total=total, initial=initial, hidden=hidden)
-
-
-def _bar(
-    items: Iterable[Any] | None, label: str, unit: str, hidden: bool = False, **others: Any
-) -> "tqdm[Any]":
+    """Return a progress bar, over ``items`` if given; silent where stderr is no terminal."""
     from tqdm import tqdm
 
     # A notebook's commands have a terminal too, but it cannot move its cursor up from a nested
@@ -72,12 +71,13 @@ def _bar(
     return tqdm(
         items,
         make_visible(label),
+        total,
         unit=unit,
+        initial=initial,
         leave=False,
         dynamic_ncols=True,
         disable=None if is_shown else True,  # None asks for a terminal
         file=sys.stderr,
-        **others,
     )
 
 
@@ -110,12 +110,12 @@ def scoring_bar(total: int, label: str) -> Iterator[Callable[[int], object]]:
 
 def line_bar(lines: Iterable[str], label: str) -> Iterable[str]:
     """Iterate over ``lines`` with a bar."""
-    return _bar(lines, label, " lines")
+    return bar(None, label, " lines", items=lines)
 
 
 def pair_bar(pairs: Iterable[tuple[str, str]], label: str) -> Iterable[tuple[str, str]]:
     """Iterate over ``pairs`` of lines with a bar."""
-    return _bar(pairs, label, " pairs")
+    return bar(None, label, " pairs", items=pairs)
 
 
 def align_columns(rows: Iterable[Sequence[str]], left: int = 1) -> list[str]:

@@ -2,8 +2,6 @@
 
 import json
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,7 +9,6 @@ import typer
 
 from transformer_cli.cli import options
 from transformer_cli.cli.display import align_columns, log, print_error, say
-from transformer_cli.cli.process import exit_code, stop_requests
 from transformer_cli.cli.train import AllowSuspectData
 from transformer_cli.errors import RunError
 from transformer_cli.metrics import METRICS
@@ -20,6 +17,7 @@ from transformer_cli.ranks import SINGLE_PROCESS
 
 with lazy_imports():
     from transformer_cli import errors, files
+    from transformer_cli.cli import sweep
     from transformer_cli.jobs import distill as plans, distill_file, forecast, runner
     from transformer_cli.model import device as devices
     from transformer_cli.runs import directory as directories
@@ -71,95 +69,92 @@ def distill(
     path = dir_ or Path("runs") / "distill" / file.stem
     options.check_name(path, "--dir")
     directory = plans.DistillDirectory(path)
-    request = DistillRequest(
-        distillation, directory, device, precision, threads, allow_suspect_data
-    )
-    if dry_run:
-        say("\n".join(preview_distillation(request)))
-        return
-    raise typer.Exit(run_distillation(request))
-
-
-@dataclass(frozen=True)
-class DistillRequest:
-    """A distillation, and how this process computes it."""
-
-    distillation: "distill_file.Distillation"
-    directory: "plans.DistillDirectory"
-    device: "DeviceName"
-    precision: "PrecisionName"
-    threads: int | None
-    allow_suspect_data: bool = False
-
-    def plan(self, training_precision: "PrecisionName") -> "plans.DistillPlan":
-        """Return the jobs."""
-        device = ("--device", self.device)
-        return plans.DistillPlan(
-            self.distillation,
-            self.directory,
-            (*device, "--precision", self.precision),
-            (*device, "--precision", training_precision),
-            () if self.threads is None else ("--threads", str(self.threads)),
-            self.allow_suspect_data,
-        )
-
-    def settle_precision(self) -> "PrecisionName":
-        """Return the precision of new trainings, of which each would measure for itself.
-
-        The directory is made, and marked with it.
-        """
-        is_measured = self.precision == "auto" and options.open_device(self.device).type == "cpu"
-        measured = self.directory.training_precision
-        if is_measured and measured is None:
-            devices.use_threads(self.threads)
-            device = devices.choose_device("cpu")
-            chosen = execution.choose_training_precision("auto", device, SINGLE_PROCESS, say=log)
-            measured = "bfloat16" if str(chosen) == "torch.bfloat16" else "float32"
-        teachers = sorted({each.run.path.as_posix() for each in self.distillation.teachers})
-        self.directory.create(training_precision=measured, teachers=teachers)
-        return measured if is_measured and measured else self.precision
-
-
-def run_distillation(request: DistillRequest) -> int:
-    """Run the jobs that are left, and say the scores; return the exit code."""
-    directory = request.directory
     directory.check()
-    failed: list[runner.Event] = []
-    with directories.lock_directory(directory.path), stop_requests(STOPPING) as should_stop:
-        plan = request.plan(request.settle_precision())
+
+    def make_plan(training_precision: "PrecisionName | None") -> "plans.DistillPlan":
+        compute = ("--device", device, "--precision")
+        plan = plans.DistillPlan(
+            distillation,
+            directory,
+            (*compute, precision),
+            (*compute, training_precision or precision),
+            () if threads is None else ("--threads", str(threads)),
+            allow_suspect_data,
+        )
         plan.check()
-        directory.remove_leftovers()
-        with ThreadPoolExecutor(1) as executor:  # where jobs run
-            running = runner.Runner(plan, executor, shows_output=True)
-            for event in running.run(should_stop):
-                if event is not None:
-                    log(event.describe())
-                    failed += [event] if event.kind == "failed" else []
-    if should_stop.signal is not None:
-        log("stopped; the same command goes on from there")
-        return exit_code(should_stop.signal)
+        return plan
+
+    if dry_run:
+        say("\n".join(preview_distillation(make_plan(directory.training_precision))))
+        return
+    with directories.lock_directory(path, sweep.PATIENCE) as descriptor:
+        plan = make_plan(settle_precision(distillation, directory, device, precision, threads))
+        raise typer.Exit(run_distillation(plan, descriptor))
+
+
+def settle_precision(
+    distillation: "distill_file.Distillation",
+    directory: "plans.DistillDirectory",
+    device: "DeviceName",
+    precision: "PrecisionName",
+    threads: int | None,
+) -> "PrecisionName | None":
+    """Return what ``--precision auto`` stands for in new trainings, which is measured once.
+
+    The directory is made, and marked with it. None: each training has the precision as it is given.
+    """
+    is_measured = precision == "auto" and options.open_device(device).type == "cpu"
+    measured = directory.training_precision
+    if is_measured and measured is None:
+        devices.use_threads(threads)
+        cpu = devices.choose_device("cpu")
+        chosen = execution.choose_training_precision("auto", cpu, SINGLE_PROCESS, say=log)
+        measured = "bfloat16" if str(chosen) == "torch.bfloat16" else "float32"
+    teachers = sorted({teacher.run.path.as_posix() for teacher in distillation.teachers})
+    directory.create(training_precision=measured, teachers=teachers)
+    return measured if is_measured else None
+
+
+def run_distillation(plan: "plans.DistillPlan", descriptor: int) -> int:
+    """Run the jobs that are left, and say the scores; return the exit code.
+
+    Args:
+        plan: of the distillation.
+        descriptor: of its directory's lock.
+    """
+    plan.directory.remove_leftovers()
+    failed: list[runner.Event] = []
+
+    def show(event: "runner.Event | None", _: object) -> None:
+        if event is not None:
+            log(event.describe())
+            failed.extend([event] if event.kind == "failed" else [])
+
+    stop = sweep.run_jobs(plan, descriptor, STOPPING, show, shows_output=True)
+    if stop is not None:
+        return stop
+    for event in failed:
+        report_failure(event)
     if failed:
-        codes = [report_failure(event, running.codes.get(event.job.name, 1)) for event in failed]
-        return codes[0]
+        return 1 if failed[0].message else failed[0].code
     say("\n".join(format_scores(plan)))
     return 0
 
 
-def report_failure(event: "runner.Event", code: int) -> int:
-    """Say what to do about a job that has failed; return the exit code."""
+def report_failure(event: "runner.Event") -> None:
+    """Say what to do about a job that has failed."""
     name = event.job.name
     if event.message:
         print_error(f"{name}: {event.message}; the same command goes on from there")
-        return 1
+        return
     # Its command has said why.
     advice = "once that is mended, the same command goes on from there"
     if event.job.text is not None:
         output = event.job.outputs()[0]
         partial = output.with_name(f"{output.name}.partial")
-        if code == 2 and partial.exists():  # perhaps it is of another engine or device
+        if event.code == 2 and partial.exists():  # perhaps it is of another engine or device
             advice += f"; if {partial.as_posix()} cannot be gone on with, delete it"
     log(f"{name}: failed; {advice}")
-    return code
 
 
 def format_scores(plan: "plans.DistillPlan") -> list[str]:
@@ -195,30 +190,25 @@ def _format_score(score: dict[str, Any] | None) -> str:
     return f"{score['value']:.2f}" + ("" if half is None else f" ± {half:.2f}")
 
 
-def preview_distillation(request: DistillRequest) -> Iterator[str]:
+def preview_distillation(plan: "plans.DistillPlan") -> Iterator[str]:
     """Yield the lines of a table of the jobs, and what those that are left take."""
-    request.directory.check()
-    plan = request.plan(request.directory.training_precision or request.precision)
-    plan.check()
     forecasts = forecast.DistillForecaster(plan, log).forecast()
     rows = [["stage", "", "lines", "time", "disk"]]
-    for each in forecasts:
-        lines = "" if each.lines is None else f"{each.lines:,}"
-        taken = "unknown" if each.seconds is None else errors.duration(each.seconds)
-        if each.is_done or each.seconds == 0.0:
-            taken = ""
-        disk = errors.size(each.disk) if each.disk else ""
-        rows.append([each.name, "done" if each.is_done else "to do", lines, taken, disk])
+    for name, job in forecasts.items():
+        lines = f"{job.lines:,}" if job and job.lines is not None else ""
+        taken = disk = ""
+        if job is not None and job.seconds != 0.0:
+            taken = "unknown" if job.seconds is None else errors.duration(job.seconds)
+        if job is not None and job.disk:
+            disk = errors.size(job.disk)
+        rows.append([name, "to do" if job else "done", lines, taken, disk])
     yield from align_columns(rows)
-    left = [each for each in forecasts if not each.is_done]
-    known = sum(each.seconds or 0.0 for each in left)
-    needed = sum(each.disk for each in left)
-    unknown = sum(each.seconds is None for each in left)
-    besides = f", and {unknown} of unknown time" if unknown else ""
+    left = [job for job in forecasts.values() if job is not None]
+    total = "nothing"
+    if left:
+        seconds = errors.duration(sum(job.seconds or 0.0 for job in left))
+        unknown = sum(job.seconds is None for job in left)
+        besides = f", and {unknown} of unknown time" if unknown else ""
+        total = f"about {seconds}{besides}; {errors.size(sum(job.disk for job in left))} of disk"
     yield ""
-    total = (
-        f"about {errors.duration(known)}{besides}; {errors.size(needed)} of disk"
-        if left
-        else "nothing"
-    )
     yield f"{len(left)} of {len(forecasts)} stages left: {total}"

@@ -1,14 +1,15 @@
 """``transformer-cli evaluate``."""
 
-import json as json_format
+import json
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any
 
 from transformer_cli.cli import options
 from transformer_cli.cli.display import align_columns, log, pair_bar, say, scoring_bar, warn
+from transformer_cli.cli.options import flag, option
 from transformer_cli.errors import UsageError
 from transformer_cli.metrics import METRICS, Metrics
 from transformer_cli.packages import lazy_imports
@@ -25,39 +26,51 @@ if TYPE_CHECKING:
     from transformer_cli.inference.torch_engine import TorchTranslator
     from transformer_cli.inference.translator import TextTranslator
 
-Source = Annotated[Path | None, options.option("FILE", "Source text or table, instead of a split.")]
-References = Annotated[Path | None, options.option("FILE", "Reference translations of --src.")]
-ReferenceColumn = Annotated[str | None, options.option("N|NAME", "TSV: column of the references.")]
-ReferenceField = Annotated[
-    str | None, options.option("NAME", "JSONL, Parquet: field of the references.")
-]
-Comet = Annotated[bool, options.flag("COMET too, if its package is installed.", "--comet")]
-Output = Annotated[
-    Path | None,
-    options.option("FILE", "Save the translations, line by line.", "--output", "-o"),
-]
+
+@dataclass(frozen=True)
+class EvaluateOptions:
+    """What ``evaluate`` is given."""
+
+    run: options.Run
+    split: options.Split = None
+    src: Annotated[Path | None, option("FILE", "Source text or table, instead of a split.")] = None
+    ref: Annotated[Path | None, option("FILE", "Reference translations of --src.")] = None
+    src_column: options.SourceColumn = None
+    src_field: options.SourceField = None
+    ref_column: Annotated[str | None, option("N|NAME", "TSV: column of the references.")] = None
+    ref_field: Annotated[str | None, option("NAME", "JSONL, Parquet: field of the references.")] = (
+        None
+    )
+    tag: options.Tag = None
+    checkpoint: options.Checkpoint = "best"
+    ensemble: options.Ensemble = None
+    beam_size: options.BeamSize = None
+    comet: Annotated[bool, flag("COMET too, if its package is installed.", "--comet")] = False
+    json: options.Json = False
+    output: Annotated[
+        Path | None, option("FILE", "Save the translations, line by line.", "--output", "-o")
+    ] = None
+    device: options.Device = "auto"
+    precision: options.SearchPrecision = "auto"
+    threads: options.Threads = None
+
+    def check(self) -> None:
+        """Make sure, before long work, that the options go together."""
+        if self.output is not None:
+            if tables.format_of(self.output) is not None:
+                raise UsageError(
+                    f"evaluate: -o {self.output}: lines are written, not a table; give another "
+                    "name, or use translate"
+                )
+            options.check_output(self.output, inputs={"--src": self.src, "--ref": self.ref})
+        if self.tag is not None and self.src is None:
+            raise UsageError(
+                "evaluate: --tag is for --src and --ref; the lines of a split have theirs"
+            )
 
 
-def evaluate(
-    run: options.Run,
-    split: options.Split = None,
-    src: Source = None,
-    ref: References = None,
-    src_column: options.SourceColumn = None,
-    src_field: options.SourceField = None,
-    ref_column: ReferenceColumn = None,
-    ref_field: ReferenceField = None,
-    tag: options.Tag = None,
-    checkpoint: options.Checkpoint = "best",
-    ensemble: options.Ensemble = None,
-    beam_size: options.BeamSize = None,
-    comet: Comet = False,
-    json: options.Json = False,
-    output: Output = None,
-    device: options.Device = "auto",
-    precision: options.SearchPrecision = "auto",
-    threads: options.Threads = None,
-) -> None:
+@options.declared_by(EvaluateOptions)
+def evaluate(given: EvaluateOptions) -> None:
     """Score a trained model: BLEU, chrF, TER and perplexity.
 
     BLEU is cased and, where letters have case, lowercased, of detokenised translations against raw
@@ -68,93 +81,70 @@ def evaluate(
     Example:
       transformer-cli evaluate runs/multi30k_de_en --split test_2017_flickr --beam-size 5
     """
-    if output is not None:
-        _check_output(output, {"--src": src, "--ref": ref})
-    if tag is not None and src is None:
-        raise UsageError("evaluate: --tag is for --src and --ref; the lines of a split have theirs")
-    directory = directories.RunDirectory(run)
-    sides = _Side("src", src, src_column, src_field), _Side("ref", ref, ref_column, ref_field)
-    name, text = _read_text(directory, split, *sides)
-    compute = loading.ComputeOptions("auto", device, precision, threads, beam_size)
-    if tag is not None:
-        text = replace(text, tags=[tag] * len(text))
-    report, hypotheses = _evaluate(
-        directory, checkpoint, ensemble or [], compute, name, text, tag, comet
-    )
-    say(json_format.dumps(report) if json else "\n".join(_format(report)))
-    if output is not None:
+    given.check()
+    run = directories.RunDirectory(given.run)
+    run.load_config()  # or it is no run
+    name, text = _read_text(run, given)
+    report, hypotheses = _evaluate(run, given, name, text)
+    say(json.dumps(report) if given.json else "\n".join(_format(report)))
+    if given.output is not None:
         lines = "".join(f"{line}\n" for line in hypotheses)
-        compression.write_text(output, lines, is_named=True)
-
-
-def _check_output(output: Path, inputs: dict[str, Path | None]) -> None:
-    if tables.format_of(output) is not None:
-        raise UsageError(
-            f"evaluate: -o {output}: lines are written, not a table; give another name, or "
-            "use translate"
-        )
-    options.check_output(output, inputs=inputs)
-
-
-class _Side(NamedTuple):
-    """The options that name one side of a text."""
-
-    name: str
-    path: Path | None
-    column: str | None
-    field: str | None
-
-    @property
-    def where(self) -> "tables.TextColumn | None":
-        """Where the text is in a table; None: it is text, or no path is given."""
-        if self.path is not None:
-            return tables.find_text(self.path, self.column, self.field, self.name)
-        for option, value in (("column", self.column), ("field", self.field)):
-            if value is not None:
-                raise UsageError(
-                    f"evaluate: --{self.name}-{option} needs a file; add --{self.name}"
-                )
-        return None
+        compression.write_text(given.output, lines, is_named=True)
 
 
 def _read_text(
-    run: "directories.RunDirectory", split: str | None, src: _Side, ref: _Side
+    run: "directories.RunDirectory", given: EvaluateOptions
 ) -> "tuple[str, corpus.ParallelText]":
     """Return the name and text to evaluate on."""
-    run.load_config()  # or it is no run
-    columns = src.where, ref.where
-    if src.path is None and ref.path is None:
-        return options.load_split(run, split, "name text with --src and --ref")
-    if src.path is None or ref.path is None or split is not None:
+    src, ref = given.src, given.ref
+    columns = (
+        _find_column("src", src, given.src_column, given.src_field),
+        _find_column("ref", ref, given.ref_column, given.ref_field),
+    )
+    if src is None and ref is None:
+        return options.load_split(run, given.split, "name text with --src and --ref")
+    if src is None or ref is None or given.split is not None:
         raise UsageError("evaluate: give --split, or --src and --ref together")
     if any(columns):
-        sides = (src.path, columns[0]), (ref.path, columns[1])
-        return str(src.path), tables.read_parallel_tables(*sides)
-    return str(src.path), corpus.ParallelFiles(src.path, ref.path, once=True).read()
+        text = tables.read_parallel_tables((src, columns[0]), (ref, columns[1]))
+    else:
+        text = corpus.ParallelFiles(src, ref, once=True).read()
+    return str(src), text if given.tag is None else replace(text, tags=[given.tag] * len(text))
+
+
+def _find_column(
+    side: str, path: Path | None, column: str | None, field: str | None
+) -> "tables.TextColumn | None":
+    """Return where a side's text is in a table; None: it is text, or no path is given."""
+    if path is not None:
+        return tables.find_text(path, column, field, side)
+    for option_name, value in (("column", column), ("field", field)):
+        if value is not None:
+            raise UsageError(f"evaluate: --{side}-{option_name} needs a file; add --{side}")
+    return None
 
 
 def _evaluate(
     run: "directories.RunDirectory",
-    checkpoint: str,
-    ensemble: Sequence[Path],
-    compute: "loading.ComputeOptions",
+    given: EvaluateOptions,
     name: str,
     text: "corpus.ParallelText",
-    tag: str | None,
-    comet: bool,
 ) -> tuple[dict[str, Any], list[str]]:
     """Translate and score a text; return the report and the translations."""
     metrics = best_checkpoint.metrics_of_runs(run.load_config(), [run], log)
-    opened = trained_model.open_checkpoint(run, checkpoint)
+    opened = trained_model.open_checkpoint(run, given.checkpoint)
     # One checkpoint throughout, whatever training makes the best one meanwhile.
-    weights = checkpoint if run.is_hub_model or ensemble else str(opened.path)
-    others = [directories.RunDirectory(other) for other in ensemble]
+    weights = given.checkpoint if run.is_hub_model or given.ensemble else str(opened.path)
+    others = [directories.RunDirectory(other) for other in given.ensemble or ()]
+    compute = loading.ComputeOptions(
+        "auto", given.device, given.precision, given.threads, given.beam_size
+    )
     translator, searcher = options.load_models(run, weights, compute, others)
     # Before the long work, so that what is missing is told at once.
-    if tag is not None:
+    if given.tag is not None:
         with options.prefix_errors("evaluate: --tag: "):
-            translator.tokenizers.tag_id(tag)
-    if comet:
+            translator.tokenizers.tag_id(given.tag)
+    if given.comet:
         with options.prefix_errors("evaluate: --comet: ", ", or leave out --comet"):
             comet_score = scores.open_comet(translator.engine.device)
     seen = seen_pairs.find_seen([run, *others], text, pair_bar)
@@ -167,7 +157,7 @@ def _evaluate(
         "sentences": len(text),
         "checkpoint": opened.path.as_posix(),
         "step": opened.step,
-        **({"ensemble": [other.as_posix() for other in ensemble]} if ensemble else {}),
+        **({"ensemble": [other.path.as_posix() for other in others]} if others else {}),
         "beam_size": translator.decoding.beam_size,
         "scores": {name: score._asdict() for name, score in result.scores.items()},
         "perplexity": metrics_log.perplexity(result.loss),
@@ -179,7 +169,7 @@ def _evaluate(
             metrics_log.read_records(run.metrics), opened.step
         ),
     }
-    if comet:
+    if given.comet:
         report["comet"] = comet_score(text.src, result.hypotheses, text.tgt)
         report["comet_model"] = scores.COMET_MODEL
     return report, result.hypotheses

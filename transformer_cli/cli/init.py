@@ -3,12 +3,14 @@
 import shlex
 import sys
 from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Annotated, Any
+from typing import Annotated
 
 from transformer_cli.cli import options
-from transformer_cli.cli.display import log, say
+from transformer_cli.cli.display import align_columns, log, say
+from transformer_cli.cli.options import argument, option
 from transformer_cli.errors import UsageError, did_you_mean
 from transformer_cli.packages import lazy_imports
 
@@ -20,42 +22,83 @@ with lazy_imports():
 _OWN = "own"
 _ABOUT_OWN = "Your own text: two files, line n of one translates line n of the other."
 
-
-Directory = Annotated[
-    Path,
-    options.argument(
-        "DIR", "Where to; made if it is not there.", show_default=True, file_okay=False
-    ),
-]
-From = Annotated[str | None, options.option("NAME", "Configuration to start from.", "--from")]
+TargetSide = Annotated[Path | None, option("FILE", "own: its target side.")]
 
 
-def init(
-    directory: Directory = Path(),
-    from_: From = None,
-    src: Annotated[
-        Path | None, options.option("FILE", "own: source side of the training text.")
-    ] = None,
-    tgt: Annotated[
-        Path | None, options.option("FILE", "own: target side of the training text.")
-    ] = None,
+@dataclass(frozen=True)
+class InitOptions:
+    """What ``init`` is given."""
+
+    directory: Annotated[
+        Path,
+        argument("DIR", "Where to; made if it is not there.", show_default=True, file_okay=False),
+    ] = Path()
+    from_: Annotated[str | None, option("NAME", "Configuration to start from.", "--from")] = None
+    src: Annotated[Path | None, option("FILE", "own: source side of the training text.")] = None
+    tgt: Annotated[Path | None, option("FILE", "own: target side of the training text.")] = None
     val_src: Annotated[
         Path | None,
-        options.option("FILE", "own: source side of the validation text.  [default: held out]"),
-    ] = None,
-    val_tgt: Annotated[Path | None, options.option("FILE", "own: its target side.")] = None,
+        option("FILE", "own: source side of the validation text.  [default: held out]"),
+    ] = None
+    val_tgt: TargetSide = None
     test_src: Annotated[
         Path | None,
-        options.option("FILE", "own: source side of the test text.  [default: held out, too]"),
-    ] = None,
-    test_tgt: Annotated[Path | None, options.option("FILE", "own: its target side.")] = None,
+        option("FILE", "own: source side of the test text.  [default: held out, too]"),
+    ] = None
+    test_tgt: TargetSide = None
     src_lang: Annotated[
-        str | None, options.option("CODE", "own: source language.  [default: the files' ending]")
-    ] = None,
+        str | None, option("CODE", "own: source language.  [default: the files' ending]")
+    ] = None
     tgt_lang: Annotated[
-        str | None, options.option("CODE", "own: target language.  [default: the files' ending]")
-    ] = None,
-) -> None:
+        str | None, option("CODE", "own: target language.  [default: the files' ending]")
+    ] = None
+
+    def check_only_own(self, name: str) -> None:
+        """Make sure that no option of ``--from own`` is given with another name."""
+        for field, value in asdict(self).items():
+            if name != _OWN and value is not None and field not in ("directory", "from_"):
+                raise UsageError(f"--{field.replace('_', '-')}: goes with --from own only")
+
+    @property
+    def asks(self) -> bool:
+        """Whether to ask for what is missing."""
+        return self.src is None and _is_terminal()
+
+    def pair(self, split: str, prefix: str = "") -> "corpus.ParallelFiles | None":
+        """Return the files of a split, whose options begin so; None if the user has none."""
+        src, tgt = getattr(self, f"{prefix}src"), getattr(self, f"{prefix}tgt")
+        required = not prefix
+        if self.asks and src is None and tgt is None:
+            hint = "" if required else " (Enter if you have none)"
+            src = _ask_for_file(f"{split} text, source side{hint}", required)
+            if src is not None:
+                tgt = _ask_for_file(f"{split} text, target side", required=True)
+        if src is None and tgt is None and not required:
+            return None
+        if src is None or tgt is None:
+            names = [f"--{prefix}{side}".replace("_", "-") for side in ("src", "tgt")]
+            raise UsageError(
+                f"{names[0 if src is None else 1]}: is missing; name both sides of the {split} "
+                f"text, as in {names[0]} a.de {names[1]} a.en"
+            )
+        return corpus.ParallelFiles(src, tgt)
+
+    def language(self, side: str, guess: str) -> str:
+        """Return the language of a side, 'source' or 'target'."""
+        given = self.src_lang if side == "source" else self.tgt_lang
+        language = given or guess
+        if given is None and self.asks:
+            language = _ask(f"language of the {side} side, such as de", guess)
+        if not language:
+            option_name = "--src-lang" if side == "source" else "--tgt-lang"
+            raise UsageError(
+                f"{option_name}: is missing; give the language of the {side} side, as in de"
+            )
+        return language
+
+
+@options.declared_by(InitOptions)
+def init(given: InitOptions) -> None:
     """Write a configuration to start from, and what it needs.
 
     Without --from, lists the configurations and, on a terminal, asks for one. Writes
@@ -68,47 +111,30 @@ def init(
       transformer-cli init --from toy
       transformer-cli init translator --from own --src train.de --tgt train.en
     """
-    given = {
-        "--src": src,
-        "--tgt": tgt,
-        "--val-src": val_src,
-        "--val-tgt": val_tgt,
-        "--test-src": test_src,
-        "--test-tgt": test_tgt,
-        "--src-lang": src_lang,
-        "--tgt-lang": tgt_lang,
-    }
     configs = {**shipped.shipped_configs(), _OWN: _ABOUT_OWN}
-    if not from_:
-        _check_only_own("", given)
-    name = from_ or _choose(configs)
+    if not given.from_:
+        given.check_only_own("")
+    name = given.from_ or _choose(configs)
     if name is None:
         return
     if name not in configs:
         hint = did_you_mean(name, configs) or f"choose from {', '.join(configs)}"
         raise UsageError(f"--from {name}: there is no configuration of that name; {hint}")
-    _check_only_own(name, given)
+    given.check_only_own(name)
     if name == _OWN:
-        _write_own(directory, _Answers(given))
+        _write_own(given)
     else:
-        _add(directory, lambda made: shipped.copy_shipped(name, made))
-        _show_next(directory, f"transformer-cli train configs/{name}.yaml")
+        _add(given.directory, lambda made: shipped.copy_shipped(name, made))
+        _show_next(given.directory, f"transformer-cli train configs/{name}.yaml")
 
 
 def _choose(configs: Mapping[str, str]) -> str | None:
     """List the configurations; return the chosen one if stdin is a terminal."""
-    width = max(map(len, configs))
-    for name, about in configs.items():
-        say(f"{name:<{width}}  {about}")
+    say("\n".join(align_columns(configs.items(), left=2)))
     if _is_terminal():
         return _ask("start from", "toy")
     log("choose one with transformer-cli init --from NAME")
     return None
-
-
-def _check_only_own(name: str, given: Mapping[str, object]) -> None:
-    if name != _OWN and (wrong := [option for option, value in given.items() if value is not None]):
-        raise UsageError(f"{wrong[0]}: goes with --from own only")
 
 
 def _add(directory: Path, fill: Callable[[Path], None]) -> None:
@@ -132,54 +158,18 @@ def _show_next(directory: Path, *commands: str) -> None:
     log(f"next: {joint.join([*enter, *commands])}")
 
 
-class _Answers:
-    """What a user has given as options, or is asked for on a terminal."""
-
-    def __init__(self, given: Mapping[str, Any]) -> None:
-        self.given = given
-        self.asks = given["--src"] is None and _is_terminal()
-
-    def pair(self, split: str, src: str, tgt: str) -> "corpus.ParallelFiles | None":
-        """Return the files of a split, None if the user has none."""
-        sides = self.given[src], self.given[tgt]
-        required = split == "training"
-        if self.asks and sides == (None, None):
-            hint = "" if required else " (Enter if you have none)"
-            asked_src = _ask_for_file(f"{split} text, source side{hint}", required)
-            if asked_src is not None:
-                sides = asked_src, _ask_for_file(f"{split} text, target side", required=True)
-        if None in sides and (sides != (None, None) or required):
-            missing = src if sides[0] is None else tgt
-            raise UsageError(
-                f"{missing}: is missing; name both sides of the {split} text, as in "
-                f"{src} a.de {tgt} a.en"
-            )
-        return None if sides[0] is None else corpus.ParallelFiles(*sides)
-
-    def language(self, option: str, side: str, guess: str) -> str:
-        """Return the language of a side."""
-        language: str = self.given[option] or guess
-        if self.given[option] is None and self.asks:
-            language = _ask(f"language of the {side} side, such as de", guess)
-        if not language:
-            raise UsageError(
-                f"{option}: is missing; give the language of the {side} side, as in de"
-            )
-        return language
-
-
-def _write_own(directory: Path, answers: _Answers) -> None:
-    train = answers.pair("training", "--src", "--tgt")
+def _write_own(given: InitOptions) -> None:
+    train = given.pair("training")
     assert train is not None
     guesses = own_text.guess_languages(train.src, train.tgt)
     text = own_text.OwnText(
-        answers.language("--src-lang", "source", guesses[0]),
-        answers.language("--tgt-lang", "target", guesses[1]),
+        given.language("source", guesses[0]),
+        given.language("target", guesses[1]),
         train,
-        answers.pair("validation", "--val-src", "--val-tgt"),
-        answers.pair("test", "--test-src", "--test-tgt"),
+        given.pair("validation", "val_"),
+        given.pair("test", "test_"),
     )
-    pairs = own_text.count_pairs(text)
+    pairs, directory = own_text.count_pairs(text), given.directory
     _add(directory, lambda made: own_text.write_own(text, pairs, made, directory))
     config = own_text.CONFIG.as_posix()
     _show_next(directory, f"transformer-cli check {config}", f"transformer-cli train {config}")

@@ -1,10 +1,12 @@
 """Options that several commands share."""
 
+import inspect
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
@@ -42,6 +44,9 @@ if TYPE_CHECKING:
     from transformer_cli.inference.translator import TextTranslator
 
 
+Given = TypeVar("Given")
+
+
 def argument(metavar: str, about: str, show_default: bool = False, **others: Any) -> Any:
     """Describe an argument, for ``Annotated``."""
     return typer.Argument(metavar=metavar, help=about, show_default=show_default, **others)
@@ -55,6 +60,22 @@ def option(metavar: str | None, about: str, *names: str, **others: Any) -> Any:
 def flag(about: str, name: str) -> Any:
     """Describe a flag, for ``Annotated``; typer would add one that negates it."""
     return typer.Option(name, help=about)
+
+
+def declared_by(given: type[Given]) -> Callable[[Callable[[Given], None]], Callable[..., None]]:
+    """Make a function of a dataclass a command, whose options are the fields."""
+
+    def decorate(function: Callable[[Given], None]) -> Callable[..., None]:
+        @wraps(function)
+        def command(**values: Any) -> None:
+            function(given(**values))
+
+        # What typer reads.
+        command.__signature__ = inspect.signature(given)  # type: ignore[attr-defined]
+        command.__annotations__ = inspect.get_annotations(given)
+        return command
+
+    return decorate
 
 
 Config = Annotated[

@@ -19,8 +19,6 @@ from transformer_cli.ranks import Ranks
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer as Buffer
 
-# --- Standard streams ------------------------------------------------------------------------
-
 
 def open_closed_streams() -> None:
     """Put the null device in the place of each standard stream that is closed, as by ``2>&-``.
@@ -72,9 +70,15 @@ def settle_output() -> OSError | None:
         if sys.stdout is not None:
             sys.stdout.flush()
     except OSError as error:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return None if is_closed_pipe(error) else error
+        return discard_output(error)
     return None
+
+
+def discard_output(error: OSError) -> OSError | None:
+    """Write no more to standard output; return why it cannot be, if somebody reads it."""
+    # Or Python would try to write what is buffered when it ends, and exit with its own code.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return None if is_closed_pipe(error) else error
 
 
 def is_closed_pipe(error: OSError) -> bool:

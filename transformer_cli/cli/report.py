@@ -10,10 +10,10 @@ from transformer_cli.packages import lazy_imports
 
 with lazy_imports():
     from transformer_cli import compression, files
-    from transformer_cli.cli import experiments
+    from transformer_cli.cli import sweep_results
     from transformer_cli.evaluation import best_checkpoint
     from transformer_cli.inference import loading
-    from transformer_cli.jobs import sweep, sweep_results
+    from transformer_cli.jobs import sweep
     from transformer_cli.report import rendering, run_page
     from transformer_cli.runs import checkpoint as checkpoints, directory as directories
     from transformer_cli.text import tokenizer
@@ -93,6 +93,6 @@ def _report_sweep(directory: "sweep.SweepDirectory", output: Path | None) -> Pat
     """Write the page about a sweep; return its path."""
     page = output or directory.report
     options.check_output(page)
-    text = experiments.render_sweep(directory, sweep_results.read_results(directory))
+    text = sweep_results.render_sweep(directory, sweep_results.read_results(directory))
     compression.write_text(page, text, is_named=output is not None)
     return page

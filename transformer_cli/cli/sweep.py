@@ -1,12 +1,41 @@
 """``transformer-cli sweep``."""
 
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from transformer_cli.cli import options
-from transformer_cli.cli.display import say
+from transformer_cli.cli.display import align_columns, bar, log, say
+from transformer_cli.cli.process import exit_code, stop_requests
+from transformer_cli.errors import MissingExtraError, make_visible
+from transformer_cli.metrics import METRICS
+from transformer_cli.packages import lazy_imports
+from transformer_cli.ranks import count_cores
+
+with lazy_imports():
+    from transformer_cli import child, compression, errors
+    from transformer_cli.cli import sweep_results
+    from transformer_cli.jobs import forecast, runner as runners, search, sweep as plans, sweep_file
+    from transformer_cli.runs import directory as directories
+
+if TYPE_CHECKING:
+    from rich.console import Group
+
+    from transformer_cli.jobs.job import Job
+
+STOPPING_RUNS = "stopping all runs, each with a checkpoint; once more stops at once"
+PATIENCE = 5.0
+"""Seconds in which what a killed process had started has ended."""
+_REDRAW_SECONDS = 1.0
 
 File = Annotated[
     Path,
@@ -40,24 +69,228 @@ def sweep(
 ) -> None:
     """Train many variations of a configuration, each with several seeds, and compare them.
 
-    The same command goes on where an earlier one was stopped or killed. Started twice on one
-    machine, it divides the runs among both. Without --threads, each run has its share of the cores.
+    The same command goes on where an earlier one was stopped or killed. Without --threads, each run
+    has its share of the cores.
 
     \b
     Example:
       transformer-cli sweep configs/sweeps/copy.yaml --jobs 2
     """
-    from transformer_cli.jobs.sweep_file import load_sweep
-
-    loaded = load_sweep(file)
+    loaded = sweep_file.load_sweep(file)
     path = sweep_dir or Path("sweeps") / file.stem
     options.check_name(path, "--sweep-dir")
-
-    from transformer_cli.cli.experiments import SweepRequest, preview_sweep, run_sweep
-    from transformer_cli.jobs.sweep import SweepDirectory
-
-    request = SweepRequest(loaded, SweepDirectory(path), jobs, device, precision, threads)
+    directory = plans.SweepDirectory(path)
+    threads = threads or max(1, count_cores() // jobs)
+    compute = ("--device", device, "--precision", precision, "--threads", str(threads))
+    plan = plans.SweepPlan(loaded, directory, compute, jobs)
     if dry_run:
-        say(preview_sweep(request))
+        say("\n".join(preview_sweep(plan)))
         return
-    raise typer.Exit(run_sweep(request, say))
+    directory.create()
+    with directories.lock_directory(path, PATIENCE) as descriptor:
+        raise typer.Exit(run_sweep(plan, descriptor, list_workers(device, jobs)))
+
+
+def run_sweep(
+    plan: "plans.SweepPlan", descriptor: int, workers: Sequence[Mapping[str, str]]
+) -> int:
+    """Train and score what is left, and say the results; return the exit code.
+
+    Args:
+        plan: of the sweep.
+        descriptor: of its directory's lock.
+        workers: what the environment of each job at a time has besides.
+    """
+    directory = plan.directory
+    directory.remove_leftovers()
+    plan.check_trained_alike()
+    plan.record()
+    with show_jobs(plan) as show:
+
+        def show_recorded(event: "runners.Event | None", running: "Sequence[Job]") -> None:
+            if event is not None and plan.sweep.space is not None:
+                plan.record()  # trials were added
+            show(event, running)
+
+        stop = run_jobs(plan, descriptor, STOPPING_RUNS, show_recorded, workers)
+    if stop is not None:
+        return stop
+    plan.record()
+    status = plan.read_status()
+    rows = [[point.name, point.count_runs(), point.format_score()] for point in status]
+    title = f"{METRICS[plan.metric].label} of the best validation"
+    say("\n".join([title, *align_columns([["point", "seeds", "mean"], *rows])]))
+    if any(point.scores for point in status):
+        try:
+            results = sweep_results.read_results(directory)
+            if results.splits:
+                say("\n".join(sweep_results.format_splits(results)))
+            page = sweep_results.render_sweep(directory, results)
+            compression.write_text(directory.report, page)
+            log(f"{directory.report}: all runs on one page")
+        except MissingExtraError as error:
+            log(f"{directory.report}: not written: {error}")
+    failed = [job for job in directory.failed if not job.startswith("data/")]
+    if failed:
+        log(f"{len(failed)} failed: see the logs in {directory.path / 'jobs'}")
+    return 1 if failed else 0
+
+
+def run_jobs(
+    plan: "runners.Plan",
+    descriptor: int,
+    stopping: str,
+    show: "Callable[[runners.Event | None, Sequence[Job]], object]",
+    workers: Sequence[Mapping[str, str]] = ({},),
+    shows_output: bool = False,
+) -> int | None:
+    """Run the jobs of a plan until none is left or a signal comes.
+
+    Args:
+        plan: gives the jobs.
+        descriptor: of the lock of its directory.
+        stopping: the answer to the signal.
+        show: takes what happens, or None a few times a second, and the jobs that run.
+        workers: what the environment of each job at a time has besides.
+        shows_output: whether the jobs' commands write to stderr, and not to their logs.
+
+    Returns:
+        the exit code after a signal, else None.
+    """
+    with (
+        ThreadPoolExecutor(len(workers)) as executor,  # where jobs run
+        stop_requests(stopping) as should_stop,
+    ):
+        runner = runners.Runner(plan, executor, descriptor, workers, shows_output)
+        for event in runner.run(should_stop):
+            show(event, runner.running)
+    if should_stop.signal is None:
+        return None
+    log("stopped; the same command goes on from there")
+    return exit_code(should_stop.signal)
+
+
+def list_workers(device: str, jobs: int) -> Sequence[Mapping[str, str]]:
+    """Return what the environment of each job at a time has besides: its GPU, if any."""
+    gpus = list_gpus() if device in ("auto", "cuda") and jobs > 1 else []
+    if not gpus:
+        return [{}] * jobs
+    return [{"CUDA_VISIBLE_DEVICES": gpus[number % len(gpus)]} for number in range(jobs)]
+
+
+def list_gpus() -> list[str]:
+    """Return the names that CUDA_VISIBLE_DEVICES has for this process' GPUs."""
+    # In a process of its own, so that this one holds no GPU's memory for hours.
+    count = "import torch; print(torch.cuda.device_count())"
+    counted = subprocess.run(
+        [*child.PYTHON, "-c", count], env=child.environment(), stdout=subprocess.PIPE, check=False
+    )
+    gpus = int(counted.stdout or 0)
+    names = os.environ.get("CUDA_VISIBLE_DEVICES") or ",".join(map(str, range(gpus)))
+    return names.split(",")[:gpus]
+
+
+@contextmanager
+def show_jobs(
+    plan: "plans.SweepPlan",
+) -> "Iterator[Callable[[runners.Event | None, Sequence[Job]], None]]":
+    """Give what shows events: a table that is redrawn on a terminal; elsewhere a line for each."""
+    from rich.console import Console
+    from rich.live import Live
+
+    console = Console(file=sys.stderr)
+    if not console.is_terminal:
+        yield lambda event, _: None if event is None else log(_describe(event, plan))
+        return
+    drawn = 0.0
+
+    def show(event: "runners.Event | None", running: "Sequence[Job]") -> None:
+        nonlocal drawn
+        if event is not None and event.kind == "failed":
+            console.print(make_visible(event.describe()), markup=False, highlight=False)
+        if event is not None or time.monotonic() - drawn > _REDRAW_SECONDS:
+            drawn = time.monotonic()
+            live.update(_table(plan, running), refresh=True)
+
+    with Live(console=console, auto_refresh=False) as live:
+        yield show
+
+
+def _describe(event: "runners.Event", plan: "plans.SweepPlan") -> str:
+    is_run = event.kind == "done" and event.job.config is not None
+    return f"{event.describe()}; {plan.describe_rest()}" if is_run else event.describe()
+
+
+def _table(plan: "plans.SweepPlan", running: "Sequence[Job]") -> "Group":
+    from rich.console import Group
+    from rich.table import Table
+    from rich.text import Text
+
+    points = plan.read_status()
+    best = plans.best_point(points, plan.metric)
+    table = Table("point", "seeds", METRICS[plan.metric].label)
+    for point in points:
+        style = "bold" if point is best else None
+        name = make_visible(point.name)
+        table.add_row(name, point.count_runs(), point.format_score(), style=style)
+    names = ", ".join(job.name for job in running)
+    head = f"{plan.directory.path}: {plan.describe_rest()}\nrunning: {names or 'nothing'}"
+    return Group(Text(make_visible(head)), table)
+
+
+# --- its forecast ---------------------------------------------------------------------------------
+
+
+def preview_sweep(plan: "plans.SweepPlan") -> list[str]:
+    """Return the lines of how many runs there are, and what those that are left take."""
+    plan.directory.check()
+    is_search = plan.sweep.space is not None
+    if is_search:  # of which nothing is begun here: points that stand for those to come
+        plan.trials = search.Grid(plan.sweep.samples)
+    else:
+        plan.check_trained_alike()
+    left = plan.count_runs_left()
+    firsts = [run for run in plan.runs() if run.seed == plan.seeds[0] and left[run.point.name]]
+    trainings = {run.point.name: forecast.Training(run.job.command, run.config) for run in firsts}
+    with (
+        tempfile.TemporaryDirectory(prefix="transformer-cli-") as directory,
+        bar(len(trainings), "forecast", " points") as done,
+    ):
+        forecaster = forecast.Forecaster(Path(directory), [*trainings.values()], log)
+        forecasts = {}
+        for point, training in trainings.items():
+            forecasts[point] = forecaster.forecast(training)
+            done.update()
+    num_runs = plan.sweep.num_points * len(plan.seeds)
+    return format_forecast(forecasts, left, plan.num_jobs, num_runs)
+
+
+def format_forecast(
+    forecasts: "Mapping[str, forecast.Forecast]",
+    left: Mapping[str, float],
+    jobs: int,
+    num_runs: int,
+) -> list[str]:
+    """Return the lines of a table of what the runs that are left take, and the sums."""
+    num_left = round(sum(left.values()))
+    lines = [f"{num_runs - num_left} of {num_runs} runs are done"]
+    if not num_left:
+        return lines
+    rows = [["point", "runs", "time of each", "disk of each"]]
+    seconds = disk = 0.0
+    for point, run in forecasts.items():
+        time_of_each = "?" if run.seconds is None else errors.duration(run.seconds)
+        rows.append([point, f"{left[point]:.3g}", time_of_each, errors.size(run.disk)])
+        seconds += (run.seconds or 0.0) * left[point]
+        disk += run.disk * left[point]
+    memory = jobs * max((run.memory or 0 for run in forecasts.values()), default=0)
+    lines += ["", *align_columns(rows), ""]
+    lines.append(
+        f"{num_left} runs, {jobs} at a time: about {errors.duration(seconds / jobs)}, validations "
+        f"and scoring not counted; {errors.size(round(disk))} of disk for checkpoints, at least "
+        f"{errors.size(memory)} of memory"
+    )
+    unknown = [point for point, run in forecasts.items() if run.seconds is None]
+    if unknown:
+        lines.append(f"no forecast of {', '.join(unknown)}: a step does not fit into memory")
+    return lines

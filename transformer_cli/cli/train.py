@@ -5,14 +5,13 @@ import signal
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from types import TracebackType
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
 from transformer_cli.cli import options
 from transformer_cli.cli.display import align_columns, bar, line_bar, log, pair_bar, say, warn
-from transformer_cli.cli.process import StopRequest, exit_code, stop_requests
+from transformer_cli.cli.process import exit_code, stop_requests
 from transformer_cli.errors import UsageError, duration
 from transformer_cli.metrics import METRICS, Metrics
 from transformer_cli.packages import lazy_imports
@@ -38,6 +37,7 @@ with lazy_imports():
 
 if TYPE_CHECKING:
     import torch
+    from tqdm import tqdm
 
     from transformer_cli.config.choices import DeviceName, PrecisionName
     from transformer_cli.config.schema import Config
@@ -117,11 +117,6 @@ def train(
         say(text)
 
 
-def callbacks() -> "texts.Callbacks":
-    """Return what a training shows of its preparation."""
-    return texts.Callbacks(line_bar, warn, pair_bar, log)
-
-
 class _Job(NamedTuple):
     """A training request on this process' device, with its ranks connected."""
 
@@ -134,32 +129,36 @@ class _Job(NamedTuple):
     """What the best checkpoint is chosen by."""
     notes: Sequence[str]
     """On how it is scored, to be logged once the training is sure to begin."""
-
-    def choose_precision(self) -> "torch.dtype":
-        """Return the compute dtype; to measure 'auto' takes a second, so ask once data is ready."""
-        earlier = (
-            () if self.request.overwrite else metrics_log.read_records(self.request.run.metrics)
-        )
-        return execution.choose_training_precision(
-            self.precision, self.device, self.ranks, earlier, log
-        )
-
-    def load_previous_config(self) -> "Config | None":
-        """Return the settings of the run that is resumed; None for a new run."""
-        run = self.request.run
-        resumes = self.ranks.is_main and not self.request.overwrite and run.config.is_file()
-        return run.load_config() if resumes else None
+    previous: "Config | None"
+    """The settings of the run that is resumed; None for a new run."""
+    callbacks: "texts.Callbacks"
 
     def build(
         self, data: "preparation.PreparedData"
     ) -> "tuple[trainers.Trainer, evaluations.Validator]":
         """Build the trainer and what validates it."""
         config, run = self.request.config, self.request.run
-        dtype = self.choose_precision()
+        earlier = () if self.request.overwrite else metrics_log.read_records(run.metrics)
+        # To measure what 'auto' is takes a second, so that is left until the data is ready.
+        dtype = execution.choose_training_precision(
+            self.precision, self.device, self.ranks, earlier, log
+        )
         trainer = preparation.build_trainer(config, data, run, self.device, dtype, self.ranks)
         return trainer, evaluations.build_validator(
             config, data, trainer, self.metrics, self.select
         )
+
+    def summarize(
+        self,
+        data: "preparation.PreparedData",
+        trainer: "trainers.Trainer",
+        validator: "evaluations.Validator",
+        always_probe: bool = False,
+    ) -> list[str]:
+        """Return the lines of the summary, with a forecast."""
+        config, run = self.request.config, self.request.run
+        about = (validator.num_unscored, run, self.previous, always_probe)
+        return align_columns(summary.summarize_training(config, data, trainer, *about), left=2)
 
 
 @contextmanager
@@ -180,42 +179,49 @@ def _open_job(
     begun = None if request.overwrite else request.run
     notes: list[str] = []
     scoring, select = best_checkpoint.metrics_of_training(request.config, begun, notes.append)
+    is_there = ranks.is_main and begun is not None and begun.config.is_file()
+    previous = request.run.load_config() if is_there else None
+    callbacks = texts.Callbacks(line_bar, warn, pair_bar, log)
     with ranks.init(torch_device) as ranks:
-        yield _Job(request, torch_device, precision, ranks, scoring, select, notes)
+        yield _Job(
+            request, torch_device, precision, ranks, scoring, select, notes, previous, callbacks
+        )
 
 
 def _preview(job: _Job, as_json: bool) -> str:
     """Return the summary and a forecast, or the latter alone as JSON, without training."""
-    config, run = job.request.config, job.request.run
-    previous = job.load_previous_config()
-    with preparation.open_data_dry(job.request, job.ranks, callbacks()) as data:
+    with preparation.open_data_dry(job.request, job.ranks, job.callbacks) as data:
         trainer, validator = job.build(data)
-        newest = checkpoint.newest_step(run.checkpoints)
+        newest = checkpoint.newest_step(job.request.run.checkpoints)
         trainer.step = 0 if job.request.overwrite else newest
         if as_json:
-            return json_format.dumps(summary.report_forecast(config, trainer))
-        unscored = validator.num_unscored
-        rows = summary.summarize_training(config, data, trainer, unscored, run, previous, True)
-        for line in job.notes:
-            log(line)
-        return "\n".join(align_columns(rows, left=2))
+            return json_format.dumps(summary.report_forecast(job.request.config, trainer))
+        lines = job.summarize(data, trainer, validator, always_probe=True)
+        for note in job.notes:
+            log(note)
+        return "\n".join(lines)
 
 
 def _run(job: _Job) -> "tuple[sessions.Session, int | None]":
     """Train from the last checkpoint to the end, or until the signal that is returned."""
     config, run = job.request.config, job.request.run
-    previous = job.load_previous_config()
-    with preparation.open_data(job.request, job.ranks, callbacks()) as data:
+    with preparation.open_data(job.request, job.ranks, job.callbacks) as data:
         trainer, validator = job.build(data)
         fingerprint = tokenizer.fingerprint(run.tokenizer)
         session = sessions.Session(config, run, trainer, fingerprint, validator)
-        unscored = validator.num_unscored
-        rows = summary.summarize_training(config, data, trainer, unscored, run, previous)
-        for line in (*job.notes, *align_columns(rows, left=2)):
+        for line in (*job.notes, *job.summarize(data, trainer, validator)):
             log(line)
         with stop_requests() as should_stop:
-            _log_start(session, previous not in (None, config))
-            _run_session(session, should_stop)
+            _log_start(session, job.previous not in (None, config))
+            # Tokens per second replace steps per second, so that the bar fits 80 columns.
+            with bar(trainer.total_steps, "", "step", initial=trainer.step) as shown:
+                shown.bar_format = (
+                    "{percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} [{elapsed}<{remaining}{postfix}]"
+                )
+                display = _Display(shown)
+                session.train(
+                    lambda: should_stop.signal is not None, display.show_step, display.show_record
+                )
             if job.ranks.is_main:
                 _draw(run, job.select)
             job.ranks.barrier()  # when the first process ends, torchrun may end the others
@@ -234,11 +240,6 @@ def _log_start(session: "sessions.Session", is_changed: bool) -> None:
             log(f"{session.run.config}: has the changed settings, for commands that read the run")
     elif step:
         log(f"resuming from step {step}")
-
-
-def _run_session(session: "sessions.Session", should_stop: StopRequest) -> None:
-    with _Display(session.trainer.total_steps, session.trainer.step) as display:
-        session.train(should_stop, display.show_step, display.show_record)
 
 
 def _draw(run: "directory.RunDirectory", select: str) -> None:
@@ -260,27 +261,11 @@ def _describe_end(session: "sessions.Session", select: str) -> str:
 class _Display:
     """Shows a training on stderr: a progress bar on a terminal, a line a record in a log file."""
 
-    def __init__(self, total_steps: int, step: int) -> None:
-        self._total_steps = total_steps
-        self._bar = bar(total_steps, "", "step", initial=step)
-        # Tokens per second replace steps per second, so that the bar fits 80 columns.
-        self._bar.bar_format = (
-            "{percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} [{elapsed}<{remaining}{postfix}]"
-        )
+    def __init__(self, shown: "tqdm[Any]") -> None:
+        self._bar = shown
         self._tgt_tokens = 0
         self._micro_batches = 1
         self._refreshed = time.monotonic()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._bar.close()
 
     def show_step(self, step: "trainers.StepResult") -> None:
         """Advance the bar; read the loss now and then only, since that waits for the GPU."""
@@ -310,7 +295,7 @@ class _Display:
 
     def show_record(self, values: "metrics_log.Record") -> None:
         """Write a line for a validation, and in a log file for a training record too."""
-        where = f"step {values['step']}/{self._total_steps}, epoch {values['epoch']}"
+        where = f"step {values['step']}/{self._bar.total}, epoch {values['epoch']}"
         if values["kind"] == "validation":
             self._restart_clock()  # its time does not count
             log(

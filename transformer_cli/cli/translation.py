@@ -1,155 +1,28 @@
 """What ``translate`` does: read lines, translate them, write to a stream or a file."""
 
-import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from io import FileIO
 from itertools import islice, tee
 from pathlib import Path
-from typing import BinaryIO, Literal, NamedTuple, TextIO
+from typing import BinaryIO, NamedTuple, TextIO
 
 from transformer_cli.cli.display import bar, log, warn
-from transformer_cli.cli.options import check_output, open_device, prefix_errors
-from transformer_cli.cli.process import is_closed_pipe
+from transformer_cli.cli.options import open_device, prefix_errors
+from transformer_cli.cli.process import discard_output
+from transformer_cli.cli.translate import TranslateOptions
 from transformer_cli.compression import is_compressed, open_text, text_writer
-from transformer_cli.config.choices import DecodingErrors
 from transformer_cli.data.corpus import bounded_lines, decode_lines
-from transformer_cli.data.tables import TextColumn, find_text, format_of
 from transformer_cli.errors import CorpusError, InputError, TransformerCliError, UsageError
-from transformer_cli.files import is_stream, sha256, whole_file
-from transformer_cli.inference import loading, translator as text_translator
-from transformer_cli.inference.ctranslate2_engine import CTranslate2Engine
+from transformer_cli.files import sha256, whole_file
+from transformer_cli.inference import loading, output
 from transformer_cli.inference.engine import SearchEngine
-from transformer_cli.inference.lines import OutputFormat, Row, TextRow, TranslatedLine
-from transformer_cli.inference.loading import ComputeOptions
-from transformer_cli.inference.output import Output, output_file
-from transformer_cli.inference.rows import read_rows
+from transformer_cli.inference.rows import Row, read_rows
 from transformer_cli.inference.translator import TextTranslator
 from transformer_cli.ranks import Ranks
 from transformer_cli.runs.directory import RunDirectory
-
-
-@dataclass(frozen=True, kw_only=True)
-class TranslateOptions:
-    """Options of ``translate``; '-' is standard input or output."""
-
-    run: Path
-    input: Path
-    output: Path
-    src_column: str | None
-    src_field: str | None
-    checkpoint: str
-    ensemble: list[Path]
-    compute: ComputeOptions
-    batch_tokens: int | None
-    max_length: int | None
-    length_penalty: float | None
-    errors: DecodingErrors
-    resume: bool
-    n_best: int | None
-    scores: bool
-    prefix_file: Path | None
-    alignments: Path | None
-    replace_unk: bool
-    sample: int | None
-    tag: str | None
-
-    @property
-    def input_name(self) -> str:
-        """Name of the input in messages."""
-        return "standard input" if str(self.input) == "-" else str(self.input)
-
-    @property
-    def table(self) -> TextColumn | None:
-        """Where the text is in a table; None: the input is text."""
-        return find_text(self.input, self.src_column, self.src_field)
-
-    @property
-    def table_output(self) -> Literal["tsv", "jsonl"]:
-        """Format that a table is written in: by the output's name, or else that of the input."""
-        name = format_of(self.output) or (self.table and self.table.format)
-        return "tsv" if name == "tsv" else "jsonl"
-
-    @property
-    def line_offset(self) -> int:
-        """What to add to the number of a line of the output, for that of its line of the input."""
-        if self.table is None:
-            return 0
-        is_tsv = self.table.format == "tsv"
-        in_header = is_tsv and isinstance(self.table.key, str)
-        out_header = self.table_output == "tsv" and (in_header or not is_tsv)
-        return in_header - out_header
-
-    @property
-    def writes_stream(self) -> bool:
-        """True if translations are written as they come."""
-        return _is_stream(self.output)
-
-    @property
-    def are_files(self) -> bool:
-        """True if all text can be read and written again."""
-        read = [self.input, *([self.prefix_file] if self.prefix_file else [])]
-        return not self.writes_stream and not any(map(_is_stream, read))
-
-    @property
-    def n_best_written(self) -> int | None:
-        """Number of translations a line that are written with scores; None: one without."""
-        return self.n_best or (1 if self.scores else None)
-
-    def check(self, ranks: Ranks) -> None:
-        """Make sure, before long work, that the options go together."""
-        self._check_search()
-        if self.table is not None:
-            self._check_table()
-        inputs = {"-i": self.input, "--prefix-file": self.prefix_file}
-        if str(self.output) != "-":
-            check_output(self.output, inputs=inputs)
-        if self.alignments is not None:
-            check_output(self.alignments, "--alignments", inputs)
-            if str(self.alignments) == "-":
-                raise UsageError("translate: --alignments needs the name of a file")
-            if self.alignments.resolve() == self.output.resolve():
-                raise UsageError(f"translate: -o and --alignments are both {self.output}")
-            if self.resume:
-                raise UsageError(
-                    "translate: --resume does not go on with --alignments; leave one of them out"
-                )
-        if str(self.input) == "-" and str(self.prefix_file) == "-":
-            raise UsageError("translate: -i and --prefix-file are both standard input; name a file")
-        needs = "name them with -i and -o" + (" and --prefix-file" if self.prefix_file else "")
-        if self.resume and not self.are_files:
-            raise UsageError(f"translate: --resume needs files; {needs}")
-        if ranks.size > 1 and not self.are_files:
-            raise UsageError(f"translate: several processes need files; {needs}")
-
-    def _check_search(self) -> None:
-        n_best, beam_size = self.n_best, self.compute.beam_size
-        if n_best is not None and beam_size is not None and n_best > beam_size:
-            raise UsageError(
-                f"translate: a beam of {beam_size} does not hold the {n_best} best; "
-                "raise --beam-size, or leave it out"
-            )
-        if self.sample is not None and max(n_best or 1, beam_size or 1) > 1:
-            raise UsageError(
-                "translate: --sample draws one translation of a line; leave out --beam-size and "
-                "--n-best"
-            )
-
-    def _check_table(self) -> None:
-        if format_of(self.output) == "parquet":
-            raise UsageError("translate: writes TSV and JSONL, not Parquet; rename -o")
-        if self.table_output == "tsv" and self.n_best_written is not None:
-            raise UsageError(
-                "translate: --n-best and --scores write JSON, not TSV; give -o a name that "
-                "ends with .jsonl"
-            )
-
-
-def _is_stream(path: Path) -> bool:
-    return str(path) == "-" or is_stream(path)
 
 
 class _Translating(NamedTuple):
@@ -166,7 +39,7 @@ class _Translating(NamedTuple):
     @property
     def chunk_lines(self) -> int:
         """Number of lines that each rank translates together."""
-        return 1 if self.interactive else text_translator.CHUNK_LINES
+        return 1 if self.interactive else output.CHUNK_LINES
 
 
 def translate_text(options: TranslateOptions) -> None:
@@ -174,7 +47,7 @@ def translate_text(options: TranslateOptions) -> None:
     ranks = Ranks.from_env()
     options.check(ranks)
     with ExitStack() as stack:
-        source = stack.enter_context(_open_input(options.input))
+        source = stack.enter_context(_open_input(options.input_))
         prefixes = None
         if options.prefix_file is not None:
             raw = stack.enter_context(_open_input(options.prefix_file, "--prefix-file"))
@@ -184,19 +57,16 @@ def translate_text(options: TranslateOptions) -> None:
             device = open_device(options.compute.device, ranks)
             ranks = stack.enter_context(ranks.init(device))
         translator = _load_translator(options, ranks)
-        rows, interactive = _read_rows(options, source), source.isatty()
+        name, interactive = options.input_name, source.isatty()
+        rows: Iterator[Row]
+        if options.table is not None:
+            is_json, written = options.n_best_written is not None, options.table_output
+            rows = read_rows(options.table, source, name, written, options.errors, is_json)
+        else:
+            raw_lines = _prompt_for_lines(source) if interactive else bounded_lines(source, name)
+            lines = decode_lines(raw_lines, name, options.errors)
+            rows = (Row(text=line, source=line, to_line=str) for line in lines)
         _run(_Translating(options, translator, rows, prefixes, interactive, ranks))
-
-
-def _read_rows(options: TranslateOptions, source: BinaryIO) -> Iterator[Row]:
-    """Return the rows of the input, which is a table or text."""
-    if options.table is not None:
-        is_json = options.n_best_written is not None
-        output = options.table_output
-        return read_rows(options.table, source, options.input_name, output, options.errors, is_json)
-    name = options.input_name
-    raw_lines = _prompt_for_lines(source) if source.isatty() else bounded_lines(source, name)
-    return map(TextRow, decode_lines(raw_lines, name, options.errors))
 
 
 def _load_translator(options: TranslateOptions, ranks: Ranks) -> TextTranslator[SearchEngine]:
@@ -210,7 +80,7 @@ def _load_translator(options: TranslateOptions, ranks: Ranks) -> TextTranslator[
         )
     is_named = compute.engine == "ctranslate2"
     with prefix_errors("--engine ctranslate2: ") if is_named else nullcontext():
-        others = [RunDirectory(other) for other in options.ensemble]
+        others = [RunDirectory(other) for other in options.ensemble or ()]
         chosen = replace(compute, engine=engine)
         translator = loading.load_translator(run, checkpoint, chosen, ranks=ranks, others=others)
     translator = translator.with_search(
@@ -227,13 +97,12 @@ def _load_translator(options: TranslateOptions, ranks: Ranks) -> TextTranslator[
 
 def _needing_torch(options: TranslateOptions) -> list[str]:
     """Return the options that CTranslate2 cannot serve; scores it can, but has others."""
-    engine = CTranslate2Engine
     needs = {
         "--ensemble": bool(options.ensemble),
-        "--prefix-file": options.prefix_file is not None and not engine.supports_prefixes,
-        "--sample": options.sample is not None and not engine.supports_sampling,
-        "--alignments": options.alignments is not None and not engine.supports_alignments,
-        "--replace-unk": options.replace_unk and not engine.supports_alignments,
+        "--prefix-file": options.prefix_file is not None,
+        "--sample": options.sample is not None,
+        "--alignments": options.alignments is not None,
+        "--replace-unk": options.replace_unk,
     }
     return [option for option, is_needed in needs.items() if is_needed]
 
@@ -262,7 +131,7 @@ def _run(job: _Translating) -> None:
     chunk_lines = job.chunk_lines * ranks.size
     with (
         _open_alignments(options.alignments) as alignments,
-        output_file(options.output, _fingerprint(job), chunk_lines, keep) as file,
+        output.output_file(options.output, _fingerprint(job), chunk_lines, keep) as file,
         _hint_at_resuming(file),
     ):
         if options.resume:
@@ -274,7 +143,7 @@ def _run(job: _Translating) -> None:
         _write(job, file.write, alignments, file.kept)
 
 
-def _translate(job: _Translating, done: int) -> Iterator[tuple[Row, TranslatedLine]]:
+def _translate(job: _Translating, done: int) -> Iterator[tuple[Row, output.TranslatedLine]]:
     """Yield each remaining row with its translation.
 
     The caller has already taken ``done`` rows from ``job.rows``, but no prefixes.
@@ -283,11 +152,12 @@ def _translate(job: _Translating, done: int) -> Iterator[tuple[Row, TranslatedLi
     prefixes = job.prefixes and islice(job.prefixes, done, None)
     rows, remembered = tee(job.rows)
     lines = (row.text for row in rows)
-    prefixed = text_translator.with_prefixes(lines, prefixes, str(options.prefix_file), done + 1)
-    translated = text_translator.translate_stream(
+    prefixed = output.with_prefixes(lines, prefixes, str(options.prefix_file), done + 1)
+    translated = output.translate_stream(
         job.translator,
         prefixed,
-        OutputFormat(options.n_best_written, options.alignments is not None),
+        options.n_best_written,
+        options.alignments is not None,
         job.chunk_lines,
         done + 1,
         lambda long: warn(options.input_name, replace(long, line=long.line + options.line_offset)),
@@ -344,13 +214,13 @@ def _open_alignments(path: Path | None) -> Iterator[TextIO | None]:
         return
     with (
         whole_file(path, is_named=True) as temporary,
-        text_writer(FileIO(temporary, "w"), path) as file,
+        text_writer(temporary, path) as file,
     ):
         yield file
 
 
 @contextmanager
-def _hint_at_resuming(file: Output) -> Iterator[None]:
+def _hint_at_resuming(file: output.Output) -> Iterator[None]:
     """Add a hint at --resume to an error that ends the block, if any lines are kept."""
     try:
         yield
@@ -389,16 +259,12 @@ def _output_stream(path: Path) -> Iterator[TextIO]:
         sys.stdout.reconfigure(encoding="utf-8", newline="\n")  # type: ignore[union-attr]
         try:
             yield sys.stdout
-            sys.stdout.flush()
         except OSError as error:
-            # What is still buffered goes nowhere, or Python would complain when it ends.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            # Whoever read the output may have had enough, as in `translate … | head -1`.
-            if not is_closed_pipe(error):
+            if discard_output(error) is not None:
                 raise
         return
     try:
-        with text_writer(FileIO(path, "w"), path) as file:
+        with text_writer(path, path) as file:
             yield file
     except OSError as error:
         error.filename = error.filename or str(path)

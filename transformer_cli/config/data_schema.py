@@ -1,11 +1,11 @@
 """The settings of the data: where parallel text comes from."""
 
 import re
-from collections.abc import Sequence
 from pathlib import Path, PurePath
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
+    AfterValidator,
     ConfigDict,
     Field,
     SerializerFunctionWrapHandler,
@@ -20,12 +20,15 @@ from transformer_cli.config.sections import (
     FilePath,
     Language,
     Section,
-    describe_key,
 )
 from transformer_cli.files import find_unusable_on_windows
 
 SourceFormat = Literal["tmx", "tsv", "jsonl", "parquet", "po", "text"]
 SOURCE_FORMATS: tuple[SourceFormat, ...] = ("tmx", "tsv", "jsonl", "parquet", "po")
+_KEYS_OF_FORMATS = {
+    ("src_column", "tgt_column"): ("tsv",),
+    ("src_field", "tgt_field"): ("jsonl", "parquet"),
+}
 PATH_KEYS = ("src", "tgt", *SOURCE_FORMATS)
 """Keys of a source that are paths."""
 FilterName = Literal[
@@ -111,31 +114,26 @@ class SourceConfig(Section):
     def _one_format(self) -> Self:
         given: list[str] = [key for key in SOURCE_FORMATS if getattr(self, key) is not None]
         if self.src is not None or self.tgt is not None:
+            if not given:
+                self._demand("src", "tgt")
             given.append("src")
-            for key in ("src", "tgt"):
-                if getattr(self, key) is None and len(given) == 1:
-                    raise ValueError(f"{key}: missing ({describe_key(type(self), key)})")
         if len(given) != 1:
             what = f"{' and '.join(given)} are given" if given else "none is given"
             raise ValueError(
                 f"{given[-1] if given else 'src'}: a source is one of "
                 f"{', '.join(SOURCE_FORMATS)}, or src and tgt; {what}"
             )
-        self._check_keys(given[0])
+        for keys, formats in _KEYS_OF_FORMATS.items():
+            if self.format in formats:
+                self._demand(*keys)
+            elif unused := [key for key in keys if getattr(self, key) is not None]:
+                raise ValueError(f"{unused[0]}: is for {' and '.join(formats)}; leave it out")
         return self
 
-    def _check_keys(self, form: str) -> None:
-        """Check that there are the keys that a format needs, and none of another's."""
-        for keys, forms in (
-            (("src_column", "tgt_column"), ("tsv",)),
-            (("src_field", "tgt_field"), ("jsonl", "parquet")),
-        ):
-            for key in keys:
-                is_given = getattr(self, key) is not None
-                if is_given and form not in forms:
-                    raise ValueError(f"{key}: is for {' and '.join(forms)}; leave it out")
-                if not is_given and form in forms:
-                    raise ValueError(f"{key}: missing ({describe_key(type(self), key)})")
+    def _demand(self, *keys: str) -> None:
+        for key in keys:
+            if getattr(self, key) is None:
+                raise ValueError(f"{key}: missing ({type(self).model_fields[key].description})")
 
     @model_serializer(mode="wrap")
     def _as_given(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
@@ -175,48 +173,44 @@ def describe_source(path: str) -> str:
     return f"{{src: {shown}, tgt: FILE}}"
 
 
+def _check_unfiltered(sources: list[SourceConfig]) -> list[SourceConfig]:
+    """Raise ValueError if a source has settings that only ``sources`` of kind corpus have."""
+    for number, source in enumerate(sources):
+        for key in sorted({"filters", "split"} & source.model_fields_set):
+            raise ValueError(f"[{number}].{key}: is for data.sources of kind corpus; leave it out")
+    return sources
+
+
 class Replay(Section):
     """General text that is trained on beside the corpus, against forgetting it."""
 
     share: Annotated[float, Field(gt=0.0, le=0.99)] = Field(
         description="share of an epoch's pairs that are drawn from it"
     )
-    sources: Annotated[list[SourceConfig], Field(min_length=1)] = Field(
-        description="where the pairs come from"
-    )
-
-    @model_validator(mode="after")
-    def _unfiltered(self) -> Self:
-        _check_unfiltered("sources", self.sources)
-        return self
+    sources: Annotated[
+        list[SourceConfig], Field(min_length=1), AfterValidator(_check_unfiltered)
+    ] = Field(description="where the pairs come from")
 
 
-class Diversified(Section):
+class DataSection(Section):
+    """The settings of the data of a kind."""
+
+    kind: str
+    src_lang: Language = Field(description="source language, as in 'de'")
+    tgt_lang: Language = Field(description="target language, as in 'en'")
+
+
+class Diversified(DataSection):
     """A corpus that more pairs may be added to."""
 
-    more: list[SourceConfig] = Field(
+    more: Annotated[list[SourceConfig], AfterValidator(_check_unfiltered)] = Field(
         [],
         description="further training pairs, such as translations by other models (data "
         "diversification, Nguyen et al. 2020)",
     )
 
-    @model_validator(mode="after")
-    def _unfiltered(self) -> Self:
-        _check_unfiltered("more", self.more)
-        return self
 
-
-def _check_unfiltered(key: str, sources: Sequence[SourceConfig]) -> None:
-    """Raise ValueError if a source has settings that only ``sources`` of kind corpus have."""
-    for number, source in enumerate(sources):
-        for name in ("filters", "split"):
-            if name in source.model_fields_set:
-                raise ValueError(
-                    f"{key}[{number}].{name}: is for data.sources of kind corpus; leave it out"
-                )
-
-
-class GermanEnglish(Section):
+class GermanEnglish(Diversified):
     """A corpus that has German and English, in either direction."""
 
     src_lang: Literal["de", "en"] = Field("de", description="source language")
@@ -229,13 +223,13 @@ class GermanEnglish(Section):
         return self
 
 
-class Multi30kData(GermanEnglish, Diversified):
+class Multi30kData(GermanEnglish):
     """The Multi30k captions (task 1), downloaded and verified if they are not on disk."""
 
     kind: Literal["multi30k"]
 
 
-class ToyData(GermanEnglish, Diversified):
+class ToyData(GermanEnglish):
     """The toy captions under data/toy: made by a grammar, for experiments of minutes."""
 
     kind: Literal["toy"]
@@ -244,7 +238,7 @@ class ToyData(GermanEnglish, Diversified):
 _MAX_SYMBOLS = 10**8
 
 
-class CopyData(Section):
+class CopyData(DataSection):
     """The copy task: lines of random symbols that are their own translation."""
 
     kind: Literal["copy"]
@@ -277,8 +271,6 @@ class FilesData(Diversified):
     """Any parallel text, as pairs of files."""
 
     kind: Literal["files"]
-    src_lang: Language = Field(description="source language, as in 'de'")
-    tgt_lang: Language = Field(description="target language, as in 'en'")
     train: FilePair = Field(description="training pairs")
     val: FilePair = Field(description="validation pairs")
     test: dict[str, FilePair] = Field({}, description="test splits, by name")
@@ -304,12 +296,10 @@ class SplitConfig(Section):
     )
 
 
-class CorpusData(Section):
+class CorpusData(DataSection):
     """Parallel text from sources of several formats, filtered and split."""
 
     kind: Literal["corpus"]
-    src_lang: Language = Field(description="source language, as in 'de'")
-    tgt_lang: Language = Field(description="target language, as in 'en'")
     sources: Annotated[list[SourceConfig], Field(min_length=1)] = Field(
         description="where the pairs come from"
     )
@@ -335,38 +325,30 @@ class CorpusData(Section):
             raise ValueError(
                 f"split: split draws the validation pairs, or val names them; {problem}"
             )
-        if self.split is not None and self.split.test and "test" in self.test:
+        is_drawn = self.split is not None and self.split.test > 0
+        if is_drawn and "test" in self.test:
             raise ValueError("test.test: the name 'test' is that of split.test; call it another")
-        self._check_names()
-        return self
-
-    def _check_names(self) -> None:
-        """Check that each test split can have files of its name, on Windows and macOS too."""
-        is_drawn = self.split is not None and self.split.test
+        # Each split has files of its name, on Windows and macOS too.
         taken = {name: name for name in ("train", "val", *(["test"] if is_drawn else []))}
         for name in self.test:
+            problem = ""
             if not re.fullmatch(SPLIT_NAME, name):
-                raise ValueError(
-                    f"test.{name}: files are named after it; use letters, digits, - and _ only"
-                )
-            if find_unusable_on_windows(PurePath(name)):
-                raise ValueError(
-                    f"test.{name}: files are named after it, and Windows has none of this name; "
-                    "call it something else"
-                )
-            other = taken.setdefault(name.lower(), name)
-            if other != name or name in ("train", "val"):
-                raise ValueError(
-                    f"test.{name}: the name '{other}' is taken; call it something else"
-                )
+                problem = "files are named after it; use letters, digits, - and _ only"
+            elif find_unusable_on_windows(PurePath(name)):
+                problem = "files are named after it, and Windows has none of this name; call it "
+                problem += "something else"
+            elif name.lower() in taken:
+                problem = f"the name '{taken[name.lower()]}' is taken; call it something else"
+            if problem:
+                raise ValueError(f"test.{name}: {problem}")
+            taken[name.lower()] = name
+        return self
 
 
-class ImportedData(Section):
+class ImportedData(DataSection):
     """No text: the languages of a model that ``import`` has made a run of."""
 
     kind: Literal["imported"]
-    src_lang: Language = Field(description="source language, as in 'de'")
-    tgt_lang: Language = Field(description="target language, as in 'en'")
 
 
 DataConfig = Annotated[

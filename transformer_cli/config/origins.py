@@ -10,15 +10,8 @@ from typing import Annotated, NamedTuple
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 from pydantic_core import PydanticUndefined
 
+from transformer_cli.config import setting_tree as tree
 from transformer_cli.config.schema import Config
-from transformer_cli.config.setting_tree import (
-    Keys,
-    Node,
-    find_node,
-    iter_leaves,
-    join_keys,
-    values,
-)
 from transformer_cli.files import read_small
 
 SET = "--set"
@@ -55,23 +48,23 @@ class _Kept:
 _KEPT = TypeAdapter(_Kept)
 
 
-def origins_of(config: Config, root: Node) -> Origins:
+def origins_of(config: Config, root: tree.Node) -> Origins:
     """Return the origin of each of the settings that ``root``, what they were made of, has."""
     return {
-        join_keys(keys): tuple(_history(node))
-        for keys, _ in iter_leaves(config.model_dump(mode="json"))
-        if (node := find_node(root, keys))
+        tree.join_keys(keys): tuple(_history(node))
+        for keys, _ in tree.iter_leaves(config.model_dump(mode="json"))
+        if (node := tree.find_node(root, keys))
     }
 
 
-def _history(latest: Node) -> Iterator[Written]:
-    node: Node | None = latest
+def _history(latest: tree.Node) -> Iterator[Written]:
+    node: tree.Node | None = latest
     while node is not None:
         # The place of a --set is the whole of it, key and value.
         source = node.place.source if node.place.line else SET
         # What the command line has said before is of no more interest.
         if node is latest or source != SET:
-            yield Written(values(node), source, node.place.line)
+            yield Written(tree.values(node), source, node.place.line)
         node = node.replaced
 
 
@@ -138,8 +131,8 @@ class Setting(NamedTuple):
 def chosen_settings(config: Config, origins: Origins) -> list[Setting]:
     """Return the settings that differ from a base or from the default, in the schema's order."""
     chosen = []
-    for keys, value in iter_leaves(config.model_dump(mode="json")):
-        key, default = join_keys(keys), _default(config, keys)
+    for keys, value in tree.iter_leaves(config.model_dump(mode="json")):
+        key, default = tree.join_keys(keys), _default(config, keys)
         origin, base, *_ = (*origins.get(key, ()), None, None)
         required = default is PydanticUndefined and base is None
         instead_of = base.value if base else None if required else default
@@ -149,7 +142,7 @@ def chosen_settings(config: Config, origins: Origins) -> list[Setting]:
     return chosen
 
 
-def _default(section: object, keys: Keys) -> object:
+def _default(section: object, keys: tree.Keys) -> object:
     """Return a setting's default as YAML has it; PydanticUndefined if it has none."""
     default: object = None
     for key in keys:

@@ -23,8 +23,6 @@ from transformer_cli.config.sections import (
 from transformer_cli.config.tokenizer_schema import TokenizerConfig
 from transformer_cli.metrics import SelectName
 
-# --- model ----------------------------------------------------------------------------------------
-
 
 class ModelConfig(Section):
     """The Transformer's size and form. The defaults are a small model for small data."""
@@ -73,9 +71,6 @@ class ModelConfig(Section):
                 f"d_model: sinusoidal positions need an even d_model, not {self.d_model}"
             )
         return self
-
-
-# --- training -------------------------------------------------------------------------------------
 
 
 class NoamSchedule(Section):
@@ -261,30 +256,24 @@ class Config(Section):
     evaluation: EvaluationConfig = EvaluationConfig()
 
     @model_validator(mode="after")
-    def _leaves_muon_a_matrix(self) -> Self:
-        if self.training.optimizer == "muon" and {"encoder", "decoder"} <= set(
-            self.training.freeze
-        ):
-            raise ValueError(
+    def _leaves_weights_to_train(self) -> Self:
+        frozen = self.training.freeze
+        problem = None
+        if self.training.optimizer == "muon" and {"encoder", "decoder"} <= set(frozen):
+            problem = (
                 "training.optimizer: muon updates the matrices of encoder and decoder, and both "
                 "are frozen; use adam"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _freezes_part_of_init(self) -> Self:
-        if not self.training.freeze:
-            return self
-        if self.init is None:
-            raise ValueError(
+        elif frozen and self.init is None:
+            problem = (
                 "training.freeze: random weights would stay random; needs init, the run that they "
                 "are taken from"
             )
-        if len(self.training.freeze) == 3:
-            raise ValueError(
-                "training.freeze: all three parts are frozen, but one has to be trained; leave "
-                "one out"
-            )
+        elif len(frozen) == 3:
+            problem = "training.freeze: all three parts are frozen, but one has to be trained; "
+            problem += "leave one out"
+        if problem:
+            raise ValueError(problem)
         return self
 
     @model_validator(mode="after")

@@ -34,8 +34,3 @@ FilePath = Annotated[
     # A run's records are the same on Windows.
     PlainSerializer(lambda path: path.as_posix(), return_type=str, when_used="json"),
 ]
-
-
-def describe_key(section: type[Section], key: str) -> str:
-    """Return a key's description."""
-    return section.model_fields[key].description or ""

@@ -10,7 +10,7 @@ refused, the others are text.
 import json
 import re
 import unicodedata
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,6 +36,7 @@ _NUMBER = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 
 # A key whose value follows its colon at once, which YAML reads as one word; no web address or path.
 _NO_SPACE = re.compile(r"([A-Za-z_]\w*:)[^\s:/\\].*")
+_MISSING_SPACE = "a space is missing after '{}'"
 _NO_SPACE_CONFUSES = ("mapping values are not allowed here", "could not find expected ':'")
 
 # Control characters, halves of surrogate pairs, and what ends a line in Unicode.
@@ -68,9 +69,6 @@ class Node:
 Value = Scalar | list[Node] | dict[str, Node]
 
 
-# --- reading --------------------------------------------------------------------------------------
-
-
 def parse_scalar(text: str) -> Scalar:
     """Return the value of a scalar without quotes."""
     if text in _WORDS:
@@ -80,57 +78,51 @@ def parse_scalar(text: str) -> Scalar:
     return float(text) if _NUMBER.fullmatch(text) else text
 
 
-def parse(text: str, place_of_line: Callable[[int], Place], keys: Keys = ()) -> Node:
+def parse(text: str, source: str, keys: Keys = (), has_lines: bool = True) -> Node:
     """Read one YAML document, below the path ``keys``; a stream without one holds null.
 
-    ``place_of_line`` gives the place to name for a line, counted from 1; 0 is the whole text.
+    Places are lines of ``source``; without ``has_lines``, the whole of it.
 
     Raises:
         ConfigError: the text is not YAML, or uses what a configuration may not.
     """
     line = 0
     try:
-        reader = _Reader(text, place_of_line, keys)
+        reader = _Reader(text, source, keys, has_lines)
         try:
-            return Node(reader.read_document(), place_of_line(0))
+            return Node(reader.read_document(), Place(source))
         finally:
             line = reader.line + 1
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = mark.line + 1 if mark else line
-        if error.problem in _NO_SPACE_CONFUSES:
-            _check_space_after_colon(text.splitlines()[:line], place_of_line)
         column = f" (column {mark.column + 1})" if mark else ""
         advice = "; indent with spaces, not tabs" if "'\\t'" in str(error.problem) else ""
         problem = f"not YAML: {error.problem}{column}{advice}"
-        raise setting_error(place_of_line(line), (), problem) from error
+        if error.problem in _NO_SPACE_CONFUSES:
+            # The last line that lacks a space after its colon is the likeliest to be meant.
+            for number, written in enumerate(text.splitlines()[:line], start=1):
+                if match := _NO_SPACE.fullmatch(written.strip().removeprefix("- ")):
+                    line, problem = number, _MISSING_SPACE.format(match[1])
+        cause: Exception = error
     except ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
         problem = f"not YAML: the character U+{error.character:04X} is not allowed"
-        raise setting_error(place_of_line(line), (), problem) from error
+        cause = error
     except (ValueError, OverflowError) as error:  # PyYAML does not check what it converts
         problem = "not YAML: an escape that is no character, or a number too large"
-        raise setting_error(place_of_line(line), (), problem) from error
-
-
-def _check_space_after_colon(lines: list[str], place_of_line: Callable[[int], Place]) -> None:
-    """Complain about the last line that lacks a space after its colon."""
-    for number, line in reversed(list(enumerate(lines, start=1))):
-        if match := _NO_SPACE.fullmatch(line.strip().removeprefix("- ")):
-            raise _no_space(place_of_line(number), (), match[1])
-
-
-def _no_space(place: Place, keys: Keys, key: str) -> ConfigError:
-    return setting_error(place, keys, f"a space is missing after '{key}'")
+        cause = error
+    raise setting_error(Place(source, line if has_lines else 0), (), problem) from cause
 
 
 class _Reader(yaml.SafeLoader):
     """Composes the nodes of a document without aliases and tags, and turns them into ours."""
 
-    def __init__(self, text: str, place_of_line: Callable[[int], Place], keys: Keys) -> None:
+    def __init__(self, text: str, source: str, keys: Keys, has_lines: bool) -> None:
         super().__init__(text)
-        self.place_of_line = place_of_line
+        self.source = source
         self.keys = keys
+        self.has_lines = has_lines
         self.count = 0
 
     def read_document(self) -> Value:
@@ -213,10 +205,10 @@ class _Reader(yaml.SafeLoader):
         """Complain about text without quotes that is a key and its value."""
         is_plain = isinstance(node, yaml.ScalarNode) and node.style is None
         if is_plain and (match := _NO_SPACE.fullmatch(node.value)):
-            raise _no_space(self._place(node), keys, match[1])
+            raise self._error_at(node, keys, _MISSING_SPACE.format(match[1]))
 
     def _place(self, written: Any) -> Place:
-        return self.place_of_line(_line(written))
+        return Place(self.source, _line(written) if self.has_lines else 0)
 
     def _error_at(self, written: Any, keys: Keys, problem: str) -> ConfigError:
         return setting_error(self._place(written), keys, problem)
@@ -225,9 +217,6 @@ class _Reader(yaml.SafeLoader):
 def _line(written: Any) -> int:
     """Return the line of a node or an event."""
     return int(written.start_mark.line) + 1
-
-
-# --- looking up -----------------------------------------------------------------------------------
 
 
 def values(node: Node) -> object:
@@ -278,9 +267,6 @@ def find_place(root: Node, keys: Keys) -> Place:
     """Return the place of the setting at ``keys``, or of the innermost section around it."""
     nodes = (find_node(root, keys[:depth]) for depth in range(len(keys), 0, -1))
     return next((node.place for node in nodes if node), root.place)
-
-
-# --- messages -------------------------------------------------------------------------------------
 
 
 def setting_error(place: Place, keys: Keys, problem: str) -> ConfigError:

@@ -1,7 +1,7 @@
 """The settings of the tokenizers, one class for each kind."""
 
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
@@ -13,6 +13,9 @@ Protected = Literal["printf", "braces", "tags", "urls"]
 class TokenizerSection(Section):
     """The settings of a tokenizer kind, whose module is ``text/kinds/<kind>.py``."""
 
+    file_key: ClassVar[str | None] = None
+    """The key of existing files, which ``src_`` and ``tgt_`` before it are for one side of."""
+
     kind: str
     protect: list[Protected] = Field(
         [],
@@ -23,16 +26,33 @@ class TokenizerSection(Section):
     @property
     def files(self) -> dict[Literal["src", "tgt", "joint"], Path]:
         """Existing files by side; empty: tokenizers are learned."""
-        return {}
+        key = self.file_key
+        if key is None:
+            return {}
+        sides: tuple[Literal["src", "tgt"], ...] = ("src", "tgt")
+        paths = {side: getattr(self, f"{side}_{key}") for side in sides}
+        given = [side for side in sides if paths[side] is not None]
+        joint: Path | None = getattr(self, key)
+        if joint is not None and given:
+            raise ValueError(
+                f"{given[0]}_{key}: {key} is for both sides; give that, or src_{key} and tgt_{key}"
+            )
+        if len(given) == 1:
+            (missing,) = set(sides) - set(given)
+            one_side = f"as {given[0]}_{key} is for one side"
+            raise ValueError(f"{missing}_{key}: missing, {one_side}; give both, or {key}")
+        if joint is not None:
+            return {"joint": joint}
+        return {side: paths[side] for side in given}
 
     @property
     def one_vocabulary(self) -> bool:
         """Return whether both sides share one vocabulary."""
-        return "joint" in self.files
+        return "joint" in self.files if self.files else bool(getattr(self, "joint", False))
 
     @property
     def may_sample(self) -> bool:
-        """Return whether subwords can be sampled, as far as the settings tell."""
+        """Return whether subwords can be sampled; a model made elsewhere tells when opened."""
         return False
 
     @property
@@ -71,6 +91,8 @@ class WordsConfig(TokenizerSection):
 class SentencePieceConfig(TokenizerSection):
     """Subwords by SentencePiece, learned from the training text or taken from files."""
 
+    file_key = "model"
+
     kind: Literal["sentencepiece"]
     model_type: Literal["bpe", "unigram"] = Field("bpe", description="subword algorithm")
     vocab_size: Annotated[int, Field(ge=8, lt=2**31)] = Field(
@@ -92,9 +114,8 @@ class SentencePieceConfig(TokenizerSection):
 
     @model_validator(mode="after")
     def _learned_or_from_files(self) -> Self:
-        files = _files(self, "model")
         given = [key for key in _LEARNING if key in self.model_fields_set]
-        if files and given:
+        if self.files and given:
             raise ValueError(
                 f"{given[0]}: is for learning, and a model made elsewhere is settled; leave it out"
             )
@@ -108,18 +129,8 @@ class SentencePieceConfig(TokenizerSection):
         return {key: value for key, value in settings.items() if key not in unused}
 
     @property
-    def files(self) -> dict[Literal["src", "tgt", "joint"], Path]:
-        """Existing models by side; empty: they are learned."""
-        return _files(self, "model")
-
-    @property
-    def one_vocabulary(self) -> bool:
-        """Return whether both sides share one vocabulary."""
-        return "joint" in self.files if self.files else self.joint
-
-    @property
     def may_sample(self) -> bool:
-        """Return whether subwords can be sampled: a model made elsewhere tells when opened."""
+        """Return whether there are, or may be, merges to leave out."""
         return bool(self.files) or self.model_type == "bpe"
 
     @property
@@ -143,14 +154,11 @@ class WordPieceConfig(TokenizerSection):
     lowercase: bool = Field(False, description="lowercase both sides, output included")
     strip_accents: bool = Field(False, description="strip accents on both sides, output included")
 
-    @property
-    def one_vocabulary(self) -> bool:
-        """Return whether both sides share one vocabulary."""
-        return self.joint
-
 
 class HuggingFaceConfig(TokenizerSection):
     """A Hugging Face tokenizer.json made elsewhere: WordPiece, BPE or unigrams, say."""
+
+    file_key = "file"
 
     kind: Literal["huggingface"]
     file: FilePath | None = Field(None, description="path of a tokenizer.json for both sides")
@@ -163,14 +171,9 @@ class HuggingFaceConfig(TokenizerSection):
 
     @model_validator(mode="after")
     def _has_files(self) -> Self:
-        if not _files(self, "file"):
+        if not self.files:
             raise ValueError("file: missing (path of a tokenizer.json for both sides)")
         return self
-
-    @property
-    def files(self) -> dict[Literal["src", "tgt", "joint"], Path]:
-        """Files by side."""
-        return _files(self, "file")
 
 
 class MarianConfig(TokenizerSection):
@@ -178,11 +181,6 @@ class MarianConfig(TokenizerSection):
 
     kind: Literal["marian"]
     joint: bool = Field(True, description="one table of ids for both sides")
-
-    @property
-    def one_vocabulary(self) -> bool:
-        """Return whether both sides share one vocabulary."""
-        return self.joint
 
     @property
     def lowercase(self) -> bool:
@@ -193,26 +191,6 @@ class MarianConfig(TokenizerSection):
     def may_sample(self) -> bool:
         """Return True: a model tells when it is opened."""
         return True
-
-
-def _files(section: Section, key: str) -> dict[Literal["src", "tgt", "joint"], Path]:
-    """Return the paths in ``key``, ``src_key`` and ``tgt_key``; empty if there are none."""
-    joint, src, tgt = (getattr(section, name) for name in (key, f"src_{key}", f"tgt_{key}"))
-    if joint is not None:
-        for side, path in (("src", src), ("tgt", tgt)):
-            if path is not None:
-                raise ValueError(
-                    f"{side}_{key}: {key} is for both sides; give that, or src_{key} and tgt_{key}"
-                )
-        return {"joint": joint}
-    if src is None and tgt is None:
-        return {}
-    if src is None or tgt is None:
-        missing, given = ("src", "tgt") if src is None else ("tgt", "src")
-        raise ValueError(
-            f"{missing}_{key}: missing, as {given}_{key} is for one side; give both, or {key}"
-        )
-    return {"src": src, "tgt": tgt}
 
 
 TokenizerConfig = Annotated[

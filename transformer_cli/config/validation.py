@@ -12,22 +12,11 @@ from typing import Any, TypeVar, get_args
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
+from transformer_cli.config import setting_tree as tree
 from transformer_cli.config.data_schema import TAG_PATTERN, SourceConfig, describe_source
 from transformer_cli.config.foreign import our_key, our_kind
 from transformer_cli.config.schema import Config
 from transformer_cli.config.sections import Section
-from transformer_cli.config.setting_tree import (
-    BASE,
-    Keys,
-    Node,
-    describe_value,
-    find_node,
-    find_place,
-    iter_leaves,
-    join_keys,
-    setting_error,
-    values,
-)
 from transformer_cli.errors import ConfigError, did_you_mean
 
 S = TypeVar("S", bound=Section)
@@ -62,12 +51,12 @@ _EXPECTED = {
     "model_attributes_type": _SECTION,
 }
 # What the schema's own validators say: a key, and what is wrong with it.
-_VALIDATORS_MESSAGE = re.compile(r"([a-z_].*?): (.*)", re.DOTALL)
+_VALIDATORS_MESSAGE = re.compile(r"([a-z_[].*?): (.*)", re.DOTALL)
 # Similarity, from 0 to 1, from which a key counts as a typo of another.
 _TYPO_SIMILARITY = 0.8
 
 
-def validate_as(schema: type[S], root: Node) -> S:
+def validate_as(schema: type[S], root: tree.Node) -> S:
     """Return a whole file, a mapping, as a value of ``schema``, checked against it.
 
     Raises:
@@ -75,24 +64,24 @@ def validate_as(schema: type[S], root: Node) -> S:
             keys last, and ``others`` has the rest.
     """
     try:
-        return schema.model_validate(values(root))
+        return schema.model_validate(tree.values(root))
     except ValidationError as error:
         problems = []
         for details in error.errors(include_url=False):
             keys, text = _explain(schema, details)
-            place = find_place(root, keys)
+            place = tree.find_place(root, keys)
             order = (details["type"] in ("missing", "union_tag_not_found"), place.line)
-            problems.append((order, str(setting_error(place, keys, text))))
+            problems.append((order, str(tree.setting_error(place, keys, text))))
         first, *others = (text for _, text in sorted(problems, key=itemgetter(0)))
         if len(others) > _MAX_OTHER_ERRORS:
             others[_MAX_OTHER_ERRORS:] = [f"and {len(others) - _MAX_OTHER_ERRORS:,} more errors"]
         raise ConfigError(first, others) from error
 
 
-def _explain(schema: type[Section], error: ErrorDetails) -> tuple[Keys, str]:
+def _explain(schema: type[Section], error: ErrorDetails) -> tuple[tree.Keys, str]:
     """Return the path of the setting that an error is about, and the error in our words."""
     keys, wanted = _resolve_location(schema, error["loc"])
-    context, found = error.get("ctx", {}), describe_value(error["input"])
+    context, found = error.get("ctx", {}), tree.describe_value(error["input"])
     match error["type"]:
         case "extra_forbidden":
             return keys, _explain_unknown(schema, error["loc"])
@@ -102,7 +91,7 @@ def _explain(schema: type[Section], error: ErrorDetails) -> tuple[Keys, str]:
             return (*keys, "kind"), f"missing; it is {_join_with_or(_kinds(wanted))}"
         case "union_tag_invalid":
             kinds, kind = _kinds(wanted), error["input"]["kind"]
-            text = f"expected {_join_with_or(kinds)}, found {describe_value(kind)}"
+            text = f"expected {_join_with_or(kinds)}, found {tree.describe_value(kind)}"
             hint = did_you_mean(kind, kinds, our_kind(str(kind), kinds))
             return (*keys, "kind"), f"{text}; {hint}" if hint else text
         case "value_error":
@@ -122,21 +111,19 @@ def _explain(schema: type[Section], error: ErrorDetails) -> tuple[Keys, str]:
             return keys, f"{error['msg']}, found {found}"
 
 
-def _explain_unknown(schema: type[Section], loc: Keys) -> str:
+def _explain_unknown(schema: type[Section], loc: tree.Keys) -> str:
     above, section = _resolve_location(schema, loc[:-1])
     name = str(loc[-1])
-    allowed = [BASE, *section.model_fields] if section is Config else [*section.model_fields]
-    key = _key_in_other_tools(
-        name, join_keys(above), allowed, our_key(name) if schema is Config else None
-    )
+    allowed = [tree.BASE, *section.model_fields] if section is Config else [*section.model_fields]
+    ours = our_key(name) if schema is Config else None
+    known = _key_in_other_tools(name, tree.join_keys(above), allowed, ours)
     text = "unknown key"
     if "kind" in allowed:
         text += f" for kind {_join_with_or(get_args(section.model_fields['kind'].annotation))}"
-    if hint := did_you_mean(name, allowed, key):
+    if hint := did_you_mean(name, allowed, known):
         return f"{text}; {hint}"
-    return (
-        f"{text}; the keys are {', '.join(allowed)}" if len(allowed) <= _MAX_KEYS_LISTED else text
-    )
+    are_few = len(allowed) <= _MAX_KEYS_LISTED
+    return f"{text}; the keys are {', '.join(allowed)}" if are_few else text
 
 
 def _key_in_other_tools(
@@ -153,7 +140,7 @@ def _key_in_other_tools(
     return None if get_close_matches(name, allowed, cutoff=_TYPO_SIMILARITY) else ours
 
 
-def _explain_missing(schema: type[Section], loc: Keys) -> str:
+def _explain_missing(schema: type[Section], loc: tree.Keys) -> str:
     _, section = _resolve_location(schema, loc[:-1])
     if not _is_section(section):  # an item of a list
         return "missing"
@@ -168,13 +155,13 @@ def _join_with_or(choices: Collection[str]) -> str:
     return f"{', '.join(others)} or {last}" if others else last
 
 
-def check_paths(config: Config, root: Node) -> None:
+def check_paths(config: Config, root: tree.Node) -> None:
     """Make sure that no path was meant to start from the directory of the file it is written in.
 
     ``base`` starts there, and all others where the command is run.
     """
-    for keys, path in iter_leaves(config.model_dump(), into_lists=True):
-        node = find_node(root, keys) if isinstance(path, Path) else None
+    for keys, path in tree.iter_leaves(config.model_dump(), into_lists=True):
+        node = tree.find_node(root, keys) if isinstance(path, Path) else None
         if node is None or not node.place.line or not isinstance(node.value, str):
             continue
         beside = Path(node.place.source).parent / node.value
@@ -182,13 +169,10 @@ def check_paths(config: Config, root: Node) -> None:
         if not os.path.exists(str(path)) and os.path.exists(beside):  # noqa: PTH110
             start = "as paths start from the directory that the command is run in"
             problem = f"there is no {path}, {start}; did you mean {beside}?"
-            raise setting_error(node.place, keys, problem)
+            raise tree.setting_error(node.place, keys, problem)
 
 
-# --- the schema's types ---------------------------------------------------------------------------
-
-
-def _resolve_location(schema: type[Section], loc: Keys) -> tuple[Keys, Any]:
+def _resolve_location(schema: type[Section], loc: tree.Keys) -> tuple[tree.Keys, Any]:
     """Return the path of settings that pydantic's ``loc`` means, and the schema's type there.
 
     The two paths differ below a union of sections: pydantic names the chosen kind as well.

@@ -10,24 +10,10 @@ from typing import Any
 
 import yaml
 
+from transformer_cli.config import setting_tree as tree
 from transformer_cli.config.differences import as_yaml
 from transformer_cli.config.origins import SET, Origins, Written, origins_of
 from transformer_cli.config.schema import Config
-from transformer_cli.config.setting_tree import (
-    BASE,
-    Keys,
-    Node,
-    Place,
-    describe_value,
-    find_node,
-    iter_leaves,
-    join_keys,
-    parse,
-    parse_scalar,
-    setting_error,
-    shorten,
-    values,
-)
 from transformer_cli.config.validation import check_paths, validate_as
 from transformer_cli.errors import ConfigError
 from transformer_cli.files import read_small
@@ -61,24 +47,21 @@ def load_settings(path: Path, overrides: Sequence[str] = ()) -> tuple[Config, Or
     return config, origins_of(config, root)
 
 
-def check_settings(root: Node) -> Config:
+def check_settings(root: tree.Node) -> Config:
     """Return a tree as a ``Config``, and check that the paths in it are there."""
     config = validate_as(Config, root)
     check_paths(config, root)
     return config
 
 
-# --- files and their bases ------------------------------------------------------------------------
-
-
-def read_settings(path: Path) -> Node:
+def read_settings(path: Path) -> tree.Node:
     """Read a YAML file's settings over those of its base, and of that one's.
 
     Raises:
         ConfigError: a file cannot be read, is not YAML or no mapping, or builds on itself.
     """
-    trees = [tree for _, tree in _read_chain(path)]
-    return reduce(merge, reversed(trees))
+    files = [settings for _, settings in _read_chain(path)]
+    return reduce(merge, reversed(files))
 
 
 def list_base_files(path: Path) -> list[Path]:
@@ -86,61 +69,61 @@ def list_base_files(path: Path) -> list[Path]:
     return [file for file, _ in _read_chain(path)]
 
 
-def _read_chain(path: Path) -> Iterator[tuple[Path, Node]]:
+def _read_chain(path: Path) -> Iterator[tuple[Path, tree.Node]]:
     """Read a file, its base, and so on; the trees have no key ``base`` left."""
     file: Path | None = path
     seen: set[Path] = set()
     while file is not None:
-        tree = read_mapping(file, "data and tokenizer")
-        assert isinstance(tree.value, dict)
-        node = tree.value.pop(BASE, None)
+        settings = read_mapping(file, "data and tokenizer")
+        assert isinstance(settings.value, dict)
+        node = settings.value.pop(tree.BASE, None)
         seen.add(file.resolve())
         base = _find_base(file, node, seen) if node else None
-        yield file, tree
+        yield file, settings
         file = base
 
 
-def _find_base(path: Path, node: Node, seen: set[Path]) -> Path:
+def _find_base(path: Path, node: tree.Node, seen: set[Path]) -> Path:
     """Return the file that ``base`` names, which must be none of those seen."""
     if not isinstance(node.value, str) or not node.value:
-        problem = f"expected the path of a YAML file, found {describe_value(node.value)}"
-        raise setting_error(node.place, (BASE,), problem)
-    base = _find_beside(path, node, (BASE,), "a base's path starts from its file's directory")
+        problem = f"expected the path of a YAML file, found {tree.describe_value(node.value)}"
+        raise tree.setting_error(node.place, (tree.BASE,), problem)
+    base = _find_beside(path, node, (tree.BASE,), "a base's path starts from its file's directory")
     if base.resolve() in seen:
         problem = f"{base} is this file, or one that builds on it; take another, or none"
-        raise setting_error(node.place, (BASE,), problem)
+        raise tree.setting_error(node.place, (tree.BASE,), problem)
     return base
 
 
-def find_beside(path: Path, root: Node, keys: Keys, owner: str) -> Path:
+def find_beside(path: Path, root: tree.Node, keys: tree.Keys, owner: str) -> Path:
     """Return the file that a setting names, whose path starts from the directory of its own file.
 
     ``owner`` says whose directory that is, for the message.
     """
-    node = find_node(root, keys)
+    node = tree.find_node(root, keys)
     assert node is not None
     rule = f"its path starts from {owner} directory"
     return Path(os.path.normpath(_find_beside(path, node, keys, rule)))
 
 
-def _find_beside(path: Path, node: Node, keys: Keys, rule: str) -> Path:
+def _find_beside(path: Path, node: tree.Node, keys: tree.Keys, rule: str) -> Path:
     # Not Path.expanduser, which raises where there is no such user.
     file = path.parent / os.path.expanduser(str(node.value))  # noqa: PTH111
     # Not Path.is_file, which raises where a name is too long.
     if not os.path.isfile(file):  # noqa: PTH113
-        missing = shorten(str(file), 300)
-        raise setting_error(node.place, keys, f"there is no file {missing}; {rule}")
+        missing = tree.shorten(str(file), 300)
+        raise tree.setting_error(node.place, keys, f"there is no file {missing}; {rule}")
     return file
 
 
-def read_mapping(path: Path, keys: str) -> Node:
+def read_mapping(path: Path, keys: str) -> tree.Node:
     """Read one YAML file, which has to be a mapping; ``keys`` names some that it needs."""
-    root = parse(_read_text(path), lambda line: Place(path.as_posix(), line))
+    root = tree.parse(_read_text(path), path.as_posix())
     if root.value is None:
-        raise setting_error(root.place, (), f"the file is empty; it needs at least {keys}")
+        raise tree.setting_error(root.place, (), f"the file is empty; it needs at least {keys}")
     if not isinstance(root.value, dict):
-        problem = f"expected keys such as {keys}, found {describe_value(root.value)}"
-        raise setting_error(root.place, (), problem)
+        problem = f"expected keys such as {keys}, found {tree.describe_value(root.value)}"
+        raise tree.setting_error(root.place, (), problem)
     return root
 
 
@@ -155,15 +138,12 @@ def _read_text(path: Path) -> str:
     try:
         return content.decode("utf-8")
     except UnicodeDecodeError as error:
-        place = Place(str(path), content.count(b"\n", 0, error.start) + 1)
+        place = tree.Place(str(path), content.count(b"\n", 0, error.start) + 1)
         problem = f"the byte 0x{content[error.start]:02x} is not UTF-8; save the file as UTF-8"
-        raise setting_error(place, (), problem) from error
+        raise tree.setting_error(place, (), problem) from error
 
 
-# --- one setting over another ---------------------------------------------------------------------
-
-
-def merge(old: Node, new: Node, keeps_rest: bool = True) -> Node:
+def merge(old: tree.Node, new: tree.Node, keeps_rest: bool = True) -> tree.Node:
     """Return the settings of ``new``, which remember those of ``old`` that they replace.
 
     Sections are merged key by key: what ``new`` leaves out stays, if ``keeps_rest``. Anything else
@@ -171,7 +151,7 @@ def merge(old: Node, new: Node, keeps_rest: bool = True) -> Node:
     mean nothing to the new one.
     """
     if not isinstance(old.value, dict) or not isinstance(new.value, dict):
-        return Node(new.value, new.place, replaced=old)
+        return tree.Node(new.value, new.place, replaced=old)
     kinds = [section.get("kind") for section in (old.value, new.value)]
     differ_in_kind = (
         len({node.value for node in kinds if node and isinstance(node.value, str)}) == 2
@@ -182,37 +162,35 @@ def merge(old: Node, new: Node, keeps_rest: bool = True) -> Node:
         # A warm-up of another kind of schedule is another setting.
         is_same = key in old.value and (key == "kind" or not differ_in_kind)
         entries[key] = merge(old.value[key], node, keeps_rest) if is_same else node
-    return Node(entries, new.place)
+    return tree.Node(entries, new.place)
 
 
-def _apply(override: str, root: Node) -> None:
-    place = Place(f"{SET} {' '.join(override.split())}")
+def _apply(override: str, root: tree.Node) -> None:
+    place = tree.Place(f"{SET} {' '.join(override.split())}")
     dotted_key, equals, text = override.partition("=")
     keys = tuple(dotted_key.split("."))
     if not equals or not all(keys):
-        raise setting_error(place, (), "expected KEY=VALUE, as in training.epochs=20")
-    if keys == (BASE,):
+        raise tree.setting_error(place, (), "expected KEY=VALUE, as in training.epochs=20")
+    if keys == (tree.BASE,):
         problem = "only a file has one; write one with this base and the changes"
-        raise setting_error(place, keys, problem)
-    set_node(root, keys, Node(parse(text, lambda line: place, keys).value, place))
+        raise tree.setting_error(place, keys, problem)
+    value = tree.parse(text, place.source, keys, has_lines=False).value
+    set_node(root, keys, tree.Node(value, place))
 
 
-def set_node(root: Node, keys: tuple[str, ...], new: Node) -> None:
+def set_node(root: tree.Node, keys: tuple[str, ...], new: tree.Node) -> None:
     """Put a setting, or a section, at a path: in the place of another one or of none."""
     section = root
     for depth, key in enumerate(keys, start=1):
         entries = section.value
         if not isinstance(entries, dict):
-            problem = f"is {describe_value(entries)} and has no keys to set"
-            raise setting_error(new.place, keys[: depth - 1], problem)
+            problem = f"is {tree.describe_value(entries)} and has no keys to set"
+            raise tree.setting_error(new.place, keys[: depth - 1], problem)
         if depth < len(keys):
-            section = entries.setdefault(key, Node({}, new.place))
+            section = entries.setdefault(key, tree.Node({}, new.place))
         else:
             old = entries.get(key)
             entries[key] = merge(old, new, keeps_rest=False) if old else new
-
-
-# --- writing --------------------------------------------------------------------------------------
 
 
 def dump_config(config: Config) -> str:
@@ -241,12 +219,12 @@ def annotate(config: Config, origins: Origins) -> str:
     """Return the YAML text of a configuration, with each setting's origin as a comment."""
     text = dump_config(config)
     lines = text.splitlines()
-    root = parse(text, lambda number: Place("", number))
+    root = tree.parse(text, "")
     comments = {}
-    for keys, value in iter_leaves(values(root)):
-        node = find_node(root, keys)
+    for keys, value in tree.iter_leaves(tree.values(root)):
+        node = tree.find_node(root, keys)
         assert node is not None
-        comments[node.place.line - 1] = _comment(value, *origins.get(join_keys(keys), ()))
+        comments[node.place.line - 1] = _comment(value, *origins.get(tree.join_keys(keys), ()))
     widths = [len(lines[number]) for number in comments]
     column = max(width for width in widths if width <= _WIDEST)
     for number, comment in comments.items():
@@ -260,7 +238,7 @@ def _comment(value: object, *history: Written) -> str:
     origin, *replaced = history
     text = str(origin)
     if replaced and replaced[0].value != value:
-        text += f", instead of {shorten(as_yaml(replaced[0].value))} in {replaced[0]}"
+        text += f", instead of {tree.shorten(as_yaml(replaced[0].value))} in {replaced[0]}"
     # A file's name may have anything in it.
     return "".join(character if character.isprintable() else "?" for character in text)
 
@@ -270,7 +248,7 @@ class _Dumper(yaml.SafeDumper):
 
     def resolve(self, kind: Any, value: Any, implicit: Any) -> Any:
         if kind is yaml.ScalarNode and implicit == (True, False):  # a scalar without quotes
-            scalar = parse_scalar(value)
+            scalar = tree.parse_scalar(value)
             name = "null" if scalar is None else type(scalar).__name__
             return f"tag:yaml.org,2002:{name}"
         return super().resolve(kind, value, implicit)  # type: ignore[no-untyped-call]

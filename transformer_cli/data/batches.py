@@ -5,22 +5,15 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 import numpy as np
 import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from transformer_cli.data.shards import ShardedStore, ShardedText
-from transformer_cli.data.token_arrays import (
-    EncodedText,
-    Lengths,
-    SrcTgt,
-    TokenArray,
-    count_batches,
-    plan_epoch,
-)
+from transformer_cli.data.mixing import EpochSampler
+from transformer_cli.data.token_arrays import EncodedText, SrcTgt, TokenArray, plan_epoch
 from transformer_cli.text.protocol import Tokenizer
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 
@@ -131,12 +124,21 @@ def make_dummy_batch() -> Batch:
     return Batch(torch.tensor([EOS_ID, BOS_ID, PAD_ID]), (1, 1, 1), tgt_tokens=0)
 
 
-def pad_rows(rows: list[list[int]]) -> Int[Tensor, "batch longest"]:
-    """Return rows of ids as a tensor, padded on the right."""
-    padded = np.full((len(rows), max(map(len, rows))), PAD_ID, dtype=np.int64)
-    for row, ids in zip(padded, rows, strict=True):
-        row[: len(ids)] = ids
-    return torch.from_numpy(padded)
+class ShardedText(Protocol):
+    """Text to train on, in shards whose pairs never change."""
+
+    @property
+    def num_shards(self) -> int:
+        """Number of shards."""
+
+    def count_batches(self, batch_tokens: int) -> list[int]:
+        """Return the number of batches of each shard, the same in every epoch."""
+
+    def shard(self, number: int) -> EncodedText:
+        """Return the pairs of a shard, counted from 0."""
+
+    def sampler(self, number: int) -> EpochSampler | None:
+        """Return what draws the pairs of a shard; None: each is trained on once an epoch."""
 
 
 SubwordSampler = Callable[[EncodedText, int], EncodedText]
@@ -176,14 +178,7 @@ class EpochBatches:
         self._subword_sampler = subword_sampler
         self._batch_tokens = batch_tokens
         self._seed = seed
-        # As its pairs are sorted by length, a shard has the same number of batches in every epoch.
-        if isinstance(text, ShardedStore) and text.batch_tokens == batch_tokens:
-            self._batches_per_shard = text.batches
-        else:
-            self._batches_per_shard = [
-                count_batches(self._lengths(shard), batch_tokens)
-                for shard in range(text.num_shards)
-            ]
+        self._batches_per_shard = text.count_batches(batch_tokens)
 
     def __len__(self) -> int:
         """Return the number of batches per epoch."""
@@ -205,10 +200,10 @@ class EpochBatches:
     def sample(self, count: int) -> EpochSample:
         """Return estimates of the first epoch, and at most ``count`` of its batches."""
         shard = int(np.argmax(self._batches_per_shard))
-        lengths = np.stack(self._lengths(shard)) + 1
-        draws = self._text.draws(shard)
-        planned = self._text.shard(shard) if draws is None else draws
+        sampler = self._text.sampler(shard)
+        planned = self._text.shard(shard).lengths if sampler is None else sampler.lengths
         plan = plan_epoch(planned, self._batch_tokens, self._seed, 0, shard)
+        lengths = np.stack(planned) + 1
         longest = np.array([lengths[:, indices].max(axis=1) for indices in plan])
         padded = longest * np.array([[len(indices)] for indices in plan])
         # Scaling is fair, since each shard is an even sample of the text.
@@ -221,21 +216,15 @@ class EpochBatches:
         middles = (2 * np.arange(count - 1) + 1) * len(plan) // (2 * max(1, count - 1))
         indices = [int(padded.sum(axis=1).argmax()), *by_length[middles].tolist()]
         batches = self._iter_shard(shard, 0, indices)
-        is_exact = scale == 1.0 and draws is None
+        is_exact = scale == 1.0 and sampler is None
         return EpochSample(tokens, padded_tokens, is_exact, batches)
 
-    def _lengths(self, shard: int) -> Lengths:
-        """Return the lengths by which the batches of a shard are planned."""
-        draws = self._text.draws(shard)
-        return self._text.shard_lengths(shard) if draws is None else draws.lengths
-
     def _iter_shard(self, shard: int, epoch: int, indices: Iterable[int]) -> Iterator[Batch]:
-        text = self._text.shard(shard)
-        draws = self._text.draws(shard)
-        planned = text if draws is None else draws
-        plan = plan_epoch(planned, self._batch_tokens, self._seed, epoch, shard)
-        if draws is not None:
-            drawn = draws.pick(self._seed, epoch, shard)
+        text, sampler = self._text.shard(shard), self._text.sampler(shard)
+        lengths = text.lengths if sampler is None else sampler.lengths
+        plan = plan_epoch(lengths, self._batch_tokens, self._seed, epoch, shard)
+        if sampler is not None:
+            drawn = sampler.pick(self._seed, epoch, shard)
             plan = [drawn[batch] for batch in plan]
         for index in indices:
             if self._subword_sampler is None:

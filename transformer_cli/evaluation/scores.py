@@ -6,8 +6,8 @@ an older NumPy than the one that would be installed here, so no extra brings it.
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, redirect_stdout
+from collections.abc import Callable, Sequence
+from contextlib import redirect_stdout
 from dataclasses import replace
 from importlib import import_module
 
@@ -18,13 +18,11 @@ from sacrebleu.significance import PairedTest, Result
 from transformer_cli.errors import CometError, CorpusError, MissingExtraError
 from transformer_cli.metrics import DEFAULT_TOKENIZER, METRICS, USUAL, Metrics, Score, Scores
 
-SAMPLES = 1000
-"""Test sets drawn, with replacement, from the sentences of the one there is."""
-SEED = 12345
-"""Of these draws; sacreBLEU's own."""
+SAMPLES = 1000  # test sets drawn, with replacement, from the sentences of the one there is
+SEED = 12345  # of these draws; sacreBLEU's own
+# Of more there are no intervals of single scores: they would be narrow, and sacreBLEU holds all
+# samples at once, 70 KB a sentence for chrF.
 MAX_SENTENCES = 10_000
-"""Of more there are no intervals of single scores: they would be narrow, and sacreBLEU holds all
-samples at once, 70 KB a sentence for chrF."""
 _SEED_VARIABLE = "SACREBLEU_SEED"
 
 
@@ -87,8 +85,10 @@ def paired_bootstrap(
     The same systems have the same result, whatever the environment says. There is no p-value of the
     first one, nor of a single sentence, of which all samples are the same.
     """
-    # sacreBLEU keeps results by the metric's name, which BLEU has in either case: one test each.
-    with _fixed_seed():
+    before = os.environ.get(_SEED_VARIABLE)
+    os.environ[_SEED_VARIABLE] = str(SEED)  # sacreBLEU has it from the environment only
+    try:
+        # Results are kept by the metric's name, which BLEU has in either case: one test each.
         signatures, results = PairedTest(
             [(str(number), hypotheses) for number, hypotheses in enumerate(systems)],
             {"": metric},
@@ -96,38 +96,27 @@ def paired_bootstrap(
             test_type="bs",
             n_samples=SAMPLES,
         )()
+    finally:
+        del os.environ[_SEED_VARIABLE]
+        if before is not None:
+            os.environ[_SEED_VARIABLE] = before
     ((name, signature),) = signatures.items()
     first, *others = (result for result in results[name] if isinstance(result, Result))
-
-    def p_value(result: Result) -> float | None:
-        if len(references) < 2:
-            return None
-        # No difference is the least there can be, so all samples reach it. sacreBLEU counts those
-        # that exceed it: none between equal outputs, which it would call different at p = 0.001.
-        return 1.0 if result.score == first.score else _number(result.p_value)
-
-    return [
-        Score(_number(result.score), str(signature), _number(result.ci), p)
-        for result, p in ((first, None), *((other, p_value(other)) for other in others))
-    ]
+    scores = [Score(_number(first.score), str(signature), _number(first.ci))]
+    for result in others:
+        p_value = None
+        if len(references) > 1:
+            # No difference is the least there can be, so all samples reach it. sacreBLEU counts
+            # those that exceed it: none between equal outputs, which it would call different at
+            # p = 0.001.
+            p_value = 1.0 if result.score == first.score else _number(result.p_value)
+        scores.append(Score(_number(result.score), str(signature), _number(result.ci), p_value))
+    return scores
 
 
 def _number(value: float | None) -> float:
     assert value is not None
     return float(value)
-
-
-@contextmanager
-def _fixed_seed() -> Iterator[None]:
-    """Seed what sacreBLEU draws: it takes its seed from the environment only."""
-    before = os.environ.get(_SEED_VARIABLE)
-    os.environ[_SEED_VARIABLE] = str(SEED)
-    try:
-        yield
-    finally:
-        del os.environ[_SEED_VARIABLE]
-        if before is not None:
-            os.environ[_SEED_VARIABLE] = before
 
 
 def describe_signatures(metrics: Metrics) -> dict[str, str]:
@@ -161,24 +150,20 @@ def open_comet(device: torch.device) -> CometScore:
         CometError: the model cannot be had or loaded.
     """
     with redirect_stdout(sys.stderr):
+        failed, advice = "the package unbabel-comet cannot be imported", "reinstall it"
         try:
             comet = import_module("comet")
+            failed = f"{COMET_MODEL} could not be loaded"
+            advice = "it is downloaded once, so check the network"
+            model = comet.load_from_checkpoint(comet.download_model(COMET_MODEL))
         except ModuleNotFoundError as error:
             raise MissingExtraError(
                 f"needs the package unbabel-comet, and {error.name} is not installed; "
                 "pip install unbabel-comet 'setuptools<81'"
             ) from error
-        except Exception as error:  # made for other versions of what it imports, say
-            raise CometError(
-                f"the package unbabel-comet cannot be imported ({_reason(error)}); reinstall it"
-            ) from error
-        try:
-            model = comet.load_from_checkpoint(comet.download_model(COMET_MODEL))
         except Exception as error:  # of many kinds, as several packages have a hand in it
-            raise CometError(
-                f"{COMET_MODEL} could not be loaded ({_reason(error)}); it is downloaded once, so "
-                "check the network"
-            ) from error
+            reason = " ".join(str(error).split()) or type(error).__name__
+            raise CometError(f"{failed} ({reason}); {advice}") from error
 
     def score(src: Sequence[str], hypotheses: Sequence[str], references: Sequence[str]) -> float:
         samples = [
@@ -192,7 +177,3 @@ def open_comet(device: torch.device) -> CometScore:
         return float(prediction.system_score)
 
     return score
-
-
-def _reason(error: Exception) -> str:
-    return " ".join(str(error).split()) or type(error).__name__

@@ -16,13 +16,12 @@ from transformer_cli.data.token_arrays import EncodedText, cut_by_tokens, encode
 from transformer_cli.errors import CorpusError
 from transformer_cli.evaluation.scores import score
 from transformer_cli.inference.engine import SearchEngine, ignore, never
-from transformer_cli.inference.lines import LongLine
 from transformer_cli.inference.torch_engine import (
     TorchEngine,
     TorchTranslator,
     split_when_out_of_memory,
 )
-from transformer_cli.inference.translator import TextTranslator
+from transformer_cli.inference.translator import LongLine, TextTranslator
 from transformer_cli.metrics import USUAL, Metrics, Scores
 from transformer_cli.model.device import sum_dtype
 from transformer_cli.model.ensemble import Ensemble
@@ -34,8 +33,7 @@ from transformer_cli.training.preparation import PreparedData
 from transformer_cli.training.session import Sample, Validation
 from transformer_cli.training.trainer import Trainer
 
-# Of the validation loss: half a gigabyte in float32.
-_LOGITS_AT_A_TIME = 1 << 27
+_LOGITS_AT_A_TIME = 1 << 27  # of the loss: half a gigabyte in float32
 _SAMPLES = 3
 _MAX_SAMPLE_LENGTH = 300  # characters in metrics.jsonl, where a line of text may have millions
 
@@ -70,16 +68,10 @@ def evaluate(
 ) -> Evaluation:
     """Translate the source side and score it; the loss is of pairs that are short enough.
 
-    Args:
-        translator: model, tokenizers and search.
-        text: at least one pair of lines; blank source lines have empty translations.
-        progress: called with the number of sentences just translated.
-        ranks: who shares the work; all of them get its result.
-        on_long_line: called with each source line too long to be translated as one.
-        should_stop: called before each batch that is translated.
-        thorough: as for ``score``; it takes longer than training would wait.
-        searcher: translates instead, with an engine that gives no loss.
-        metrics: those of the target language.
+    The text has at least one pair; blank source lines have empty translations. All ranks share the
+    work and get its result. ``progress`` is given the number of sentences just translated, and
+    ``should_stop`` is asked before each batch. A ``searcher`` translates instead of the translator,
+    with an engine that gives no loss.
 
     Raises:
         CorpusError: all pairs are too long for the loss.

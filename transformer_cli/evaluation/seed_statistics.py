@@ -7,7 +7,7 @@ significant in simulations.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,24 +22,7 @@ POWER = 0.8
 MAX_SEEDS = 1000  # beyond this, ``needed_seeds`` gives up
 
 
-@dataclass(frozen=True)
-class GroupScore:
-    """A metric's scores of one group, in points; None: it is a single run."""
-
-    scores: list[float]  # one per run, in the group's order
-    mean: float
-    deviation: float | None  # sample standard deviation over the runs
-    half_width: float | None  # half of the 95 % interval of the mean, over seeds
-
-    @property
-    def interval(self) -> tuple[float, float] | None:
-        """Ends of that interval, as far as BLEU and chrF go; None for a single run."""
-        if self.half_width is None:
-            return None
-        return max(0.0, self.mean - self.half_width), min(100.0, self.mean + self.half_width)
-
-
-@dataclass(frozen=True)
+@dataclass
 class GroupDifference:
     """The difference between a group's mean and the reference group's, in points.
 
@@ -55,13 +38,30 @@ class GroupDifference:
     """Seeds per group that would show a difference of this size in four of five experiments."""
 
 
+@dataclass
+class GroupScore:
+    """A metric's scores of one group, in points; None: it is a single run."""
+
+    scores: list[float]  # one per run, in the group's order
+    mean: float
+    deviation: float | None  # sample standard deviation over the runs
+    half_width: float | None  # half of the 95 % interval of the mean, over seeds
+    difference: GroupDifference | None = None  # None for the reference group, too
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """Ends of that interval, as far as BLEU and chrF go; None for a single run."""
+        if self.half_width is None:
+            return None
+        return max(0.0, self.mean - self.half_width), min(100.0, self.mean + self.half_width)
+
+
 @dataclass(frozen=True)
 class MetricComparison:
     """All groups by one metric."""
 
     signature: str
     groups: list[GroupScore]
-    differences: list[GroupDifference | None]  # one per group; None for the reference group
 
 
 @dataclass(frozen=True)
@@ -81,41 +81,25 @@ def compare_groups(
     reference_group: int | None = 0,
     metrics: Metrics = USUAL,
 ) -> dict[str, MetricComparison]:
-    """Score groups of runs, and test each one's difference from the reference group.
+    """Score groups of runs by each metric, and test their differences from the reference group.
 
-    Args:
-        translations: by group, by run of another seed, by sentence; at least one of each.
-        references: as many raw reference lines as sentences.
-        reference_group: number of the group that the others are compared with, if any.
-        metrics: those of the target language.
-
-    Returns:
-        By the metric's name; the scores are those of ``evaluation.scores.score``.
+    Translations are by group, by run of another seed, by sentence: at least one of each. References
+    are raw lines. Scores are those of ``evaluation.scores.score``.
     """
-    return {
-        name: _compare_by(metric, translations, reference_group)
-        for name, metric in metrics.by_name(references=[list(references)]).items()
-    }
-
-
-def _compare_by(
-    metric: SacreMetric,
-    translations: Sequence[Sequence[Sequence[str]]],
-    reference_group: int | None,
-) -> MetricComparison:
-    groups: list[GroupScore] = []
-    shares: list[np.ndarray] = []
-    for group in translations:
-        scored = [score_sentences(metric, hypotheses) for hypotheses in group]
-        groups.append(summarize([score for score, _ in scored]))
-        shares.append(np.stack([of_sentences for _, of_sentences in scored]))
-    differences = [
-        None
-        if reference_group is None or number == reference_group
-        else compare_means(own, shares[reference_group])
-        for number, own in enumerate(shares)
-    ]
-    return MetricComparison(str(metric.get_signature()), groups, _correct_by_holm(differences))
+    compared = {}
+    for name, metric in metrics.by_name(references=[list(references)]).items():
+        groups: list[GroupScore] = []
+        shares: list[np.ndarray] = []
+        for group in translations:
+            scored = [score_sentences(metric, hypotheses) for hypotheses in group]
+            groups.append(summarize([score for score, _ in scored]))
+            shares.append(np.stack([of_sentences for _, of_sentences in scored]))
+        for number, own in enumerate(shares):
+            if reference_group is not None and number != reference_group:
+                groups[number].difference = compare_means(own, shares[reference_group])
+        _correct_by_holm(groups)
+        compared[name] = MetricComparison(str(metric.get_signature()), groups)
+    return compared
 
 
 def score_sentences(
@@ -127,17 +111,17 @@ def score_sentences(
     sentence, times the number of sentences less one. So the variance of a score over sentences is
     that of a mean. The shares are shifted so that their mean is the score.
     """
+
+    def score_of(statistics: np.ndarray) -> float:
+        return float(metric._compute_score_from_stats(statistics.tolist()).score)
+
     statistics = np.array(metric._extract_corpus_statistics(hypotheses, None))
     whole = statistics.sum(0)
-    score = _score(metric, whole)
+    score = score_of(whole)
     if len(statistics) < 2:
         return score, np.array([score])
-    without = np.array([_score(metric, rest) for rest in whole - statistics])
+    without = np.array([score_of(rest) for rest in whole - statistics])
     return score, score + (len(without) - 1) * (without.mean() - without)
-
-
-def _score(metric: SacreMetric, statistics: np.ndarray) -> float:
-    return float(metric._compute_score_from_stats(statistics.tolist()).score)
 
 
 def summarize(scores: Sequence[float]) -> GroupScore:
@@ -202,24 +186,18 @@ def _estimate_variance(
         sentences * (2 / (num_sentences - 1)) ** 0.5,  # of normal points
     )
     counts = sentences > (error if over_seeds.any() else 0.0)
+    # By Welch (1947). With few seeds they come nearer to 5 % than his and Satterthwaite's older
+    # ones, and as near as a pooled variance's, which holds for groups of equal variance only.
+    degrees = (
+        over_seeds.sum() ** 2 / (over_seeds**2 / (seeds + 1)).sum() - 2 if over_seeds.any() else 1.0
+    )
     return _Variance(
         seeds=float(over_seeds.sum()),
-        seed_degrees=_welch_degrees(over_seeds, seeds),
+        seed_degrees=float(degrees),
         one_seed=float(seed_variances.mean()),
         sentences=sentences if counts else 0.0,
         sentences_error=error if counts else 0.0,
     )
-
-
-def _welch_degrees(variances: np.ndarray, seeds: np.ndarray) -> float:
-    """Return the degrees of freedom of a sum of two means' variances, by Welch (1947).
-
-    With few seeds they come nearer to 5 % than his and Satterthwaite's older ones, and as near as
-    those of a pooled variance, which holds for groups of equal variance only.
-    """
-    if not variances.any():
-        return 1.0
-    return float(variances.sum() ** 2 / (variances**2 / (seeds + 1)).sum() - 2)
 
 
 def _degrees(total: float, seeds: float, seed_degrees: float, sentences_error: float) -> float:
@@ -230,18 +208,10 @@ def _degrees(total: float, seeds: float, seed_degrees: float, sentences_error: f
 def needed_seeds(
     difference: float, one_seed: float, sentences: float = 0.0, sentences_error: float = 0.0
 ) -> int | None:
-    """Return how many seeds each of two groups needs to show a true difference.
+    """Return how many seeds each of two groups needs to show a true difference, at least 2.
 
-    With so many, four of five experiments come out significant at 5 %, two-sided.
-
-    Args:
-        difference: the true one.
-        one_seed: variance of one seed's score, in both groups.
-        sentences: variance of the difference that seeds do not reduce.
-        sentences_error: its standard error.
-
-    Returns:
-        At least 2; None if even ``MAX_SEEDS`` are too few.
+    With so many, four of five experiments come out significant at 5 %, two-sided. None: even
+    ``MAX_SEEDS`` are too few. The variances are those of ``_Variance``.
     """
 
     def power(seeds: int) -> float:
@@ -256,20 +226,17 @@ def needed_seeds(
     return next((seeds for seeds in range(2, MAX_SEEDS + 1) if power(seeds) >= POWER), None)
 
 
-def _correct_by_holm(differences: Sequence[GroupDifference | None]) -> list[GroupDifference | None]:
+def _correct_by_holm(groups: Sequence[GroupScore]) -> None:
     """Fill in ``p_holm`` (Holm 1979)."""
-    tested = {
-        number: each.p_value
-        for number, each in enumerate(differences)
-        if each and each.p_value is not None
-    }
-    order = sorted(tested, key=lambda number: tested[number])
-    scaled = [tested[number] * (len(order) - rank) for rank, number in enumerate(order)]
-    corrected = np.maximum.accumulate(np.minimum(scaled, 1.0)).tolist()
-    p_holm = dict(zip(order, corrected, strict=True))
-    return [
-        each and replace(each, p_holm=p_holm.get(number)) for number, each in enumerate(differences)
+    tested = [
+        (group.difference.p_value, group.difference)
+        for group in groups
+        if group.difference and group.difference.p_value is not None
     ]
+    p_holm = 0.0
+    for rank, (p_value, difference) in enumerate(sorted(tested, key=lambda row: row[0])):
+        p_holm = max(p_holm, min(1.0, (len(tested) - rank) * p_value))
+        difference.p_holm = p_holm
 
 
 def _critical(degrees: float) -> float:

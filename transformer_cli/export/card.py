@@ -156,15 +156,8 @@ def model_card(
 ) -> str:
     """Return the text of README.md: YAML front matter, then Markdown.
 
-    Args:
-        name: of the model.
-        config: the run's settings.
-        parameters: number of weights.
-        sizes: entries of the vocabularies, source and target; of a joint one, once.
-        score: what was measured of these weights on the run's validation split, if anything.
-        library: what reads the directory.
-        use: how, as Markdown.
-        imported_from: the model that this one, or the run in ``init``, was imported from.
+    ``sizes`` are the vocabularies' entries, of a joint one once; ``use`` is Markdown;
+    ``imported_from`` is what this model, or the run in ``init``, was imported from.
     """
     src, tgt = config.data.src_lang, config.data.tgt_lang
     corpus, licence = _corpus(config, imported_from)

@@ -1,6 +1,5 @@
 """Models for CTranslate2, alone and in the packages of Argos Translate and LibreTranslate."""
 
-import json
 import re
 import shutil
 import tempfile
@@ -13,13 +12,12 @@ from transformer_cli.config.schema import Config
 from transformer_cli.config.yaml import dump_config
 from transformer_cli.errors import UsageError
 from transformer_cli.export.card import write_card
-from transformer_cli.inference.converted import write_sums
-from transformer_cli.inference.ctranslate2_engine import SETTINGS
+from transformer_cli.export.formats import write_json, write_tokenizer
+from transformer_cli.inference.ctranslate2_engine import SETTINGS, write_sums
 from transformer_cli.inference.ctranslate2_spec import write_model
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.trained_model import TrainedModel
 from transformer_cli.text.protocol import Tokenizers
-from transformer_cli.text.tokenizer import copy_tokenizers, load_text_sha256
 from transformer_cli.text.vocabulary import BOS_ID, PAD_ID, UNK_ID
 
 _PACKAGE_VERSION = "1.0"
@@ -44,31 +42,27 @@ def write_ctranslate2(
     write_model(trained, quantization, directory)
     write_sums(directory)
     write_text(directory / SETTINGS, dump_config(trained.config))
-    tokenizer = RunDirectory(directory).tokenizer
-    tokenizer.mkdir()
-    copy_tokenizers(run.tokenizer, load_text_sha256(run.tokenizer), tokenizer)
+    write_tokenizer(run, directory)
 
 
 def check_argos(config: Config, tokenizers: Tokenizers) -> None:
     """Refuse by a UsageError a tokenizer of more than one SentencePiece model without rules."""
-    tokenizer = config.tokenizer
-    src, tgt = tokenizers.src, tokenizers.tgt
-    wanted = "train with tokenizer {kind: sentencepiece, joint: true}"
-    problem = None
+    kind, src, tgt = config.tokenizer.kind, tokenizers.src, tokenizers.tgt
+    advice = "train with tokenizer {kind: sentencepiece, joint: true}"
     if src.text_size != src.size:
         problem = "its SentencePiece knows no reserved tokens"
-        wanted = "train without tokenizer.protect, and with no tag in a source"
+        advice = "train without tokenizer.protect, and with no tag in a source"
     elif src.sentencepiece_model is None:
-        problem = f"it has one SentencePiece model and no other tokenizer, as '{tokenizer.kind}'"
+        problem = f"it has one SentencePiece model and no other tokenizer, as '{kind}'"
     elif src is not tgt:
         problem = "it has one SentencePiece model for both languages, and this model has two"
-        if tokenizer.kind == "marian":
-            wanted = "export it for ctranslate2 or transformers"
-    elif tokenizer.lowercase:
+        advice = "export it for ctranslate2 or transformers" if kind == "marian" else advice
+    elif config.tokenizer.lowercase:
         problem = "it gives the model text as it is, and this one takes lower case only"
-        wanted = "train with tokenizer.lowercase false"
-    if problem is not None:
-        raise UsageError(f"--format argos: a package cannot have this model: {problem}; {wanted}")
+        advice = "train with tokenizer.lowercase false"
+    else:
+        return
+    raise UsageError(f"--format argos: a package cannot have this model: {problem}; {advice}")
 
 
 def write_argos(
@@ -83,24 +77,20 @@ def write_argos(
         # Argos bans no token in search.
         write_model(trained, quantization, model, never_written=(UNK_ID, BOS_ID, PAD_ID))
         shutil.copyfile(run.tokenizer / "joint.model", directory / "sentencepiece.model")
-        write_text(directory / "metadata.json", _describe(src, tgt))
+        metadata = {
+            "package_version": _PACKAGE_VERSION,
+            "argos_version": _ARGOS_VERSION,
+            "from_code": src,
+            "from_name": _name_language(src),
+            "to_code": tgt,
+            "to_name": _name_language(tgt),
+        }
+        write_json(directory / "metadata.json", metadata)
         name = f"translate-{src}_{tgt}"
         use = _USE.format(name=f"{name}.argosmodel", src=src, tgt=tgt)
         write_card(run, trained, directory, "argostranslate", use)
         version = _PACKAGE_VERSION.replace(".", "_")
         _zip(directory, f"{name}-{version}", package)
-
-
-def _describe(src: str, tgt: str) -> str:
-    metadata = {
-        "package_version": _PACKAGE_VERSION,
-        "argos_version": _ARGOS_VERSION,
-        "from_code": src,
-        "from_name": _name_language(src),
-        "to_code": tgt,
-        "to_name": _name_language(tgt),
-    }
-    return json.dumps(metadata, indent=2) + "\n"
 
 
 def _name_language(code: str) -> str:

@@ -3,11 +3,14 @@
 A new format needs its name in ``config/choices.py``, an entry here, and a module that writes it.
 """
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from pkgutil import resolve_name
+from typing import Any
 
+from transformer_cli.compression import write_text
 from transformer_cli.config.choices import ExportFormat, Quantization
 from transformer_cli.config.schema import Config
 from transformer_cli.errors import UsageError
@@ -16,6 +19,7 @@ from transformer_cli.packages import import_extra
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.trained_model import TrainedModel
 from transformer_cli.text.protocol import Tokenizers
+from transformer_cli.text.tokenizer import copy_tokenizers, load_text_sha256
 
 _HERE = "transformer_cli.export"
 
@@ -24,18 +28,12 @@ _HERE = "transformer_cli.export"
 class Format:
     """A format, whose functions are imported when it is used."""
 
-    reader: str
-    """The program that reads it, for messages."""
-    writer: str
-    """Function (run, trained model, path), and ``quantization`` if there is a choice."""
-    package: str | None = None
-    """Module that the writer needs."""
-    extra: str | None = None
-    """Extra that brings the package; None: every install has it."""
-    suffix: str | None = None
-    """Of the one file that it is; None: it is a directory."""
-    quantization: Quantization | None = None
-    """The default type of the weights; None: they are float32."""
+    reader: str  # the program that reads it, for messages
+    writer: str  # function (run, trained model, path), and ``quantization`` if there is a choice
+    package: str | None = None  # module that the writer needs
+    extra: str | None = None  # what brings the package; None: every install has it
+    suffix: str | None = None  # of the one file that it is; None: it is a directory
+    quantization: Quantization | None = None  # the default; None: weights are float32
     values: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """By keys of ``model``: the settings that the reader can compute with, where not all."""
     check: str | None = None
@@ -88,20 +86,14 @@ def import_package(name: ExportFormat) -> None:
 
 
 def check_expressible(name: ExportFormat, config: Config, tokenizers: Tokenizers) -> None:
-    """Check that a format's reader can compute with a model.
-
-    Raises:
-        UsageError: it cannot; the message names the setting, and what would do.
-    """
+    """Raise a UsageError, which says what would do, if a format's reader has no such model."""
     entry = FORMATS[name]
     for key, values in entry.values.items():
         value = getattr(config.model, key)
         if value not in values:
-            *others, last = values
-            known = f"{', '.join(others)} or {last}" if others else last
             raise UsageError(
                 f"--format {name}: model.{key}: {value}: {entry.reader} has no such model; "
-                f"train with {known}"
+                f"train with {' or '.join(values)}"
             )
     if entry.check is not None:
         resolve_name(entry.check)(config, tokenizers)
@@ -114,15 +106,26 @@ def write_format(
     path: Path,
     quantization: Quantization | None,
 ) -> None:
-    """Write a model that ``check_expressible`` has passed.
+    """Write a model that ``check_expressible`` has passed into an empty directory, or a file.
 
-    Args:
-        name: of the format.
-        run: where the tokenizers' files and the measurements lie.
-        trained: what was read from it.
-        path: of an empty directory, or of the file if the format is one.
-        quantization: type of the weights; None: the format's default, or there is no choice.
+    ``quantization`` is the type of the weights; None: the format's default.
     """
     entry = FORMATS[name]
     options = {"quantization": quantization or entry.quantization} if entry.quantization else {}
     resolve_name(entry.writer)(run, trained, path, **options)
+
+
+# --- what several writers need --------------------------------------------------------------------
+
+
+def write_tokenizer(run: RunDirectory, directory: Path) -> Path:
+    """Write a run's tokenizers below an exported model; return their directory."""
+    tokenizer = directory / run.tokenizer.name
+    tokenizer.mkdir()
+    copy_tokenizers(run.tokenizer, load_text_sha256(run.tokenizer), tokenizer)
+    return tokenizer
+
+
+def write_json(path: Path, content: Mapping[str, Any]) -> None:
+    """Write an object, which is indented."""
+    write_text(path, json.dumps(content, indent=2, ensure_ascii=False) + "\n")

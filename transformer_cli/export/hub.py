@@ -1,14 +1,13 @@
 """Export a model in the layout of the Hugging Face Hub; see ``runs/hub_model.py``."""
 
-import json
 from pathlib import Path
 from typing import Any
 
 from safetensors.torch import save
 
-from transformer_cli.compression import write_text
 from transformer_cli.errors import UsageError
 from transformer_cli.export.card import write_card
+from transformer_cli.export.formats import write_json, write_tokenizer
 from transformer_cli.files import sha256
 from transformer_cli.model.transformer import weights_of
 from transformer_cli.packages import __version__
@@ -16,7 +15,7 @@ from transformer_cli.runs import hub_model
 from transformer_cli.runs.checkpoint import MODEL
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.trained_model import TrainedModel
-from transformer_cli.text.tokenizer import copy_tokenizers, fingerprint, load_text_sha256
+from transformer_cli.text.tokenizer import fingerprint
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 
 _USE = """\
@@ -38,17 +37,10 @@ config.json has all settings.
 
 
 def write_hub(run: RunDirectory, trained: TrainedModel, directory: Path) -> None:
-    """Write the model, its tokenizers, its settings and a model card into an empty directory.
-
-    Raises:
-        UsageError: ``run`` is a shared model already.
-        TokenizerError: a file of the tokenizers is damaged.
-    """
+    """Write the model, its tokenizers, its settings and a model card into an empty directory."""
     if run.is_hub_model:
         raise UsageError(f"{run.path}: has been exported to this format; copy the directory")
-    tokenizer = directory / hub_model.TOKENIZER
-    tokenizer.mkdir()
-    copy_tokenizers(run.tokenizer, load_text_sha256(run.tokenizer), tokenizer)
+    tokenizer = write_tokenizer(run, directory)
     # The header's format is what other readers of the Hub look for. A file that safetensors itself
     # writes may be read by nobody else.
     (directory / MODEL).write_bytes(save(weights_of(trained.model), metadata={"format": "pt"}))
@@ -70,8 +62,7 @@ def write_hub(run: RunDirectory, trained: TrainedModel, directory: Path) -> None
         "sha256": sums.model_dump(),
         "settings": _without_paths(trained.config.model_dump()),
     }
-    text = json.dumps(config, indent=2, ensure_ascii=False)
-    write_text(directory / hub_model.CONFIG, text + "\n")
+    write_json(directory / hub_model.CONFIG, config)
     name, data = run.path.resolve().name, trained.config.data
     use = _USE.format(name=name, src=data.src_lang, tgt=data.tgt_lang)
     write_card(run, trained, directory, "transformer-cli", use)

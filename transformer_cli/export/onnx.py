@@ -5,7 +5,6 @@ and out: ONNX has no state.
 """
 
 import copy
-import json
 import warnings
 from collections.abc import Iterable
 from pathlib import Path
@@ -14,17 +13,23 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from transformer_cli.compression import write_text
 from transformer_cli.config.choices import LONGEST_SOURCE
+from transformer_cli.export.formats import write_json, write_tokenizer
 from transformer_cli.files import sha256
-from transformer_cli.model.layers import DecoderLayer, LayerCache, MultiHeadAttention
 from transformer_cli.model.linear import fused_linears
-from transformer_cli.model.transformer import DecoderState, Embedding, Transformer, sinusoids
+from transformer_cli.model.transformer import (
+    DecoderLayer,
+    DecoderState,
+    Embedding,
+    LayerCache,
+    MultiHeadAttention,
+    Transformer,
+    sinusoids,
+)
 from transformer_cli.packages import __version__
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.trained_model import TrainedModel
 from transformer_cli.text.reserved import ReservedTokenizers
-from transformer_cli.text.tokenizer import copy_tokenizers, load_text_sha256
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 
 ENCODER, DECODER, DESCRIPTION = "encoder.onnx", "decoder_step.onnx", "onnx.json"
@@ -35,106 +40,76 @@ TGT_POSITIONS = 2 * LONGEST_SOURCE + 10
 """Sinusoids that the decoder gets: with the usual settings, the longest output of that source."""
 
 
+Tensors = dict[str, list[Any]]
+"""By name: the type and the shape of what goes into a graph, or comes out."""
+
+
 def write_onnx(run: RunDirectory, trained: TrainedModel, directory: Path) -> None:
     """Write both graphs, their description and the tokenizers into an empty directory."""
-    graphs = Graphs(trained.model)
-    graphs.write(directory)
-    tokenizer = directory / "tokenizer"
-    tokenizer.mkdir()
-    copy_tokenizers(run.tokenizer, load_text_sha256(run.tokenizer), tokenizer)
-    text = json.dumps(_description(trained, graphs, directory), indent=2, ensure_ascii=False)
-    write_text(directory / DESCRIPTION, text + "\n")
+    model = _traceable(trained.model)
+    signatures = _signatures(model)
+    src = torch.tensor([[EOS_ID, EOS_ID, EOS_ID], [EOS_ID, model.pad_id, model.pad_id]])
+    encoder = _Encoder(model)
+    _write_graph(directory / ENCODER, encoder, (src,), *signatures[ENCODER])
+    memory = encoder(src)
+    past = [torch.zeros_like(kept[:, :, :2]) for kept in memory[1:]]
+    example = (torch.full((len(src), 1), BOS_ID), *memory, *past)
+    _write_graph(directory / DECODER, _DecoderStep(model), example, *signatures[DECODER])
+    write_tokenizer(run, directory)
+    graphs = {
+        name: {
+            "inputs": _describe(inputs),
+            "outputs": _describe(outputs),
+            "sha256": sha256(directory / name),
+        }
+        for name, (inputs, outputs) in signatures.items()
+    }
+    write_json(directory / DESCRIPTION, {**_description(trained, model), "graphs": graphs})
 
 
-class Graphs:
-    """A model as ONNX graphs.
+def _signatures(model: Transformer) -> dict[str, tuple[Tensors, Tensors]]:
+    """Return what goes into each graph, and what comes out."""
+    attention = cast("DecoderLayer", model.decoder[0]).self_attention
+    heads = attention.num_heads
 
-    Args:
-        model: on the CPU; it is copied.
-    """
-
-    def __init__(self, model: Transformer) -> None:
-        self.model = _traceable(model)
-        kept = [
-            f"{kind}_{layer}"
-            for layer in range(len(self.model.decoder))
+    def kept(what: str, length: str) -> Tensors:
+        shape = ["batch", heads, length, attention.query.out_features // heads]
+        return {
+            f"{what}_{kind}_{layer}": ["float32", *shape]
+            for layer in range(len(model.decoder))
             for kind in ("key", "value")
-        ]
-        self.memory, self.past, self.present = (
-            [f"{what}_{name}" for name in kept] for what in ("memory", "past", "present")
+        }
+
+    memory = {"src_mask": ["bool", "batch", 1, 1, "src"], **kept("memory", "src")}
+    return {
+        ENCODER: ({"src": ["int64", "batch", "src"]}, memory),
+        DECODER: (
+            {"tokens": ["int64", "batch", 1], **memory, **kept("past", "past")},
+            {"logits": ["float32", "batch", model.tgt_size], **kept("present", "past + 1")},
+        ),
+    }
+
+
+def _write_graph(
+    path: Path, module: nn.Module, example: tuple[Tensor, ...], inputs: Tensors, outputs: Tensors
+) -> None:
+    axes = {
+        name: {axis: size for axis, size in enumerate(shape) if isinstance(size, str)}
+        for name, (_, *shape) in (inputs | outputs).items()
+    }
+    with torch.inference_mode(), warnings.catch_warnings():
+        # Torch's newer exporter, which it recommends, takes fifty times as long, and says so.
+        warnings.simplefilter("ignore")
+        torch.onnx.export(
+            module.eval(),
+            example,
+            str(path),
+            input_names=list(inputs),
+            output_names=list(outputs),
+            dynamic_axes=axes,
+            opset_version=OPSET,
+            dynamo=False,
         )
-
-    @property
-    def positions(self) -> tuple[int, int]:
-        """Return the longest source, EOS included, and the longest output of the graphs."""
-        sides = (self.model.src_embedding, self.model.tgt_embedding)
-        src, tgt = (cast("_Positions", side.positions).table.size(0) for side in sides)
-        return src, tgt
-
-    @property
-    def inputs(self) -> dict[str, dict[str, list[Any]]]:
-        """By file and name: the type and the shape of what goes in."""
-        return {
-            ENCODER: {"src": ["int64", "batch", "src"]},
-            DECODER: {
-                "tokens": ["int64", "batch", 1],
-                "src_mask": ["bool", "batch", 1, 1, "src"],
-                **{name: self._kept("src") for name in self.memory},
-                **{name: self._kept("past") for name in self.past},
-            },
-        }
-
-    @property
-    def outputs(self) -> dict[str, dict[str, list[Any]]]:
-        """By file and name: the type and the shape of what comes out."""
-        return {
-            ENCODER: {
-                "src_mask": ["bool", "batch", 1, 1, "src"],
-                **{name: self._kept("src") for name in self.memory},
-            },
-            DECODER: {
-                "logits": ["float32", "batch", self.model.tgt_size],
-                **{name: self._kept("past + 1") for name in self.present},
-            },
-        }
-
-    def _kept(self, length: str) -> list[Any]:
-        attention = cast("DecoderLayer", self.model.decoder[0]).self_attention
-        heads = attention.num_heads
-        return ["float32", "batch", heads, length, attention.query.out_features // heads]
-
-    def write(self, directory: Path) -> None:
-        """Write both: from source ids to what the decoder looks back on, and a decoding step."""
-        pad = self.model.pad_id
-        src = torch.tensor([[EOS_ID, EOS_ID, EOS_ID], [EOS_ID, pad, pad]])
-        encoder = _Encoder(self.model)
-        self._write(directory / ENCODER, encoder, (src,))
-        src_mask, *memory = encoder(src)
-        past = [torch.zeros_like(kept[:, :, :2]) for kept in memory]
-        tokens = torch.full((len(src), 1), BOS_ID)
-        self._write(
-            directory / DECODER, _DecoderStep(self.model), (tokens, src_mask, *memory, *past)
-        )
-
-    def _write(self, path: Path, module: nn.Module, example: tuple[Tensor, ...]) -> None:
-        inputs, outputs = self.inputs[path.name], self.outputs[path.name]
-        axes = {
-            name: {axis: size for axis, size in enumerate(shape) if isinstance(size, str)}
-            for name, (_, *shape) in (inputs | outputs).items()
-        }
-        with torch.inference_mode(), warnings.catch_warnings():
-            # Torch's newer exporter, which it recommends, takes fifty times as long, and says so.
-            warnings.simplefilter("ignore")
-            torch.onnx.export(
-                module.eval(),
-                example,
-                str(path),
-                input_names=list(inputs),
-                output_names=list(outputs),
-                dynamic_axes=axes,
-                opset_version=OPSET,
-                dynamo=False,
-            )
 
 
 class _Encoder(nn.Module):
@@ -156,7 +131,7 @@ class _DecoderStep(nn.Module):
 
     def forward(self, tokens: Tensor, src_mask: Tensor, *kept: Tensor) -> tuple[Tensor, ...]:
         layers = len(self.model.decoder)
-        memory, past = kept[: 2 * layers], [each[:, :, :, None] for each in kept[2 * layers :]]
+        memory, past = kept[: 2 * layers], [kv[:, :, :, None] for kv in kept[2 * layers :]]
         caches: list[LayerCache] = [
             _GivenCache(memory[at], memory[at + 1], past[at], past[at + 1])
             for at in range(0, 2 * layers, 2)
@@ -165,7 +140,7 @@ class _DecoderStep(nn.Module):
         # Without the axis of hypotheses, the output layer takes its weights as they lie: in a tied
         # model they are written once.
         logits = self.model.logits(self.model.step(tokens, state)[:, 0])
-        present = [each[:, :, :, 0] for cache in caches for each in (cache.keys, cache.values)]
+        present = [kv[:, :, :, 0] for cache in caches for kv in (cache.keys, cache.values)]
         return logits, *present
 
 
@@ -218,14 +193,14 @@ def _fix_positions(embedding: Embedding, length: int) -> None:
     embedding.positions = _Positions(table.detach())  # type: ignore[assignment]
 
 
-def _description(trained: TrainedModel, graphs: Graphs, directory: Path) -> dict[str, Any]:
-    """Return the content of onnx.json: what a program needs beside graphs and tokenizers."""
-    src_positions, tgt_positions = graphs.positions
+def _description(trained: TrainedModel, model: Transformer) -> dict[str, Any]:
+    """Return what a program needs beside graphs and tokenizers; for onnx.json."""
     decoding, data, tokenizers = trained.config.decoding, trained.config.data, trained.tokenizers
     reserved = {}
     if isinstance(tokenizers, ReservedTokenizers):
         sides = {"src": tokenizers.src, "tgt": tokenizers.tgt}
         reserved = {"reserved": {name: side.reserved_ids for name, side in sides.items()}}
+    embeddings = {"src": model.src_embedding, "tgt": model.tgt_embedding}
     return {
         "format": 1,
         "transformer_cli_version": __version__,
@@ -244,17 +219,10 @@ def _description(trained: TrainedModel, graphs: Graphs, directory: Path) -> dict
             "beam_size": decoding.beam_size,
             "length_penalty": decoding.length_penalty,
         },
-        "longest": {"src": src_positions, "tgt": tgt_positions},
-        "graphs": {
-            name: {
-                "inputs": _shown(graphs.inputs[name]),
-                "outputs": _shown(graphs.outputs[name]),
-                "sha256": sha256(directory / name),
-            }
-            for name in (ENCODER, DECODER)
-        },
+        # Of the source, EOS included, and of the output.
+        "longest": {side: part.positions.table.size(0) for side, part in embeddings.items()},
     }
 
 
-def _shown(tensors: dict[str, list[Any]]) -> dict[str, dict[str, Any]]:
+def _describe(tensors: Tensors) -> dict[str, dict[str, Any]]:
     return {name: {"type": kind, "shape": shape} for name, (kind, *shape) in tensors.items()}

@@ -1,17 +1,15 @@
 """A trained model as a directory that transformers reads: MarianMTModel or Pegasus."""
 
-import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from transformer_cli.compression import write_text
 from transformer_cli.config.choices import LONGEST_SOURCE
 from transformer_cli.config.schema import Config, DecodingConfig
 from transformer_cli.errors import UsageError
 from transformer_cli.export.card import write_card
+from transformer_cli.export.formats import write_json
 from transformer_cli.importing.form import to_transformers_penalty
-from transformer_cli.importing.weights import model_type_of, to_transformers
+from transformer_cli.importing.weights import MODEL_TYPES, to_transformers
 from transformer_cli.model.transformer import sinusoids, weights_of
 from transformer_cli.packages import __version__
 from transformer_cli.runs.directory import RunDirectory
@@ -61,8 +59,8 @@ def write_transformers(run: RunDirectory, trained: TrainedModel, directory: Path
             table = halves.transpose(1, 2).flatten(1)
             weights[f"model.{stack}.embed_positions.weight"] = table
     (directory / "model.safetensors").write_bytes(save(weights, metadata={"format": "pt"}))
-    _write_json(directory / "config.json", _model_config(config, tokenizers))
-    _write_json(directory / "generation_config.json", _generation_config(config))
+    write_json(directory / "config.json", _model_config(config, tokenizers))
+    write_json(directory / "generation_config.json", _generation_config(config))
     _write_tokenizers(config, tokenizers, directory)
     penalty = _beam_options(config.decoding)["length_penalty"]
     use = _USE.format(name=run.path.resolve().name, length_penalty=penalty)
@@ -71,43 +69,32 @@ def write_transformers(run: RunDirectory, trained: TrainedModel, directory: Path
 
 def check_transformers(config: Config, tokenizers: Tokenizers) -> None:
     """Refuse by a UsageError tokenizers and embeddings that transformers has not."""
-    for obstacle in _obstacles(config, tokenizers):
-        raise UsageError(f"--format transformers: {obstacle}")
-
-
-def _obstacles(config: Config, tokenizers: Tokenizers) -> Iterator[str]:
-    """Yield why transformers cannot, and the setting that would do."""
-    sides = (tokenizers.src, tokenizers.tgt)
-    if tokenizers.protect:
-        yield "tokenizer.protect: MarianTokenizer has no reserved tokens; train with []"
-    if tokenizers.tags:
-        yield (
-            f"tag {tokenizers.tags[0]}: MarianTokenizer has no reserved tokens; train without a "
-            "'tag' in the sources"
-        )
-    if any(side.sentencepiece_model is None for side in sides):
-        yield (
-            f"tokenizer.kind: {config.tokenizer.kind}: MarianTokenizer has SentencePiece models "
-            "only; train with sentencepiece"
-        )
-    if config.tokenizer.lowercase:
-        yield "tokenizer.lowercase: true: MarianTokenizer does not lowercase; train with false"
-    if any(len(_vocabulary(side)) < side.size for side in sides):
-        yield (
-            f"tokenizer: its SentencePiece model has a piece spelled like one of {SPECIALS}; train "
-            "with another model"
-        )
-    model = config.model
-    if model.norm == "pre" and model.tying != "all":
-        yield (
-            f"model.tying: {model.tying}: Pegasus, the model with norm: pre, has one embedding for "
-            "all; train with tying: all, or with norm: post"
-        )
+    model, sides = config.model, (tokenizers.src, tokenizers.tgt)
+    obstacles = {
+        "tokenizer.protect: MarianTokenizer has no reserved tokens; train with []": bool(
+            tokenizers.protect
+        ),
+        f"tag {' '.join(tokenizers.tags[:1])}: MarianTokenizer has no reserved tokens; train "
+        "without a 'tag' in the sources": bool(tokenizers.tags),
+        f"tokenizer.kind: {config.tokenizer.kind}: MarianTokenizer has SentencePiece models only; "
+        "train with sentencepiece": any(side.sentencepiece_model is None for side in sides),
+        "tokenizer.lowercase: true: MarianTokenizer does not lowercase; train with "
+        "false": config.tokenizer.lowercase,
+        f"tokenizer: its SentencePiece model has a piece spelled like one of {SPECIALS}; train "
+        "with another model": any(len(_vocabulary(side)) < side.size for side in sides),
+        f"model.tying: {model.tying}: Pegasus, the model with norm: pre, has one embedding for "
+        "all; train with tying: all, or with norm: post": (
+            model.norm == "pre" and model.tying != "all"
+        ),
+    }
+    for obstacle, is_there in obstacles.items():
+        if is_there:
+            raise UsageError(f"--format transformers: {obstacle}")
 
 
 def _model_config(config: Config, tokenizers: Tokenizers) -> dict[str, Any]:
     """Return the content of config.json."""
-    model, model_type = config.model, model_type_of(config.model)
+    model, model_type = config.model, MODEL_TYPES[config.model.norm]
     vocabularies: dict[str, Any] = {"vocab_size": tokenizers.src.size}
     if model_type == "marian":
         vocabularies["decoder_vocab_size"] = tokenizers.tgt.size
@@ -164,9 +151,9 @@ def _write_tokenizers(config: Config, tokenizers: Tokenizers, directory: Path) -
         assert side.sentencepiece_model is not None, "check_transformers"
         (directory / f"{name}.spm").write_bytes(side.sentencepiece_model)
     is_joint = config.tokenizer.one_vocabulary
-    _write_json(directory / "vocab.json", _vocabulary(tokenizers.src))
+    write_json(directory / "vocab.json", _vocabulary(tokenizers.src))
     if not is_joint:
-        _write_json(directory / "target_vocab.json", _vocabulary(tokenizers.tgt))
+        write_json(directory / "target_vocab.json", _vocabulary(tokenizers.tgt))
     unk, bos, eos, pad = SPECIALS
     settings = {
         "tokenizer_class": "MarianTokenizer",
@@ -181,13 +168,9 @@ def _write_tokenizers(config: Config, tokenizers: Tokenizers, directory: Path) -
         "split_special_tokens": True,  # text that spells '<PAD>' is text
         "clean_up_tokenization_spaces": False,
     }
-    _write_json(directory / "tokenizer_config.json", settings)
+    write_json(directory / "tokenizer_config.json", settings)
 
 
 def _vocabulary(tokenizer: Tokenizer) -> dict[str, int]:
     """Return ids by token; of two that look alike, the last one."""
     return {tokenizer.token(number): number for number in range(tokenizer.size)}
-
-
-def _write_json(path: Path, content: dict[str, Any]) -> None:
-    write_text(path, json.dumps(content, indent=2, ensure_ascii=False) + "\n")

@@ -1,64 +1,127 @@
 """What a transformers model is: its config files as our settings, and its languages."""
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from functools import cached_property
 from pathlib import PurePath
-from typing import Any, TypeVar
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from transformer_cli.config.choices import HIGHEST_PENALTY, LARGEST_BEAM
 from transformer_cli.config.schema import DecodingConfig, ModelConfig
-from transformer_cli.config.sections import LANGUAGE_PATTERN
+from transformer_cli.config.sections import LANGUAGE_PATTERN, DropoutRate, Layers, Width
 from transformer_cli.config.setting_tree import describe_value
 from transformer_cli.errors import ImportedModelError, UsageError
 from transformer_cli.importing.source import CONFIG, GENERATION, TOKENIZER_CONFIG, SourceFiles
 from transformer_cli.runs import hub_model
 from transformer_cli.runs.directory import MARK
 
-_NORM = {"marian": "post", "pegasus": "pre"}
-_SIZES = {
-    "d_model": "d_model",
-    "num_heads": "encoder_attention_heads",
-    "d_ff": "encoder_ffn_dim",
-    "num_encoder_layers": "encoder_layers",
-    "num_decoder_layers": "decoder_layers",
-}
-_DROPOUT = ("dropout", "attention_dropout", "activation_dropout")
-_ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "swish": "swish", "silu": "swish"}
-# Some are of older versions of transformers.
-_FORM = {
-    "scale_embedding": True,
-    "is_encoder_decoder": True,
-    "normalize_embedding": False,
-    "static_position_embeddings": True,
-}
-_IF_PRE_NORM = ("normalize_before", "add_final_layer_norm")
 # Tokens of an output, EOS included, at which both formulas of a length penalty have the same slope:
 # ours divides by ((5 + length) / 6) ** alpha (Wu et al. 2016), transformers' by length ** penalty,
 # and no number makes both alike for all lengths.
 _TYPICAL_LENGTH = 15
 _PENALTY_SLOPE = _TYPICAL_LENGTH / (5 + _TYPICAL_LENGTH)
 _OPUS_NAME = re.compile(r"opus-mt-(?:.+-)?([a-z]{2,3})-([a-z]{2,3})")
-S = TypeVar("S", ModelConfig, DecodingConfig)
 
 
-@dataclass(frozen=True)
-class ModelForm:
-    """A model's form, and its ids."""
+class _Keys(BaseModel):
+    """Keys of transformers' JSON files, which have others, too."""
 
-    model: ModelConfig
-    """Our settings, but for ``tying``, which the weights tell."""
-    decoding: DecodingConfig
-    src_size: int
-    """Rows of the source embedding."""
-    tgt_size: int
-    start_id: int
-    """What outputs start from."""
-    eos_id: int
-    pad_id: int
-    tokenizer: dict[str, Any]
-    """What is in tokenizer_config.json."""
+    model_config = ConfigDict(strict=True, frozen=True, validate_default=True, allow_inf_nan=False)
+
+
+class TokenizerKeys(_Keys):
+    """What tokenizer_config.json says."""
+
+    unk_token: str = "<unk>"
+    eos_token: str = "</s>"
+    pad_token: str = "<pad>"
+    separate_vocabs: bool = False
+    source_lang: Any = None
+    target_lang: Any = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _leave_out_empty(cls, keys: dict[str, Any]) -> dict[str, Any]:
+        # Older versions of transformers describe a token by an object.
+        values = {
+            key: value.get("content") if isinstance(value, dict) else value
+            for key, value in keys.items()
+        }
+        return {key: value for key, value in values.items() if value}
+
+
+class ModelForm(_Keys):
+    """A model's form, and its ids: what its files say, by our names."""
+
+    tokenizer: TokenizerKeys
+    type: Literal["marian", "pegasus"] = Field(alias="model_type")
+    src_size: int = Field(alias="vocab_size")
+    own_tgt_size: int | None = Field(None, alias="decoder_vocab_size")
+    is_shared: bool = Field(default=True, alias="share_encoder_decoder_embeddings")
+    start_id: int = Field(alias="decoder_start_token_id")
+    eos_id: int = Field(alias="eos_token_id")
+    pad_id: int = Field(alias="pad_token_id")
+
+    d_model: Width
+    num_heads: Width = Field(alias="encoder_attention_heads")
+    d_ff: Width = Field(alias="encoder_ffn_dim")
+    num_encoder_layers: Layers = Field(alias="encoder_layers")
+    num_decoder_layers: Layers = Field(alias="decoder_layers")
+    dropout: DropoutRate = 0.0
+    attention_dropout: DropoutRate = 0.0
+    activation_dropout: DropoutRate = 0.0
+    activation: Literal["relu", "gelu", "swish", "silu"] = Field(alias="activation_function")
+    beam_size: Annotated[int, Field(gt=0, le=LARGEST_BEAM)] | None = Field(None, alias="num_beams")
+    length_penalty: Annotated[float, Field(ge=0, le=HIGHEST_PENALTY * _PENALTY_SLOPE)] | None = None
+
+    # What is always so in our models. Some keys are of older versions of transformers.
+    scale_embedding: Literal[True]  # where it does not say so, transformers scales none
+    is_encoder_decoder: Literal[True] = True
+    normalize_embedding: Literal[False] = False
+    static_position_embeddings: Literal[True] = True
+    normalize_before: bool | None = None
+    add_final_layer_norm: bool | None = None
+    decoder_attention_heads: int
+    decoder_ffn_dim: int
+
+    @model_validator(mode="after")
+    def _is_as_ours(self) -> Self:
+        is_pre_norm = self.type == "pegasus"
+        for key, needed in {
+            "normalize_before": is_pre_norm,
+            "add_final_layer_norm": is_pre_norm,
+            "decoder_attention_heads": self.num_heads,
+            "decoder_ffn_dim": self.d_ff,
+        }.items():
+            value = getattr(self, key)
+            if value is not None and value != needed:
+                here = f"in our models, such a {self.type} has {describe_value(needed)}"
+                raise ValueError(f"{key}: found {describe_value(value)}; {here}")
+        return self
+
+    @property
+    def tgt_size(self) -> int:
+        """Rows of the target embedding."""
+        own = None if self.is_shared else self.own_tgt_size
+        return self.src_size if own is None else own
+
+    @cached_property
+    def model(self) -> ModelConfig:
+        """Our settings, but for ``tying``, which the weights tell."""
+        same = self.model_dump(include=set(ModelConfig.model_fields))
+        norm = "pre" if self.type == "pegasus" else "post"
+        activation = "swish" if self.activation == "silu" else self.activation
+        return ModelConfig(**{**same, "norm": norm, "activation": activation, "tying": "none"})
+
+    @property
+    def decoding(self) -> DecodingConfig:
+        """The settings of search that come nearest to transformers'; docs/exchange.md."""
+        if self.beam_size is None or self.beam_size == 1:  # the penalty is only their default
+            return DecodingConfig()
+        penalty = 1.0 if self.length_penalty is None else self.length_penalty
+        alpha = round(penalty / _PENALTY_SLOPE, 3)
+        return DecodingConfig(beam_size=self.beam_size, length_penalty=alpha)
 
 
 def read_form(files: SourceFiles) -> ModelForm:
@@ -73,112 +136,29 @@ def read_form(files: SourceFiles) -> ModelForm:
         raise ImportedModelError(
             f"{files.directory}: has no {CONFIG}, so it is no model of transformers"
         )
-    config = files.read_json(CONFIG)
+    config, generation, tokenizer = (
+        files.read_json(name) if files.has(name) else {}
+        for name in (CONFIG, GENERATION, TOKENIZER_CONFIG)
+    )
     if config.get("model_type") == hub_model.MODEL_TYPE:
         raise ImportedModelError(
             f"{files.directory}: is in the layout of export --format hub; use it as it is"
         )
-    generation = files.read_json(GENERATION) if files.has(GENERATION) else {}
-    tokenizer = files.read_json(TOKENIZER_CONFIG) if files.has(TOKENIZER_CONFIG) else {}
     try:
-        return _form(config, {**config, **generation}, tokenizer)
-    except _FormError as error:
-        key, problem = error.args
-        raise files.error(
-            GENERATION if key in generation else CONFIG, f"{key}: {problem}"
-        ) from None
-
-
-class _FormError(Exception):
-    """A key, and why what was found there cannot be."""
-
-
-def _form(
-    config: dict[str, Any], generation: dict[str, Any], tokenizer: dict[str, Any]
-) -> ModelForm:
-    model_type = _one_of(_NORM, config, "model_type")
-    _check_form(config, model_type)
-    src_size = tgt_size = _integer(config, "vocab_size")
-    is_shared = config.get("share_encoder_decoder_embeddings", True)
-    if not is_shared and config.get("decoder_vocab_size") is not None:
-        tgt_size = _integer(config, "decoder_vocab_size")
-    return ModelForm(
-        _model_config(config, _NORM[model_type]),
-        _decoding_config(generation),
-        src_size,
-        tgt_size,
-        _integer(generation, "decoder_start_token_id"),
-        _integer(generation, "eos_token_id"),
-        _integer(generation, "pad_token_id"),
-        tokenizer,
-    )
-
-
-def _check_form(config: dict[str, Any], model_type: str) -> None:
-    is_pre_norm = _NORM[model_type] == "pre"
-    for key, needed in (_FORM | dict.fromkeys(_IF_PRE_NORM, is_pre_norm)).items():
-        # Where it does not say so, transformers scales no embeddings.
-        value = config.get(key, needed and key != "scale_embedding")
-        if value is not needed:
-            problem = f"expected {describe_value(needed)}, found {describe_value(value)}"
-            raise _FormError(key, f"{problem}; our models have no such form for {model_type}")
-    for part in ("attention_heads", "ffn_dim"):
-        encoder, decoder = (config.get(f"{side}_{part}") for side in ("encoder", "decoder"))
-        if encoder != decoder:
-            values = (
-                f"found {describe_value(decoder)}, and encoder_{part} {describe_value(encoder)}"
-            )
-            raise _FormError(f"decoder_{part}", f"{values}; in our models both are the same")
-
-
-def _model_config(config: dict[str, Any], norm: str) -> ModelConfig:
-    activation = _one_of(_ACTIVATIONS, config, "activation_function")
-    sizes = {ours: _integer(config, theirs) for ours, theirs in _SIZES.items()}
-    dropout = {key: config.get(key, 0.0) for key in _DROPOUT}
-    form = {"norm": norm, "activation": _ACTIVATIONS[activation], "tying": "none"}
-    return _validate(ModelConfig, {**sizes, **dropout, **form})
-
-
-def _decoding_config(generation: dict[str, Any]) -> DecodingConfig:
-    """Return the settings of search that come nearest to transformers'; docs/importing.md."""
-    beam_size, penalty = (
-        generation.get(key) if generation.get(key) is not None else 1
-        for key in ("num_beams", "length_penalty")
-    )
-    decoding = _validate(DecodingConfig, {"beam_size": beam_size, "length_penalty": penalty})
-    alpha = DecodingConfig().length_penalty
-    if decoding.beam_size > 1:  # else the penalty is only transformers' default
-        alpha = round(decoding.length_penalty / _PENALTY_SLOPE, 3)
-    return decoding.model_copy(update={"length_penalty": alpha})
-
-
-def _validate(section: type[S], settings: dict[str, Any]) -> S:
-    try:
-        return section.model_validate(settings)
+        form = ModelForm.model_validate({**config, **generation, "tokenizer": tokenizer})
+        form.model  # noqa: B018, as its settings may not go together
     except ValidationError as error:
         first = error.errors()[0]
-        if not first["loc"]:  # of heads and widths, which our keys name
-            raise _FormError("d_model", first["msg"].removeprefix("Value error, ")) from None
-        key = str(first["loc"][0])
-        theirs = {**_SIZES, "beam_size": "num_beams"}.get(key, key)
-        reason = first["msg"].replace("Input", "it", 1)
-        raise _FormError(theirs, f"found {describe_value(first['input'])}; {reason}") from None
-
-
-def _integer(config: dict[str, Any], key: str) -> int:
-    number = config.get(key)
-    if type(number) is not int:
-        raise _FormError(key, f"expected a whole number, found {describe_value(number)}")
-    return number
-
-
-def _one_of(allowed: dict[str, str], config: dict[str, Any], key: str) -> str:
-    """Return one of transformers' words, that ours is known of."""
-    word = config.get(key)
-    if not isinstance(word, str) or word not in allowed:
-        problem = f"found {describe_value(word)}; only {', '.join(allowed)} can be imported"
-        raise _FormError(key, problem)
-    return word
+    else:
+        return form
+    name, problem = CONFIG, first["msg"].removeprefix("Value error, ")
+    if keys := first["loc"]:  # else it names the keys
+        name = (
+            TOKENIZER_CONFIG if len(keys) > 1 else GENERATION if keys[0] in generation else CONFIG
+        )
+        value = "nothing" if first["type"] == "missing" else describe_value(first["input"])
+        problem = f"{keys[-1]}: found {value}; {problem.replace('Input', 'it', 1)}"
+    raise files.error(name, problem)
 
 
 def to_transformers_penalty(alpha: float) -> float:
@@ -187,36 +167,34 @@ def to_transformers_penalty(alpha: float) -> float:
 
 
 def find_languages(
-    src: str | None, tgt: str | None, settings: Mapping[str, Any], name: str
+    src: str | None, tgt: str | None, tokenizer: TokenizerKeys, name: str
 ) -> tuple[str, str]:
     """Return a model's source and target language.
 
     Args:
         src: what --src-lang says.
         tgt: what --tgt-lang says.
-        settings: what is in tokenizer_config.json.
+        tokenizer: its file may tell.
         name: the model's, which may tell, as in 'opus-mt-de-en'.
 
     Raises:
         UsageError: an option gives no language's code, or nothing tells a language.
     """
     opus = _OPUS_NAME.fullmatch(PurePath(name).name)
-    of_name = opus.groups() if opus else (None, None)
-    src_lang = _first_code(src, settings.get("source_lang"), of_name[0])
-    tgt_lang = _first_code(tgt, settings.get("target_lang"), of_name[1])
-    for option, given, code in (("--src-lang", src, src_lang), ("--tgt-lang", tgt, tgt_lang)):
-        if given is not None and code != given:
+    languages: dict[str, str | None] = {}
+    for side, option, given, told in (
+        (1, "--src-lang", src, tokenizer.source_lang),
+        (2, "--tgt-lang", tgt, tokenizer.target_lang),
+    ):
+        if given is not None and not _is_code(given):
             raise UsageError(f"{option} {given}: is no language's code; give one as in 'de'")
-    if src_lang is None or tgt_lang is None:
-        languages = {"--src-lang CODE": src_lang, "--tgt-lang CODE": tgt_lang}
-        missing = " ".join(option for option, code in languages.items() if code is None)
-        raise UsageError(f"{name}: does not tell its languages; give them: {missing}")
+        of_name = opus[side] if opus else None
+        languages[option] = given or (told if _is_code(told) else of_name)
+    if missing := [f"{option} CODE" for option, code in languages.items() if code is None]:
+        raise UsageError(f"{name}: does not tell its languages; give them: {' '.join(missing)}")
+    src_lang, tgt_lang = map(str, languages.values())
     return src_lang, tgt_lang
 
 
-def _first_code(*codes: object) -> str | None:
-    """Return the first that is a language's code."""
-    for code in codes:
-        if isinstance(code, str) and re.fullmatch(LANGUAGE_PATTERN, code):
-            return code
-    return None
+def _is_code(code: object) -> bool:
+    return isinstance(code, str) and re.fullmatch(LANGUAGE_PATTERN, code) is not None

@@ -5,8 +5,6 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-from torch import Tensor
-
 from transformer_cli.compression import write_text
 from transformer_cli.config.data_schema import ImportedData
 from transformer_cli.config.schema import Config
@@ -16,7 +14,7 @@ from transformer_cli.files import remove_leftovers, whole_directory
 from transformer_cli.importing.form import ModelForm
 from transformer_cli.importing.source import SourceFiles
 from transformer_cli.importing.tensors import read_tensors
-from transformer_cli.importing.tokenizers import ImportedTokenizers, read_tokenizers
+from transformer_cli.importing.tokenizers import read_tokenizers
 from transformer_cli.importing.weights import find_tying, from_transformers, take_rows
 from transformer_cli.packages import __version__
 from transformer_cli.runs.checkpoint import save_checkpoint
@@ -41,13 +39,13 @@ def write_run(
     """Write a model of transformers as a run, which appears whole or not at all.
 
     Args:
-        files: the model's directory.
-        form: what ``read_form`` returns for it.
+        files: the model's directory, and what ``read_form`` returns for it.
+        form: likewise.
         languages: of its source and its target.
         source: the model's name, for the record: a directory, or a name of the Hub.
         revision: the Hub's commit; None: it is a directory.
         run: where to; its parents need not be there.
-        log: told what a user should know.
+        log: shows a line.
 
     Raises:
         ImportedModelError: it is damaged, or has a form that ours cannot have.
@@ -79,26 +77,18 @@ def write_run(
         "sha256": files.sha256,
         "version": __version__,
     }
+    # Stands for the training text: the same model has the same fingerprint.
+    sums = hashlib.sha256(json.dumps(files.sha256, sort_keys=True).encode()).hexdigest()
+    vocabularies = {side: table.vocabulary for side, table in tokenizers.tables.items()}
     run.parent.mkdir(parents=True, exist_ok=True)
     remove_leftovers(run.parent, others=[run.name])
     with whole_directory(run) as temporary:
-        _write_files(RunDirectory(temporary), config, tokenizers, files, weights)
+        written = RunDirectory(temporary)
+        write_mark(temporary)
+        write_text(written.config, dump_config(config))
+        written.tokenizer.mkdir()
+        write_tokenizers(tokenizers.models, vocabularies, sums, written.tokenizer)
+        written.checkpoints.mkdir()
+        state = {"step": 0}
+        save_checkpoint(written.checkpoints, weights, {}, state, fingerprint(written.tokenizer))
         write_text(temporary / IMPORT, json.dumps(record, indent=1) + "\n")
-
-
-def _write_files(
-    run: RunDirectory,
-    config: Config,
-    tokenizers: ImportedTokenizers,
-    files: SourceFiles,
-    weights: dict[str, Tensor],
-) -> None:
-    for path in (run.tokenizer, run.checkpoints):
-        path.mkdir()
-    write_mark(run.path)
-    write_text(run.config, dump_config(config))
-    vocabularies = {side: table.vocabulary for side, table in tokenizers.tables.items()}
-    # Stands for the training text: the same model has the same fingerprint.
-    sums = hashlib.sha256(json.dumps(files.sha256, sort_keys=True).encode()).hexdigest()
-    write_tokenizers(tokenizers.models, vocabularies, sums, run.tokenizer)
-    save_checkpoint(run.checkpoints, weights, {}, {"step": 0}, fingerprint(run.tokenizer))

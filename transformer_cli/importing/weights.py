@@ -18,16 +18,15 @@ from torch import Tensor
 
 from transformer_cli.config.schema import ModelConfig
 
-ModelType = Literal["marian", "pegasus"]
-"""``model_type`` in transformers' config.json."""
-
+# ``model_type`` in transformers' config.json, by where the model normalises.
+MODEL_TYPES = {"post": "marian", "pre": "pegasus"}
 # Which axes of a tensor are d_model, the residual stream.
 Axes = tuple[int, ...]
 _ATTENTION = {"query": "q_proj", "key": "k_proj", "value": "v_proj", "output": "out_proj"}
 _FEED_FORWARD = {"inner": "fc1", "outer": "fc2"}
 _SRC, _TGT, _OUTPUT = "src_embedding.tokens.weight", "tgt_embedding.tokens.weight", "output.weight"
 _BIAS = "output.bias"
-SHARED, _BIAS_ROW = "model.shared.weight", "final_logits_bias"
+SHARED, BIAS_ROW = "model.shared.weight", "final_logits_bias"
 EMBEDDINGS = {
     _SRC: "model.encoder.embed_tokens.weight",
     _TGT: "model.decoder.embed_tokens.weight",
@@ -35,23 +34,16 @@ EMBEDDINGS = {
 }
 
 
-def model_type_of(config: ModelConfig) -> ModelType:
-    """Return the type of transformers' model that normalises where ours does."""
-    return "marian" if config.norm == "post" else "pegasus"
-
-
 def to_transformers(weights: Mapping[str, Tensor], config: ModelConfig) -> dict[str, Tensor]:
     """Return our weights, as of ``weights_of``, by transformers' names, tied ones once."""
     # Even columns first: sines, then cosines.
     order = torch.arange(config.d_model).view(-1, 2).T.flatten()
     named = {theirs: _permute(weights[ours], axes, order) for ours, theirs, axes in _pairs(config)}
-    embeddings = (
-        {_SRC: SHARED} if config.tying == "all" else {key: EMBEDDINGS[key] for key in EMBEDDINGS}
-    )
+    embeddings = {_SRC: SHARED} if config.tying == "all" else EMBEDDINGS
     for ours, theirs in embeddings.items():
         if ours in weights:
             named[theirs] = _permute(weights[ours], (1,), order)
-    return {**named, _BIAS_ROW: weights[_BIAS][None].clone()}
+    return {**named, BIAS_ROW: weights[_BIAS][None].clone()}
 
 
 def from_transformers(tensors: Mapping[str, Tensor], config: ModelConfig) -> dict[str, Tensor]:
@@ -70,7 +62,7 @@ def from_transformers(tensors: Mapping[str, Tensor], config: ModelConfig) -> dic
     for name in names:
         weights[name] = _permute(find_embedding(tensors, name), (1,), order)
     rows = find_embedding(tensors, _TGT).size(0)
-    bias = tensors.get(_BIAS_ROW)
+    bias = tensors.get(BIAS_ROW)
     weights[_BIAS] = torch.zeros(rows) if bias is None else bias[0].clone()
     return weights
 

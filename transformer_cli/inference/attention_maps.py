@@ -8,10 +8,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from transformer_cli.errors import InputError
-from transformer_cli.inference.lines import encode_line, show_tokens
 from transformer_cli.inference.torch_engine import TorchTranslator
-from transformer_cli.model.layers import record_attention
 from transformer_cli.model.linear import autocast
+from transformer_cli.model.transformer import record_attention
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID
 
 
@@ -57,7 +56,7 @@ def compute_attention_maps(
             model's learned positions.
     """
     tokenizers = translator.tokenizers
-    encoded = encode_line(tokenizers, line, "", translator.longest_source, translator.tag)
+    encoded = translator.encode_line(line, "", translator.tag)
     source = encoded.ids
     if len(encoded.pieces) > 1:
         raise InputError(
@@ -83,10 +82,16 @@ def compute_attention_maps(
         weights = [recorded[f"{stack}.{layer}.{kind}"][0][0] for layer in range(layers)]
         return torch.stack(weights).float().cpu()
 
+    shown = []
+    for tokenizer, ids in ((tokenizers.src, source), (tokenizers.tgt, translation)):
+        numbers = [*ids, EOS_ID]
+        tokens = tokenizer.filled_tokens(numbers, encoded.values)
+        shown.append(
+            [token or tokenizer.token(n) for token, n in zip(tokens, numbers, strict=True)]
+        )
     written = tokenizers.tgt.filled_tokens(translation, encoded.values)
     return AttentionMaps(
-        show_tokens(tokenizers.src, [*source, EOS_ID], encoded.values),
-        show_tokens(tokenizers.tgt, [*translation, EOS_ID], encoded.values),
+        *(shown[0], shown[1]),
         stack_layers("encoder", "self_attention", len(model.encoder)),
         stack_layers("decoder", "self_attention", len(model.decoder)),
         stack_layers("decoder", "cross_attention", len(model.decoder)),

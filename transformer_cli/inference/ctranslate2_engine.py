@@ -1,32 +1,56 @@
-"""Search by CTranslate2, which has int8 and so is faster on a CPU than torch."""
+"""Search by CTranslate2, which has int8 and so is faster on a CPU than torch.
 
+It searches an exported model, or a conversion of a run's checkpoint, which is made once and kept in
+the user's cache. CTranslate2 trusts what it reads: a changed file can crash it, or make it write
+other text. So no conversion that came with a run is read, but those alone that this user's
+processes have made on this machine. One is an artifact, named after the type of its weights and
+what it was made of, by the sums of the bytes that are there. ctranslate2_spec.py writes both.
+"""
+
+import hashlib
 import json
+import os
+import re
+import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from tempfile import TemporaryDirectory
+from threading import Lock
+from typing import Any, TypeVar
 
 import numpy as np
 
-from transformer_cli.config.choices import SearchPrecisionName
+from transformer_cli.artifact import Artifact, Record, record_files, write_record
+from transformer_cli.config.choices import Quantization, SearchPrecisionName
 from transformer_cli.config.schema import ModelConfig
 from transformer_cli.config.setting_tree import shorten
 from transformer_cli.data.token_arrays import cut_by_tokens
 from transformer_cli.errors import CheckpointError, UsageError
-from transformer_cli.files import read_small
-from transformer_cli.inference.engine import Hypothesis, SearchOptions, rank_hypotheses
-from transformer_cli.packages import import_extra
+from transformer_cli.files import read_small, remove_directory, remove_leftovers
+from transformer_cli.inference.engine import Hypothesis, SearchOptions, ignore, never
+from transformer_cli.packages import __version__, import_extra
+from transformer_cli.runs.trained_model import OpenedModel, load_weights_of
+from transformer_cli.text.model_check import find_fault
 from transformer_cli.text.protocol import Tokenizers
 from transformer_cli.text.tokenizer import MAX_TOKENIZER_BYTES
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, SPECIALS, UNK_ID
 
+FORMAT = 1
+"""Of what ``write_model`` writes: raise it where the same weights are converted otherwise."""
+MAX_BYTES = 2 * 2**30
+"""Of all conversions that are kept together; the newest one is kept in any case."""
 SINUSOIDS = 2_100
 """Positions of an exported model that has learned none: the longest source of a line, 1,024 tokens,
 and its longest output, twice that plus ten, have room."""
 SETTINGS = "settings.yaml"
 """The run's settings in an exported model's directory, which is no run's: it has no config.yaml."""
+SUMS = "sums.json"
+_VOCABULARIES = {"shared_vocabulary.json", "target_vocabulary.json"}
+_FILES = {"model.bin", "config.json", "source_vocabulary.json", *_VOCABULARIES}
 _SETTINGS = {
     "unk_token": SPECIALS[UNK_ID],
     "bos_token": SPECIALS[BOS_ID],
@@ -46,8 +70,12 @@ _Content = TypeVar("_Content", dict[str, Any], list[Any])
 _BATCH_TOKENS = 2048
 # Batches given to CTranslate2 and not yet taken back, for each of its workers.
 _AHEAD = 2
-# CTranslate2 stops at the first likely end if there is no penalty at all; ours is computed here.
+# The length penalty that CTranslate2 is given. ``TextTranslator`` ranks hypotheses by ours, so it
+# is to change no score; but with 0, CTranslate2 ends a beam as soon as the best hypothesis has
+# ended, where our search goes on until as many have ended as the beam holds.
 _NO_PENALTY = 1e-30
+# Temporary names tell processes apart, and not the threads of one.
+_CONVERTING = Lock()
 
 
 @dataclass(frozen=True)
@@ -60,10 +88,6 @@ class CTranslate2Engine:
         tgt_ids: the ids of the target's tokens, as it gives them.
         max_positions: of an output that the exported table of positions has room for.
     """
-
-    supports_prefixes: ClassVar[bool] = False
-    supports_alignments: ClassVar[bool] = False
-    supports_sampling: ClassVar[bool] = False
 
     translator: Any
     src_names: list[str]
@@ -79,7 +103,7 @@ class CTranslate2Engine:
         device: tuple[str, int],
         precision: SearchPrecisionName,
         threads: int,
-        check_loads: Callable[[], object] | None = None,
+        check_loads: Callable[[], object] = lambda: None,
     ) -> "CTranslate2Engine":
         """Load a model that ``export --format ctranslate2`` wrote.
 
@@ -101,8 +125,7 @@ class CTranslate2Engine:
         _check_settings(directory / "config.json")
         src_names = _load_names(directory, "source", tokenizers.src.size)
         tgt_names = _load_names(directory, "target", tokenizers.tgt.size)
-        if check_loads is not None:
-            check_loads()
+        check_loads()
         try:
             translator = ctranslate2.Translator(
                 str(directory),
@@ -134,8 +157,8 @@ class CTranslate2Engine:
         max_lengths: Sequence[int],
         options: SearchOptions,
         batch_tokens: int,
-        progress: Callable[[int], object] | None = None,
-        should_stop: Callable[[], bool] | None = None,
+        progress: Callable[[int], object] = ignore,
+        should_stop: Callable[[], bool] = never,
     ) -> list[list[Hypothesis]]:
         """Return the hypotheses of each source; see ``SearchEngine.search``.
 
@@ -147,24 +170,22 @@ class CTranslate2Engine:
         outputs: list[list[Hypothesis]] = [[] for _ in sources]
         waiting: deque[tuple[list[int], list[Any]]] = deque()
 
-        def take() -> None:
+        def finish_first() -> None:
             batch, started = waiting.popleft()
             for index, one in zip(batch, started, strict=True):
-                outputs[index] = self._rank(one.result(), options.length_penalty)
-            if progress is not None:
-                progress(len(batch))
+                outputs[index] = self._read_hypotheses(one.result())
+            progress(len(batch))
 
         limits = [min(limit, self.max_positions) for limit in max_lengths]
         max_tokens = min(batch_tokens // options.beam_size, _BATCH_TOKENS)
         for limit, batch in _cut_batches([len(ids) for ids in sources], limits, max_tokens):
-            if should_stop is not None and should_stop():
+            if should_stop():
                 break
-            started = self._start([sources[index] for index in batch], limit, options)
-            waiting.append((batch, started))
+            waiting.append((batch, self._start([sources[n] for n in batch], limit, options)))
             if len(waiting) > _AHEAD * self.translator.num_translators:
-                take()
+                finish_first()
         while waiting:
-            take()
+            finish_first()
         return outputs
 
     def _start(self, sources: list[list[int]], limit: int, options: SearchOptions) -> list[Any]:
@@ -186,8 +207,7 @@ class CTranslate2Engine:
         )
         return started
 
-    def _rank(self, result: Any, length_penalty: float) -> list[Hypothesis]:
-        """Return the hypotheses of a source, best first."""
+    def _read_hypotheses(self, result: Any) -> list[Hypothesis]:
         hypotheses = [
             Hypothesis([self.tgt_ids[name] for name in names], score)
             for names, score in zip(result.hypotheses, result.scores, strict=True)
@@ -198,13 +218,13 @@ class CTranslate2Engine:
             if one.ids[-1:] == [EOS_ID]
         ]
         # Those that reached the limit count only where none has ended, and then the best of them.
-        return rank_hypotheses(ended, length_penalty) or hypotheses[:1]
+        return ended or hypotheses[:1]
 
     def align(
         self, sources: Sequence[list[int]], targets: Sequence[list[int]], batch_tokens: int
     ) -> list[list[int]]:
         """Raise: there are no alignments."""
-        raise NotImplementedError("CTranslate2Engine.supports_alignments is false")
+        raise NotImplementedError("CTranslate2 aligns nothing; use torch")
 
 
 def find_obstacle(model: ModelConfig) -> str | None:
@@ -257,3 +277,178 @@ def _load_names(directory: Path, side: str, size: int) -> list[str]:
             f"{path}: {len(names)} tokens, but the tokenizer has {size}; export the model again"
         )
     return names
+
+
+# --- conversions ----------------------------------------------------------------------------------
+
+
+def open_converted(
+    opened: OpenedModel,
+    quantization: Quantization,
+    open_directory: Callable[[Path], CTranslate2Engine],
+) -> CTranslate2Engine:
+    """Open the converted model that is kept, or one that is made now.
+
+    Where it cannot be kept, as on a disk that is read-only, it is made in a temporary directory.
+
+    Args:
+        opened: what is converted.
+        quantization: type of the weights.
+        open_directory: opens the directory of a converted model, and has read it when it returns.
+
+    Raises:
+        CheckpointError: the weights are damaged.
+        MissingExtraError: CTranslate2 is not installed.
+        OSError: there is no room for it.
+    """
+    # The manifest also changes where the weights do not, as a step is validated; and what it says
+    # of them has to be true, or a run could claim to have the weights of another.
+    made_of = {
+        "format": str(FORMAT),
+        "transformer_cli": __version__,
+        "ctranslate2": _ctranslate2_version(),
+        "weights": opened.checkpoint.hash_weights(),
+        "tokenizer": opened.tokenizer_sum,
+        "model": opened.config.model.model_dump_json(),
+        "quantization": quantization,
+    }
+
+    def write(directory: Path) -> Record:
+        from transformer_cli.inference.ctranslate2_spec import write_model  # imports torch
+
+        write_model(load_weights_of(opened), quantization, directory)
+        return Record(made_of=made_of)
+
+    cache = _open_cache()
+    kept = None if cache is None else cache / f"{quantization}-{_digest(made_of)}"
+    if kept is not None and (verified_sums(kept) or _keep(kept, write)):
+        with suppress(CheckpointError, OSError):
+            before = kept.stat()
+            engine = open_directory(kept)
+            # A process that keeps another one may have removed it while it was read.
+            if os.path.samestat(before, kept.stat()):
+                with suppress(OSError):  # a cache that is read-only now
+                    os.utime(kept)
+                return engine
+    with TemporaryDirectory() as directory:
+        write(Path(directory))
+        return open_directory(Path(directory))
+
+
+def cache_directory() -> Path:
+    """Return where conversions are kept; it need not be there."""
+    if given := os.environ.get("TRANSFORMER_CLI_CACHE"):
+        return Path(given) / "converted"
+    from platformdirs import user_cache_path
+
+    return user_cache_path("transformer-cli", appauthor=False) / "converted"
+
+
+def write_sums(directory: Path) -> None:
+    """Write the record of an exported model's files beside them."""
+    write_record(directory / SUMS, Record(made_of={}, files=record_files(directory)))
+
+
+def verified_sums(directory: Path) -> dict[str, str] | None:
+    """Return the SHA-256 of a converted model's files; None: they are not as they were written."""
+    model = Artifact(directory, Record, SUMS)
+    try:
+        # Not a pipe, a device or what lies elsewhere: the directory may have come from anywhere.
+        present = {name for name in (SUMS, *_FILES) if (directory / name).is_file()}
+        record = model.read() if SUMS in present else None
+        if (
+            record is None
+            or not _VOCABULARIES & record.files.keys()
+            or record.files.keys() != present - {SUMS}
+            or "model.bin" not in present
+            or model.find_damage(record, is_trusted=False)
+        ):
+            return None
+    except OSError:
+        return None
+    return {name: file.sha256 for name, file in record.files.items()}
+
+
+def check_usable(directory: Path, sums: dict[str, str]) -> None:
+    """Use an exported model, which may be a stranger's, in a child process; remember if it works.
+
+    Args:
+        directory: of the model.
+        sums: of its files, verified.
+
+    Raises:
+        CheckpointError: CTranslate2 cannot use it.
+    """
+    cache = _open_cache()
+    made_of = {"ctranslate2": _ctranslate2_version(), **sums}
+    tried = None if cache is None else cache / f"tried-{_digest(made_of)}"
+    if tried is not None and tried.is_file():
+        return
+    if fault := find_fault("ctranslate2", os.fsencode(directory)):
+        raise CheckpointError(f"{directory}: {fault}; export it again")
+    if tried is not None:
+        with suppress(OSError):  # a cache that is read-only now
+            tried.touch()
+
+
+def _ctranslate2_version() -> str:
+    return str(import_extra("ctranslate2", None, "CTranslate2's search").__version__)
+
+
+def _digest(made_of: dict[str, str]) -> str:
+    return hashlib.sha256(repr(sorted(made_of.items())).encode()).hexdigest()[:32]
+
+
+def _open_cache() -> Path | None:
+    """Return the directory of conversions, made if need be; None: nobody else's may be used."""
+    cache = cache_directory()
+    try:
+        if not cache.is_absolute():  # there is no home directory
+            return None
+        cache.parent.parent.mkdir(parents=True, exist_ok=True)
+        for path in (cache.parent, cache):
+            path.mkdir(mode=0o700, exist_ok=True)
+            stat = path.lstat()
+            is_ours = sys.platform == "win32" or (
+                stat.st_uid == os.geteuid() and not stat.st_mode & 0o022
+            )
+            if path.is_symlink() or not is_ours:
+                return None
+    except OSError:
+        return None
+    return cache
+
+
+def _keep(kept: Path, write: Callable[[Path], Record]) -> bool:
+    """Convert the model into ``kept``, and make room; return False if it cannot be kept.
+
+    Several processes may do so at once: one's rename succeeds.
+    """
+    try:
+        with _CONVERTING:
+            if verified_sums(kept):  # another thread or process was faster
+                return True
+            remove_leftovers(kept.parent)
+            if kept.is_dir():
+                remove_directory(kept)  # it is damaged
+            Artifact(kept, Record, SUMS).make(write)
+    except OSError:
+        return verified_sums(kept) is not None
+    with suppress(OSError):  # another process makes room, too
+        _make_room(kept)
+    return True
+
+
+def _make_room(newest: Path) -> None:
+    """Remove the conversions that were not used for the longest time, but not the newest."""
+    others = [
+        path
+        for path in newest.parent.iterdir()
+        if path != newest and re.fullmatch(r"[a-z0-9_]+-[0-9a-f]{32}", path.name) and path.is_dir()
+    ]
+    others.sort(key=lambda path: path.stat().st_mtime, reverse=True)
+    total = 0
+    for path in (newest, *others):
+        total += sum(file.stat().st_size for file in path.iterdir())
+        if total > MAX_BYTES and path != newest:
+            remove_directory(path)

@@ -17,10 +17,12 @@ from transformer_cli.inference.ctranslate2_engine import (
     RMS_NORM,
     SINUSOIDS,
 )
-from transformer_cli.model import layers
-from transformer_cli.model.layers import DecoderLayer, EncoderLayer, FeedForward
+from transformer_cli.model import transformer
 from transformer_cli.model.transformer import (
+    DecoderLayer,
     Embedding,
+    EncoderLayer,
+    FeedForward,
     LearnedPositions,
     Transformer,
     sinusoids,
@@ -67,7 +69,7 @@ def build_spec(trained: TrainedModel) -> Any:
         config.num_heads,
         pre_norm=config.norm == "pre",
         activation=getattr(specs.Activation, ACTIVATIONS[config.activation]),
-        ffn_glu=layers.ACTIVATIONS[config.activation].gated,
+        ffn_glu=transformer.ACTIVATIONS[config.activation].gated,
         rms_norm=RMS_NORM[config.norm_kind],
     )
     _fill_stacks(spec, model)
@@ -78,7 +80,7 @@ def build_spec(trained: TrainedModel) -> Any:
     spec.config.eos_token = SPECIALS[EOS_ID]
     spec.config.add_source_eos = True
     (epsilon,) = {
-        module.norm.eps for module in model.modules() if isinstance(module, layers.Residual)
+        module.norm.eps for module in model.modules() if isinstance(module, transformer.Residual)
     }
     spec.config.layer_norm_epsilon = epsilon  # CTranslate2 has one for all
     return spec

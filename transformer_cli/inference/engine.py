@@ -1,9 +1,8 @@
 """What a search engine is to the rest of the program: token ids in, hypotheses out."""
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import Protocol
 
 
 def ignore(what: object) -> None:
@@ -24,7 +23,6 @@ class SearchOptions:
         eos_id: what ends an output; not part of it.
         banned_ids: tokens that are never written.
         beam_size: hypotheses kept a sentence; 1 is greedy search.
-        length_penalty: alpha of Wu et al. 2016, equation 14; 0 compares plain log-probabilities.
         sample_seed: draw each token from the model's distribution, with a beam of 1; None: search.
     """
 
@@ -32,7 +30,6 @@ class SearchOptions:
     eos_id: int
     banned_ids: tuple[int, ...]
     beam_size: int = 1
-    length_penalty: float = 0.0
     sample_seed: int | None = None
 
 
@@ -46,27 +43,13 @@ class Hypothesis:
     ids: list[int]
     log_probability: float
 
-    def score(self, length_penalty: float) -> float:
-        """Return what hypotheses of a sentence are ranked by: Wu et al. 2016, equation 14."""
-        # Lengths count EOS, so that an empty output has length 1.
-        penalty = math.pow((5.0 + len(self.ids) + 1.0) / 6.0, length_penalty)
-        return self.log_probability / penalty
-
-
-def rank_hypotheses(finished: list[Hypothesis], length_penalty: float) -> list[Hypothesis]:
-    """Return the hypotheses best first; ties stay in the order in which they finished."""
-    return sorted(finished, key=lambda one: one.score(length_penalty), reverse=True)
-
 
 class SearchEngine(Protocol):
-    """Holds a model and searches for the likeliest outputs of it."""
+    """Holds a model and searches for the likeliest outputs of it.
 
-    supports_prefixes: ClassVar[bool]
-    """Whether outputs can be forced to begin with given tokens."""
-    supports_alignments: ClassVar[bool]
-    """Whether ``align`` has an answer."""
-    supports_sampling: ClassVar[bool]
-    """Whether outputs can be drawn from the distribution."""
+    ``TorchEngine`` can do all of this; ``CTranslate2Engine`` forces no prefixes, does not sample
+    and aligns nothing, so that who needs these asks ``choose_engine`` for torch.
+    """
 
     @property
     def fingerprint(self) -> dict[str, str]:
@@ -79,14 +62,14 @@ class SearchEngine(Protocol):
         max_lengths: Sequence[int],
         options: SearchOptions,
         batch_tokens: int,
-        progress: Callable[[int], object] | None = None,
-        should_stop: Callable[[], bool] | None = None,
+        progress: Callable[[int], object] = ignore,
+        should_stop: Callable[[], bool] = never,
     ) -> list[list[Hypothesis]]:
-        """Return the hypotheses of each source, best first, whatever else is in its batch.
+        """Return the hypotheses of each source as they end, whatever else is in its batch.
 
         Args:
             sources: token ids, each with its EOS, or empty: then there are no hypotheses.
-            prefixes: forced on each one's outputs; empty unless ``supports_prefixes``.
+            prefixes: forced on each one's outputs.
             max_lengths: maximum tokens of each one's output.
             options: kind of search.
             batch_tokens: source tokens in a batch, times the beam.

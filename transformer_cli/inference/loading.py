@@ -21,16 +21,14 @@ from transformer_cli.config.tokenizer_schema import SentencePieceConfig
 from transformer_cli.config.yaml import load_config
 from transformer_cli.errors import CheckpointError, RunError, UsageError
 from transformer_cli.files import open_regular
-from transformer_cli.inference.converted import (
-    SUMS,
-    check_usable,
-    open_converted,
-    verified_sums,
-)
 from transformer_cli.inference.ctranslate2_engine import (
     SETTINGS,
+    SUMS,
     CTranslate2Engine,
+    check_usable,
     find_obstacle,
+    open_converted,
+    verified_sums,
 )
 from transformer_cli.inference.engine import SearchEngine
 from transformer_cli.inference.translator import TextTranslator
@@ -273,7 +271,7 @@ def _open_engine(
     tokenizers: Tokenizers,
     options: ComputeOptions,
     ranks: Ranks,
-    check_loads: Callable[[], object] | None = None,
+    check_loads: Callable[[], object] = lambda: None,
 ) -> CTranslate2Engine:
     device = ("cpu", 0)
     if _device_name(options.device) != "cpu":

@@ -1,31 +1,146 @@
-"""A file of translations that appears when it is whole, and that can be gone on with until then.
+"""Lines of a stream translated chunk by chunk, and the file that their translations go to.
 
-Beside FILE stand, as long as it is being written, FILE.partial, the translations up to now, and
-FILE.partial.json, the journal. A chunk of lines is brought safely to disk, then the journal, which
-says how far the translations are to be trusted and what they are translations of. Whatever ends the
-process, one that goes on cuts the file where the journal says, and the rest comes out as it would
-have done.
+The file appears when it is whole. Beside FILE stand, as long as it is being written, FILE.partial,
+the translations up to now, and FILE.partial.json, the journal. A chunk of lines is brought safely
+to disk, then the journal, which says how far the translations are to be trusted and what they are
+translations of. Whatever ends the process, one that resumes it cuts the file where the journal
+says, and the rest comes out as it would have done.
 """
 
 import hashlib
+import json
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from io import FileIO
-from itertools import islice
+from itertools import islice, zip_longest
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 from filelock import lock_descriptor
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from transformer_cli.compression import compressor
-from transformer_cli.errors import OutputError, UsageError
+from transformer_cli.errors import InputError, OutputError, UsageError
 from transformer_cli.files import is_at, open_checked, read_small, sync
+from transformer_cli.inference.engine import SearchEngine, ignore
+from transformer_cli.inference.translator import LongLine, TextTranslator, Translation
+from transformer_cli.ranks import SINGLE_PROCESS, Ranks
+from transformer_cli.text.reserved import compare_placeholders
 
+CHUNK_LINES = 4096
+"""Lines read, sorted by length and translated together."""
 _READ_BYTES = 1 << 20
 _Count = Annotated[int, Field(ge=0, lt=1 << 63)]
+
+
+# --- lines in, translations out -------------------------------------------------------------------
+
+
+class TranslatedLine(NamedTuple):
+    """What is written of a line."""
+
+    text: str
+    """Its best translation, or JSON of the n best."""
+    alignment: str = ""
+    """Empty if nobody asked."""
+    difference: str = ""
+    """How the placeholders of line and translation differ; empty if they are the same."""
+
+
+def with_prefixes(
+    lines: Iterable[str], prefixes: Iterable[str] | None, name: str, first_line: int = 1
+) -> Iterator[tuple[str, str]]:
+    """Yield each line with its prefix, of file ``name``; without any, with an empty one.
+
+    Raises:
+        InputError: there are fewer or more prefixes than lines.
+    """
+    if prefixes is None:
+        yield from ((line, "") for line in lines)
+        return
+    for number, (line, prefix) in enumerate(zip_longest(lines, prefixes), start=first_line):
+        if prefix is None:
+            raise InputError(
+                f"{name}: ends before line {number:,}, which the input has; give a line, empty or "
+                "not, for each of the input's"
+            )
+        if line is None:
+            raise InputError(
+                f"{name}: goes on with line {number:,}, which the input does not have; give a line "
+                "for each of the input's"
+            )
+        yield line, prefix
+
+
+def translate_stream(
+    translator: TextTranslator[SearchEngine],
+    lines: Iterable[tuple[str, str]],
+    n_best: int | None = None,
+    with_alignments: bool = False,
+    chunk_lines: int = CHUNK_LINES,
+    first_line: int = 1,
+    on_long_line: Callable[[LongLine], object] = ignore,
+    ranks: Ranks = SINGLE_PROCESS,
+) -> Iterator[TranslatedLine]:
+    """Yield one record a line, in order, holding ``chunk_lines`` of them at a time.
+
+    Args:
+        translator: what translates.
+        lines: text without line ends, and what its translations begin with.
+        n_best: maximum number of translations, as a JSON object with their scores; None: the best
+            one's text.
+        with_alignments: whether the alignment of the best one is written too.
+        chunk_lines: see ``CHUNK_LINES``; on each rank.
+        first_line: its number.
+        on_long_line: called with each line too long to be translated as one, on its rank.
+        ranks: who shares the work; all of them get all records.
+    """
+
+    def translate_share(share: Sequence[tuple[int, tuple[str, str]]]) -> list[list[str]]:
+        """Translate one rank's lines of a chunk, each with its number and its prefix."""
+        translated = translator.translate_lines(
+            [line for _, (line, _) in share],
+            [prefix for _, (_, prefix) in share],
+            n_best or 1,
+            with_alignments,
+            on_long_line=lambda long: on_long_line(replace(long, line=share[long.line - 1][0])),
+        )
+        protect = translator.tokenizers.protect
+        records = []
+        for (number, (line, _)), translations in zip(share, translated, strict=True):
+            best = translations[0]
+            text = best.text if n_best is None else _to_json(number, translations)
+            alignment = " ".join(f"{src}-{tgt}" for src, tgt in best.alignment)
+            difference = compare_placeholders(line, best.text, protect) if protect else ""
+            records.append([text, alignment, difference])  # what goes from rank to rank is JSON
+        return records
+
+    remaining = iter(lines)
+    for first in remaining:
+        lines_of_chunk = [first, *islice(remaining, chunk_lines * ranks.size - 1)]
+        chunk = list(enumerate(lines_of_chunk, start=first_line))
+        for number, (line, prefix) in chunk:
+            translator.check_prefix(line, prefix, number)  # on all ranks alike
+        yield from (TranslatedLine(*fields) for fields in ranks.map(translate_share, chunk))
+        first_line += len(chunk)
+
+
+def _to_json(line: int, translations: Sequence[Translation]) -> str:
+    shown = [
+        {
+            "text": translation.text,
+            "score": round(translation.score, 4),
+            "log_probability": round(translation.log_probability, 4),
+        }
+        for translation in translations
+    ]
+    return json.dumps({"line": line, "translations": shown}, ensure_ascii=False)
+
+
+# --- the file -------------------------------------------------------------------------------------
 
 
 class _Journal(BaseModel):
@@ -62,11 +177,9 @@ class Output:
     ) -> None:
         self.begun = False
         self.kept = 0
-        self._file = file
-        self._partial = partial
+        self._file, self._partial = file, partial
         self._terms = dict(terms)
-        self._chunk_lines = chunk_lines
-        self._keep = keep
+        self._chunk_lines, self._keep = chunk_lines, keep
         self._compress = compress
         self._input, self._output = hashlib.sha256(), hashlib.sha256()
         self._bytes = 0
@@ -126,13 +239,11 @@ class Output:
         data = b"".join(self._waiting)
         if data or not self._bytes:  # a compressed file of nothing has a member too
             data = self._compress(data)
-        try:
+        with _naming_errors(self._partial):
             written = 0
             while written < len(data):
                 written += self._file.write(data[written:])
             os.fsync(self._file.fileno())
-        except OSError as error:
-            raise _cannot_write(self._partial, error) from error
         self._output.update(data)
         self._bytes += len(data)
         self._waiting = []
@@ -147,14 +258,12 @@ class Output:
         )
         # There is one writer only, so that a name which needs no tidying up will do.
         path, new = _journal(self._partial), _journal(self._partial, ".new")
-        try:
+        with _naming_errors(path):
             new.unlink(missing_ok=True)  # it might be a link
             new.write_bytes(journal.model_dump_json(indent=1).encode() + b"\n")
             sync(new)
             new.replace(path)
             sync(path.parent)
-        except OSError as error:
-            raise _cannot_write(path, error) from error
 
     def _read_journal(self) -> _Journal:
         path = _journal(self._partial)
@@ -182,7 +291,7 @@ def output_file(
         path: a file, or nothing yet; its directory must exist. What a link points to is replaced.
         terms: what the translations depend on beside the input, each by its name.
         chunk_lines: lines that are brought to disk together.
-        keep: whether there is going on from finished chunks: not if the input is a pipe, say.
+        keep: whether a later process may resume after finished chunks: not if the input is a pipe.
 
     Raises:
         OutputError: it cannot be written, or another process is writing it.
@@ -200,12 +309,10 @@ def output_file(
             yield output
             output.commit()
             _close_to_move(file)
-            try:
+            with _naming_errors(path):
                 partial.replace(path)
-            except OSError as error:
-                raise _cannot_write(path, error) from error
         except BaseException:
-            # What this process was not fit to go on with is another's.
+            # What this process was not fit to resume is another's.
             if not keep or (output.begun and not output.kept):
                 _close_to_move(file)
                 _remove_journal(partial)
@@ -219,10 +326,10 @@ def output_file(
 def _open_locked(partial: Path) -> Iterator[FileIO]:
     """Open the file of unfinished translations, and keep other processes from doing so."""
     while True:
-        try:
-            file = FileIO(partial, "r+", opener=_create)
-        except OSError as error:
-            raise _cannot_write(partial, error) from error
+        with _naming_errors(partial):
+            file = FileIO(
+                partial, "r+", opener=lambda path, flags: open_checked(path, flags | os.O_CREAT)
+            )
         with file:
             with suppress(OSError):  # a file system without locks
                 if not lock_descriptor(file.fileno(), blocking=False):
@@ -233,10 +340,6 @@ def _open_locked(partial: Path) -> Iterator[FileIO]:
             if is_at(file, partial):
                 yield file
                 return
-
-
-def _create(path: str, flags: int) -> int:
-    return open_checked(path, flags | os.O_CREAT)
 
 
 def _close_to_move(file: FileIO) -> None:
@@ -254,5 +357,10 @@ def _remove_journal(partial: Path) -> None:
         _journal(partial, new).unlink(missing_ok=True)
 
 
-def _cannot_write(path: Path, error: OSError) -> OutputError:
-    return OutputError(f"{path}: cannot be written: {error.strerror or error}")
+@contextmanager
+def _naming_errors(path: Path) -> Iterator[None]:
+    """Turn errors of the operating system into one that names the file."""
+    try:
+        yield
+    except OSError as error:
+        raise OutputError(f"{path}: cannot be written: {error.strerror or error}") from error

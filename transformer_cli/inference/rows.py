@@ -5,7 +5,7 @@ The other columns are as they were, and the translation is in a new column or fi
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, BinaryIO, Literal, NamedTuple
 from uuid import uuid4
 
@@ -14,7 +14,6 @@ from transformer_cli.data.readers.fields import NumberLiteral
 from transformer_cli.data.readers.units import ROW_ADVICE
 from transformer_cli.data.tables import TableRecord, TextColumn, read_table
 from transformer_cli.errors import CorpusError
-from transformer_cli.inference.lines import Row
 
 TRANSLATION = "translation"
 """Name of the new column or field."""
@@ -25,45 +24,15 @@ _MARK = uuid4().hex
 _MARKED = re.compile(f'"{_MARK}([^"]*)"')
 
 
-class TsvRow(NamedTuple):
-    """A row to be written as TSV."""
+class Row(NamedTuple):
+    """What is translated as one line, and written as one: a line of text, or a table's row."""
 
     text: str
-    columns: list[str]
-    is_header: bool = False
-    """Whether it is the names of the columns, of which nothing is translated."""
-
-    @property
-    def source(self) -> str:
-        """The columns."""
-        return "\t".join(self.columns)
-
-    def to_line(self, translation: str) -> str:
-        """Return the columns and the new one."""
-        new = TRANSLATION if self.is_header else _NOT_IN_TSV.sub(" ", translation)
-        return "\t".join([*self.columns, new])
-
-
-class JsonRow(NamedTuple):
-    """A record to be written as JSON."""
-
-    text: str
-    record: dict[str, Any]
-    place: dict[str, Any]
-    """The object that has the text: the record, or one within it."""
-    is_json: bool
-    """Whether translations are JSON: of several, or with scores."""
-
-    @property
-    def source(self) -> str:
-        """The record as JSON."""
-        return _to_json(self.record)
-
-    def to_line(self, translation: str) -> str:
-        """Return the record as JSON, with a new field beside the text."""
-        found = json.loads(translation)["translations"] if self.is_json else translation
-        self.place[TRANSLATION] = found
-        return _to_json(self.record)
+    """The text to translate, on one line."""
+    source: str
+    """All of the row, as one line."""
+    to_line: Callable[[str], str]
+    """Returns the line that is written, given the translation."""
 
 
 def read_rows(
@@ -90,57 +59,72 @@ def read_rows(
         MissingExtraError: pyarrow, which reads Parquet, is not installed.
     """
     header, records = read_table(where, file, name, errors)
+    if where.format == "tsv":
+        if header is not None:
+            _check_new("column", header, f"{name}:1")
+        records = _pad(header, records)
     if output == "tsv":
-        is_tsv = where.format == "tsv"
-        yield from _even_rows(header, records, name) if is_tsv else _flat_rows(records)
+        yield from _tsv_rows(header, records) if where.format == "tsv" else _flat_rows(records)
         return
     if where.format == "tsv":
-        records = _as_records(header, records, name)
+        records = _to_dicts(header, records, name)
     for place, text, record in records:
-        holder = _holder(record, str(where.key))
-        if TRANSLATION in holder:
-            raise CorpusError(f"{place}: has a field '{TRANSLATION}' already; rename it")
-        yield JsonRow(text, record, holder, is_json)
+        holder = record  # the object that has the text: the record, or one within it
+        if where.key not in record:
+            for key in str(where.key).split(".")[:-1]:
+                holder = holder[key]
+        _check_new("field", holder, place)
+        yield _json_row(text, record, holder, is_json)
 
 
-def _even_rows(
-    header: list[str] | None, records: Iterator[TableRecord], name: str
-) -> Iterator[TsvRow]:
+def _check_new(kind: str, names: Iterable[str], place: str) -> None:
+    if TRANSLATION in names:
+        raise CorpusError(f"{place}: has a {kind} '{TRANSLATION}' already; rename it")
+
+
+# --- TSV ------------------------------------------------------------------------------------------
+
+
+def _pad(header: list[str] | None, records: Iterator[TableRecord]) -> Iterator[TableRecord]:
     """Yield rows with as many columns as the first line, so that the new column is one."""
-    if header is not None:
-        _check_header(header, name)
-        yield TsvRow("", header, is_header=True)
     width = None if header is None else len(header)
     for place, text, columns in records:
         width = width or len(columns)
-        yield TsvRow(text, _padded(columns, width, place))
+        if len(columns) > width:
+            raise CorpusError(
+                f"{place}: {len(columns)} columns, but the first line has {width}; {ROW_ADVICE}"
+            )
+        yield TableRecord(place, text, columns + [""] * (width - len(columns)))
 
 
-def _check_header(header: list[str], name: str) -> None:
-    if TRANSLATION in header:
-        raise CorpusError(f"{name}:1: has a column '{TRANSLATION}' already; rename it")
+def _tsv_rows(header: list[str] | None, records: Iterator[TableRecord]) -> Iterator[Row]:
+    if header is not None:
+        yield _header_row(header)
+    for _, text, columns in records:
+        yield _tsv_row(text, columns)
 
 
-def _padded(columns: list[str], width: int, place: str) -> list[str]:
-    if len(columns) > width:
-        raise CorpusError(
-            f"{place}: {len(columns)} columns, but the first line has {width}; {ROW_ADVICE}"
-        )
-    return columns + [""] * (width - len(columns))
-
-
-def _flat_rows(records: Iterator[TableRecord]) -> Iterator[TsvRow]:
+def _flat_rows(records: Iterator[TableRecord]) -> Iterator[Row]:
     """Yield records as rows of TSV, whose header is the fields of the first one."""
     names: list[str] | None = None
     for place, text, record in records:
         if names is None:
             names = list(record)
-            if TRANSLATION in names:
-                raise CorpusError(f"{place}: has a field '{TRANSLATION}' already; rename it")
-            yield TsvRow("", [_to_column(name, place, name) for name in names], is_header=True)
+            _check_new("field", names, place)
+            yield _header_row([_to_column(name, place, name) for name in names])
         if record.keys() != set(names):
             raise CorpusError(f"{place}: its fields are not those of the first; write JSONL")
-        yield TsvRow(text, [_to_column(record[field], place, field) for field in names])
+        yield _tsv_row(text, [_to_column(record[field], place, field) for field in names])
+
+
+def _header_row(names: list[str]) -> Row:
+    source = "\t".join(names)
+    return Row("", source, lambda _: f"{source}\t{TRANSLATION}")
+
+
+def _tsv_row(text: str, columns: list[str]) -> Row:
+    source = "\t".join(columns)
+    return Row(text, source, lambda translation: f"{source}\t{_NOT_IN_TSV.sub(' ', translation)}")
 
 
 def _to_column(value: Any, place: str, field: str) -> str:
@@ -150,28 +134,30 @@ def _to_column(value: Any, place: str, field: str) -> str:
     return column
 
 
-def _as_records(
+# --- JSON -----------------------------------------------------------------------------------------
+
+
+def _to_dicts(
     header: list[str] | None, records: Iterator[TableRecord], name: str
 ) -> Iterator[TableRecord]:
     """Yield rows of TSV as dicts, by the header's names or else by the columns' numbers."""
     names = header
-    if names is not None:
-        _check_header(names, name)
-        if len(set(names)) < len(names):
-            raise CorpusError(f"{name}:1: two columns have the same name; write TSV")
+    if names is not None and len(set(names)) < len(names):
+        raise CorpusError(f"{name}:1: two columns have the same name; write TSV")
     for place, text, columns in records:
         names = names or [str(number) for number in range(1, len(columns) + 1)]
-        fields = dict(zip(names, _padded(columns, len(names), place), strict=True))
-        yield TableRecord(place, text, fields)
+        yield TableRecord(place, text, dict(zip(names, columns, strict=True)))
 
 
-def _holder(record: dict[str, Any], field: str) -> dict[str, Any]:
-    """Return the object that has a field: the record, or one within it."""
-    holder = record
-    if field not in record:
-        for key in field.split(".")[:-1]:
-            holder = holder[key]
-    return holder
+def _json_row(text: str, record: dict[str, Any], holder: dict[str, Any], is_json: bool) -> Row:
+    """Return a record that is written as JSON, with a new field in ``holder``."""
+
+    def to_line(translation: str) -> str:
+        new = json.loads(translation)["translations"] if is_json else translation
+        holder[TRANSLATION] = new
+        return _to_json(record)
+
+    return Row(text, _to_json(record), to_line)
 
 
 def _to_json(value: Any) -> str:

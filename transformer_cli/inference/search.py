@@ -1,4 +1,8 @@
-"""Greedy and beam search over token ids."""
+"""Greedy and beam search over token ids.
+
+A row of greedy search ends at EOS, or at its maximum length. Where a sentence's beam ends is said
+by ``has_ended`` in ``_beam``.
+"""
 
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
@@ -11,7 +15,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
-from transformer_cli.inference.engine import Hypothesis, SearchOptions, rank_hypotheses
+from transformer_cli.inference.engine import Hypothesis, SearchOptions
 from transformer_cli.model.ensemble import Ensemble
 from transformer_cli.model.transformer import Transformer
 
@@ -28,7 +32,7 @@ def search(
     options: SearchOptions,
     prefixes: Int[Tensor, "batch prefix"] | None = None,
 ) -> list[list[Hypothesis]]:
-    """Return the hypotheses for each row of ``src``, best first: at least one, at most the beam.
+    """Return the hypotheses for each row of ``src`` as they end: at least one, at most the beam.
 
     Args:
         model: in evaluation mode.
@@ -42,7 +46,7 @@ def search(
     src, max_lengths = src.to(device), max_lengths.to(device)
     prefixes = None if prefixes is None else prefixes.to(src.device)
     if options.beam_size == 1:
-        return [[found] for found in _greedy(model, src, max_lengths, options, prefixes)]
+        return [[one] for one in _greedy(model, src, max_lengths, options, prefixes)]
     return _beam(model, src, max_lengths, options, prefixes)
 
 
@@ -80,13 +84,13 @@ def find_continuations(
         if forced is None:
             log_probabilities.index_fill_(1, banned, float("-inf"))
         else:
-            _mask(forced[part][:, None], log_probabilities, banned)
+            _leave_forced(forced[part][:, None], log_probabilities, banned)
         best.append(rank(log_probabilities))
-    values, ids = (torch.cat(each).view(*tokens.shape, -1) for each in zip(*best, strict=True))
+    values, ids = (torch.cat(parts).view(*tokens.shape, -1) for parts in zip(*best, strict=True))
     return values, ids
 
 
-def _mask(
+def _leave_forced(
     forced: Int[Tensor, "row 1"], log_probabilities: Float[Tensor, "row token"], banned: Tensor
 ) -> None:
     """Leave each row its forced token alone, or where there is none, all that are not banned."""
@@ -140,15 +144,15 @@ def _greedy(
         sources = [truncate_at_eos(ids, options.eos_id) for ids in src.tolist()]
         rank = Sampler(sources, options.sample_seed)
     banned = torch.tensor(options.banned_ids, dtype=torch.int64, device=src.device)
-    rows = torch.arange(src.size(0), device=src.device)  # which sentence each row is
+    rows = torch.arange(len(src), device=src.device)  # which sentence each row is
     live = torch.ones_like(rows, dtype=torch.bool)
     tokens = torch.full_like(rows, options.bos_id)
-    written = torch.full((src.size(0), int(max_lengths.max())), options.eos_id, device=src.device)
-    totals = torch.zeros(src.size(0), device=src.device)
+    written = torch.full((len(src), int(max_lengths.max())), options.eos_id, device=src.device)
+    totals = torch.zeros(len(src), device=src.device)
     for position in range(written.size(1)):
         forced = _get_forced(prefixes, position, rows)
-        best, found = find_continuations(model, tokens[:, None], state, banned, rank, forced)
-        tokens = found[:, 0, 0].where(live, options.eos_id)
+        best, ids = find_continuations(model, tokens[:, None], state, banned, rank, forced)
+        tokens = ids[:, 0, 0].where(live, options.eos_id)
         written[rows, position] = tokens
         totals[rows] += best[:, 0, 0].where(live, 0.0)
         live &= (tokens != options.eos_id) & (max_lengths[rows] > position + 1)
@@ -179,90 +183,68 @@ def _beam(
     options: SearchOptions,
     prefixes: Int[Tensor, "batch prefix"] | None = None,
 ) -> list[list[Hypothesis]]:
-    """Keep ``beam_size`` hypotheses a sentence, until as many have ended.
+    """Keep each sentence's ``beam_size`` likeliest hypotheses until its beam has ended.
 
     A hypothesis ends when its EOS is among the ``beam_size`` best continuations of all.
     """
-    size = options.beam_size
-    finished: list[list[Hypothesis]] = [[] for _ in range(src.size(0))]
-    limits = max_lengths.tolist()
+    size, limits = options.beam_size, max_lengths.tolist()
+    ended: list[list[Hypothesis]] = [[] for _ in limits]
+
+    def has_ended(sentence: int, length: int) -> bool:
+        # As many hypotheses have ended as the beam holds, or the maximum length is reached. A live
+        # one might still have become better than all of them: that is not looked for.
+        return len(ended[sentence]) >= size or length >= limits[sentence]
+
     state = model.init_state(src, size)
     banned = torch.tensor(options.banned_ids, dtype=torch.int64, device=src.device)
-    sentences = list(range(src.size(0)))  # which sentence each row of the batch is
+    sentences = list(range(len(limits)))  # which sentence each row of the batch is
     # Start with one hypothesis per sentence: copies of BOS would fill the beam with duplicates.
-    written = torch.full((src.size(0), 1, 1), options.bos_id, device=src.device)
-    totals = torch.zeros((src.size(0), 1), device=src.device)
+    written = torch.full((len(limits), 1, 1), options.bos_id, device=src.device)
+    totals = torch.zeros((len(limits), 1), device=src.device)
     # 2 x beam: each hypothesis has one EOS, so at least beam_size candidates are no EOS.
     count = min(2 * size, model.tgt_size)
     rank = partial(top_k, count=count)
-    for position in range(1, max(limits) + 1):
-        forced = _get_forced(prefixes, position - 1, sentences)
-        tokens = written[:, :, -1]
-        step_log_probs, ids = find_continuations(model, tokens, state, banned, rank, forced)
-        candidates = (totals[:, :, None] + step_log_probs).flatten(1)
+    for length in range(1, max(limits) + 1):
+        forced = _get_forced(prefixes, length - 1, sentences)
+        best, ids = find_continuations(model, written[:, :, -1], state, banned, rank, forced)
+        candidates = (totals[:, :, None] + best).flatten(1)
         totals, flat = candidates.topk(min(2 * size, candidates.size(1)), dim=1)
         tokens, parents = ids.flatten(1).gather(1, flat), flat // count
         is_eos = tokens == options.eos_id
-        finishes = is_eos[:, :size] & totals[:, :size].isfinite()
-        for row, hypothesis in _hypotheses(finishes, written, parents, totals):
-            if not _is_done(finished[sentences[row]], limits[sentences[row]], position - 1, size):
-                finished[sentences[row]].append(hypothesis)
+        ends = is_eos[:, :size] & totals[:, :size].isfinite()
+        for row, hypothesis in _iter_chosen(ends, written, parents, totals):
+            if not has_ended(sentences[row], length - 1):
+                ended[sentences[row]].append(hypothesis)
 
-        active = is_eos.int().argsort(dim=1, stable=True)[:, :size]
-        totals, parents, tokens = (each.gather(1, active) for each in (totals, parents, tokens))
-        # With fewer tokens than the beam has places, an EOS may be among the active ones.
+        live = is_eos.int().argsort(dim=1, stable=True)[:, :size]
+        totals, parents, tokens = (x.gather(1, live) for x in (totals, parents, tokens))
+        # With fewer tokens than the beam has places, an EOS may be among the live ones.
         totals = totals.masked_fill(tokens == options.eos_id, float("-inf"))
         state.reorder(parents)
-        written = torch.cat((_gather_parents(written, parents), tokens[..., None]), dim=2)
-        _end_at_limit(finished, sentences, limits, position, written, totals)
-        live = [
-            row
-            for row, sentence in enumerate(sentences)
-            if not _is_done(finished[sentence], limits[sentence], position, size)
-        ]
-        if not live:
+        written = written.gather(1, parents[..., None].expand(-1, -1, length))
+        written = torch.cat((written, tokens[..., None]), dim=2)
+        for row, sentence in enumerate(sentences):
+            if length == limits[sentence] and not ended[sentence]:  # cut its best hypothesis there
+                ended[sentence] = [Hypothesis(written[row, 0, 1:].tolist(), float(totals[row, 0]))]
+        rows = [row for row, sentence in enumerate(sentences) if not has_ended(sentence, length)]
+        if not rows:
             break
-        if len(live) <= _LIVE_SHARE * len(sentences):
-            kept = torch.tensor(live, device=src.device)
+        if len(rows) <= _LIVE_SHARE * len(sentences):
+            kept = torch.tensor(rows, device=src.device)
             state.select(kept)
             written, totals = written[kept], totals[kept]
-            sentences = [sentences[row] for row in live]
-    return [rank_hypotheses(each, options.length_penalty) for each in finished]
+            sentences = [sentences[row] for row in rows]
+    return ended
 
 
-def _is_done(finished: list[Hypothesis], limit: int, position: int, size: int) -> bool:
-    return len(finished) >= size or position >= limit
-
-
-def _gather_parents(written: Tensor, parents: Tensor) -> Tensor:
-    return written.gather(1, parents[..., None].expand(-1, -1, written.size(2)))
-
-
-def _hypotheses(
+def _iter_chosen(
     chosen: Bool[Tensor, "batch hypothesis"], written: Tensor, parents: Tensor, totals: Tensor
 ) -> Iterator[tuple[int, Hypothesis]]:
-    """Yield (row, finished hypothesis) for each chosen EOS continuation, row by row, best first."""
+    """Yield (row, ended hypothesis) for each chosen EOS continuation, row by row, best first."""
     rows, places = chosen.nonzero().unbind(dim=1)
-    ids = written[rows, parents[rows, places], 1:]
-    for row, of_row, total in zip(
-        rows.tolist(), ids.tolist(), totals[rows, places].tolist(), strict=True
-    ):
+    ids = written[rows, parents[rows, places], 1:].tolist()
+    for row, of_row, total in zip(rows.tolist(), ids, totals[rows, places].tolist(), strict=True):
         yield row, Hypothesis(of_row, total)
-
-
-def _end_at_limit(
-    finished: list[list[Hypothesis]],
-    sentences: list[int],
-    limits: list[int],
-    position: int,
-    written: Tensor,
-    totals: Tensor,
-) -> None:
-    """Give sentences that reach their limit without any end their best hypothesis, cut there."""
-    for row, sentence in enumerate(sentences):
-        if position == limits[sentence] and not finished[sentence]:
-            hypothesis = Hypothesis(written[row, 0, 1:].tolist(), float(totals[row, 0]))
-            finished[sentence].append(hypothesis)
 
 
 class Sampler:
@@ -274,31 +256,23 @@ class Sampler:
     """
 
     def __init__(self, sources: Sequence[Sequence[int]], seed: int) -> None:
-        self._set_generators([_seed_generator(seed, ids) for ids in sources])
+        self._generators = []
+        for ids in sources:
+            digest = hashlib.sha256(repr((seed, list(ids))).encode()).digest()
+            generator = torch.Generator().manual_seed(int.from_bytes(digest[:8], "big") >> 1)
+            self._generators.append(generator)
+        self.keep(range(len(sources)))
 
     def keep(self, rows: Sequence[int]) -> None:
         """Go on with some of the rows only."""
-        self._set_generators([self._generators[row] for row in rows])
-
-    def _set_generators(self, generators: list[torch.Generator]) -> None:
-        self._generators = generators
-        # The rows of a step come in parts, in order.
-        self._turns: Iterator[torch.Generator] = cycle(generators)
+        self._generators = [self._generators[row] for row in rows]
+        self._turns = cycle(self._generators)  # the rows of a step come in parts, in order
 
     def __call__(
         self, x: Float[Tensor, "row token"]
     ) -> tuple[Float[Tensor, "row 1"], Int[Tensor, "row 1"]]:
         """Return the log-probability and the id of the token drawn for each row."""
-        draws = torch.stack(
-            [
-                torch.empty(x.size(1)).exponential_(generator=generator)
-                for generator in islice(self._turns, len(x))
-            ]
-        )
-        ids = (x - draws.to(x.device).log()).argmax(dim=1, keepdim=True)
+        turns = islice(self._turns, len(x))
+        draws = [torch.empty(x.size(1)).exponential_(generator=turn) for turn in turns]
+        ids = (x - torch.stack(draws).to(x.device).log()).argmax(dim=1, keepdim=True)
         return x.gather(1, ids), ids
-
-
-def _seed_generator(seed: int, ids: Sequence[int]) -> torch.Generator:
-    digest = hashlib.sha256(repr((seed, list(ids))).encode()).digest()
-    return torch.Generator().manual_seed(int.from_bytes(digest[:8], "big") >> 1)

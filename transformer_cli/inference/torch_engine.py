@@ -3,9 +3,9 @@
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import chain
-from typing import ClassVar, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -14,14 +14,13 @@ from torch import Tensor, nn
 
 from transformer_cli.data.token_arrays import cut_by_tokens
 from transformer_cli.errors import UsageError, is_out_of_memory
-from transformer_cli.inference.engine import Hypothesis, SearchOptions
+from transformer_cli.inference.engine import Hypothesis, SearchOptions, ignore, never
 from transformer_cli.inference.search import NOT_FORCED, search
 from transformer_cli.inference.translator import TextTranslator
 from transformer_cli.model.device import empty_cache
 from transformer_cli.model.ensemble import Ensemble
-from transformer_cli.model.layers import record_attention
 from transformer_cli.model.linear import autocast, pack_weights
-from transformer_cli.model.transformer import Transformer
+from transformer_cli.model.transformer import Transformer, record_attention
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.trained_model import TrainedModel, load_trained_model
 from transformer_cli.text.tokenizer import fingerprint
@@ -44,10 +43,6 @@ class TorchEngine:
         others: models on the same device, of the same tokenizers, whose probabilities are averaged
             with those of ``model``.
     """
-
-    supports_prefixes: ClassVar[bool] = True
-    supports_alignments: ClassVar[bool] = True
-    supports_sampling: ClassVar[bool] = True
 
     model: Transformer
     precision: torch.dtype
@@ -75,8 +70,8 @@ class TorchEngine:
         max_lengths: Sequence[int],
         options: SearchOptions,
         batch_tokens: int,
-        progress: Callable[[int], object] | None = None,
-        should_stop: Callable[[], bool] | None = None,
+        progress: Callable[[int], object] = ignore,
+        should_stop: Callable[[], bool] = never,
     ) -> list[list[Hypothesis]]:
         """Return the hypotheses of each source; see ``SearchEngine.search``."""
         outputs: list[list[Hypothesis]] = [[] for _ in sources]
@@ -88,7 +83,7 @@ class TorchEngine:
         batches = list(cut_by_tokens(order, lengths, batch_tokens // options.beam_size))
 
         def search_rows(batch: np.ndarray) -> list[list[Hypothesis]]:
-            if should_stop is not None and should_stop():
+            if should_stop():
                 return [[] for _ in batch]
             starts = [prefixes[index] for index in batch]
             with autocast(device, self.precision):
@@ -100,16 +95,13 @@ class TorchEngine:
                     _pad(starts, NOT_FORCED) if any(starts) else None,
                 )
 
-        def search_batch(batch: np.ndarray) -> list[list[Hypothesis]]:
-            return list(chain.from_iterable(split_when_out_of_memory(search_rows, batch)))
-
+        search_batch = partial(split_when_out_of_memory, search_rows)
         with autocast(device, self.precision), pack_weights(self.searched):
             found = map_on_cores(search_batch, batches, device)
-            for batch, of_batch in zip(batches, found, strict=True):
-                for index, hypotheses in zip(batch, of_batch, strict=True):
+            for batch, parts in zip(batches, found, strict=True):
+                for index, hypotheses in zip(batch, chain.from_iterable(parts), strict=True):
                     outputs[index] = hypotheses
-                if progress is not None:
-                    progress(len(batch))
+                progress(len(batch))
         return outputs
 
     @torch.inference_mode()
@@ -125,11 +117,9 @@ class TorchEngine:
         order = np.argsort(-lengths, kind="stable")
 
         def align_rows(batch: np.ndarray) -> None:
-            most_attended = _find_most_attended(
-                self.searched,
-                _pad([sources[index] for index in batch], PAD_ID).to(self.device),
-                _pad([[BOS_ID, *targets[index][:-1]] for index in batch], PAD_ID).to(self.device),
-            )
+            src = _pad([sources[index] for index in batch], PAD_ID).to(self.device)
+            tgt_in = _pad([[BOS_ID, *targets[index][:-1]] for index in batch], PAD_ID)
+            most_attended = _find_most_attended(self.searched, src, tgt_in.to(self.device))
             for index, places in zip(batch, most_attended.tolist(), strict=True):
                 aligned[index] = places[: len(targets[index])]
 
@@ -164,14 +154,14 @@ def load_torch_translator(
         ConfigError, RunError, TokenizerError, CheckpointError: something is missing or damaged.
     """
     trained = load_trained_model(run, checkpoint)
-    more = [_load_for_ensemble(other, checkpoint, run, trained) for other in others]
-    models = [other.model.to(device) for other in more]
+    members = [trained, *(_load_for_ensemble(other, checkpoint, run, trained) for other in others)]
+    model, *more = (member.model.to(device) for member in members)
     return TextTranslator(
-        TorchEngine(trained.model.to(device), precision, tuple(models)),
+        TorchEngine(model, precision, tuple(more)),
         trained.tokenizers,
         trained.config,
         trained.config.decoding,
-        checkpoint="+".join(member.sum for member in (trained, *more)),
+        checkpoint="+".join(member.sum for member in members),
     )
 
 
@@ -257,17 +247,12 @@ def split_when_out_of_memory(
     Raises:
         MemoryError, RuntimeError: a single row does not fit, or something else is wrong.
     """
-    results, parts = [], [rows]
-    while parts:
-        part = parts.pop()
-        try:
-            results.append(function(part))
-        except (MemoryError, RuntimeError) as error:
-            if len(part) < 2 or not is_out_of_memory(error):
-                raise
-        else:
-            continue
-        # Outside the handler, where the traceback no longer holds the tensors of the call.
-        empty_cache()
-        parts += reversed(np.array_split(part, 2))
-    return results
+    try:
+        return [function(rows)]
+    except (MemoryError, RuntimeError) as error:
+        if len(rows) < 2 or not is_out_of_memory(error):
+            raise
+    # Outside the handler, where the traceback no longer holds the tensors of the call.
+    empty_cache()
+    halves = np.array_split(rows, 2)
+    return [part for half in halves for part in split_when_out_of_memory(function, half)]

@@ -1,41 +1,114 @@
-"""Text in, text out: tokenizers, a search engine, and how to search; of lists and of streams."""
+"""Text in, text out: lines become ids, a search engine translates them, and ids become text."""
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-from itertools import islice, zip_longest
+from itertools import accumulate, pairwise
 from typing import Generic, Self, TypeVar
 
 from transformer_cli.config.choices import LARGEST_BEAM, LONGEST_SOURCE, MOST_BATCH_TOKENS
 from transformer_cli.config.schema import Config, DecodingConfig
 from transformer_cli.errors import InputError, UsageError
-from transformer_cli.inference.engine import Hypothesis, SearchEngine, SearchOptions
-from transformer_cli.inference.lines import (
-    PLAIN,
-    LineHypothesis,
-    LongLine,
-    OutputFormat,
-    TranslatedLine,
-    Translation,
-    encode_line,
-    join_hypotheses,
-    to_translation,
+from transformer_cli.inference.alignment import align_words
+from transformer_cli.inference.engine import (
+    Hypothesis,
+    SearchEngine,
+    SearchOptions,
+    ignore,
+    never,
 )
-from transformer_cli.ranks import SINGLE_PROCESS, Ranks
-from transformer_cli.text.protocol import Tokenizers
-from transformer_cli.text.reserved import compare_placeholders
+from transformer_cli.text.protocol import Tokenizer, Tokenizers
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 
 SLOT_BEAM = 8
 """Beam of the second search for a translation with its source's placeholders."""
-CHUNK_LINES = 4096
-"""Lines read, sorted by length and translated together when translating a stream."""
 
 EngineT = TypeVar("EngineT", bound=SearchEngine, covariant=True)
-Progress = Callable[[int], object] | None
+Progress = Callable[[int], object]
 """Called with the number of sentences, or pieces of long lines, just finished."""
-ShouldStop = Callable[[], bool] | None
+ShouldStop = Callable[[], bool]
 """Called before each batch; once it returns True, the rest is left empty."""
+
+
+@dataclass(frozen=True)
+class Translation:
+    """One translation of a line.
+
+    Attributes:
+        text: on one line.
+        log_probability: the sum over the tokens of all pieces.
+        score: what translations of a line are ranked by: that, divided by the length penalty; of
+            several pieces, the sum of theirs, so that the best of each make up the best.
+        alignment: which word of the line goes with which of ``text``, counted from 0, words being
+            what white space separates; empty if nobody asked.
+    """
+
+    text: str
+    log_probability: float = 0.0
+    score: float = 0.0
+    alignment: tuple[tuple[int, int], ...] = ()
+
+
+@dataclass(frozen=True)
+class LongLine:
+    """A line, numbered from 1, that is too long to be translated as one."""
+
+    line: int
+    tokens: int
+    pieces: int
+
+    def __str__(self) -> str:
+        return f"line {self.line}: {self.tokens:,} tokens, translated in {self.pieces:,} pieces"
+
+
+@dataclass(frozen=True)
+class EncodedLine:
+    """A line to be translated, as ids.
+
+    Attributes:
+        text: the source text.
+        pieces: its ids, cut where it is too long; none if it is blank. Each begins with the tag, if
+            there is one, and ends with EOS.
+        prefix: what the translation begins with.
+        prefix_ids: its ids, which the first piece's outputs begin with.
+        values: what slots stand for; see ``EncodedSource``.
+    """
+
+    text: str
+    pieces: list[list[int]]
+    prefix: str
+    prefix_ids: list[int]
+    values: tuple[str, ...] = ()
+
+    @property
+    def ids(self) -> list[int]:
+        """Ids of all pieces, without EOS."""
+        return [number for piece in self.pieces for number in piece[:-1]]
+
+
+@dataclass(frozen=True, eq=False)
+class LineHypothesis:
+    """One translation of a line: a hypothesis for each of its pieces."""
+
+    line: EncodedLine
+    pieces: tuple[Hypothesis, ...]
+
+    @property
+    def ids(self) -> list[int]:
+        """Ids of all pieces."""
+        return [number for piece in self.pieces for number in piece.ids]
+
+
+def score(hypothesis: Hypothesis, length_penalty: float) -> float:
+    """Return what hypotheses of a sentence are ranked by: Wu et al. 2016, equation 14."""
+    # Lengths count EOS, so that an empty output has length 1.
+    penalty = math.pow((5.0 + len(hypothesis.ids) + 1.0) / 6.0, length_penalty)
+    return hypothesis.log_probability / penalty
+
+
+def rank(hypotheses: Sequence[Hypothesis], length_penalty: float) -> list[Hypothesis]:
+    """Return the hypotheses best first; ties stay in the order in which they ended."""
+    return sorted(hypotheses, key=lambda one: score(one, length_penalty), reverse=True)
 
 
 @dataclass(frozen=True)
@@ -77,11 +150,11 @@ class TextTranslator(Generic[EngineT]):
         Raises:
             UsageError: one is larger than a configuration's may be.
         """
-        if beam_size is not None and beam_size > LARGEST_BEAM:
+        if (beam_size or 0) > LARGEST_BEAM:
             raise UsageError(
                 f"a beam of {beam_size:,}: at most {LARGEST_BEAM:,}; lower --beam-size or --n-best"
             )
-        if batch_tokens is not None and batch_tokens > MOST_BATCH_TOKENS:
+        if (batch_tokens or 0) > MOST_BATCH_TOKENS:
             raise UsageError(
                 f"{batch_tokens:,} tokens a batch: at most {MOST_BATCH_TOKENS:,}; "
                 "lower --batch-tokens"
@@ -135,9 +208,9 @@ class TextTranslator(Generic[EngineT]):
     def translate(
         self,
         lines: Sequence[str],
-        progress: Progress = None,
-        on_long_line: Callable[[LongLine], object] | None = None,
-        should_stop: ShouldStop = None,
+        progress: Progress = ignore,
+        on_long_line: Callable[[LongLine], object] = ignore,
+        should_stop: ShouldStop = never,
         tags: Sequence[str | None] | None = None,
     ) -> list[str]:
         """Return the best translation of each line; see ``translate_lines``."""
@@ -152,9 +225,9 @@ class TextTranslator(Generic[EngineT]):
         prefixes: Sequence[str] | None = None,
         n_best: int = 1,
         with_alignments: bool = False,
-        progress: Progress = None,
-        on_long_line: Callable[[LongLine], object] | None = None,
-        should_stop: ShouldStop = None,
+        progress: Progress = ignore,
+        on_long_line: Callable[[LongLine], object] = ignore,
+        should_stop: ShouldStop = never,
         tags: Sequence[str | None] | None = None,
     ) -> list[list[Translation]]:
         """Return each line's translations, best first: at least one, empty for a blank line.
@@ -173,66 +246,113 @@ class TextTranslator(Generic[EngineT]):
             tags: each line's, which the tokenizers have; without any, it is ``self.tag``.
         """
         prefixes, tags = prefixes or [""] * len(lines), tags or [self.tag] * len(lines)
-        encoded = [
-            encode_line(self.tokenizers, line, prefix, self.longest_source, tag)
-            for line, prefix, tag in zip(lines, prefixes, tags, strict=True)
+        encoded = [self.encode_line(*line) for line in zip(lines, prefixes, tags, strict=True)]
+        for long_line in self.find_long_lines(len(line.ids) for line in encoded):
+            on_long_line(long_line)
+        sources = [piece for line in encoded for piece in line.pieces]
+        starts = [
+            line.prefix_ids if piece is line.pieces[0] else []
+            for line in encoded
+            for piece in line.pieces
         ]
-        if on_long_line is not None:
-            for long in self.find_long_lines(sum(map(len, line.pieces)) for line in encoded):
-                on_long_line(long)
-        sources = [source for line in encoded for source in line.sources]
-        starts = [prefix for line in encoded for prefix in line.prefixes]
         found = iter(self.search_ids(sources, starts, progress, should_stop, n_best == 1))
         ranked = [
-            join_hypotheses(line, [next(found) for _ in line.pieces], n_best) for line in encoded
+            _join_pieces(line, [next(found) for _ in line.pieces], n_best) for line in encoded
         ]
         aligned = self._align(ranked, with_alignments)
         return [
             [
-                to_translation(
-                    hypothesis,
-                    self.tokenizers,
-                    self.decoding.length_penalty,
-                    aligned.get(hypothesis, ()),
-                    self.replace_unk,
-                    with_alignments and place == 0,
-                )
-                for place, hypothesis in enumerate(of_line)
+                self._to_translation(one, aligned.get(one, ()), with_alignments and place == 0)
+                for place, one in enumerate(of_line)
             ]
             for of_line in ranked
         ]
 
+    def encode_line(self, text: str, prefix: str, tag: str | None) -> EncodedLine:
+        """Encode a line, cut into as few pieces as have room, which are as equal as can be.
+
+        A line of nothing but white space, or of invisible characters, has none.
+
+        Raises:
+            UsageError: the tokenizers have no such tag.
+        """
+        prefix = prefix.strip()
+        ids, values = self.tokenizers.encode_source(text)
+        start = [] if tag is None else [self.tokenizers.tag_id(tag)]
+        count = -(-len(ids) // (self.longest_source - len(start)))
+        ends = [len(ids) * piece // max(1, count) for piece in range(count + 1)]
+        pieces = [[*start, *ids[begin:end], EOS_ID] for begin, end in pairwise(ends)]
+        prefix_ids = self.tokenizers.encode_target(prefix, values)
+        return EncodedLine(text, pieces, prefix, prefix_ids, values)
+
     def _align(
         self, ranked: Sequence[Sequence[LineHypothesis]], with_alignments: bool
     ) -> dict[LineHypothesis, list[int]]:
-        """Align the tokens of the best hypotheses if asked, and of those with unknown words."""
+        """Align the tokens of the best hypotheses if asked, and of those with unknown words.
+
+        Of each token there is the place in the line of the token that it is aligned to.
+        """
         needed = [
-            hypothesis
+            one
             for of_line in ranked
-            for place, hypothesis in enumerate(of_line)
-            if (with_alignments and place == 0) or (self.replace_unk and hypothesis.has_unknown())
+            for place, one in enumerate(of_line)
+            if (with_alignments and place == 0)
+            or (self.replace_unk and UNK_ID in one.ids[len(one.line.prefix_ids) :])
         ]
         if not needed:
             return {}
         of_pieces = iter(
             self.engine.align(
-                [source for hypothesis in needed for source in hypothesis.line.sources],
-                [piece.ids for hypothesis in needed for piece in hypothesis.pieces],
+                [source for one in needed for source in one.line.pieces],
+                [piece.ids for one in needed for piece in one.pieces],
                 self.decoding.batch_tokens,
             )
         )
-        return {
-            hypothesis: hypothesis.join_alignments([next(of_pieces) for _ in hypothesis.pieces])
-            for hypothesis in needed
-        }
+        aligned = {}
+        for one in needed:
+            starts = accumulate((len(piece) - 1 for piece in one.line.pieces), initial=0)
+            aligned[one] = [
+                start + place
+                for _, start in zip(one.pieces, starts, strict=False)
+                for place in next(of_pieces)
+            ]
+        return aligned
+
+    def _to_translation(
+        self, hypothesis: LineHypothesis, aligned: Sequence[int], with_alignment: bool
+    ) -> Translation:
+        """Write a hypothesis as text.
+
+        Args:
+            hypothesis: of a line.
+            aligned: the source token that each target token is aligned to, if that was needed.
+            with_alignment: whether the result has the aligned words.
+        """
+        line, ids, tgt = hypothesis.line, hypothesis.ids, self.tokenizers.tgt
+        src_tokens = self.tokenizers.source_tokens(line.text, line.ids) if aligned else []
+        needed = with_alignment or tgt.is_word_level or line.values
+        tgt_tokens = tgt.filled_tokens(ids, line.values) if needed else []
+        if self.replace_unk:
+            for place, number in enumerate(ids):
+                if number == UNK_ID and place >= len(line.prefix_ids):
+                    # Tags and joiners are no words.
+                    tgt_tokens[place] = src_tokens[aligned[place]] or tgt_tokens[place]
+        text = " ".join(filter(None, _piece_texts(tgt, hypothesis, tgt_tokens)))
+        pieces, length_penalty = hypothesis.pieces, self.decoding.length_penalty
+        return Translation(
+            text,
+            sum((piece.log_probability for piece in pieces), start=0.0),
+            sum((score(piece, length_penalty) for piece in pieces), start=0.0),
+            align_words(line.text, src_tokens, text, tgt_tokens, aligned) if with_alignment else (),
+        )
 
     # --- ids --------------------------------------------------------------------------------------
 
     def translate_ids(
         self,
         sources: Sequence[list[int]],
-        progress: Progress = None,
-        should_stop: ShouldStop = None,
+        progress: Progress = ignore,
+        should_stop: ShouldStop = never,
     ) -> list[list[int]]:
         """Return each source's best translation, empty for an empty one; see ``search_ids``."""
         outputs = self.search_ids(sources, None, progress, should_stop)
@@ -242,8 +362,8 @@ class TextTranslator(Generic[EngineT]):
         self,
         sources: Sequence[list[int]],
         prefixes: Sequence[list[int]] | None = None,
-        progress: Progress = None,
-        should_stop: ShouldStop = None,
+        progress: Progress = ignore,
+        should_stop: ShouldStop = never,
         keep_slots: bool = True,
     ) -> list[list[Hypothesis]]:
         """Return the hypotheses of each source, best first; see ``SearchEngine.search``.
@@ -256,57 +376,45 @@ class TextTranslator(Generic[EngineT]):
             keep_slots: whether a source whose best hypothesis has other slots is searched again,
                 with a beam of at least ``SLOT_BEAM``, for the best one that has the same.
         """
-        prefixes = prefixes or [[] for _ in sources]
-        limits = [
-            max(self._max_output_tokens(len(ids) - 1), len(prefix))
-            for ids, prefix in zip(sources, prefixes, strict=True)
-        ]
+        starts = prefixes or [[] for _ in sources]
+        limits = list(map(self._max_output_tokens, sources, starts))
         options = SearchOptions(
             bos_id=BOS_ID,
             eos_id=EOS_ID,
             banned_ids=(BOS_ID, PAD_ID) if self.replace_unk else (UNK_ID, BOS_ID, PAD_ID),
             beam_size=self.decoding.beam_size,
-            length_penalty=self.decoding.length_penalty,
             sample_seed=self.sample_seed,
         )
-        batch_tokens = self.decoding.batch_tokens
-        outputs = self.engine.search(
-            sources, prefixes, limits, options, batch_tokens, progress, should_stop
-        )
-        if keep_slots and self.sample_seed is None:
-            self._search_slots(outputs, sources, prefixes, limits, options, should_stop)
-        return outputs
 
-    def _search_slots(
-        self,
-        outputs: list[list[Hypothesis]],
-        sources: Sequence[list[int]],
-        prefixes: Sequence[list[int]],
-        limits: Sequence[int],
-        options: SearchOptions,
-        should_stop: ShouldStop,
-    ) -> None:
-        """Replace hypotheses that have other slots than their sources, where others are found."""
+        def search(
+            places: Sequence[int], options: SearchOptions, progress: Progress
+        ) -> list[list[Hypothesis]]:
+            found = self.engine.search(
+                [sources[place] for place in places],
+                [starts[place] for place in places],
+                [limits[place] for place in places],
+                options,
+                self.decoding.batch_tokens,
+                progress,
+                should_stop,
+            )
+            return [rank(hypotheses, self.decoding.length_penalty) for hypotheses in found]
+
+        outputs = search(range(len(sources)), options, progress)
+        if not keep_slots or self.sample_seed is not None:
+            return outputs
         has_same_slots = self.tokenizers.has_same_slots
         places = [
             place
             for place, hypotheses in enumerate(outputs)
             if hypotheses and not has_same_slots(sources[place], hypotheses[0].ids)
         ]
-        if not places:
-            return
-        again = self.engine.search(
-            [sources[place] for place in places],
-            [prefixes[place] for place in places],
-            [limits[place] for place in places],
-            replace(options, beam_size=max(SLOT_BEAM, options.beam_size)),
-            self.decoding.batch_tokens,
-            None,
-            should_stop,
-        )
-        for place, hypotheses in zip(places, again, strict=True):
-            kept = (one for one in hypotheses if has_same_slots(sources[place], one.ids))
-            outputs[place] = [next(kept, outputs[place][0])]
+        if places:
+            wider = replace(options, beam_size=max(SLOT_BEAM, options.beam_size))
+            for place, hypotheses in zip(places, search(places, wider, ignore), strict=True):
+                kept = (one for one in hypotheses if has_same_slots(sources[place], one.ids))
+                outputs[place] = [next(kept, outputs[place][0])]
+        return outputs
 
     # --- limits -----------------------------------------------------------------------------------
 
@@ -322,11 +430,11 @@ class TextTranslator(Generic[EngineT]):
         limit = self.max_positions
         return LONGEST_SOURCE if limit is None else min(LONGEST_SOURCE, limit - 1)
 
-    def _max_output_tokens(self, src_tokens: int) -> int:
+    def _max_output_tokens(self, source: list[int], prefix: list[int]) -> int:
         # A half-trained model repeats itself for ever; a translation is seldom twice its source.
-        limits = [int(src_tokens * self.decoding.max_length_ratio) + 10]
+        limits = [int((len(source) - 1) * self.decoding.max_length_ratio) + 10]
         limits += [limit for limit in (self.max_length, self.max_positions) if limit is not None]
-        return min(limits)
+        return max(min(limits), len(prefix))
 
     def find_long_lines(self, lengths: Iterable[int]) -> Iterator[LongLine]:
         """Yield the lines that must be split, given the number of tokens of each line."""
@@ -357,93 +465,38 @@ class TextTranslator(Generic[EngineT]):
             )
 
 
-# --- streams --------------------------------------------------------------------------------------
+# --- ids to text ----------------------------------------------------------------------------------
 
 
-def with_prefixes(
-    lines: Iterable[str], prefixes: Iterable[str] | None, name: str, first_line: int = 1
-) -> Iterator[tuple[str, str]]:
-    """Yield each line with its prefix, of file ``name``; without any, with an empty one.
-
-    Raises:
-        InputError: there are fewer or more prefixes than lines.
-    """
-    if prefixes is None:
-        yield from ((line, "") for line in lines)
-        return
-    for number, (line, prefix) in enumerate(zip_longest(lines, prefixes), start=first_line):
-        if prefix is None:
-            raise InputError(
-                f"{name}: ends before line {number:,}, which the input has; give a line, empty or "
-                "not, for each of the input's"
-            )
-        if line is None:
-            raise InputError(
-                f"{name}: goes on with line {number:,}, which the input does not have; give a line "
-                "for each of the input's"
-            )
-        yield line, prefix
+def _join_pieces(
+    line: EncodedLine, of_pieces: Sequence[Sequence[Hypothesis]], n_best: int
+) -> list[LineHypothesis]:
+    """Combine the hypotheses of a line's pieces, rank by rank, into ``n_best`` or at least one."""
+    joined = [LineHypothesis(line, pieces) for pieces in zip(*of_pieces, strict=False)]
+    return joined[:n_best] or [LineHypothesis(EncodedLine(line.text, [], "", []), ())]
 
 
-def translate_stream(
-    translator: TextTranslator[SearchEngine],
-    lines: Iterable[tuple[str, str]],
-    output_format: OutputFormat = PLAIN,
-    chunk_lines: int = CHUNK_LINES,
-    first_line: int = 1,
-    on_long_line: Callable[[LongLine], object] | None = None,
-    ranks: Ranks = SINGLE_PROCESS,
-) -> Iterator[TranslatedLine]:
-    """Yield one record a line, in order, holding ``chunk_lines`` of them at a time.
-
-    Args:
-        translator: what translates.
-        lines: text without line ends, and what its translations begin with.
-        output_format: what is in a record.
-        chunk_lines: see ``CHUNK_LINES``; on each rank.
-        first_line: its number.
-        on_long_line: called with each line too long to be translated as one, on its rank.
-        ranks: who shares the work; all of them get all records.
-    """
-    remaining = iter(lines)
-    for first in remaining:
-        chunk = [first, *islice(remaining, chunk_lines * ranks.size - 1)]
-        for number, (line, prefix) in enumerate(chunk, start=first_line):
-            translator.check_prefix(line, prefix, number)  # on all ranks alike
-        own_numbers = range(first_line + ranks.rank, first_line + len(chunk), ranks.size)
-        share = partial(_translate_share, translator, output_format, own_numbers, on_long_line)
-        # What goes from rank to rank is JSON.
-        translated = share(chunk) if ranks.size == 1 else ranks.map(share, chunk)
-        yield from (TranslatedLine(*fields) for fields in translated)
-        first_line += len(chunk)
+def _piece_texts(
+    tokenizer: Tokenizer, hypothesis: LineHypothesis, tokens: Sequence[str]
+) -> Iterator[str]:
+    end = 0
+    for number, piece in enumerate(hypothesis.pieces):
+        start, end = end, end + len(piece.ids)
+        if number == 0 and hypothesis.line.prefix:
+            yield _continue_prefix(tokenizer, hypothesis.line, piece.ids, tokens[start:end])
+        else:
+            yield tokenizer.detokenize(piece.ids, tokens[start:end])
 
 
-def _translate_share(
-    translator: TextTranslator[SearchEngine],
-    output_format: OutputFormat,
-    numbers: Sequence[int],
-    on_long_line: Callable[[LongLine], object] | None,
-    lines: Sequence[tuple[str, str]],
-) -> list[list[str]]:
-    """Translate one rank's share of a chunk, whose lines have these numbers."""
-
-    def report(long_line: LongLine) -> None:
-        if on_long_line is not None:
-            on_long_line(replace(long_line, line=numbers[long_line.line - 1]))
-
-    translated = translator.translate_lines(
-        [line for line, _ in lines],
-        [prefix for _, prefix in lines],
-        output_format.n_best or 1,
-        output_format.with_alignments,
-        on_long_line=report,
-    )
-    protect = translator.tokenizers.protect
-    records = []
-    for number, (line, _), translations in zip(numbers, lines, translated, strict=True):
-        record = output_format.to_record(number, translations)
-        if protect:
-            difference = compare_placeholders(line, translations[0].text, protect)
-            record = record._replace(difference=difference)
-        records.append([*record])
-    return records
+def _continue_prefix(
+    tokenizer: Tokenizer, line: EncodedLine, ids: list[int], tokens: Sequence[str]
+) -> str:
+    """Return the text of a hypothesis, which begins with the prefix as its author wrote it."""
+    count = len(line.prefix_ids)
+    whole = tokenizer.detokenize(ids, tokens)
+    start = tokenizer.detokenize(ids[:count], tokens[:count])
+    if whole.startswith(start):
+        return line.prefix + whole[len(start) :]
+    # What follows changes how the prefix is written, a quotation mark's spaces say.
+    rest = tokenizer.detokenize(ids[count:], tokens[count:])
+    return " ".join(filter(None, (line.prefix, rest)))

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import count
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 from transformer_cli.compression import is_compressed
 from transformer_cli.config.choices import PrecisionName
 from transformer_cli.config.data_schema import FilePair
 from transformer_cli.errors import UsageError
 from transformer_cli.files import sha256
-from transformer_cli.jobs.distill_file import Back, Direction, Distillation, Teacher
+from transformer_cli.jobs.distill_file import Back, Direction, Distillation, Forward, Teacher
 from transformer_cli.jobs.job import (
     Job,
     JobDirectory,
@@ -21,6 +21,7 @@ from transformer_cli.jobs.job import (
     describe_training,
     weights_record,
 )
+from transformer_cli.jobs.runner import Plan
 from transformer_cli.jobs.student_text import (
     SIDES,
     compose_student,
@@ -73,15 +74,7 @@ class DistillDirectory(JobDirectory):
 
 
 @dataclass(frozen=True)
-class Text:
-    """A text to translate."""
-
-    name: str
-    path: Path
-
-
-@dataclass(frozen=True)
-class DistillPlan:
+class DistillPlan(Plan):
     """The jobs of a distillation."""
 
     distillation: Distillation
@@ -97,29 +90,17 @@ class DistillPlan:
 
     def jobs(self) -> Iterator[Job]:
         """Yield all jobs; each reads what earlier ones have made."""
-        teachers: dict[Path, Job] = {}
-        for teacher in self.distillation.teachers:
-            if teacher.file is not None and teacher.run.path not in teachers:
-                teachers[teacher.run.path] = self._teacher_job(teacher, teacher.file)
-        yield from teachers.values()
+        teachers = [each for each in self.distillation.teachers if each.file is not None]
+        yield from map(self._teacher_job, {each.run.path: each for each in teachers}.values())
         yield self._text_job()
         translated = []
         for direction in self.distillation.directions:
-            needs = [TEXT_JOB, *self._find_needs(direction.teachers)]
-            for text in self._texts(direction):
-                made = [*self._translation_jobs(direction, text, needs)]
+            for name, text in self._texts(direction):
+                made = [*self._translation_jobs(direction, name, text)]
                 translated.append(made[-1].name)
                 yield from made
         yield self._student_job([TEXT_JOB, *translated])
         yield from self._score_jobs()
-
-    def extend(self) -> bool:
-        """Return False: there are no more jobs."""
-        return False
-
-    def give_up(self, job: Job) -> Literal["pruned", "stopped"] | None:
-        """Return None: all jobs are worth their time."""
-        return None
 
     def check(self) -> None:
         """Check that the teachers of an ensemble have one tokenizer, as far as they are trained.
@@ -138,26 +119,27 @@ class DistillPlan:
 
     # --- teachers and text ------------------------------------------------------------------------
 
-    def _teacher_job(self, teacher: Teacher, file: Path) -> Job:
-        run = teacher.run
+    def _teacher_job(self, teacher: Teacher) -> Job:
+        run, config = teacher.run, teacher.config
 
         def inputs() -> dict[str, str]:
-            texts = {name: open_text(teacher.config, name).source_sha256() for name in _TRAINED_ON}
-            return {**describe_training(teacher.config), **texts}
+            texts = {split: open_text(config, split).source_sha256() for split in _TRAINED_ON}
+            return {**describe_training(config), **texts}
 
         return Job(
-            f"train {run.path.as_posix()}",
+            _training_name(run),
             inputs,
             lambda: [weights_record(run)],
-            command=self._train_command(file, run),
-            config=teacher.config,
+            command=self._train_command(teacher.file, run),
+            config=config,
         )
 
-    def _find_needs(self, teachers: Sequence[Teacher]) -> list[str]:
-        """Return the names of the jobs that train these teachers, unless they are there."""
-        return [f"train {each.run.path.as_posix()}" for each in teachers if each.file is not None]
+    def _find_needs(self, direction: Direction) -> list[str]:
+        """Return the names of the jobs that make the text and the teachers of a direction."""
+        trained = [each.run for each in direction.teachers if each.file is not None]
+        return [TEXT_JOB, *map(_training_name, trained)]
 
-    def _train_command(self, file: Path, run: RunDirectory) -> list[str]:
+    def _train_command(self, file: Path | None, run: RunDirectory) -> list[str]:
         # What was begun elsewhere goes on as it was begun: so --precision auto has it.
         options = self.binding if run.metrics.exists() else self.training
         suspect = ["--allow-suspect-data"] if self.allow_suspect_data else []
@@ -175,54 +157,49 @@ class DistillPlan:
             prepare=partial(write_texts, student, paths),
         )
 
-    def _texts(self, direction: Direction) -> Iterator[Text]:
+    def _texts(self, direction: Direction) -> Iterator[tuple[str, Path]]:
+        """Yield name and path of each text that is translated in a direction."""
         if direction.settings.corpus:
-            yield Text("train", self.directory.text("train", direction.read))
+            yield "train", self.directory.text("train", direction.read)
         for number, path in enumerate(direction.settings.monolingual, start=1):
             name = path.stem if is_compressed(path) else path.name
-            yield Text(f"{number}-{Path(name).stem}", path)
+            yield f"{number}-{Path(name).stem}", path
 
     # --- translations -----------------------------------------------------------------------------
 
-    def _translation_jobs(
-        self, direction: Direction, text: Text, needs: Sequence[str]
-    ) -> Iterator[Job]:
+    def _translation_jobs(self, direction: Direction, name: str, text: Path) -> Iterator[Job]:
         """Yield the job that translates a text, and the one that chooses among candidates."""
-        settings = direction.settings
-        written = output = self.directory.translation(direction.name, text.name, direction.written)
+        settings, runs = direction.settings, [teacher.run for teacher in direction.teachers]
+        written = output = self.directory.translation(direction.name, name, direction.written)
         # A monolingual text has no reference.
-        n_best = None
-        if direction.name == "forward" and text.name == "train":
-            n_best = self.distillation.settings.forward.n_best
+        n_best = settings.n_best if isinstance(settings, Forward) and name == "train" else None
         if n_best is not None:
-            output = written.with_name(f"{text.name}.nbest.jsonl")
+            output = written.with_name(f"{name}.nbest.jsonl")
         is_sampled = isinstance(settings, Back) and settings.sample
         search = {
             "--beam-size": settings.beam_size,
             "--n-best": n_best,
             "--sample": self.distillation.student.seed if is_sampled else None,
         }
-        given = {key: str(value) for key, value in search.items() if value is not None}
-        options = [part for option in given.items() for part in option]
-        runs = [teacher.run for teacher in direction.teachers]
+        options = [
+            part for key, value in search.items() if value is not None for part in (key, str(value))
+        ]
 
         def inputs() -> dict[str, str]:
             self.check()  # tokenizers of teachers that were trained just now
             models = {run.path.as_posix(): describe_model(run) for run in runs}
-            return {"text": sha256(text.path), **models, "search": " ".join(options)}
+            return {"text": sha256(text), **models, "search": " ".join(options)}
 
         translate = Job(
-            f"translate {direction.name} {text.name}",
+            f"translate {direction.name} {name}",
             inputs,
             lambda: [output],
-            command=translate_command(
-                runs, text.path, output, [*options, *self.binding, *self.threads]
-            ),
-            needs=needs,
+            command=translate_command(runs, text, output, [*options, *self.binding, *self.threads]),
+            needs=self._find_needs(direction),
             prepare=partial(output.parent.mkdir, exist_ok=True),
             discard=partial(discard_translation, output),
             resumes_with=self.binding,
-            text=text.path,
+            text=text,
             candidates=n_best or 1,
         )
         yield translate
@@ -231,7 +208,7 @@ class DistillPlan:
         reference = self.directory.text("train", direction.written)
         lowercase = direction.teachers[0].config.tokenizer.lowercase
         yield Job(
-            f"select {direction.name} {text.name}",
+            f"select {direction.name} {name}",
             lambda: {"candidates": sha256(output), "references": sha256(reference)},
             lambda: [written],
             needs=(translate.name,),
@@ -244,10 +221,11 @@ class DistillPlan:
         """Return the pairs of which models write a side."""
         pairs = []
         for direction in self.distillation.directions:
-            for text in self._texts(direction):
-                output = self.directory.translation(direction.name, text.name, direction.written)
-                sides = {direction.read: text.path, direction.written: output}
-                pairs.append(FilePair.model_validate(sides))
+            for name, text in self._texts(direction):
+                output = self.directory.translation(direction.name, name, direction.written)
+                pairs.append(
+                    FilePair.model_validate({direction.read: text, direction.written: output})
+                )
         return pairs
 
     def _student_job(self, needs: Sequence[str]) -> Job:
@@ -255,20 +233,26 @@ class DistillPlan:
         keep_reference = self.distillation.settings.keep_reference
 
         def inputs() -> dict[str, str]:
-            splits = _TRAINED_ON if keep_reference else ["val"]
-            texts = {
-                f"text/{split}.{side}": sha256(self.directory.text(split, side))
-                for split in splits
+            files = {
+                f"text/{split}.{side}": self.directory.text(split, side)
+                for split in (_TRAINED_ON if keep_reference else ["val"])
                 for side in SIDES
             }
             # By numbers, as monolingual text may lie anywhere.
-            synthetic = {
-                f"pair {number}'s {side}": sha256(getattr(pair, side))
-                for number, pair in enumerate(self._synthetic(), start=1)
-                for side in SIDES
-            }
-            trained = describe_training(config)
-            return {**trained, "references": str(keep_reference), **texts, **synthetic}
+            for number, pair in enumerate(self._synthetic(), start=1):
+                files |= {f"pair {number}'s {side}": getattr(pair, side) for side in SIDES}
+            sums = {name: sha256(path) for name, path in files.items()}
+            return {**describe_training(config), "references": str(keep_reference), **sums}
+
+        def compose() -> None:
+            compose_student(
+                config,
+                self.distillation.student_file,
+                self.directory.student_config,
+                self.directory.text,
+                self._synthetic(),
+                keep_reference,
+            )
 
         return Job(
             STUDENT_JOB,
@@ -276,19 +260,9 @@ class DistillPlan:
             lambda: [self.directory.student_config, weights_record(run)],
             command=self._train_command(self.directory.student_config, run),
             needs=needs,
-            prepare=self._compose_student,
+            prepare=compose,
             discard=partial(set_aside, run),
             config=config,
-        )
-
-    def _compose_student(self) -> None:
-        compose_student(
-            self.distillation.student,
-            self.distillation.student_file,
-            self.directory.student_config,
-            self.directory.text,
-            self._synthetic(),
-            self.distillation.settings.keep_reference,
         )
 
     # --- scores -----------------------------------------------------------------------------------
@@ -302,27 +276,29 @@ class DistillPlan:
         return {**models, "student": [self.directory.student]}
 
     def _score_jobs(self) -> Iterator[Job]:
+        needs = self._find_needs(self.distillation.directions[0])
+        src, ref = (self.directory.text("val", side) for side in SIDES)
+        options = [*self.binding, *self.threads]
+
+        def inputs(runs: Sequence[RunDirectory]) -> dict[str, str]:
+            sums = {"text/val.src": sha256(src), "text/val.tgt": sha256(ref)}
+            return {**sums, **{run.path.as_posix(): describe_model(run) for run in runs}}
+
         for name, runs in self.models().items():
-            teachers = self._find_needs(self.distillation.directions[0].teachers)
             path = self.directory.scores(name)
             yield Job(
                 f"score {name}",
-                partial(self._describe_scoring, runs),
+                partial(inputs, runs),
                 partial(list[Path], [path]),
-                command=evaluate_command(
-                    runs,
-                    self.directory.text("val", "src"),
-                    self.directory.text("val", "tgt"),
-                    [*self.binding, *self.threads],
-                ),
-                needs=[TEXT_JOB, *([STUDENT_JOB] if name == "student" else teachers)],
+                command=evaluate_command(runs, src, ref, options),
+                needs=[TEXT_JOB, STUDENT_JOB] if name == "student" else needs,
                 stdout=path,
                 prepare=partial(path.parent.mkdir, exist_ok=True),
             )
 
-    def _describe_scoring(self, runs: Sequence[RunDirectory]) -> dict[str, str]:
-        texts = {f"text/val.{side}": sha256(self.directory.text("val", side)) for side in SIDES}
-        return {**texts, **{run.path.as_posix(): describe_model(run) for run in runs}}
+
+def _training_name(run: RunDirectory) -> str:
+    return f"train {run.path.as_posix()}"
 
 
 def translate_command(

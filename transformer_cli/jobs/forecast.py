@@ -1,6 +1,5 @@
 """Forecast what jobs take, without writing anything that stays."""
 
-import json
 import statistics
 import tempfile
 from collections.abc import Callable, Sequence
@@ -18,22 +17,30 @@ from transformer_cli.files import read_small
 from transformer_cli.jobs.distill import STUDENT_JOB, TEXT_JOB, DistillPlan
 from transformer_cli.jobs.job import Job
 from transformer_cli.jobs.runner import ERROR, Command, run_command
-from transformer_cli.jobs.student_text import open_text
+from transformer_cli.jobs.student_text import SIDES, open_text
 from transformer_cli.runs.checkpoint import list_checkpoints, newest_step
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.training.optimizer import last_step
+
+_RUN_DIR = "--run-dir"
 
 
 class Training(NamedTuple):
     """A training to be forecast."""
 
     command: Sequence[str]
-    """Its arguments."""
-    vocab: Sequence[str]
-    """Those that prepare its data alone, but for where to."""
+    """Its arguments: train, the configuration and its settings, --run-dir, and others."""
     config: Config
-    run: RunDirectory | None
-    """Where it may have begun; None: a new one."""
+
+    @property
+    def settings_of_data(self) -> Sequence[str]:
+        """The arguments that say what it is trained on."""
+        return self.command[1 : self.command.index(_RUN_DIR)]
+
+    @property
+    def run(self) -> RunDirectory:
+        """Where it may have begun."""
+        return RunDirectory(Path(self.command[self.command.index(_RUN_DIR) + 1]))
 
     @property
     def settings(self) -> str:
@@ -47,16 +54,18 @@ class Training(NamedTuple):
         return self.config.model_dump_json(include={"data", "tokenizer", "init"})
 
 
-class TrainingForecast(NamedTuple):
-    """What a training takes."""
+class Forecast(NamedTuple):
+    """What a job takes."""
 
-    seconds: float | None
-    """On an idle machine, without validations; None: a step does not fit into memory or is not
-    finite."""
-    disk: int
-    """Bytes of its checkpoints."""
-    memory: int | None
-    """Bytes at least; None where ``seconds`` is."""
+    seconds: float | None = 0.0
+    """On an idle machine, without validations; 0: nothing to speak of; None: unknown, or a step of
+    a training does not fit into memory or is not finite."""
+    disk: int = 0
+    """Bytes of what it makes, of a training its checkpoints."""
+    memory: int | None = None
+    """Bytes that a training needs at least; None where ``seconds`` is."""
+    lines: int | None = None
+    """Lines to translate."""
 
 
 class _DryRun(BaseModel):
@@ -88,34 +97,26 @@ class Forecaster:
     _tried: dict[str, _DryRun] = field(default_factory=dict)
     _prepared: dict[str, Path] = field(default_factory=dict)
 
-    def forecast(self, training: Training, growth: float = 1.0) -> TrainingForecast:
-        """Return what the rest of a training takes.
-
-        Args:
-            training: one of those to be tried.
-            growth: how much more text there will be than is tried.
+    def forecast(self, training: Training, growth: float = 1.0) -> Forecast:
+        """Return what the rest of a training takes, with ``growth`` times the text that is tried.
 
         Raises:
             ConfigError, RunError: it cannot be begun.
         """
-        tried = self._tried.get(training.settings) or self._try(training)
-        self._tried[training.settings] = tried
+        if training.settings not in self._tried:
+            run = training.run.path if training.run.config.is_file() else self._prepare(training)
+            # Of two directories, the last one counts.
+            said = self._run([*training.command, _RUN_DIR, str(run), "--dry-run", "--json"])
+            self._tried[training.settings] = _DryRun.model_validate_json(said)
+        tried = self._tried[training.settings]
         steps = last_step(training.config.training, round(tried.steps_per_epoch * growth))
-        done = 0 if training.run is None else newest_step(training.run.checkpoints)
-        left = max(0, steps - done)
+        left = max(0, steps - newest_step(training.run.checkpoints))
         seconds = None
         if not left:
             seconds = 0.0
         elif tried.seconds is not None:
             seconds = tried.seconds / max(1, tried.steps - tried.steps_done) * left
-        return TrainingForecast(seconds, tried.disk, tried.memory)
-
-    def _try(self, training: Training) -> _DryRun:
-        has_begun = training.run is not None and training.run.config.is_file()
-        run = training.run.path if training.run and has_begun else self._prepare(training)
-        output = self.directory / "forecast.json"
-        self._run([*training.command, "--run-dir", str(run), "--dry-run", "--json"], output)
-        return _DryRun.model_validate(json.loads(read_small(output)))
+        return Forecast(seconds, tried.disk, tried.memory)
 
     def _prepare(self, training: Training) -> Path:
         """Return a run directory with the data that several trainings share, or a new one."""
@@ -124,12 +125,13 @@ class Forecaster:
             run = self.directory / f"run-{len(self._prepared)}"
             sharing = {each.settings for each in self.trainings if each.data_settings == key}
             if len(sharing) > 1:
-                self._run([*training.vocab, "--run-dir", str(run)], self.directory / "summary")
+                self._run(["vocab", *training.settings_of_data, _RUN_DIR, str(run)])
             self._prepared[key] = run
         return self._prepared[key]
 
-    def _run(self, command: Sequence[str], stdout: Path) -> None:
-        log = self.directory / "log"
+    def _run(self, command: Sequence[str]) -> bytes:
+        """Run a command; return its output."""
+        log, stdout = self.directory / "log", self.directory / "stdout"
         log.unlink(missing_ok=True)
         ended = run_command(Command(command, self.directory / "stop", stdout, log))
         for line in read_small(log).decode(errors="replace").splitlines():
@@ -138,26 +140,12 @@ class Forecaster:
                 self.log(line)
         if ended.code:
             raise (ConfigError if ended.code == 2 else RunError)(ended.message)
-
-
-class JobForecast(NamedTuple):
-    """What a job of a distillation takes."""
-
-    name: str
-    is_done: bool
-    lines: int | None = None
-    """Lines to translate."""
-    seconds: float | None = 0.0
-    """None: unknown; 0: nothing to speak of."""
-    disk: int = 0
-    """Bytes of what it makes."""
+        return read_small(stdout)
 
 
 class _Size(NamedTuple):
     lines: int
-    src: int
-    """Bytes."""
-    tgt: int
+    bytes: int
 
 
 class DistillForecaster:
@@ -169,8 +157,8 @@ class DistillForecaster:
         self._jobs = list(plan.jobs())
         self._log = log
 
-    def forecast(self) -> list[JobForecast]:
-        """Return the forecast of each job."""
+    def forecast(self) -> dict[str, Forecast | None]:
+        """Return the forecast of each job by its name; None: it is done."""
         undone: dict[str, Job] = {}
         for job in self._jobs:
             is_behind = any(need in undone for need in job.needs)
@@ -181,50 +169,46 @@ class DistillForecaster:
             for name, job in undone.items()
             if job.config is not None
         }
-        forecasts = []
+        forecasts: dict[str, Forecast | None] = dict.fromkeys(job.name for job in self._jobs)
         with tempfile.TemporaryDirectory(prefix="transformer-cli-") as directory:
             forecaster = Forecaster(Path(directory), [*trainings.values()], self._log)
-            for job in self._jobs:
-                if job.name in trainings:
-                    growth = self._growth if job.name == STUDENT_JOB else 1.0
-                    expected = forecaster.forecast(trainings[job.name], growth)
-                    forecast = JobForecast(job.name, False, None, expected.seconds, expected.disk)
-                elif job.name in undone:
-                    forecast = self._forecast_text(job)
+            for name in undone:
+                if name in trainings:
+                    growth = self._growth if name == STUDENT_JOB else 1.0
+                    forecasts[name] = forecaster.forecast(trainings[name], growth)
                 else:
-                    forecast = JobForecast(job.name, True)
-                forecasts.append(forecast)
+                    forecasts[name] = self._forecast_text(undone[name])
         return forecasts
 
     def _training(self, job: Job, config: Config) -> Training:
-        """Return a job's training; the student's on the corpus, as its text is not there yet."""
-        run, file = None, Path(job.command[1])
+        """Return a job's training; a new one of the student, whose text is not there yet."""
+        command = [*job.command]
         if job.name == STUDENT_JOB:
-            file = self._plan.distillation.student_file
-        else:
-            run = RunDirectory(Path(job.name.removeprefix("train ")))
-        command = [job.command[0], str(file), *job.command[2:]]
+            command[1] = str(self._plan.distillation.student_file)
+            command[command.index(_RUN_DIR) + 1] = str(self._directory.path / "student-to-be")
         if config.init is not None and not list_checkpoints(config.init / "checkpoints"):
             config = config.model_copy(update={"init": None})
             command += ["--set", "init=null"]
-        return Training(command, ["vocab", str(file)], config, run)
+        return Training(command, config)
 
-    def _forecast_text(self, job: Job) -> JobForecast:
+    def _forecast_text(self, job: Job) -> Forecast:
+        if job.name == TEXT_JOB:
+            disk = sum(size.bytes for size in self._corpus.values())
+            return Forecast(disk=disk)
         if job.text is None:
-            if job.name == TEXT_JOB:
-                return JobForecast(job.name, False, disk=self._corpus.src + self._corpus.tgt)
-            return JobForecast(job.name, False, seconds=0.0 if job.command else None)
+            return Forecast(seconds=0.0 if job.command else None)
         size = self._measure(job.text)
         seconds = size.lines / statistics.median(self._line_rates) if self._line_rates else None
         # A translation is about as long as its source.
-        return JobForecast(job.name, False, size.lines, seconds, size.src * job.candidates)
+        return Forecast(seconds, size.bytes * job.candidates, lines=size.lines)
 
     @cached_property
     def _growth(self) -> float:
         """How much longer the student's training is with all its text than on the corpus."""
         lines = sum(self._measure(job.text).lines for job in self._jobs if job.text is not None)
-        kept = self._corpus.lines if self._plan.distillation.settings.keep_reference else 0
-        return (kept + lines) / self._corpus.lines
+        corpus = self._corpus["src"].lines
+        kept = corpus if self._plan.distillation.settings.keep_reference else 0
+        return (kept + lines) / corpus
 
     @cached_property
     def _line_rates(self) -> list[float]:
@@ -237,18 +221,19 @@ class DistillForecaster:
         ]
 
     @cached_property
-    def _corpus(self) -> _Size:
-        lines = src_bytes = tgt_bytes = 0
-        for src, tgt in open_text(self._plan.distillation.student, "train").pairs():
+    def _corpus(self) -> dict[str, _Size]:
+        """The student's training text, by side."""
+        lines = 0
+        sizes = [0, 0]
+        for pair in open_text(self._plan.distillation.student, "train").pairs():
             lines += 1
-            src_bytes += len(src.encode()) + 1
-            tgt_bytes += len(tgt.encode()) + 1
-        return _Size(lines, src_bytes, tgt_bytes)
+            for side, line in enumerate(pair):
+                sizes[side] += len(line.encode()) + 1
+        return {side: _Size(lines, size) for side, size in zip(SIDES, sizes, strict=True)}
 
     def _measure(self, text: Path) -> _Size:
-        if text == self._directory.text("train", "src"):
-            return self._corpus
-        if text == self._directory.text("train", "tgt"):
-            return _Size(self._corpus.lines, self._corpus.tgt, self._corpus.src)
+        for side in SIDES:  # which may not be written yet
+            if text == self._directory.text("train", side):
+                return self._corpus[side]
         lengths = [len(line.encode()) + 1 for line in stream_lines(text)]
-        return _Size(len(lengths), sum(lengths), 0)
+        return _Size(len(lengths), sum(lengths))

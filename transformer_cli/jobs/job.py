@@ -7,18 +7,15 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO, ClassVar
-
-from filelock import lock_descriptor
+from typing import Any, ClassVar
 
 from transformer_cli.artifact import Artifact, FileRecord, write_record
 from transformer_cli.compression import write_text
 from transformer_cli.config.schema import Config
-from transformer_cli.errors import RunError, TransformerCliError, UsageError
+from transformer_cli.errors import TransformerCliError, UsageError
 from transformer_cli.files import (
     TEMPORARY_MARK,
     check_no_links,
-    open_regular,
     read_small,
     remove_leftovers,
     sha256,
@@ -41,7 +38,7 @@ class Job:
     """
 
     name: str
-    """Also the path of its record, log and lock below jobs/."""
+    """Also the path of its record and log below jobs/."""
     inputs: Callable[[], Mapping[str, str]]
     """Settings and SHA-256 sums that decide the outputs; called once what it needs is done."""
     outputs: Callable[[], Sequence[Path]]
@@ -156,8 +153,12 @@ class JobDirectory:
     # --- its jobs ---------------------------------------------------------------------------------
 
     def file(self, job: str, ending: str) -> Path:
-        """Return the path of a job's file: .json, its record; .log, .lock or .stop."""
+        """Return the path of a job's file: .json, its record; .log or .stop."""
         return job_file(self.path, job, ending)
+
+    def _record_of(self, job: str) -> Artifact[JobRecord]:
+        path = self.file(job, ".json").relative_to(self.path)
+        return Artifact(self.path, JobRecord, path.as_posix())
 
     def read(self, job: str) -> JobRecord | None:
         """Return a job's record; None: it never began."""
@@ -169,13 +170,14 @@ class JobDirectory:
         Raises:
             TransformerCliError, OSError: an input cannot be read.
         """
-        if job.name not in self.done:
-            record = self.read(job.name)
-            if record is None or record.state != "done":
-                return False
-            if record.made_of != job.inputs() or self._record_of(job.name).find_damage(record):
-                return False
-            self.done.add(job.name)
+        if job.name in self.done:
+            return True
+        record = self.read(job.name)
+        if record is None or record.state != "done" or record.made_of != job.inputs():
+            return False
+        if self._record_of(job.name).find_damage(record):
+            return False
+        self.done.add(job.name)
         return True
 
     def seems_done(self, job: Job) -> bool:
@@ -193,7 +195,7 @@ class JobDirectory:
         """
         inputs = dict(job.inputs())
         known = self.read(job.name)
-        reason = None if known is None else self._find_change(known, job, inputs)
+        reason = None if known is None else _find_change(known, job, inputs)
         # A training that has ended, and whose files are others now, is resumed.
         is_resumed = known is not None and (
             reason is None or (known.made_of == inputs and job.config is not None)
@@ -232,56 +234,29 @@ class JobDirectory:
 
     def prune(self, job: Job) -> None:
         """Record that a job was given up early."""
-        self._end(job, "pruned", "")
+        self._end(job, "pruned")
 
-    def _end(self, job: Job, state: str, message: str) -> None:
+    def _end(self, job: Job, state: str, message: str = "") -> None:
         if record := self.read(job.name):
             self._write(job.name, record.model_copy(update={"state": state, "message": message}))
-
-    def _find_change(self, known: JobRecord, job: Job, inputs: Mapping[str, str]) -> str | None:
-        """Return why a job that was begun cannot be resumed; None: it can."""
-        keys = {**known.made_of, **inputs}
-        changed = [key for key in keys if known.made_of.get(key) != inputs.get(key)]
-        if changed:
-            return f"{', '.join(changed)} changed"
-        if known.state == "done":
-            return "what it has made was changed, or is gone"
-        if known.options != list(job.resumes_with):
-            return f"it was begun with {' '.join(known.options)}"
-        return None
-
-    def _record_of(self, job: str) -> Artifact[JobRecord]:
-        return Artifact(
-            self.path, JobRecord, self.file(job, ".json").relative_to(self.path).as_posix()
-        )
 
     def _write(self, job: str, record: JobRecord) -> None:
         path = self.file(job, ".json")
         path.parent.mkdir(parents=True, exist_ok=True)
         write_record(path, record)
 
-    def lock(self, job: Job) -> BinaryIO | None:
-        """Lock a job until the file that is returned is closed; None: another process holds it.
 
-        The operating system releases the lock however its holders end: this process, and the
-        command that it starts, which has the file open too.
-
-        Raises:
-            RunError: the directory cannot be written, or its file system has no locks.
-        """
-        path = self.file(job.name, ".lock")
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            file = open_regular(path, "a+b")
-            if lock_descriptor(file.fileno(), blocking=False):
-                return file
-        except OSError as error:
-            raise RunError(
-                f"{path}: cannot be locked: {error.strerror}; choose a directory that can be "
-                f"written, and whose file system has locks, with {self.option}"
-            ) from error
-        file.close()
-        return None
+def _find_change(known: JobRecord, job: Job, inputs: Mapping[str, str]) -> str | None:
+    """Return why a job that was begun cannot be resumed; None: it can."""
+    keys = {**known.made_of, **inputs}
+    changed = [key for key in keys if known.made_of.get(key) != inputs.get(key)]
+    if changed:
+        return f"{', '.join(changed)} changed"
+    if known.state == "done":
+        return "what it has made was changed, or is gone"
+    if known.options != list(job.resumes_with):
+        return f"it was begun with {' '.join(known.options)}"
+    return None
 
 
 # --- fingerprints ---------------------------------------------------------------------------------

@@ -1,16 +1,16 @@
 """Run jobs, several at a time, each as a process of its own."""
 
-import math
 import subprocess
 import sys
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import BinaryIO, Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple
 
 from transformer_cli.child import APART, CHILD, STOP, environment
 from transformer_cli.errors import TransformerCliError
@@ -18,36 +18,37 @@ from transformer_cli.files import open_regular, whole_file
 from transformer_cli.jobs.job import Job, JobDirectory
 
 _POLL_SECONDS = 0.1
-_IDLE_SECONDS = 0.5
-"""Between two looks where nothing could be started."""
 _LOOK_SECONDS = 2.0
 """Between two looks at whether running jobs are worth their time."""
 ERROR = "transformer-cli: error: "
 
 
-class Plan(Protocol):
+class Plan(ABC):
     """What gives jobs, and learns from the directory's records what has become of them."""
 
-    @property
-    def directory(self) -> JobDirectory:
-        """Where the jobs' records are."""
+    directory: JobDirectory
 
+    @abstractmethod
     def jobs(self) -> Iterable[Job]:
         """Return the jobs that may be run by now, in order; what a job needs comes before it."""
 
     def extend(self) -> bool:
         """Add jobs, as all that there are have ended or run; return False if there are no more."""
+        return False
 
     def give_up(self, job: Job) -> Literal["pruned", "stopped"] | None:
         """Return what becomes of a running job that is not worth its time; None: it is."""
+        return None
 
 
 class Event(NamedTuple):
     """What has happened to a job."""
 
-    kind: Literal["started", "going on", "done", "failed", "pruned", "stopped", "waiting"]
+    kind: Literal["started", "going on", "done", "failed", "pruned", "stopped"]
     job: Job
     message: str = ""
+    code: int = 0
+    """The exit code of what has failed."""
 
     def describe(self) -> str:
         """Return it as a line; as two where a job is begun again."""
@@ -68,23 +69,20 @@ class Ended(NamedTuple):
 @dataclass
 class _Running:
     job: Job
-    slot: int
-    lock: BinaryIO
+    worker: int
     future: Future[Ended]
     given_up: Literal["pruned", "stopped"] | None = None
 
 
 class Runner:
-    """Runs the jobs of a plan.
-
-    Several processes on one machine may share a directory: each job has a lock.
-    """
+    """Runs the jobs of a plan, whose directory this process has locked."""
 
     def __init__(
         self,
         plan: Plan,
         executor: Executor,
-        slots: Sequence[Mapping[str, str]] = ({},),
+        lock: int | None = None,
+        workers: Sequence[Mapping[str, str]] = ({},),
         shows_output: bool = False,
     ) -> None:
         """Make a runner.
@@ -92,30 +90,28 @@ class Runner:
         Args:
             plan: gives the jobs.
             executor: calls ``run_command``, with arguments and a result that can be pickled.
-            slots: one for each job at a time: what its command has in its environment besides.
+            lock: the descriptor of the directory's lock; see ``Command.lock``.
+            workers: one for each job at a time: what its command has in its environment besides.
             shows_output: whether commands write to this process' stderr, and not to their logs.
         """
         self.plan = plan
-        self.codes: dict[str, int] = {}
-        """Exit codes of failed commands."""
         self._directory = plan.directory
         self._executor = executor
-        self._slots = slots
+        self._lock = lock
+        self._workers = workers
         self._shows_output = shows_output
         self._running: dict[str, _Running] = {}
-        self._waiting: set[str] = set()
-        """Names of jobs that other processes hold."""
-        self._told: set[str] = set()
-        """Names of those that it was said of."""
-        self._looked = self._idle_since = -math.inf
+        self._may_start = True
+        """Whether a job might be found to start: one has ended since none was."""
+        self._looked_at = time.monotonic()
 
     @property
     def running(self) -> list[Job]:
-        """The jobs that this process is running."""
-        return [each.job for each in self._running.values()]
+        """The jobs that run now."""
+        return [running.job for running in self._running.values()]
 
     def run(self, should_stop: Callable[[], bool]) -> Iterator[Event | None]:
-        """Run jobs until none is left, here or with other processes, or until a stop.
+        """Run jobs until none is left, or until a stop.
 
         Yields:
             what happens, and None a few times a second.
@@ -124,29 +120,19 @@ class Runner:
             while not should_stop():
                 yield from self._reap()
                 self._give_up()
-                if self._has_room() and (yield from self._start_next()):
-                    continue
-                if not self._running and not self._waiting:
+                if self._may_start and len(self._running) < len(self._workers):
+                    self._may_start = yield from self._start_next()
+                elif self._running:
+                    yield None
+                    futures = [running.future for running in self._running.values()]
+                    wait(futures, _POLL_SECONDS, FIRST_COMPLETED)
+                else:
                     return
-                yield None
-                self._sleep()
         finally:
             self._stop()
 
-    def _has_room(self) -> bool:
-        is_idle = time.monotonic() - self._idle_since < _IDLE_SECONDS
-        return len(self._running) < len(self._slots) and not is_idle
-
-    def _sleep(self) -> None:
-        futures = [each.future for each in self._running.values()]
-        if futures:
-            wait(futures, _POLL_SECONDS, FIRST_COMPLETED)
-        else:
-            time.sleep(_IDLE_SECONDS)
-
     def _start_next(self) -> Generator[Event, None, bool]:
-        """Start the first job that can be had, or have more planned; return whether it was done."""
-        self._waiting.clear()
+        """Start the first job that can be, or have more planned; return whether it was done."""
         is_blocked = has_failed = False
         for job in self.plan.jobs():
             if job.name in self._running or job.name in self._directory.failed:
@@ -160,65 +146,43 @@ class Runner:
                 is_blocked = True
                 continue
             try:
-                lock = self._lock_unless_done(job)
+                if self._directory.is_done(job):
+                    continue
             except (TransformerCliError, OSError) as error:
                 yield self._fail(job, str(error))
                 has_failed = True
                 continue
-            if lock is not None:
-                yield from self._start(job, lock)
-                return True
-            if job.name in self._waiting - self._told:
-                self._told.add(job.name)
-                yield Event("waiting", job, "another process has it")
-        # Points that wait for what another job makes are there to be trained already.
-        if has_failed or (not is_blocked and self.plan.extend()):
+            yield from self._start(job)
             return True
-        self._idle_since = time.monotonic()
-        return False
+        # Points that wait for what another job makes are there to be trained already.
+        return has_failed or (not is_blocked and self.plan.extend())
 
-    def _lock_unless_done(self, job: Job) -> BinaryIO | None:
-        """Lock a job; None: it is done, or another process has it."""
-        if self._directory.is_done(job):
-            return None
-        lock = self._directory.lock(job)
-        if lock is None:
-            self._waiting.add(job.name)
-        elif self._directory.is_done(job):  # by a process that held it until just now
-            lock.close()
-            return None
-        return lock
-
-    def _fail(self, job: Job, message: str) -> Event:
+    def _fail(self, job: Job, message: str, code: int = 1) -> Event:
         self._directory.fail(job, message)
-        return Event("failed", job, message)
+        return Event("failed", job, message, code)
 
-    def _start(self, job: Job, lock: BinaryIO) -> Iterator[Event]:
+    def _start(self, job: Job) -> Iterator[Event]:
         """Prepare a job, and submit its command if it has one."""
-        with ExitStack() as stack:
-            stack.callback(lock.close)
-            try:
-                is_new, news = self._directory.begin(job)
-                yield Event("started" if is_new else "going on", job, news)
-                job.prepare()
-                if not job.command:
-                    self._directory.finish(job)
-                    yield Event("done", job)
-                    return
-                stop = self._directory.file(job.name, ".stop")
-                stop.unlink(missing_ok=True)
-            except (TransformerCliError, OSError) as error:
-                yield self._fail(job, str(error))
+        stop = self._directory.file(job.name, ".stop")
+        try:
+            is_new, news = self._directory.begin(job)
+            yield Event("started" if is_new else "going on", job, news)
+            job.prepare()
+            if not job.command:
+                self._directory.finish(job)
+                yield Event("done", job)
                 return
-            stack.pop_all()
-        used = {each.slot for each in self._running.values()}
-        slot = next(number for number in range(len(self._slots)) if number not in used)
+            stop.unlink(missing_ok=True)
+        except (TransformerCliError, OSError) as error:
+            yield self._fail(job, str(error))
+            return
+        used = {running.worker for running in self._running.values()}
+        worker = next(number for number in range(len(self._workers)) if number not in used)
         log = None if self._shows_output else self._directory.file(job.name, ".log")
-        command = Command(
-            job.command, stop, job.stdout, log, dict(self._slots[slot]), lock.fileno()
-        )
+        variables = dict(self._workers[worker])
+        command = Command(job.command, stop, job.stdout, log, variables, self._lock)
         future = self._executor.submit(run_command, command)
-        self._running[job.name] = _Running(job, slot, lock, future)
+        self._running[job.name] = _Running(job, worker, future)
 
     def _reap(self) -> Iterator[Event]:
         for running in list(self._running.values()):
@@ -226,28 +190,26 @@ class Runner:
                 yield self._end(running)
 
     def _end(self, running: _Running) -> Event:
-        """Record how a job ended, and let others have it."""
+        """Record how a job ended."""
         job = running.job
-        self._idle_since = -math.inf
-        with running.lock:
-            del self._running[job.name]
-            if running.given_up is not None:
-                return Event(running.given_up, job)
-            try:
-                ended = running.future.result()
-                if ended.code == 0:
-                    self._directory.finish(job)
-                    return Event("done", job)
-            except (TransformerCliError, OSError) as error:
-                ended = Ended(1, str(error))
-            self.codes[job.name] = ended.code
-            return self._fail(job, ended.message)
+        del self._running[job.name]
+        self._may_start = True
+        if running.given_up is not None:
+            return Event(running.given_up, job)
+        try:
+            ended = running.future.result()
+            if ended.code == 0:
+                self._directory.finish(job)
+                return Event("done", job)
+        except (TransformerCliError, OSError) as error:
+            return self._fail(job, str(error))
+        return self._fail(job, ended.message, ended.code)
 
     def _give_up(self) -> None:
         """Stop the jobs that are not worth their time; what they have reached stays."""
-        if time.monotonic() - self._looked < _LOOK_SECONDS:
+        if time.monotonic() - self._looked_at < _LOOK_SECONDS:
             return
-        self._looked = time.monotonic()
+        self._looked_at = time.monotonic()
         for running in self._running.values():
             if running.given_up is None:
                 running.given_up = self.plan.give_up(running.job)
@@ -258,10 +220,10 @@ class Runner:
         """Stop all jobs, each with a checkpoint where it is a training."""
         for running in self._running.values():
             self._request_stop(running.job)
-        wait([each.future for each in self._running.values()])
+        wait([running.future for running in self._running.values()])
         for running in list(self._running.values()):
-            with running.lock, suppress(TransformerCliError, OSError):
-                # What cannot be kept now is kept by the next session.
+            # What cannot be kept now is kept by the next session.
+            with suppress(TransformerCliError, OSError):
                 if running.future.result().code == 0:
                     self._end(running)
 
@@ -282,8 +244,8 @@ class Command(NamedTuple):
     variables: Mapping[str, str] = MappingProxyType({})
     """Of its environment, besides this process'."""
     lock: int | None = None
-    """A descriptor of this process that it keeps open, so that a command that has not ended yet
-    keeps its job from being started again."""
+    """A descriptor of this process that it keeps open, so that nobody else works on the directory
+    until it has ended, which may be after its starter."""
 
 
 def run_command(command: Command) -> Ended:
@@ -328,18 +290,14 @@ def _run(command: Command, stdout: int | None) -> Ended:
             with suppress(subprocess.TimeoutExpired):
                 process.wait(_POLL_SECONDS)
         command.stop.unlink(missing_ok=True)
-        return Ended(process.returncode, _explain(process.returncode, log, log_start))
-
-
-def _explain(code: int, log: Path | None, log_start: int) -> str:
-    """Return why a command has failed: its error, or else how it ended."""
+    code = process.returncode
     if code and log is not None:
         with open_regular(log) as file:
             file.seek(log_start)
             lines = file.read().decode(errors="replace").splitlines()
-        for line in reversed(lines):
-            if line.startswith(ERROR):
-                return line.removeprefix(ERROR)
+        errors = [line.removeprefix(ERROR) for line in lines if line.startswith(ERROR)]
+        if errors:
+            return Ended(code, errors[-1])
     if code < 0:
-        return f"killed by signal {-code} (out of memory?)"
-    return f"exit code {code}; see {log}" if code and log is not None else ""
+        return Ended(code, f"killed by signal {-code} (out of memory?)")
+    return Ended(code, f"exit code {code}; see {log}" if code and log is not None else "")

@@ -17,8 +17,6 @@ from transformer_cli.files import whole_file
 from transformer_cli.metrics import sentence_chrf
 
 SIDES = ("src", "tgt")
-TextPath = Callable[[str, str], Path]
-"""Where the text of a split and a side is."""
 
 
 def text_splits(config: Config) -> list[str]:
@@ -45,11 +43,7 @@ def open_text(config: Config, split: str) -> PairSource:
 
 
 def write_texts(config: Config, paths: Mapping[tuple[str, str], Path]) -> None:
-    """Write splits as plain text.
-
-    Args:
-        config: what they are of.
-        paths: of the files, by split and side.
+    """Write splits as plain text to files by split and side.
 
     Raises:
         CorpusError: a split is missing, misaligned or damaged.
@@ -72,7 +66,7 @@ def compose_student(
     config: Config,
     base: Path,
     output: Path,
-    text_path: TextPath,
+    text_path: Callable[[str, str], Path],
     synthetic: Sequence[FilePair],
     keep_reference: bool,
 ) -> None:
@@ -82,76 +76,58 @@ def compose_student(
         config: what its file says.
         base: that file.
         output: where to.
-        text_path: where the text of each split and side is.
+        text_path: gives the path of the text of a split and a side.
         synthetic: the pairs that models have made.
         keep_reference: whether it is trained on the original pairs too.
     """
-    data: list[str] = []
+
+    def text_pair(split: str) -> FilePair:
+        return FilePair(src=text_path(split, "src"), tgt=text_path(split, "tgt"))
+
+    def test_pair(split: str) -> FilePair:
+        source = open_text(config, split)
+        if isinstance(source, ParallelFiles):
+            return FilePair(src=source.src, tgt=source.tgt)
+        return text_pair(split)
+
+    data: dict[str, object] = {}
     pairs: list[Section] = list(synthetic)
     if keep_reference and isinstance(config.data, Diversified):
         pairs = [*config.data.more, *pairs]
     else:
-        train = _text_pair(text_path, "train") if keep_reference else synthetic[0]
-        pairs = pairs if keep_reference else pairs[1:]
-        data = _corpus(config, text_path, train)
+        if keep_reference:
+            pairs.insert(0, text_pair("train"))
+        tests = (name for name in split_names(config.data)[2:] if is_on_disk(config.data, name))
+        data = {
+            "kind": "files",
+            "src_lang": config.data.src_lang,
+            "tgt_lang": config.data.tgt_lang,
+            "train": pairs.pop(0),
+            "val": text_pair("val"),
+            "test": {name: test_pair(name) for name in tests},
+        }
+    data["more"] = pairs
     base_path = Path(os.path.relpath(base.resolve(), output.parent.resolve())).as_posix()
     lines = [
         "# Written by transformer-cli distill. To train it again elsewhere:",
         f"#   transformer-cli train {output.as_posix()} --run-dir DIR",
         f"base: {_quote(base_path)}",
         "data:",
-        *data,
-        "  more:" if pairs else "  more: []",
-        *(f"    - {_flow(pair)}" for pair in pairs),
+        *(f"  {key}: {_quote(value)}" for key, value in data.items()),
     ]
     write_text(output, "\n".join(lines) + "\n")
 
 
-def _corpus(config: Config, text_path: TextPath, train: FilePair) -> list[str]:
-    """Return the lines of a data section of kind files, with all splits but for ``train``."""
-    tests = {
-        name: _test_pair(config, text_path, name)
-        for name in split_names(config.data)[2:]
-        if is_on_disk(config.data, name)
-    }
-    return [
-        "  kind: files",
-        f"  src_lang: {_quote(config.data.src_lang)}",
-        f"  tgt_lang: {_quote(config.data.tgt_lang)}",
-        f"  train: {_flow(train)}",
-        f"  val: {_flow(_text_pair(text_path, 'val'))}",
-        "  test:" if tests else "  test: {}",
-        *(f"    {name}: {_flow(pair)}" for name, pair in tests.items()),
-    ]
-
-
-def _test_pair(config: Config, text_path: TextPath, split: str) -> FilePair:
-    source = open_text(config, split)
-    if isinstance(source, ParallelFiles):
-        return FilePair(src=source.src, tgt=source.tgt)
-    return _text_pair(text_path, split)
-
-
-def _text_pair(text_path: TextPath, split: str) -> FilePair:
-    return FilePair(src=text_path(split, "src"), tgt=text_path(split, "tgt"))
-
-
-def _flow(pair: Section) -> str:
-    settings = {
-        key: _from_here(value) if isinstance(value, Path) else value
-        for key, value in pair.model_dump().items()
-    }
-    return f"{{{', '.join(f'{key}: {_quote(value)}' for key, value in settings.items())}}}"
-
-
-def _from_here(path: Path) -> str:
-    """Return a path as configurations have it: from the current directory, where it is below."""
-    here = Path.cwd()
-    return (path.relative_to(here) if path.is_relative_to(here) else path).as_posix()
-
-
 def _quote(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False)
+    """Return a value as JSON, which is YAML; paths start from here, where they lie below."""
+
+    def default(value: Section | Path) -> object:
+        if isinstance(value, Section):
+            return value.model_dump()
+        here = Path.cwd()
+        return (value.relative_to(here) if value.is_relative_to(here) else value).as_posix()
+
+    return json.dumps(value, ensure_ascii=False, default=default)
 
 
 def select_nearest(

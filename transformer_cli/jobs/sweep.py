@@ -8,7 +8,7 @@ import os
 import shutil
 import statistics
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
 from typing import ClassVar, Literal
@@ -16,15 +16,16 @@ from typing import ClassVar, Literal
 from transformer_cli.compression import write_text
 from transformer_cli.config.differences import differences
 from transformer_cli.config.schema import Config
-from transformer_cli.errors import ConfigError
+from transformer_cli.errors import ConfigError, duration
 from transformer_cli.evaluation.best_checkpoint import metric_for_best
 from transformer_cli.files import remove_leftovers, whole_directory
 from transformer_cli.jobs.job import Job, JobDirectory, describe_model, describe_training, sum_text
+from transformer_cli.jobs.runner import Plan
 from transformer_cli.jobs.search import Grid, Search
 from transformer_cli.jobs.sweep_file import BASE_POINT, SEED, Point, Sweep
 from transformer_cli.metrics import METRICS
 from transformer_cli.runs.directory import MARK, SWEEP_PLAN, RunDirectory
-from transformer_cli.runs.groups import run_name
+from transformer_cli.runs.groups import read_run_state, run_name
 from transformer_cli.runs.metrics_log import number, read_records, validations
 
 TRANSLATIONS, SCORES = "translations.txt", "scores.json"
@@ -38,11 +39,6 @@ class SweepDirectory(JobDirectory):
     kind: ClassVar[str] = "sweep"
     noun: ClassVar[str] = "sweep"
     option: ClassVar[str] = "--sweep-dir"
-
-    @property
-    def plan(self) -> Path:
-        """Path of what was planned last; see ``SweepPlan.record``."""
-        return self.path / SWEEP_PLAN
 
     @property
     def report(self) -> Path:
@@ -86,68 +82,66 @@ class PointStatus:
     is_pruned: bool = False
 
     @property
-    def known_scores(self) -> list[float]:
-        """The scores of the runs that have one."""
-        return [score for score in self.scores if score is not None]
-
-    @property
     def mean(self) -> float | None:
-        """The mean score over seeds."""
-        return statistics.fmean(self.known_scores) if self.known_scores else None
+        """The mean score over seeds; None: no run was validated yet."""
+        scores = [score for score in self.scores if score is not None]
+        return statistics.fmean(scores) if scores else None
 
-    @property
-    def deviation(self) -> float | None:
-        """The sample standard deviation over seeds; None of fewer than two."""
-        return statistics.stdev(self.known_scores) if len(self.known_scores) > 1 else None
+    def count_runs(self) -> str:
+        """Return the number of finished runs, and what has become of others."""
+        failed = f", {self.num_failed} failed" if self.num_failed else ""
+        return f"{len(self.scores)}{', pruned' if self.is_pruned else ''}{failed}"
+
+    def format_score(self) -> str:
+        """Return the mean score, with the sample standard deviation of two and more."""
+        if self.mean is None:
+            return "-"
+        scores = [score for score in self.scores if score is not None]
+        deviation = f" ± {statistics.stdev(scores):.2f}" if len(scores) > 1 else ""
+        return f"{self.mean:.2f}{deviation}"
 
 
 def best_point(points: Sequence[PointStatus], metric: str) -> PointStatus | None:
     """Return the point with the best mean of a metric; None if no run was validated yet."""
-    scored = [(point.mean, point) for point in points if point.mean is not None]
-    best = min if metric == "loss" else max
-    return best(scored, key=lambda pair: pair[0])[1] if scored else None
+    scored = [
+        (METRICS[metric].rank(point.mean), point) for point in points if point.mean is not None
+    ]
+    return max(scored, key=lambda pair: pair[0])[1] if scored else None
 
 
 @dataclass(frozen=True)
-class _Run:
+class Run:
+    """The training of a point with a seed."""
+
     point: Point
     seed: int
+    config: Config
+    directory: RunDirectory
     job: Job
     data: Job
     """What makes the data that its training needs."""
-    directory: RunDirectory
 
 
-class SweepPlan:
+@dataclass
+class SweepPlan(Plan):
     """The jobs of a sweep, given what has become of those that were begun."""
 
-    def __init__(
-        self,
-        sweep: Sweep,
-        directory: SweepDirectory,
-        options: Sequence[str],
-        num_jobs: int = 1,
-        trials: Grid | None = None,
-    ) -> None:
-        """Plan a sweep.
+    sweep: Sweep
+    directory: SweepDirectory
+    options: Sequence[str]
+    """Of ``train`` and ``evaluate``, for all jobs alike: device, precision, threads."""
+    num_jobs: int = 1
+    """How many run at a time, among which a search's budget is divided."""
+    _runs: dict[str, Run] = field(default_factory=dict)
+    _configs: dict[str, Config] = field(default_factory=dict)
+    _finished: dict[str, Progress] = field(default_factory=dict)
 
-        Args:
-            sweep: its file.
-            directory: where to; a search is begun there, or opened.
-            options: of ``train`` and ``evaluate``, for all jobs alike: device, precision, threads.
-            num_jobs: how many run at a time, among which a search's budget is divided.
-            trials: the source of points; None: what the file says.
-        """
-        self.sweep = sweep
-        self.directory: SweepDirectory = directory
-        self.options = options
-        self.num_jobs = num_jobs
-        self._runs: dict[str, _Run] = {}
-        self._configs: dict[str, Config] = {}
-        self._finished: dict[str, Progress] = {}
-        if trials is None and sweep.space is not None:
-            trials = Search(sweep, sweep.space, self.metric, directory.path)
-        self.trials = trials or Grid(sweep.points)
+    @cached_property
+    def trials(self) -> Grid:
+        """The source of points; a search is begun in the directory, or opened."""
+        if self.sweep.space is None:
+            return Grid(self.sweep.points)
+        return Search(self.sweep, self.sweep.space, self.metric, self.directory.path)
 
     @property
     def seeds(self) -> range:
@@ -176,33 +170,27 @@ class SweepPlan:
 
     def jobs(self) -> Iterator[Job]:
         """Yield what is to be trained, or once nothing is, what is to be scored."""
-        self._settle_points()
+        if isinstance(self.trials, Search):
+            self._settle_points(self.trials)
         is_training = False
         for run in self.runs():
-            is_left = not self.trials.is_ended(run.point.name) and not self._is_settled(run.job)
-            if is_left:
+            is_ended = run.job.name in self.directory.failed or self.directory.seems_done(run.job)
+            if self.trials.state(run.point.name) == "running" and not is_ended:
                 is_training = True
                 yield run.data
                 yield run.job
         # Once all are trained, so that no decision can depend on the test splits.
         if not is_training and self.trials.is_over:
-            yield from self.score_jobs()
+            for split in self.sweep.settings.evaluate:
+                done = (run for run in self.runs() if self.directory.seems_done(run.job))
+                yield from (self._score_job(run, split) for run in done)
 
-    def runs(self) -> list[_Run]:
+    def runs(self) -> list[Run]:
         """Return all runs so far, every point's first seed first: half a sweep has all points."""
         points = self.trials.points
         return [self._run(point, seed) for seed in self.seeds for point in points]
 
-    def score_jobs(self) -> list[Job]:
-        """Return the jobs that score the finished runs on the splits to evaluate."""
-        return [
-            self._score_job(run, split)
-            for split in self.sweep.settings.evaluate
-            for run in self.runs()
-            if self.directory.seems_done(run.job)
-        ]
-
-    def _run(self, point: Point, seed: int) -> _Run:
+    def _run(self, point: Point, seed: int) -> Run:
         name = run_name(point.name, seed)
         if name not in self._runs:
             config = self._config_of(point).model_copy(update={SEED: seed})
@@ -219,7 +207,7 @@ class SweepPlan:
                 prepare=partial(share_data, self.directory.path / data.name, directory.path),
                 config=config,
             )
-            self._runs[name] = _Run(point, seed, job, data, directory)
+            self._runs[name] = Run(point, seed, config, directory, job, data)
         return self._runs[name]
 
     def _data_job(self, point: Point, config: Config) -> Job:
@@ -236,7 +224,7 @@ class SweepPlan:
             command=("vocab", str(self.sweep.base), *settings, "--run-dir", str(run.path)),
         )
 
-    def _score_job(self, run: _Run, split: str) -> Job:
+    def _score_job(self, run: Run, split: str) -> Job:
         name = scores_name(split, run.point.name, run.seed)
         directory = self.directory.path / name
         translations, scores = directory / TRANSLATIONS, directory / SCORES
@@ -256,9 +244,6 @@ class SweepPlan:
             self._configs[point.name] = self.sweep.config_of(point)
         return self._configs[point.name]
 
-    def _is_settled(self, job: Job) -> bool:
-        return job.name in self.directory.failed or self.directory.seems_done(job)
-
     def check_trained_alike(self) -> None:
         """Check that the runs that are there have the settings of their points.
 
@@ -268,8 +253,7 @@ class SweepPlan:
         for run in self.runs():
             if not run.directory.config.is_file():
                 continue
-            assert run.job.config is not None
-            changed = differences(run.directory.load_config(), run.job.config)
+            changed = differences(run.directory.load_config(), run.config)
             if changed:
                 listed = "; ".join(map(str, changed))
                 raise ConfigError(
@@ -294,34 +278,39 @@ class SweepPlan:
     def give_up(self, job: Job) -> Literal["pruned", "stopped"] | None:
         """Return what becomes of a training that is not worth its time; None: it is."""
         run = self._runs.get(job.name)
-        if run is None:
+        if run is None or not isinstance(self.trials, Search):
             return None
         point = run.point.name
-        if self.trials.is_ended(point):
+        if self.trials.state(point) != "running":
             return "stopped"
         if self.sweep.settings.prune == "none" or run.seed != self.seeds[0]:
             return None
-        if not self.trials.should_prune(point, self._read_progress(run).scores):
+        is_news = self.trials.report(point, self._read_progress(run).scores)
+        if not is_news or not self.trials.should_prune(point):
             return None
         self.directory.prune(job)
         self.trials.prune(point)
         return "pruned"
 
-    def _settle_points(self) -> None:
-        """End the search's trials whose runs are all done, or of which one has failed."""
-        for point in self.trials.open_points:
+    def _settle_points(self, search: Search) -> None:
+        """End the trials whose runs are all done, or of which one has failed."""
+        for point in search.points:
+            if search.state(point.name) != "running":
+                continue
             runs = [self._run(point, seed) for seed in self.seeds]
             failed = [run.job.name for run in runs if run.job.name in self.directory.failed]
             if failed:
-                self.trials.fail(point.name, self.directory.failed[failed[0]])
+                search.fail(point.name, self.directory.failed[failed[0]])
             elif all(self.directory.seems_done(run.job) for run in runs):
                 reached = [self._read_progress(run) for run in runs]
-                scores = [each.best for each in reached if each.best is not None]
-                self.trials.complete(point.name, scores, reached[0].scores)
+                # By the first seed's validations, later points are pruned.
+                search.report(point.name, reached[0].scores)
+                scores = [progress.best for progress in reached if progress.best is not None]
+                search.complete(point.name, scores)
 
     # --- how far it is ----------------------------------------------------------------------------
 
-    def _read_progress(self, run: _Run) -> Progress:
+    def _read_progress(self, run: Run) -> Progress:
         name = run.job.name
         if name in self._finished:
             return self._finished[name]
@@ -341,18 +330,38 @@ class SweepPlan:
                     self.trials.describe(point),
                     [self._read_progress(run).best for run in done],
                     sum(run.job.name in self.directory.failed for run in runs),
-                    self.trials.is_pruned(point.name),
+                    self.trials.state(point.name) == "pruned",
                 )
             )
         return status
 
-    def seconds_left(self) -> float | None:
-        """Estimate the time until all runs are trained, from those that are, if there are any."""
+    def describe_rest(self) -> str:
+        """Return how many runs are done, the best point, and the time that the others take."""
         points = self.read_status()
+        done = sum(len(point.scores) for point in points)
+        text = f"{done} of {self.num_runs} runs"
+        if (best := best_point(points, self.metric)) is not None:
+            text += f", best so far {best.name} {best.mean:.2f}"
         others = sum(point.num_failed + point.is_pruned for point in points)
         seconds = [progress.seconds for progress in self._finished.values()]
         left = max(0, self.num_runs - len(seconds) - others) / self.num_jobs
-        return statistics.fmean(seconds) * left if seconds else None
+        if not seconds or not left:
+            return text
+        return f"{text}, {duration(statistics.fmean(seconds) * left)} left"
+
+    def count_runs_left(self) -> dict[str, float]:
+        """Return how many runs are left of each point, or of what stands for a search's points."""
+        if self.sweep.space is None:
+            left = dict.fromkeys((point.name for point in self.trials.points), 0.0)
+            for run in self.runs():
+                left[run.point.name] += not self.directory.seems_done(run.job)
+            return left
+        path = self.directory.path
+        runs = (run.relative_to(path).as_posix() for run in path.glob(run_name("*", "*")))
+        done = sum(read_run_state(path, run) == "done" for run in runs)
+        points = self.trials.points
+        num_left = self.sweep.num_points * len(self.seeds) - done
+        return dict.fromkeys((point.name for point in points), num_left / len(points))
 
     @property
     def reference(self) -> str:
@@ -371,7 +380,7 @@ class SweepPlan:
             "metric": self.metric,
             "evaluate": self.sweep.settings.evaluate,
         }
-        write_text(self.directory.plan, json.dumps(plan, ensure_ascii=False) + "\n")
+        write_text(self.directory.path / SWEEP_PLAN, json.dumps(plan, ensure_ascii=False) + "\n")
 
 
 def _set(overrides: Sequence[str]) -> list[str]:

@@ -268,14 +268,15 @@ def load_sweep(path: Path) -> Sweep:
 def _limits(space: SearchSpace | None) -> Iterator[Point]:
     """Yield points that have to be valid for all of a search to be: one for each end or choice."""
     assert space is not None
-    limits = list(space.limits())
-    first = {key: value for key, value, _ in reversed(limits)}
-    places = {key: place for key, _, place in limits}
-    # The first values are in one of each setting's points.
-    combinations = [{**first, key: value} for key, value, _ in limits]
-    unique = {str(each): each for each in combinations}.values()
-    nodes = [{key: as_node(each[key], places[key]) for key in each} for each in unique]
-    yield from map(Point, point_names(nodes), nodes)
+    limits = {
+        key: [as_node(value, dimension.place) for value in dimension.limits]
+        for key, dimension in space.dimensions.items()
+    }
+    first = {key: nodes[0] for key, nodes in limits.items()}
+    points = [first]
+    for key, nodes in limits.items():
+        points += [{**first, key: node} for node in nodes[1:]]
+    yield from map(Point, point_names(points), points)
 
 
 def _check_keys(section: Node) -> None:

@@ -8,8 +8,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from transformer_cli.model.layers import DecoderLayer
-from transformer_cli.model.transformer import DecoderState, Transformer
+from transformer_cli.model.transformer import DecoderLayer, DecoderState, Transformer
 
 
 class Ensemble(nn.Module):

@@ -41,15 +41,14 @@ class FusedLinear:
         return F.relu(y) if relu else y
 
     def _forward(self, x: Tensor) -> Tensor:
-        weight, bias = self._packed or self._weights()
-        if self._use_torch:
-            return F.linear(x, *self._weights())
         if self._cast is not None and torch.is_grad_enabled():
             y: Tensor = _CastLinear.apply(  # type: ignore[no-untyped-call]
                 x.to(self._cast[0].dtype), *self._cast, *self._parameters()
             )
             return y
-        if compute_dtype(x) == torch.float32 and _can_use_onednn(x, torch.float32):
+        weight, bias = self._packed or self._weights()
+        is_float32 = compute_dtype(x) == torch.float32
+        if is_float32 and not self._use_torch and _can_use_onednn(x, torch.float32):
             y = _OneDnnLinear.apply(x, weight, bias)  # type: ignore[no-untyped-call]
             return y
         return F.linear(x, weight, bias)
@@ -60,10 +59,10 @@ class FusedLinear:
         Returns:
             each copy and the parameter that it has to be updated from before a step.
         """
-        weight, bias = (torch.empty_like(each, dtype=dtype) for each in self._weights())
-        self._cast = weight.detach(), bias.detach()
+        weight, bias = (torch.empty_like(x, dtype=dtype).detach() for x in self._weights())
+        self._cast = weight, bias
         sizes = [layer.out_features for layer in self._layers]
-        copies = [part for each in self._cast for part in torch.split(each, sizes)]
+        copies = (*torch.split(weight, sizes), *torch.split(bias, sizes))
         return list(zip(copies, self._parameters(), strict=True))
 
     def pack(self) -> None:
@@ -71,7 +70,7 @@ class FusedLinear:
 
         They must not change until ``unpack``.
         """
-        weight, bias = (each.detach().to(compute_dtype(each)) for each in self._weights())
+        weight, bias = (x.detach().to(compute_dtype(x)) for x in self._weights())
         if _can_use_onednn(weight, weight.dtype):
             weight = torch.ops.mkldnn._reorder_linear_weight(weight, None)
         self._packed = weight, bias
@@ -89,12 +88,11 @@ class FusedLinear:
         return [layer.weight for layer in self._layers] + [layer.bias for layer in self._layers]
 
     def _weights(self) -> tuple[Tensor, Tensor]:
+        """Return the weights of all layers as one, and their biases."""
         if len(self._layers) == 1:
             return self._layers[0].weight, self._layers[0].bias
-        return (
-            torch.cat([layer.weight for layer in self._layers]),
-            torch.cat([layer.bias for layer in self._layers]),
-        )
+        parameters, count = self._parameters(), len(self._layers)
+        return torch.cat(parameters[:count]), torch.cat(parameters[count:])
 
 
 class CastWeights:
@@ -195,7 +193,7 @@ class _CastLinear(torch.autograd.Function):
         *parameters: Tensor,
     ) -> Float[Tensor, "*batch d_out"]:
         ctx.save_for_backward(x, weight)
-        ctx.sizes = [each.size(0) for each in parameters[: len(parameters) // 2]]
+        ctx.sizes = [weight.size(0) for weight in parameters[: len(parameters) // 2]]
         ctx.dtype = parameters[0].dtype
         return F.linear(x, weight, bias)
 
@@ -209,12 +207,8 @@ class _CastLinear(torch.autograd.Function):
             return grad_x, *[None] * (len(ctx.needs_input_grad) - 1)
         grad_weight = rows.t() @ x.flatten(0, -2)
         grad_bias = rows.sum(dim=0)
-        grads = (
-            part.to(ctx.dtype)
-            for each in (grad_weight, grad_bias)
-            for part in each.split(ctx.sizes)
-        )
-        return grad_x, None, None, *grads
+        grads = (*torch.split(grad_weight, ctx.sizes), *torch.split(grad_bias, ctx.sizes))
+        return grad_x, None, None, *(grad.to(ctx.dtype) for grad in grads)
 
 
 def _onednn_linear(
@@ -231,20 +225,15 @@ def _can_use_onednn(x: Tensor, dtype: torch.dtype) -> bool:
 
 @cache
 def _onednn_dtypes() -> tuple[torch.dtype, ...]:
-    # Measured on AMD only; torch builds for other architectures ship other libraries.
-    if platform.machine() not in ("x86_64", "AMD64") or not _has_onednn_ops():
-        return ()
-    if torch.ops.mkldnn._is_mkldnn_bf16_supported():
-        return torch.float32, torch.bfloat16
-    return (torch.float32,)
-
-
-def _has_onednn_ops() -> bool:
-    """Return whether this torch has oneDNN and the (partly private) operators used here."""
+    # The operators used here are partly private: another torch may lack them.
     names = ("_linear_pointwise", "_reorder_linear_weight", "_is_mkldnn_bf16_supported")
-    available: bool = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
-    return (
-        available
+    has_operators = (
+        torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
         and all(hasattr(torch.ops.mkldnn, name) for name in names)
         and hasattr(torch.ops.aten, "mkldnn_linear_backward_weights")
     )
+    # Measured on AMD only; torch builds for other architectures ship other libraries.
+    if platform.machine() not in ("x86_64", "AMD64") or not has_operators:
+        return ()
+    has_bfloat16 = torch.ops.mkldnn._is_mkldnn_bf16_supported()
+    return (torch.float32, torch.bfloat16) if has_bfloat16 else (torch.float32,)

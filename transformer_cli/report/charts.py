@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from transformer_cli.metrics import METRICS, Metric
-from transformer_cli.report.statistics import LengthBucket, RarityBucket, Statistics
+from transformer_cli.report.statistics import LengthBucket, RarityBucket, SideStatistics
 from transformer_cli.runs.metrics_log import Record, number, validations
 
 STEP = "optimizer step"
@@ -15,8 +15,7 @@ class Series(NamedTuple):
     """A line, or a row of bars, of a chart."""
 
     name: str
-    role: str
-    """Role that decides the colour: 'train', 'val', 'src' or 'tgt', or a number of the legend."""
+    role: str  # decides the colour: 'train', 'val', 'src' or 'tgt', or a number of the legend
     x: list[Any]
     y: list[float | None]
     note: list[str] | None = None  # hover text of each point
@@ -97,17 +96,19 @@ def _in_words(line: Series) -> str:
     return f"{line.name} {at_first:.4g} at step {first}, {at_last:.4g} at step {last}"
 
 
-def make_length_chart(statistics: Statistics, languages: tuple[str, str]) -> list[Chart]:
+def make_length_chart(
+    trained: Sequence[SideStatistics] | None, languages: tuple[str, str]
+) -> list[Chart]:
     """Return a chart of training lines by length but for the longest hundredth, if any are."""
-    if statistics.trained is None:
+    if trained is None:
         return []
     series = []
-    names = zip(("source", "target"), ("src", "tgt"), languages, statistics.trained, strict=True)
+    names = zip(("source", "target"), ("src", "tgt"), languages, trained, strict=True)
     for name, role, language, side in names:
         end = side.lengths[99] + 1
         counts = side.counts[:end].tolist()
         series.append(Series(f"{name} ({language})", role, list(range(end)), counts))
-    medians = " and ".join(f"{side.lengths[50]}" for side in statistics.trained)
+    medians = " and ".join(f"{side.lengths[50]}" for side in trained)
     says = f"Lines by length: the middle ones have {medians} tokens, source and target."
     title = "Length of training lines"
     return [Chart("lengths", title, "tokens in a line", "lines", series, says, kind="area")]

@@ -27,9 +27,6 @@ class Span(NamedTuple):
     differs: bool
 
 
-# --- translations of one model --------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class Example:
     """A translation beside its source and its reference."""
@@ -66,9 +63,6 @@ def choose_sentences(
     return {"worst": from_worst[:shown], "best": from_best[:shown], "random": sorted(drawn)}
 
 
-# --- translations of two groups of models ---------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class TwoTranslations:
     """A sentence, and a translation of each of two groups."""
@@ -77,8 +71,7 @@ class TwoTranslations:
     src: str
     reference: str
     scores: tuple[float, float]  # mean chrF of each group's translations
-    translations: tuple[list[Span], list[Span]]
-    """Of the run whose chrF is the median; what the reference lacks is marked."""
+    translations: tuple[list[Span], list[Span]]  # marked, of the run whose chrF is the median
 
 
 def choose_differing(
@@ -111,9 +104,6 @@ def choose_differing(
     better = [show(line) for line in order[:shown].tolist() if difference[line] > 0]
     worse = [show(line) for line in order[::-1][:shown].tolist() if difference[line] < 0]
     return better, worse
-
-
-# --- words ----------------------------------------------------------------------------------------
 
 
 def mark_differences(first: str, second: str) -> tuple[list[Span], list[Span]]:

@@ -35,48 +35,23 @@ class RunResult:
     state: str | None  # why it has not finished: 'failed', say; None: it has
 
 
-@dataclass(frozen=True)
+@dataclass
 class GroupResult:
     """A group's runs, and what they have reached together."""
 
     name: str
     runs: list[RunResult]
 
-    @property
-    def finished(self) -> list[RunResult]:
-        """Its finished runs."""
-        return [run for run in self.runs if run.state is None]
-
-    @property
-    def scored(self) -> list[RunResult]:
-        """The runs that speak for the group: the finished ones, or else all that have a score."""
-        return [run for run in self.finished or self.runs if run.score is not None]
-
-    @property
-    def scores(self) -> list[float]:
-        """The best validation scores of ``scored``."""
-        return [run.score for run in self.scored if run.score is not None]
-
-    @property
-    def mean(self) -> float | None:
-        """Mean of ``scores``."""
-        return fmean(self.scores) if self.scores else None
-
-    @property
-    def deviation(self) -> float | None:
-        """Sample standard deviation of ``scores``; None for fewer than two."""
-        return stdev(self.scores) if len(self.scores) > 1 else None
-
-    @property
-    def seconds(self) -> float | None:
-        """Mean time of a run of ``scored``."""
-        times = [run.seconds for run in self.scored if run.seconds is not None]
-        return fmean(times) if times else None
-
-    @property
-    def unfinished(self) -> dict[str, int]:
-        """Number of its runs in each state but finished."""
-        return Counter(run.state for run in self.runs if run.state is not None)
+    def __post_init__(self) -> None:
+        self.finished = [run for run in self.runs if run.state is None]
+        self.unfinished = Counter(run.state for run in self.runs if run.state is not None)
+        # Runs that have not finished speak for the group where no other has.
+        scored = [run for run in self.finished or self.runs if run.score is not None]
+        self.scores = [run.score for run in scored if run.score is not None]
+        self.mean = fmean(self.scores) if self.scores else None
+        self.deviation = stdev(self.scores) if len(self.scores) > 1 else None
+        times = [run.seconds for run in scored if run.seconds is not None]
+        self.seconds = fmean(times) if times else None  # a run
 
 
 def read_group(group: RunGroup, metric: str, unfinished: Mapping[Path, str]) -> GroupResult:
@@ -216,21 +191,14 @@ def _dots(group: GroupResult, role: str, value: object, scale: str) -> list[Seri
     x = as_yaml(value) if scale == "category" else value
     series = []
     for is_faint in (False, True):
-        runs = [
-            run
-            for run in group.runs
-            if run.score is not None and (run.state is not None) is is_faint
-        ]
+        runs = [run for run in group.runs if run.score is not None and bool(run.state) is is_faint]
         if runs:
-            states = [f"{run.state}, " if run.state else "" for run in runs]
             notes = [
-                f"{group.name}\n{run.name}: {state}{run.score:.2f}"
-                for run, state in zip(runs, states, strict=True)
+                f"{group.name}\n{run.name}: {f'{run.state}, ' if run.state else ''}{run.score:.2f}"
+                for run in runs
             ]
-            scores = [run.score for run in runs]
-            series.append(
-                Series(group.name, role, [x] * len(runs), scores, notes, is_faint=is_faint)
-            )
+            y = [run.score for run in runs]
+            series.append(Series(group.name, role, [x] * len(y), y, notes, is_faint=is_faint))
     if group.mean is not None and len(group.scores) > 1:
         note = f"{group.name}\nmean of {len(group.scores)}: {group.mean:.2f}"
         low, high = min(group.scores), max(group.scores)

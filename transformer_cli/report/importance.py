@@ -46,12 +46,8 @@ def explain(
     an optimum within the range fits as well as one at its end. Ranks, because a few diverged or
     pruned points would have nearly all of the variance.
 
-    Args:
-        settings: by key, one value a group.
-        scores: each group's, one a run; groups without any are left out.
-
-    Returns:
-        None with fewer than two settings or ``MIN_GROUPS`` groups, or if all are equally good.
+    Settings have one value a group, and groups one score a run; groups without any are left out.
+    None: there are fewer than two settings or ``MIN_GROUPS`` groups, or all are equally good.
     """
     scored = [index for index, of_group in enumerate(scores) if of_group]
     levels = {key: _levels([values[index] for index in scored]) for key, values in settings.items()}
@@ -67,7 +63,7 @@ def explain(
         _explain_ranks(key, [settings[key][index] for index in scored], own, _ranks(means))
         for key, own in levels.items()
     ]
-    return Importance(False, len(scored), _largest_first(shares))
+    return Importance(False, len(scored), sorted(shares, key=lambda share: -share.share))
 
 
 def are_numbers(values: Sequence[object]) -> bool:
@@ -93,7 +89,8 @@ def _explain_grid(
         explained, own_freedom = _explained_by_levels(own, means), int(own.max())
         shares.append(share(key, explained, own_freedom))
         left, left_freedom = left - explained, left_freedom - own_freedom
-    return [*_largest_first(shares), share(None, max(0.0, left), left_freedom)]
+    shares.sort(key=lambda share: -share.share)
+    return [*shares, share(None, max(0.0, left), left_freedom)]
 
 
 def _explain_ranks(
@@ -127,7 +124,3 @@ def _ranks(values: Float[np.ndarray, " groups"]) -> Float[np.ndarray, " groups"]
     """Return each value's rank; equal values share their mean rank."""
     _, where, counts = np.unique(values, return_inverse=True, return_counts=True)
     return (np.cumsum(counts) - (counts - 1) / 2)[where]
-
-
-def _largest_first(shares: list[Share]) -> list[Share]:
-    return sorted(shares, key=lambda share: -share.share)

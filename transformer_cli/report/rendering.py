@@ -1,7 +1,7 @@
 """Self-contained HTML pages, made of templates and of scripts that their policy allows."""
 
-import base64
-import hashlib
+from base64 import b64encode
+from hashlib import sha256
 from importlib.resources import files
 from typing import Any
 
@@ -26,16 +26,11 @@ def plotly_script() -> str:
 
 
 def render_page(name: str, plotly: str | None, page_data: dict[str, Any], **values: object) -> str:
-    """Render a page.
+    """Render the template NAME.html of ``values``, with its script NAME.js, which reads page_data.
 
-    Jinja escapes all input, and its control characters are made visible. Besides, the page's
-    Content-Security-Policy allows its own two scripts only, by their SHA-256, and no requests.
-
-    Args:
-        name: of the template and its script, NAME.html and NAME.js.
-        plotly: what ``plotly_script`` gave; None: the page has no scripts.
-        page_data: what the script reads, JSON values.
-        values: what the template reads.
+    Without what ``plotly_script`` gave, the page has no scripts. Jinja escapes all input, and its
+    control characters are made visible. Besides, the page's Content-Security-Policy allows its own
+    two scripts only, by their SHA-256, and no requests.
     """
     from jinja2 import Environment, FunctionLoader, StrictUndefined
 
@@ -55,7 +50,9 @@ def render_page(name: str, plotly: str | None, page_data: dict[str, Any], **valu
         page_data=_make_all_visible(page_data),
         css=_template("page.css"),
         scripts=scripts,
-        sums=[_policy_sum(script) for script in scripts],
+        sums=[
+            f"sha256-{b64encode(sha256(script.encode()).digest()).decode()}" for script in scripts
+        ],
         version=__version__,
         **values,
     )
@@ -88,11 +85,6 @@ def _sentence(text: str) -> Any:
 def _shorten(value: object) -> str:
     """Return a value as it stands in a narrow cell: a number that was drawn has many digits."""
     return f"{value:.4g}" if isinstance(value, float) else as_yaml(value)
-
-
-def _policy_sum(script: str) -> str:
-    """Return a script's SHA-256 as a Content-Security-Policy names it."""
-    return f"sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}"
 
 
 def render_cleaning(cleaning: Cleaning, data: CorpusData, title: str) -> str:

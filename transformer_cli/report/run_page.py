@@ -19,26 +19,13 @@ from transformer_cli.evaluation.scoring import evaluate
 from transformer_cli.inference.attention_maps import AttentionMaps, compute_attention_maps
 from transformer_cli.inference.ctranslate2_engine import CTranslate2Engine
 from transformer_cli.inference.engine import ignore
-from transformer_cli.inference.lines import LongLine
 from transformer_cli.inference.torch_engine import TorchTranslator
-from transformer_cli.inference.translator import TextTranslator
+from transformer_cli.inference.translator import LongLine, TextTranslator
 from transformer_cli.metrics import METRICS, USUAL, Metrics
 from transformer_cli.model.transformer import count_parameters
-from transformer_cli.report.charts import (
-    make_breakdown_charts,
-    make_length_chart,
-    make_training_charts,
-    measured_metrics,
-)
+from transformer_cli.report import charts, statistics
 from transformer_cli.report.examples import SEED, choose_examples
 from transformer_cli.report.rendering import render_page
-from transformer_cli.report.statistics import (
-    RarityBucket,
-    compute_statistics,
-    count_words,
-    score_by_length,
-    score_by_rarity,
-)
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.initialize import corpus_directory
 from transformer_cli.runs.metrics_log import (
@@ -48,7 +35,7 @@ from transformer_cli.runs.metrics_log import (
     validations,
 )
 from transformer_cli.text.protocol import ProgressBar
-from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, SPECIALS
+from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, SPECIALS, UNK_ID
 
 ATTENTION_SENTENCES = 5  # of the split, whose attention is shown
 ATTENTION_STEPS = 255  # attention weights are kept in so many steps from 0 to 1, a byte each
@@ -58,7 +45,7 @@ _MAX_TOKENS = 200  # the page's size grows with their square
 
 @dataclass(frozen=True)
 class Subject:
-    """Subject of a report."""
+    """A trained run, and the text to judge it by."""
 
     name: str
     run: RunDirectory
@@ -67,8 +54,7 @@ class Subject:
     step: int
     split: str
     text: ParallelText
-    searcher: TextTranslator[CTranslate2Engine] | None = None
-    """Translates the split instead, where CTranslate2 is faster."""
+    searcher: TextTranslator[CTranslate2Engine] | None = None  # translates it, where it is faster
     metrics: Metrics = USUAL
 
 
@@ -80,15 +66,10 @@ def make_run_page(
     translated: Callable[[int], object] = ignore,
     on_long_line: Callable[[LongLine], object] = ignore,
 ) -> str:
-    """Translate the split, score it, and return the page.
+    """Translate the split, score it, and return the page, with plotly.js in it.
 
-    Args:
-        subject: a trained run, and the text to judge it by.
-        attention: of further sentences, by ``pack_sentence``.
-        plotly: what ``plotly_script`` gave.
-        progress: wraps passes over lines, given a label, as tqdm would.
-        translated: called with the number of sentences just translated.
-        on_long_line: called with each line too long to be translated as one.
+    ``attention`` is that of further sentences, by ``pack_sentence``. ``progress`` wraps passes over
+    lines, given a label, as tqdm would; ``translated`` is given the number of sentences just done.
     """
     translator, text = subject.translator, subject.text
     encoded = encode_text(text, translator.tokenizers, progress)
@@ -101,15 +82,19 @@ def make_run_page(
         searcher=subject.searcher,
         metrics=subject.metrics,
     )
-    lengths = encoded.src.lengths.tolist()
+    hypotheses, lengths = result.hypotheses, encoded.src.lengths.tolist()
     values: dict[str, Any] = {
         "decoding": translator.decoding,
         "scores": result.scores,
         "perplexity": perplexity(result.loss),
-        "lengths": score_by_length(lengths, result.hypotheses, text.tgt, subject.metrics),
-        "rarity": _score_by_rarity(subject, result.hypotheses, progress),
-        "examples": choose_examples(text, result.hypotheses),
-        "statistics": compute_statistics(subject.run, translator.tokenizers, encoded),
+        "lengths": statistics.score_by_length(lengths, hypotheses, text.tgt, subject.metrics),
+        "rarity": _score_by_rarity(subject, hypotheses, progress),
+        "examples": choose_examples(text, hypotheses),
+        "trained": statistics.read_trained(subject.run),
+        "unknown": [  # shares of tokens
+            float((side.ids == UNK_ID).mean()) if len(side.ids) else 0.0
+            for side in (encoded.src, encoded.tgt)
+        ],
         "attention": [*attention, *_attend(subject, lengths)],
     }
     return _render(subject, values, plotly)
@@ -120,13 +105,13 @@ def _render(subject: Subject, values: dict[str, Any], plotly: str) -> str:
     run, config = subject.run, subject.translator.config
     records = read_records(run.metrics)
     validated = validations(records)
-    charts = [
-        *make_training_charts(records, subject.step),
-        *make_length_chart(values["statistics"], (config.data.src_lang, config.data.tgt_lang)),
-        *make_breakdown_charts(values["lengths"], values["rarity"]),
+    drawn = [
+        *charts.make_training_charts(records, subject.step),
+        *charts.make_length_chart(values["trained"], (config.data.src_lang, config.data.tgt_lang)),
+        *charts.make_breakdown_charts(values["lengths"], values["rarity"]),
     ]
     page_data = {
-        "charts": [chart.as_json() for chart in charts],
+        "charts": [chart.as_json() for chart in drawn],
         "attention": values["attention"],
         "subwords": not subject.translator.tokenizers.tgt.is_word_level,
         "marks": {SPECIALS[BOS_ID]: "start", SPECIALS[EOS_ID]: "end"},
@@ -137,11 +122,12 @@ def _render(subject: Subject, values: dict[str, Any], plotly: str) -> str:
         page_data,
         subject=subject,
         data=config.data,
+        tokenizers=subject.translator.tokenizers,
         metrics=METRICS,
-        charts={chart.name: chart for chart in charts},
+        charts={chart.name: chart for chart in drawn},
         parameters=count_parameters(subject.translator.engine.model),
         validations=validated,
-        validated_metrics=measured_metrics(validated),
+        validated_metrics=charts.measured_metrics(validated),
         label_smoothing=config.training.label_smoothing,
         settings=chosen_settings(config, load_origins(run.origins)),
         trained_with=environment_of_training(records, subject.step),
@@ -152,16 +138,17 @@ def _render(subject: Subject, values: dict[str, Any], plotly: str) -> str:
 
 def _score_by_rarity(
     subject: Subject, hypotheses: Sequence[str], progress: ProgressBar
-) -> list[RarityBucket] | None:
+) -> list[statistics.RarityBucket] | None:
     """Return the recall of rare words; None for a run that was moved here without its text."""
     references = subject.text.tgt
     try:
         earlier = corpus_directory(subject.run)
         pairs = open_training_text(subject.translator.config.data, earlier).pairs()
-        seen = count_words(progress((tgt for _, tgt in pairs), "counting words"), references)
+        targets = progress((tgt for _, tgt in pairs), "counting words")
+        seen = statistics.count_words(targets, references)
     except CorpusError:
         return None
-    return score_by_rarity(seen, hypotheses, references)
+    return statistics.score_by_rarity(seen, hypotheses, references)
 
 
 # --- attention ------------------------------------------------------------------------------------
@@ -173,12 +160,12 @@ def _attend(subject: Subject, lengths: Sequence[int]) -> list[dict[str, Any]]:
     fit = [number for number, length in enumerate(lengths) if length in _FITTING_TOKENS]
     if not fit:
         fit = [number for number, length in enumerate(lengths) if 0 < length <= _MAX_TOKENS]
-    packed = []
+    maps = []
     for number in sorted(random.Random(SEED).sample(fit, min(ATTENTION_SENTENCES, len(fit)))):
         tagged = translator.with_tag(text.tags[number]) if text.tags else translator
         line = text.src[number]
-        packed.append(pack_attention(line, compute_attention_maps(tagged, line)))
-    return packed
+        maps.append(pack_attention(line, compute_attention_maps(tagged, line)))
+    return maps
 
 
 def pack_sentence(translator: TorchTranslator, sentence: str) -> dict[str, Any]:

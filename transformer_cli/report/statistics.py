@@ -9,18 +9,16 @@ from itertools import pairwise
 import numpy as np
 
 from transformer_cli.data.store import open_store, read_stats
-from transformer_cli.data.token_arrays import PERCENTILES, EncodedText, percentiles
+from transformer_cli.data.token_arrays import PERCENTILES, percentiles
 from transformer_cli.metrics import METRICS, USUAL, Metrics
 from transformer_cli.report.examples import split_words
 from transformer_cli.runs.directory import RunDirectory
-from transformer_cli.text.protocol import Tokenizers
 from transformer_cli.text.tokenizer import fingerprint
-from transformer_cli.text.vocabulary import UNK_ID
 
+# The fewest source tokens of each bucket of sentences, and the fewest occurrences in the training
+# text of each bucket of words; the last one has no end.
 LENGTHS = (1, 6, 11, 16, 21, 31, 41, 61)
-"""The fewest source tokens of each bucket of lengths; the last one has no end."""
 FREQUENCIES = (0, 1, 10, 100, 1000)
-"""The fewest occurrences in the training text of each bucket of words."""
 
 
 @dataclass(frozen=True)
@@ -33,34 +31,8 @@ class SideStatistics:
     counts: np.ndarray  # number of lines of 0, 1, 2, … tokens
 
 
-@dataclass(frozen=True)
-class Statistics:
-    """Statistics of the training text and the split, two sides each."""
-
-    trained: tuple[SideStatistics, SideStatistics] | None
-    """None where the run's store of it is not there."""
-    sizes: tuple[int, int]  # entries of the vocabularies
-    shared: bool  # whether the two are one
-    types: tuple[int, int] | None  # different words of the training text; None for subwords
-    unknown: tuple[float, float]  # share of the split's tokens that the vocabulary lacks
-
-
-def compute_statistics(run: RunDirectory, tokenizers: Tokenizers, split: EncodedText) -> Statistics:
-    """Return statistics of the run's training text, and of the split that it is scored on."""
-
-    def unknown(ids: np.ndarray) -> float:
-        return float((ids == UNK_ID).mean()) if len(ids) else 0.0
-
-    return Statistics(
-        _read_trained(run),
-        (tokenizers.src.size, tokenizers.tgt.size),
-        tokenizers.src is tokenizers.tgt,
-        tokenizers.types,
-        (unknown(split.src.ids), unknown(split.tgt.ids)),
-    )
-
-
-def _read_trained(run: RunDirectory) -> tuple[SideStatistics, SideStatistics] | None:
+def read_trained(run: RunDirectory) -> list[SideStatistics] | None:
+    """Return both sides of a run's training text; None where its store of it is not there."""
     stats = read_stats(run.encoded)
     if stats is None:
         return None
@@ -68,17 +40,14 @@ def _read_trained(run: RunDirectory) -> tuple[SideStatistics, SideStatistics] | 
     store = open_store(run.encoded, stats.text_sha256, sha256, is_verified=True)
     if not store:
         return None
-    num_lines = len(store)
-
-    def side(tokens: int, counts: np.ndarray) -> SideStatistics:
+    both = store.count_lengths()
+    sides = []
+    for tokens, counts in zip(
+        (store.record.src_tokens, store.record.tgt_tokens), both, strict=True
+    ):
         lengths = dict(zip(PERCENTILES, percentiles(counts, PERCENTILES), strict=True))
-        return SideStatistics(num_lines, tokens, lengths, counts)
-
-    counts = store.count_lengths()
-    return side(store.record.src_tokens, counts.src), side(store.record.tgt_tokens, counts.tgt)
-
-
-# --- where the model is good, and where not -------------------------------------------------------
+        sides.append(SideStatistics(len(store), tokens, lengths, counts))
+    return sides
 
 
 @dataclass(frozen=True)

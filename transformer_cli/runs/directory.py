@@ -238,11 +238,18 @@ def lock_run(run: RunDirectory) -> Iterator[None]:
 
 
 @contextmanager
-def lock_directory(path: Path) -> Iterator[None]:
-    """Lock a directory, made if it is not there, for one writer while the block runs.
+def lock_directory(path: Path, patience: float = _RETRY_SECONDS) -> Iterator[int]:
+    """Lock a directory, made if it is not there, while the block runs.
 
     The operating system releases the lock however the process ends. The lock file stays, and names
     the last holder.
+
+    Args:
+        path: the directory.
+        patience: seconds to wait for another process to release it.
+
+    Yields:
+        the lock's descriptor; a process that has it open holds the lock, too.
     """
     lock = path / LOCK
     while True:
@@ -253,7 +260,7 @@ def lock_directory(path: Path) -> Iterator[None]:
             where = lock if error.errno == errno.EMLINK else path
             raise RunError(f"{where}: cannot be written: {error.strerror}") from error
         with file:
-            _lock(path, file)
+            _lock(path, file, patience)
             if not is_at(file, lock):
                 continue  # its holder has renamed the directory meanwhile
             with name_path_in_error(lock):
@@ -261,21 +268,24 @@ def lock_directory(path: Path) -> Iterator[None]:
                 os.ftruncate(file.fileno(), 0)
                 holder = f"\nprocess {os.getpid()} on {socket.gethostname()}\n"
                 os.write(file.fileno(), holder.encode())
-            yield
+            yield file.fileno()
             return
 
 
-def _lock(path: Path, file: BinaryIO) -> None:
+def _lock(path: Path, file: BinaryIO, patience: float = _RETRY_SECONDS) -> None:
+    # It may be held by a check, or by what a killed process had started.
+    deadline = time.monotonic() + patience
     try:
-        if lock_descriptor(file.fileno(), blocking=False):
-            return
-        time.sleep(_RETRY_SECONDS)  # it may have been held by a check
-        if lock_descriptor(file.fileno(), blocking=False):
-            return
+        is_ours = lock_descriptor(file.fileno(), blocking=False)
+        while not is_ours and time.monotonic() < deadline:
+            time.sleep(_RETRY_SECONDS)
+            is_ours = lock_descriptor(file.fileno(), blocking=False)
     except OSError as error:
         raise RunError(
             f"{path}: cannot be locked: {error.strerror}; choose a directory on a local disk"
         ) from error
+    if is_ours:
+        return
     # Windows lets nobody else read the first byte, which is locked.
     file.seek(1 if sys.platform == "win32" else 0)
     holder = file.read(1000).decode(errors="replace").strip() or "another process"

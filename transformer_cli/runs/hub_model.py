@@ -18,7 +18,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from transformer_cli.config.schema import Config
-from transformer_cli.config.setting_tree import Place, parse, values
+from transformer_cli.config.setting_tree import parse, values
 from transformer_cli.config.validation import validate_as
 from transformer_cli.config.yaml import MAX_YAML_BYTES
 from transformer_cli.errors import RunError
@@ -65,7 +65,7 @@ def read_hub_config(directory: Path) -> tuple[HubConfig, Config]:
         reason = getattr(error, "strerror", None) or error
         raise RunError(f"{path}: cannot be read: {reason}; get the model again") from error
     # JSON is YAML, and our YAML parser knows the lines.
-    root = parse(text, lambda line: Place(str(path), line))
+    root = parse(text, str(path))
     entries = root.value if isinstance(root.value, dict) else {}
     is_marian = "model_type" in entries and entries["model_type"].value == "marian"
     if is_marian and "settings" not in entries:

@@ -36,8 +36,6 @@ Side = Literal["src", "tgt", "joint"]
 # No other file is read or copied, whatever a manifest from elsewhere names.
 FileName = Annotated[str, Field(pattern=r"^(src|tgt|joint)(\.[a-z]+)+$")]
 
-# --- manifests -----------------------------------------------------------------------------------
-
 
 class TokenizerManifest(BaseModel):
     """The keys of tokenizer.json that all kinds have; a kind's own ones follow."""
@@ -170,9 +168,6 @@ def _read_file(path: Path, advice: str = _RESTORE) -> bytes:
         raise TokenizerError(f"{path}: cannot be read ({error.strerror}); {advice}") from error
 
 
-# --- learning and copying ------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class TrainingText:
     """The text that tokenizers are learned from, with its SHA-256 and its languages, as in 'de'."""
@@ -250,9 +245,6 @@ def copy_tokenizers(
             temporary.write_bytes(data)
     manifest.model_copy(update={"learned_from": text_sha256}).save(directory)
     return load_tokenizers(directory)
-
-
-# --- loading -------------------------------------------------------------------------------------
 
 
 class _AnyManifest(BaseModel):

@@ -12,10 +12,9 @@ from torch import Tensor
 from transformer_cli.config.choices import PrecisionName
 from transformer_cli.config.schema import ModelConfig
 from transformer_cli.data.batches import Batch
-from transformer_cli.model.device import choose_precision
-from transformer_cli.model.graphs import GraphPool, graph_stream, graphs_enabled
-from transformer_cli.model.layers import EncoderLayer
+from transformer_cli.model.device import GraphPool, choose_precision, graph_stream, graphs_enabled
 from transformer_cli.model.linear import autocast
+from transformer_cli.model.transformer import EncoderLayer
 from transformer_cli.ranks import Ranks
 from transformer_cli.runs.metrics_log import SESSION_KIND, Record
 

@@ -12,10 +12,17 @@ from transformer_cli.config.data_schema import CorpusData, tag_names
 from transformer_cli.config.schema import Config
 from transformer_cli.data.batches import BpeDropout
 from transformer_cli.data.corpus import StreamedText
-from transformer_cli.data.encoding import choose_encoder, write_store
-from transformer_cli.data.shards import ShardedStore, TrainingMix
+from transformer_cli.data.encode_workers import choose_encoder
+from transformer_cli.data.mixing import TrainingMix
 from transformer_cli.data.sources import open_training_text
-from transformer_cli.data.store import EncodedStore, open_store, read_stats, store_artifact
+from transformer_cli.data.store import (
+    EncodedStore,
+    ShardedStore,
+    open_store,
+    read_stats,
+    store_artifact,
+    write_store,
+)
 from transformer_cli.data.token_arrays import EncodedText, encode_text
 from transformer_cli.errors import ConfigError, CorpusError, RunError
 from transformer_cli.files import whole_directory

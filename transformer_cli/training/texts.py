@@ -27,8 +27,8 @@ from transformer_cli.data.corpus import (
     TextStats,
     without_blank_pairs,
 )
+from transformer_cli.data.mixing import TrainingMix
 from transformer_cli.data.preparing import is_prepared, prepare_corpus
-from transformer_cli.data.shards import TrainingMix, count_short_pairs
 from transformer_cli.data.sources import load_split, open_training_text
 from transformer_cli.data.store import EncodedStore, read_stats
 from transformer_cli.errors import CorpusError, RunError
@@ -193,7 +193,7 @@ def _weigh_replay(
     replay: Replay, mix: TrainingMix, store: EncodedStore, max_length: int
 ) -> TrainingMix:
     """Return the mix in which the replayed pairs have their share of each epoch."""
-    drawn = np.array(mix.weights) * count_short_pairs(store, max_length, mix)
+    drawn = np.array(mix.weights) * store.count_short_pairs(max_length, mix)
     own, replayed = np.split(drawn, [-len(replay.sources)])
     for name, pairs in (("split 'train'", own), ("data.replay", replayed)):
         if not pairs.any():
@@ -214,7 +214,7 @@ def _weigh_replay(
 
 def describe_replay(replay: Replay, mix: TrainingMix, store: EncodedStore, max_length: int) -> str:
     """Return how many pairs of an epoch are replayed, and from how many they are drawn."""
-    pairs = count_short_pairs(store, max_length, mix)
+    pairs = store.count_short_pairs(max_length, mix)
     drawn = np.array(mix.weights) * pairs
     first = len(pairs) - len(replay.sources)
     return (

@@ -12,8 +12,13 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from transformer_cli.config.schema import Config
-from transformer_cli.data.batches import Batch, EpochBatches, SubwordSampler, prefetch
-from transformer_cli.data.shards import ShardedText
+from transformer_cli.data.batches import (
+    Batch,
+    EpochBatches,
+    ShardedText,
+    SubwordSampler,
+    prefetch,
+)
 from transformer_cli.errors import ConfigError, TrainingError
 from transformer_cli.model.device import sum_dtype
 from transformer_cli.model.transformer import Transformer

@@ -302,14 +302,26 @@ def test_entries_of_po(tmp_path: Path, encoding: str, language: str) -> None:
     assert list(swapped.pairs()) == [(tgt, src) for src, tgt in PO_PAIRS]
 
 
-def test_a_file_too_large_for_polib_is_refused(tmp_path: Path) -> None:
+def test_a_po_file_is_read_in_parts(tmp_path: Path) -> None:
+    entry = '# an entry\n#, c-format\nmsgctxt "{0}"\nmsgid "Open {0}"\nmsgstr "Öffne {0}"\n'
+    entries = [entry.format(number) for number in range(60_000)]
+    entries[50_000] = entries[50_000].replace("#, c-format", "#, fuzzy")
+    path = saved(tmp_path / "x.po", "".join(entries))
+    expected = [(f"Open {number}", f"Öffne {number}") for number in range(60_000)]
+    del expected[50_000]
+    assert list(opened(po=path).pairs()) == [(tgt, src) for src, tgt in expected]
+    path = saved(path, "".join([*entries, "x"]))
+    assert error_of(opened(po=path)).startswith(f"{path}:{5 * 60_000 + 1}: ")
+
+
+def test_an_entry_too_large_for_polib_is_refused(tmp_path: Path) -> None:
     for name, data in (
-        ("x.po", b'msgid "a"\nmsgstr "b"\n' * (1 << 21)),
+        ("x.po", b'msgid "a"\nmsgstr ""\n' + (b'"' + b"b" * (1 << 20) + b'"\n') * 40),
         ("x.mo", b"\xde\x12\x04\x95" * (1 << 24)),
     ):
         path = tmp_path / f"{name}.gz"
         path.write_bytes(gzip.compress(data, 1))
-        assert error_of(opened(po=path)).endswith("file of more than 32 MiB")
+        assert error_of(opened(po=path)).endswith("of more than 32 MiB")
 
 
 def test_the_extra_of_po_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,7 @@
 """Records with named fields: JSON objects, one per line, and rows of Parquet files."""
 
 import json
+import re
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -27,6 +28,7 @@ from transformer_cli.packages import import_extra
 
 # Few, as a file of some kilobytes may hold the same long text in all its rows.
 _BATCH_ROWS = 16
+_BINARY = re.compile("(large_|fixed_size_)?binary")
 _TEXT_TYPES = ("string", "large_string", "string_view")
 _BUFFER_BYTES = 1 << 16
 _MAX_DEPTH = 9  # of fields within fields that are shown
@@ -142,7 +144,7 @@ def read_jsonl_table(
 ) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield the objects of a file that are to be written again, with their line numbers.
 
-    Numbers are ``NumberLiteral``s. ``errors`` 'replace' writes U+FFFD for what is not UTF-8.
+    Numbers are ``NumberLiteral``s. ``errors`` is how bytes that are not UTF-8 are decoded.
 
     Raises:
         CorpusError: the file is damaged, or a line is blank, no JSON object, or one that cannot be
@@ -166,12 +168,8 @@ class NumberLiteral:
     text: str
 
 
-class _UnkeptError(ValueError):
-    """JSON that would not be written again as it is."""
-
-
 def _refuse_constant(text: str) -> NoReturn:
-    raise _UnkeptError(f"{text} is not JSON")
+    raise ValueError(f"{text} is not JSON")
 
 
 def _unique_fields(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -179,7 +177,7 @@ def _unique_fields(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(fields) < len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in fields if names.count(name) > 1)
-        raise _UnkeptError(f"field '{twice}' is twice in an object")
+        raise ValueError(f"field '{twice}' is twice in an object")
     return fields
 
 
@@ -197,12 +195,8 @@ def _parse(line: str, place: str, decoder: json.JSONDecoder) -> dict[str, Any] |
         value = decoder.decode(line)
     except json.JSONDecodeError as error:
         return CorpusError(f"{place}: invalid JSON at column {error.colno} ({error.msg})")
-    except RecursionError:
-        return CorpusError(f"{place}: JSON that is nested too deeply")
-    except _UnkeptError as error:
-        return CorpusError(f"{place}: {error}")
-    except ValueError:
-        return CorpusError(f"{place}: JSON with a number of too many digits")
+    except (ValueError, RecursionError) as error:  # numbers of too many digits, say
+        return CorpusError(f"{place}: JSON that cannot be used: {str(error).partition(':')[0]}")
     if not isinstance(value, dict):
         return CorpusError(f"{place}: not a JSON object, but {type_name(value)}")
     return value
@@ -228,24 +222,31 @@ class ParquetReader(FieldsReader):
 def read_parquet(path: Path, columns: list[str] | None = None) -> Numbered[dict[str, Any]]:
     """Yield the rows of a file, numbered from 1, a structure being a dict.
 
-    Args:
-        path: the file.
-        columns: names of the columns to read, or of fields within them, as in 'translation.de';
-            None: all.
+    ``columns`` may name fields within columns, as in 'translation.de'; None: all.
 
     Raises:
         CorpusError: the file is missing or damaged.
         MissingExtraError: pyarrow is not installed.
     """
     number = 0
-    with open_parquet(path) as file, _our_errors(path):
+    with open_parquet(path) as file:
         for batch in file.iter_batches(_BATCH_ROWS, columns=columns, use_threads=False):
             for row in _rows(batch):
                 number += 1
-                if isinstance(row, UnicodeDecodeError):
-                    yield number, CorpusError(f"{path}: row {number}: not UTF-8")
-                else:
-                    yield number, row
+                bad = CorpusError(f"{path}: row {number}: not UTF-8")
+                yield number, bad if row is None else row
+
+
+def _rows(batch: Any) -> Iterator[dict[str, Any] | None]:
+    """Yield a batch's rows; None for one that is not UTF-8."""
+    try:
+        yield from batch.to_pylist()
+    except UnicodeDecodeError:
+        for index in range(len(batch)):
+            try:
+                yield from batch.slice(index, 1).to_pylist()
+            except UnicodeDecodeError:
+                yield None
 
 
 def read_parquet_table(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -256,28 +257,18 @@ def read_parquet_table(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         MissingExtraError: pyarrow is not installed.
     """
     with open_parquet(path) as file:
-        _check_writable(file.schema_arrow, path)
+        names = set()
+        for name, kind in _field_types(file.schema_arrow):
+            if name in names:
+                raise CorpusError(f"{path}: has two columns '{name}'; rename one")
+            names.add(name)
+            if _BINARY.match(kind):
+                problem = f"column '{name}' is of type {kind}, which JSON cannot hold"
+                raise CorpusError(f"{path}: {problem}; remove it, or make it text")
     for number, row in read_parquet(path):
         if isinstance(row, CorpusError):
             raise CorpusError(f"{row}; {ROW_ADVICE}")
         yield number, _without_nan(row)
-
-
-def _check_writable(fields: Iterable[Any], path: Path, prefix: str = "") -> None:
-    """Raise an error if fields would be lost in JSON: two of one name, or bytes."""
-    names: set[str] = set()
-    for field in fields:
-        name = f"{prefix}{field.name}"
-        if name in names:
-            raise CorpusError(f"{path}: has two columns '{name}'; rename one")
-        names.add(name)
-        if not field.type.num_fields and "binary" in _plain_type(field.type):
-            raise CorpusError(
-                f"{path}: column '{name}' is of type {field.type}, which JSON cannot hold; remove "
-                "it, or make it text"
-            )
-        inner = (field.type.field(index) for index in range(field.type.num_fields))
-        _check_writable(inner, path, f"{name}.")
 
 
 def _without_nan(value: Any) -> Any:
@@ -293,7 +284,7 @@ def _without_nan(value: Any) -> Any:
 def check_text_fields(path: Path, fields: Iterable[str]) -> None:
     """Check that a file has fields of text; raise what ``read_parquet`` does."""
     with open_parquet(path) as file:
-        types = _field_types(file.schema_arrow)
+        types = dict(_field_types(file.schema_arrow))
     for field in fields:
         if field not in types:
             raise CorpusError(f"{path}: {no_such('field', field, types)}")
@@ -301,55 +292,32 @@ def check_text_fields(path: Path, fields: Iterable[str]) -> None:
             raise CorpusError(f"{path}: field '{field}' is of type {types[field]}, not text")
 
 
-def _field_types(fields: Iterable[Any], prefix: str = "") -> dict[str, str]:
-    """Return the types of all fields that hold no others, as in 'translation.de'."""
-    types: dict[str, str] = {}
+def _field_types(fields: Iterable[Any], prefix: str = "") -> Iterator[tuple[str, str]]:
+    """Yield the names of all fields, as in 'translation.de', and their types.
+
+    A dictionary's type is that of its values.
+    """
     for field in fields:
-        name = prefix + field.name
-        if isinstance(field.type, Iterable):
-            types |= _field_types(field.type, f"{name}.")
-        else:
-            types[name] = _plain_type(field.type)
-    return types
-
-
-def _plain_type(kind: Any) -> str:
-    """Return a type's name; of a dictionary, its values'."""
-    return str(kind).removeprefix("dictionary<values=").partition(",")[0]
+        name, kind = prefix + field.name, field.type
+        yield name, str(kind).removeprefix("dictionary<values=").partition(",")[0]
+        inner = (kind.field(index) for index in range(kind.num_fields))
+        yield from _field_types(inner, f"{name}.")
 
 
 @contextmanager
 def open_parquet(path: Path) -> Iterator[Any]:
     """Open a file as pyarrow's ``ParquetFile``; raise what ``read_parquet`` does."""
     parquet = import_extra("pyarrow.parquet", "parquet", str(path))
+    from pyarrow import ArrowException
+
     if not path.is_file():
         raise CorpusError(
             f"{path}: there is no such file, or it is none; Parquet is read from files"
         )
-    with _our_errors(path):
-        # Pages are read as they are needed, so that a row group need not fit into memory.
-        file = parquet.ParquetFile(path, buffer_size=_BUFFER_BYTES, pre_buffer=False)
-    with file:
-        yield file
-
-
-@contextmanager
-def _our_errors(path: Path) -> Iterator[None]:
-    from pyarrow import ArrowException
-
     try:
-        yield
+        # Pages are read as they are needed, so that a row group need not fit into memory.
+        with parquet.ParquetFile(path, buffer_size=_BUFFER_BYTES, pre_buffer=False) as file:
+            yield file
     except (ArrowException, OSError, MemoryError, ValueError) as error:
         reason = " ".join(str(error).split())[:200]
         raise CorpusError(f"{path}: cannot be read as Parquet ({reason})") from error
-
-
-def _rows(batch: Any) -> Iterator[dict[str, Any] | UnicodeDecodeError]:
-    try:
-        yield from batch.to_pylist()
-    except UnicodeDecodeError:
-        for index in range(len(batch)):
-            try:
-                yield from batch.slice(index, 1).to_pylist()
-            except UnicodeDecodeError as error:
-                yield error

@@ -25,8 +25,9 @@ from transformer_cli.errors import CorpusError
 from transformer_cli.packages import import_extra
 
 _MAGICS = {b"\xde\x12\x04\x95": "<", b"\x95\x04\x12\xde": ">"}  # of MO, and its byte order
-# polib holds a whole file as objects, some 20 times its size.
-_MAX_BYTES = 1 << 25
+# polib holds what it reads as objects, some 20 times its size: a PO file is given to it in parts.
+_PART_BYTES = 1 << 20
+_MAX_BYTES = 1 << 25  # of an entry, and of an MO file
 # polib takes time by the square of a text's lines.
 _MAX_TEXT_LINES = 2000
 _CHARSET = re.compile(rb"Content-Type:[^\n]*?charset=\s*([\w.:-]+)", re.IGNORECASE)
@@ -69,17 +70,19 @@ class PoReader(UnitReader):
         """Yield the pairs of each translated entry that is neither fuzzy nor obsolete."""
         name = str(file)
         polib = import_extra("polib", "po", name)
+        header: dict[str, str] | None = None
         with open_text(file) as raw:
             is_mo = raw.peek(4)[:4] in _MAGICS
-            entries = (_read_mo if is_mo else _read_po)(polib, raw, name)
-        header = {key.lower(): value for key, value in entries.metadata.items()}
-        is_swapped = self._is_swapped(header.get("language", ""), name)
-        plural = _read_plural_forms(header.get("plural-forms", ""))
-        for number, entry in enumerate(entries, start=1):
-            if entry.obsolete or "fuzzy" in (getattr(entry, "flags", None) or ()):
-                continue
-            place = f"{name}: entry {number}" if is_mo else f"{name}:{entry.linenum or 1}"
-            yield from _pairs(entry, place, plural, is_swapped)
+            for entries in (_read_mo if is_mo else _read_po)(polib, raw, name):
+                if header is None:
+                    header = {key.lower(): value for key, value in entries.metadata.items()}
+                    is_swapped = self._is_swapped(header.get("language", ""), name)
+                    plural = _read_plural_forms(header.get("plural-forms", ""))
+                for number, entry in enumerate(entries, start=1):
+                    if entry.obsolete or "fuzzy" in (getattr(entry, "flags", None) or ()):
+                        continue
+                    place = f"{name}: entry {number}" if is_mo else f"{name}:{entry.linenum}"
+                    yield from _pairs(entry, place, plural, is_swapped)
 
     def nothing_found(self) -> str:
         """Return why there may be no pairs."""
@@ -113,60 +116,73 @@ def _language_code(language: str) -> str:
 # --- files ----------------------------------------------------------------------------------------
 
 
-def _read_po(polib: Any, raw: BinaryIO, name: str) -> Any:
-    """Return polib's entries of a PO file."""
+def _read_po(polib: Any, raw: BinaryIO, name: str) -> Iterator[Any]:
+    """Yield polib's entries of each part of a PO file; the first has the header."""
+    encoding = ""
     with tempfile.TemporaryDirectory(prefix="transformer-cli-") as directory:
         # A file, as polib breaks the lines of a str at U+2028, too.
         copy = Path(directory) / "x.po"
-        try:
-            encoding = _copy_po(raw, copy, name)
-        except OSError as error:
-            raise CorpusError(
-                f"{name}: cannot be copied to {directory} ({error.strerror})"
-            ) from error
-        try:
-            return polib.pofile(str(copy), encoding=encoding)
-        except OSError as error:  # polib's error of syntax
-            match = _ERROR_LINE.search(str(error))
-            line, problem = match.groups() if match else ("1", None)
-            raise CorpusError(f"{name}:{line}: {problem or 'no line of a PO file'}") from error
-        except UnicodeError as error:
-            raise CorpusError(f"{name}: the file is not {encoding}") from error
+        for first, part in _parts(raw, name):
+            if not first:
+                header = b"".join((b"\n" + part).split(b"\nmsgid ", 2)[:2])
+                encoding = _encoding(header, name)
+            try:
+                copy.write_bytes(part)
+            except OSError as error:
+                problem = f"cannot be copied to {directory} ({error.strerror})"
+                raise CorpusError(f"{name}: {problem}") from error
+            try:
+                entries = polib.pofile(str(copy), encoding=encoding)
+            except OSError as error:  # polib's error of syntax
+                match = _ERROR_LINE.search(str(error))
+                line, problem = match.groups() if match else (1, "")
+                place = f"{name}:{first + int(line)}"
+                raise CorpusError(f"{place}: {problem or 'no line of a PO file'}") from error
+            except UnicodeError as error:
+                raise CorpusError(f"{name}: the file is not {encoding}") from error
+            for entry in entries:
+                entry.linenum = first + (entry.linenum or 1)
+            yield entries
 
 
-def _copy_po(raw: BinaryIO, path: Path, name: str) -> str:
-    """Copy what polib has to read; return the file's character set."""
-    head: list[bytes] = []
-    messages = text_lines = 0
-    with path.open("wb") as copy:
-        for number, line in enumerate(bounded_lines(raw, name), start=1):
-            if number == 1:
-                line = without_byte_order_mark(line, name)
-            start = line.lstrip()[:2]
-            text_lines = text_lines + 1 if start[:1] == b'"' else 0
-            if copy.tell() + len(line) > _MAX_BYTES:
-                raise CorpusError(f"{name}: a PO file of more than {_MAX_BYTES >> 20} MiB")
-            if text_lines > _MAX_TEXT_LINES:
-                raise CorpusError(f"{name}:{number}: a text of more than {_MAX_TEXT_LINES:,} lines")
-            if start == b"#=":  # gettext 1.0 has flags there, too
-                line = b"#," + line.lstrip()[2:]
-            elif start[:1] == b"#" and start not in (b"#,", b"#~"):
-                line = b"\n"  # a comment; polib refuses some
-            messages += line.startswith(b"msgid ")
-            if messages < 2:
-                head.append(line)
-            copy.write(line)
-    return _encoding(b"".join(head), name)
+def _parts(raw: BinaryIO, name: str) -> Iterator[tuple[int, bytes]]:
+    """Yield what polib has to read, in parts of whole entries, and the lines before each."""
+    part: list[bytes] = []
+    size = first = text_lines = 0
+    is_translated = False
+    for number, line in enumerate(bounded_lines(raw, name)):
+        line = line if number else without_byte_order_mark(line, name)
+        start = line.lstrip()
+        key = start.removeprefix(b"#~").lstrip()
+        begins = is_translated and key.startswith((b"#,", b"#=", b"msgctxt", b"msgid"))
+        is_translated = key.startswith(b"msgstr") or (is_translated and not begins)
+        if begins and size > _PART_BYTES:
+            yield first, b"".join(part)
+            part, size, first = [], 0, number
+        text_lines = text_lines + 1 if start[:1] == b'"' else 0
+        if text_lines > _MAX_TEXT_LINES:
+            problem = f"a text of more than {_MAX_TEXT_LINES:,} lines"
+            raise CorpusError(f"{name}:{number + 1}: {problem}")
+        size += len(line)
+        if size > _MAX_BYTES:
+            problem = f"an entry of more than {_MAX_BYTES >> 20} MiB"
+            raise CorpusError(f"{name}:{number + 1}: {problem}")
+        if start[:2] == b"#=":  # gettext 1.0 has flags there, too
+            line = b"#," + start[2:]
+        elif start[:1] == b"#" and start[:2] not in (b"#,", b"#~"):
+            line = b"\n"  # a comment; polib refuses some
+        part.append(line)
+    yield first, b"".join(part)
 
 
-def _read_mo(polib: Any, raw: BinaryIO, name: str) -> Any:
-    """Return polib's entries of an MO file."""
+def _read_mo(polib: Any, raw: BinaryIO, name: str) -> Iterator[Any]:
+    """Yield polib's entries of an MO file, all together."""
     data = raw.read(_MAX_BYTES + 1)
     if len(data) > _MAX_BYTES:
         raise CorpusError(f"{name}: an MO file of more than {_MAX_BYTES >> 20} MiB")
     encoding = _encoding(_mo_header(data, name), name)
     try:
-        return polib.mofile(data, encoding=encoding)
+        yield polib.mofile(data, encoding=encoding)
     except OSError as error:
         raise CorpusError(f"{name}: an MO file of an unknown revision") from error
     except UnicodeError as error:

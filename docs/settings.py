@@ -1,0 +1,186 @@
+"""Writes the last part of docs/configuration.md, all settings, from the schema.
+
+``python -m docs.settings``
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from transformer_cli.config.data_schema import TAG_PATTERN
+from transformer_cli.config.differences import as_yaml
+from transformer_cli.config.json_schema import BASE_MEANS, Schema, inline_schema
+from transformer_cli.config.sections import LANGUAGE_PATTERN
+
+PAGE = Path(__file__).with_name("configuration.md")
+_BEGINS = "\n## Settings\n"
+_HEAD = """
+*This part is made by `python -m docs.settings`; change the schema instead.*
+
+| key | what it is |
+|---|---|
+"""
+_KINDS = "one of the kinds below"
+
+
+def renew(page: str) -> str:
+    """Return the page with the settings as they are now."""
+    return page.partition(_BEGINS)[0] + _BEGINS + all_settings()
+
+
+def all_settings() -> str:
+    """Return the tables of all settings, as Markdown."""
+    sections = inline_schema()["properties"]
+    table, rest = [f"| `base` | {_sentence(_cell(BASE_MEANS))} |"], []
+    for name, part in sections.items():
+        if "properties" in part or "anyOf" in part:
+            table.append(f"| [`{name}`](#{name}) | {_cell(part.get('description', _KINDS))} |")
+            rest.append(f"\n## {name}\n\n{_section(name, part)}")
+        else:
+            text = f"{_type(part)}; default `{as_yaml(part['default'])}`"
+            table.append(f"| `{name}` | {text}. {_sentence(part['description'])} |")
+    return _HEAD + "".join(f"{row}\n" for row in table) + "".join(rest)
+
+
+def _section(name: str, part: Schema) -> str:
+    """Return a section's text and table, followed by its unions of kinds."""
+    if "anyOf" in part:
+        kinds = "\n".join(_kind(name, kind) for kind in part["anyOf"])
+        return f"{kinds}\n{_sources(part)}" if name == "data" else kinds
+    text = f"{part['description']}\n\n{_table(part)}"
+    for key, below in part["properties"].items():
+        if "anyOf" in below:
+            text += f"\n### {name}.{key}\n\n{_sentence(below['description'])}"
+            if "default" in below:
+                default = ", ".join(f"{key}: {as_yaml(v)}" for key, v in below["default"].items())
+                text += f" The default is `{{{default}}}`."
+            text += f"\n\n{_section(f'{name}.{key}', below)}"
+    return text
+
+
+def _sources(data: Schema) -> str:
+    """Return the table of a source, which stands in several keys of the section data."""
+    corpus = next(kind for kind in data["anyOf"] if "sources" in kind["properties"])
+    source = corpus["properties"]["sources"]["items"]
+    return f"### Sources\n\n{source['description']}\n\n{_table(source)}"
+
+
+def _kind(name: str, part: Schema) -> str:
+    kind = part["properties"]["kind"]["const"]
+    level = "#" * (3 + name.count("."))
+    text = f"{level} {name}: kind {kind}\n\n{part['description']}\n"
+    settings = {key: below for key, below in part["properties"].items() if key != "kind"}
+    return f"{text}\n{_table({**part, 'properties': settings})}" if settings else text
+
+
+def _table(part: Schema) -> str:
+    rows = ["| key | value | default | what it is |", "|---|---|---|---|"]
+    for key, below, default in _rows(part):
+        rows.append(f"| `{key}` | {_type(below)} | {default} | {_cell(below['description'])} |")
+    return "".join(f"{row}\n" for row in rows)
+
+
+def _rows(part: Schema, above: str = "") -> Iterator[tuple[str, Schema, str]]:
+    """Yield each setting of a section and its subsections: dotted key, schema and default."""
+    for name, below in part["properties"].items():
+        key = above + name
+        if _is_source(below):
+            yield key, below, f"`{as_yaml(below['default'])}`"
+        elif "properties" in below:
+            for key_below, setting, default in _rows(below, f"{key}."):
+                text = f"{below['description']}: {setting['description']}"
+                yield key_below, {**setting, "description": text}, default
+        elif "anyOf" in below:
+            yield key, below, f"`kind: {below['default']['kind']}`"
+        elif name in part.get("required", []):
+            yield key, below, "required"
+        else:
+            yield key, below, f"`{as_yaml(below['default'])}`"
+
+
+def _type(part: Schema) -> str:
+    """Return the values that a setting takes, in words."""
+    if "anyOf" in part:
+        return "a section, see below"
+    if "const" in part:
+        return f"`{part['const']}`"
+    if "enum" in part:
+        *others, last = (f"`{as_yaml(choice)}`" for choice in part["enum"])
+        return f"{', '.join(others)} or {last}"
+    match part["type"]:
+        case [name, "null"]:
+            return f"{_type({**part, 'type': name})}, or `null`"
+        case ["integer", "string", "null"]:
+            return "whole number or text, or `null`"
+        case "integer" | "number" as name:
+            kind = {"integer": "whole number", "number": "number"}[name]
+            return f"{kind}, {bounds}" if (bounds := _bounds(part)) else kind
+        case "boolean":
+            return "`true` or `false`"
+        case "array" if isinstance(part["items"], list):
+            return f"list of {len(part['items'])}: {_type(part['items'][0])} each"
+        case "array" if "enum" in part["items"]:
+            return f"list of {_type(part['items'])}"
+        case "array":
+            return f"list of {_describe_mapping(part['items'])}"
+        case "object" if _is_source(part):
+            return _describe_mapping(part)
+        case "object":
+            return f"{_describe_mapping(part['additionalProperties'])} by name"
+        case _ if part.get("format") == "path":
+            return "path"
+        case _ if part.get("pattern") == LANGUAGE_PATTERN:
+            return "language code, as `de` or `pt-BR`"
+        case _ if part.get("pattern") == TAG_PATTERN:
+            return "letters, digits, `-` and `_`"
+        case name:
+            return str(name)
+
+
+def _is_source(part: Schema) -> bool:
+    """Return whether this is a ``SourceConfig``, which has a table of its own."""
+    return "tmx" in part.get("properties", {})
+
+
+def _describe_mapping(part: Schema) -> str:
+    if _is_source(part):
+        return "[source](#sources)"
+    return (
+        f"`{{{', '.join(f'{key}: {_type(below)}' for key, below in part['properties'].items())}}}`"
+    )
+
+
+def _bounds(part: Schema) -> str:
+    is_whole = part["type"] == "integer"
+    bounds: dict[str, Any] = {key: value for key, value in part.items() if "imum" in key}
+    minimum, above = bounds.get("minimum"), bounds.get("exclusiveMinimum")
+    if is_whole and above is not None:
+        minimum, above = above + 1, None
+    maximum, below = bounds.get("maximum"), bounds.get("exclusiveMaximum")
+    if is_whole and below is not None:
+        maximum, below = None, None  # 2^31: the page's head says so
+    if minimum is not None and maximum is not None:
+        return f"{_number(minimum)} to {_number(maximum)}"
+    named = (
+        ("at least", minimum),
+        ("more than", above),
+        ("at most", maximum),
+        ("less than", below),
+    )
+    return " and ".join(f"{words} {_number(bound)}" for words, bound in named if bound is not None)
+
+
+def _number(bound: float) -> str:
+    return f"{int(bound):,}" if float(bound).is_integer() else str(bound)
+
+
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:].removesuffix('.')}."
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+if __name__ == "__main__":
+    PAGE.write_text(renew(PAGE.read_text(encoding="utf-8")), encoding="utf-8")

@@ -1,0 +1,130 @@
+"""Weights and tags of the sources of a training text, and which pairs an epoch draws from them."""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from transformer_cli.data.token_arrays import EncodedText, Lengths, TokenArray
+
+
+@dataclass(frozen=True)
+class TrainingMix:
+    """Weight and tag of each source of a training text, whose pairs are in this order."""
+
+    sizes: tuple[int, ...]
+    """Pairs of each source that have text on both sides."""
+    weights: tuple[float, ...]
+    """How often each of its pairs is drawn in an epoch."""
+    tags: tuple[int | None, ...]
+    """Id of the token before each of its sources; None: no such token."""
+
+    @property
+    def fingerprint(self) -> str:
+        """Return a short text that differs where weights, tags or sizes do."""
+        return hashlib.sha256(repr((self.sizes, self.weights, self.tags)).encode()).hexdigest()
+
+    def scale_last(self, count: int, factor: float) -> "TrainingMix":
+        """Return the mix with the weights of the last ``count`` sources times ``factor``."""
+        scaled = (weight * factor for weight in self.weights[-count:])
+        return replace(self, weights=(*self.weights[:-count], *scaled))
+
+    def sources_of(self, pairs: np.ndarray) -> np.ndarray:
+        """Return the number of each pair's source, given the pairs' places in the whole text."""
+        ends = np.cumsum(self.sizes, dtype=np.int64)
+        sources: np.ndarray = np.searchsorted(ends, pairs, side="right")
+        return sources
+
+    def count_tags(self, pairs: np.ndarray) -> np.ndarray:
+        """Return the number of tags before each pair's source, 0 or 1."""
+        has_tag: np.ndarray = np.array([tag is not None for tag in self.tags], np.int64)
+        return has_tag.take(self.sources_of(pairs))
+
+    def add_tags(self, text: EncodedText, pairs: np.ndarray) -> EncodedText:
+        """Return ``text``, which are the pairs at these places, with tags before the sources."""
+        counts = self.count_tags(pairs)
+        if not counts.any():
+            return text
+        ids = np.array([tag or 0 for tag in self.tags], np.int32)[self.sources_of(pairs)]
+        lengths = text.src.lengths + counts
+        starts = np.cumsum(lengths) - lengths
+        flat = np.empty(int(lengths.sum()), np.int32)
+        is_tag = np.zeros(len(flat), bool)
+        is_tag[starts[counts == 1]] = True
+        flat[is_tag] = ids[counts == 1]
+        flat[~is_tag] = text.src.ids
+        return EncodedText(TokenArray.from_lengths(flat, lengths), text.tgt)
+
+    def build_sampler(self, lengths: Lengths, pairs: np.ndarray) -> "EpochSampler | None":
+        """Return what draws from pairs at these places in the text; None: each is drawn once."""
+        if all(weight == 1.0 for weight in self.weights):
+            return None
+        sources = self.sources_of(pairs)
+        every, shares = [np.zeros(0, np.int64)], []
+        for number, weight in enumerate(self.weights):
+            own = np.flatnonzero(sources == number)
+            own = own[np.lexsort((lengths.src[own], lengths.tgt[own]))]
+            whole = int(weight)
+            every += [own] * whole
+            # At least one, so that a small weight leaves no source out of a shard.
+            share = max(round((weight - whole) * len(own)), 1 if weight < 1 and len(own) else 0)
+            if share:
+                shares.append(_Share(own, share))
+        return EpochSampler(np.concatenate(every), shares, lengths)
+
+
+_STEPS = 1 << 20
+_STRIDE = 648_055
+"""The golden ratio of ``_STEPS``, odd: multiples of it are spread evenly, and all numbers occur."""
+
+
+@dataclass(frozen=True)
+class _Share:
+    """Some of a source's pairs each epoch, evenly spaced in the order of their lengths."""
+
+    pairs: np.ndarray
+    """All of the source, by length."""
+    count: int
+    """How many are drawn."""
+
+    def pick(self, shift: int) -> np.ndarray:
+        """Return the pairs of an epoch; over all shifts, from 0 to 2^20, each is as frequent."""
+        steps = np.arange(self.count, dtype=np.int64) * _STEPS + shift
+        picked: np.ndarray = self.pairs[steps * len(self.pairs) // (self.count * _STEPS)]
+        return picked
+
+    def max_lengths(self, side: np.ndarray) -> np.ndarray:
+        """Return for each draw the most tokens of a pair that it may pick."""
+        draws = np.arange(self.count + 1, dtype=np.int64) * len(self.pairs)
+        first, last = draws[:-1] // self.count, -(-draws[1:] // self.count)
+        # One more, as reduceat takes no end beyond the array.
+        ordered = np.append(side[self.pairs], 0)
+        ends: np.ndarray = np.maximum.reduceat(ordered, np.stack((first, last), 1).ravel())
+        return ends[::2]
+
+
+class EpochSampler:
+    """The pairs of an epoch, of which some are drawn from several of similar length.
+
+    ``every`` are in each epoch, once for each time. Batches are planned by the longest pair that a
+    draw may pick, so all epochs have the same number of batches whichever is picked.
+    """
+
+    def __init__(self, every: np.ndarray, shares: Sequence[_Share], lengths: Lengths) -> None:
+        self._every = every
+        self._shares = shares
+        self.lengths = Lengths(
+            *(
+                np.concatenate([side[every], *(share.max_lengths(side) for share in shares)])
+                for side in lengths
+            )
+        )
+        """Most tokens of a pair that each draw may pick."""
+
+    def pick(self, seed: int, epoch: int, shard: int) -> np.ndarray:
+        """Return the pair of each draw, a pure function of the arguments."""
+        random = np.random.Generator(np.random.PCG64([seed, shard]))
+        shifts = (random.integers(0, _STEPS, len(self._shares)) + epoch * _STRIDE) % _STEPS
+        picked = (share.pick(int(shift)) for share, shift in zip(self._shares, shifts, strict=True))
+        return np.concatenate([self._every, *picked])

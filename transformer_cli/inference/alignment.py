@@ -1,0 +1,59 @@
+"""Which words of a line its translation's words go with, given what their tokens go with."""
+
+import unicodedata
+from collections.abc import Sequence
+
+# How many letters on a token is looked for: some are lost between tokens, and more where a token
+# does not show its letters, as unknown ones and bytes do not.
+_NEAR, _FAR = 16, 1024
+
+
+def align_words(
+    src: str, src_tokens: Sequence[str], tgt: str, tgt_tokens: Sequence[str], aligned: Sequence[int]
+) -> tuple[tuple[int, int], ...]:
+    """Return which words go with which, given the source token of each target token."""
+    src_words = map_tokens_to_words(src, src_tokens)
+    tgt_words = map_tokens_to_words(tgt, tgt_tokens)
+    if not src_words or not tgt_words:
+        return ()
+    links = {
+        (src_words[place], word)
+        for place, word, token in zip(aligned, tgt_words, tgt_tokens, strict=True)
+        if src_tokens[place] and token
+    }
+    return tuple(sorted(links))
+
+
+def map_tokens_to_words(text: str, tokens: Sequence[str]) -> list[int]:
+    """Return the number of the word of ``text`` that each of its tokens begins in.
+
+    Words are what white space separates, counted from 0; a text without any has no numbers. Tokens
+    are found by their letters, so that it does not matter what a tokenizer makes of spaces, of case
+    and of how characters are coded.
+    """
+    letters, numbers = "", []
+    for number, word in enumerate(text.split()):
+        plain = _plain(word)
+        letters += plain
+        numbers += [number] * len(plain)
+    if not numbers:
+        return []
+    words, place, reach = [], 0, _NEAR
+    for token in tokens:
+        plain = _plain(token)
+        at = letters.find(plain, place, place + len(plain) + reach)
+        words.append(numbers[min(max(at, place), len(numbers) - 1)])
+        reach = _FAR if at < 0 else _NEAR
+        if at >= 0:
+            place = at + len(plain)
+    return words
+
+
+def _plain(text: str) -> str:
+    """Return the letters of a text and its marks, without invisible characters."""
+    decomposed = unicodedata.normalize("NFKD", text).casefold()
+    return "".join(
+        letter
+        for letter in decomposed
+        if letter != "▁" and not letter.isspace() and unicodedata.category(letter)[0] != "C"
+    )
